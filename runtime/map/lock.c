@@ -146,8 +146,8 @@ static int explain_lock(int r, uint64_t length, uint64_t wanted)
 			       "machine's): try again later, or pass HM_LOCK_ONFAULT",
 			       length);
 	/*
-	 * The limit is not to blame, but the number of mappings, where the range is part of
-	 * one.
+	 * Not the limit: to lock a part of a mapping splits it, and there may be no more
+	 * mappings.
 	 */
 	return rlimits_explain_map(r, length, "locking");
 }

@@ -66,8 +66,8 @@ struct lock_eviction {
 };
 
 /*
- * Unlocks ranges until @need bytes are free or no range is left. Only tries the change locks of
- * maps, so the caller may hold one, but not that of a map that must give way.
+ * Unlocks ranges until eviction->need bytes are free or no range is left. Only tries the change
+ * locks of maps, so the caller may hold one, but not that of a map that must give way.
  */
 void lock_evict(struct lock_eviction *eviction);
 

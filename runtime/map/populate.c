@@ -15,7 +15,7 @@
 #include "base/sys.h"
 #include "base/thread.h"
 
-/* A smaller part costs a thread more than it saves: about 5 ms of populating. */
+/* For a smaller part a thread costs more than it saves: about 5 ms of populating. */
 #define THREAD_LEAST MIB(16)
 #define THREADS_MAX 8
 

@@ -204,7 +204,7 @@ err_rights:
 	return r;
 }
 
-/* Callers have checked @access, and have asked the hook. */
+/* Callers have checked change->access, and have asked the hook. */
 static int set(struct protect_change *change, bool buffer_held)
 {
 	struct hm_map *map = change->map;

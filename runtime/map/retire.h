@@ -36,8 +36,10 @@ struct retired {
 
 /*
  * Calls @release(@retired) once, later in the thread or before this returns. @bytes of memory
- * are held until then. @now: before this returns, if possible, whatever the bounds, since its
- * bytes count elsewhere, too. The caller may hold any lock that @release does not take.
+ * are held until then. @now: before this returns, even if there is room, because locked bytes
+ * count until the release, or peers of a shared buffer must learn of the end; inside a read-side
+ * critical section the thread does it all the same. The caller may hold any lock that @release
+ * does not take.
  */
 void retire(struct retired *retired, uint64_t bytes, bool now, retire_release *release);
 

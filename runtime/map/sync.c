@@ -90,7 +90,10 @@ static inline int call_device(struct hm_map *map, uint64_t offset, uint64_t leng
 	return likely(!r) ? 0 : backend_explain(device->ops, r, what);
 }
 
-/* The caller, which has no open bracket, handles the loss that the result may tell of. */
+/*
+ * The result may tell of a loss. The call that begins or ends the access handles it, when it has no
+ * bracket open.
+ */
 static inline int tell_device(struct hm_map *map, uint64_t offset, uint64_t length,
 			      uint32_t access, device_op *op, const char *what)
 {
