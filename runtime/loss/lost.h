@@ -42,10 +42,10 @@ int lost_check_buffer(struct hm_buffer *buffer);
 int lost_ask(struct hm_device *device, const struct device_link *link);
 
 /*
- * Every call on @device passes its result through here, and gets it back with its text. If the
- * device is gone, its maps learn of it now, except in a view's callback; blocks that handlers
- * have replaced, on any device, are reported, too. The caller holds no locks except those of
- * the change that it is part of.
+ * Must be called with the result @r of a call on @device that may have met a loss; returns @r with
+ * its text. If the device is gone, its maps learn of it now, except in a view's callback; blocks
+ * that handlers have replaced, on any device, are reported, too. The caller holds no locks except
+ * those of the change that it is part of.
  */
 int lost_notice(struct hm_device *device, int r);
 

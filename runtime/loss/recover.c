@@ -40,7 +40,7 @@
 /* Mappings that bringing one map back may need at once, besides the existing ones. */
 #define RECOVER_MAPS 4
 
-/* Bytes of a new object that are made, and copied to where CPUs reach them, at a time. */
+/* Bytes of a new object that are made, and brought to where CPUs reach them, at a time. */
 #define FILL_STEP MIB(1)
 
 /* One map on its way back: held, its change locked. */

@@ -297,9 +297,10 @@ static int map_source(struct shadow *shadow, struct hm_buffer *buffer,
 }
 
 /*
- * Bytes that can't be taken away while lost_touch_begin() holds, and that take no page when
- * they are read, as a memfd's do where nothing was stored. A memfd of huge pages is excluded,
- * too: other processes with its descriptor may punch holes, for which the pool has no pages.
+ * True: no other process can take the bytes away while lost_touch_begin() holds, and a read takes
+ * no page. A memfd is excluded, because a read where nothing was stored takes a page; a memfd of
+ * huge pages, too, because other processes with its descriptor may punch holes, for which the
+ * pool has no pages.
  */
 static bool bytes_stay(const struct hm_buffer *buffer)
 {
