@@ -113,8 +113,8 @@ int guard_refuse_uninstalled(const char *what)
 }
 
 /*
- * Suspended scopes don't count: a handler may have jumped out of them, so the mask is the
- * thread's own.
+ * guard_suspended counts as no scope. A handler that jumps out of a callback leaves it there, and
+ * the thread with a mask of its own, which may block the signals.
  */
 static inline bool is_outermost(const struct guard_slot *slot)
 {

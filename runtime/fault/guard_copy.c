@@ -186,8 +186,8 @@ static inline int check_copied(const struct copy *copy, struct hm_fault *fault)
 
 /*
  * The other end of the copy may be in a map, too: bytes that were lost there before raise no
- * fault any more. Its first byte decides, as the pages around a map keep other copies out of
- * it.
+ * fault any more. Only its first byte is looked up: memory of the application that begins outside
+ * of a map does not go on inside one, and the pages of HM_MAP_GUARD keep a stray copy out.
  */
 struct other_end {
 	struct copy copy; /* at.map NULL: in no map */

@@ -62,8 +62,8 @@ static enum verdict try_again(void *address)
 		return VERDICT_FORWARD;
 	}
 	/*
-	 * The thread that repairs may need this very processor. Yielding each time takes
-	 * minutes under load.
+	 * The thread that repairs or changes the map may need this very processor. Yielding
+	 * each time takes minutes under load.
 	 */
 	if (tries[i].n % TRIES_A_TURN == 0)
 		sched_yield();

@@ -66,7 +66,10 @@ static bool is_gone(struct hm_map *map)
 	return true;
 }
 
-/* Only tries: a thread that changes the map may wait for this one. False: told later. */
+/*
+ * Only tries: a thread that changes the map, or is in a callback, may wait for this one. False:
+ * told later.
+ */
 static bool tell_map(struct hm_map *map)
 {
 	struct hm_buffer *buffer = map->buffer;

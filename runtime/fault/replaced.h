@@ -16,10 +16,10 @@ struct hm_recover_info;
 struct loss;
 
 /*
- * Every call passes its result through here, and gets it back with its text. Where handlers
- * have replaced blocks, on any device, that were not reported yet, gives their maps the next
- * generation and calls the lost callbacks. The caller holds no locks. In a view's callback, and
- * for a map that is being changed, leaves that to a later call.
+ * Must be called with the result @r of a call; returns @r with its text. Where handlers have
+ * replaced blocks, on any device, that were not reported yet, gives their maps the next generation
+ * and calls the lost callbacks. The caller holds no locks. In a view's callback, and for a map that
+ * is being changed, leaves that to a later call.
  */
 int replaced_notice(int r);
 
