@@ -605,7 +605,10 @@ int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct re
 		buffer->place = HM_PLACE_DEFAULT;
 	if (buffer->n_segment > 1)
 		buffer->caps &= ~HM_CAP_CONTIGUOUS;
-	/* A change of the new object's reach (reach.h) could not find this buffer before. */
+	/*
+	 * Makes buffer_unlock() hide the pages of the new object that CPUs can't reach (reach.h):
+	 * reports about that object could not find this buffer before.
+	 */
 	buffer->reach_changed = true;
 	resize_set_end(set, true);
 	return 0;
