@@ -228,8 +228,8 @@ struct hm_queue {
 
 	/*
 	 * Constant: a queue of fence_foreign.c, for one fence. Only the fence's users hold it,
-	 * since no work of ours could go on without them. ops has the operations that fences
-	 * need.
+	 * since there is no work of ours that goes on without them. ops has the operations that
+	 * fences need.
 	 */
 	bool foreign;
 

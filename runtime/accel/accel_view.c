@@ -118,7 +118,7 @@ out:
 	return r;
 }
 
-/* A launch beside a change may use a view made in the meantime. */
+/* A change that runs beside a launch may miss data that the launch has made in the meantime. */
 static bool is_stale(const struct accel_view *view)
 {
 	const struct hm_map *map = view->view.map;
