@@ -19,8 +19,9 @@
 
 /*
  * Returns how many of @n_pages lack room, and in *@ret_where the place to make it: the window is
- * a part of VRAM, so either may be full. Pages that leave a place in VRAM don't fill it further:
- * until they are gone, it may count more pages than it has. The caller holds dev->memory_lock.
+ * a part of VRAM, so either may be full. @leaving pages that move within VRAM don't fill it
+ * further: until they have left their old place, VRAM may count more pages than it has. The caller
+ * holds dev->memory_lock.
  */
 static uint64_t memory_missing(const struct soft_device *dev, uint32_t place, uint64_t n_pages,
 			       const uint64_t *leaving, uint32_t *ret_where)

@@ -125,7 +125,7 @@ void soft_show(struct soft_device *dev)
 {
 	uint64_t changed;
 
-	/* Reads shown before changed. */
+	/* Reads shown first, which never exceeds changed. */
 	if (atomic_load(&dev->shown) == atomic_load(&dev->changed) || !hooks_try(dev))
 		return;
 	changed = dev->changed;

@@ -139,7 +139,7 @@ struct soft_account {
 	_Atomic uint32_t refs;
 	_Atomic uint32_t n_buffers; /* live buffers that it made */
 	_Atomic bool closed;        /* the open file is gone; never false again */
-	_Atomic int64_t enomem;     /* injected: fails after so many calls */
+	_Atomic int64_t enomem;     /* injected: countdown to the call that fails */
 	_Atomic int64_t eintr;
 	uint64_t pages_used[SOFT_N_PLACES];
 	struct soft_counters counters;
