@@ -21,8 +21,8 @@ int reserve_mend(char *address, uint64_t length);
 
 /*
  * Moves the mapping at @address over @new_length bytes of a reservation. On failure the kernel
- * may have unmapped the target already: the function closes such a hole, since another mmap()
- * could take it.
+ * may have unmapped the target already: the function closes such a hole, since the next mmap(),
+ * the caller's own included, could take it.
  */
 int reserve_move(void *address, uint64_t length, uint64_t new_length, char *to);
 
