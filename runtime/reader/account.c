@@ -132,7 +132,7 @@ static int map_anew(struct hm_map *map, int advice)
 		r = err_set(r, "mapping %s anew: %s", map->buffer->name, err_name(r));
 		goto out;
 	}
-	/* The same advice as for the old map, where the caller knows its failure. */
+	/* The caller knows the advice that the old map had. */
 	if (advice != MADV_NORMAL)
 		sys_madvise(fresh, map->span, advice);
 	repair_claim(map, 0, map->span);
@@ -166,7 +166,10 @@ int account_give_back(struct account *account, struct hm_map *whole, bool wait, 
 {
 	int r;
 
-	/* Another holder of the map may be in a callback, and wait for locks of the caller. */
+	/*
+	 * A thread that holds the map's change may be in a callback, and wait for locks of the
+	 * caller.
+	 */
 	r = wait ? remap_lock(whole) : remap_trylock(whole);
 	if (r)
 		return r;

@@ -38,8 +38,9 @@ bool account_add(struct account *account, uint64_t offset, uint64_t bytes);
 /*
  * Gives back all pages of @whole, and its page tables; the address stays, and @advice (MADV_*)
  * is given again. Bytes that were read stay in the page cache. An error leaves the map as it
- * was, or lost. -EBUSY, without a text: its user has narrowed, locked or used it, and would lose
- * that; or is changing it now, which the function waits for only if @wait is set.
+ * was, or lost. -EBUSY, without a text: other users have narrowed or locked it, or have uses or
+ * views of it, which they would lose; or a thread is changing it now, which the function waits for
+ * only if @wait is set.
  */
 int account_give_back(struct account *account, struct hm_map *whole, bool wait, int advice);
 

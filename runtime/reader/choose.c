@@ -240,7 +240,7 @@ static int refuse_budget(const struct reader_wish *wish, uint64_t least, const c
 		       wish->budget, what, least);
 }
 
-/* The wanted window, but at most @most, in whole @grains; @chosen where none is wanted. */
+/* The wanted window, but at most @most; @chosen where none is wanted. A multiple of @grain. */
 static uint64_t window_of(const struct reader_wish *wish, uint64_t chosen, uint64_t most,
 			  uint64_t grain)
 {

@@ -138,7 +138,7 @@ static int wait_window(struct hm_reader *reader, uint64_t bytes)
 			r = reader_check_size(reader, phase->position + bytes);
 		else
 			reader_explain_read(r, slot->group.where, bytes);
-		/* No error now: the file has grown again in the meantime. */
+		/* If the check finds no error, the file has grown again in the meantime. */
 		r = r ? r : reader_explain_read(-ENODATA, slot->group.where, bytes);
 	}
 	return r;
