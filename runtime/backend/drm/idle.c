@@ -94,7 +94,7 @@ static void end_locked(struct drm_object *object)
 	drm_object_end(object);
 }
 
-/* Ends the oldest objects until @node has @max bytes at most; NULL: ends those of all nodes. */
+/* Ends the oldest objects until @node has @max bytes at most; NULL: ends all, of all nodes. */
 static bool shrink_locked(struct drm_node *node, uint64_t max)
 {
 	struct drm_object *object, *next;
