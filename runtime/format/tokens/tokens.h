@@ -62,7 +62,7 @@ uint32_t tokens_shard_of(const struct hm_tokens *tokens, uint64_t number);
 /* ---- tokens_budget.c ---- */
 
 /*
- * @budget 0: a quarter of the present memory. Must be called before @tokens is published.
+ * @budget 0: a quarter of facts_ram(). Must be called before @tokens is published.
  * -ENOMEM.
  */
 int tokens_budget_begin(struct hm_tokens *tokens, uint64_t budget);
