@@ -106,9 +106,9 @@ static int expand(char *path, size_t size)
 }
 
 /*
- * Opens the file and locks it; -EBUSY: another process has it locked. A descriptor inherited by
- * fork() would share its parent's lock instead of being refused. Waits for nothing, not even
- * for a FIFO's reader.
+ * Opens the file and locks it; -EBUSY: another process has it locked. A fork child closes the
+ * descriptor that it inherits, which shares the parent's lock and would not be refused. Waits for
+ * nothing, not even for a FIFO's reader.
  */
 static int open_file(const char *path, int *ret_fd)
 {
