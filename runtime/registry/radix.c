@@ -81,8 +81,8 @@ static void live_add(_Atomic uint64_t *node, int level, int by)
 }
 
 /*
- * Does one entry of @level hold all of [first, last], which is smaller than that entry? The
- * node below that entry has the range then. Most maps go down to a low level in this way.
+ * Does one entry of @level hold all of [first, last], and more? The node below that entry has the
+ * range then. Most maps go down to a low level in this way.
  */
 static inline bool is_part_of_one(uint64_t first, uint64_t last, int level)
 {
