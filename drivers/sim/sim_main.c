@@ -24,7 +24,7 @@
 
 static unsigned int devices = 1;
 module_param(devices, uint, 0444);
-MODULE_PARM_DESC(devices, "How many devices there are (1 to 16, default 1)");
+MODULE_PARM_DESC(devices, "Number of devices (1 to 16, default 1)");
 
 static unsigned int vram_mb = 1024;
 module_param(vram_mb, uint, 0444);
@@ -32,23 +32,30 @@ MODULE_PARM_DESC(vram_mb, "MiB of VRAM of each device (default 1024)");
 
 static unsigned int system_mb = 1024;
 module_param(system_mb, uint, 0444);
-MODULE_PARM_DESC(system_mb, "MiB of system memory that buffers of each device may take (default 1024)");
+MODULE_PARM_DESC(system_mb,
+		 "MiB of system memory that buffers of each device may take (default 1024)");
 
 static unsigned int bar_mb;
 module_param(bar_mb, uint, 0444);
-MODULE_PARM_DESC(bar_mb, "MiB of VRAM that CPUs can reach at a time (default 0: all of it, at any time)");
+MODULE_PARM_DESC(
+	bar_mb,
+	"MiB of VRAM that CPUs can reach at a time (default 0: all of it, at any time)");
 
 static unsigned int opener_mb;
 module_param(opener_mb, uint, 0444);
-MODULE_PARM_DESC(opener_mb, "MiB that one opener may take of both (default 3/4 of their sum, and of system memory)");
+MODULE_PARM_DESC(
+	opener_mb,
+	"MiB that one opener may take of both (default 3/4 of their sum, and of system memory)");
 
 bool sim_huge;
 module_param_named(huge, sim_huge, bool, 0444);
-MODULE_PARM_DESC(huge, "Get memory in blocks of 2 MiB, mapped by one entry where the kernel can (default 0)");
+MODULE_PARM_DESC(
+	huge,
+	"Get memory in blocks of 2 MiB, mapped by one entry where the kernel can (default 0)");
 
 static char *kind = "gpu";
 module_param(kind, charp, 0444);
-MODULE_PARM_DESC(kind, "What the devices are: gpu, fpga or nic (default gpu)");
+MODULE_PARM_DESC(kind, "Kind of the devices: gpu, fpga or nic (default gpu)");
 
 bool sim_test;
 module_param_named(test, sim_test, bool, 0444);
@@ -56,7 +63,7 @@ MODULE_PARM_DESC(test, "Let CAP_SYS_ADMIN inject faults into whole devices (defa
 
 static enum hetsim_kind sim_devices_kind;
 
-static DEFINE_MUTEX(sim_devices_lock); /* protects what follows */
+static DEFINE_MUTEX(sim_devices_lock);                  /* protects what follows */
 static struct sim_device *sim_devices[SIM_MAX_DEVICES]; /* NULL: unplugged */
 
 static void sim_device_free(struct kref *ref)

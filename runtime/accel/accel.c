@@ -128,7 +128,9 @@ int hm_accel_register(const struct hm_accel_ops *ops)
 		if (!strcmp(kind->name, ops->name))
 			r = err_set(-EEXIST, "there is an accelerator %s already", ops->name);
 	if (!r && n_kind == KIND_MAX)
-		r = err_set(-ENOSPC, "accelerator %s: %d kinds are registered, which is all",
+		r = err_set(-ENOSPC,
+			    "accelerator %s: %d kinds are registered already, and no "
+			    "more are possible",
 			    ops->name, KIND_MAX);
 	if (!r) {
 		kinds[n_kind] = ops;

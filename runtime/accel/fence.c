@@ -183,7 +183,8 @@ static void keep_written(struct hm_fence *fence)
 			atomic_store(&fence->gone, hm_device_ref(use->map->buffer->device));
 		work->status = r;
 		snprintf(work->text, sizeof(work->text),
-			 "bytes of %.32s were lost, with their device, before it was done",
+			 "bytes of %.32s were lost, with their device, before the work was "
+			 "done",
 			 use->map->buffer->name);
 	}
 }
@@ -204,7 +205,7 @@ static void blame_lost(struct hm_fence *fence)
 		if (unlikely(use->map->lost)) {
 			work->status = -ENODEV;
 			snprintf(work->text, sizeof(work->text),
-				 "a map of %.32s was lost while it ran",
+				 "a map of %.32s was lost while the work ran",
 				 use->map->buffer->name);
 			break;
 		}

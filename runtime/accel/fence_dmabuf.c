@@ -44,11 +44,9 @@ static int import_polled(int fd, uint32_t access, struct hm_fence **ret_fence)
 
 	if (r)
 		return err_prefix(r, "hm_fence_import_dmabuf: by poll()");
-	return err_set(0,
-		       "hm_fence_import_dmabuf: this kernel gives no sync_file of a dma-buf, "
-		       "as Linux 6.0 and later do: the fence polls it, waits for work that "
-		       "begins before it is found done, too, does not tell what failed, and "
-		       "no driver takes it");
+	return err_set(0, "hm_fence_import_dmabuf: this kernel gives no sync_file of a dma-buf "
+			  "(Linux 6.0 and later do): the fence polls the dma-buf, waits for "
+			  "later work, too, reports no failure, and no driver takes it");
 }
 
 int hm_fence_import_dmabuf(int fd, uint32_t access, struct hm_fence **ret_fence)

@@ -92,7 +92,7 @@ static int imported_wait(void *queue, struct hm_accel_work *work, uint64_t timeo
 		decide(imported, work, status, "the work behind a sync_file");
 	} else {
 		decide(imported, work, file.revents & imported->events ? 0 : -EPIPE,
-		       "a descriptor that nobody can signal any more");
+		       "a descriptor whose other end is closed");
 	}
 	return 0;
 }
@@ -147,9 +147,9 @@ static int check_pollable(int fd)
 	if (r)
 		return err_set(r, "hm_fence_import_fd: fstat: %s", err_name(r));
 	if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISBLK(st.st_mode))
-		return err_set(-EINVAL, "hm_fence_import_fd: a file or directory is ready at "
-					"any time: it takes a sync_file, an eventfd, or what "
-					"else can be polled");
+		return err_set(-EINVAL, "hm_fence_import_fd: files and directories are always "
+					"ready: pass a sync_file, an eventfd or another "
+					"descriptor that poll() waits for");
 	return 0;
 }
 

@@ -241,9 +241,9 @@ static int check_store(struct hm_fence *fence, uint32_t index, struct hm_map *ma
 		return 0;
 	return err_set(-EACCES,
 		       "%s: passed to be read, but the kernel may write there (its parameter "
-		       "is not const), and of %" PRIu64 " bytes from offset %" PRIu64
-		       " of the map some may not be written: make the parameter const, or see "
-		       "hm_map_protect()%s",
+		       "is not const), and some of %" PRIu64 " bytes from offset "
+		       "%" PRIu64 " of the map may not be written: make the parameter const, "
+		       "or see hm_map_protect()%s",
 		       range_label(fence, index), range->length, range->offset,
 		       protect_cause(map, range->offset, range->length, HM_WRITE));
 }

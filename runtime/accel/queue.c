@@ -141,7 +141,7 @@ static int wait_for_others(struct hm_queue *queue)
 	if (r) {
 		/* Again for its sentence: later waits may have replaced the text. */
 		fence_wait(queue->wait[failed], UINT64_MAX);
-		err_prefix(r, "what the queue waited for");
+		err_prefix(r, "a fence that the queue waited for");
 	}
 	end_waits_locked(queue);
 	pthread_mutex_unlock(&queue->wait_lock);

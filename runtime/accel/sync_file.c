@@ -50,13 +50,13 @@ int sync_file_of(struct hm_fence *fence, const char *holder, int *ret_fd)
 		r = hm_fence_wait(fence, 0);
 		if (r == -ETIME)
 			return err_set(-EOPNOTSUPP,
-				       "the fence's work is none that a kernel's driver does, "
-				       "and it goes on: %s can't hold it; wait for it first",
+				       "the fence's work has not ended, and no kernel driver "
+				       "does it: %s can't hold the fence; wait for it first",
 				       holder);
 		if (r)
 			return err_set(-EOPNOTSUPP,
-				       "the fence's work has failed (%s), which %s can't tell: "
-				       "who waits for it must not begin",
+				       "the fence's work has failed (%s), and %s can't carry "
+				       "a failure: don't begin the work that depends on it",
 				       err_name(r), holder);
 	}
 	*ret_fd = fd;

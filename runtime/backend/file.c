@@ -50,7 +50,7 @@ static int check_file(int fd, uint64_t offset, struct stat *ret_stat)
 		return err_set(-EISDIR, "it is a directory");
 	if (!S_ISREG(ret_stat->st_mode))
 		return err_set(-EINVAL,
-			       "it is no regular file (%s): only those can be mapped "
+			       "it is no regular file (%s): only regular files can be mapped "
 			       "as buffers",
 			       S_ISFIFO(ret_stat->st_mode) ? "a FIFO" :
 			       S_ISCHR(ret_stat->st_mode)  ? "a character device" :
@@ -192,8 +192,8 @@ static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
 		return err_set(r, "fstat: %s", err_name(r));
 	if ((uint64_t)st.st_size != segment->fd_offset + old_size)
 		return err_set(-EBUSY,
-			       "the file has %" PRIu64 " bytes, its buffer ends at %" PRIu64
-			       ": somebody else resized it",
+			       "the file has %" PRIu64 " bytes, its buffer ends at "
+			       "%" PRIu64 ": the file was resized by other code",
 			       (uint64_t)st.st_size, segment->fd_offset + old_size);
 	/* A file beyond the limit may still be made shorter. */
 	r = new_size > old_size ? rlimits_check_file_size(end) : 0;

@@ -231,8 +231,9 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 			       "hm_buffer_from_file()",
 			       err_name(seals));
 	if (!(seals & F_SEAL_SHRINK))
-		return err_set(-EPERM, "the memfd can be truncated, which would kill whoever "
-				       "touches the map: its maker must add F_SEAL_SHRINK");
+		return err_set(-EPERM, "the memfd can be truncated, and a touch of the map "
+				       "would then end the process: its maker must add "
+				       "F_SEAL_SHRINK");
 	mode = sys_fcntl(fd, F_GETFL, 0);
 	if (mode < 0)
 		return err_set(mode, "F_GETFL: %s", err_name(mode));

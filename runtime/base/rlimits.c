@@ -147,9 +147,9 @@ int rlimits_explain_map(int r, uint64_t length, const char *what)
 	if (r == -EIO)
 		return err_set(
 			r,
-			"%s of %s: its driver has no page for a part of it, a touch of "
-			"which would be a SIGBUS (%s): let the device copy its bytes, or "
-			"whoever made it place it where CPUs reach it",
+			"%s of %s: its driver has no page for a part of it, and a touch of "
+			"that part would be a SIGBUS (%s): let the device copy the bytes, or "
+			"place the buffer where CPUs reach it",
 			what, want, err_name(r));
 	if (r != -ENOMEM)
 		return err_set(r, "%s of %s: %s", what, want, err_name(r));

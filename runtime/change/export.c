@@ -151,14 +151,14 @@ static int check_export_caps(const struct hm_buffer *buffer, uint32_t flags)
 {
 	if (!(buffer->caps & HM_CAP_EXPORT))
 		return err_set(-EOPNOTSUPP,
-			       "%s: private memory, or a device that exports none, has no "
-			       "descriptor to give",
+			       "%s has no descriptor to give: it is private memory, or its "
+			       "device exports nothing",
 			       buffer->name);
 	if (flags & HM_EXPORT_READ_ONLY && !(buffer->caps & HM_CAP_READ_ONLY))
 		return err_set(-EOPNOTSUPP,
-			       "%s: what its device, \"%s\", exports can be written by whoever "
-			       "has it, and not be made read-only: export without "
-			       "HM_EXPORT_READ_ONLY, or have the bytes on \"host\"",
+			       "%s: its device, \"%s\", can't make an export read-only: "
+			       "export without HM_EXPORT_READ_ONLY, or have the bytes on "
+			       "\"host\"",
 			       buffer->name, buffer->device->name);
 	if (flags & HM_EXPORT_DMABUF && buffer->sealed & HM_SEALED_MEMORY)
 		return err_set(-EPERM,
@@ -167,9 +167,9 @@ static int check_export_caps(const struct hm_buffer *buffer, uint32_t flags)
 			       buffer->name);
 	if (flags & HM_EXPORT_DMABUF && !(buffer->caps & HM_CAP_DMABUF))
 		return err_set(-EOPNOTSUPP,
-			       "%s: what its device, \"%s\", exports is no dma-buf, and only "
-			       "buffers of \"host\" can become one, by /dev/udmabuf (modprobe "
-			       "udmabuf; CONFIG_UDMABUF)",
+			       "%s: its device, \"%s\", exports no dma-bufs: only buffers of "
+			       "\"host\" can become one, by /dev/udmabuf (modprobe udmabuf; "
+			       "CONFIG_UDMABUF)",
 			       buffer->name, buffer->device->name);
 	if (flags & HM_EXPORT_DMABUF && flags & HM_EXPORT_READ_ONLY &&
 	    buffer->backing == HM_BACKING_MEMFD)
@@ -198,8 +198,9 @@ int buffer_export_locked(struct hm_buffer *buffer, uint32_t flags, struct resize
 	}
 	if (buffer->n_segment > 1)
 		return err_set(-EXDEV,
-			       "%s: made of %u objects, and a descriptor is one: pass "
-			       "HM_EXPORT_COALESCE to have %" PRIu64 " bytes copied into one",
+			       "%s is made of %u objects, and a descriptor is of one: pass "
+			       "HM_EXPORT_COALESCE to have %" PRIu64 " bytes copied into one "
+			       "object",
 			       buffer->name, buffer->n_segment, buffer->size);
 	/*
 	 * Only the bytes in use: a dma-buf has its size for life, and takes its pages at once.

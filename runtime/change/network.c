@@ -51,8 +51,7 @@ int network_check_buffer(int fd, uint32_t flags)
 		return 0;
 	if (flags & HM_BUFFER_READ_ONLY)
 		return err_set(0,
-			       "it is on %s: what other machines store in it later is not "
-			       "sure to be seen%s",
+			       "it is on %s: later stores of other machines may not be seen%s",
 			       fs->name,
 			       fs->flags & FS_LOCK_DROPS ?
 				       ", unless hm_file_refresh() is called" :
@@ -75,7 +74,7 @@ int network_refuse(int fd, const char *why)
 
 	if (!(fs->flags & (FS_NETWORK | FS_SERVED)))
 		return 0;
-	return err_set(-EOPNOTSUPP, "it is on %s, which other machines may have, too, and %s",
+	return err_set(-EOPNOTSUPP, "it is on %s, which other machines may use, too, and %s",
 		       fs->name, why);
 }
 
@@ -129,8 +128,8 @@ static int check_publish(const struct hm_buffer *buffer)
 		return 0;
 	return err_set(
 		-EOPNOTSUPP,
-		"%s is a private copy of its file, which nobody else sees: open the "
-		"file without HM_BUFFER_PRIVATE, and store what is to be published there",
+		"%s is a private copy of its file, and no other process sees its bytes: open "
+		"the file without HM_BUFFER_PRIVATE, and store there what is to be published",
 		buffer->name);
 }
 

@@ -46,8 +46,7 @@ int replace_check(struct hm_buffer *buffer)
 			       buffer->name);
 	if (buffer->exported)
 		return err_set(-EBUSY,
-			       "%s was exported: whoever has it would keep the old "
-			       "object",
+			       "%s was exported: its importers would keep the old object",
 			       buffer->name);
 	cds_list_for_each_entry(map, &buffer->maps, buffer_link) {
 		n++;

@@ -131,9 +131,8 @@ static int discard_private(struct hm_map *map, uint64_t new_size, uint64_t from,
 	r = clear ? sys_madvise(last, page, MADV_POPULATE_WRITE) : 0;
 	if (r && r != -EINVAL) {
 		r = err_set(r,
-			    "%s: what follows %" PRIu64
-			    " bytes in their page can't be cleared: %s: shrink it to a "
-			    "multiple of %" PRIu64,
+			    "%s: the rest of the page behind byte %" PRIu64 " can't be "
+			    "cleared: %s: shrink the buffer to a multiple of %" PRIu64,
 			    map->buffer->name, new_size, err_name(r), page);
 		goto out;
 	}
@@ -335,8 +334,8 @@ static int resize_locked(struct hm_buffer *buffer, uint64_t new_size, uint32_t f
 		if (buffer->pinned)
 			return err_set(-EBUSY,
 				       "%s was exported as a dma-buf, which keeps its pages: "
-				       "given back here, whoever has it would see other bytes "
-				       "than this process",
+				       "if this process gave them back, importers would see "
+				       "other bytes",
 				       buffer->name);
 		r = check_parts(buffer, new_size);
 		if (r)

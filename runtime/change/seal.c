@@ -68,10 +68,12 @@ static int check(struct hm_buffer *buffer)
 			       buffer->backing == HM_BACKING_DEVICE  ? "a device's" :
 								       "a file");
 	if (!(buffer->access & HM_WRITE) && !buffer->seal_begun)
-		return err_set(-EACCES, "%s is read-only here: who may write it can seal it",
+		return err_set(-EACCES,
+			       "%s is read-only here: only a process that may write "
+			       "it can seal it",
 			       buffer->name);
 	if (share_is_received(buffer))
-		return err_set(-EBUSY, "%s was received: it is its owner's to seal",
+		return err_set(-EBUSY, "%s was received: only its owner can seal it",
 			       buffer->name);
 	if (buffer->pinned)
 		return err_set(-EBUSY,
@@ -81,9 +83,9 @@ static int check(struct hm_buffer *buffer)
 	seals = sys_fcntl(buffer->segment[0].fd, F_GET_SEALS, 0);
 	if (seals >= 0 && (seals & F_SEAL_SEAL) && !(seals & F_SEAL_WRITE))
 		return err_set(-EPERM,
-			       "%s: its maker, or somebody who has its descriptor, allows no "
-			       "further seals (F_SEAL_SEAL): copy its %" PRIu64
-			       " bytes to a buffer that nobody else has, and seal that",
+			       "%s: its maker or a receiver of its descriptor forbade further "
+			       "seals (F_SEAL_SEAL): copy its %" PRIu64 " bytes to a buffer "
+			       "of this process alone, and seal that",
 			       buffer->name, buffer->size);
 	return 0;
 }
@@ -312,9 +314,9 @@ static int add_seal(struct sealing *sealing)
 	sealing->is_mapped = r == -EBUSY;
 	if (r == -EBUSY)
 		return err_set(r,
-			       "%s: others map its memory so that they could write it (a "
-			       "process that it was sent to, a fork child, a map that is not "
-			       "the library's), or a device uses its pages: end that first",
+			       "%s: there are other writable mappings of its memory (of a "
+			       "process that it was sent to, a fork child, or code outside "
+			       "the library), or a device uses its pages: end them first",
 			       sealing->buffer->name);
 	return r ? err_set(r, "sealing %s against writing (F_SEAL_WRITE): %s",
 			   sealing->buffer->name, err_name(r)) :
@@ -352,9 +354,9 @@ err_back:
 	if (one_way)
 		stay_narrowed(sealing);
 	err_set(r, "%s%s", text,
-		one_way ? "; its memory takes no writable mapping any more (as exporting it "
-			  "read-only has it), so that this process, too, can only read it from "
-			  "now on, and may call hm_buffer_seal() again" :
+		one_way ? "; its memory takes no writable mapping any more, as after a "
+			  "read-only export: this process can only read it from now on, and "
+			  "may call hm_buffer_seal() again" :
 			  "");
 	if (sealing->n_lost)
 		err_prefix(r, "%u of its maps could not be put back and are lost",

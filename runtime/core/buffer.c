@@ -187,12 +187,13 @@ int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *from
 	if (r)
 		return r;
 	if (!desc.size)
-		return err_set(-EINVAL, "a buffer of 0 bytes can't be: size is from 1");
+		return err_set(-EINVAL, "hm_buffer_create: size is 0: a buffer has at least 1 "
+					"byte");
 	if (desc.offset)
 		return err_set(-EINVAL, "hm_buffer_create: offset is for files");
 	if (desc.flags & HM_BUFFER_READ_ONLY)
-		return err_set(-EINVAL, "a new buffer that nobody may write would stay zero: "
-					"drop HM_BUFFER_READ_ONLY");
+		return err_set(-EINVAL, "a new read-only buffer would stay zero: drop "
+					"HM_BUFFER_READ_ONLY");
 	r = buffer_check_caps(device, &desc, HM_CAP_CREATE, "hm_buffer_create");
 	if (r)
 		return r;
@@ -300,14 +301,14 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 		return r;
 	if (desc.flags & ~HM_BUFFER_READ_ONLY)
 		return err_set(-EINVAL,
-			       "hm_buffer_import: of the flags only "
-			       "HM_BUFFER_READ_ONLY means something, 0x%x was passed",
+			       "hm_buffer_import: flags 0x%x: only HM_BUFFER_READ_ONLY is "
+			       "possible",
 			       desc.flags);
 	if (desc.offset)
 		return err_set(-EINVAL, "hm_buffer_import: offset is for files");
 	if (desc.place)
-		return err_set(-EINVAL, "hm_buffer_import: the object is where it is: place "
-					"is for hm_buffer_create");
+		return err_set(-EINVAL, "hm_buffer_import: an imported object stays in its "
+					"place: place is for hm_buffer_create");
 	do
 		own = sys_dup(fd);
 	while (own < 0 && retire_relieve(own, &relieved));

@@ -69,8 +69,8 @@ int dmabuf_explain_sync(int r, int fd, uint64_t phase)
 {
 	if (r == -EBADF || r == -ENOTTY)
 		return err_set(-EBADF,
-			       "%s: descriptor %d is no dma-buf any more: somebody else has "
-			       "closed it, and it was the library's: release the buffer",
+			       "%s: descriptor %d is no dma-buf any more: code outside the "
+			       "library closed it: release the buffer",
 			       err_name(-EBADF), fd);
 	return err_set(r, "%s an access of the CPU's (DMA_BUF_IOCTL_SYNC): %s",
 		       phase == DMA_BUF_SYNC_START ? "beginning" : "ending", err_name(r));
@@ -187,8 +187,8 @@ bool dmabuf_is_refusal(int r)
 int dmabuf_explain_map(int r)
 {
 	return err_set(-EOPNOTSUPP,
-		       "whoever exported the dma-buf lets CPUs not map it (%s): only a device "
-		       "can take it in",
+		       "the dma-buf's exporter does not let CPUs map it (%s): only a device "
+		       "can import it",
 		       err_name(r));
 }
 

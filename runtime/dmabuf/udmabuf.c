@@ -148,7 +148,7 @@ static int compare(int memfd, int dmabuf)
 		goto out;
 	if (!same_bytes(a, b))
 		r = err_set(-EIO, "this kernel's udmabuf shows other bytes than the memfd's: "
-				  "no buffer can leave by it");
+				  "no buffer can be exported by it");
 	reserve_release(&other);
 out:
 	reserve_release(&memory);
@@ -202,7 +202,7 @@ int udmabuf_check_seals(int memfd)
 	if (seals < 0 || !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)))
 		return 0;
 	return err_set(-EPERM, "the memfd was sealed against writing (hm_buffer_seal, or "
-			       "exported read-only), and such a one becomes no dma-buf");
+			       "exported read-only): a sealed memfd becomes no dma-buf");
 }
 
 int udmabuf_create(int memfd, uint64_t size, int *ret_fd)

@@ -76,8 +76,8 @@ static __attribute__((noinline)) int check_received(const struct copy *copy)
 	if (r || copy->at.map_offset + copy->length <= bytes_of(copy->at.map))
 		return r;
 	return err_set(-ERANGE,
-		       "%s: of %s bytes from %" PRIu64 " on are in the map still, and its "
-		       "owner has cut them off",
+		       "%s: the owner of %s has cut off bytes from %" PRIu64 " on, which the "
+		       "map still has",
 		       copy->what, copy->at.buffer->name, bytes_of(copy->at.map));
 }
 
@@ -141,8 +141,8 @@ static int check_recovered(const struct copy *copy)
 		return 0;
 	return err_set(
 		-ENODEV,
-		"%s: %s was taken away and recovered (hm_device_recover) meanwhile: what "
-		"was copied before is not of the bytes that are there now",
+		"%s: %s was taken away and recovered (hm_device_recover) meanwhile: bytes "
+		"that were copied before may differ from the present ones",
 		copy->what, copy->at.device->name);
 }
 

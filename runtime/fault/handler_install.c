@@ -114,7 +114,7 @@ static int prepare(struct handled *h)
 {
 	if (!h->spare)
 		h->spare = sys_calloc(1, sizeof(*h->spare));
-	return h->spare ? 0 : err_set(-ENOMEM, "no memory to note who handles %s", h->name);
+	return h->spare ? 0 : err_set(-ENOMEM, "no memory to note the handlers of %s", h->name);
 }
 
 /*
@@ -258,7 +258,7 @@ int hm_handler_install(uint32_t wanted)
 	if (n_installed && wanted != flags) {
 		r = err_set(-EBUSY,
 			    "the handler is installed already, with flags 0x%x and not 0x%x: "
-			    "whoever did so has to remove it first",
+			    "remove it first",
 			    flags, wanted);
 		goto unlock;
 	}
@@ -356,11 +356,11 @@ static int promise(struct handled *h)
 
 	r = sys_sigaction(h->signal, NULL, &now);
 	if (r)
-		return err_set(r, "asking who handles %s: %s", h->name, err_name(r));
+		return err_set(r, "asking for the handler of %s: %s", h->name, err_name(r));
 	if (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN)
 		return err_set(-EINVAL,
-			       "the handler of %s was taken away since, and nobody forwards to "
-			       "it: remove and install it",
+			       "the handler of %s was taken away since, and no other handler "
+			       "forwards to it: remove it, and install it again",
 			       h->name);
 	h->above = now.sa_sigaction;
 	return 0;

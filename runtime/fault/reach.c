@@ -42,7 +42,8 @@ static int open_bus(struct showing *showing)
 	fd = sys_memfd_create("hetmap:hidden", MFD_CLOEXEC);
 	if (fd < 0)
 		return err_set(fd,
-			       "a file without bytes, for what of a map is out of reach: %s",
+			       "an empty file, for the pages of a map that are out of reach: "
+			       "%s",
 			       err_name(fd));
 	showing->fd = fd;
 	return 0;
@@ -60,7 +61,7 @@ static int put_bus(struct showing *showing, uint64_t offset, uint64_t length)
 	if (!r)
 		r = sys_madvise(address, length, MADV_DONTFORK);
 	if (r)
-		rlimits_explain_map(r, length, "hiding what is out of reach");
+		rlimits_explain_map(r, length, "hiding pages that are out of reach");
 	else
 		r = map_apply_rights(showing->map->address, showing->map->rights, offset,
 				     length);
@@ -132,7 +133,8 @@ static int show_run(void *user, uint64_t offset, uint64_t length, uint32_t value
 		return r;
 	hidden = rangemap_set(map->hidden, offset, length, wanted);
 	if (!hidden)
-		return err_set(-ENOMEM, "no memory to note what of a map is out of reach");
+		return err_set(-ENOMEM, "no memory to note the pages of a map that are out of "
+					"reach");
 	r = show_unpoisoned(showing, offset, length);
 	if (r && !showing->hide) {
 		free(hidden);
@@ -158,7 +160,8 @@ static int show_range(struct showing *showing, uint64_t offset, uint64_t length)
 		map->hidden = rangemap_create(SHOWN, 0);
 		if (!map->hidden)
 			return err_set(-ENOMEM,
-				       "no memory to note what of a map is out of reach");
+				       "no memory to note the pages of a map that are out of "
+				       "reach");
 	}
 	old = map->hidden;
 	showing->walked = old;
@@ -227,7 +230,8 @@ int reach_forget(struct hm_map *map, uint64_t offset, uint64_t length)
 		hidden = rangemap_set(map->hidden, offset, length, SHOWN);
 		if (!hidden)
 			return err_set(-ENOMEM,
-				       "no memory to note what of a map is out of reach");
+				       "no memory to note the pages of a map that are out of "
+				       "reach");
 	}
 	free(map->hidden);
 	map->hidden = hidden;

@@ -323,7 +323,7 @@ static int put_bytes_locked(struct hm_buffer *buffer, struct loss *loss,
 	if (buffer->pinned)
 		return err_set(-EBUSY,
 			       "%s was exported as a dma-buf, which keeps its pages: with new "
-			       "ones whoever has it would see other bytes than this process",
+			       "pages here, importers would see other bytes",
 			       buffer->name);
 	r = map_scratch(now.segment, 1, now.offset, now.length, buffer->page_size,
 			PROT_READ | PROT_WRITE, &range, &to);
@@ -338,8 +338,8 @@ static int put_bytes_locked(struct hm_buffer *buffer, struct loss *loss,
 		drop_bytes(loss, &now);
 	} else {
 		r = err_set(r == -ENOSPC ? -ENOMEM : r,
-			    "%s: no other pages for %" PRIu64 " bytes from %" PRIu64
-			    " on, which failed (%s): another recovery may have them",
+			    "%s: no other pages for %" PRIu64 " bytes from %" PRIu64 " on, "
+			    "which failed (%s): another recovery may find some",
 			    buffer->name, now.length, now.offset, err_name(r));
 	}
 	reserve_release(&range);
@@ -443,8 +443,8 @@ static int check_readable(const struct hm_buffer *buffer, uint64_t offset, uint6
 	if ((!r || r == -EINVAL) && is_in_reach(buffer, offset, offset + length))
 		return 0;
 	return err_set(-EIO,
-		       "%s: some of %" PRIu64 " bytes from %" PRIu64
-		       " on can't be read still: a file that is cut, or pages that fail",
+		       "%s: some of %" PRIu64 " bytes from %" PRIu64 " on still can't be "
+		       "read: the file was cut, or pages fail",
 		       buffer->name, length, offset);
 }
 
@@ -528,8 +528,8 @@ static int check_sealed(const struct hm_map *map)
 	    !memfd_is_one_way(buffer->segment[buffer->n_segment - 1].fd))
 		return 0;
 	return err_set(-EPERM,
-		       "%s was sent or exported to be read: this map, which may be written, "
-		       "can't be made anew: make one that reads",
+		       "%s was sent or exported read-only: this map, which may be written, "
+		       "can't be made again: make a read-only one",
 		       buffer->name);
 }
 
@@ -542,7 +542,7 @@ static int restore_frozen(struct hm_map *map)
 		return AGAIN;
 	resident_forget_replaced(map);
 	if (atomic_load(&map->unnoted))
-		return err_set(-ENOMEM, "no memory to note what is locked of a map");
+		return err_set(-ENOMEM, "no memory to note the locked ranges of a map");
 	return restore_blocks(map);
 }
 
@@ -676,8 +676,8 @@ int replaced_restore(struct hm_buffer *buffer, struct loss *loss,
 
 	if (buffer_is_private(buffer))
 		return err_set(-EOPNOTSUPP,
-			       "%s: private memory is its one map's own: nothing has the bytes "
-			       "that were lost",
+			       "%s is private memory: there is no copy of the bytes that were "
+			       "lost",
 			       buffer->name);
 	do {
 		r = see_maps(buffer);

@@ -75,14 +75,12 @@ static bool wants_shadow(const struct hm_loss_desc *desc)
 static int check_locked(struct hm_buffer *buffer, const struct hm_loss_desc *desc)
 {
 	if (wants_shadow(desc) && !(buffer->caps & HM_CAP_MULTI_MAP))
-		return err_set(-EOPNOTSUPP,
-			       "%s: private memory is its one map's own: there is nothing to "
-			       "make a shadow of",
+		return err_set(-EOPNOTSUPP, "%s is private memory, which can have no shadow",
 			       buffer->name);
 	if (desc->policy == HM_LOSS_RECREATE && !buffer->created)
 		return err_set(-EOPNOTSUPP,
-			       "%s: somebody else's object, or a file, is not the library's to "
-			       "make again: choose HM_LOSS_SHADOW",
+			       "%s: the library can't make an imported object or a file "
+			       "again: choose HM_LOSS_SHADOW",
 			       buffer->name);
 	return lost_check_buffer(buffer);
 }

@@ -148,9 +148,9 @@ int lost_check_link(const struct hm_device *device, const struct device_link *li
 	if (unlikely(link != atomic_load(&device->link)))
 		return err_set(
 			-ENODEV,
-			"%s was taken away and is there again, without what was on it: "
-			"hm_device_recover() brings back what has a loss policy, with "
-			"HM_RECOVER_SHADOWED that of HM_LOSS_SHADOW, too; unref the rest",
+			"%s was taken away and is back without its bytes: hm_device_recover() "
+			"brings back buffers that have a loss policy, with "
+			"HM_RECOVER_SHADOWED those of HM_LOSS_SHADOW, too; unref the others",
 			device->name);
 	r = device->ops->device_check(link->backend);
 	return likely(!r) ? 0 : backend_explain(device->ops, r, "device_check");

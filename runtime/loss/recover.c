@@ -73,8 +73,8 @@ struct recovery {
 static int refuse_known(const struct hm_buffer *buffer, const char *what)
 {
 	return err_set(-EBUSY,
-		       "%s: the buffer was %s, and whoever has it keeps the old object, which "
-		       "is gone: send or export it anew",
+		       "%s: the buffer was %s, and its receivers keep the old object, which "
+		       "is gone: send or export it again",
 		       buffer->name, what);
 }
 
@@ -84,7 +84,8 @@ static int check_locked(struct recovery *rec)
 
 	if (!buffer->created)
 		return err_set(-EOPNOTSUPP,
-			       "%s: the object was imported or received: have it imported anew",
+			       "%s: the object was imported or received: import or receive it "
+			       "again",
 			       buffer->name);
 	if (atomic_load(&buffer->share))
 		return refuse_known(buffer, "sent");

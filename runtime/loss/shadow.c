@@ -389,7 +389,7 @@ static int copy_in(struct shadow *shadow, struct hm_buffer *buffer,
 	if (lacks_pages(shadow, buffer, at, length))
 		return err_set(-ENOMEM,
 			       "%s: no memory to read bytes %" PRIu64 " to %" PRIu64
-			       ", which nobody has stored: see vm.overcommit_memory, and "
+			       ", which were never stored: see vm.overcommit_memory, and "
 			       "memory.max of the control group",
 			       buffer->name, at, at + length);
 	/* A file that was cut, or a device that is on its way out. */
@@ -406,7 +406,7 @@ static int copy_in(struct shadow *shadow, struct hm_buffer *buffer,
 static int refuse_sealed(const struct hm_buffer *buffer)
 {
 	return err_set(-ENODEV,
-		       "%s: its shadow shows what was lost, and stays as it was then until "
+		       "%s: its shadow keeps the bytes from before the loss until "
 		       "hm_device_recover()",
 		       buffer->name);
 }

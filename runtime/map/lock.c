@@ -281,8 +281,9 @@ static int check_lock(struct hm_map *map, uint64_t offset, uint64_t length)
 				       "device memory");
 	if (!map_allows(map, offset, length, HM_READ))
 		return err_set(-EACCES,
-			       "hm_map_lock: some of %" PRIu64 " bytes from %" PRIu64
-			       " on have no access, and what can't be read can't be brought in",
+			       "hm_map_lock: some of %" PRIu64 " bytes from %" PRIu64 " on "
+			       "have no access, and pages that can't be read can't be brought "
+			       "in",
 			       length, offset);
 	return 0;
 }

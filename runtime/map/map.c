@@ -116,7 +116,7 @@ static int read_desc(struct hm_buffer *buffer, const struct hm_map_desc *from,
 		return err_set(-EINVAL, "hm_map_desc.reserved is not 0");
 	if ((desc->flags & HM_MAP_POPULATE) && !desc->access)
 		return err_set(-EINVAL,
-			       "HM_MAP_POPULATE needs HM_READ: what can't be read can't "
+			       "HM_MAP_POPULATE needs HM_READ: pages that can't be read can't "
 			       "be brought in");
 	return remap_check_access(buffer, desc->access);
 }

@@ -267,7 +267,7 @@ static int start_helper(void)
 	pthread_mutex_unlock(&lock);
 	if (!r)
 		return 0;
-	return err_set(r, "the thread that releases what is retired could not be started: see "
+	return err_set(r, "the thread that releases retired objects could not be started: see "
 			  "RLIMIT_NPROC, pids.max of the control group, and RLIMIT_AS for its "
 			  "stack; or the process is ending");
 }

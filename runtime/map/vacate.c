@@ -15,7 +15,7 @@ int vacate_prepare(struct hm_map *map, struct vacated **ret_vacated)
 	struct vacated *vacated = sys_calloc(1, sizeof(*vacated));
 
 	if (!vacated)
-		return err_set(-ENOMEM, "%s: no memory to note what its map leaves",
+		return err_set(-ENOMEM, "%s: no memory to note the bytes that its map leaves",
 			       buffer->name);
 	vacated->buffer = hm_buffer_ref(buffer);
 	vacated->segments = segments_get(buffer);

@@ -49,7 +49,7 @@ int account_begin(struct account *account, const void *address, uint64_t size, u
 	account->upper = sys_calloc(account->n_upper / 64 + 1, sizeof(uint64_t));
 	if (!account->block || !account->table || !account->upper) {
 		account_end(account);
-		return err_set(-ENOMEM, "no memory for the account of what was touched");
+		return err_set(-ENOMEM, "no memory for the account of touched pages");
 	}
 	/* The page tables above the counted ones, at both ends. */
 	account->least = reader_account_bytes(size, fault) + 4 * page;

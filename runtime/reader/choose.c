@@ -89,7 +89,7 @@ static uint64_t mapped_within(uint64_t budget, uint64_t page)
 static const char *of_resident(const struct reader_facts *facts, char *text, size_t size)
 {
 	if (facts->resident == RESIDENT_UNKNOWN)
-		snprintf(text, size, "it can't be told what is resident");
+		snprintf(text, size, "resident pages are unknown");
 	else
 		snprintf(text, size, "%u %% of a sample is resident", facts->resident);
 	return text;
@@ -135,7 +135,8 @@ static uint32_t pick(const struct reader_facts *facts, const struct reader_wish 
 		     const char **reason)
 {
 	if (facts->several) {
-		*reason = "of several files one is open at a time, and the next ones announced";
+		*reason = "one of several files is open at a time, and the next ones are "
+			  "announced";
 		return HM_POLICY_READ;
 	}
 	if (facts->fs_flags & FS_NETWORK) {
@@ -160,8 +161,7 @@ static uint32_t pick(const struct reader_facts *facts, const struct reader_wish 
 		return HM_POLICY_ANNOUNCE;
 	}
 	if (goes_past_memory(facts, wish)) {
-		*reason =
-			"memory has no room for all of it, and would only lose what else it has";
+		*reason = "memory has no room for all of it, and would only lose other pages";
 		return HM_POLICY_DIRECT;
 	}
 	*reason = "reading ahead of a map overlaps with its use and copies nothing";
@@ -403,7 +403,7 @@ int reader_choose(const struct reader_facts *facts, const struct reader_wish *wi
 		  struct reader_choice *ret_choice)
 {
 	struct reader_choice choice = { .policy = wish->policy };
-	const char *reason = "it was asked for";
+	const char *reason = "the caller chose it";
 	int r;
 
 	if (choice.policy == HM_POLICY_AUTO)

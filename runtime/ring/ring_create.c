@@ -20,10 +20,11 @@ int ring_check_header(const struct ring_header *header, uint64_t size)
 	static const char none[sizeof(header->magic)];
 
 	if (!memcmp(header->magic, none, sizeof(none)))
-		return err_set(-EBADMSG, "its first bytes are zero: no ring, or one that was "
-					 "not made to its end; remove it, and make it again");
+		return err_set(-EBADMSG,
+			       "its first bytes are zero: it is no ring, or an unfinished "
+			       "one; remove it, and make it again");
 	if (memcmp(header->magic, RING_MAGIC, sizeof(header->magic)) != 0)
-		return err_set(-EBADMSG, "it is no ring: its first bytes are others");
+		return err_set(-EBADMSG, "it is no ring: its first bytes are not a ring's");
 	if (header->order != RING_ORDER)
 		return err_set(-EBADMSG,
 			       "it is a ring of a machine with another byte order (0x%08x)",
@@ -47,7 +48,7 @@ int ring_check_header(const struct ring_header *header, uint64_t size)
 	if (size != ring_size(header->capacity))
 		return err_set(-EBADMSG,
 			       "the file has %" PRIu64 " bytes, and a ring for %" PRIu64
-			       " has %" PRIu64 ": somebody resized it; a ring doesn't grow",
+			       " has %" PRIu64 ": the file was resized; a ring doesn't grow",
 			       size, header->capacity, ring_size(header->capacity));
 	return 0;
 }

@@ -50,7 +50,7 @@ static int take_end(int fd, uint32_t end)
 	int r = sys_fcntl(fd, F_OFD_SETLK, (long)&lock);
 
 	if (r == -EAGAIN || r == -EACCES)
-		return err_set(-EBUSY, "another one has the ring's %s open", end_names[end]);
+		return err_set(-EBUSY, "another opener has the ring's %s", end_names[end]);
 	return r < 0 ? err_set(r, "locking the ring's %s: %s", end_names[end], err_name(r)) : 0;
 }
 
@@ -99,9 +99,7 @@ static int read_header(int fd, uint64_t *ret_capacity)
 		return err_set((int)n, "reading its header: %s", err_name((int)n));
 	if ((size_t)n < sizeof(header))
 		return err_set(-EBADMSG,
-			       "it has %zd bytes: no ring, or one that was not made "
-			       "to its end",
-			       n);
+			       "it has %zd bytes: it is no ring, or an unfinished one", n);
 	r = ring_check_header(&header, (uint64_t)st.st_size);
 	if (!r)
 		*ret_capacity = header.capacity;
@@ -155,9 +153,8 @@ int ring_attach(struct hm_ring *ring, void *base, uint64_t capacity)
 	if (!has_last(ring))
 		return err_set(
 			-EBADMSG,
-			"its last 8 bytes, of %" PRIu64
-			", are not a ring's: it was cut off and grown again, or not made "
-			"to its end; remove it, and make it again",
+			"its last 8 bytes, of %" PRIu64 ", are not a ring's: it was cut off "
+			"and grown again, or never finished; remove it, and make it again",
 			ring_size(capacity));
 	if (tail > POSITION_MAX || head > tail || tail - head > capacity || (tail | head) % 8)
 		return err_set(-EBADMSG,
@@ -296,9 +293,9 @@ static __attribute__((noinline, cold)) int refuse_cut(const struct hm_ring *ring
 	if (ring->lock_fd >= 0)
 		sys_fstat(ring->lock_fd, &st);
 	return err_set(-EIO,
-		       "the ring's file was cut off, and records are lost: it has %" PRIu64
-		       " bytes now, of which the last are not those that a ring of %" PRIu64
-		       " ends with; hm_ring_unref(), and make another ring",
+		       "the ring's file was cut off, and records are lost: the last of its "
+		       "%" PRIu64 " bytes are not those at the end of a ring of "
+		       "%" PRIu64 "; hm_ring_unref(), and make another ring",
 		       (uint64_t)st.st_size, ring_size(ring->capacity));
 }
 

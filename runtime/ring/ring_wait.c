@@ -45,12 +45,13 @@ static __attribute__((noinline, cold)) int refuse(const struct hm_ring *ring, ui
 {
 	if (ring->end == HM_RING_WRITER)
 		return err_set(-EBADMSG,
-			       "the ring's reader is at %" PRIu64 ", which is not from %" PRIu64
-			       ", where it was, to %" PRIu64 ", what was written",
+			       "the ring's reader is at %" PRIu64 ", and must be from "
+			       "%" PRIu64 ", its last position, to %" PRIu64 ", the bytes "
+			       "written",
 			       position, ring->other, ring->own);
 	return err_set(-EBADMSG,
-		       "the ring's writer is at %" PRIu64 ", which is not from %" PRIu64
-		       ", where it was, to %" PRIu64 ", what there is room for",
+		       "the ring's writer is at %" PRIu64 ", and must be from %" PRIu64
+		       ", its last position, to %" PRIu64 ", the end of the room",
 		       position, ring->other, ring->own + ring->capacity);
 }
 

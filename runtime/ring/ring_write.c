@@ -21,7 +21,7 @@ static int reserve(struct hm_ring *ring, uint64_t length, uint64_t timeout_ns, v
 	int r;
 
 	if (unlikely(!length))
-		return err_set(-EINVAL, "a record of 0 bytes can't be: length is from 1");
+		return err_set(-EINVAL, "length is 0: a record has at least 1 byte");
 	if (unlikely(length > ring_record_max(ring->capacity)))
 		return err_set(
 			-EMSGSIZE,

@@ -305,7 +305,7 @@ static int check_page_fd(int fd, struct stat *ret_st)
 
 	seals = sys_fcntl(fd, F_GET_SEALS, 0);
 	if (seals < 0)
-		return err_set(-EPROTO, "what was sent as control page is no memfd (%s)",
+		return err_set(-EPROTO, "the control page that was sent is no memfd (%s)",
 			       err_name(seals));
 	if ((seals & (F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE)) !=
 	    (F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE))

@@ -85,13 +85,13 @@ static int check_kind(int fd)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	n = sys_readlink(path, name, sizeof(name) - 1);
 	if (n < 0)
-		return err_set((int)n, "%s, which was sent as that of a process: %s", path,
+		return err_set((int)n, "%s, the owner's descriptor that was sent: %s", path,
 			       err_name((int)n));
 	name[n] = '\0';
 	for (i = 0; i < ARRAY_SIZE(names); i++)
 		if (!strncmp(name, names[i], strlen(names[i])))
 			return 0;
-	return err_set(-EPROTO, "what was sent as the owner's descriptor is no pidfd");
+	return err_set(-EPROTO, "the owner's descriptor that was sent is no pidfd");
 }
 
 /*

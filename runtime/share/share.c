@@ -41,15 +41,15 @@ static int check_sendable_locked(const struct hm_buffer *buffer, uint32_t flags)
 	seals = sys_fcntl(buffer->segment[0].fd, F_GET_SEALS, 0);
 	if (huge && !(flags & HM_EXPORT_READ_ONLY) && !is_kept(seals))
 		return err_set(-EOPNOTSUPP,
-			       "%s: who may write huge pages may give them back, and a touch "
-			       "of those would kill whoever finds the pool empty: pass "
-			       "HM_EXPORT_READ_ONLY, or have the bytes in base pages",
+			       "%s: a receiver that may write huge pages may give them back, "
+			       "and a touch would then end a process while the pool is empty: "
+			       "pass HM_EXPORT_READ_ONLY, or have the bytes in base pages",
 			       buffer->name);
 	if (seals < 0 || seals & F_SEAL_SHRINK)
 		return 0;
 	return err_set(-EOPNOTSUPP,
-		       "%s: memory of \"%s\" may be cut off while others use it, which would "
-		       "kill them: share one of \"host\"",
+		       "%s: memory of \"%s\" may be cut off, and a touch would then end the "
+		       "receiver: share a buffer of \"host\"",
 		       buffer->name, buffer->device->name);
 }
 
@@ -202,8 +202,8 @@ static int read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *d
 		return r;
 	if (desc->flags & ~HM_BUFFER_READ_ONLY)
 		return err_set(-EINVAL,
-			       "hm_buffer_receive: of the flags only HM_BUFFER_READ_ONLY means "
-			       "something, 0x%x was passed",
+			       "hm_buffer_receive: flags 0x%x: only HM_BUFFER_READ_ONLY is "
+			       "possible",
 			       desc->flags);
 	if (desc->size || desc->offset || desc->numa_mode != HM_NUMA_DEFAULT || desc->place)
 		return err_set(-EINVAL, "hm_buffer_receive: size, offset and placement are the "
@@ -228,9 +228,9 @@ static int check_message(const struct share_message *message, uint64_t max_size)
 	     message->backing != HM_BACKING_FILE && message->backing != HM_BACKING_DEVICE) ||
 	    (message->access != HM_READ && message->access != (HM_READ | HM_WRITE)))
 		return err_set(-EPROTO,
-			       "the message tells of a buffer that can't be: access 0x%" PRIx32
-			       ", cache mode %" PRIu32 ", backing %" PRIu32
-			       ", or a backend without a name",
+			       "the message describes an impossible buffer: access "
+			       "0x%" PRIx32 ", cache mode %" PRIu32 ", backing "
+			       "%" PRIu32 ", or a backend without a name",
 			       message->access, message->cache, message->backing);
 	if (!message->page_size || message->page_size & (message->page_size - 1) ||
 	    message->page_size > GIB(16) || !message->max_size ||
@@ -238,7 +238,7 @@ static int check_message(const struct share_message *message, uint64_t max_size)
 	    !is_aligned(message->max_size, message->page_size) ||
 	    !is_aligned(message->offset, message->page_size))
 		return err_set(-EPROTO,
-			       "the message tells of sizes that can't be: max_size %" PRIu64
+			       "the message has impossible sizes: max_size %" PRIu64
 			       ", offset %" PRIu64 ", pages of %" PRIu64,
 			       message->max_size, message->offset, message->page_size);
 	if (!message->size || message->size > message->max_size || !message->serial ||
@@ -246,8 +246,8 @@ static int check_message(const struct share_message *message, uint64_t max_size)
 	    message->map_flags & ~DMABUF_MAP_FLAGS ||
 	    (message->map_flags && message->backing != HM_BACKING_DEVICE))
 		return err_set(-EPROTO,
-			       "the message tells of %" PRIu64 " bytes, serial %" PRIu64
-			       ", slot %" PRIu32 " and map flags 0x%" PRIx32 ", which can't be",
+			       "the message has impossible values: %" PRIu64 " bytes, serial "
+			       "%" PRIu64 ", slot %" PRIu32 ", map flags 0x%" PRIx32,
 			       message->size, message->serial, message->slot,
 			       message->map_flags);
 	if (max_size && message->max_size > max_size)
@@ -281,8 +281,9 @@ static int check_huge_pages(const struct hm_buffer *buffer, uint64_t size)
 
 	if (!is_kept(seals))
 		return err_set(-EPERM,
-			       "%s: its sender may give its huge pages back, which would kill "
-			       "whoever touches them: he must send it with HM_EXPORT_READ_ONLY",
+			       "%s: its sender may give huge pages back, and a touch would "
+			       "then end this process: the sender must pass "
+			       "HM_EXPORT_READ_ONLY",
 			       buffer->name);
 	segment.flags |= HM_SEGMENT_PRESENT;
 	r = map_scratch(&segment, 1, segment.offset, round_up(size, buffer->page_size),
@@ -345,8 +346,8 @@ static int check_buffer(struct hm_buffer *buffer, const struct share_message *me
 			       message->backing, message->cache, message->page_size);
 	if (message->access & ~buffer->access & HM_WRITE && !read_only)
 		return err_set(-EPROTO,
-			       "a buffer of \"%s\" came that can't be written: its "
-			       "sender said it can be",
+			       "a buffer of \"%s\" came that can't be written: its sender "
+			       "said that it may be",
 			       message->backend);
 	/*
 	 * A device need not tell how far its objects may grow: this buffer does not grow then.
@@ -560,8 +561,8 @@ int share_refuse_resize_locked(const struct hm_buffer *buffer, uint64_t new_size
 		return 0;
 	if (share->received && control_owner_gone(share))
 		return err_set(-EOWNERDEAD,
-			       "%s: its owner, who alone may resize it, has ended: it stays as "
-			       "it is",
+			       "%s can't be resized any more: its owner, the only process "
+			       "that may, has ended",
 			       buffer->name);
 	if (share->received)
 		return err_set(-EBUSY,
@@ -571,16 +572,16 @@ int share_refuse_resize_locked(const struct hm_buffer *buffer, uint64_t new_size
 	if (new_size < buffer->size &&
 	    (buffer->backing == HM_BACKING_FILE || buffer->backing == HM_BACKING_HUGETLB))
 		return err_set(-EBUSY,
-			       "%s was sent to others, whom a touch of what is cut off of a %s "
-			       "would kill (SIGBUS): it does not shrink any more",
+			       "%s was sent to other processes, and a touch of bytes cut off "
+			       "of a %s would end them (SIGBUS): it can't shrink any more",
 			       buffer->name,
 			       buffer->backing == HM_BACKING_FILE ? "file" : "huge page");
 	if (new_size > buffer->size &&
 	    (new_size > buffer->max_size || flags & (HM_GROW_REPLACE | HM_GROW_APPEND)))
 		return err_set(
 			-EBUSY,
-			"%s was sent to others, who have its one object: it grows inside "
-			"max_size, %" PRIu64 ", only",
+			"%s was sent to other processes, which have its one object: it grows "
+			"inside max_size, %" PRIu64 ", only",
 			buffer->name, buffer->max_size);
 	return 0;
 }

@@ -145,8 +145,8 @@ static int check_received(const struct received *received, const struct msghdr *
 		return err_set(-ECONNRESET, "the peer has closed the socket, and sent nothing");
 	if (received->n < SHARE_FDS && header->msg_flags & MSG_CTRUNC)
 		return err_set(-EMFILE,
-			       "the descriptors that were sent find no room here: raise "
-			       "RLIMIT_NOFILE, and have the buffer sent again");
+			       "this process has no room for the descriptors that were sent: "
+			       "raise RLIMIT_NOFILE, and have the buffer sent again");
 	if (received->n < SHARE_FDS_LEAST || received->n > SHARE_FDS ||
 	    header->msg_flags & MSG_CTRUNC)
 		return err_set(-EPROTO,

@@ -37,7 +37,7 @@ static void no_dmabuf(void)
 	CHECK_ERROR(-EINVAL, hm_fence_import_dmabuf(memory, HM_READ, NULL));
 	CHECK(untouched == UNTOUCHED);
 	CHECK_ERROR(-EOPNOTSUPP, hm_fence_export_dmabuf(fence, memory, HM_READ));
-	CHECK(text_has("a dma-buf can't hold it"));
+	CHECK(text_has("a dma-buf can't hold the fence"));
 	CHECK_ERROR(-EINVAL, hm_fence_export_dmabuf(NULL, memory, HM_READ));
 	CHECK(!eventfd_write(event, 1));
 	CHECK_OK(hm_fence_wait(fence, 0));
@@ -95,7 +95,7 @@ static void reading_ends(int fd)
 
 static void downgraded(void)
 {
-	CHECK(text_has("polls it"));
+	CHECK(text_has("polls the dma-buf"));
 	CHECK(text_has("6.0"));
 }
 

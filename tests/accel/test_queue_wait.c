@@ -50,7 +50,7 @@ static void queue_waits_for_all(void)
 	hm_fence_unref(foreign);
 	pthread_create(&thread, NULL, signal_late, &late);
 	CHECK_ERROR(-EPIPE, hm_queue_fill(rig.queue, x, 7, 4096, &after));
-	CHECK(strstr(hm_errmsg(), "what the queue waited for") != NULL);
+	CHECK(strstr(hm_errmsg(), "a fence that the queue waited for") != NULL);
 	CHECK(atomic_load(&late.signalled));
 	CHECK_EQUAL(x[0], 0);
 	CHECK_OK_FATAL(hm_queue_fill(rig.queue, x, 8, 4096, &after));

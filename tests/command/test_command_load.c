@@ -250,7 +250,7 @@ static void bad_input(void)
 	char *folder = folder_make(), *none = folder_path(folder, "none"), *other, *fifo, *npy;
 	char *path = strdup(make_model(folder));
 
-	refused(&(struct command){ .args = { "run", "load" } }, 2, "load of which model?",
+	refused(&(struct command){ .args = { "run", "load" } }, 2, "load needs a model",
 		"hetmap run load model.safetensors");
 	refused(&(struct command){ .args = { "run", "load", none } }, 2,
 		"No such file or directory", NULL);
@@ -279,7 +279,7 @@ static void bad_input(void)
 		"it is no safetensors file", "hetmap run tokens takes *.npy");
 	free(npy);
 	refused(&(struct command){ .args = { "run", "load", "--device", "sofa:0", path } }, 3,
-		"cannot open the device", "hetmap devices lists what there is");
+		"cannot open the device", "hetmap devices lists the devices");
 	refused(&(struct command){ .args = { "run", "load", "--device", "file", path } }, 2,
 		"device file creates none", "--device host");
 	refused(&(struct command){ .args = { "run", "load", "--accel", "tpu", path } }, 3,

@@ -376,7 +376,7 @@ static void limits(void)
 	check_refused(&settings, 3, "there is no setting \"wrong\"");
 	check_refused(&settings, 3, "hetmap tour --device host needs none");
 	check_refused(&retire, 3, "no device opens here: HETMAP_RETIRE is \"foo\"");
-	check_refused(&retire, 3, "hetmap(7) has what the variables of the environment");
+	check_refused(&retire, 3, "hetmap(7) lists the variables of the environment");
 }
 
 /* It is heard in the middle of a step, or between two. */

@@ -49,9 +49,9 @@ static void test_hosts(void)
 		/* This very kernel, and the same mount: one client. */
 		{ "same", 0, 0, { "one file system of this machine", "\"clients\"" } },
 		{ "far", 0, 0, { "each map showed at once", "\"protocol\"" } },
-		{ "stale", 1, 0, { "did not show by itself", "still showed what is old" } },
+		{ "stale", 1, 0, { "did not show by itself", "still showed old bytes" } },
 		{ "refused", 3, 0, { "does not work", "refused:/x: it is on smb" } },
-		{ "newer", 3, EPROTO, { "it is 99.0.0", "the same version on both" } },
+		{ "newer", 3, EPROTO, { "has hetmap 99.0.0", "the same version on both" } },
 		{ "older", 3, EPROTO, { "older ended with status 2", "this version there" } },
 		{ "without", 3, ENOENT, { "without has no 'hetmap'", "install it there" } },
 		{ "away", 3, EHOSTUNREACH, { "away can't be reached", "BatchMode=yes away" } },
@@ -100,7 +100,7 @@ static void test_quoted(void)
 	strcat(strcpy(peer, "far:"), inside);
 	run(inside, peer, FAKE_SSH, false, &outcome);
 	CHECK_EQUAL(outcome.status, 0);
-	CHECK(strstr(outcome.out, "each map showed what was published") ||
+	CHECK(strstr(outcome.out, "each map showed the published bytes") ||
 	      strstr(outcome.out, "each map showed at once"));
 	outcome_free(&outcome);
 	strcat(strcpy(peer, "[far]:"), inside);

@@ -251,7 +251,7 @@ static void between(struct hm_device *from, struct hm_device *to)
 	if (r) {
 		/* virtio_gpu takes in its own only, up to Linux 6.13. */
 		CHECK_EQUAL(r, -EOPNOTSUPP);
-		says("virtio_gpu takes in no dma-bufs but its own");
+		says("virtio_gpu imports its own dma-bufs only");
 	} else {
 		CHECK_EQUAL(buffer_info(other).size, SIZE);
 		CHECK_OK_FATAL(hm_map_create(other, NULL, &other_map));
@@ -292,7 +292,7 @@ static void check_shown(struct hm_device *to, const char *name, int fd)
 
 	if (r) {
 		/* virtio_gpu takes in its own only, up to Linux 6.13. */
-		CHECK(r == -EOPNOTSUPP && says("no dma-bufs but its own"));
+		CHECK(r == -EOPNOTSUPP && says("its own dma-bufs only"));
 		return;
 	}
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
@@ -422,7 +422,8 @@ static void check_too_large(struct hm_device *device, const char *driver, const 
 
 static void too_large(void)
 {
-	check_too_large(open_device("drm:virtio_gpu"), "virtio_gpu", "more than a buffer can");
+	check_too_large(open_device("drm:virtio_gpu"), "virtio_gpu",
+			"more than a buffer without blobs");
 	check_too_large(open_vgem(), "vgem", "HM_GROW_APPEND");
 }
 

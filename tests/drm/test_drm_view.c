@@ -177,7 +177,7 @@ static void follows(void)
 		CHECK_OK(hm_buffer_resize(c.buffer, 4 * PAGE, 0));
 		holds(part, 2 * PAGE);
 		CHECK_OK(hm_buffer_resize(c.buffer, PAGE, 0));
-		refused(-ERANGE, part, "cut to less");
+		refused(-ERANGE, part, "ends before the view begins");
 		CHECK_EQUAL(fake->handles(), 0);
 		CHECK_OK(hm_buffer_resize(c.buffer, SIZE, 0));
 		holds(part, 4 * PAGE);

@@ -169,7 +169,7 @@ static void grown_again(void)
 	CHECK_EQUAL(info.buffers_left, 1);
 	CHECK_EQUAL(info.buffers_back, 0);
 	CHECK_EQUAL(info.error, -EIO);
-	CHECK(text_has("can't be read still"));
+	CHECK(text_has("still can't be read"));
 	CHECK(victim_was_told(&victim, "pl"));
 	CHECK_EQUAL(victim.base[REPAIR_BLOCK + PAGE], 77);
 	CHECK_ERROR(-EIO, victim_bracket(&victim, REPAIR_BLOCK, HM_READ));

@@ -119,7 +119,7 @@ static void test_healthy(void)
 	ask(&question, false, &outcome);
 	CHECK_EQUAL(outcome.status, 0);
 	check_lines(outcome.out);
-	CHECK(strstr(outcome.out, "nothing was found that makes it slow. Looked at: ") != NULL);
+	CHECK(strstr(outcome.out, "no cause of slow accesses was found. Looked at: ") != NULL);
 	CHECK(strstr(outcome.out, "\nbuffer whole on host\n") != NULL);
 	outcome_free(&outcome);
 	watched_end(&watched);
@@ -271,8 +271,9 @@ static void test_huge_pages(void)
 	watched = watched_start("large_untouched", NULL);
 	question.of = &watched;
 	subject = answer(&question, &json);
-	check_says(subject, "no_huge_pages",
-		   "transparent_hugepage/enabled is madvise, and nobody asked for them here");
+	check_says(
+		subject, "no_huge_pages",
+		"transparent_hugepage/enabled is madvise, and no madvise() asked for them here");
 	json_decref(json);
 	file_write(folder, "sys/kernel/mm/transparent_hugepage/enabled",
 		   "always madvise [never]\n", 23);
@@ -460,8 +461,8 @@ static void test_bad_input(void)
 	struct command command = { .args = { "explain", "--json", "-p", pid, "whole" } };
 	struct outcome outcome;
 
-	check_refused((const char *const[6]){ "-p", "1" }, 2, "which address or buffer?");
-	check_refused((const char *const[6]){ "weights" }, 2, "of which process?");
+	check_refused((const char *const[6]){ "-p", "1" }, 2, "no address or buffer was named");
+	check_refused((const char *const[6]){ "weights" }, 2, "no process was named");
 	check_refused((const char *const[6]){ "-p", "x", "weights" }, 2, "--pid: not valid");
 	check_refused((const char *const[6]){ "-p", "2147483647", "weights" }, 3,
 		      "there is no process 2147483647");

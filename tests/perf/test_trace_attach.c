@@ -294,7 +294,7 @@ static void test_churned(void)
 	CHECK(!waitid(P_PID, (id_t)attached.pid, &info, WEXITED | WNOWAIT));
 	CHECK(!kill(attached.tracer, SIGCONT));
 	json = detach_saying(&attached, "page faults");
-	CHECK(is_missing(json, "maps had ended, and were out of the library's own table"));
+	CHECK(is_missing(json, "maps had ended, and left the library's own table"));
 	json_decref(json);
 }
 

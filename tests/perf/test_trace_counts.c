@@ -48,9 +48,9 @@ static void test_taken_away(void)
 	CHECK(!chmod(folder, 0777));
 	json = trace_as_user(folder, copy, &said);
 	if (json) {
-		CHECK(strstr(said, "page faults that the command had 0 were recorded"));
+		CHECK(strstr(said, "page faults, and 0 were recorded"));
 		CHECK(strstr(said, "sudo hetmap trace"));
-		CHECK(is_missing(json, "page faults that the command had 0 were recorded"));
+		CHECK(is_missing(json, "page faults, and 0 were recorded"));
 		snprintf(path, sizeof(path), "%s/trace/about.json", folder);
 		about = json_load_file(path, 0, NULL);
 		untraced = json_object_get(about, "untraced");

@@ -55,12 +55,12 @@ struct option_row {
 			"that hetmap devices lists; N is 0 if left out\n"         \
 			"(default: " otherwise ")"                                \
 	}
-#define OPTION_ROW_ACCEL(otherwise)                                         \
-	{                                                                   \
-		'a', "accel", "NAME",                                       \
-			"who computes: opencl:N, cpu, or the engine of a\n" \
-			"simulated device, soft:N, sim:N\n"                 \
-			"(default: " otherwise ")"                          \
+#define OPTION_ROW_ACCEL(otherwise)                                        \
+	{                                                                  \
+		'a', "accel", "NAME",                                      \
+			"accelerator: opencl:N, cpu, or the engine of a\n" \
+			"simulated device, soft:N, sim:N\n"                \
+			"(default: " otherwise ")"                         \
 	}
 #define OPTION_ROW_QUIET                                          \
 	{                                                         \

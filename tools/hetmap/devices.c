@@ -463,13 +463,13 @@ static void print(const struct lists *lists)
 	puts("Devices: where bytes live\n");
 	for (i = 0; i < lists->n_device; i++)
 		print_device(&lists->devices[i]);
-	puts("\nAccelerators: who computes; the first is the default\n");
+	puts("\nAccelerators: kernels run here; the first is the default\n");
 	for (i = 0; i < lists->n_accel; i++)
 		print_accel(&lists->accels[i]);
 	if (lists->n_accel == 1 && !strcmp(lists->accels[0].name, "cpu"))
 		puts("\nThere is no OpenCL device: hetmap doctor says what to install.");
 	if (lists->n_node)
-		puts("\nDRM nodes: what the kernel has of graphics cards\n");
+		puts("\nDRM nodes: graphics cards that the kernel drives\n");
 	for (i = 0; i < lists->n_node; i++)
 		print_node(&lists->nodes[i]);
 }
@@ -506,7 +506,7 @@ int devices_main(int argc, char **argv)
 	for (i = 0; i < lists.n_node; i++)
 		explain_node(&lists.nodes[i]);
 	if (r)
-		fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot list what there is");
+		fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot list the devices");
 	else
 		remark_soft(&lists);
 	if (!r && output.json)

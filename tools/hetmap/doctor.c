@@ -61,11 +61,11 @@ enum { OPTION_PATH, OPTION_PEER, OPTION_SERVE, OPTION_JSON, OPTION_HELP };
 
 static const struct option_row rows[] = {
 	[OPTION_PATH] = { 0, "path", "DIR",
-			  "says instead what DIR's file system means for maps" },
+			  "explain the file system of DIR instead of the machine" },
 	[OPTION_PEER] = { 0, "peer", "HOST:DIR",
-			  "where HOST, by ssh, has the same; or DIR, a second\n"
-			  "mount of it: what one sees of the other" },
-	[OPTION_SERVE] = { 0, "peer-serve", "DIR", "what --peer starts on the other machine" },
+			  "test --path with a second client: HOST, by ssh, which\n"
+			  "has it at DIR, or DIR, a second mount of it here" },
+	[OPTION_SERVE] = { 0, "peer-serve", "DIR", "the other side of --peer, started by it" },
 	[OPTION_JSON] = { 0, "json", NULL, "print the findings as a JSON array" },
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
@@ -75,7 +75,7 @@ static void usage(void)
 {
 	puts("Usage: hetmap doctor [OPTION]...\n"
 	     "\n"
-	     "Explains this machine: what was found, what that limits, how to change it.\n"
+	     "Explains this machine: each finding, its effect, and how to change it.\n"
 	     "Changes nothing.\n"
 	     "\n"
 	     "  ok      nothing to do\n"
@@ -91,8 +91,8 @@ static void usage(void)
 	     "  hetmap doctor --path /shared --peer node7:/shared\n"
 	     "  hetmap doctor --path /shared --peer /mnt/shared_again\n"
 	     "\n"
-	     "Exit status: 0 whatever was found; with --path, 3 where it can't be known from\n"
-	     "one machine, and 1 where two don't see the same. See also hetmap-doctor(1).");
+	     "Exit status: 0 for any findings; with --path, 3 where one machine can't tell,\n"
+	     "and 1 where two machines don't see the same. See also hetmap-doctor(1).");
 }
 
 /* ---- for the checks ---- */
@@ -275,10 +275,10 @@ int doctor_main(int argc, char **argv)
 	}
 	if (peer && !path)
 		return fail(STATUS_USAGE, EINVAL, "hetmap doctor --path DIR --peer HOST:DIR",
-			    "doctor: --peer is another client of what --path is of");
+			    "doctor: --peer needs --path");
 	if (serve && (path || output.json))
 		return fail(STATUS_USAGE, EINVAL, "hetmap doctor --peer-serve DIR",
-			    "doctor: --peer-serve is alone");
+			    "doctor: --peer-serve takes no other option");
 	if (serve)
 		return peer_serve(serve, STDIN_FILENO, STDOUT_FILENO);
 	if (output.json)

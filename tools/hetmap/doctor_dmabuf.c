@@ -74,7 +74,7 @@ void check_dma_heaps(struct doctor *doctor)
 
 void check_udmabuf(struct doctor *doctor)
 {
-	static const char limits[] = "buffers of \"host\" don't leave as dma-bufs";
+	static const char limits[] = "buffers of \"host\" can't be exported as dma-bufs";
 	char size[TEXT_MAX];
 	uint64_t limit;
 
@@ -88,7 +88,7 @@ void check_udmabuf(struct doctor *doctor)
 	}
 	if (!may_open(doctor, "/dev/udmabuf", R_OK | W_OK)) {
 		doctor_report(doctor, DOCTOR_LIMIT, limits,
-			      "join the group that may, kvm as a rule: ls -l /dev/udmabuf",
+			      "join its group, kvm as a rule: ls -l /dev/udmabuf",
 			      "/dev/udmabuf may not be opened for reading and writing");
 		return;
 	}

@@ -205,7 +205,7 @@ void check_numa(struct doctor *doctor)
 	allowed = allowed_nodes(doctor);
 	if (allowed && allowed < n)
 		doctor_report(doctor, DOCTOR_NOTE,
-			      "buffers can't be bound to the others: -EINVAL",
+			      "buffers can't be bound to the other nodes: -EINVAL",
 			      "cpuset.mems of the control group; in a container: "
 			      "--cpuset-mems",
 			      "NUMA: %u nodes (%s), %u of which this process may use", n, nodes,

@@ -147,8 +147,8 @@ static void report_handler(struct doctor *doctor, int sig, const char *name)
 	doctor_report(doctor, DOCTOR_NOTE,
 		      "it takes the place of a handler for lost pages that the "
 		      "application installed before OpenCL was loaded",
-		      "in the application: hm_accel_list() first, then sigaction(), and "
-		      "pass on to this one what is not yours",
+		      "in the application: call hm_accel_list() first, then sigaction(), and "
+		      "pass all other signals on to this handler",
 		      "%s has a handler, of %s", name,
 		      dladdr(handler, &where) && where.dli_fname ? where.dli_fname :
 								   "an unknown library");

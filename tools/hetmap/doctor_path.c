@@ -23,7 +23,7 @@
 #define PART ((size_t)2 << 20)
 
 static const char cannot_know[] =
-	"cannot be known from here: what another machine's map shows takes a second client";
+	"one client can't tell whether the maps of another machine show its stores";
 
 /* ---- by its type ---- */
 
@@ -46,26 +46,26 @@ static int look_at_type(struct doctor *doctor, const char *path, uint32_t *ret_c
 	if (info.coherence == HM_COHERENCE_LOCAL)
 		doctor_report(
 			doctor, DOCTOR_OK, NULL, NULL,
-			"%s: %s, of this machine alone: maps show what all processes store",
+			"%s: %s, of this machine alone: maps show the stores of all processes",
 			shown, info.name);
 	else if (info.coherence == HM_COHERENCE_LOCKS)
 		doctor_report(doctor, DOCTOR_NOTE, "a ring is -EOPNOTSUPP", NULL,
-			      "%s: %s, a cluster's: its own locks see to maps", shown,
-			      info.name);
+			      "%s: %s, a cluster file system: its own locks keep maps up to "
+			      "date",
+			      shown, info.name);
 	else if (info.coherence == HM_COHERENCE_UNKNOWN)
 		doctor_report(
 			doctor, DOCTOR_NOTE,
-			"whether maps show what others store depends on what is behind it; a "
-			"ring is -EOPNOTSUPP",
-			"two clients of it can tell: hetmap doctor --path DIR --peer "
-			"HOST:DIR",
-			"%s: %s, which may be a network's", shown, info.name);
+			"maps may or may not show the stores of other machines; a ring is "
+			"-EOPNOTSUPP",
+			"test it with two clients: hetmap doctor --path DIR --peer HOST:DIR",
+			"%s: %s, which may be a network file system", shown, info.name);
 	else
 		doctor_report(doctor, DOCTOR_LIMIT,
-			      "maps need not show what other machines store: a buffer to write "
-			      "is -EOPNOTSUPP without HM_BUFFER_PUBLISH, a ring always",
+			      "maps need not show the stores of other machines: a writable "
+			      "buffer is -EOPNOTSUPP without HM_BUFFER_PUBLISH, a ring always",
 			      "on NFS keep to the protocol of hm_file_publish(3)",
-			      "%s: %s, a network's", shown, info.name);
+			      "%s: %s, a network file system", shown, info.name);
 	free(shown);
 	*ret_coherence = info.coherence;
 	return STATUS_DONE;
@@ -159,21 +159,21 @@ static int report_test(struct doctor *doctor, bool plain, bool refreshed)
 	doctor->check = "plain";
 	if (plain)
 		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
-			      "each map showed at once what was published through the other");
+			      "each map showed at once the bytes published through the other");
 	else
 		doctor_report(doctor, DOCTOR_NOTE, "a map keeps the pages that it has",
 			      "hm_file_refresh() before reading",
-			      "a map did not show by itself what was published through the "
-			      "other one");
+			      "a map did not show by itself the bytes published through the "
+			      "other");
 	doctor->check = "protocol";
 	if (refreshed)
 		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
-			      "after hm_file_refresh() each map showed what was published");
+			      "after hm_file_refresh() each map showed the published bytes");
 	else
 		doctor_report(doctor, DOCTOR_LIMIT,
 			      "there is no way to share maps of these files",
-			      "let go of map and buffer, and open the file again",
-			      "after hm_file_refresh() a map still showed what is old");
+			      "drop map and buffer, and open the file again",
+			      "after hm_file_refresh() a map still showed old bytes");
 	return refreshed ? STATUS_DONE : STATUS_WRONG;
 }
 
@@ -236,7 +236,7 @@ static int look_at_peers(struct doctor *doctor, struct doctor_peer peers[2], con
 			return peer_gone(&peers[i]);
 		if (r)
 			return fail(STATUS_USAGE, -r,
-				    "give the folder at which the peer has what --path is of",
+				    "give the peer's folder for the file system of --path",
 				    "doctor: '%s' does not show the file made in '%s': %s",
 				    peers[i].where, peers[0].where, peers[i].line);
 	}
@@ -266,7 +266,8 @@ static int look_with_file(struct doctor *doctor, struct doctor_peer peers[2],
 	peer_end(&peers[0]);
 	if (unlink(path) && told == STATUS_DONE)
 		told = fail(STATUS_ENVIRONMENT, errno, "remove it",
-			    "doctor: the test's file, '%s', stays: %s", path, strerror(errno));
+			    "doctor: the test's file, '%s', can't be removed: %s", path,
+			    strerror(errno));
 	free(path);
 	return told;
 }
@@ -302,7 +303,7 @@ int doctor_look_at_path(struct doctor *doctor, const char *path, const char *pee
 	*ret_status = STATUS_DONE;
 	if (!stat(path, &st) && !S_ISDIR(st.st_mode)) {
 		shown = text_escape(path);
-		fail(STATUS_USAGE, ENOTDIR, "name the folder that it is in",
+		fail(STATUS_USAGE, ENOTDIR, "name its folder",
 		     "doctor --path: '%s' is no folder", shown);
 		free(shown);
 		return STATUS_USAGE;

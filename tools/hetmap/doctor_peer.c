@@ -44,7 +44,7 @@ int peer_parse(const char *where, struct doctor_peer *ret_peer)
 			    "doctor: '%s' names no host", where);
 	ret_peer->folder = end + (*end == ']' ? 2 : 1);
 	if (!*ret_peer->folder)
-		return fail(STATUS_USAGE, EINVAL, "HOST:DIR, DIR being what is mounted there",
+		return fail(STATUS_USAGE, EINVAL, "name its folder on HOST: HOST:DIR",
 			    "doctor: '%s' names no folder", where);
 	ret_peer->host = text_format("%.*s", (int)(end - host), host);
 	return STATUS_DONE;
@@ -136,16 +136,15 @@ static bool hear(struct doctor_peer *peer)
 static int fail_executing(int error)
 {
 	return fail(STATUS_ENVIRONMENT, error,
-		    "install ssh (Debian: apt-get install openssh-client), or name in "
-		    "HETMAP_SSH what is to be run instead",
+		    "install ssh (Debian: apt-get install openssh-client), or set HETMAP_SSH "
+		    "to a command to run instead",
 		    "doctor: '%s' can't be run: %s", ssh(), strerror(error));
 }
 
 static int fail_version(const struct doctor_peer *peer, const char *own, const char *theirs)
 {
 	return fail(STATUS_ENVIRONMENT, EPROTO, "install the same version on both machines",
-		    "doctor: this is hetmap %s, and on %s it is %s: they may not mean the same "
-		    "by the test",
+		    "doctor: this is hetmap %s, and %s has hetmap %s: their tests may differ",
 		    own, peer->host ? peer->host : "this machine", theirs);
 }
 
@@ -169,8 +168,9 @@ static int hear_greeting(struct doctor_peer *peer)
 		return status;
 	}
 	return fail(STATUS_ENVIRONMENT, EPROTO,
-		    "have its shell say nothing where there is no terminal",
-		    "doctor: %s said %d lines, none of them hetmap's", peer->where, NOISE_MOST);
+		    "let its shell print nothing without a terminal",
+		    "doctor: %s printed %d lines, none of them hetmap's", peer->where,
+		    NOISE_MOST);
 }
 
 int peer_start(struct doctor_peer *peer)
@@ -268,9 +268,8 @@ int peer_gone(struct doctor_peer *peer)
 		return 128 + signals_pending();
 	if (peer->odd)
 		return fail(STATUS_ENVIRONMENT, EPROTO,
-			    "see to it that what HETMAP_SSH names adds nothing of its own",
-			    "doctor: '%s' is no answer that %s may give", peer->line,
-			    peer->where);
+			    "set HETMAP_SSH to a command that prints nothing of its own",
+			    "doctor: '%s' is no valid answer of %s", peer->line, peer->where);
 	if (!peer->host || (greeted && status != 255))
 		return fail(STATUS_ENVIRONMENT, EPIPE, NULL,
 			    "doctor: the test's process of '%s' ended before the test did "
@@ -278,17 +277,17 @@ int peer_gone(struct doctor_peer *peer)
 			    peer->where, status < 0 ? "signal" : "status", abs(status));
 	if (status == STATUS_NOT_FOUND)
 		return fail(STATUS_ENVIRONMENT, ENOENT,
-			    "install it there, where the shell that ssh starts finds it",
+			    "install it there, in the PATH of the shell that ssh starts",
 			    "doctor: %s has no 'hetmap' in its PATH", peer->host);
 	if (status != 255)
 		return fail(
 			STATUS_ENVIRONMENT, EPROTO,
 			"install this version there, too: 'hetmap version' tells it",
 			"doctor: 'hetmap doctor --peer-serve' on %s ended with %s %d: it may "
-			"be too old to know that",
+			"be too old for that option",
 			peer->host, status < 0 ? "signal" : "status", abs(status));
-	remedy = text_format("see to it that this works without a question: %s -o "
-			     "BatchMode=yes %s hetmap version",
+	remedy = text_format("this must work without a question: %s -o BatchMode=yes %s "
+			     "hetmap version",
 			     ssh(), peer->host);
 	told = fail(STATUS_ENVIRONMENT, EHOSTUNREACH, remedy,
 		    "doctor: %s can't be reached: ssh ended with status 255%s", peer->host,

@@ -61,7 +61,7 @@ static void find(struct client *client, const char *name)
 	struct stat st;
 
 	if (!path)
-		answer_error(client, -EINVAL, "no file of the test's");
+		answer_error(client, -EINVAL, "no file of the test");
 	else if (stat(path, &st))
 		answer_error(client, -errno, strerror(errno));
 	else
@@ -86,7 +86,7 @@ static void open_file(struct client *client, const char *name)
 	int r;
 
 	if (!path) {
-		answer_error(client, -EINVAL, "no file of the test's");
+		answer_error(client, -EINVAL, "no file of the test");
 		return;
 	}
 	drop(client);

@@ -46,8 +46,8 @@ static void report_absent(struct doctor *doctor, unsigned int index)
 static void report_denied(struct doctor *doctor, unsigned int index)
 {
 	char *limits = text_format("\"sim:%u\" can't be opened", index);
-	char *change = text_format("the module makes it so for everybody, and somebody took "
-				   "that away: sudo chmod 0666 /dev/hetsim%u",
+	char *change = text_format("its mode is no longer the module's: sudo chmod 0666 "
+				   "/dev/hetsim%u",
 				   index);
 
 	doctor_report(doctor, DOCTOR_LIMIT, limits, change,
@@ -120,7 +120,7 @@ void check_simulated_devices(struct doctor *doctor)
 		doctor_report(
 			doctor, DOCTOR_NOTE,
 			"\"sim:0\" is not there; \"soft:0\", its twin, is in each process",
-			"make module, and load what that names by sudo insmod; or try it in a "
+			"make module, and sudo insmod the file that it names; or try it in a "
 			"machine: make vm",
 			"the module of the simulated device, hetsim, is not loaded");
 		return;

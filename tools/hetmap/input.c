@@ -176,7 +176,7 @@ int input_open(const char *path, struct input *ret_input)
 
 	if (!name)
 		return fail(STATUS_USAGE, ENOENT, "hetmap run histogram -- FILE",
-			    "no file was named, and none of the usual ones can be read");
+			    "no file was named, and none of the default files can be read");
 	shown = text_escape(name);
 
 	/* Opening a FIFO waits for a writer, a device may do anything: look first. */

@@ -26,16 +26,14 @@ enum {
 };
 
 static const struct option_row rows[] = {
-	[OPTION_JSON] = { 0, "json", NULL, "print all there is as JSON" },
-	[OPTION_ROWS] = { 'n', "rows", "ROWS",
-			  "rows of the list; 0: as many as there are (default: 20)" },
-	[OPTION_DTYPE] = { 0, "dtype", "TYPE",
-			   "what a file of raw tokens has, as uint16 or float32" },
+	[OPTION_JSON] = { 0, "json", NULL, "print all of it as JSON" },
+	[OPTION_ROWS] = { 'n', "rows", "ROWS", "rows of the list; 0: all (default: 20)" },
+	[OPTION_DTYPE] = { 0, "dtype", "TYPE", "type of raw tokens, as uint16 or float32" },
 	[OPTION_OFFSET] = { 0, "offset", "BYTES",
-			    "of a header that each file of raw tokens begins with\n"
+			    "length of the header of each file of raw tokens\n"
 			    "(default: 0)" },
 	[OPTION_BYTE_ORDER] = { 0, "byte-order", "ORDER",
-				"of raw tokens, little or big\n"
+				"byte order of raw tokens, little or big\n"
 				"(default: this machine's)" },
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
@@ -57,9 +55,9 @@ static void usage(void)
 	puts("Usage: hetmap inspect [OPTION]... FILE\n"
 	     "       hetmap inspect [OPTION]... FILE FILE...\n"
 	     "\n"
-	     "Says what a file of data has in it, how much of it is in RAM, how it is aligned,\n"
-	     "and what an accelerator can take in place. Nothing of the data is read. Several\n"
-	     "files are one array of tokens, raw or numpy's.\n"
+	     "Describes a data file: its contents, bytes in RAM, alignment, and the parts that\n"
+	     "an accelerator can take in place. Reads none of the data. Several files are one\n"
+	     "array of tokens, raw or numpy's.\n"
 	     "\n"
 	     "Kinds of files:");
 	for (i = 0; i < N_KIND; i++)
@@ -85,7 +83,7 @@ static int refuse(const struct input *input, const struct raw_tokens *raw)
 	if (!input->stat.st_size)
 		return fail(STATUS_WRONG, ENODATA, FILE_CUT, "'%s' is empty", input->shown);
 	if (raw->offset_given || raw->byte_order)
-		return fail(STATUS_USAGE, EINVAL, "say the --dtype of its tokens, too",
+		return fail(STATUS_USAGE, EINVAL, "give the --dtype of its tokens, too",
 			    "'%s' is of no kind that inspect knows", input->shown);
 	remedy = strdup("known are");
 	for (i = 0; remedy && i < N_KIND; i++) {
@@ -189,7 +187,7 @@ static int check_shard(const struct inspect_head *head, const struct inspect_kin
 			      "tensors",
 			      shown);
 	else
-		status = fail(STATUS_WRONG, EBADMSG, "--dtype says what a raw file has",
+		status = fail(STATUS_WRONG, EBADMSG, "--dtype gives the type of a raw file",
 			      "inspect: '%s' does not begin as a .npy file does", shown);
 	free(shown);
 	return status;

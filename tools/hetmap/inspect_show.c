@@ -145,8 +145,9 @@ static void print_file(const struct contents_file *file)
 		return;
 	}
 	if (!can_be_told(file)) {
-		puts("  in RAM: not known, as the kernel tells it the file's owner only, and\n"
-		     "  those who may write it");
+		puts("  in RAM: not known, as the kernel tells it only to the file's owner, and "
+		     "to\n"
+		     "  users who may write it");
 		return;
 	}
 	there = resident(file, 0, file->size, &pages);
@@ -216,7 +217,7 @@ static void print_alignment(const struct contents *contents)
 	printf("  %8s aligned for their type only: by such a window, where a device takes\n"
 	       "           any offset\n",
 	       text_count(classes.type, count));
-	printf("  %8s not even that: to be copied before typed access\n",
+	printf("  %8s not aligned for their type: copy them before typed access\n",
 	       text_count(classes.less, count));
 }
 

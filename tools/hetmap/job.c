@@ -95,7 +95,7 @@ static int open_in_place(struct job *job)
 		if (r)
 			return fail_library(STATUS_ENVIRONMENT, r,
 					    r == -ENODEV ?
-						    "hetmap devices lists what there is; "
+						    "hetmap devices lists the accelerators; "
 						    "hetmap doctor says why one is missing" :
 						    NULL,
 					    "cannot open the accelerator");

@@ -195,7 +195,7 @@ static int parse_condition(struct rule *rule, char *word)
 		    strncmp(patterns[i].name, word, length) != 0)
 			continue;
 		if (rule->pattern[i])
-			return wrong(rule->line, "a rule has one of each", "a second", word);
+			return wrong(rule->line, "give each condition once", "a second", word);
 		rule->pattern[i] = strdup(value);
 		return rule->pattern[i] ? 0 : no_memory();
 	}
@@ -204,7 +204,7 @@ static int parse_condition(struct rule *rule, char *word)
 		    strncmp(conditions[i].name, word, length) != 0)
 			continue;
 		if (rule->given & 1u << i)
-			return wrong(rule->line, "a rule has one of each", "a second", word);
+			return wrong(rule->line, "give each condition once", "a second", word);
 		rule->given |= 1u << i;
 		if (conditions[i].parse(rule, value))
 			return wrong(rule->line, conditions[i].expected, "not valid:", word);

@@ -135,7 +135,7 @@ static int check_name(const struct raw_tokens *raw, const char *command,
 			break;
 	if (i == sizeof(named) / sizeof(named[0]))
 		return 0;
-	remedy = text_format("%s, say its --dtype", named[i].remedy);
+	remedy = text_format("%s, give its --dtype", named[i].remedy);
 	fail(named[i].status, EBADMSG, remedy, "%s: '%s' %s", command, input->shown,
 	     named[i].says);
 	free(remedy);
@@ -151,10 +151,9 @@ static int check_size(const struct raw_tokens *raw, const char *command,
 	/* An empty file is told of as such, whatever is skipped. */
 	if (!raw->offset || !size || raw->offset < size)
 		return 0;
-	return fail(STATUS_USAGE, EINVAL, "--offset is how many bytes come before the tokens",
-		    "%s: nothing is behind --offset %" PRIu64 " in '%s', which has %s byte%s",
-		    command, raw->offset, input->shown, text_count(size, count),
-		    size == 1 ? "" : "s");
+	return fail(STATUS_USAGE, EINVAL, "--offset is the number of bytes before the tokens",
+		    "%s: --offset %" PRIu64 " is beyond '%s', which has %s byte%s", command,
+		    raw->offset, input->shown, text_count(size, count), size == 1 ? "" : "s");
 }
 
 int raw_tokens_check(const struct raw_tokens *raw, const char *command,
@@ -177,8 +176,8 @@ int raw_tokens_open_failed(const struct raw_tokens *raw, bool some, int r)
 	switch (-r) {
 	case EBADMSG:
 		status = some ? STATUS_USAGE : STATUS_WRONG;
-		remedy = some ? text_format("--dtype says what a raw file has%s, and --offset "
-					    "how long its header is",
+		remedy = some ? text_format("--dtype gives the type of a raw file%s, and "
+					    "--offset the length of its header",
 					    raw->dtype == TYPE_NOT_GIVEN ?
 						    ", uint16 by default" :
 						    "") :
@@ -189,7 +188,7 @@ int raw_tokens_open_failed(const struct raw_tokens *raw, bool some, int r)
 		break;
 	case EINVAL:
 		status = STATUS_USAGE;
-		remedy = some ? strdup("--dtype says what raw files have") : NULL;
+		remedy = some ? strdup("--dtype gives the type of raw files") : NULL;
 		break;
 	case EOPNOTSUPP:
 	case EOVERFLOW:
@@ -218,7 +217,7 @@ int raw_tokens_check_other(const struct raw_tokens *raw, const char *command, co
 	remedy = text_format("leave --%s away", option);
 	shown = text_escape(path);
 	fail(STATUS_USAGE, EINVAL, remedy,
-	     "%s: --%s is of raw files, and '%s' says itself what it has%s%s", command, option,
+	     "%s: --%s is for raw files, and '%s' names its own type%s%s", command, option,
 	     shown, typed && type ? ": " : "", typed && type ? type : "");
 	free(shown);
 	free(remedy);

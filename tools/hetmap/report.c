@@ -190,7 +190,7 @@ int fail_without_proc(int status)
 	if (!statfs("/proc", &fs) && fs.f_type == PROC_SUPER_MAGIC)
 		return 0;
 	return fail(status, ENOENT, "mount -t proc proc /proc",
-		    "/proc is not mounted: it is by its files that processes are looked at");
+		    "/proc is not mounted: hetmap reads processes there");
 }
 
 int fail_library(int status, int r, const char *remedy, const char *what)

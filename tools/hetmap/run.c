@@ -69,34 +69,34 @@ static const struct option_row rows[] = {
 	[OPTION_WINDOW] = { 0, "window", "BYTES",
 			    "longest range handed over at once\n"
 			    "(default: the accelerator's limit)\n"
-			    "load: of MODEL that much is under way (64M)" },
+			    "load: bytes of MODEL in flight (default: 64M)" },
 	[OPTION_AHEAD] = { 0, "ahead", "BYTES",
-			   "histogram: have that much of FILE read while what is\n"
-			   "before it is counted (default: the system decides)" },
+			   "histogram: read FILE this far ahead of the count\n"
+			   "(default: the system decides)" },
 	[OPTION_ROUNDS] = { 'r', "rounds", "N",
 			    "measured rounds, 1 to 1000\n"
 			    "(default: 1 to 101, by the time they take)" },
 	[OPTION_UNPLUG] = { 0, "unplug-at", "PERCENT",
-			    "saxpy on soft or sim: take the device away when that\n"
-			    "much of the work is done, bring it back, and go on" },
+			    "saxpy on soft or sim: take the device away after\n"
+			    "PERCENT of the work, bring it back, and go on" },
 	[OPTION_DTYPE] = { 0, "dtype", "TYPE",
-			   "tokens: what a raw FILE has, uint16, float32, ...\n"
-			   "(default: uint16; .npy files say it themselves)" },
+			   "tokens: type of a raw FILE, uint16, float32, ...\n"
+			   "(default: uint16; .npy files name their own)" },
 	[OPTION_OFFSET] = { 0, "offset", "BYTES",
-			    "tokens: of a header that each raw FILE begins with\n"
+			    "tokens: length of the header of each raw FILE\n"
 			    "(default: 0)" },
 	[OPTION_BYTE_ORDER] = { 0, "byte-order", "ORDER",
-				"tokens: of a raw FILE, little or big\n"
+				"tokens: byte order of a raw FILE, little or big\n"
 				"(default: this machine's)" },
 	[OPTION_TO] = { 0, "to", "TYPE",
-			"tokens: what the device gets (default: int64;\n"
-			"of what are no integers: the same)" },
+			"tokens: type in the device (default: int64, or the\n"
+			"files' own type if it is no integer)" },
 	[OPTION_ORDER] = { 0, "order", "ORDER",
 			   "tokens: random, shuffled or in-order\n(default: shuffled)" },
-	[OPTION_BLOCK] = { 0, "block", "N", "tokens: of a block (default: 1024)" },
+	[OPTION_BLOCK] = { 0, "block", "N", "tokens: length of a block (default: 1024)" },
 	[OPTION_BATCH] = { 0, "batch", "N", "tokens: blocks of a batch (default: 64)" },
-	[OPTION_BATCHES] = { 0, "batches", "N", "tokens: how many (default: 100)" },
-	[OPTION_SEED] = { 0, "seed", "N", "tokens: of the order (default: 1)" },
+	[OPTION_BATCHES] = { 0, "batches", "N", "tokens: number of batches (default: 100)" },
+	[OPTION_SEED] = { 0, "seed", "N", "tokens: seed of the order (default: 1)" },
 	[OPTION_BUDGET] = { 0, "budget", "BYTES",
 			    "tokens: memory for maps of the files, page tables\n"
 			    "included (default: a quarter of the machine's)" },
@@ -106,8 +106,8 @@ static const struct option_row rows[] = {
 			  "tokens: batches grow from an eighth of --batch to it,\n"
 			  "and shrink again, with the device's buffer" },
 	[OPTION_POLICY] = { 0, "policy", "FILE",
-			    "rules for what may be opened, made and run, as\n"
-			    "hetmap-run(1) has them" },
+			    "file of rules that allow and refuse operations, as\n"
+			    "hetmap-run(1) describes them" },
 	[OPTION_JSON] = { 0, "json", NULL, "print the result, or the failure, as JSON" },
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
@@ -143,8 +143,8 @@ static void usage(void)
 	     "       hetmap run saxpy [OPTION]...\n"
 	     "       hetmap run tokens [OPTION]... [--] FILE...\n"
 	     "\n"
-	     "Runs a job on data where it lies, checks the result on the CPU, and says what\n"
-	     "it cost: bytes copied, time in place and with copies, page faults.\n"
+	     "Runs a job on data where it lies, checks the result on the CPU, and prints the\n"
+	     "cost: bytes copied, time in place and with copies, page faults.\n"
 	     "\n"
 	     "  histogram  maps FILE, has the accelerator count its 256 byte values through\n"
 	     "             the same pointer, and reads the counts through the CPU's.\n"
@@ -372,7 +372,7 @@ static int check_job(const struct run_job *job, const struct job_options *option
 	if (!job)
 		return fail(STATUS_USAGE, EINVAL,
 			    "hetmap run histogram FILE; hetmap run --help has the jobs",
-			    "run: which job?");
+			    "run: no job was named");
 	if (options->n_files && !job->files)
 		return fail(STATUS_USAGE, EINVAL, job->example, "run: %s takes no file",
 			    job->name);
@@ -380,8 +380,8 @@ static int check_job(const struct run_job *job, const struct job_options *option
 		return fail(STATUS_USAGE, EINVAL, job->example,
 			    "run: %s takes one file at a time", job->name);
 	if (!options->n_files && job->needs)
-		return fail(STATUS_USAGE, EINVAL, job->example, "run: %s of which %s?",
-			    job->name, job->needs);
+		return fail(STATUS_USAGE, EINVAL, job->example, "run: %s needs a %s", job->name,
+			    job->needs);
 	for (i = 0; i < sizeof(jobs_of) / sizeof(jobs_of[0]); i++)
 		if (given & 1ull << i && jobs_of[i] && !(jobs_of[i] & job->bit))
 			return fail(STATUS_USAGE, EINVAL, "hetmap run --help",

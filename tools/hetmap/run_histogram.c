@@ -36,7 +36,7 @@ struct histogram {
 
 static int fail_cut(const struct histogram *h)
 {
-	return fail(STATUS_WRONG, ENODATA, "run it again once nobody writes to the file",
+	return fail(STATUS_WRONG, ENODATA, "run it again when no program writes to the file",
 		    "'%s' was truncated while it was in use", h->input.shown);
 }
 
@@ -102,7 +102,7 @@ static int load_file(struct histogram *h, struct hm_device *device)
 				    strerror(errno));
 		if (!n)
 			return fail(STATUS_WRONG, ENODATA,
-				    "run it again once nobody writes to the file",
+				    "run it again when no program writes to the file",
 				    "'%s' was truncated while it was read: %" PRIu64
 				    " of %" PRIu64 " bytes came",
 				    h->input.shown, done, h->size);
@@ -160,7 +160,7 @@ static int place(struct histogram *h, const char *name)
 			hm_device_unref(device);
 	}
 	if (r)
-		return fail_library(STATUS_ENVIRONMENT, r, "hetmap devices lists what there is",
+		return fail_library(STATUS_ENVIRONMENT, r, "hetmap devices lists the devices",
 				    "cannot open the device");
 	snprintf(h->job.device, sizeof(h->job.device), "%s", info.name);
 	if (!(info.caps & HM_CAP_FROM_FILE) && h->job.options->ahead)
@@ -186,7 +186,7 @@ static int wrong_result(const struct histogram *h, const char *whose, unsigned i
 			uint64_t count, uint64_t expected)
 {
 	return fail(STATUS_WRONG, EIO,
-		    "if somebody wrote to the file meanwhile: run it again once nobody does",
+		    "if a program wrote to the file meanwhile: run it again when none does",
 		    "wrong result: %s counts byte 0x%02x %" PRIu64 " times, and %s %" PRIu64,
 		    h->job.in_place.info.name, value, count, whose, expected);
 }

@@ -173,7 +173,8 @@ static int load_failed(struct run_load *l, int r)
 	case ENODEV:
 		status = fail_library(
 			STATUS_WRONG, r,
-			r == -ENODATA ? "run it again once nobody writes to the file" : NULL,
+			r == -ENODATA ? "run it again when no program writes to the file" :
+					NULL,
 			what);
 		break;
 	case ENOSPC:
@@ -328,7 +329,7 @@ static int run_on(struct run_load *l, const char *name)
 
 	r = hm_device_open(name, &device);
 	if (r)
-		return fail_library(STATUS_ENVIRONMENT, r, "hetmap devices lists what there is",
+		return fail_library(STATUS_ENVIRONMENT, r, "hetmap devices lists the devices",
 				    "cannot open the device");
 	status = prepare(l, device);
 	if (!status)

@@ -12,7 +12,7 @@
 #include "run_load.h"
 #include "text.h"
 
-#define AGAIN "if somebody wrote to the file meanwhile: run it again once nobody does"
+#define AGAIN "if a program wrote to the file meanwhile: run it again when none does"
 
 /* A file of the model, as it is by its name now. */
 struct file {
@@ -48,8 +48,8 @@ static int wrong(const struct run_load *l, const struct hm_tensor_info *tensor, 
 	char *name = text_escape(tensor->name);
 
 	fail(STATUS_WRONG, EIO, AGAIN,
-	     "wrong result: bytes %" PRIu64 " to %" PRIu64
-	     " of tensor %s are others in %s, as %s has it, than in the file",
+	     "wrong result: bytes %" PRIu64 " to %" PRIu64 " of tensor %s in %s, read by "
+	     "%s, differ from the file",
 	     from, to, name, l->job.device, whose);
 	free(name);
 	return STATUS_WRONG;
@@ -147,7 +147,7 @@ static int check_files(struct run_load *l)
 	uint32_t i;
 
 	if (!bytes)
-		return fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory to read a file by");
+		return fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory to read a file");
 	progress_begin("checking on the CPU", l->model.bytes);
 	for (i = 0; !status && i < l->model.shards; i++)
 		status = check_file(l, i, bytes);

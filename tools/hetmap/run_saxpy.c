@@ -123,7 +123,7 @@ static int allocate(struct saxpy *s, const char *name)
 
 	r = hm_device_open(name, &device);
 	if (r)
-		return fail_library(STATUS_ENVIRONMENT, r, "hetmap devices lists what there is",
+		return fail_library(STATUS_ENVIRONMENT, r, "hetmap devices lists the devices",
 				    "cannot open the device");
 	r = hm_device_query(device, &info);
 	if (!r && !(info.caps & HM_CAP_CREATE)) {

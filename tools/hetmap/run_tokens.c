@@ -180,7 +180,7 @@ static int open_device(struct tokens_job *job)
 	if (!r)
 		r = hm_device_query(job->device, &info);
 	if (r)
-		return fail_library(STATUS_ENVIRONMENT, r, "hetmap devices lists what there is",
+		return fail_library(STATUS_ENVIRONMENT, r, "hetmap devices lists the devices",
 				    "cannot open the device");
 	snprintf(job->device_name, sizeof(job->device_name), "%s", info.name);
 	if (!(info.caps & HM_CAP_CREATE))
@@ -266,8 +266,8 @@ static int fail_take(const struct tokens_job *job, int r)
 		 hm_dtype_name(job->info.dtype));
 	return fail_library(r == -EOVERFLOW ? STATUS_USAGE : STATUS_WRONG, r,
 			    r == -EOVERFLOW ? wider :
-			    r == -ENODATA   ? "run it again once nobody writes to the file" :
-					      NULL,
+			    r == -ENODATA ? "run it again when no program writes to the file" :
+					    NULL,
 			    "no further batch");
 }
 
@@ -364,7 +364,7 @@ static int make_room(struct tokens_job *job)
 	job->starts = calloc(blocks ? blocks : 1, sizeof(*job->starts));
 	if (!job->sums || !job->blocks || !job->starts)
 		return fail(STATUS_ENVIRONMENT, ENOMEM, "choose fewer --batches",
-			    "no memory for what is checked");
+			    "no memory for the check");
 	progress_begin("feeding", 2 * blocks * job->options->block * job->width);
 	return 0;
 }
@@ -391,7 +391,8 @@ static int feed_all(struct tokens_job *job)
 	job->cost.struct_size = sizeof(job->cost);
 	r = hm_batches_query(job->batches, &job->cost);
 	if (r && !status)
-		status = fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot say what it took");
+		status = fail_library(STATUS_ENVIRONMENT, r, NULL,
+				      "cannot read the cost of the batches");
 	return status;
 }
 

@@ -139,7 +139,7 @@ static int fail_read(const struct plain_file *file, int error)
 	int status = few ? STATUS_ENVIRONMENT : STATUS_WRONG;
 
 	fail(status, error ? error : ENODATA,
-	     few ? "raise ulimit -n" : "run it again once nobody writes to the file",
+	     few ? "raise ulimit -n" : "run it again when no program writes to the file",
 	     "cannot read '%s' again: %s", shown, error ? strerror(error) : "it was cut off");
 	free(shown);
 	return status;
@@ -226,7 +226,7 @@ static int compare(const struct tokens_job *job, uint64_t number, const struct t
 	if (!memcmp(sums, of_batch, sizeof(*sums)))
 		return 0;
 	return fail(STATUS_WRONG, EIO,
-		    "if somebody wrote to the file meanwhile: run it again once nobody does",
+		    "if a program wrote to the file meanwhile: run it again when none does",
 		    "wrong result: batch %" PRIu64 " has sums %" PRIu64 " of x and %" PRIu64
 		    " of y on device %s, and %" PRIu64 " and %" PRIu64
 		    " by a plain recomputation",

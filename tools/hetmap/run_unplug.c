@@ -115,11 +115,14 @@ static int begin_anew(struct saxpy *s, uint64_t offset, uint64_t length)
 	if (!r)
 		r = hm_map_begin_cpu(found.map, offset, length, HM_WRITE);
 	if (r)
-		return fail_library(STATUS_WRONG, r, NULL, "what came back can't be used");
+		return fail_library(STATUS_WRONG, r, NULL,
+				    "the buffers that came back can't be used");
 	for (i = first; i < first + length / sizeof(float); i++)
 		s->y[i] = saxpy_y_at(i);
 	r = hm_map_end_cpu(found.map, offset, length, HM_WRITE);
-	return r ? fail_library(STATUS_WRONG, r, NULL, "what came back can't be used") : 0;
+	return r ? fail_library(STATUS_WRONG, r, NULL,
+				"the buffers that came back can't be used") :
+		   0;
 }
 
 /* With work under way on [@offset, @offset + @length), if it is not all done. */
@@ -148,7 +151,7 @@ static int lose(struct saxpy *s, struct job_side *side, uint64_t offset, uint64_
 	if (!r && loss->info.buffers_left)
 		r = loss->info.error;
 	if (r)
-		return fail_library(STATUS_WRONG, r, NULL, "not all came back");
+		return fail_library(STATUS_WRONG, r, NULL, "some buffers did not come back");
 	loss->seconds = job_now() - begin;
 	loss->done = offset;
 	loss->redone = length;

@@ -176,7 +176,7 @@ static void on_bus(int sig, siginfo_t *info, void *context)
 /* The sentence as fail() would write it, cut in two where the offset goes. */
 static void prepare(const char *name)
 {
-	static const char remedy[] = "run it again once nobody writes to the file";
+	static const char remedy[] = "run it again when no program writes to the file";
 	char *shown = output.json ? text_escape_json(name) : text_escape(name);
 	char *line = text_format("'%s' was truncated or could not be read while it was in use: "
 				 "its bytes from offset ",

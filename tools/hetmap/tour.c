@@ -46,7 +46,7 @@ enum {
 static const struct option_row rows[] = {
 	[OPTION_DEVICE] = OPTION_ROW_DEVICE("HETMAP_DEVICE, or the first of drm, sim\n"
 					    "and soft that opens"),
-	[OPTION_ACCEL] = OPTION_ROW_ACCEL("the device's own engine, or the best there is"),
+	[OPTION_ACCEL] = OPTION_ROW_ACCEL("the device's own engine, or the default"),
 	[OPTION_SIZE] = { 's', "size", "BYTES",
 			  "the buffer's size, from 64K on (default 16M);\n"
 			  "it grows by half" },
@@ -63,8 +63,8 @@ static void usage(void)
 	     "Takes one buffer of a device through its whole life: made, mapped, written,\n"
 	     "grown where it is, locked, protected, computed on by an accelerator through the\n"
 	     "CPU's own pointer, mapped a second time, shrunk and given back. After each step\n"
-	     "it asks what holds now, checks that, and draws the map. What a device can't do\n"
-	     "is shown with the reason.\n"
+	     "it checks the new state, and draws the map. A step that the device can't do is\n"
+	     "shown with the reason.\n"
 	     "\n"
 	     "Options:");
 	option_help(rows);
@@ -116,11 +116,11 @@ static int none_opens(int r)
 	int status, r_host = hm_device_open("host", &host);
 
 	if (r_host) {
-		status = fail_library(STATUS_ENVIRONMENT, r_host,
-				      r_host == -EINVAL ? "hetmap(7) has what the variables of "
-							  "the environment may be" :
-							  NULL,
-				      "no device opens here");
+		status = fail_library(
+			STATUS_ENVIRONMENT, r_host,
+			r_host == -EINVAL ? "hetmap(7) lists the variables of the environment" :
+					    NULL,
+			"no device opens here");
 	} else {
 		hm_device_unref(host);
 		status = fail(STATUS_ENVIRONMENT, r, "hetmap tour --device host needs none",
@@ -170,7 +170,7 @@ static int choose_device(struct tour *tour)
 		return open_first_of_all(tour);
 	r = open_named(tour, tour->device_name);
 	if (r)
-		return fail_library(STATUS_ENVIRONMENT, r, "hetmap devices lists what there is",
+		return fail_library(STATUS_ENVIRONMENT, r, "hetmap devices lists the devices",
 				    "cannot open the device");
 	if (!(tour->device_info.caps & HM_CAP_CREATE))
 		return fail(STATUS_USAGE, EOPNOTSUPP, "--device host",
@@ -197,7 +197,7 @@ static int choose_accel(struct tour *tour)
 	if (!r)
 		r = hm_accel_query(tour->accel, &tour->accel_info);
 	if (r)
-		return fail_library(STATUS_ENVIRONMENT, r, "hetmap devices lists what there is",
+		return fail_library(STATUS_ENVIRONMENT, r, "hetmap devices lists the devices",
 				    "cannot open the accelerator");
 	return 0;
 }

@@ -140,7 +140,7 @@ int tour_prefetch(struct tour *tour)
 		return tour_failed(tour, r, HM_CAP_POPULATE, "no prefetch");
 	r = resident(tour, begin, tour->part, &n);
 	if (r)
-		return tour_failed(tour, r, 0, "which pages are there is not known");
+		return tour_failed(tour, r, 0, "the pages that are there are not known");
 	tour_say(tour, "%s pages; touching all: %s faults",
 		 text_count(tour->part / tour->device_info.page_size, pages),
 		 text_count(touch(tour, begin, tour->part), faults));

@@ -217,7 +217,7 @@ int tour_lock(struct tour *tour)
 	tour->is_locked = true;
 	r = hm_map_query(tour->map, &info);
 	if (r)
-		return tour_failed(tour, r, 0, "what is locked is not known");
+		return tour_failed(tour, r, 0, "the locked bytes are not known");
 	read_stats(&stats);
 	tour_say(tour, "%s%s%s; the kernel counts %s", text_bytes(locked, got),
 		 locked < tour->part ? " of " : "",
@@ -287,7 +287,7 @@ int tour_shrink(struct tour *tour)
 	tour->size = tour->part;
 	r = hm_map_query(tour->map, &map);
 	if (r)
-		return tour_failed(tour, r, 0, "what is locked is not known");
+		return tour_failed(tour, r, 0, "the locked bytes are not known");
 	tour_say(tour, "%s; %s %s", text_bytes(tour->part, left), text_bytes(back, given),
 		 all_given_back(tour, info.memory_free, back) ? "on the device free again" :
 		 tour->is_locked                              ? "given back, lock gone" :
@@ -295,7 +295,7 @@ int tour_shrink(struct tour *tour)
 	status = expect_size(tour, tour->part);
 	if (!status)
 		status = tour_expect_access(tour, at(tour, tour->part), HM_NONE,
-					    "what was cut off");
+					    "the part that was cut off");
 	if (!status && tour->is_locked)
 		status = tour_expect_number(tour, map.locked, 0, "locked bytes");
 	if (!status)

@@ -152,10 +152,9 @@ static int on_storage(struct report *report, const struct counted *counted,
 				 "madvise(MADV_WILLNEED) in steps of what the device reads "
 				 "ahead, of a window of 16 to 64 MiB while the one before it "
 				 "is worked on") :
-			 text_format(
-				 "announce what a batch will touch, by hm_map_advise() or "
-				 "madvise(MADV_WILLNEED) of each range, before it is touched: "
-				 "the reads are done at a time then");
+			 text_format("announce the ranges of a batch, by hm_map_advise() or "
+				     "madvise(MADV_WILLNEED) of each, before they are touched: "
+				     "the reads are done at a time then");
 	return add(report, counted, gain, rate <= 0, text, evidence);
 }
 
@@ -302,23 +301,22 @@ const char *advice_unknown(const struct report *report)
 	bool costs = report->costs.anon_fault > 0, latency = report->analysis.has_latency;
 
 	if (!report->analysis.faults)
-		return "Nothing can be said: the trace has no page faults.";
+		return "There is no advice: the trace has no page faults.";
 	if (report->analysis.share == RECORDED_SAMPLES)
-		return "It is not known what would gain anything, as not each fault was "
-		       "recorded: hetmap trace does, and perf record -c 1.";
+		return "Gains are not known, as not each fault was recorded: hetmap trace "
+		       "records each, and perf record -c 1.";
 	if (report->analysis.share == RECORDED_UNTOLD)
-		return "It is not known what would gain anything, as the text does not tell "
-		       "whether each fault was recorded: perf script -F with period does.";
+		return "Gains are not known, as the text does not tell whether each fault was "
+		       "recorded: perf script -F with period does.";
 	if (costs && latency)
 		return NULL;
 	if (costs)
-		return "It is not known whether reading ahead would gain anything, as how long "
-		       "faults took was not recorded: hetmap trace without --no-latency does.";
-	return latency ? "It is not known whether fewer faults would gain anything, as what "
-			 "they cost on that machine was not measured: hetmap trace does." :
-			 "It is not known what would gain anything, as neither how long faults "
-			 "took nor what they cost on that machine was recorded: hetmap trace "
-			 "does both.";
+		return "The gain of reading ahead is not known, as the duration of faults was "
+		       "not recorded: hetmap trace without --no-latency records it.";
+	return latency ? "The gain of fewer faults is not known, as their cost on that "
+			 "machine was not measured: hetmap trace measures it." :
+			 "Gains are not known, as neither the duration of faults nor their "
+			 "cost on that machine was recorded: hetmap trace records both.";
 }
 
 int advice_find(struct report *report, const struct measures *measures)

@@ -246,11 +246,11 @@ int child_exec_failed(const char *name, int r)
 		status = STATUS_NOT_FOUND;
 		/* execve(2) says the same of a script whose interpreter is missing. */
 		if (strchr(name, '/') && !access(name, F_OK))
-			remedy = "the file is there: the interpreter that it names is not";
+			remedy = "the file is there, but its interpreter is not";
 		else if (!strchr(name, '/'))
 			remedy = "it is in no folder of PATH";
 	} else if (r == -EACCES) {
-		remedy = "it is a folder, or chmod +x is what it lacks";
+		remedy = "it is a folder, or needs chmod +x";
 	}
 	fail(status, r, remedy, "cannot execute '%s': %s", shown, strerror(-r));
 	free(shown);

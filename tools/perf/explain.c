@@ -21,8 +21,8 @@
 enum { OPTION_PID, OPTION_ALL, OPTION_JSON, OPTION_QUIET, OPTION_HELP };
 
 static const struct option_row rows[] = {
-	[OPTION_PID] = { 'p', "pid", "PID", "the process; without it there is no answer" },
-	[OPTION_ALL] = { 'a', "all", NULL, "every map that has the name" },
+	[OPTION_PID] = { 'p', "pid", "PID", "the process; must be given" },
+	[OPTION_ALL] = { 'a', "all", NULL, "explain every map of that name" },
 	[OPTION_JSON] = { 0, "json", NULL, "one JSON object" },
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
@@ -39,10 +39,10 @@ static void usage(void)
 {
 	puts("Usage: hetmap explain [OPTION]... -p PID ADDRESS|BUFFER\n"
 	     "\n"
-	     "Says what an address of a process is, or a buffer of it by its name, and what\n"
-	     "makes it slow: a sentence for each thing found, with the evidence, what to do,\n"
-	     "and what that would save. Any process can be asked about; one that uses the\n"
-	     "library has the names of its buffers.\n"
+	     "Explains an address of a process, or a buffer of it by its name, and the causes\n"
+	     "of slow accesses: a sentence for each, with the evidence, the remedy, and the\n"
+	     "time it would save. PID may be any process; one that uses the library has the\n"
+	     "names of its buffers.\n"
 	     "\n"
 	     "Options:");
 	option_help(rows);
@@ -127,8 +127,8 @@ static int explained_begin(pid_t pid, struct explained *ret_explained)
 		explained.has_table = true;
 		r = live_look(&explained.live);
 		if (r == -EPROTO) {
-			remark("process %d publishes a table that makes no sense: it is not "
-			       "believed",
+			remark("process %d publishes a table that makes no sense: it is "
+			       "ignored",
 			       (int)pid);
 			live_close(&explained.live);
 			explained.has_table = false;
@@ -184,7 +184,7 @@ static int find_address(const struct explained *explained, uint64_t address,
 		subject = add(subjects, explained, NULL, mapping->smaps.start,
 			      mapping->smaps.end);
 	else
-		return fail(STATUS_USAGE, EINVAL, "/proc/PID/maps of it lists what is mapped",
+		return fail(STATUS_USAGE, EINVAL, "/proc/PID/maps lists its mappings",
 			    "nothing is mapped at 0x%" PRIx64 " in process %d", address,
 			    (int)explained->pid);
 	subject->asked = true;
@@ -217,7 +217,7 @@ static int name_unknown(const struct explained *explained, const char *name)
 				     explained->live.n > n ? " and others" : "",
 				     (int)explained->pid);
 	fail(STATUS_USAGE, ENOENT,
-	     remedy ? remedy : "name an address: /proc/PID/maps of it lists what is mapped",
+	     remedy ? remedy : "name an address: /proc/PID/maps lists its mappings",
 	     explained->has_table ?
 		     "process %d has no buffer or file '%s' mapped" :
 		     "process %d has no file '%s' mapped, and publishes no table "
@@ -417,7 +417,7 @@ int explain_main(int argc, char **argv)
 		return status < 0 ? STATUS_DONE : status;
 	if (!options.what || !options.pid)
 		return fail(STATUS_USAGE, EINVAL, "hetmap explain -p PID ADDRESS|BUFFER",
-			    options.what ? "explain: of which process?" :
-					   "explain: which address or buffer?");
+			    options.what ? "explain: no process was named" :
+					   "explain: no address or buffer was named");
 	return explain(&options);
 }

@@ -83,8 +83,8 @@ static void find_lost(const struct subject *subject, struct found *found)
 	if (entry && subject->asked && subject->address >= subject->end)
 		add(found, FINDING_LOST, "reserved", 0,
 		    text_format(
-			    "the address is behind the map's end: of %s that are reserved %s "
-			    "may be touched",
+			    "the address is behind the map's end: %s are reserved, and %s of "
+			    "them may be touched",
 			    text_bytes(entry->span, span), text_bytes(entry->length, length)),
 		    text_format("hm_buffer_resize() makes the buffer larger in place"));
 	else if (!subject->first)
@@ -129,7 +129,8 @@ static void find_swap(const struct subject *subject, struct found *found)
 		    text_bytes(subject->swap, swapped),
 		    percent(subject->swap, length_of(subject), share),
 		    subject->page_swapped ? ", and the address is one of them" : ""),
-	    text_format("hm_map_lock() what must not go, or give the process more memory"));
+	    text_format("hm_map_lock() the bytes that must stay, or give the process more "
+			"memory"));
 }
 
 static void find_uncached(const struct subject *subject, struct found *found)
@@ -167,8 +168,8 @@ static void find_uncached(const struct subject *subject, struct found *found)
 				"order"));
 	else if (missing && subject->read_ahead <= READ_AHEAD_LITTLE)
 		add(found, FINDING_STORAGE, "read_ahead", 0,
-		    text_format("its device reads %s ahead (read_ahead_kb of %u:%u): little for "
-				"what is read in order",
+		    text_format("its device reads %s ahead (read_ahead_kb of %u:%u): little "
+				"for reads in order",
 				text_bytes(subject->read_ahead, ahead), subject->first->major,
 				subject->first->minor),
 		    text_format("madvise(MADV_SEQUENTIAL) doubles it; or write 4096 to "
@@ -271,8 +272,8 @@ static char *no_huge_by_setting(const struct subject *subject, char **ret_remedy
 	}
 	if (on_advice && !subject->huge_wanted) {
 		*ret_remedy = text_format("madvise(MADV_HUGEPAGE) on it, before it is touched");
-		return text_format("/sys/kernel/mm/transparent_hugepage/%s is %s, and nobody "
-				   "asked for them here",
+		return text_format("/sys/kernel/mm/transparent_hugepage/%s is %s, and no "
+				   "madvise() asked for them here",
 				   file, setting);
 	}
 	return NULL;
@@ -426,9 +427,8 @@ static void find_users(const struct subject *subject, struct found *found)
 			    "hm_fence_wait() where the result is needed, or split the buffer"));
 	if (map->brackets)
 		add(found, FINDING_OTHER, "brackets", 0,
-		    text_format("%" PRIu32
-				" bracket%s of CPU access %s open: what the device sees "
-				"of it is settled when %s",
+		    text_format("%" PRIu32 " bracket%s of CPU access %s open: the device "
+				"need not see its stores until %s",
 				map->brackets, map->brackets == 1 ? "" : "s",
 				map->brackets == 1 ? "is" : "are",
 				map->brackets == 1 ? "it ends" : "they end"),
@@ -443,8 +443,8 @@ static void find_evictions_counted(const struct live_map *map, struct found *fou
 	if (!map->counted || !map->evictions)
 		return;
 	add(found, FINDING_OTHER, "evictions", 0,
-	    text_format("evictions of it by %s, for lack of memory: %s. What went comes back as "
-			"it is used",
+	    text_format("evictions of it by %s, for lack of memory: %s. Evicted bytes come "
+			"back as they are used",
 			map->entry.device, text_count(map->evictions, count)),
 	    text_format("have less on the device at a time"));
 }

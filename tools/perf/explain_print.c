@@ -168,7 +168,7 @@ static void print_findings(const struct finding *findings, size_t n)
 
 	if (!n) {
 		printf("  ");
-		text = text_format("nothing was found that makes it slow. Looked at: %s",
+		text = text_format("no cause of slow accesses was found. Looked at: %s",
 				   checked);
 		text_wrap(text, 2, 2, WIDTH);
 		free(text);

@@ -21,7 +21,7 @@ enum {
 
 static const struct option_row rows[] = {
 	[OPTION_FORCE] = { 0, "force", NULL, "also on a machine that is no small virtual one" },
-	[OPTION_JSON] = { 0, "json", NULL, "print what came of it as JSON, then COMMAND runs" },
+	[OPTION_JSON] = { 0, "json", NULL, "print the result as JSON, then run COMMAND" },
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
@@ -32,9 +32,9 @@ static void usage(void)
 	puts("Usage: hetmap fragment [OPTION]... PERCENT [-- COMMAND [ARG]...]\n"
 	     "\n"
 	     "Takes the machine's free memory and gives it back in pieces, so that PERCENT of\n"
-	     "what is free lies in pieces below 2 MiB: there are no huge pages in these. It\n"
-	     "is so while COMMAND runs, or until Ctrl-C; then all is given back. It takes\n"
-	     "root, and a virtual machine of 4 GiB at most, as make vm has one.\n"
+	     "free memory lies in pieces below 2 MiB, which hold no huge page. This lasts\n"
+	     "while COMMAND runs, or until Ctrl-C; then all is given back. It needs root, and\n"
+	     "a virtual machine of 4 GiB at most, as make vm has one.\n"
 	     "\n"
 	     "Options:");
 	option_help(rows);
@@ -103,8 +103,9 @@ static int fragment(uint64_t percent, bool force, char **argv)
 	}
 	r = fragment_begin((double)percent / 100, &fragments, &memory);
 	if (r == -ERANGE)
-		return fail(STATUS_OWN, r, "try again: others may have had memory meanwhile",
-			    "fragment: %.1f%% came of it in place of %u%%",
+		return fail(STATUS_OWN, r,
+			    "try again: other programs may have taken memory meanwhile",
+			    "fragment: it reached %.1f%% instead of %u%%",
 			    100 * free_memory_share(&memory), (unsigned int)percent);
 	if (r == -EINTR)
 		return 128 + signals_pending();

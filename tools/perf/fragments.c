@@ -120,7 +120,7 @@ char *fragment_refusal(void)
 	uint64_t bytes;
 
 	if (geteuid() != 0)
-		return text_format("it takes root: where pages lie is told to nobody else");
+		return text_format("it takes root: the kernel tells only root where pages lie");
 	if (sysinfo(&info))
 		return text_format("sysinfo: %s", strerror(errno));
 	bytes = (uint64_t)info.totalram * info.mem_unit;

@@ -166,11 +166,10 @@ static const char *look_at_attrs(const struct recorded_attrs *attrs)
 static const char *look_at_file(const struct perf_data_head *file)
 {
 	if (!file->magic[0] && !file->size)
-		return "the one who recorded it did not come to its end: its head is not "
-		       "written";
+		return "its recorder did not end properly: its head is not written";
 	if (!memcmp(file->magic, PERF_DATA_MAGIC_SWAPPED, sizeof(file->magic)))
-		return "it is of a machine with the other byte order: read there what perf "
-		       "script prints, by hetmap report --perf-script";
+		return "it is of a machine with the other byte order: run perf script there, "
+		       "and read its output by hetmap report --perf-script";
 	if (!memcmp(file->magic, PERF_DATA_MAGIC_OLD, sizeof(file->magic)))
 		return "it is of a perf from before Linux 3.2: record it with a newer one";
 	if (memcmp(file->magic, PERF_DATA_MAGIC, sizeof(file->magic)) != 0)

@@ -42,7 +42,7 @@ static const struct option_row rows[] = {
 			    "lines of \"thread;function;buffer N\", as flame graphs\n"
 			    "are made of, likewise" },
 	[OPTION_PERF_SCRIPT] = { 0, "perf-script", "FILE",
-				 "in place of TRACE: what perf script printed elsewhere\n"
+				 "read the output of perf script in place of TRACE\n"
 				 "(hetmap-report(1) has its options)" },
 	[OPTION_ROWS] = { 'n', "rows", "N", "rows of each table (default: 10)" },
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
@@ -60,9 +60,9 @@ static void usage(void)
 {
 	puts("Usage: hetmap report [OPTION]... [TRACE]\n"
 	     "\n"
-	     "Says of a trace, made by hetmap trace or by perf record -d -e page-faults -c 1,\n"
-	     "which buffers its page faults were of, in what order they came, from where in\n"
-	     "the code, what they cost, and what would help, with the figures that say so.\n"
+	     "Reports on a trace, made by hetmap trace or by perf record -d -e page-faults\n"
+	     "-c 1: the buffers of its page faults, their order, places in the code and cost,\n"
+	     "and advice, with the figures behind it.\n"
 	     "TRACE is a folder or a file of perf's; " TRACE_FOLDER " if left out.\n"
 	     "\n"
 	     "Options:");
@@ -181,16 +181,16 @@ static void find_missing(struct report *report)
 		char *why = text_escape(report->about_refused);
 
 		miss(report,
-		     text_format("its about.json can't be read (%s): what was run, on which "
-				 "machine, for how long, what faults cost there, and what could "
-				 "not be recorded is not known",
+		     text_format("its about.json can't be read (%s): the command, the "
+				 "machine, the duration, the cost of faults there and gaps of "
+				 "the recording are not known",
 				 why));
 		free(why);
 	} else if (report->about_missing) {
 		miss(report,
-		     text_format("about.json is not there: the one who traced was killed, or "
-				 "part of the trace is elsewhere. It is not known what was "
-				 "traced, and on which machine"));
+		     text_format("about.json is not there: the tracer was killed, or part of "
+				 "the trace is elsewhere. The command and the machine are not "
+				 "known"));
 	}
 	if (*untraced)
 		miss(report, text_escape(untraced));
@@ -204,8 +204,8 @@ static void find_missing(struct report *report)
 				 text_count(analysis->lost, a)));
 	if (json_is_true(json_object_get(report->about, "no_room")))
 		miss(report,
-		     text_format("there was no more room for the trace: what came after is "
-				 "not in it (hetmap trace -o names another folder)"));
+		     text_format("there was no more room for the trace: later records are not "
+				 "in it (hetmap trace -o names another folder)"));
 	if (count_of(report->about, "not_attached"))
 		miss(report,
 		     text_format("%s threads that were there as tracing began, or began "
@@ -214,23 +214,22 @@ static void find_missing(struct report *report)
 				 text_count(count_of(report->about, "not_attached"), a)));
 	if (analysis->totals.cut_off)
 		miss(report,
-		     text_format("the recording is cut off: what came after the first %s "
-				 "records is not in it",
+		     text_format("the recording is cut off: it has only the first %s records",
 				 text_count(analysis->totals.records, a)));
 	if (analysis->share == RECORDED_SAMPLES)
 		miss(report,
 		     text_format(
-			     "it has no more than samples of the page faults, as perf record "
-			     "was run without -c 1: %s stand for %s, by which all numbers are "
-			     "foretold. In what order faults came, what they took and what "
-			     "would help can't be told by them",
+			     "it has samples of the page faults only, as perf record was run "
+			     "without -c 1: %s samples stand for %s faults, and all numbers "
+			     "are estimates. The order and duration of faults, and advice, "
+			     "need each fault",
 			     text_count(analysis->samples, a),
 			     text_count(analysis->faults, b)));
 	else if (analysis->share == RECORDED_UNTOLD)
 		miss(report,
-		     text_format("whether each page fault was recorded the text does not tell: "
-				 "in what order they came, and what would help, is not known "
-				 "without. perf script -F with period tells it"));
+		     text_format("the text does not tell whether each page fault was "
+				 "recorded: the order of faults, and advice, need that. perf "
+				 "script -F with period tells it"));
 	if (analysis->filtered)
 		miss(report,
 		     text_format("%s records were left out by the filter of perf record",
@@ -240,12 +239,13 @@ static void find_missing(struct report *report)
 					 "know, and were left out",
 					 text_count(analysis->totals.unknown, a)));
 	if (!analysis->has_latency && analysis->share != RECORDED_SAMPLES)
-		miss(report, text_format("it is not known how long faults took, or which read "
-					 "storage: hetmap trace without --no-latency tells"));
+		miss(report, text_format("the duration of faults, and the faults that read "
+					 "storage, are not known: hetmap trace without "
+					 "--no-latency records them"));
 	if (analysis->faults && report->costs.anon_fault <= 0)
-		miss(report, text_format("it is not known what faults cost on the machine that "
-					 "it is of: nothing is advised by that (hetmap trace "
-					 "measures it)"));
+		miss(report,
+		     text_format("the cost of faults on its machine is not known, and "
+				 "no advice follows from it (hetmap trace measures it)"));
 	if (json_is_true(json_object_get(report->about, "user_only")))
 		miss(report,
 		     text_format("faults inside of system calls were not recorded: that "
@@ -253,20 +253,20 @@ static void find_missing(struct report *report)
 	if (analysis->nodes.n > 1 && analysis->has_latency &&
 	    json_is_false(json_object_get(report->about, "nodes_recorded")))
 		miss(report,
-		     text_format("whose NUMA node's memory pages are was not recorded: that "
-				 "takes root, or kernel.perf_event_paranoid below 2"));
+		     text_format("the NUMA nodes of pages were not recorded: that takes root, "
+				 "or kernel.perf_event_paranoid below 2"));
 	if (json_is_string(json_object_get(points, "missing")))
 		miss(report,
 		     text_escape(json_string_value(json_object_get(points, "missing"))));
 	if (unknown)
-		miss(report, text_format("of %s faults nothing is known of what was at their "
-					 "addresses: memory that mremap(2) moved, mostly",
+		miss(report, text_format("the memory at the addresses of %s faults is not "
+					 "known: mremap(2) moved it, mostly",
 					 text_count(unknown, a)));
 	if (analysis->forgotten)
 		miss(report,
-		     text_format("%s maps had ended, and were out of the library's own table, "
-				 "before anybody looked: their faults may have the names of "
-				 "others",
+		     text_format("%s maps had ended, and left the library's own table, before "
+				 "hetmap trace looked: their faults may have the names of "
+				 "other maps",
 				 text_count(analysis->forgotten, a)));
 	if (analysis->left_out)
 		miss(report,
@@ -405,8 +405,8 @@ static void miss_changed(struct report *report)
 	if (first) {
 		char *shown = text_escape(first->module);
 
-		miss(report, text_format("files of code are not those that were recorded, such "
-					 "as %s: what was in them is told by its place in the "
+		miss(report, text_format("files of code are not those that were recorded, "
+					 "such as %s: their code is shown by its place in the "
 					 "file, and not by the functions of another one",
 					 shown));
 		free(shown);
@@ -652,8 +652,8 @@ static int check_outputs(const struct wish *wish, const char *trace)
 			char *shown = text_escape(path);
 
 			fail(STATUS_USAGE, EINVAL, "name another file",
-			     "report: %s '%s' would overwrite the trace that it is of",
-			     outputs[i].option, shown);
+			     "report: %s '%s' would overwrite its own trace", outputs[i].option,
+			     shown);
 			free(shown);
 			return STATUS_USAGE;
 		}

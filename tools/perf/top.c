@@ -30,23 +30,22 @@ enum {
 };
 
 static const struct option_row rows[] = {
-	[OPTION_PID] = { 'p', "pid", "PID",
-			 "that process alone (default: all that there are)" },
+	[OPTION_PID] = { 'p', "pid", "PID", "show that process alone (default: all)" },
 	[OPTION_SORT] = { 's', "sort", "KEY",
 			  "mapped, resident, locked, huge, faults, evictions,\n"
 			  "brackets, fences or name (default: mapped)" },
 	[OPTION_REVERSE] = { 'r', "reverse", NULL, "the least first" },
 	[OPTION_FILTER] = { 'f', "filter", "TEXT",
-			    "buffers whose name or device has it, and processes\n"
-			    "whose name has it, or whose number it is" },
+			    "show buffers with TEXT in their name or device, and\n"
+			    "processes with TEXT in their name or as number" },
 	[OPTION_DELAY] = { 'd', "delay", "SECONDS",
-			   "between two looks, 0.1 to 3600 (default: 2; 0.5 with\n"
-			   "--once)" },
+			   "time between two looks, 0.1 to 3600 (default: 2; 0.5\n"
+			   "with --once)" },
 	[OPTION_ITERATIONS] = { 'n', "iterations", "N",
-				"so many times (default: until q; where there is no\n"
-				"screen, until Ctrl-C)" },
-	[OPTION_ONCE] = { '1', "once", NULL, "once, as a plain table" },
-	[OPTION_JSON] = { 0, "json", NULL, "objects, one in a line; with --once, one" },
+				"number of looks (default: until q; without a screen,\n"
+				"until Ctrl-C)" },
+	[OPTION_ONCE] = { '1', "once", NULL, "look once, and print a plain table" },
+	[OPTION_JSON] = { 0, "json", NULL, "print JSON objects, one a line; with --once, one" },
 	[OPTION_QUIET] = { 'q', "quiet", NULL, "no remarks" },
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
@@ -61,9 +60,9 @@ static void usage(void)
 {
 	puts("Usage: hetmap top [OPTION]...\n"
 	     "\n"
-	     "Shows the processes that use the library, and of each buffer of theirs: bytes\n"
+	     "Shows the processes that use the library, and for each of their buffers: bytes\n"
 	     "mapped, resident, locked and in huge pages, page faults and evictions a second,\n"
-	     "open brackets and pending fences. What is not known is a dash.\n"
+	     "open brackets and pending fences. A dash is an unknown figure.\n"
 	     "\n"
 	     "Options:");
 	option_help(rows);

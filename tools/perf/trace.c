@@ -40,21 +40,21 @@ enum {
 
 static const struct option_row rows[] = {
 	[OPTION_OUTPUT] = { 'o', "output", "FOLDER",
-			    "where the trace goes (default: " TRACE_FOLDER ");\n"
-			    "one that is there becomes FOLDER.old as it begins" },
+			    "folder of the trace (default: " TRACE_FOLDER ");\n"
+			    "an earlier trace there becomes FOLDER.old" },
 	[OPTION_PID] = { 'p', "pid", "PID",
 			 "trace that process until it ends, or until Ctrl-C" },
 	[OPTION_NO_LATENCY] = { 0, "no-latency", NULL,
-				"one record a fault in place of two: it is not known\n"
-				"then how long each took, or which read storage" },
+				"one record a fault in place of two: the duration of\n"
+				"faults, and their reads of storage, are not recorded" },
 	[OPTION_MAX_STACK] = { 0, "max-stack", "N",
 			       "frames of a fault's call chain, 0 to 127 (default: 16)" },
 	[OPTION_RING] = { 0, "ring", "BYTES",
-			  "of each CPU's ring, a power of two from 64K on\n"
+			  "size of each CPU's ring, a power of two from 64K on\n"
 			  "(default: what is allowed, to 8M)" },
 	[OPTION_NO_TRACEPOINTS] = { 0, "no-tracepoints", NULL,
-				    "page faults alone: not what devices did, which faults\n"
-				    "were writes, or what was unmapped" },
+				    "record page faults alone: no events of devices, no\n"
+				    "write marks of faults, no unmapped ranges" },
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
@@ -82,10 +82,10 @@ static void usage(void)
 	puts("Usage: hetmap trace [OPTION]... -- COMMAND [ARG]...\n"
 	     "       hetmap trace [OPTION]... -p PID\n"
 	     "\n"
-	     "Records every page fault of a command and of what it starts, or of a process,\n"
-	     "with time, address, thread, CPU, and call chain. hetmap report says which\n"
-	     "buffers they were of, in what order they came, what they cost, and what would\n"
-	     "help. Any program can be traced; buffers of this library have their names.\n"
+	     "Records every page fault of a command and its children, or of a process, with\n"
+	     "time, address, thread, CPU, and call chain. hetmap report shows the buffers,\n"
+	     "order and cost of the faults, and gives advice. Any program can be traced;\n"
+	     "buffers of this library have their names.\n"
 	     "\n"
 	     "Options:");
 	option_help(rows);
@@ -447,7 +447,7 @@ static int run(struct trace *trace)
 	trace_folder_close(&trace->folder, !status);
 	if (!status && trace->cut)
 		return fail(STATUS_OWN, trace->cut_by, more_room(trace->cut_by),
-			    "the trace has what was recorded until there was no more room");
+			    "the trace ends where there was no more room");
 	return status ? status : ended;
 }
 

@@ -161,8 +161,7 @@ static int exchange_by(const char *between, const char *a, const char *b)
 	if (rename(a, b)) {
 		r = -errno;
 		if (rename(between, b))
-			remark("the trace that was there is '%s' now: %s", between,
-			       strerror(errno));
+			remark("the earlier trace is now '%s': %s", between, strerror(errno));
 		return r;
 	}
 	return rename(between, a) ? -errno : 0;
@@ -306,7 +305,7 @@ void trace_folder_begun(struct trace_folder *folder)
 			close(fd);
 		}
 		if (rename(folder->aside, old))
-			remark("the trace that was there is '%s' now: %s", folder->aside,
+			remark("the earlier trace is now '%s': %s", folder->aside,
 			       strerror(errno));
 		free(old);
 	}
@@ -323,7 +322,7 @@ void trace_folder_close(struct trace_folder *folder, bool whole)
 	if (!folder->begun && folder->aside)
 		r = exchange(folder->aside, folder->path);
 	if (r)
-		remark("the trace that was there is '%s' now: %s", folder->aside, strerror(-r));
+		remark("the earlier trace is now '%s': %s", folder->aside, strerror(-r));
 	if (!folder->begun)
 		remove_trace(folder->aside && !r ? folder->aside : folder->path);
 	close_files(folder);

@@ -58,10 +58,10 @@ char *untraced_missing(const struct untraced *untraced, uint64_t counted)
 	if (!untraced->taken)
 		return NULL;
 	return text_format(
-		"of %s page faults that the command had %s were recorded: the kernel "
-		"lets no ordinary user look into a program that has other rights "
-		"than he has (set-user-ID, file capabilities), or that he may not "
-		"read. Trace it as root (sudo hetmap trace)",
+		"the command had %s page faults, and %s were recorded: the kernel lets no "
+		"ordinary user look into a program with other rights than the user's "
+		"(set-user-ID, file capabilities), or one that the user may not read. Trace "
+		"it as root (sudo hetmap trace)",
 		text_count(untraced->faults, had), text_count(counted, told));
 }
 

@@ -31,7 +31,9 @@ int engine_queue_create(void *accel, void **ret_queue)
 		return err_set(-ENOMEM, "%s: no memory for a queue", engine->name);
 	r = sim_port_call(engine->port, HETSIM_QUEUE_CREATE, &create);
 	if (r == -ENOSPC) {
-		r = err_set(r, "%s: it has %u queues in all: unref one that is not needed",
+		r = err_set(r,
+			    "%s: all %u queues of the engine are taken: unref one that is "
+			    "not needed",
 			    engine->name, engine->port->query.max_queues);
 		goto err_free;
 	}
@@ -164,7 +166,7 @@ static const char *explain_end(const struct engine *engine, const struct engine_
 	} ends[] = {
 		{ -ECANCELED, "the engine was reset, on request or for work before it" },
 		{ -ENODEV, "the device was taken away" },
-		{ -EOVERFLOW, "it may have failed, so long ago that it is not known" },
+		{ -EOVERFLOW, "the device no longer knows its status, which may be a failure" },
 	};
 	size_t i;
 
@@ -335,8 +337,8 @@ static int wait_for_room(struct engine_queue *queue, uint64_t deadline)
 				       &end);
 	if (r == -ETIME)
 		return err_set(-EBUSY,
-			       "%s: the queue has %u pieces of work, which is all it takes, "
-			       "and the oldest does not end",
+			       "%s: the queue is full with %u pieces of work, and the oldest "
+			       "does not end",
 			       queue->engine->name, query->max_pending);
 	return r ? sim_port_explain(queue->engine->port, r, "waiting for a full queue") : 0;
 }

@@ -175,9 +175,9 @@ int engine_transfer(struct engine_queue *queue, struct hm_accel_work *work)
 		return r;
 	if (queue->engine->flags & HM_ZERO_COPY_ONLY && !is_aligned(to.range->length, align))
 		return err_set(-EINVAL,
-			       "%" PRIu64 " bytes are no multiple of %" PRIu64 ", which %s "
-			       "wants: the last ones would be copied, and this accelerator was "
-			       "opened with HM_ZERO_COPY_ONLY",
+			       "%" PRIu64 " bytes are no multiple of %" PRIu64 ", the unit "
+			       "of %s: the last bytes would be copied, and this accelerator "
+			       "was opened with HM_ZERO_COPY_ONLY",
 			       to.range->length, align, queue->engine->name);
 	whole = to.in_place && (!from || from->in_place) ? round_down(to.range->length, align) :
 							   0;

@@ -81,15 +81,15 @@ static int explain_bind(struct engine *engine, int r)
 {
 	if (r == -EEXIST)
 		return err_set(r,
-			       "%s: something else is bound at the map's address: only "
-			       "the library binds where maps are",
+			       "%s: another binding is at the map's address: only the library "
+			       "may bind where maps are",
 			       engine->name);
 	if (r == -ERANGE)
 		return err_set(-EBUSY, "%s: the map is being changed", engine->name);
 	if (r == -ENOSPC)
 		return err_set(r,
-			       "%s: no more can be bound in the device's address space: "
-			       "unref maps that its engine need not reach",
+			       "%s: the device takes no more bindings: unref maps that its "
+			       "engine need not reach",
 			       engine->name);
 	return sim_port_explain(engine->port, r, "binding a map");
 }

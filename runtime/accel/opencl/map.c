@@ -127,13 +127,13 @@ static void keep_from_driver(struct opencl_view *view)
 	view->by_hand = true;
 	if (view->cl->device->blocks_sigbus)
 		snprintf(view->reason, sizeof(view->reason),
-			 "the memory may be cut off (a file, or a device that goes), which "
-			 "kills %.64s: its threads block SIGBUS",
+			 "the memory may be cut off (a file, or a device that goes), and "
+			 "threads of %.64s block SIGBUS: that would end the process",
 			 platform);
 	else
 		snprintf(view->reason, sizeof(view->reason),
-			 "the memory may be cut off, and whether threads of %.32s block SIGBUS "
-			 "can't be found out: %.160s",
+			 "the memory may be cut off, and threads of %.32s may block SIGBUS "
+			 "(unknown: %.160s)",
 			 platform, hm_errmsg());
 }
 

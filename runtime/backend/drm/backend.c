@@ -176,11 +176,10 @@ static int create(void *device, const struct hm_buffer_desc *desc, struct hm_rec
 		return err_set(-EOPNOTSUPP, "drm:%s (%s) makes no buffers", node->path,
 			       node->name);
 	if (desc->place != HM_PLACE_DEFAULT && !(node->caps & HM_CAP_PLACE))
-		return err_set(
-			-EOPNOTSUPP,
-			"drm:%s (%s): this driver can't be told where buffers are to be: "
-			"pass HM_PLACE_DEFAULT",
-			node->path, node->name);
+		return err_set(-EOPNOTSUPP,
+			       "drm:%s (%s): this driver takes no place for a buffer: pass "
+			       "HM_PLACE_DEFAULT",
+			       node->path, node->name);
 	r = drm_object_create(node, length, places[desc->place], &object);
 	if (r)
 		return r;

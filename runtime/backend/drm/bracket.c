@@ -85,7 +85,7 @@ int drm_bracket_begin(struct drm_object *object, uint32_t access)
 	if (!driver->wait)
 		return 0;
 	r = driver->wait(object, access & HM_WRITE, UINT64_MAX);
-	return r ? drm_explain(object->node, r, "waiting for others' work on a buffer") : 0;
+	return r ? drm_explain(object->node, r, "waiting for other work on a buffer") : 0;
 }
 
 int drm_bracket_end(struct drm_object *object, uint32_t access)

@@ -54,8 +54,8 @@ int drm_idle_limit(uint64_t *ret_bytes)
 		mib = strtoul(text, &end, 10);
 		if (*text < '0' || *text > '9' || *end || mib > MIB_MAX)
 			return err_set(-EINVAL,
-				       "HETMAP_DRM_IDLE is \"%s\": it is how many MiB of a "
-				       "DRM node may be kept idle, 0 (none) to %d",
+				       "HETMAP_DRM_IDLE is \"%s\": set it to the MiB of idle "
+				       "buffers that a DRM node may keep, 0 (none) to %d",
 				       text, MIB_MAX);
 	}
 	*ret_bytes = MIB(mib);

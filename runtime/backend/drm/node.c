@@ -81,12 +81,13 @@ int drm_explain(struct drm_node *node, int r, const char *what)
 		const char *text;
 	} reasons[] = {
 		{ -ENODEV,
-		  "the device was taken away: once it is there hm_device_recover() "
-		  "brings back what has a loss policy; unref the rest, and open it again" },
+		  "the device was taken away: when it is back, hm_device_recover() brings "
+		  "back buffers that have a loss policy; unref the others, and open the "
+		  "device again" },
 		{ -ENOMEM, "there is no memory left, or none for this control group: release "
 			   "some, or raise its memory.max" },
-		{ -ENOSPC, "the device has no memory left for it: release some" },
-		{ -EACCES, "not on this node, or not with this descriptor" },
+		{ -ENOSPC, "the device has no memory left: release some" },
+		{ -EACCES, "this node or this descriptor does not allow it" },
 		{ -EPERM, "not permitted to this process" },
 		{ -ENOENT, "the buffer is gone" },
 		{ -ENOTTY, "the driver does not know this call: the kernel is too old" },
@@ -101,8 +102,8 @@ int drm_explain(struct drm_node *node, int r, const char *what)
 	if (drm_node_is_lost(node))
 		return err_set(
 			-EBADF,
-			"drm:%s (%s): %s: %s: somebody else has closed descriptor %d, and it was "
-			"the library's: unref what is left of the device, and open it again",
+			"drm:%s (%s): %s: %s: code outside the library closed the library's "
+			"descriptor %d: unref all objects of the device, and open it again",
 			node->path, node->name, what, err_name(-EBADF), node->fd);
 	if (r == -EMFILE || r == -ENFILE) {
 		rlimits_explain_fd(r, what);
@@ -134,8 +135,8 @@ static int check_is_node(const char *path)
 	r = sys_fstat(fd, &st);
 	sys_close(fd);
 	if (!r && (!S_ISCHR(st.st_mode) || major(st.st_rdev) != MAJOR))
-		r = err_set(-EOPNOTSUPP, "%s is no DRM node: %s: those are in /dev/dri", path,
-			    err_name(-EOPNOTSUPP));
+		r = err_set(-EOPNOTSUPP, "%s is no DRM node: %s: DRM nodes are in /dev/dri",
+			    path, err_name(-EOPNOTSUPP));
 	return r;
 }
 
@@ -265,7 +266,8 @@ static int get_path(const char *path, struct drm_node **ret_node)
 	if (!realpath(path, real))
 		snprintf(real, sizeof(real), "%s", path);
 	if (strlen(real) >= sizeof(node->path))
-		return err_set(-EOPNOTSUPP, "%s is no DRM node: those are in /dev/dri", path);
+		return err_set(-EOPNOTSUPP, "%s is no DRM node: DRM nodes are in /dev/dri",
+			       path);
 	pthread_mutex_lock(&lock);
 	node = find_locked(real);
 	if (node) {
@@ -309,9 +311,9 @@ static int parse(const char *rest, struct wanted *wanted)
 	if (length >= sizeof(wanted->name))
 		return err_set(
 			-ENODEV,
-			"there is no device \"drm:%s\": what follows is a path as "
-			"/dev/dri/renderD128, a driver as virtio_gpu or virtio_gpu#1, or "
-			"an address as pci-0000:00:02.0",
+			"there is no device \"drm:%s\": drm: takes a path as "
+			"/dev/dri/renderD128, a driver as virtio_gpu or virtio_gpu#1, or an "
+			"address as pci-0000:00:02.0",
 			rest);
 	memcpy(wanted->name, rest, length);
 	wanted->number = (uint32_t)number;
@@ -340,7 +342,7 @@ static int explain_none(const char *rest, const struct wanted *wanted,
 	return err_set(
 		-ENODEV,
 		"there is no device \"drm:%s\": this kernel shows %s; see hetmap devices", rest,
-		n ? "DRM nodes, none of which is one" : "no DRM node");
+		n ? "DRM nodes, and none fits" : "no DRM node");
 }
 
 /* Opens the first render node that matches; with a number, only that one. */

@@ -82,7 +82,7 @@ static int make(struct drm_node *node, uint64_t size, enum drm_place place,
 	}
 	r = node->driver->map_offset(object);
 	if (r) {
-		r = drm_explain(node, r, "where a buffer can be mapped");
+		r = drm_explain(node, r, "the map offset of a buffer");
 		goto err_handle;
 	}
 	object->own = true;
@@ -137,10 +137,10 @@ static int describe(struct drm_object *object, int fd)
 	object->cache = HM_CACHE_UNKNOWN;
 	r = node->driver->describe ? node->driver->describe(object) : 0;
 	if (r)
-		return drm_explain(node, r, "what a dma-buf is");
+		return drm_explain(node, r, "the description of a dma-buf");
 	r = node->driver->map_offset(object);
 	if (r && r != -EINVAL)
-		return drm_explain(node, r, "where a dma-buf can be mapped");
+		return drm_explain(node, r, "the map offset of a dma-buf");
 	if (r) {
 		/* [drm_gem_dumb_map_offset()] The object is mapped as its maker maps it. */
 		object->dma_buf = sys_dup(fd);
@@ -172,8 +172,8 @@ static int explain_import(struct drm_node *node, int r)
 		if (node->gone)
 			break;
 		r = err_set(-EOPNOTSUPP,
-			    "drm:%s: the driver %s takes in no dma-bufs but its own: map "
-			    "this one by the device that it is from",
+			    "drm:%s: the driver %s imports its own dma-bufs only: import this "
+			    "one on the device that exported it",
 			    node->path, node->name);
 		break;
 	default:
@@ -231,13 +231,12 @@ static int check_rights(struct drm_node *node, int fd, bool write)
 		return 0;
 	if (write)
 		return err_set(-EBUSY,
-			       "drm:%s (%s): somebody exported the buffer read-only first, and "
-			       "the kernel keeps one dma-buf of it: make the export that may "
-			       "write before",
+			       "drm:%s (%s): the buffer was exported read-only first, and the "
+			       "kernel keeps one dma-buf of it: export it for writing before",
 			       node->path, node->name);
 	return err_set(-EBUSY,
-		       "drm:%s (%s): the buffer was taken in read-only, and the kernel's one "
-		       "dma-buf of it may write: it does not go on",
+		       "drm:%s (%s): the buffer was imported read-only, and the kernel's one "
+		       "dma-buf of it may be written: it can't be exported",
 		       node->path, node->name);
 }
 

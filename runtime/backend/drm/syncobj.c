@@ -33,13 +33,12 @@ static const struct {
 	int error;
 	const char *cause;
 } causes[] = {
-	{ -EOPNOTSUPP, "the node's driver has none, or no timelines (DRM_CAP_SYNCOBJ, "
+	{ -EOPNOTSUPP, "the node's driver has no syncobjs, or no timelines (DRM_CAP_SYNCOBJ, "
 		       "DRM_CAP_SYNCOBJ_TIMELINE): use a dma-buf's fences" },
-	{ -ENOENT, "the node has no such handle: one that was made on another open file is "
-		   "none here" },
-	{ -EINVAL, "it holds no fence yet, or none for that point: import after the work was "
-		   "submitted; or it takes none for that point" },
-	{ -ENOTTY, "the descriptor is no DRM node's" },
+	{ -ENOENT, "the node has no such handle: handles of another open file don't count" },
+	{ -EINVAL, "the syncobj holds no fence yet, or none for that point (import after the "
+		   "work was submitted), or takes none for that point" },
+	{ -ENOTTY, "the descriptor is of no DRM node" },
 };
 
 static int explain(int r, const char *what, uint32_t handle)

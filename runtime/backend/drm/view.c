@@ -69,7 +69,7 @@ int hm_drm_buffer_handle(struct hm_buffer *buffer, uint64_t offset,
 	if (r)
 		return r;
 	if (offset >= buffer->size) {
-		r = err_set(-ERANGE, "%s has %" PRIu64 " bytes, and none at %" PRIu64,
+		r = err_set(-ERANGE, "%s has %" PRIu64 " bytes: there is no byte %" PRIu64,
 			    buffer->name, buffer->size, offset);
 		goto out;
 	}
@@ -128,18 +128,18 @@ static int explain(const struct hm_drm_view *view, int r)
 		return 0;
 	case -EOPNOTSUPP:
 		return err_set(r,
-			       "drm:%s (%s): this hardware takes in no memory of a process's, "
-			       "or none that it may only read",
+			       "drm:%s (%s): this hardware imports no memory of a process, or "
+			       "none that it may only read",
 			       node->path, node->name);
 	case -EFAULT:
 		return err_set(r,
-			       "drm:%s (%s): the driver can't use the map's pages: of a file "
-			       "on storage or of a device they may be: copy them into a buffer "
-			       "of \"host\"",
+			       "drm:%s (%s): the driver can't use the map's pages, which may "
+			       "be of a file on storage or of a device: copy them into a "
+			       "buffer of \"host\"",
 			       node->path, node->name);
 	case -ERANGE:
 		return err_set(r,
-			       "drm:%s (%s): the map was cut to less than where the view "
+			       "drm:%s (%s): the map was shortened and ends before the view "
 			       "begins",
 			       node->path, node->name);
 	case -ENODEV:
@@ -151,7 +151,7 @@ static int explain(const struct hm_drm_view *view, int r)
 			"the view",
 			node->path, node->name);
 	case -EACCES:
-		return err_set(r, "drm:%s (%s): the map no longer allows what the view is for",
+		return err_set(r, "drm:%s (%s): the map no longer allows the view's access",
 			       node->path, node->name);
 	default:
 		break;
@@ -277,8 +277,9 @@ static int check_args(struct hm_map *map, uint64_t offset, uint64_t length,
 			       device->name);
 	if (!node->driver->userptr)
 		return err_set(-EOPNOTSUPP,
-			       "drm:%s: the driver %s takes in no memory of a process's: "
-			       "amdgpu and i915 do; others take dma-bufs (HM_EXPORT_DMABUF)",
+			       "drm:%s: the driver %s imports no memory of a process, as "
+			       "amdgpu and i915 do: export the buffer as a dma-buf "
+			       "(HM_EXPORT_DMABUF)",
 			       node->path, node->name);
 	if (buffer->backing == HM_BACKING_DEVICE)
 		return err_set(-EOPNOTSUPP,

@@ -128,9 +128,9 @@ static int create_2d(struct drm_node *node, uint64_t size, struct drm_object *ob
 
 	if (size > SIZE_MAX_2D)
 		return err_set(-ENOSPC,
-			       "drm:%s (%s): %" PRIu64 " bytes are more than a buffer can "
-			       "have there, %" PRIu64 ": the host knows no blobs, which may "
-			       "be larger (QEMU: blob=on)",
+			       "drm:%s (%s): %" PRIu64 " bytes are more than a buffer "
+			       "without blobs can have, %" PRIu64 ": let the host offer "
+			       "blobs (QEMU: blob=on)",
 			       node->path, node->name, size, (uint64_t)SIZE_MAX_2D);
 	r = drm_call(node, DRM_IOCTL_VIRTGPU_RESOURCE_CREATE, &create);
 	if (!r)
@@ -141,13 +141,13 @@ static int create_2d(struct drm_node *node, uint64_t size, struct drm_object *ob
 static int refuse_host_memory(const struct drm_node *node)
 {
 	const char *lacks =
-		!node->data[NODE_BLOB]    ? "knows no blobs (QEMU: blob=on)" :
+		!node->data[NODE_BLOB]    ? "offers no blobs (QEMU: blob=on)" :
 		!node->data[NODE_VISIBLE] ? "shows no window of its memory (QEMU: hostmem=)" :
 					    "has no context of Venus (QEMU: venus=on)";
 
 	return err_set(-EOPNOTSUPP,
-		       "drm:%s (%s): no memory of the host's, which %s: place the buffer in "
-		       "system memory",
+		       "drm:%s (%s): there is no host memory: the host %s: place the buffer "
+		       "in system memory",
 		       node->path, node->name, lacks);
 }
 

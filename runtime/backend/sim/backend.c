@@ -186,7 +186,7 @@ static int describe(struct sim_object *object, int fd, uint64_t capacity, uint64
 	if (!object->handle || !port->query.window_bytes)
 		recipe.caps &= ~HM_CAP_BRACKET;
 	if (object->handle) {
-		r = ask(port, object->handle, "what a buffer is", &info);
+		r = ask(port, object->handle, "the description of a buffer", &info);
 		if (r)
 			return r;
 		recipe.cache = cache_of(&info);
@@ -276,8 +276,8 @@ static int explain_import(struct sim_port *port, int r)
 	switch (r) {
 	case -EOPNOTSUPP:
 		return err_set(r,
-			       "%s:%u does not reach that memory, which another device has "
-			       "exported",
+			       "%s:%u does not reach the buffer's memory: another device "
+			       "exported it",
 			       port->ops->name, port->index);
 	case -EINVAL:
 		return err_set(r, "%s:%u: the descriptor is no exported buffer",
@@ -410,7 +410,7 @@ static int ask_away(struct sim_port *port, uint32_t handle, bool *ret_away)
 	struct hetsim_buffer_info info;
 	int r;
 
-	r = ask(port, handle, "where a buffer's bytes are", &info);
+	r = ask(port, handle, "the place of a buffer's bytes", &info);
 	if (r)
 		return r;
 	*ret_away = info.vram_bytes;
@@ -426,9 +426,8 @@ static int move_in(struct sim_port *port, struct hetsim_buffer_move *move)
 	if (r == -ENOSPC)
 		return err_set(r,
 			       "%s:%u: there is no room for %s in the window that the CPU "
-			       "reaches, %s: what is in it can't leave it now, or VRAM and "
-			       "system memory are full: release some, or raise bar_mb or "
-			       "system_mb",
+			       "reaches, %s: its bytes can't leave it now, or VRAM and system "
+			       "memory are full: release some, or raise bar_mb or system_mb",
 			       port->ops->name, port->index,
 			       format_bytes(move->length, a, sizeof(a)),
 			       format_bytes(port->query.window_bytes, b, sizeof(b)));
@@ -489,14 +488,14 @@ static int set_length(struct sim_object *object, uint64_t old_size, uint64_t new
 	if (resize.length == round_up(old_size, page))
 		return 0;
 	r = sim_port_call(object->port, HETSIM_BUFFER_RESIZE, &resize);
-	if (r == -ENOSPC && !ask(object->port, object->handle, "where a buffer is", &info))
+	if (r == -ENOSPC && !ask(object->port, object->handle, "the place of a buffer", &info))
 		return sim_port_explain_full(object->port, info.place, resize.length,
 					     resize.length - round_up(old_size, page),
 					     "a buffer's growth");
 	if (r == -EBUSY)
 		return err_set(r,
-			       "%s:%u: whoever has the exported buffer may use all of its "
-			       "bytes: it can't shrink until he has closed it",
+			       "%s:%u: the buffer was exported, and its importers may use all "
+			       "of its bytes: it can't shrink until they have closed it",
 			       object->port->ops->name, object->port->index);
 	return r ? sim_port_explain(object->port, r, "changing a buffer's length") : 0;
 }

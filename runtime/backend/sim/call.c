@@ -45,9 +45,9 @@ static const struct {
 	{ -EINVAL, "a member has a value that no device accepts: a size that is too short, an "
 		   "unknown kind or flag, a length of 0, a misaligned number, a reserved "
 		   "member that is not 0" },
-	{ -EOPNOTSUPP, "not on this device, or not with this object" },
+	{ -EOPNOTSUPP, "this device or this object does not have it" },
 	{ -EOVERFLOW, "a sum of members does not fit its type" },
-	{ -ERANGE, "a range or number is not within the object that it is about" },
+	{ -ERANGE, "a range or number is beyond its object" },
 	{ -ENOENT, "there is no such buffer, queue or binding" },
 	{ -ENOSPC, "a limit of the device is reached: HETSIM_QUERY shows them" },
 	{ -EFAULT, "a pointer does not lead to memory" },
@@ -270,11 +270,13 @@ int hm_sim_plug(const char *name)
 			continue;
 		r = ways[i].plug(index);
 		if (r == -EEXIST)
-			return err_set(r, "\"%s\" is there: nobody took it away", name);
+			return err_set(r, "\"%s\" is plugged in already", name);
 		if (r && !*hm_errmsg())
 			return err_set(r, "plugging \"%s\" in: %s", name, err_name(r));
 		return r;
 	}
 	return err_set(-EINVAL,
-		       "\"%s\" is no name of a simulated device: \"soft:0\", \"sim:0\"", name);
+		       "\"%s\" is no name of a simulated device: names are as \"soft:0\" and "
+		       "\"sim:0\"",
+		       name);
 }

@@ -61,9 +61,8 @@ static int explain_open(int r, uint32_t index)
 	case -EACCES:
 	case -EPERM:
 		return err_set(-EACCES,
-			       "%s may not be opened for reading and writing, though the "
-			       "module makes it so for everybody: somebody took that away "
-			       "(chmod 0666 %s), or use \"soft:0\"",
+			       "%s may not be opened for reading and writing: its mode is no "
+			       "longer the module's: chmod 0666 %s, or use \"soft:0\"",
 			       path, path);
 	case -EMFILE:
 	case -ENFILE:

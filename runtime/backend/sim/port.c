@@ -336,7 +336,8 @@ int sim_port_explain_full(struct sim_port *port, uint32_t place, uint64_t length
 				   "",
 		part_of(now.system_used, now.system_bytes, b, sizeof(b)),
 		place == HETSIM_PLACE_SYSTEM ? "" :
-					       " (that is for what other buffers have in VRAM)",
+					       " (the bytes of other buffers in VRAM need "
+					       "that)",
 		port->ops->settings);
 }
 
@@ -347,13 +348,15 @@ int sim_port_explain(struct sim_port *port, int r, const char *what)
 		const char *text;
 	} reasons[] = {
 		{ -ENODEV,
-		  "the device was taken away: once it is plugged in hm_device_recover() "
-		  "brings back what has a loss policy; unref the rest, and open it again" },
+		  "the device was taken away: when it is plugged in, hm_device_recover() "
+		  "brings back buffers that have a loss policy; unref the others, and open "
+		  "the device again" },
 		{ -ENOMEM, "there is no memory left, or none for this control group" },
-		{ -EACCES, "more access than the descriptor or the device's file gives" },
-		{ -EPERM, "it is somebody else's, or needs the setting test=1: HETMAP_SOFT for "
-			  "soft; for sim the module's, and CAP_SYS_ADMIN" },
-		{ -EBUSY, "somebody else has a hold on it: end his use first" },
+		{ -EACCES, "the descriptor or the device's file does not give that access" },
+		{ -EPERM, "the object is another opener's, or the call needs the setting "
+			  "test=1: of HETMAP_SOFT for soft; of the module, and CAP_SYS_ADMIN, "
+			  "for sim" },
+		{ -EBUSY, "it is in use elsewhere: end that use first" },
 		{ -ENOENT, "it is gone" },
 		{ -ENXIO, "the bytes are in VRAM outside the window that the CPU can reach: "
 			  "move them there by HETSIM_BUFFER_MOVE" },

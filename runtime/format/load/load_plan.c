@@ -61,8 +61,8 @@ static int allocate(struct hm_load *load, uint64_t n)
 	/* Each tensor once at most. */
 	if (n > all)
 		return err_set(-EINVAL,
-			       "hm_load_create: %" PRIu64
-			       " tensors are to be loaded, of %u: each goes once",
+			       "hm_load_create: n_tensors is %" PRIu64 ", and the model has "
+			       "%u tensors: each can be loaded once",
 			       n, all);
 	load->order = sys_calloc(n + 1, sizeof(*load->order));
 	load->place = sys_calloc((size_t)all + 1, sizeof(*load->place));

@@ -158,7 +158,7 @@ int hm_safetensors_read(struct hm_safetensors *safetensors, uint64_t index,
 		return r;
 	if (selection.bytes > length)
 		return err_set(-ENOSPC,
-			       "hm_safetensors_read: it has %" PRIu64
+			       "hm_safetensors_read: the tensor or slice has %" PRIu64
 			       " bytes, and there is room for %" PRIu64,
 			       selection.bytes, length);
 	if (selection.bytes && !to)

@@ -122,8 +122,8 @@ static int open_npy(struct token_shard *shard, uint32_t *ret_dtype)
 		return r;
 	if (info.offset > shard->size || info.bytes > shard->size - info.offset)
 		return err_set(-EBADMSG,
-			       "%s: it is another file than it was: its array would end at "
-			       "byte %" PRIu64 " of %" PRIu64,
+			       "%s: the file was replaced: its array would end at byte "
+			       "%" PRIu64 " of %" PRIu64,
 			       shard->path, info.offset + info.bytes, shard->size);
 	shard->version = info.version;
 	shard->offset = info.offset;

@@ -367,9 +367,8 @@ static int refuse_narrow(struct token_reader *reader, const struct token_block *
 		;
 	if (i == n)
 		return err_set(-EOVERFLOW,
-			       "one of the %" PRIu64 " tokens from %" PRIu64
-			       " on was too large for %s, and is not now: somebody writes to "
-			       "the file",
+			       "one of the %" PRIu64 " tokens from %" PRIu64 " on was too "
+			       "large for %s, and is not now: the file is being written",
 			       n, block->first, hm_dtype_name(reader->dtype));
 	widen_find(is_signed ? HM_DTYPE_I64 : HM_DTYPE_U64, dtype,
 		   false)(&value, reader->stage + i * width, 1);
