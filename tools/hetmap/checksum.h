@@ -17,7 +17,7 @@
 
 /* Which one an accelerator computes. */
 enum checksum {
-	CHECKSUM_LANES, /* of 32-bit words in four lanes: cpu, opencl */
+	CHECKSUM_LANES, /* sums of 32-bit words in four lanes: cpu, opencl */
 	CHECKSUM_CRC32, /* engines */
 };
 

@@ -14,10 +14,10 @@ enum {
 	STATUS_USAGE = 2,       /* also: missing file, directory, FIFO */
 	STATUS_ENVIRONMENT = 3, /* no permission, no such device, a limit */
 
-	/* Of what runs another command and exits with its status (env(1) has the same). */
+	/* For commands that run another command and exit with its status, as env(1) does. */
 	STATUS_OWN = 125,            /* hetmap's own failure, usage included */
 	STATUS_NOT_EXECUTABLE = 126, /* the command is there, and can't be executed */
-	STATUS_NOT_FOUND = 127,      /* it is not there */
+	STATUS_NOT_FOUND = 127,      /* the command was not found */
 };
 
 /* Each gets its own name in argv[0] and returns an exit status. */
@@ -26,7 +26,7 @@ int tour_main(int argc, char **argv);
 int devices_main(int argc, char **argv);
 int doctor_main(int argc, char **argv);
 int inspect_main(int argc, char **argv);
-int trace_main(int argc, char **argv); /* tools/perf, as the others below */
+int trace_main(int argc, char **argv); /* tools/perf, and all below */
 int report_main(int argc, char **argv);
 int stat_main(int argc, char **argv);
 int top_main(int argc, char **argv);
@@ -42,8 +42,8 @@ int devices_nodes(struct hm_drm_node **ret_nodes, uint32_t *ret_n);
 
 struct option_row {
 	char letter;          /* 0: none */
-	const char *name;     /* of the long option; NULL ends the table */
-	const char *argument; /* what its value is called; NULL: it takes none */
+	const char *name;     /* long option; NULL ends the table */
+	const char *argument; /* name of its value; NULL: it takes none */
 	const char *help;     /* '\n' begins a further line */
 };
 
@@ -78,7 +78,7 @@ struct option_state {
 	char **argv;
 	int next;            /* private: argv that is looked at next */
 	bool only_arguments; /* private: "--" was seen */
-	const char *value;   /* of the option, or the argument itself */
+	const char *value;   /* value of the option, or the argument itself */
 };
 
 #define OPTION_END (-1)
@@ -88,7 +88,7 @@ struct option_state {
 /* The index of the next option in the table, or OPTION_*. */
 int option_next(struct option_state *state);
 
-/* Says that the value of @option is not what it takes: returns STATUS_USAGE. */
+/* Refuses the value of @option: prints @expected, and returns STATUS_USAGE. */
 int option_refuse(const struct option_state *state, int option, const char *expected);
 
 /* Prints the table as help, and how BYTES are written where a row takes them. */
@@ -102,7 +102,7 @@ int option_number(const char *text, uint64_t least, uint64_t most, uint64_t *ret
 /* The nearest of @names (NULL ends) to a mistyped one; NULL: none is near. */
 const char *option_nearest(const char *typed, const char *const *names);
 
-/* ---- what is said (report.c) ---- */
+/* ---- messages (report.c) ---- */
 
 struct output {
 	bool json;   /* failures become an object on standard output */
@@ -121,20 +121,20 @@ struct json_t;
 void output_object(struct json_t *object);
 /* The same, all on one line. */
 void output_line(struct json_t *object);
-/* Writes out what was printed. False: standard output takes no more. */
+/* Writes the printed text out. False: standard output takes no more. */
 bool output_flush(void);
-/* It took no more, and whoever wrote knows why: for output_finish(). */
+/* Standard output took no more, with @error: for output_finish(). */
 void output_failed(int error);
-/* Flushes standard output. @status, or what a failure to write makes of it. */
+/* Flushes standard output. Returns @status, or the status of a failed write. */
 int output_finish(int status);
 
 /*
- * Says what went wrong and returns @status. @error is an errno, positive or
- * negative, or 0; @remedy a sentence, or NULL.
+ * Prints a failure and returns @status. @error is an errno, positive or negative, or 0; @remedy
+ * a sentence, or NULL.
  */
 int fail(int status, int error, const char *remedy, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
-/* A failure of the library: @what, then hm_errmsg(). */
+/* A failure of the library: prints @what, then hm_errmsg(). */
 int fail_library(int status, int r, const char *remedy, const char *what);
 /* 0; @status, where /proc is not mounted, and that is told: nothing is known of processes then. */
 int fail_without_proc(int status);
@@ -151,8 +151,9 @@ void signals_init(void);
  */
 void signals_expect_twice(void);
 /*
- * Where nobody looks at the flag for long, and nothing is to be done first: the first one ends
- * the process, and so does this if one came already. Until the same with false.
+ * With true the next signal ends the process, and so does this call if one came already; with
+ * false signals only set the flag again. For phases that don't look at the flag for long, and
+ * leave nothing to clean up.
  */
 void signals_end_at_once(bool yes);
 /* The signal that came, or 0. */
@@ -161,8 +162,8 @@ int signals_pending(void);
 void signals_restore(void);
 
 /*
- * Until lost_watch(-1, NULL): a SIGBUS inside a map of the library prints that
- * @name was truncated and exits with STATUS_WRONG. Others are passed on.
+ * Until lost_watch(-1, NULL): a SIGBUS inside a map of the library prints that @name was
+ * truncated and exits with STATUS_WRONG. Any other SIGBUS is passed on.
  */
 void lost_watch(int fd, const char *name);
 

@@ -153,7 +153,7 @@ static void line(const char *label, const char *text)
 	text_wrap(text, 15, 15, 79);
 }
 
-/* Its name, and what it is behind that, or below it where the name is long. */
+/* Name and description; a long name has the description on the next line. */
 static void head(const char *name, const char *description)
 {
 	if (strlen(name) <= 11)
@@ -300,7 +300,7 @@ static void print_node(const struct hm_drm_node *node)
 	printf("  %s\n", node->path);
 	line("is", text);
 	free(text);
-	/* Of render nodes the device is in the list above, and was asked. */
+	/* The device of a render node is in the list above, and was asked. */
 	if (node->primary && node->caps) {
 		text = bits_text(caps, node->caps);
 		line("can", text);
@@ -364,7 +364,7 @@ int devices_nodes(struct hm_drm_node **ret_nodes, uint32_t *ret_n)
 
 /* ---- all ---- */
 
-/* What there is to print. */
+/* The lists to print. */
 struct lists {
 	struct hm_device_info *devices;
 	struct hm_accel_info *accels;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetmap doctor: runs the checks and shows what they found. */
+/* hetmap doctor: runs the checks and shows their findings. */
 #include "doctor.h"
 
 #include <errno.h>
@@ -248,7 +248,7 @@ int doctor_main(int argc, char **argv)
 		.argc = argc,
 		.argv = argv,
 	};
-	/* So that tests can show it another machine. */
+	/* Tests show it another machine. */
 	const char *root = getenv("HETMAP_ROOT");
 	struct doctor doctor = { .root = root ? root : "" };
 	const char *path = NULL, *peer = NULL, *serve = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Doctor: checks that explain this machine, and what they report. */
+/* Doctor: checks that explain this machine, and their findings. */
 #ifndef HETMAP_DOCTOR_H
 #define HETMAP_DOCTOR_H
 
@@ -17,7 +17,7 @@ enum doctor_status {
 struct doctor {
 	const char *root; /* before /sys, /proc, /dev: "" but in tests */
 	json_t *findings; /* array; NULL: print instead */
-	const char *area; /* of the check that runs */
+	const char *area; /* area of the running check */
 	const char *check;
 	unsigned int n[3]; /* by enum doctor_status */
 };
@@ -26,8 +26,8 @@ struct doctor {
 typedef void doctor_check(struct doctor *doctor);
 
 /*
- * The format and what follows say what there is, with its numbers. @limits: what
- * that means for hetmap; @change: how to have it otherwise; NULL: nothing to say.
+ * Reports a finding, with its numbers, by the format. @limits: its effect on hetmap; @change:
+ * the remedy; NULL: none.
  */
 void doctor_report(struct doctor *doctor, enum doctor_status status, const char *limits,
 		   const char *change, const char *format, ...)
@@ -45,9 +45,10 @@ char *doctor_path(const struct doctor *doctor, const char *path);
 bool doctor_capable(unsigned int capability);
 
 /*
- * doctor_path.c: what the file system of a folder means for maps; @peer, or NULL, is another
- * client of the same, "HOST:DIR" or a second mount. STATUS_DONE with the exit status, or a
- * status of what the user was told.
+ * doctor_path.c: reports whether maps of files in a folder show the stores of other machines.
+ * @peer, or NULL, is another client of the file system, "HOST:DIR" or a second mount. Returns
+ * STATUS_DONE with the exit status in *ret_status, or the status of a failure that the user was
+ * told.
  */
 int doctor_look_at_path(struct doctor *doctor, const char *path, const char *peer,
 			int *ret_status);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Doctor: DRM render nodes. The kernel lists in sysfs what it drives; whether
- * the node is in /dev, and may be opened, is the system's or container's affair.
+ * Doctor: DRM render nodes. The kernel lists the devices that it drives in sysfs; the system or
+ * the container decides whether the node is in /dev and may be opened.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "doctor.h"
 #include "text.h"
 
-/* The last part of what a link in sysfs points to, or "". */
+/* The last part of the target of a link in sysfs, or "". */
 static void link_name(const struct doctor *doctor, const char *node, const char *link,
 		      char *name, size_t size)
 {
@@ -37,7 +37,10 @@ static void link_name(const struct doctor *doctor, const char *node, const char 
 	snprintf(name, size, "%.63s", last ? last + 1 : target);
 }
 
-/* What the library knows of a node beyond sysfs; the texts stay where it does not. */
+/*
+ * Asks the library for facts of a node that sysfs lacks; leaves the texts as they are if it
+ * knows none.
+ */
 static void ask_library(const char *path, char *driver, size_t driver_size, char *id,
 			size_t id_size)
 {

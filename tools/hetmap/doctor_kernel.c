@@ -18,7 +18,7 @@
 #include "doctor.h"
 #include "text.h"
 
-/* What the self-test takes of a file. */
+/* Bytes of a file for the self-test. */
 #define TEMPORARY_BYTES (64 << 10)
 
 #ifndef MADV_POPULATE_WRITE
@@ -162,7 +162,7 @@ void check_userfaultfd(struct doctor *doctor)
 		close(user);
 }
 
-/* Of this program's build, which the library's is, too. */
+/* Of this program's build, which is the library's build, too. */
 void check_probes(struct doctor *doctor)
 {
 #ifdef HAVE_SDT
@@ -223,7 +223,7 @@ static int try_temporary_file(const char *folder, bool *ret_nameless)
 	return error;
 }
 
-/* The self-test of files needs one of the same kind that nobody else has. */
+/* The self-test of files needs a private file of the same kind. */
 void check_temporary_files(struct doctor *doctor)
 {
 	const char *folder = getenv("TMPDIR");

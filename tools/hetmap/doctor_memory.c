@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Doctor: what kinds of pages there are, and where. */
+/* Doctor: kinds of pages, and their places. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>

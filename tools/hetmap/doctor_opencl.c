@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Doctor: OpenCL platforms through the ICD loader, and what loading them did to
- * the signals that tell of lost pages.
+ * Doctor: OpenCL platforms through the ICD loader, and the signal handlers that loading them
+ * installed.
  */
 #include <CL/cl.h>
 #include <dirent.h>
@@ -33,7 +33,7 @@ static void device_text(cl_device_id device, cl_device_info what, char *text, si
 		snprintf(text, size, "unknown");
 }
 
-/* "coarse and fine-grained buffers": what decides about the way in. */
+/* "coarse and fine-grained buffers": SVM decides about the way in. */
 static const char *svm_text(cl_device_id device)
 {
 	cl_device_svm_capabilities svm = 0;

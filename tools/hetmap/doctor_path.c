@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Doctor: what the file system of a folder means for maps, by its type; and by a self-test,
- * where there are two clients of it, on two machines or by two mounts as good as that.
+ * Doctor: whether maps on a folder's file system show the stores of other machines, by the file
+ * system's type, and by a self-test with two clients: two machines, or two mounts of one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -79,8 +79,8 @@ static size_t page(void)
 }
 
 /*
- * @from stores and publishes at @at, which @to has looked at before. Is it seen there, as it
- * is, and after a refresh? Or whose answer was an error is in *ret_whose.
+ * @from stores and publishes at @at, where @to has looked before. Reports whether @to sees the
+ * store at once, and after a refresh. After an error *ret_whose is the client that answered it.
  */
 static int try_once(struct doctor_peer *from, struct doctor_peer *to, size_t at,
 		    unsigned char value, bool *ret_plain, bool *ret_refreshed,
@@ -192,7 +192,7 @@ static int refuse_mount(struct doctor *doctor, uint32_t coherence)
 	return STATUS_ENVIRONMENT;
 }
 
-/* One of them can't. *ret_status, where that is what was to be found out. */
+/* One client can't run the test. *ret_status is set where that is the finding. */
 static int report_failure(struct doctor *doctor, struct doctor_peer *whose, int r,
 			  int *ret_status)
 {
@@ -261,7 +261,7 @@ static int look_with_file(struct doctor *doctor, struct doctor_peer peers[2],
 			    strerror(-r));
 	}
 	told = look_at_peers(doctor, peers, strrchr(path, '/') + 1, coherence, ret_status);
-	/* Before: what is open stays on NFS, under another name. */
+	/* First, as an open file stays on NFS under another name. */
 	peer_end(&peers[1]);
 	peer_end(&peers[0]);
 	if (unlink(path) && told == STATUS_DONE)

@@ -19,7 +19,7 @@
 #include "command.h"
 #include "text.h"
 
-/* Of a shell on the other machine, which may greet its user first. */
+/* Lines of a shell on the other machine, which may greet its user first. */
 #define NOISE_MOST 200
 /* Between two looks at whether the user has ended it. */
 #define LISTEN_MS 200
@@ -37,7 +37,7 @@ int peer_parse(const char *where, struct doctor_peer *ret_peer)
 	}
 	if (!end || (slash && slash < end))
 		return STATUS_DONE;
-	/* What begins so is an option to ssh. */
+	/* ssh takes a name with a dash for an option. */
 	if (end == host || *host == '-')
 		return fail(STATUS_USAGE, EINVAL,
 			    "HOST:DIR, as ssh knows HOST; a folder with a colon in it: ./DIR",
@@ -116,7 +116,7 @@ static bool hear(struct doctor_peer *peer)
 	ssize_t n;
 
 	while (!(end = memchr(peer->input, '\n', peer->n))) {
-		/* No answer of ours is as long: its begin says what it is. */
+		/* Longer than any answer of ours: its begin identifies it. */
 		if (peer->n == sizeof(peer->input))
 			peer->n--;
 		if (!listen_for(peer->fd))
@@ -241,11 +241,14 @@ int peer_look(struct doctor_peer *peer, size_t at, unsigned char *ret_value)
 /* Its exit status, or -signal. */
 static int reap(struct doctor_peer *peer)
 {
-	/* Its file system may be what does not answer: the user does not wait for that. */
+	/*
+	 * The peer may wait for a file system that does not answer: the user must not wait for
+	 * that.
+	 */
 	int flags = signals_pending() ? WNOHANG : 0, status = 0;
 
 	if (peer->fd >= 0) {
-		/* Whoever else may have a copy of it. */
+		/* Other processes may have a copy of it. */
 		shutdown(peer->fd, SHUT_RDWR);
 		close(peer->fd);
 		peer->fd = -1;

@@ -33,7 +33,7 @@ struct doctor_peer {
 	char *host;        /* NULL: this machine */
 	const char *folder;
 	char boot[64];
-	int fd;    /* -1: it was not started */
+	int fd;    /* -1: not started */
 	pid_t pid; /* 0 likewise */
 	bool odd;  /* the last answer was none */
 	size_t n;
@@ -52,9 +52,9 @@ int peer_start(struct doctor_peer *peer);
 void peer_end(struct doctor_peer *peer);
 
 /*
- * Asks, and waits for the answer: @peer->line has what follows "ok". 0; the peer's own negative
- * errno, and @peer->line is its sentence; or -EPIPE where it ended, or makes no sense:
- * peer_gone() says why.
+ * Sends a question, and waits for the answer. Returns 0 with the text behind "ok" in
+ * @peer->line; the peer's own negative errno, with its sentence in @peer->line; or -EPIPE if
+ * the peer ended or its answer makes no sense: peer_gone() explains that.
  */
 int peer_ask(struct doctor_peer *peer, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -65,7 +65,7 @@ int peer_look(struct doctor_peer *peer, size_t at, unsigned char *ret_value);
 /* Ends it, and tells the user why there is no answer; returns a status. */
 int peer_gone(struct doctor_peer *peer);
 
-/* What a peer does: answers, until @in is at its end. An exit status. */
+/* The peer's side: answers until the end of @in. Returns an exit status. */
 int peer_serve(const char *folder, int in, int out);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Doctor: a client of the self-test, which does what the lines of doctor_peer.h say. */
+/* Doctor: a client of the self-test, which executes the lines of doctor_peer.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ static void answer(const struct client *client, int r)
 		dprintf(client->out, "ok\n");
 }
 
-/* Files of the test's and no others: "FOLDER/NAME". */
+/* Files of the test only: "FOLDER/NAME". */
 static char *path_of(const struct client *client, const char *name)
 {
 	if (strncmp(name, PEER_FILE, strlen(PEER_FILE)) != 0 || strchr(name, '/'))

@@ -10,8 +10,8 @@
 #define HISTOGRAM_VALUES 256
 
 /*
- * Each part counts into a table of its own; the parts' tables are added up by
- * whoever waits. Grid: histogram_parts() x histogram_group().
+ * Each part counts into a table of its own; the caller that waits adds up the parts' tables.
+ * Grid: histogram_parts() x histogram_group().
  */
 int histogram_kernel_create(const struct hm_accel_info *accel, struct hm_kernel **ret_kernel);
 /* How many of @bytes, from the first on, this accelerator can count. */
@@ -21,7 +21,7 @@ uint64_t histogram_parts(const struct hm_accel_info *accel, uint64_t bytes);
 /* Work items of a part. */
 uint64_t histogram_group(const struct hm_accel_info *accel);
 
-/* Independent of the kernel: what its result is checked against. */
+/* Independent of the kernel, to check its result. */
 void histogram_count(const unsigned char *bytes, uint64_t length,
 		     uint64_t counts[HISTOGRAM_VALUES]);
 

@@ -54,7 +54,7 @@ static void print_row(const uint64_t *counts, unsigned int row, double average, 
 		print_shade(shade_of(counts[row * 16 + column], average));
 }
 
-/* How a value is called: its character, or what it controls. */
+/* Name of a value: its character, or the name of a control character. */
 static const char *value_name(unsigned int value, char name[8])
 {
 	if (value == 0)

@@ -68,7 +68,7 @@ static const struct {
 	{ S_IROTH, "run it with sudo, or have its owner allow it (chmod o+r)" },
 };
 
-/* Whose file it is, and how to become somebody who may read it. */
+/* Names the file's owner, and the way to become a user who may read it. */
 static char *explain_denied(const struct stat *st)
 {
 	const struct passwd *owner = getpwuid(st->st_uid);
@@ -152,7 +152,7 @@ static int refuse_kind(const char *shown, mode_t mode)
  */
 static bool is_made_when_read(int fd, const struct stat *st)
 {
-	char page[4096]; /* what /proc/PID/pagemap gives is in words */
+	char page[4096]; /* /proc/PID/pagemap is read by words */
 	struct statfs fs;
 	void *mapped;
 	ssize_t n;

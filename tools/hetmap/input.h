@@ -25,7 +25,7 @@ void input_close(struct input *input);
 /* The remedy for a file that has less in it than it says. */
 #define FILE_CUT "get the file again: it is cut off or damaged"
 
-/* What hm_safetensors_open() failed with, told with the @remedy, or NULL; an exit status. */
+/* Prints a failure of hm_safetensors_open(), with @remedy or NULL. Returns an exit status. */
 int input_model_failed(int r, const char *remedy);
 
 /* All of a file, to read: nothing of it is touched. 0, or the library's error. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetmap inspect: finds out of what kind a file is, and has that kind read it. */
+/* hetmap inspect: finds the kind of a file, and lets that kind read it. */
 #include "inspect.h"
 
 #include <errno.h>
@@ -125,7 +125,10 @@ static int inspect(const struct inspect_head *head, const struct inspect_kind *k
 	return status;
 }
 
-/* The kind of a file; what is no file, or of no kind, or not of that one's, is refused. */
+/*
+ * Finds the kind of a file. Refuses paths that are no file, and files of no kind or of another
+ * one.
+ */
 static int look_at(const char *path, struct inspect_head *head,
 		   const struct inspect_kind **ret_kind)
 {
@@ -169,7 +172,7 @@ static int inspect_path(const char *path, const struct raw_tokens *raw, uint64_t
 	return status ? status : inspect(&head, kind, n_row);
 }
 
-/* What has tensors, or is named as numpy's and has something else in it. */
+/* Refuses a shard that has tensors, or that is named as numpy's and is not. */
 static int check_shard(const struct inspect_head *head, const struct inspect_kind *kind)
 {
 	bool tensors = kind == &inspect_safetensors;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hetmap inspect: what a file of data has in it. A kind of file is a row of the table in
- * inspect.c; it fills a struct contents, which is shown in one way.
+ * hetmap inspect: the contents of a data file. A kind of file is a row of the table in
+ * inspect.c; the kind fills a struct contents, which is shown in one way.
  */
 #ifndef HETMAP_INSPECT_H
 #define HETMAP_INSPECT_H
@@ -11,11 +11,11 @@
 
 #include "raw_tokens.h"
 
-/* What is known of a file before its kind is. */
+/* Facts of a file that are known before its kind. */
 struct inspect_head {
 	const char *path;
 	const char *const *paths; /* tokens: of all files; path is the first one */
-	uint32_t n_path, n_npy;   /* of them, those that say themselves what they have */
+	uint32_t n_path, n_npy;   /* n_npy: paths of files that name their own type */
 	bool folder;
 	uint64_t size;
 	unsigned char bytes[64]; /* the first n of them */
@@ -26,16 +26,16 @@ struct inspect_head {
 /* A file, mapped as a whole. */
 struct contents_file {
 	const char *path;
-	void *address; /* of its map; NULL: its file system shares none */
+	void *address; /* address of its map; NULL: its file system shares none */
 	uint64_t size;
-	uint64_t data_offset; /* what is before it is the header */
+	uint64_t data_offset; /* end of the header */
 };
 
 /* A tensor, an array, a run of tokens. */
 struct contents_part {
 	const char *name;
 	const char *dtype;
-	uint64_t bits; /* of an element */
+	uint64_t bits; /* bits of an element */
 	uint32_t rank;
 	const uint64_t *shape;
 	uint32_t file;
@@ -48,7 +48,7 @@ struct contents_note {
 	const char *value;
 };
 
-/* Filled with what is allocated here, and with strings of @handle. */
+/* Has allocated members, and strings that belong to @handle. */
 struct contents {
 	const char *part_word; /* "tensor" */
 	struct contents_file *file;
@@ -61,7 +61,7 @@ struct contents {
 
 struct inspect_kind {
 	const char *name; /* "safetensors" */
-	const char *text; /* for who names another file */
+	const char *text; /* for messages about other files */
 	bool (*is)(const struct inspect_head *head);
 	/* An exit status; a failure is told already. */
 	int (*read)(const struct inspect_head *head, struct contents *ret_contents);

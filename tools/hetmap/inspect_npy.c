@@ -69,7 +69,7 @@ static int fill(const struct inspect_head *head, struct opened *opened,
 		.offset = info->offset,
 		.bytes = info->bytes,
 	};
-	/* What keeps a consumer from taking it as C has it. */
+	/* Facts that keep a consumer from taking the array as an array of C. */
 	if (info->flags & HM_NPY_FORTRAN)
 		add_note(contents, "order", "Fortran's (first index fastest)");
 	if (info->flags & HM_NPY_SWAPPED)

@@ -21,7 +21,7 @@ static bool ends_in(const char *path, const char *end)
 	return length >= strlen(end) && !strcmp(path + length - strlen(end), end);
 }
 
-/* By its name; or by a header's length before what may be a JSON object. */
+/* By the file's name; or by a header's length before bytes that may be a JSON object. */
 static bool is(const struct inspect_head *head)
 {
 	uint64_t length = 0;

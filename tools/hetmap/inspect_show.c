@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetmap inspect: what a file has in it, for people or as JSON. */
+/* hetmap inspect: shows the contents of a file, for people or as JSON. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -21,8 +21,8 @@
 /* ---- resident ---- */
 
 /*
- * Of others' files that one may not write, mincore() says that all pages are there: the page
- * cache tells who reads what [mincore(2), since Linux 5.2].
+ * For files of another owner without write access, mincore() reports all pages as present: the
+ * page cache would reveal the reads of other users [mincore(2), since Linux 5.2].
  */
 static bool can_be_told(const struct contents_file *file)
 {
@@ -51,7 +51,7 @@ static uint64_t resident(const struct contents_file *file, uint64_t from, uint64
 	return sum;
 }
 
-/* "50%", or "-" of what has no pages. */
+/* "50%", or "-" for a part without pages. */
 static const char *percent(uint64_t part, uint64_t whole, char text[TEXT_MAX])
 {
 	if (whole)
@@ -91,14 +91,14 @@ static void print_bar(const struct contents_file *file)
 
 /* ---- alignment ---- */
 
-/* Of what a part begins at, the largest; a device may ask for one of them. */
+/* Largest first; a device may ask for one of these alignments of a part. */
 static const uint64_t alignments[] = { 4096, 128, 64 };
 
 #define N_ALIGNMENT (sizeof(alignments) / sizeof(alignments[0]))
 
 struct classes {
 	uint64_t at_least[N_ALIGNMENT]; /* not those that are in the one before */
-	uint64_t type;                  /* of the rest: at a multiple of an element */
+	uint64_t type;                  /* the rest: at a multiple of an element */
 	uint64_t less;
 };
 
@@ -319,7 +319,7 @@ static json_t *part_json(const struct contents *contents, const struct contents_
 
 	for (i = 0; i < part->rank; i++)
 		json_array_append_new(shape, number(part->shape[i]));
-	/* Names are UTF-8, and are what programs look for: as they are. */
+	/* Names are UTF-8, and programs look for them: print them as they are. */
 	json_object_set_new(object, "name", json_string(part->name));
 	json_object_set_new(object, "dtype", json_string(part->dtype));
 	json_object_set_new(object, "shape", shape);

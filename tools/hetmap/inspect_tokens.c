@@ -122,7 +122,7 @@ static int fill(struct opened *opened, struct contents *contents)
 	return 0;
 }
 
-/* That all files say themselves what they have. */
+/* Do all files name their own type? */
 static bool all_npy(const struct contents *contents, const struct opened *opened)
 {
 	uint32_t i;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the jobs share: accelerators, launches, measuring. */
+/* Shared by the jobs: accelerators, launches, measuring. */
 #include "job.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@
  * and the 32-bit counters of a kernel can't overflow.
  */
 #define SLICE (256ull << 20)
-/* An engine resets what has not ended after two seconds, on a slow machine too. */
+/* An engine resets work of more than two seconds: short enough on a slow machine, too. */
 #define ENGINE_SLICE (16ull << 20)
 
 double job_now(void)
@@ -104,7 +104,7 @@ static int open_in_place(struct job *job)
 	r = open_side(&job->in_place, "opencl:0", 0, job->options->window);
 	if (!r)
 		return 0;
-	/* Not what is missing, and replaced: what is not wanted. */
+	/* The CPU takes the place of a missing device, and not of one that the policy refused. */
 	if (policy_refused())
 		return fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot open the accelerator");
 	reason = strdup(hm_errmsg());
@@ -128,7 +128,7 @@ int job_open(struct job *job, const struct job_options *options)
 	status = open_in_place(job);
 	if (status)
 		return status;
-	/* What can't be compared is left out of the report: not a failure. */
+	/* A side that can't be opened is left out of the report: no failure. */
 	open_side(&job->copies, job->in_place.info.name, HM_ACCEL_FORCE_COPY, options->window);
 	job->window = job->in_place.info.window;
 	if (job->copies.accel && job->copies.info.window < job->window)
@@ -252,7 +252,7 @@ static int timed(job_pass_function *pass, void *user, struct job_side *side,
 	return 0;
 }
 
-/* By what a round took. An odd number, so that the median is one of them. */
+/* By the duration of a round. An odd number, so that the median is one of them. */
 static uint64_t choose_rounds(double seconds)
 {
 	uint64_t n = ROUNDS_CHOSEN;

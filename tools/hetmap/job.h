@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Job: what `hetmap run` jobs share. Opens the accelerator twice, to work in
- * place and to work on copies, measures both in turn, and reports.
+ * Job: shared by the `hetmap run` jobs. Opens the accelerator twice, to work in place and to
+ * work on copies, measures both in turn, and reports.
  */
 #ifndef HETMAP_JOB_H
 #define HETMAP_JOB_H
@@ -22,16 +22,16 @@ struct job_options {
 	uint64_t window;      /* 0: the accelerator's limit */
 	uint64_t load_window; /* load: of the files under way; 0: chosen */
 	uint64_t ahead;       /* histogram: read ahead of the count; 0: not */
-	uint64_t rounds;      /* 0: what job_measure() chooses by the time they take */
-	uint64_t size;        /* of each vector of saxpy; 0: not given */
+	uint64_t rounds;      /* 0: job_measure() chooses by their duration */
+	uint64_t size;        /* size of each vector of saxpy; 0: not given */
 	bool unplug;          /* saxpy: takes its device away */
 	uint64_t unplug_at;   /* when: percent of the work */
 
-	/* Of tokens. */
+	/* For tokens. */
 	const char *const *files;
 	unsigned int n_files;
 	struct raw_tokens raw;
-	uint32_t to;    /* type of what the device gets; or TYPE_NOT_GIVEN */
+	uint32_t to;    /* type in the device; or TYPE_NOT_GIVEN */
 	uint32_t order; /* enum hm_batches_order */
 	bool ramp;
 	bool read;
@@ -47,7 +47,7 @@ struct job_side {
 	double seconds; /* median of the rounds; set by job_measure() */
 };
 
-/* What one pass over the data came to. */
+/* Figures of one pass over the data. */
 struct job_pass {
 	uint64_t bytes_copied;
 	uint32_t way_in; /* worst of its launches */
@@ -62,7 +62,7 @@ struct job {
 	char device[64];       /* where the bytes live */
 	uint64_t bytes_loaded; /* copied there first, outside the launches */
 	uint64_t rounds;
-	uint64_t passes;      /* of both sides, the first ones included */
+	uint64_t passes;      /* number of passes of both sides, first ones included */
 	struct job_pass pass; /* the first in place */
 	char *reason;         /* why it was a copy; NULL otherwise; free() */
 	double first_seconds; /* the first pass in place, */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a job cost, for people and as JSON: the same facts for every job. */
+/* The cost of a job, for people and as JSON: the same facts for every job. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ static void print_times(const struct job *job, uint64_t bytes)
 	text_seconds(fast, in_place);
 	text_seconds(slow, with_copies);
 	text_seconds(job->first_seconds, first);
-	/* Of a few bytes the rate says nothing. */
+	/* The rate of a few bytes means nothing. */
 	if (bytes >= 1 << 20 && fast > 0)
 		text = text_format("%s %s (%.1f GB/s)", in_place, how,
 				   (double)bytes / fast / 1e9);

@@ -215,7 +215,7 @@ int option_bytes(const char *text, uint64_t *ret_bytes)
 	unsigned int shift = 0;
 	char *end;
 
-	/* No sign, and of what strtold() takes neither hexadecimal numbers nor exponents. */
+	/* No sign; and no hexadecimal numbers and exponents, which strtold() takes. */
 	if (*text < '0' || *text > '9')
 		return -EINVAL;
 	value = strtold(text, &end);

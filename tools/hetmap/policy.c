@@ -48,7 +48,7 @@ static struct {
 	_Atomic bool refused;
 } policy;
 
-/* ---- what a rule says ---- */
+/* ---- rules ---- */
 
 /* Which string of a request the n-th pattern is for. */
 static const struct {
@@ -337,7 +337,7 @@ static bool fits_peer(const struct rule *rule, const struct hm_access_request *r
 	/* Nothing else has one. */
 	if (request->operation != HM_ACCESS_SEND && request->operation != HM_ACCESS_RECEIVE)
 		return false;
-	/* Who can't be told may be the one that is refused, and need not be who is allowed. */
+	/* An unknown peer counts as one to refuse, and not as one to allow. */
 	if (!request->peer_pid)
 		return rule->refuse;
 	return (int64_t)request->peer_uid == rule->peer;
@@ -354,7 +354,7 @@ static bool fits(const struct rule *rule, const struct hm_access_request *reques
 		if (!rule->pattern[i])
 			continue;
 		memcpy(&text, (const char *)request + patterns[i].offset, sizeof(text));
-		/* What there is none of is like nothing. A '*' stands for a '/', too. */
+		/* A missing string is like an empty one. A '*' stands for a '/', too. */
 		if (!text || fnmatch(rule->pattern[i], text, 0) != 0)
 			return false;
 	}

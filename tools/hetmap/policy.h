@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Policy: a file of rules for what the library may do in this process, which its access
- * hook is asked about. hetmap-run(1) has the format.
+ * Policy: a file of rules for the library's operations in this process; the access hook decides
+ * by them. hetmap-run(1) has the format.
  */
 #ifndef HETMAP_POLICY_H
 #define HETMAP_POLICY_H

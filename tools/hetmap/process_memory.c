@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What this process has of memory: the figures of /proc/self/status. */
+/* Memory of this process: the figures of /proc/self/status. */
 #include "process_memory.h"
 
 #include <errno.h>

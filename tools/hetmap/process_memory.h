@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What this process has of memory, and had at its most. */
+/* Memory of this process, now and at its peak. */
 #ifndef HETMAP_PROCESS_MEMORY_H
 #define HETMAP_PROCESS_MEMORY_H
 
@@ -11,16 +11,16 @@ struct process_memory {
 	uint64_t file, anonymous, shared;
 };
 
-/* What it has now. */
+/* Present figures. */
 struct process_memory process_memory_now(void);
 /* Each figure the larger of both. */
 void process_memory_most(struct process_memory *most, const struct process_memory *now);
-/* From here on the peak is that of what comes. 0 or a negative errno. */
+/* Begins the peak anew. Returns 0 or a negative errno. */
 int process_memory_reset_peak(void);
 /*
- * What it took at its most beside what was there @before and what the device got, of
- * @device bytes: simulated and host memory is shared and in the figures, a driver's is in
- * none. Below 0 where memory that was there before was given back first.
+ * Returns the peak less the memory that was there @before and less the @device bytes that the
+ * device got: simulated and host memory is shared and counts in the figures, a driver's does
+ * not. Negative if memory from before was given back first.
  */
 int64_t process_memory_beside(const struct process_memory *before,
 			      const struct process_memory *most, uint64_t device);

@@ -107,7 +107,7 @@ bool raw_tokens_are_npy(const void *bytes, size_t n)
 	return n >= sizeof(magic) - 1 && !memcmp(bytes, magic, sizeof(magic) - 1);
 }
 
-/* What files that end so have before their numbers, or instead. */
+/* Ends of names of files that are not raw. */
 static const struct {
 	const char *end, *says, *remedy;
 	int status;
@@ -165,8 +165,8 @@ int raw_tokens_check(const struct raw_tokens *raw, const char *command,
 }
 
 /*
- * What is said of raw files may be wrong; what is in files that say it themselves is broken.
- * Of both together the former is assumed, and the text names the file.
+ * The options for raw files may be wrong; a file that names its own type is broken. With files
+ * of both kinds the options are blamed, and the text names the file.
  */
 int raw_tokens_open_failed(const struct raw_tokens *raw, bool some, int r)
 {

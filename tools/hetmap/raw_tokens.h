@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Raw tokens: what a user says of files that say nothing themselves. Inspect and run share it. */
+/* Raw tokens: options for files that don't name their own type. Inspect and run share them. */
 #ifndef HETMAP_RAW_TOKENS_H
 #define HETMAP_RAW_TOKENS_H
 
@@ -18,7 +18,7 @@
 struct raw_tokens {
 	uint32_t dtype;         /* or TYPE_NOT_GIVEN */
 	const char *byte_order; /* "little" or "big"; NULL: not given, this machine's */
-	uint64_t offset;        /* of the first token, in each file */
+	uint64_t offset;        /* offset of the first token, in each file */
 	bool offset_given;
 };
 
@@ -28,7 +28,7 @@ struct raw_tokens {
  */
 int raw_tokens_take(const struct option_state *state, int option, struct raw_tokens *raw);
 
-/* For who names another one. */
+/* For messages about unknown types. */
 #define TOKENS_TYPES \
 	"uint8 to int64, float16, bfloat16, float32, float64, complex64, bool, or as F8_E4M3"
 
@@ -37,23 +37,26 @@ int tokens_type(const char *name, uint32_t *ret_dtype);
 /* "little" or "big", that @swapped files have. */
 const char *tokens_byte_order_name(bool swapped);
 
-/* What hm_tokens_open() is told. */
+/* The description for hm_tokens_open(). */
 struct hm_tokens_desc raw_tokens_desc(const struct raw_tokens *raw);
 
-/* Does a file that begins so, with @n bytes of it, say itself what it has? */
+/* Does the file name its own type? @bytes: the first @n bytes of it. */
 bool raw_tokens_are_npy(const void *bytes, size_t n);
 
 /* Those below: an exit status; a failure is told already. */
 
 /*
- * Of a raw file: it goes on behind --offset; and it is not named as what is none, where no
- * option says that it is.
+ * Checks a raw file: it has bytes behind --offset; and without an option that says so, a file
+ * with another kind's name is not raw.
  */
 int raw_tokens_check(const struct raw_tokens *raw, const char *command,
 		     const struct input *input);
-/* What hm_tokens_open() failed with; @some: of the files some are raw. */
+/* Prints a failure of hm_tokens_open(); @some: some of the files are raw. */
 int raw_tokens_open_failed(const struct raw_tokens *raw, bool some, int r);
-/* Of @path, which is no raw file. @type: what it has; NULL: not known, or several. */
+/*
+ * Checks the options for @path, which is no raw file. @type: its type; NULL: unknown, or
+ * several.
+ */
 int raw_tokens_check_other(const struct raw_tokens *raw, const char *command, const char *path,
 			   const char *type);
 

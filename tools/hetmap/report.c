@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What is said: remarks and failures, for people or as a JSON object. */
+/* Messages: remarks and failures, for people or as a JSON object. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -24,8 +24,8 @@
 struct output output;
 
 /*
- * Descriptors 0 to 2 that the caller closed: a buffer would get one of them, and what
- * is printed would become its bytes. O_PATH: to use it is EBADF, as it was.
+ * Takes descriptors 0 to 2 that the caller closed: else a buffer would get one of them, and
+ * printed text would become its bytes. With O_PATH their use is still EBADF.
  */
 static void hold_standard_descriptors(void)
 {
@@ -72,7 +72,7 @@ void output_failed(int error)
 		write_error = error < 0 ? -error : error;
 }
 
-/* Of a pipe. */
+/* For a pipe. */
 static bool reader_is_gone(void)
 {
 	struct pollfd out = { .fd = STDOUT_FILENO };
@@ -81,8 +81,8 @@ static bool reader_is_gone(void)
 }
 
 /*
- * A write that came in the middle of a stream has left no errno; one byte more, of what is
- * broken already, meets the same.
+ * A write that failed in the middle of a stream has left no errno; one further byte to the
+ * broken stream meets the same error.
  */
 static int ask_error(void)
 {
@@ -98,7 +98,7 @@ int output_finish(int status)
 	if (output_flush())
 		return status;
 	error = write_error ? write_error : ask_error();
-	/* Whoever reads has seen enough. SIGPIPE would have said the same. */
+	/* The reader has seen enough. SIGPIPE would mean the same. */
 	if (error == EPIPE)
 		return 128 + SIGPIPE;
 	fprintf(stderr, "hetmap: cannot write the result: %s\n", strerror(error));
@@ -111,7 +111,7 @@ static size_t digits(const json_t *value)
 	return JSON_REAL_PRECISION(json_real_value(value) < 1e9 ? 9 : 13);
 }
 
-/* What stands before the first member, before each further one, and after the last. */
+/* Text before the first member, before each further one, and after the last. */
 static void print_members(json_t *object, size_t flags, const char *first, const char *next,
 			  const char *last)
 {

@@ -23,7 +23,7 @@ static const struct run_job {
 	const char *name;
 	unsigned int bit;
 	int (*run)(const struct job_options *options);
-	const char *needs; /* what its file is; NULL: it can do without one */
+	const char *needs; /* name of its file argument; NULL: it needs none */
 	const char *example;
 	unsigned int files; /* that it takes at most */
 } jobs[] = {

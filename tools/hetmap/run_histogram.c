@@ -20,15 +20,15 @@ struct histogram {
 	struct job job;
 	struct input input;
 	uint64_t size;
-	uint64_t whole; /* of it for the accelerator; the CPU counts the rest */
+	uint64_t whole; /* bytes for the accelerator; the CPU counts the rest */
 
 	const unsigned char *bytes; /* both the CPU's and the kernel's pointer */
-	struct hm_map *map;         /* of the file; NULL: the bytes were loaded */
+	struct hm_map *map;         /* map of the file; NULL: the bytes were loaded */
 	struct hm_kernel *kernel;
 	uint32_t *parts; /* the kernel's result: a table for each part */
 	uint64_t n_part; /* tables that fit */
 
-	uint64_t counts[HISTOGRAM_VALUES]; /* of the first pass */
+	uint64_t counts[HISTOGRAM_VALUES]; /* counts of the first pass */
 	bool counted;
 };
 
@@ -146,7 +146,7 @@ static int make_host_tables(struct histogram *h)
 	return status;
 }
 
-/* Of an empty file nothing is mapped: the device opens, or does not, all the same. */
+/* An empty file is not mapped; the device is opened all the same. */
 static int place(struct histogram *h, const char *name)
 {
 	struct hm_device_info info = { .struct_size = sizeof(info) };
@@ -191,7 +191,7 @@ static int wrong_result(const struct histogram *h, const char *whose, unsigned i
 		    h->job.in_place.info.name, value, count, whose, expected);
 }
 
-/* The end of what is counted at once: not more than what is announced at once. */
+/* The end of a slice: not more than is announced at once. */
 static uint64_t slice_end(const struct histogram *h, uint64_t offset)
 {
 	uint64_t end = job_slice_end(&h->job, offset, h->whole);
@@ -200,7 +200,7 @@ static uint64_t slice_end(const struct histogram *h, uint64_t offset)
 	return ahead && end - offset > ahead ? offset + ahead : end;
 }
 
-/* From @offset on: asked for while what is before it is counted. Only once: it stays. */
+/* Announces bytes from @offset on while those before are counted. Once a pass: they stay. */
 static int announce(const struct histogram *h, uint64_t offset)
 {
 	uint64_t length = h->job.options->ahead;
@@ -218,8 +218,8 @@ static int announce(const struct histogram *h, uint64_t offset)
 }
 
 /*
- * 0: the file is as long as it was. Asked of what failed, too: who copies the bytes gets an
- * errno where who reads them gets a SIGBUS.
+ * Returns 0 if the file still has its length. Called after failures, too: a cut file is an
+ * errno for a copy, and a SIGBUS for a read.
  */
 static int check_cut(const struct histogram *h)
 {

@@ -16,7 +16,7 @@
 #include "input.h"
 #include "text.h"
 
-/* What job_slice_end() lets through where nothing is in the way, at the least. */
+/* The least length that job_slice_end() lets through without an obstacle. */
 #define LAUNCH_LEAST (16ull << 20)
 
 /* ---- computing ---- */
@@ -219,7 +219,7 @@ static int load(struct run_load *l, struct hm_device *device)
 	return status;
 }
 
-/* ---- what has to be there before ---- */
+/* ---- before the load ---- */
 
 /* A slot for each part of each tensor, in memory of the device where it makes buffers. */
 static int make_slots(struct run_load *l, struct hm_device *device)
@@ -261,7 +261,7 @@ static int check_device(struct run_load *l, struct hm_device *device)
 		return fail(STATUS_USAGE, EOPNOTSUPP, "--device host",
 			    "run: load makes a buffer, and device %s creates none", info.name);
 	snprintf(l->job.device, sizeof(l->job.device), "%s", info.name);
-	/* All others have the machine's memory. */
+	/* All other devices have the machine's memory. */
 	if (!strcmp(info.backend, "drm"))
 		return 0;
 	return job_check_memory(l->model.bytes, "choose a smaller model");
@@ -293,7 +293,7 @@ static const char *remedy_of(const struct run_load *l, int r)
 	return "hetmap run load takes *.safetensors, an index (*.json), or the folder of a model";
 }
 
-/* A folder may be a model; what is no file is refused as for other commands. */
+/* A folder may be a model; other paths that are no file are refused as for other commands. */
 static int check_path(const char *path)
 {
 	struct input input;
@@ -351,7 +351,7 @@ int run_load(const struct job_options *options)
 		return fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory");
 	l->path = options->file;
 	l->shown = text_escape(l->path);
-	/* Of the files, not of the accelerator. */
+	/* A window of the files, not of the accelerator. */
 	own.load_window = options->window;
 	own.window = 0;
 	status = open_model(l);

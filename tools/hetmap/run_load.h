@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hetmap run load: what its parts share. */
+/* hetmap run load: shared by its parts. */
 #ifndef HETMAP_RUN_LOAD_H
 #define HETMAP_RUN_LOAD_H
 
@@ -9,7 +9,7 @@
 #include "job.h"
 #include "process_memory.h"
 
-/* Launches under way: whoever submits more waits for the oldest. */
+/* Launches in flight: a further submission waits for the oldest. */
 #define LOAD_LAUNCHES 256
 
 struct run_load {
@@ -23,20 +23,20 @@ struct run_load {
 
 	struct hm_kernel *kernel;
 	enum checksum checksum;
-	uint32_t *sums;       /* of all tensors' parts, CHECKSUM_STRIDE words each */
+	uint32_t *sums;       /* sums of all tensors' parts, CHECKSUM_STRIDE words each */
 	uint64_t n_sum;       /* slots */
 	uint64_t *slot;       /* the first of each tensor */
 	uint64_t by_cpu;      /* bytes at tensors' ends that the accelerator can't take */
 	uint64_t way_in_seen; /* launches */
 	struct hm_fence *fence[LOAD_LAUNCHES];
 	uint64_t launched, waited;
-	int status; /* of a launch that failed inside the load; told already */
+	int status; /* exit status of a launch that failed in the load; printed already */
 
 	/* The layer that is being completed. */
 	char *layer;
 	uint64_t n_layer;
 	uint64_t first, n; /* its tensors */
-	void **address;    /* of all tensors */
+	void **address;    /* address of each tensor */
 
 	double compute_after; /* seconds until the last was done, behind the load */
 	double check_seconds;
@@ -54,7 +54,10 @@ uint64_t load_launch_end(const struct run_load *l, uint64_t offset, uint64_t at,
 
 /* ---- run_load_check.c ---- */
 
-/* Every tensor's sums, and what no accelerator takes, against the files' bytes. */
+/*
+ * Checks every tensor's sums, and the bytes that no accelerator takes, against the files'
+ * bytes.
+ */
 int load_verify(struct run_load *l);
 
 /* ---- run_load_report.c ---- */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetmap run load: the files' bytes, read once more, against what the accelerator found. */
+/* hetmap run load: checks the accelerator's sums against the files' bytes, read once more. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -55,7 +55,7 @@ static int wrong(const struct run_load *l, const struct hm_tensor_info *tensor, 
 	return STATUS_WRONG;
 }
 
-/* What the accelerator could not take: by the CPU's pointer. */
+/* Checks the bytes that the accelerator could not take, by the CPU's pointer. */
 static int check_end(struct run_load *l, const struct hm_tensor_info *tensor,
 		     const struct hm_load_place *place, const struct file *file, uint64_t from)
 {
@@ -74,7 +74,7 @@ static int check_end(struct run_load *l, const struct hm_tensor_info *tensor,
 	return same ? 0 : wrong(l, tensor, from, tensor->bytes, "the CPU");
 }
 
-/* Of one launch, from the first of its slots on. */
+/* Checks one launch, from the first of its slots on. */
 static int check_launch(const struct run_load *l, const struct hm_tensor_info *tensor,
 			const struct file *file, uint64_t at, uint64_t end, uint64_t slot)
 {
@@ -165,7 +165,7 @@ int load_verify(struct run_load *l)
 
 	if (!length)
 		return check_files(l);
-	/* They may be where CPUs don't reach. */
+	/* The sums may be where CPUs don't reach. */
 	r = hm_pointer_find(l->sums, &sums);
 	if (!r)
 		r = hm_map_begin_cpu(sums.map, sums.map_offset, length, HM_READ);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetmap run load: what was chosen, and what it cost, in time and in memory. */
+/* hetmap run load: the choices, and the cost in time and in memory. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ void load_memory_sample(struct run_load *l)
 	process_memory_most(&l->most, &now);
 }
 
-/* What the load took beside the device's memory and what was there before. */
+/* Memory of the load beside the device's memory and the memory from before. */
 static uint64_t beside(const struct run_load *l)
 {
 	int64_t bytes = process_memory_beside(&l->before, &l->most, l->info.buffer);
@@ -52,7 +52,7 @@ static double seconds_of(uint64_t ns)
 	return (double)ns / 1e9;
 }
 
-/* Of disk, copies and the caller's work: what went on beside something else. */
+/* Seconds of disk, copies and the caller's work that overlapped. */
 static double overlap(const struct run_load *l)
 {
 	double all = seconds_of(l->info.disk_ns) + seconds_of(l->info.copy_ns) +
@@ -172,7 +172,7 @@ static void print_json(const struct run_load *l)
 	if (!object)
 		abort();
 	job_json(&l->job, object);
-	/* There is one pass, and no other to compare it with. */
+	/* A single pass has no other pass to compare it with. */
 	json_object_del(object, "rounds");
 	json_object_del(object, "faults");
 	json_object_set_new(

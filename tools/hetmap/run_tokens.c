@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * hetmap run tokens: batches of tokens into a device's buffer, which grows and shrinks with
- * them at one address. A thread of the library's fills slots of it, and what is in them is
- * added up through the device's map.
+ * them at one address. A thread of the library fills slots of the buffer, and the job adds up
+ * their tokens through the device's map.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -34,7 +34,7 @@ static int status_of(int r)
 	}
 }
 
-/* For what is told of a file that can't be opened at all. */
+/* For messages about a file that can't be opened at all. */
 static int look_at_file(struct tokens_job *job, const char *path)
 {
 	struct input input;
@@ -101,7 +101,7 @@ static void make_phases(struct tokens_job *job)
 	}
 }
 
-/* What is told as fed was: no size without a batch. */
+/* Every reported size must have had a batch. */
 static int check_phases(const struct tokens_job *job)
 {
 	char remedy[64];
@@ -115,7 +115,7 @@ static int check_phases(const struct tokens_job *job)
 		    job->n_phase, job->options->batches);
 }
 
-/* Of BOOL, whose number is 0, nothing can be made but of BOOL, where that is what 0 is. */
+/* BOOL, whose number is 0, converts to and from BOOL only, where 0 means BOOL. */
 static int check_type(const struct tokens_job *job)
 {
 	uint32_t to = job->options->to;
@@ -271,7 +271,7 @@ static int fail_take(const struct tokens_job *job, int r)
 			    "no further batch");
 }
 
-/* What the consumer of the batch would do: it looks at all of it, where it is. */
+/* Plays the consumer of the batch: looks at all of it, in place. */
 static int consume(struct tokens_job *job, const struct hm_batch *batch, uint64_t number)
 {
 	uint64_t n = batch->blocks * job->options->block, half = half_of(job, batch->blocks);
@@ -419,7 +419,7 @@ int run_tokens(const struct job_options *options)
 		status = look_at_files(&job);
 	if (status)
 		return status;
-	/* What is cut off while it is read is an error then. */
+	/* With the handler, a file that is cut off is an error. */
 	r = hm_handler_install(0);
 	if (r)
 		return fail_library(STATUS_ENVIRONMENT, r, NULL, "faults can't be handled");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hetmap run tokens: what its steps share. */
+/* hetmap run tokens: shared by its steps. */
 #ifndef HETMAP_RUN_TOKENS_H
 #define HETMAP_RUN_TOKENS_H
 
@@ -10,10 +10,10 @@
 /* Sizes of a batch, one after another: grown, and shrunk again. */
 #define PHASES_MAX 7
 
-/* What came of a batch: sums that are the same only of the same tokens in the same order. */
+/* Sums of a batch, equal only for the same tokens in the same order. */
 struct token_sums {
-	uint64_t x, y;                   /* of the tokens */
-	uint64_t x_in_order, y_in_order; /* of each times its place, from 1 */
+	uint64_t x, y;                   /* sums of the tokens */
+	uint64_t x_in_order, y_in_order; /* sums of each token times its place, from 1 */
 };
 
 struct tokens_job {
@@ -30,21 +30,21 @@ struct tokens_job {
 	char device_name[64];
 	struct hm_buffer *buffer;
 	struct hm_map *map;
-	char *address; /* of the map, when it was made */
+	char *address; /* address of the map, when it was made */
 
 	uint64_t phase[PHASES_MAX]; /* blocks of a batch */
 	unsigned int n_phase;
-	uint64_t size, size_least, size_most; /* of the buffer: now, and so far */
+	uint64_t size, size_least, size_most; /* size of the buffer: now, and so far */
 	unsigned int resizes;
 	double resize_seconds;
 
-	/* Of all batches: */
+	/* Totals of all batches: */
 	uint64_t n_batch, n_block;
 	struct token_sums *sums;
 	uint64_t *blocks; /* how many it had */
 	uint64_t *starts; /* n_block of them */
 
-	double seconds; /* of taking and looking at them */
+	double seconds; /* time of taking and checking them */
 	long minor, major;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * hetmap run tokens: the sums once more, from the files by pread(2), a token at a time: nothing
- * of what made the batches is used but where their blocks began.
+ * hetmap run tokens: the sums once more, from the files by pread(2), a token at a time. The
+ * check shares nothing with the batches but the places of their blocks.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 /* ---- sums ---- */
 
-/* The bits that F32 has for those of F16, by what they mean [IEEE 754]. */
+/* The bits of F32 for those of F16, by the meaning of the bits [IEEE 754]. */
 static uint64_t bits_of_half(uint64_t half)
 {
 	uint64_t exponent = half >> 10 & 31, fraction = half & 1023;
@@ -34,11 +34,11 @@ static uint64_t bits_of_half(uint64_t half)
 	return sign | bits;
 }
 
-/* The value as 64 bits, whatever its sign; of what is no integer the bits that @to has. */
+/* The value as 64 bits, whatever its sign; for types that are no integers, the bits of @to. */
 static uint64_t value_of(uint32_t dtype, uint32_t to, const unsigned char *bytes, bool swapped)
 {
 	uint32_t width = hm_dtype_bits(dtype) / 8, i;
-	/* Of a complex number each half has an order of its own. */
+	/* Each half of a complex number has an order of its own. */
 	uint32_t last = dtype == HM_DTYPE_C64 ? 3 : width - 1;
 	uint64_t value = 0;
 
@@ -128,7 +128,7 @@ struct plain_file {
 struct plain {
 	const struct tokens_job *job;
 	struct plain_file *file;
-	unsigned char *bytes; /* of a block and one token */
+	unsigned char *bytes; /* bytes of a block and one token */
 	uint64_t *values;
 };
 

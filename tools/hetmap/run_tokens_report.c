@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetmap run tokens: what was chosen, and what it cost. */
+/* hetmap run tokens: the choices, and the cost. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,7 +79,7 @@ static void print_buffer(const struct tokens_job *job)
 			 (void *)job->address, SLOTS));
 }
 
-/* What was said of files that don't say it themselves. */
+/* Prints the options for files that don't name their own type. */
 static void print_raw(const struct raw_tokens *raw)
 {
 	char bytes[TEXT_MAX];

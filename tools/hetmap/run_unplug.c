@@ -37,7 +37,7 @@ int saxpy_prepare_loss(const struct job_options *options)
 	return 0;
 }
 
-/* ---- what comes back ---- */
+/* ---- recovery ---- */
 
 static int refill_x(struct hm_buffer *buffer, void *bytes, uint64_t offset, uint64_t length,
 		    void *user)
@@ -53,7 +53,7 @@ static int refill_x(struct hm_buffer *buffer, void *bytes, uint64_t offset, uint
 
 static int set_policies(struct saxpy *s)
 {
-	/* What can be computed again takes no memory meanwhile. */
+	/* Bytes that can be computed again take no memory meanwhile. */
 	const struct hm_loss_desc of_x = {
 		.struct_size = sizeof(of_x),
 		.policy = HM_LOSS_RECREATE,
@@ -102,7 +102,7 @@ static int unplug(struct saxpy *s)
 		   0;
 }
 
-/* Part of what was under way may have been done already: it begins anew. */
+/* The work in flight may have been done in part: begin it anew. */
 static int begin_anew(struct saxpy *s, uint64_t offset, uint64_t length)
 {
 	uint64_t i, first = offset / sizeof(float);
@@ -165,7 +165,7 @@ static uint64_t part_of(const struct saxpy *s)
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t part = (s->size / PARTS + page - 1) / page * page;
 
-	/* What has fewer bytes than there are parts is one. */
+	/* Data of fewer bytes than parts is one part. */
 	if (!part)
 		part = page;
 	return s->job.window && part > s->job.window ? s->job.window : part;

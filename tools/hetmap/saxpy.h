@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The saxpy job: what its measured run and the one that loses its device share. */
+/* The saxpy job: shared by its measured run and the run that loses its device. */
 #ifndef HETMAP_SAXPY_H
 #define HETMAP_SAXPY_H
 
@@ -9,7 +9,7 @@
 
 struct saxpy {
 	struct job job;
-	uint64_t size; /* of each vector, bytes */
+	uint64_t size; /* bytes of each vector */
 	struct hm_device *device;
 	float *x;
 	float *y;
@@ -38,8 +38,8 @@ int saxpy_launch(struct saxpy *s, struct hm_queue *queue, uint64_t offset, uint6
 struct saxpy_loss {
 	uint64_t percent;
 	uint64_t done;            /* bytes of each vector, when it was taken away */
-	uint64_t redone;          /* of these that were under way */
-	uint32_t in_flight_error; /* what the launch under way ended with; 0: nothing */
+	uint64_t redone;          /* bytes in flight, which were done again */
+	uint32_t in_flight_error; /* errno of the launch in flight; 0: success */
 	double seconds;           /* from the loss until all is back */
 	struct hm_recover_info info;
 };

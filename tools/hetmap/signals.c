@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Signals: SIGINT and SIGTERM end a job between two launches; SIGBUS says that
- * the file under a map was truncated while somebody read it.
+ * Signals: SIGINT and SIGTERM end a job between two launches; SIGBUS means that the file under
+ * a map was truncated during a read.
  */
 #include <errno.h>
 #include <signal.h>
@@ -79,7 +79,7 @@ static void on_stop(int sig)
 	errno = error;
 }
 
-/* What is not as it was, and how it was. */
+/* Changed dispositions, and the old ones. */
 static struct {
 	int signal;
 	struct sigaction before;
@@ -105,7 +105,7 @@ void signals_init(void)
 	sigaction(SIGTERM, &action, NULL);
 	/* write() says EPIPE instead, which output_finish() sees. */
 	signal(SIGPIPE, SIG_IGN);
-	/* So that drivers that write a cache beyond RLIMIT_FSIZE get EFBIG. */
+	/* Drivers that write a cache beyond RLIMIT_FSIZE then get EFBIG. */
 	signal(SIGXFSZ, SIG_IGN);
 }
 
@@ -153,7 +153,7 @@ static void on_bus(int sig, siginfo_t *info, void *context)
 
 	(void)context;
 	if (hm_pointer_find(info->si_addr, &where) < 0) {
-		/* Not ours: the access repeats and meets what was there before. */
+		/* Not ours: the access repeats and meets the previous handler. */
 		sigaction(sig, &lost.before, NULL);
 		return;
 	}

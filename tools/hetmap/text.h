@@ -18,22 +18,22 @@ const char *text_count(uint64_t number, char text[TEXT_MAX]);
 const char *text_seconds(double seconds, char text[TEXT_MAX]);
 
 /*
- * @name with what a terminal would act upon, or could not show, as escapes
- * (\n, \x1b): on a line of its own it stays on that line. free() it.
+ * Returns @name with control characters, and bytes that a terminal can't show, as escapes (\n,
+ * \x1b): the name stays on one line. free() it.
  */
 char *text_escape(const char *name);
 /*
- * @path as a word of a shell's command that is printed: in quotes where it takes them, and
- * what can't be shown as $'\x1b'. It is no option. free() it.
+ * Returns @path as a word of a printed shell command: in quotes if it needs them, with bytes
+ * that can't be shown as $'\x1b'. The word is no option. free() it.
  */
 char *text_shell(const char *path);
 /* As text_escape(), but valid UTF-8 is kept whatever the locale: for JSON. */
 char *text_escape_json(const char *name);
 
 /*
- * A message that may hold names from files and arguments: what a terminal would act upon as
- * \x1b, and lines behind the first set in, so that none looks like a message of its own. What
- * was escaped before stays as it is. free() it.
+ * Returns a message that may hold names from files and arguments: control characters become
+ * \x1b, and further lines are set in, so that no line looks like another message. Earlier
+ * escapes stay. free() it.
  */
 char *text_message(const char *message);
 

@@ -80,7 +80,7 @@ static void usage(void)
 	     "permission, a limit; 128 + n on signal n. See also hetmap-tour(1).");
 }
 
-/* ---- what it is about ---- */
+/* ---- device and accelerator ---- */
 
 static int open_named(struct tour *tour, const char *name)
 {
@@ -108,7 +108,7 @@ static void open_first(struct tour *tour, const char *backend,
 			remark("%s can't be opened: %s", infos[i].name, hm_errmsg());
 }
 
-/* What keeps host memory from opening, too, is no fault of devices. */
+/* A cause that keeps host memory from opening, too, is no fault of devices. */
 static int none_opens(int r)
 {
 	char *why = strdup(hm_errmsg());
@@ -154,7 +154,7 @@ static int open_first_of_all(struct tour *tour)
 	free(infos);
 	if (r)
 		return fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot list the devices");
-	/* None of them is listed: the one that needs nothing says what is wrong. */
+	/* None of them is listed: the device that needs nothing reports the cause. */
 	if (!tour->device)
 		r = open_named(tour, "soft:0");
 	return r ? none_opens(r) : 0;

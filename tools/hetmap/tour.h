@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tour: one buffer of a device through its whole life. After each step the state
- * is asked for, compared with what it should be, and shown.
+ * Tour: one buffer of a device through its whole life. Each step queries the state, compares it
+ * with the expected one, and shows it.
  */
 #ifndef HETMAP_TOUR_H
 #define HETMAP_TOUR_H
@@ -32,16 +32,16 @@ struct tour {
 	uint64_t first_size; /* when it is made */
 	uint64_t size;       /* now */
 	uint64_t max_size;   /* after it has grown */
-	/* Of its three parts: operand, result, and what it grows by. Whole pages. */
+	/* Bytes of each of its three parts: operand, result, growth. Whole pages. */
 	uint64_t part;
 	bool is_protected; /* the first part */
 	bool is_locked;    /* the second part */
 	bool computed;
 	struct hm_stats before; /* when the tour began */
 
-	/* Of the step that is under way. */
+	/* State of the current step. */
 	const char *step;
-	char *text; /* what it came to; free() it */
+	char *text; /* result of the step; free() it */
 	/* Where it failed: told once the step is shown. free() it; its errno. */
 	char *failure;
 	int error;
@@ -70,14 +70,14 @@ tour_step tour_bracket, tour_second, tour_prefetch;
 
 /* ---- tour_check.c: for the steps ---- */
 
-/* What the step came to, in a sentence. */
+/* Sets the step's result, a sentence. */
 void tour_say(struct tour *tour, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Why the step fails; returns @status. @error: errno, positive or negative. */
 int tour_fail(struct tour *tour, int status, int error, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* 0, or STATUS_WRONG after tour_fail() with what does not hold. */
+/* Returns 0; or STATUS_WRONG after tour_fail() with the difference, unless @holds. */
 int tour_expect(struct tour *tour, bool holds, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 int tour_expect_number(struct tour *tour, uint64_t found, uint64_t expected, const char *what);
@@ -86,13 +86,13 @@ int tour_expect_access(struct tour *tour, const void *pointer, uint32_t access,
 		       const char *what);
 
 /*
- * What a call's failure means for the tour: TOUR_ABSENT for -EOPNOTSUPP, unless
- * the buffer has @cap (0: no capability stands for it); a lost device is
- * STATUS_WRONG, a limit STATUS_ENVIRONMENT.
+ * Returns the tour's result for a failed call: TOUR_ABSENT for -EOPNOTSUPP, unless the buffer
+ * has @cap (0: no capability stands for it); a lost device is STATUS_WRONG, a limit
+ * STATUS_ENVIRONMENT.
  */
 int tour_failed(struct tour *tour, int r, uint64_t cap, const char *what);
 
-/* What the buffer's word @i is before anything is computed. */
+/* Word @i of the buffer before any computing. */
 static inline uint32_t tour_word(uint64_t i)
 {
 	return (uint32_t)(i * 2654435761u + 1);
@@ -101,7 +101,7 @@ static inline uint32_t tour_word(uint64_t i)
 /* ---- tour_show.c ---- */
 
 void tour_show_head(const struct tour *tour);
-/* @status: what the step returned. */
+/* @status: result of the step. */
 void tour_show_step(struct tour *tour, int status);
 void tour_show_end(struct tour *tour);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the steps of the tour check their device against, and how they fail. */
+/* Checks of the tour's steps against their device, and their failures. */
 #include "tour.h"
 
 #include <errno.h>
@@ -63,8 +63,8 @@ int tour_expect_number(struct tour *tour, uint64_t found, uint64_t expected, con
 }
 
 /*
- * The kernel reads and writes one byte for us, and answers -EFAULT where the page
- * table refuses: no signal, and the byte stays what it is.
+ * The kernel reads and writes one byte on the tour's behalf. If the page table refuses, it
+ * answers -EFAULT: there is no signal, and the byte stays as it is.
  */
 static int access_at(void *pointer, uint32_t *ret_access)
 {

@@ -69,7 +69,7 @@ static const struct hm_engine_step engine[] = {
 	  .value = HM_ENGINE_NONE },
 };
 
-/* In what the buffer grew by, or else in the last quarter. */
+/* In the part by which the buffer grew, or else in the last quarter. */
 static uint64_t counts_at(const struct tour *tour)
 {
 	const uint64_t page = tour->device_info.page_size;
@@ -83,7 +83,7 @@ static uint64_t result_length(const struct tour *tour)
 	return counts_at(tour) - tour->part;
 }
 
-/* A table for each launch: an engine does not add to what is there. */
+/* A table for each launch: an engine does not add to older counts. */
 static uint32_t *counts_of(const struct tour *tour, uint64_t launch)
 {
 	return tour->words + counts_at(tour) / 4 + launch * N_VALUE;

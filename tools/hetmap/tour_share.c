@@ -22,7 +22,7 @@ static int open_brackets(struct tour *tour, uint64_t *ret_n)
 	return r;
 }
 
-/* From here to the end the bytes are the CPU's; then they are for others to see. */
+/* The bytes are the CPU's until the end; after it, other users see the stores. */
 int tour_bracket(struct tour *tour)
 {
 	uint64_t inside, after;
@@ -49,7 +49,7 @@ int tour_bracket(struct tour *tour)
 	return status;
 }
 
-/* Both ways: what one map stores, the other one has. */
+/* Both ways: each map shows the stores of the other. */
 static int expect_same(struct tour *tour, uint32_t *second)
 {
 	const uint64_t last = tour->part / 4 - 1;
@@ -93,7 +93,7 @@ int tour_second(struct tour *tour)
 	return status;
 }
 
-/* How many of N_SAMPLE pages in what the buffer grew by are there. */
+/* How many of N_SAMPLE pages in the part by which the buffer grew are present. */
 static int resident(struct tour *tour, uint64_t begin, uint64_t length, uint64_t *ret_n)
 {
 	struct hm_pointer_detail detail;

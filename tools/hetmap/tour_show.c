@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The tour as a picture: a line for each step, with the map drawn from what the
- * library answers for each block of it. Or as JSON.
+ * The tour as a picture: a line for each step, with the map drawn from the library's answers
+ * for each of its blocks. Or as JSON.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "text.h"
 #include "tour.h"
 
-#define INDENT 40 /* of the text beside the drawing */
+#define INDENT 40 /* column of the text beside the drawing */
 
 enum cell { CELL_NONE, CELL_RESERVED, CELL_READ_ONLY, CELL_LOCKED, CELL_WRITABLE, N_CELL };
 
@@ -20,7 +20,7 @@ static const struct {
 	const char *block;
 	const char *letter;
 	const char *meaning;
-	unsigned char colour; /* of 256 */
+	unsigned char colour; /* one of 256 */
 } cells[N_CELL] = {
 	[CELL_NONE] = { " ", " ", "", 0 },
 	[CELL_RESERVED] = { "\u2591", ".", "reserved", 24 },
@@ -48,7 +48,7 @@ static const struct {
 	[MARK_STOPPED] = { "\u2013", "-", "stopped", 244 },
 };
 
-/* Has the step something to tell? What failed is told after the picture. */
+/* Has the step a text? A failure is told after the picture. */
 static bool tells(enum mark mark)
 {
 	return mark == MARK_DONE || mark == MARK_ABSENT;
@@ -68,7 +68,7 @@ static void print_cell(enum cell cell)
 		       cells[cell].colour);
 }
 
-/* What holds at byte @offset of the map now. */
+/* State of byte @offset of the map now. */
 static enum cell cell_at(const struct tour *tour, uint64_t offset)
 {
 	struct hm_pointer_detail detail = { .struct_size = sizeof(detail),
@@ -78,7 +78,7 @@ static enum cell cell_at(const struct tour *tour, uint64_t offset)
 	if (!tour->map)
 		return CELL_NONE;
 	if (hm_pointer_query(at, &detail)) {
-		/* Without /proc what is locked can't be drawn. */
+		/* Without /proc, locked bytes can't be drawn. */
 		detail.locked = 0;
 		if (hm_pointer_find(at, &detail.info) || detail.info.map != tour->map)
 			return CELL_RESERVED;

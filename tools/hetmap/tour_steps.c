@@ -148,7 +148,7 @@ int tour_map(struct tour *tour)
 	return expect_size(tour, tour->size);
 }
 
-/* Whoever had the memory before: it begins as zeros. */
+/* The buffer begins as zeros, whatever the memory held before. */
 int tour_write(struct tour *tour)
 {
 	const uint64_t n = tour->size / 4;
@@ -263,7 +263,7 @@ int tour_protect(struct tour *tour)
 	return status;
 }
 
-/* What the device itself counts, where it is exact; a machine's free memory is not. */
+/* By the device's own counters, if they are exact; a machine's free memory is not. */
 static bool all_given_back(struct tour *tour, uint64_t free_before, uint64_t bytes)
 {
 	struct hm_device_info info = { .struct_size = sizeof(info) };
