@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Advice: a sentence for an object that has something to gain, with what says so.
- *
- * What a fault costs is what was measured on this machine without a trace: a traced one
- * takes longer. Waits for storage are the trace's own, for they are that much longer than
- * it. Nothing is said of what would gain less than a part of the whole.
+ * Advice: a sentence for an object that has something to gain, with its figures.
+ * The cost of a fault is the one that was measured on this machine without a trace: a traced
+ * fault takes longer. Waits for storage are the trace's own, as the trace adds little to
+ * them. An object that would gain less than a part of the whole gets no advice.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,7 +13,7 @@
 #include "report.h"
 
 #define PAGE 4096.0
-/* Of the time that was traced, and at all. */
+/* Share of the traced time, and the least gain at all. */
 #define GAIN_LEAST_SHARE 0.02
 #define GAIN_LEAST_NS 1e6
 /* Fewer pages than that of 2 MiB are no use as one huge page. */
@@ -98,8 +97,8 @@ static bool waited_for_storage(const struct counted *counted)
 }
 
 /*
- * Of reading and computing at the same time the longer one is left. What computing takes
- * is what was not waiting; what reading takes is known by the storage's rate alone.
+ * When reading and computing overlap, the longer of the two is left. Computing takes the time
+ * that was not waiting; the storage's rate alone gives the time of reading.
  */
 static double gain_of_reading_ahead(const struct counted *counted, double span, double work,
 				    double rate)
@@ -131,7 +130,7 @@ static int on_storage(struct report *report, const struct counted *counted,
 	if (ordered) {
 		rate = measures->storage_rate(measures->user, counted->object);
 		gain = gain_of_reading_ahead(counted, span, work, rate);
-		/* Storage is what it takes, and reads all the time. */
+		/* Storage is the bottleneck, and reads all the time. */
 		if (gain < GAIN_LEAST_NS ||
 		    gain < GAIN_LEAST_SHARE * (double)report->duration_ns)
 			return 0;
@@ -174,13 +173,13 @@ static int on_memory(struct report *report, const struct counted *counted)
 	double n = (double)counted->minor, now = cost_of(report, counted, costs->anon_fault);
 	double dense = n * PAGE / reach_of(counted), best = costs->anon_populate;
 	char minor[TEXT_MAX], cost[TEXT_MAX], all[TEXT_MAX], other[TEXT_MAX];
-	/* What the library makes is asked for in huge pages already. */
+	/* The library asks for huge pages for its own memory already. */
 	bool huge = counted->object->kind != OBJECT_HETMAP && reach_of(counted) >= 4 << 20;
 	double gain;
 
 	if (counted->pattern == PATTERN_FEW || costs->anon_fault <= 0)
 		return 0;
-	/* What is populated is populated whole: of little use where little is touched. */
+	/* A call populates all of the memory: of little use where little is touched. */
 	if (dense < DENSE_LEAST)
 		return 0;
 	if (huge && costs->anon_huge > 0 && (best <= 0 || costs->anon_huge < best))
@@ -208,12 +207,12 @@ static int on_memory(struct report *report, const struct counted *counted)
 			    huge ? "as a part of a huge one" : "where one call brings it"));
 }
 
-/* ---- a file whose pages are there ---- */
+/* ---- a file whose pages are in memory ---- */
 
 /*
- * What is written is not had by mapping in what is there: private memory gets copies, a new
- * file of memory has no pages yet, and a page with a hole behind it is to be made. Where
- * most faults don't tell, by whether it may be written.
+ * Mapping present pages in does not help writes: private memory gets copies, a new file in
+ * memory has no pages yet, and a page with a hole behind it must be made. If most faults have
+ * no direction, the memory's rights decide.
  */
 static bool is_written(const struct counted *counted)
 {
@@ -254,8 +253,8 @@ static int on_file(struct report *report, const struct counted *counted)
 /* ---- another node's memory ---- */
 
 /*
- * What it costs is told of one pass over it: nobody knows how often it is read after its
- * faults. Pages of files are left where who read them first wanted them.
+ * The cost counts one pass: the trace can't tell how often memory is read after its faults.
+ * Pages of files stay on the node of their first reader.
  */
 static int on_node(struct report *report, const struct counted *counted,
 		   const struct measures *measures)
@@ -325,7 +324,7 @@ int advice_find(struct report *report, const struct measures *measures)
 	uint32_t i, before;
 	int r = 0;
 
-	/* All of it is by how many there were, and in what order. */
+	/* Advice needs the number and the order of all faults. */
 	if (report->analysis.share != RECORDED_EACH)
 		return 0;
 	for (i = 0; i < report->analysis.n_counted && !r; i++) {

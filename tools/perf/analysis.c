@@ -44,7 +44,7 @@ struct faulting {
 	uint32_t cpu;
 	bool in_kernel;
 	bool access_known, write;
-	/* Of a fault that is about to begin: what a tracepoint told. */
+	/* For a fault that is about to begin: facts from a tracepoint. */
 	bool announced, announced_write;
 	uint64_t announced_address;
 };
@@ -65,7 +65,7 @@ struct reader {
 	uint32_t room_rows, room_threads, room_counted;
 };
 
-/* ---- what is counted ---- */
+/* ---- counters ---- */
 
 /* Makes room for one more in an array of pointers or rows. */
 static int grow(void *array, uint32_t n, uint32_t *room, size_t size)
@@ -183,7 +183,7 @@ static int note_row(struct reader *reader, const struct faulting *thread, bool m
 
 /* ---- events ---- */
 
-/* Whose memory the page is, for the CPU that touched it. *ret_node: NODE_UNKNOWN, too. */
+/* Notes the node of the page, for the CPU that touched it. *ret_node may be NODE_UNKNOWN. */
 static int note_node(struct reader *reader, const struct faulting *thread, uint64_t physical,
 		     uint32_t *ret_node)
 {
@@ -203,7 +203,7 @@ static int note_node(struct reader *reader, const struct faulting *thread, uint6
 	return 0;
 }
 
-/* Of faults of several threads at a time, what they have in common is one stall. */
+/* Faults of several threads that overlap in time count as one stall. */
 static void note_stall(struct reader *reader, const struct faulting *thread)
 {
 	struct counted *counted = thread->counted;
@@ -250,7 +250,7 @@ static int end_fault(struct reader *reader, struct faulting *thread, bool major,
 }
 
 /*
- * Bit 1 of the error code is that it was a write, on x86, whose tracepoints these are
+ * Bit 1 of the error code marks a write on x86, the machine of these tracepoints
  * [arch/x86/include/asm/trap_pf.h].
  */
 #define ERROR_WRITE 2u
@@ -271,7 +271,7 @@ static int announce_fault(struct reader *reader, const struct recorded_event *ev
 	return 0;
 }
 
-/* Of another address it is of another fault: the one of this was lost. */
+/* A tracepoint with another address belongs to another fault: the one of this fault was lost. */
 static void take_access(struct faulting *thread, struct counted *counted, uint64_t address)
 {
 	thread->access_known = thread->announced && thread->announced_address == address;
@@ -328,9 +328,9 @@ static int begin_fault(struct reader *reader, struct faulting *thread,
 }
 
 /*
- * A thread that began as others were attached to may have the events of two, which both
- * tell of each fault: on one CPU the same is of another identifier then, or, of kernels
- * that fill in a sample once for all events, of the same time.
+ * A thread that began while others were attached to may have two events, and each of them
+ * records every fault: on one CPU the second record has another identifier, or, with kernels
+ * that fill in a sample once for all events, the same time.
  */
 static bool is_told_twice(const struct faulting *thread, const struct recorded_event *event)
 {
@@ -349,10 +349,10 @@ static int fault(struct reader *reader, const struct recorded_event *event)
 		return -ENOMEM;
 	if (!ends && is_told_twice(thread, event))
 		return 0;
-	/* Of samples a beginning and an end are of two faults. */
+	/* In samples, a beginning and an end belong to two faults. */
 	if (ends && reader->begins_too && !reader->analysis->has_latency)
 		return 0;
-	/* Of a recording that has the ends alone each is a fault; its cost is not known. */
+	/* In a recording of ends alone each end is a fault, without a cost. */
 	if (!ends || (!thread->pending && !reader->analysis->has_latency))
 		r = begin_fault(reader, thread, event);
 	if (r || (!ends && reader->analysis->has_latency) || !thread->pending)
@@ -362,7 +362,7 @@ static int fault(struct reader *reader, const struct recorded_event *event)
 			 event->physical);
 }
 
-/* What tables said up to then. */
+/* Reads the tables up to that time. */
 static int catch_up(struct reader *reader, uint64_t time)
 {
 	const struct published_event *event;
@@ -380,7 +380,7 @@ static int catch_up(struct reader *reader, uint64_t time)
 	return r;
 }
 
-/* What a device tells inside of a page fault is of its address. */
+/* A device's tracepoint inside of a page fault belongs to that fault's address. */
 static int device_point(struct reader *reader, const struct recorded_event *event)
 {
 	const struct faulting key = { .tid = event->tid };
@@ -466,7 +466,7 @@ static int sites_by_faults(const void *a, const void *b)
 	return (x->ip > y->ip) - (x->ip < y->ip);
 }
 
-/* Of perf record --threads: data, data.0 and so on. */
+/* The folder of perf record --threads: data, data.0 and so on. */
 static bool is_folder_of_perf(const char *path)
 {
 	char *data = text_format("%s/data", path);
@@ -541,7 +541,7 @@ static int list_device_sites(struct analysis *analysis)
 	return 0;
 }
 
-/* Buffers that nobody faulted on are rows, too. */
+/* Buffers without faults are rows, too. */
 static int sum_devices(struct reader *reader)
 {
 	struct analysis *analysis = reader->analysis;
@@ -567,7 +567,7 @@ static int rows_by_time(const void *a, const void *b)
 	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
 }
 
-/* They came as faults ended: a long one after those that began and ended meanwhile. */
+/* Rows came as faults ended: a long fault comes after those that began and ended meanwhile. */
 static void sort_rows(struct analysis *analysis)
 {
 	uint32_t i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a recording's faults come to: by object, call site, order, and cost. */
+/* The faults of a recording, summed up: by object, call site, order, and cost. */
 #ifndef HETMAP_ANALYSIS_H
 #define HETMAP_ANALYSIS_H
 
@@ -20,15 +20,15 @@ enum pattern {
 };
 
 /*
- * An instruction, as what was mapped at its address at that time had it: later there may be
- * another program.
+ * An instruction, by the mapping at its address at that time: later another program may be
+ * there.
  */
 struct place {
 	const char *file; /* one of spaces_code(); NULL: none, and offset is the address */
 	uint64_t offset;
 };
 
-/* Where faults began, as instructions: the one that faulted, and who called it. */
+/* Where faults began, as instructions: the faulting one, and its callers. */
 struct site {
 	struct counted *of;
 	uint32_t pid;
@@ -41,7 +41,7 @@ struct site {
 	const char *module, *function, *file;
 	int line;
 	bool changed;   /* at the path there is another file than was recorded: no function */
-	bool in_caller; /* they are of the caller: the instruction is the C library's */
+	bool in_caller; /* faults count for the caller: the instruction is the C library's */
 };
 
 /* The instruction that it is named by. */
@@ -51,7 +51,7 @@ static inline const struct place *site_place(const struct site *site)
 }
 
 struct stacks;
-struct streams; /* of one thread in one object (pattern.c) */
+struct streams; /* streams of one thread in one object (pattern.c) */
 
 /* Faults of one object. */
 struct counted {
@@ -59,9 +59,9 @@ struct counted {
 	uint64_t minor, major;
 	uint64_t unfinished; /* began, and have no end: signals, or records that are lost */
 	uint64_t in_kernel;
-	uint64_t reads, writes; /* of the others it is not known */
+	uint64_t reads, writes; /* the rest is unknown */
 	uint64_t minor_ns, major_ns;
-	/* Of a file's: those that took as long as storage does, major or not. */
+	/* For a file: faults that took as long as storage does, major or not. */
 	uint64_t waits, waits_ns;
 	/*
 	 * By [node of the CPU * analysis.nodes.n + node of the page]; NULL: of none of its
@@ -71,7 +71,7 @@ struct counted {
 	uint64_t first_ns, last_ns; /* times of the first and the last */
 	/* That its processes stood still while a fault of its was under way; see stalls.h. */
 	uint64_t stalled_ns;
-	uint64_t stalled_until; /* of stalled_pid's: so much of it is counted */
+	uint64_t stalled_until; /* end of stalled_pid's stalls that are counted */
 	uint32_t stalled_pid;
 	uint64_t lowest, highest; /* offsets; of the pages */
 	struct streams *streams;
@@ -100,12 +100,12 @@ struct thread_row {
 struct analysis {
 	struct spaces *spaces;
 	enum recorded_share share; /* samples: all numbers of faults are foretold from them */
-	uint64_t samples;          /* so many are in it */
+	uint64_t samples;          /* number of samples */
 	bool has_latency;
 	bool has_stalls;           /* and when threads ran */
-	bool has_calls;            /* and what changed what is mapped */
-	bool has_access;           /* it is told which faults were writes */
-	uint64_t begin_ns, end_ns; /* of the first and last fault; end_ns 0: there is none */
+	bool has_calls;            /* and the calls that changed mappings */
+	bool has_access;           /* faults have their direction */
+	uint64_t begin_ns, end_ns; /* times of the first and last fault; end_ns 0: none */
 	struct counted **counted;  /* by faults, most first */
 	uint32_t n_counted;
 	struct site **sites; /* likewise */
@@ -120,10 +120,10 @@ struct analysis {
 	struct thread_row *threads;
 	uint32_t n_thread;
 	uint32_t broken_tables;
-	struct nodes nodes; /* what the trace tells of them */
+	struct nodes nodes; /* nodes that the trace has */
 	struct devices *devices;
 	struct traced_device *device; /* the first of those that told */
-	/* Where it was asked for what they did; by bytes, then by times, most first. */
+	/* Call sites of the devices' work; by bytes, then by times, most first. */
 	struct device_site **device_sites;
 	uint32_t n_device_site;
 	uint64_t forgotten, left_out; /* maps that published tables could not tell of */
@@ -133,9 +133,9 @@ struct analysis {
 #define ANALYSIS_STACKS (1u << 1)
 
 /*
- * Reads the trace's folder @path, or one file of perf's, or, with ANALYSIS_TEXT, what perf
- * script printed; ANALYSIS_STACKS: whole call chains, too. @nodes: as nodes_here() told of the
- * machine, or NULL. A status, after the user was told.
+ * Reads the trace's folder @path, or one file of perf's, or, with ANALYSIS_TEXT, the output of
+ * perf script; ANALYSIS_STACKS: whole call chains, too. @nodes: the result of nodes_here() on
+ * that machine, or NULL. Returns a status, after the user was told.
  */
 int analysis_read(const char *path, uint32_t flags, const json_t *nodes,
 		  struct analysis *ret_analysis);
@@ -147,9 +147,9 @@ void analysis_free(struct analysis *analysis);
 int pattern_note(struct streams **streams, uint32_t tid, int64_t page);
 /* One of its faults there waited. */
 void pattern_waited(struct streams *streams, uint32_t tid, uint64_t ns);
-/* The most that one thread waited: others did at the same time. */
+/* The longest wait of one thread: other threads waited at the same time. */
 uint64_t pattern_longest_wait(const struct streams *streams);
-/* What it comes to. */
+/* Judges the pattern of the streams. */
 void pattern_judge(struct counted *counted);
 void pattern_free(struct streams *streams);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetmap bench: options, a run of the cases that are wanted, and what is made of it. */
+/* hetmap bench: options, a run of the wanted cases, and its output. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +60,7 @@ static const struct option_row rows[] = {
 
 struct bench_options bench_options = { .seed = 1 };
 
-/* Of bench_list. */
+/* Cases of bench_list. */
 static bool selected[BENCH_MOST];
 
 static void usage(void)
@@ -123,14 +123,14 @@ static int measure(struct bench_run *run)
 			status = STATUS_ENVIRONMENT;
 		if (signals_pending())
 			return 128 + signals_pending();
-		/* Nobody reads on: minutes of measuring would be for nothing. */
+		/* The reader has gone: minutes of measuring would be for nothing. */
 		if (!output_flush())
 			break;
 	}
 	return status;
 }
 
-/* Of a run that was read: what measuring it would have printed. */
+/* Prints a run that was read, as measuring it would have. */
 static void tell_again(const struct bench_run *run)
 {
 	size_t i;
@@ -140,16 +140,16 @@ static void tell_again(const struct bench_run *run)
 		bench_tell_row(&run->rows[i]);
 }
 
-/* ---- what is made of a run ---- */
+/* ---- output of a run ---- */
 
 struct work {
-	struct bench_run old; /* of --compare */
+	struct bench_run old; /* the run of --compare */
 	struct bench_run run;
 	FILE *html;
 	char *html_shown;
 };
 
-/* What may fail is tried before minutes of measuring: files are read and opened. */
+/* Tries everything that may fail before minutes of measuring: reads and opens files. */
 static int prepare(struct work *work, bool any)
 {
 	const struct bench_options *o = &bench_options;
@@ -196,7 +196,7 @@ static int make(struct work *work)
 		status = measure(&work->run);
 	else if (!o->compare && !o->html && !o->claims && !o->markdown)
 		tell_again(&work->run);
-	/* Of a run that was broken off, too: the file is there by now. */
+	/* After a run that was broken off, too: the file exists by now. */
 	if (work->html) {
 		r = write_html(work);
 		status = status ? status : r;
@@ -238,7 +238,7 @@ static int fault(const struct option_state *state, int option)
 
 	if (option_bytes(state->value, &bytes) || !bytes)
 		return option_refuse(state, option, "a number of bytes");
-	/* Of what is only read, all is the one page of zeros: what it takes are page tables. */
+	/* Reads all map the one page of zeros: they take page tables only. */
 	r = job_check_memory(option == OPTION_FAULT_WRITE ? bytes : bytes / KIB(4) * 8, fewer);
 	if (r)
 		return r;
@@ -301,7 +301,7 @@ static int take(const struct option_state *state, int option)
 	return OPTION_END;
 }
 
-/* Of claims without a case: those that they are measured by. */
+/* For claims without named cases: the cases that measure the claims. */
 static void select_cases(bool any)
 {
 	bool claimed = bench_options.claims && !bench_options.html && !bench_options.compare &&
@@ -327,8 +327,8 @@ int bench_main(int argc, char **argv)
 	int option, status, faulting = OPTION_END;
 
 	/*
-	 * One of them takes the device away, one brings 2 GiB into it; whoever has settings of
-	 * his own says so there.
+	 * One case takes the device away, one brings 2 GiB into it; the user's own settings go
+	 * first.
 	 */
 	setenv("HETMAP_SOFT", "test=1 vram_mb=3072", 0);
 	while ((option = option_next(&state)) != OPTION_END) {

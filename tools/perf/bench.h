@@ -28,23 +28,22 @@ struct bench {
 /* ---- measuring (bench_measure.c) ---- */
 
 /*
- * Takes one sample: 0 and its time, or a negative errno. What is not to be
- * timed is done outside of the two bench_now() that the difference is of.
+ * Takes one sample: returns 0 and its time, or a negative errno. Work that must not be timed
+ * belongs outside of the two bench_now() whose difference is the time.
  */
 typedef int bench_side(void *user, double *ret_ns);
 
 struct bench_pair {
-	const char *name; /* of the case */
-	const char *peer; /* what the peer is, in a few words */
+	const char *name; /* name of the case */
+	const char *peer; /* the peer, in a few words */
 	bench_side *ours;
 	bench_side *peer_side;
 	unsigned int rounds;  /* overridden by --rounds */
 	unsigned int warm_up; /* rounds before these that do not count */
 	/*
-	 * Each sample comes right after one of the same side that does not count.
-	 * For what takes gigabytes: a hypervisor takes free pages away within
-	 * seconds and brings them back at tens of times the price of a fault, to
-	 * whichever side happens to get them.
+	 * Each sample comes right after one of the same side that does not count. For samples
+	 * of gigabytes: a hypervisor takes free pages away within seconds and brings them back
+	 * at tens of times the price of a fault, to either side by chance.
 	 */
 	bool warm_each;
 };
@@ -53,7 +52,7 @@ struct bench_pair {
 struct bench_figures {
 	struct bench_spread ours, peer;
 	struct bench_spread added; /* ours less the peer's of the same round */
-	/* The medians of ours and of what was added, over the peer's. */
+	/* The medians of ours and of the added part, over the peer's. */
 	struct bench_interval ratio, added_ratio;
 };
 
@@ -91,13 +90,13 @@ enum bench_target {
 /* Figures that are no medians: a count, a size. */
 struct bench_result {
 	const char *name;
-	const char *unit; /* of the values: "KiB" */
+	const char *unit; /* unit of the values: "KiB" */
 	double value;
 	const char *peer;
 	double peer_value;
 	enum bench_target kind;
 	double target;
-	const char *note; /* a sentence on what it means; or NULL */
+	const char *note; /* a sentence on the meaning; or NULL */
 };
 
 void bench_report(const struct bench_result *result);
@@ -106,7 +105,7 @@ void bench_report(const struct bench_result *result);
 void bench_report_pair(const struct bench_pair *pair, const struct bench_figures *figures,
 		       const char *unit, double ns, enum bench_target kind, double target);
 
-/* What ours takes more than the peer, with a target for that. */
+/* Reports the part that ours takes more than the peer, with a target for it. */
 void bench_report_added(const struct bench_pair *pair, const struct bench_figures *figures,
 			const char *unit, double ns, double target);
 
@@ -118,7 +117,7 @@ int bench_compare(const struct bench_pair *pair, void *user, const char *unit, d
 void bench_skip(const char *name, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Tells the user what failed; returns @r. Ours: hm_errmsg() says why. */
+/* Prints the failure of @name; returns @r. Ours: with the text of hm_errmsg(). */
 int bench_fail(const char *name, int r, bool ours);
 
 /* ---- the benchmarks ---- */

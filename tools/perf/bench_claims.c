@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Figures that others published on mapping against copying, and what was measured here. */
+/* Published figures on mapping against copying, beside figures of this run. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "../hetmap/command.h"
 #include "bench_run.h"
 
-/* A case is one that does what the figure is of; "nearly" is not measured. */
+/* Each claim has the cases that do the same work; a case that nearly does is none. */
 static const struct bench_claim claims[] = {
 	{
 		.published = "37% less time",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A run beside an earlier one. What counts is the ratio to the peer, which was measured
- * in the same rounds: a machine that got slower as a whole moves both.
+ * Compares a run with an earlier one, by the ratios to the peer, which was measured in the same
+ * rounds: a machine that got slower as a whole moves both.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * probe_off, publish_cost: what map_cycle pays for being watched, while nobody watches. Two
- * copies of the library in one process: one has it, one has not.
+ * probe_off, publish_cost: the price of tracing support in map_cycle without a tracer. Two
+ * copies of the library in one process: one with the support, one without.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ struct side {
 
 struct cost {
 	struct side with, without;
-	size_t stride; /* what is touched */
+	size_t stride; /* bytes between touches */
 };
 
 static int cycle(const struct side *side, size_t stride, double *ret_ns)
@@ -60,7 +60,7 @@ static int cycle_without(void *user, double *ret_ns)
 	return cycle(&cost->without, cost->stride, ret_ns);
 }
 
-/* Loads it, and has it map something: what it reads of the environment it has read then. */
+/* Loads it, and makes it map something, so that it reads the environment now. */
 static bool prepare(struct side *side, const char *name)
 {
 	const char *why;

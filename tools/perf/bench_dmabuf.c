@@ -17,7 +17,7 @@ struct bracket {
 	struct hm_device *device;
 	struct hm_buffer *buffer;
 	struct hm_map *map;
-	int fd; /* of the same dma-buf */
+	int fd; /* descriptor of the same dma-buf */
 };
 
 static int bracket_ours(void *user, double *ret_ns)

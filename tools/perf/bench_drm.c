@@ -19,7 +19,7 @@
 
 #define NODES_MAX 64
 
-/* What the peer knows how to make buffers on. */
+/* Drivers on which the peer can make buffers. */
 static const struct kind {
 	const char *driver;
 	bool primary; /* on its card node, by dumb buffers */
@@ -64,7 +64,7 @@ static int cycle_peer(void *user, double *ret_ns)
 	return r;
 }
 
-/* What one of that driver is called here; false: there is none that opens. */
+/* Finds a node of that driver that opens; false: there is none. */
 static bool find(const struct kind *kind, struct hm_drm_node *ret_node)
 {
 	struct hm_drm_node nodes[NODES_MAX];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* sim_submit, soft_submit: what an empty command costs, against bare eventfds. */
+/* sim_submit, soft_submit: the cost of an empty command, against bare eventfds. */
 #include "bench_engine.h"
 
 #include <errno.h>
@@ -131,7 +131,7 @@ static int submit_peer(void *user, double *ret_ns)
 
 /* ---- one CPU ---- */
 
-/* Of the machine's thread that runs the queue, if it is the module's; -ESRCH: none. */
+/* Pins the kernel thread that runs the module's queue; -ESRCH: there is none. */
 static int pin_engine(const struct engine *engine, const cpu_set_t *cpus)
 {
 	glob_t names;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the cases of simulated devices share: a device, its engine, a program on it. */
+/* Shared by the cases of simulated devices: a device, its engine, a program on it. */
 #ifndef HETMAP_BENCH_ENGINE_H
 #define HETMAP_BENCH_ENGINE_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* report_10m: what hetmap report takes of a trace of ten million faults. */
+/* report_10m: the cost of hetmap report on a trace of ten million faults. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 #define FAULTS UINT64_C(10000000)
 #define FAULTS_SHORT UINT64_C(20000)
-/* Of a fault's two records. */
+/* Bytes of a fault's two records. */
 #define BYTES_A_FAULT 144
 
 struct events {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Reading what `hetmap bench --json` wrote, now or long ago. Nothing of it is trusted. */
+/* Reads the output of `hetmap bench --json`, of now or long ago, as untrusted data. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>

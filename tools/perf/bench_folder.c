@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A folder of a benchmark's own, for what takes files. */
+/* A folder of the benchmark, for cases that need files. */
 #include "bench_folder.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * frag_effect: map_cycle, first_touch and what of memory comes by huge pages, while 0, 50
- * and 90% of the machine's free memory are in pieces below 2 MiB.
+ * frag_effect: map_cycle, first_touch and the share of huge pages, while 0, 50 and 90% of the
+ * machine's free memory are in pieces below 2 MiB.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,8 +20,8 @@
 #define PAGE KIB(4)
 #define CYCLE KIB(64)
 /*
- * Of free memory: more than what a half of it, and a tenth, have left whole, so that broken
- * pieces are met, and less than what would have the kernel take from elsewhere.
+ * Share of free memory: more than a half and a tenth of whole memory leave, so that broken
+ * pieces are met, and too little for the kernel to take memory from elsewhere.
  */
 #define TOUCH_SHARE 0.6
 
@@ -29,7 +29,7 @@ static const unsigned int percents[] = { 0, 50, 90 };
 
 #define LEVELS (sizeof(percents) / sizeof(percents[0]))
 
-/* What was measured at one of them. */
+/* Figures of one level. */
 struct level {
 	struct bench_figures cycle, touch;
 	double base;      /* percent of our memory that came by base pages */
@@ -39,7 +39,7 @@ struct level {
 struct frag {
 	struct hm_device *device;
 	size_t touch;           /* bytes of first_touch */
-	double base, peer_base; /* of the last sample */
+	double base, peer_base; /* times of the last sample */
 	struct level level[LEVELS];
 };
 
@@ -112,7 +112,7 @@ static int touch_ours(void *user, double *ret_ns)
 	return r;
 }
 
-/* Bytes by huge pages of what is mapped at @address [proc_pid_smaps(5)]. */
+/* Bytes in huge pages of the mapping at @address [proc_pid_smaps(5)]. */
 static uint64_t huge_at(const char *address)
 {
 	FILE *file = fopen("/proc/self/smaps", "re");
@@ -173,7 +173,7 @@ static int measure(struct frag *frag, struct level *level)
 	return r;
 }
 
-/* What it costs, against the first level, in a sentence; free() it. */
+/* Returns a sentence on the cost against the first level; free() it. */
 static char *cost(const struct frag *frag, size_t i, double share)
 {
 	const struct level *level = &frag->level[i], *whole = &frag->level[0];

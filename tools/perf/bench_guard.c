@@ -17,10 +17,10 @@ struct copies {
 	struct hm_map *map;
 	char *to;
 	char *from;
-	size_t length; /* of a copy */
+	size_t length; /* length of a copy */
 	size_t bytes;  /* that are gone through, again and again where it is less */
 	size_t n;      /* copies a sample */
-	size_t turns;  /* of other work behind each, which is not timed */
+	size_t turns;  /* turns of other work behind each copy, which is not timed */
 	bool scope;    /* all of them in one */
 };
 
@@ -54,8 +54,8 @@ static int copy_in_scope(const struct copies *copies)
 }
 
 /*
- * Per copy since @start. What the other work takes is taken off: a look at the clock beside
- * each copy would be a third of what is to be seen.
+ * Time a copy since @start, less the time of the other work: a look at the clock beside each
+ * copy would cost a third of the difference.
  */
 static double time_of(const struct copies *copies, double start)
 {

@@ -24,13 +24,13 @@
 #define TENSORS 64
 #define BYTES GIB(2)
 #define BYTES_SHORT MIB(16)
-/* Of these bytes, in memory at a time. */
+/* Copies of these bytes that are in memory at a time. */
 #define COPIES 3
 
 struct model {
 	char *path;
-	uint64_t bytes; /* of all tensors */
-	uint64_t size;  /* of the file */
+	uint64_t bytes; /* bytes of all tensors */
+	uint64_t size;  /* bytes of the file */
 	struct hm_device *device;
 	bool cold;
 	/* At its most, while a side runs; NULL: it is timed, and nothing is looked at. */
@@ -161,7 +161,7 @@ static int load_it(struct model *model, double *ret_ns, struct hm_load **ret_loa
 	return r;
 }
 
-/* What is to be released, is outside of the time, and is gone before the next sample. */
+/* Releases outside of the time, and before the next sample. */
 static int load_ours(void *user, double *ret_ns)
 {
 	struct hm_load *load;
@@ -214,7 +214,7 @@ static uint64_t field_bytes(const char *path, const char *field)
 	return value;
 }
 
-/* Of one side; what is beside the device's memory is said of both in one way. */
+/* The cost of one side; memory beside the device's is counted alike for both. */
 struct cost {
 	struct process_memory before, most;
 	double mib; /* beside */
@@ -226,7 +226,7 @@ static int cost_of(struct model *model, bench_side *side, struct cost *ret_cost)
 	double ns;
 	int r;
 
-	/* What free() has kept would be taken once more, and cost nothing. */
+	/* Memory that free() has kept would be reused, and cost nothing. */
 	malloc_trim(0);
 	r = process_memory_reset_peak();
 	if (r)
@@ -247,7 +247,7 @@ static double mib(uint64_t bytes)
 	return (double)bytes / MIB(1);
 }
 
-/* What the value is made of, so that it can be made again. */
+/* The parts of the value, so that readers can compute it again. */
 static char *note_of(const struct model *model, const struct cost *cost)
 {
 	const struct process_memory *most = &cost->most, *before = &cost->before;
@@ -339,7 +339,7 @@ int bench_load_model(void)
 			   text_bytes(info.memory_total, size));
 		goto out;
 	}
-	/* The file's pages, the device's memory, and what the peer reads into. */
+	/* The file's pages, the device's memory, and the peer's memory. */
 	if (available && available < COPIES * model.bytes) {
 		bench_skip(name, "%s of memory are available, and it takes %s",
 			   text_bytes(available, size), text_bytes(COPIES * model.bytes, need));

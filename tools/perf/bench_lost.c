@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * lost_to_usable: from the moment that a device is taken away until all bytes of a
- * buffer on it have been touched where they were. shadow_cost: what a shadow adds to the
- * end of a bracket.
+ * lost_to_usable: from the loss of a device until all bytes of a buffer on it have been touched
+ * in place. shadow_cost: the time that a shadow adds to the end of a bracket.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -31,7 +30,7 @@ struct shadowed {
 	char *bytes;
 	char *from; /* the peer's */
 	char *to;   /* likewise; NULL: fresh for each sample */
-	size_t at;  /* of the next bracket */
+	size_t at;  /* offset of the next bracket */
 	bool write; /* each page is written; else read */
 };
 
@@ -74,7 +73,7 @@ static void end(struct shadowed *shadowed)
 
 /* ---- lost_to_usable ---- */
 
-/* Takes the device away; what it does with its own pages afterwards is its own time. */
+/* Takes the device away; its later work on its own pages is its own time. */
 struct taker {
 	struct hm_device *device;
 	double start;
@@ -104,7 +103,7 @@ static unsigned int read_pages(const char *bytes)
 	return sum;
 }
 
-/* Whoever uses the map finds out by the generation; then every page is touched. */
+/* A user of the map finds the loss by the generation; then every page is touched. */
 static int usable_ours(void *user, double *ret_ns)
 {
 	struct shadowed *shadowed = user;

@@ -16,7 +16,7 @@
 
 struct maps {
 	struct hm_device *device;
-	size_t stride;      /* map_cycle: what is touched */
+	size_t stride;      /* map_cycle: bytes between touches */
 	bool touch;         /* protect_pair: all pages after every pair */
 	struct hm_map *map; /* protect_pair, lock_pair */
 	struct peer_map bare;
@@ -83,7 +83,7 @@ out:
 	return r;
 }
 
-/* ---- what the pairs work on: one map of ours, one bare ---- */
+/* ---- the maps of the pairs: one of ours, one bare ---- */
 
 static int maps_create(struct maps *maps, bool touch)
 {

@@ -5,7 +5,7 @@
 
 #include "bench_run.h"
 
-/* What would begin a tag, as against "<= 1.10". */
+/* Text that would begin a tag, unlike "<= 1.10". */
 static bool begins_tag(const char *text)
 {
 	return *text == '<' && text[1] && text[1] != ' ' && text[1] != '=';
@@ -162,8 +162,8 @@ static void claims(const struct bench_run *run)
 }
 
 /*
- * @with: the file that the run was read from, whose name is the page's and make's word
- * for it; NULL: none.
+ * @with: the file of the run, whose name is that of the page and of the make target; NULL:
+ * none.
  */
 void bench_markdown(const struct bench_run *run, const char *with)
 {

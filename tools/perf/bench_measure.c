@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Measuring two sides in turns, and what is said of the samples. */
+/* Measures two sides in turns, and reports on the samples. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -7,13 +7,13 @@
 #include "bench.h"
 #include "bench_options.h"
 
-/* What was measured, a round at the same place in each. */
+/* Samples; a round has the same index in each array. */
 struct samples {
 	double *ours, *peer;
 	double *added; /* ours less the peer's */
 };
 
-/* Of --short, as few as still have no interval. */
+/* For --short, so few that they still have no interval. */
 static unsigned int rounds_of(const struct bench_pair *pair)
 {
 	if (bench_options.rounds)

@@ -18,7 +18,7 @@
 #include "program.h"
 
 #define TENSORS 10000
-#define ELEMENTS 16 /* of F32, each */
+#define ELEMENTS 16 /* elements of F32 in each tensor */
 #define NAME "10,000 tensors, to the first"
 #define WANTED "model.layers.77.7.weight"
 

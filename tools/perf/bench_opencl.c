@@ -27,7 +27,7 @@ struct work {
 	struct hm_kernel *kernel;
 	struct hm_accel_info info;
 	float *x, *y;
-	double sum; /* what every y must be by now */
+	double sum; /* the expected value of every y */
 	struct peer_opencl *copy, *host;
 };
 
@@ -138,7 +138,7 @@ int bench_launch(void)
 
 /* ---- zero_copy ---- */
 
-/* Every SAXPY, whoever does it, adds 1 to every y. */
+/* Every SAXPY of either side adds 1 to every y. */
 static int verify(struct work *work)
 {
 	work->sum++;

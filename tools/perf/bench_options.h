@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the user of `hetmap bench` asked for. */
+/* The options of `hetmap bench`. */
 #ifndef HETMAP_BENCH_OPTIONS_H
 #define HETMAP_BENCH_OPTIONS_H
 
@@ -8,7 +8,7 @@
 
 struct bench_options {
 	unsigned int rounds; /* 0: each case's own number */
-	uint64_t seed;       /* of the intervals of ratios */
+	uint64_t seed;       /* seed of the intervals of ratios */
 	bool verbose;
 	bool small;          /* sizes and rounds that only show that a case works */
 	const char *with;    /* file of a run, instead of measuring */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* pointer_find: look-ups among many maps, and what a long map costs. */
+/* pointer_find: look-ups among many maps, and the cost of a long map. */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>

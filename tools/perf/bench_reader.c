@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * seq_cold and seq_warm: all bytes of a file, one after another, by a reader that chooses its
- * policy. Cold is what POSIX_FADV_DONTNEED makes of a file: no privilege is needed.
+ * policy. POSIX_FADV_DONTNEED makes the file cold: no privilege is needed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,14 +27,14 @@
 #define SIZE GIB(2)
 #define SIZE_SHORT MIB(32)
 
-/* Of the device's, at which both cases are measured; 0: as it is. */
+/* KiB of read-ahead of the device, for both cases; 0: as it is. */
 static const unsigned int read_aheads[] = { 128, 8192 };
 
 struct reading {
 	char *path;
 	int fd;
 	bool cold;
-	uint64_t sum;       /* of all words: what each side has to find */
+	uint64_t sum;       /* expected sum of all words */
 	const void *mapped; /* all of it, with its page tables */
 	size_t size;
 	char why[512];
@@ -62,7 +62,7 @@ static int write_file(struct reading *reading, size_t size)
 			r = errno ? -errno : -EIO;
 	}
 	free(block);
-	/* What is not written out yet can't be dropped. */
+	/* Bytes that are not written out yet can't be dropped. */
 	if (!r && fsync(reading->fd))
 		r = -errno;
 	return r;
@@ -155,7 +155,7 @@ static int sequential_peer(void *user, double *ret_ns)
 	return map_advised(user, MADV_SEQUENTIAL, ret_ns);
 }
 
-/* What no reader is faster than: nothing is copied, and nothing is mapped any more. */
+/* The bound of all readers: nothing is copied, and nothing is mapped any more. */
 static int mapped_ours(void *user, double *ret_ns)
 {
 	const struct reading *reading = user;
@@ -219,7 +219,7 @@ static int keeper_start(struct keeper *keeper, const char *path, unsigned int ki
 
 	if (pipe2(line, O_CLOEXEC))
 		return -errno;
-	/* Of the child's, for good: a terminal's signals come to both. */
+	/* In the child, for good: a terminal's signals come to both. */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
 	keeper->pid = fork();
@@ -249,8 +249,8 @@ static void keeper_end(const struct keeper *keeper)
 /* ---- measuring ---- */
 
 /*
- * Against each map by itself: the faster of two runs in each round would be nobody's time,
- * but what is left of both their spreads.
+ * Compares with each map by itself: the faster of two runs in each round would be the time of
+ * neither, but the rest of both their spreads.
  */
 static int measure(struct reading *reading, unsigned int kib)
 {

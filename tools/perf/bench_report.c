@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the cases report: rows of this run, each told as soon as it is there. */
+/* Reports of the cases: rows of this run, each printed at once. */
 #include "bench_report.h"
 
 #include <errno.h>
@@ -104,7 +104,7 @@ static struct bench_dots scale_dots(const struct bench_dots *dots, double ns)
 	return scaled;
 }
 
-/* @ours beside the peer's spread; what is still missing is the target. */
+/* @ours beside the peer's spread; the target is still missing. */
 static struct bench_row *row_of(const struct bench_pair *pair, const struct bench_spread *ours,
 				const struct bench_spread *peer,
 				const struct bench_interval *ratio, const char *unit, double ns)

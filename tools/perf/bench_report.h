@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What the command has the cases report to. */
+/* The cases report to this part of the command. */
 #ifndef HETMAP_BENCH_REPORT_H
 #define HETMAP_BENCH_REPORT_H
 
 #include "bench_run.h"
 
-/* What is reported from now on is of @bench, and goes to @run. */
+/* From now on reports belong to @bench, and go to @run. */
 void bench_report_begin(struct bench_run *run, const char *bench);
 
 /* On standard output: lines of JSON or of a table, nothing where a page is wanted. */

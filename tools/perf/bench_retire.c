@@ -16,7 +16,7 @@
 #define WINDOW KIB(64)
 #define MAPS 1024
 #define FINDS ((size_t)1 << 20)
-/* Of the other thread during a pass, or it was not beside it. */
+/* Least cycles of the other thread during a pass, or it did not run beside it. */
 #define CYCLES_LEAST 100
 
 /* ---- find_under_churn ---- */
@@ -29,7 +29,7 @@ struct churn {
 	uintptr_t *address; /* FINDS inside maps, shuffled */
 	atomic_bool stop;
 	atomic_ulong cycles;
-	int r; /* of the other thread */
+	int r; /* result of the other thread */
 };
 
 static int map_window(struct churn *churn, size_t i, struct hm_map **ret_map)

@@ -23,7 +23,7 @@
 
 enum way { WAY_RING, WAY_RING_COPIED, WAY_PIPE, WAY_SOCKETS, WAYS };
 
-/* What the other process is to read. It answers with an int when it has the last one. */
+/* An order to read, for the other process. It answers with an int after the last record. */
 struct order {
 	enum way way;
 	uint32_t n;
@@ -33,17 +33,17 @@ struct order {
 struct ipc {
 	char *folder, *path;
 	struct hm_ring *ring;
-	int fds[WAYS][2]; /* of the peers: to read from, to write to */
+	int fds[WAYS][2]; /* the peers' descriptors: to read from, to write to */
 	int orders;
 	pid_t process;
 	char *record;
-	struct order order; /* of the pair that is measured */
+	struct order order; /* order of the measured pair */
 	enum way peer;
 };
 
 /* ---- the other process ---- */
 
-/* It looks at both ends of a record: the number of it, and that is whole. */
+/* Looks at both ends of a record: its number, and its completeness. */
 static bool is_record(const char *record, size_t length, uint32_t number)
 {
 	uint32_t first, last;
@@ -112,7 +112,7 @@ static int serve(struct ipc *ipc, int orders)
 		return 1;
 	while (read(orders, &order, sizeof(order)) == sizeof(order)) {
 		r = obey(ipc, &order);
-		/* After an error no more is read: who writes on would wait for it for ever. */
+		/* After an error no more is read: a writer would wait for ever. */
 		if (write(orders, &r, sizeof(r)) != sizeof(r) || r)
 			return 1;
 	}
@@ -138,7 +138,7 @@ static void produce(char *record, size_t length, bool all, uint32_t number)
 		words[i] = word + i;
 }
 
-/* What is made in place there is made in a buffer here. */
+/* The peer makes in a buffer what we make in place. */
 static int write_one(struct ipc *ipc, const struct order *order, uint32_t number)
 {
 	char *record = ipc->record;
@@ -214,7 +214,7 @@ static int set_up_ours(void *user, double *ret_ns)
 	hm_ring_unref(reader);
 	*ret_ns = bench_now() - start;
 out_unlink:
-	/* What a file system takes to give its storage back is nobody's set-up. */
+	/* The time in which a file system gives its storage back is no part of the set-up. */
 	unlink(path);
 out:
 	free(path);

@@ -146,7 +146,7 @@ static bool is_figure(double value)
 	return fabs(value) < 1e15;
 }
 
-/* null: unknown. Others are two numbers in order. */
+/* null: unknown; otherwise two numbers in order. */
 static int interval_parse(json_t *json, struct bench_interval *ret_interval)
 {
 	double low, high;

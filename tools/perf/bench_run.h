@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A run: the state of its machine and a row for each case, whether it was measured
- * just now or is read from a file, and what is made of it.
+ * A run: the state of its machine and a row for each case, measured just now or read from a
+ * file, and its output.
  */
 #ifndef HETMAP_BENCH_RUN_H
 #define HETMAP_BENCH_RUN_H
@@ -14,15 +14,15 @@
 
 struct bench_row {
 	char *bench;
-	char *name;    /* of the case */
-	char *skipped; /* why; NULL: it was measured, and there is what follows */
-	char *note;    /* a sentence on what it means; or NULL */
+	char *name;    /* name of the case */
+	char *skipped; /* the reason; NULL: measured, with the members below */
+	char *note;    /* a sentence on the meaning; or NULL */
 	char *unit;
 	char *peer;
 	double value, p99, peer_value, ratio;
 	enum bench_target kind;
 	double target;
-	unsigned int rounds; /* 0: figures, no medians, and nothing of what follows */
+	unsigned int rounds; /* 0: figures, no medians, and no members below */
 	double peer_p99;
 	struct bench_interval value_95, peer_95, ratio_95;
 	struct bench_dots ours_dots, peer_dots;
@@ -49,7 +49,7 @@ void bench_run_free(struct bench_run *run);
 char *bench_plain(char *text);
 
 bool bench_row_met(const struct bench_row *row);
-/* A new object, without what there is not. */
+/* A new object, without the missing members. */
 json_t *bench_row_json(const struct bench_row *row);
 /* 0, or -EINVAL with a reason in @why. The row may hold some of it: bench_run_free(). */
 int bench_row_parse(json_t *object, struct bench_row *row, char *why, size_t size);
@@ -63,7 +63,7 @@ static inline bool bench_interval_known(const struct bench_interval *interval)
 
 /* ---- bench_file.c ---- */
 
-/* A file that --json made. STATUS_DONE, or the status of what the user was told. */
+/* Reads a file of --json. Returns STATUS_DONE, or the status after the user was told. */
 int bench_load(const char *path, struct bench_run *ret_run);
 
 /* ---- bench_state.c: the machine ---- */
@@ -78,11 +78,11 @@ struct bench_fact {
 
 json_t *bench_state_now(void);
 void bench_state_facts(const json_t *machine, struct bench_fact facts[BENCH_FACTS]);
-/* What stands above a table: two lines or so. */
+/* The head of a table: two lines or so. */
 void bench_state_print(const json_t *machine);
-/* Before the run others had half of its CPUs, or more. */
+/* Had other programs half of the CPUs, or more, before the run? */
 bool bench_state_busy(const json_t *machine);
-/* Names of what makes times incomparable and differs, with blanks between; free() it. */
+/* Names of differing facts that make times incomparable, with blanks between; free() it. */
 char *bench_state_differences(const json_t *a, const json_t *b);
 
 /* ---- bench_table.c: for a terminal ---- */
@@ -96,12 +96,12 @@ void bench_table_name(const char *name);
 /* With the head of its benchmark where that is another than the last row's. */
 void bench_table_row(const struct bench_row *row);
 
-/* ---- what is made of a run ---- */
+/* ---- output of a run ---- */
 
 /* One line of a benchmark; NULL: this program has none of that name. (bench_list.c) */
 const char *bench_summary(const char *bench);
 
-/* @file is what the old one was read from. (bench_compare_file.c) */
+/* @file: the file of the old run. (bench_compare_file.c) */
 void bench_compare_runs(const struct bench_run *old, const struct bench_run *now,
 			const char *file);
 
@@ -117,7 +117,7 @@ void bench_svg_ratios(const struct bench_run *run, FILE *out);
 /* On standard output. (bench_markdown.c) */
 void bench_markdown(const struct bench_run *run, const char *with);
 
-/* ---- bench_claims.c: figures that others published ---- */
+/* ---- bench_claims.c: published figures ---- */
 
 #define BENCH_CLAIM_CASES 3
 
@@ -127,7 +127,7 @@ struct bench_claim {
 	const char *reason;    /* why no case measures it; NULL: those below do */
 	struct {
 		const char *bench;
-		const char *name;   /* of the case; NULL: whichever device it ran on */
+		const char *name;   /* name of the case; NULL: on any device */
 	} cases[BENCH_CLAIM_CASES]; /* up to one without a benchmark */
 };
 

@@ -16,13 +16,13 @@
 #define DEVICE "heap:system"
 #define BYTES MIB(1)
 
-/* What the other process is to do; each is answered with an int. */
+/* Orders to the other process; it answers each with an int. */
 enum order { ORDER_TAKE_OURS, ORDER_TAKE_PEERS, ORDER_DROP };
 
 struct sharing {
 	struct hm_device *device;
 	struct hm_buffer *buffer;
-	int fd;     /* of the same dma-buf */
+	int fd;     /* descriptor of the same dma-buf */
 	bool fresh; /* another one for each sample */
 	int first;  /* its first byte */
 	int socket; /* for buffers */

@@ -20,7 +20,7 @@
 struct fault {
 	struct engine engine;
 	struct hm_buffer *buffer;
-	double faults; /* of the last of our samples */
+	double faults; /* faults of our last sample */
 };
 
 static int faults_now(struct fault *fault, double *ret_faults)

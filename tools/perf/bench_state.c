@@ -19,14 +19,14 @@
 #define THP "/sys/kernel/mm/transparent_hugepage/"
 #define GOVERNOR "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 
-/* What times depend upon as a whole. Load and free memory move within a run, too. */
+/* Facts on which all times depend. Load and free memory move within a run, too. */
 static const char *const decisive[] = {
 	"cpu", "cpus", "cpus_allowed", "virtual", "kernel", "thp", "thp_shmem", "governor",
 };
 
 /* ---- asking ---- */
 
-/* What stands behind "KEY : " or "KEY:" in a file of /proc; false: nothing does. */
+/* Finds the text behind "KEY : " or "KEY:" in a file of /proc; false: there is none. */
 static bool find_field(const struct doctor *doctor, const char *path, const char *key,
 		       char *text, size_t size)
 {
@@ -209,7 +209,7 @@ void bench_state_facts(const json_t *machine, struct bench_fact facts[BENCH_FACT
 		add(facts[4].text, size, " unknown");
 	if (nice)
 		add(facts[4].text, size, ", at nice %" PRId64, (int64_t)nice);
-	/* It may come from a file. */
+	/* The state may come from a file. */
 	for (i = 0; i < BENCH_FACTS; i++)
 		bench_plain(facts[i].text);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What is said of samples: medians, 99th percentiles, and how far chance moves them. */
+/* Statistics of samples: medians, 99th percentiles, and their uncertainty. */
 #include "bench_stats.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OUTSIDE 0.05 /* of an interval: half on each side */
+#define OUTSIDE 0.05 /* share outside of an interval: half on each side */
 
 uint64_t bench_random(uint64_t *state)
 {
@@ -25,7 +25,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Of the middle two the greater one: index n / 2. */
+/* The greater one of the middle two: index n / 2. */
 static double percentile(const double *sorted, unsigned int n, double share)
 {
 	return sorted[(unsigned int)(share * (n - 1) + 0.5)];
@@ -89,7 +89,7 @@ struct ranked {
 struct bootstrap {
 	struct ranked *ours, *peer; /* sorted */
 	unsigned int *times;        /* each round was drawn */
-	double *ratio;              /* of each resample */
+	double *ratio;              /* ratio of each resample */
 	unsigned int n;
 };
 
@@ -103,8 +103,8 @@ static void rank_all(struct ranked *ranked, const double *samples, unsigned int 
 }
 
 /*
- * As many rounds as there were, by runs of neighbours, a tenth of them each: these share
- * what else the machine did, so that one by one they would look more certain than they are.
+ * As many rounds as there were, by runs of neighbours, a tenth of them each: neighbours share
+ * the machine's other work, so that single ones would look more certain than they are.
  */
 static void draw(struct bootstrap *b, uint64_t *state)
 {

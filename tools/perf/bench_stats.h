@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is said of samples: medians, 99th percentiles, and how far chance moves them. */
+/* Statistics of samples: medians, 99th percentiles, and their uncertainty. */
 #ifndef HETMAP_BENCH_STATS_H
 #define HETMAP_BENCH_STATS_H
 
@@ -10,7 +10,7 @@ struct bench_interval {
 	double low, high;
 };
 
-/* Of five, the least and the greatest have the median between them in 94% of cases. */
+/* With five, the least and the greatest have the median between them in 94% of cases. */
 #define BENCH_LEAST 6
 
 /* How often rounds are drawn anew for the interval of a ratio. */
@@ -28,7 +28,7 @@ struct bench_spread {
 	unsigned int n; /* samples */
 	double median;
 	double p99;
-	struct bench_interval interval; /* of the median */
+	struct bench_interval interval; /* interval of the median */
 	struct bench_dots dots;         /* all of them, or as many, evenly spaced */
 };
 

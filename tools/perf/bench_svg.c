@@ -177,8 +177,8 @@ static void draw_lane(const struct lane *lane, const struct axis *axis, const ch
 }
 
 /*
- * Makes room for a side: its interval, nine tenths of its dots, and half as much to each
- * end, as far as there are dots. A single outlier leaves nothing to see of the others.
+ * Makes room for a side: its interval, nine tenths of its dots, and half as much to each end,
+ * as far as there are dots. A single outlier would leave no room for the other dots.
  */
 static void widen(const struct lane *lane, double *low, double *high)
 {

@@ -27,7 +27,7 @@ const char *bench_target_text(const struct bench_row *row, char text[2 * TEXT_MA
 
 #define NAME_COLUMNS 24
 
-/* Of the benchmark whose head was printed last. */
+/* The benchmark whose head was printed last. */
 static char headed[64];
 
 static void head(const struct bench_row *row)
@@ -101,7 +101,7 @@ void bench_table_row(const struct bench_row *row)
 	}
 	bench_target_text(row, target);
 	bench_table_name(name);
-	/* What is that far off has no room for a fraction, and no need of it. */
+	/* A figure that large has no room for a fraction, and needs none. */
 	printf("%10s%10s%10s %5.*f%s%s%s\n", bench_figure(row->value, row->unit, value),
 	       bench_figure(row->p99, row->unit, p99),
 	       bench_figure(row->peer_value, row->unit, peer), row->ratio < 100 ? 2 : 0,

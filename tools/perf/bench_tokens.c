@@ -32,7 +32,7 @@ struct scene {
 	struct hm_tokens *tokens;
 	struct hm_batches *batches;
 	struct hm_device *device;
-	int64_t *x, *y; /* of a batch each; both sides' */
+	int64_t *x, *y; /* a batch of each; shared by both sides */
 	struct peer_tokens peer;
 	int (*peer_batch)(struct peer_tokens *peer, int64_t *x, int64_t *y);
 	char *why; /* numpy's own words, if it failed */
@@ -71,7 +71,7 @@ static int make_file(struct scene *scene)
 	return r;
 }
 
-/* Out of RAM, as far as anybody may ask for that. Nobody has it mapped. */
+/* Drops the file from RAM, as far as an ordinary user can. No process has it mapped. */
 static int evict(const struct scene *scene)
 {
 	int fd = open(scene->path, O_RDONLY | O_CLOEXEC), r;
@@ -116,8 +116,8 @@ static int count_resident(const struct scene *scene, size_t *ret_pages)
 /* ---- ours ---- */
 
 /*
- * Other blocks each time, as the peers' are: what was read before may still be in a cache
- * below the file system, as a hypervisor's.
+ * Other blocks each time, as for the peers: earlier ones may still be in a cache below the file
+ * system, as a hypervisor's.
  */
 static int open_batches(struct scene *scene)
 {

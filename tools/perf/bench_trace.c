@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * trace_overhead: how much longer a program takes that does nothing but fault when hetmap
- * trace, or perf, records each of its faults. Both sides are what is added: each traced run
- * comes right behind one that is not.
+ * trace_overhead: how much longer a program that only faults takes when hetmap trace, or perf,
+ * records each of its faults. Both sides are the added time: each traced run comes right behind
+ * one without a trace.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@
 #define PAGES (GIB(1) / KIB(4))
 #define FAULTING_SHORT "16M"
 #define PAGES_SHORT (MIB(16) / KIB(4))
-/* Of two recordings. */
+/* Room for two recordings. */
 #define ROOM MIB(200)
 
 #define ARGUMENTS 24
@@ -32,9 +32,9 @@ struct overhead {
 	char *trace, *records;    /* hetmap trace's folder, and the file in it */
 	char *perf;               /* perf's file */
 	const char *fault;        /* the option of the program that is traced */
-	bool by_default;          /* as hetmap trace does it; else what perf records */
+	bool by_default;          /* as hetmap trace does it; else the events of perf record */
 	uint64_t lost, peer_lost; /* records of all runs so far */
-	char *why;                /* of a run that failed; NULL: none did */
+	char *why;                /* text of a failed run; NULL: none failed */
 };
 
 /* Appends up to NULL. */
@@ -56,7 +56,7 @@ static void add_program(char *argv[ARGUMENTS], const struct overhead *overhead)
 	add(argv, program);
 }
 
-/* What the program itself says it took. */
+/* The time that the program itself reports. */
 static int run(struct overhead *overhead, char *const argv[], double *ret_ns)
 {
 	struct program_result result;
@@ -76,7 +76,7 @@ static int run(struct overhead *overhead, char *const argv[], double *ret_ns)
 	return -EPROTO;
 }
 
-/* ---- what was lost ---- */
+/* ---- lost records ---- */
 
 struct seen {
 	uint64_t faults, lost;

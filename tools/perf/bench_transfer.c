@@ -11,7 +11,7 @@
 #include "peer.h"
 
 #define BYTES GIB(1)
-#define PART MIB(64) /* of a launch: what one submission takes stays far from its time limit */
+#define PART MIB(64) /* bytes of a launch: its submission stays far from the time limit */
 #define FACTOR 77777u
 
 struct transfer {
@@ -19,7 +19,7 @@ struct transfer {
 	struct hm_buffer *buffer;
 	struct hm_map *map;
 	struct peer_transfer peer;
-	uint32_t seed; /* of the next sample's words */
+	uint32_t seed; /* seed of the next sample's words */
 };
 
 /* The producer. */

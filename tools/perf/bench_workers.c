@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * workers: processes that read one file of tokens, each its part of it, through maps of their
- * own; against one that reads all. What they take of memory is summed by their PSS.
+ * own; against one process that reads all. Their memory is the sum of their PSS.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,14 +33,14 @@ struct worker {
 	int orders;
 };
 
-/* One has all tokens, the others a part each; all have mapped the file. */
+/* One has all tokens, the other workers a part each; all have mapped the file. */
 struct workers {
 	char *path;
 	struct worker one[1], many[WORKERS];
-	uint64_t sum; /* of all tokens */
+	uint64_t sum; /* sum of all tokens */
 };
 
-/* What a worker is asked for, and answers with. */
+/* Orders to a worker, which answers each. */
 enum order { ORDER_READ, ORDER_PSS };
 
 struct answer {
@@ -66,8 +66,8 @@ static uint64_t read_part(const uint16_t *tokens, size_t n, int64_t *batch)
 }
 
 /*
- * Its part of the file's pages, and what of everything else it alone has: the rest is its
- * parent's, who may have run any other case before.
+ * PSS of its part of the file's pages, and its private part of all other memory: the rest
+ * belongs to its parent, which may have run any other case before.
  */
 static int read_pss(const char *path, uint64_t *ret_kib)
 {
@@ -147,7 +147,7 @@ static int start_worker(struct workers *workers, struct worker *worker, uint32_t
 	return worker->process < 0 ? -EAGAIN : take_answer(worker, &value);
 }
 
-/* The order to all of them, and the sum of what they answer. */
+/* Sends the order to all of them, and sums their answers up. */
 static int ask(const struct worker *worker, uint32_t n, enum order order, uint64_t *ret_sum)
 {
 	char byte = (char)order;

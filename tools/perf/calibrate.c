@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What faults cost on this machine: memory of this program's own, touched page by page,
- * against the same brought in by one call. Of some rounds the median, of CPU time.
+ * The cost of faults on this machine: memory of this program, touched page by page, against the
+ * same memory brought in by one call. The median of some rounds, in CPU time.
  */
 #include "calibrate.h"
 
@@ -29,7 +29,7 @@ static double now(void)
 {
 	struct timespec time;
 
-	/* Whoever else computes on this CPU meanwhile is none of the cost. */
+	/* Other work on this CPU meanwhile does not count. */
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
 	return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
@@ -107,7 +107,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* A file whose pages are there. */
+/* A file whose pages are in memory. */
 static int make_file(void)
 {
 	int fd = memfd_create("calibrate", MFD_CLOEXEC);

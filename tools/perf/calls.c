@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * System calls that change what is mapped.
- *
- * The kernel's record of a mapping is of all that is one with it afterwards: what mmap(2)
- * added to a neighbour is known by its arguments and its result, between which the record
- * stands. That of mprotect(2) is of nothing new. Of munmap(2) and mremap(2) there is none.
+ * System calls that change mappings.
+ * The kernel's record of a mapping covers all that is one mapping with it afterwards: arguments
+ * and result of mmap(2), between which the record stands, give the part that the call added.
+ * The record of mprotect(2) adds nothing. munmap(2) and mremap(2) have no record.
  */
 #include "calls.h"
 
@@ -19,9 +18,9 @@
 struct calling {
 	uint32_t tid;
 	bool inside;
-	enum point call; /* what it is inside of */
+	enum point call; /* the call that the thread is in */
 	uint64_t address, length, new_length;
-	struct recorded_event held; /* longer than what was asked for */
+	struct recorded_event held; /* longer than the call asked for */
 	char *name;                 /* the held one's; NULL: none is */
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A command that is measured: held before it executes, let go, waited for.
- * Signals come by a signalfd, so that nothing interrupts what the caller does.
+ * A measured command: held before it executes, let go, waited for. Signals come by a signalfd,
+ * so that none interrupts the caller.
  */
 #include "child.h"
 
@@ -20,17 +20,17 @@
 #include "../hetmap/text.h"
 #include "stat.h"
 
-/* Of the child, which never returns. Its end of the line closes when it executes. */
+/* The child's side, which never returns. Its end of the line closes at execve(2). */
 static _Noreturn void become(const struct child *child, int line, char *const argv[])
 {
 	ssize_t n;
 	int error;
 	char go;
 
-	/* What it costs up to here is over when child_start() returns. */
+	/* The cost up to here is over when child_start() returns. */
 	if (write(line, "", 1) != 1)
 		_exit(STATUS_OWN);
-	/* Nobody is at the other end but the parent; its end is the child's. */
+	/* Only the parent is at the other end; the child ends with it. */
 	do {
 		n = read(line, &go, 1);
 	} while (n < 0 && errno == EINTR);
@@ -77,7 +77,7 @@ int child_start(char *const argv[], struct child *ret_child)
 	sigaddset(&set, SIGHUP);
 	sigemptyset(&by_default.sa_mask);
 	sigprocmask(SIG_BLOCK, &set, &child.mask);
-	/* Whoever ignores SIGCHLD is told nothing of how its children ended. */
+	/* A process that ignores SIGCHLD does not learn how its children ended. */
 	sigaction(SIGCHLD, &by_default, &child.on_chld);
 	child.line = line[0];
 	child.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -175,7 +175,7 @@ void child_abandon(struct child *child)
 	reap(child);
 }
 
-/* Takes in the signals that came, and passes on what the command has not got itself. */
+/* Takes in the signals that came, and passes on those that the command has not got itself. */
 static void take_signals(struct child *child)
 {
 	struct signalfd_siginfo info;
@@ -244,7 +244,7 @@ int child_exec_failed(const char *name, int r)
 
 	if (r == -ENOENT) {
 		status = STATUS_NOT_FOUND;
-		/* execve(2) says the same of a script whose interpreter is missing. */
+		/* execve(2) answers the same for a script whose interpreter is missing. */
 		if (strchr(name, '/') && !access(name, F_OK))
 			remedy = "the file is there, but its interpreter is not";
 		else if (!strchr(name, '/'))

@@ -11,8 +11,8 @@
 struct child {
 	pid_t pid;
 	/*
-	 * Readable when child_wait() has something to do: for whoever waits for
-	 * other things, too.
+	 * Readable when child_wait() has something to do: for callers that wait for other
+	 * descriptors, too.
 	 */
 	int fd;
 	int signal; /* the last that was meant to end the command, or 0 */
@@ -33,7 +33,7 @@ struct child {
  */
 int child_start(char *const argv[], struct child *ret_child);
 
-/* Says why child_start() failed, for the command @who of hetmap's; STATUS_OWN. */
+/* Prints why child_start() failed, for hetmap's command @who; returns STATUS_OWN. */
 int child_start_failed(const char *who, int r);
 
 /*
@@ -50,7 +50,7 @@ int child_go(struct child *child);
  */
 int child_wait(struct child *child, int timeout_ms, int *ret_status, struct rusage *ret_usage);
 
-/* What it has cost before it executes: between child_start() and child_go(). 0: not known. */
+/* Cost of the child before it executes: between child_start() and child_go(). 0: unknown. */
 struct child_cost {
 	uint64_t cpu_ns, minor, major;
 };
