@@ -57,9 +57,9 @@ int network_check_buffer(int fd, uint32_t flags)
 				       ", unless hm_file_refresh() is called" :
 				       "");
 	return err_set(-EOPNOTSUPP,
-		       "it is on %s, where a map need not show what other machines store: "
-		       "pass HM_BUFFER_PUBLISH and keep to its protocol "
-		       "(hm_file_publish(3)), or HM_BUFFER_READ_ONLY, or HM_BUFFER_PRIVATE",
+		       "it is on %s, where a map need not show the stores of other machines: "
+		       "pass HM_BUFFER_PUBLISH and keep to its protocol (hm_file_publish(3)), "
+		       "or HM_BUFFER_READ_ONLY, or HM_BUFFER_PRIVATE",
 		       fs->name);
 }
 

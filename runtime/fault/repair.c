@@ -392,10 +392,9 @@ int repair_check_each(const struct hm_map *map, struct block_states *blocks, uin
 		if (r)
 			return r;
 		return err_set(-EIO,
-			       "%s: bytes were lost under the map at %p, which from %" PRIu64
-			       " on, for %" PRIu64
-			       " bytes, has what its loss policy put there and not its "
-			       "buffer's bytes: make a new map, or see hm_device_recover()",
+			       "%s: bytes were lost under the map at %p: from %" PRIu64
+			       " on, %" PRIu64 " bytes are those of its loss policy and not "
+			       "its buffer's: make a new map, or see hm_device_recover()",
 			       map->buffer->name, (void *)map->address, i * REPAIR_BLOCK, unit);
 	}
 	return 0;

@@ -552,7 +552,7 @@ int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t f
 	if (!r && lost)
 		r = err_set(lost,
 			    "%s: bytes that were lost under the map at %p were recovered "
-			    "meanwhile, without what was stored in their place",
+			    "meanwhile, without the stores to their replacements",
 			    map->buffer->name, (void *)map->address);
 	return lost_notice(map->buffer->device, r);
 }

@@ -83,7 +83,7 @@ static void usage(void)
 	puts("Usage: hetmap devices [OPTION]...\n"
 	     "\n"
 	     "Lists the devices that bytes can live in, the accelerators that can compute on\n"
-	     "them, and what each can do.\n"
+	     "them, and the capabilities of each.\n"
 	     "\n"
 	     "Options:");
 	option_help(rows);

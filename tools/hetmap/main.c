@@ -20,8 +20,9 @@ static const struct command {
 } commands[] = {
 	{ "run", run_main, "run a job on data in place, and check the result" },
 	{ "tour", tour_main, "take one buffer of a device through its life, step by step" },
-	{ "devices", devices_main, "list devices and accelerators, and what they can do" },
-	{ "doctor", doctor_main, "explain this machine: what limits hetmap here, and why" },
+	{ "devices", devices_main, "list devices and accelerators with their capabilities" },
+	{ "doctor", doctor_main,
+	  "explain this machine: the limits of hetmap here, and remedies" },
 	{ "inspect", inspect_main, "describe a data file: contents, alignment, bytes in RAM" },
 	{ "trace", trace_main, "record every page fault of a command, or of a process" },
 	{ "report", report_main,
@@ -29,7 +30,7 @@ static const struct command {
 	{ "top", top_main, "watch processes that use the library, buffer by buffer" },
 	{ "explain", explain_main, "say why an address or a buffer of a process is slow" },
 	{ "bench", bench_main, "measure this library against plain system calls and OpenCL" },
-	{ "stat", stat_main, "run a command, and tell what its memory cost" },
+	{ "stat", stat_main, "run a command, and report the cost of its memory" },
 	{ "fragment", fragment_main, "run a command while the machine's memory is in pieces" },
 	{ "help", help_main, "this text, or that of a command" },
 	{ "version", version_main, "the version" },
@@ -61,9 +62,9 @@ static void usage(void)
 	puts("\n"
 	     "Examples:\n"
 	     "  hetmap run histogram                count the bytes of a file of this system\n"
-	     "  hetmap run histogram -- FILE        of yours\n"
-	     "  hetmap tour                         what can be done with a device's memory\n"
-	     "  hetmap doctor                       what stands in the way here\n"
+	     "  hetmap run histogram -- FILE        count the bytes of FILE\n"
+	     "  hetmap tour                         use a device's memory, step by step\n"
+	     "  hetmap doctor                       find the obstacles of this machine\n"
 	     "  hetmap help run                     all about one command\n"
 	     "\n"
 	     "Exit status: 0 done and verified; 1 wrong result, or data lost under way;\n"

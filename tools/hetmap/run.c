@@ -61,7 +61,7 @@ enum {
 };
 
 static const struct option_row rows[] = {
-	[OPTION_DEVICE] = OPTION_ROW_DEVICE("histogram: file, FILE itself; others:\n"
+	[OPTION_DEVICE] = OPTION_ROW_DEVICE("histogram: file, FILE itself; other jobs:\n"
 					    "HETMAP_DEVICE, or host"),
 	[OPTION_ACCEL] = OPTION_ROW_ACCEL("opencl:0, or cpu where there is none"),
 	[OPTION_SIZE] = { 's', "size", "BYTES",

@@ -146,14 +146,14 @@ static int on_storage(struct report *report, const struct counted *counted,
 		report->analysis.has_stalls ? ", and held the process up for" : " and a thread",
 		text_seconds(wait / 1e9, waited), text_count(counted->major, major),
 		text_seconds(work / 1e9, between), reads);
-	text = ordered ? text_format(
-				 "read ahead of the use: hm_map_advise(HM_ADVICE_WILLNEED), or "
-				 "madvise(MADV_WILLNEED) in steps of what the device reads "
-				 "ahead, of a window of 16 to 64 MiB while the one before it "
-				 "is worked on") :
-			 text_format("announce the ranges of a batch, by hm_map_advise() or "
-				     "madvise(MADV_WILLNEED) of each, before they are touched: "
-				     "the reads are done at a time then");
+	text = ordered ?
+		       text_format("read ahead of the use: hm_map_advise(HM_ADVICE_WILLNEED), "
+				   "or madvise(MADV_WILLNEED) in steps of the device's "
+				   "read-ahead, of a window of 16 to 64 MiB while the one "
+				   "before it is worked on") :
+		       text_format("announce the ranges of a batch, by hm_map_advise() or "
+				   "madvise(MADV_WILLNEED) of each, before they are touched: "
+				   "the reads are done at a time then");
 	return add(report, counted, gain, rate <= 0, text, evidence);
 }
 

@@ -488,8 +488,8 @@ static void find_evictions(const struct subject *subject, struct found *found)
 			text_bytes(opener.vram == TOP_UNKNOWN ? 0 : opener.vram * 1024, here),
 			text_bytes(opener.system == TOP_UNKNOWN ? 0 : opener.system * 1024,
 				   there)),
-	    text_format("have less on the device at a time; hetmap trace -p %d, as root, tells "
-			"when its pages go, and who asked for the room",
+	    text_format("have less on the device at a time; hetmap trace -p %d, as root, "
+			"shows when its pages go, and which code needed the room",
 			(int)subject->of->pid));
 	free(just_now);
 }

@@ -433,9 +433,8 @@ char *points_missing(const struct record_points *points, bool left_out)
 	else if (r == -EMFILE || r == -ENFILE)
 		why = "there were too few file descriptors (ulimit -n)";
 	return text_format("not recorded: %s%s%s%s%s (%s)",
-			   access ? "which faults were writes" : "",
-			   access && calls ? "; " : "",
-			   calls ? "what munmap(2), mremap(2) and madvise(2) changed" : "",
+			   access ? "the direction of faults" : "", access && calls ? "; " : "",
+			   calls ? "changes by munmap(2), mremap(2) and madvise(2)" : "",
 			   device && (access || calls) ? "; " : "",
-			   device ? "what the simulated devices did" : "", why);
+			   device ? "events of the simulated devices" : "", why);
 }

@@ -26,9 +26,9 @@ static void usage(void)
 {
 	puts("Usage: hetmap stat [OPTION]... [--] COMMAND [ARG]...\n"
 	     "\n"
-	     "Runs a command and tells what its memory cost: times, page faults, TLB misses,\n"
-	     "page tables, what the machine's memory management did meanwhile, and how\n"
-	     "fragmented free memory was before and after. Exits with the command's status.\n"
+	     "Runs a command and reports the cost of its memory: times, page faults, TLB\n"
+	     "misses, page tables, events of the machine's memory management meanwhile, and\n"
+	     "the fragments of free memory before and after. Exits with the command's status.\n"
 	     "\n"
 	     "Options:");
 	option_help(rows);

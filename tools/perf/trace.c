@@ -51,7 +51,7 @@ static const struct option_row rows[] = {
 			       "frames of a fault's call chain, 0 to 127 (default: 16)" },
 	[OPTION_RING] = { 0, "ring", "BYTES",
 			  "size of each CPU's ring, a power of two from 64K on\n"
-			  "(default: what is allowed, to 8M)" },
+			  "(default: as much as is allowed, up to 8M)" },
 	[OPTION_NO_TRACEPOINTS] = { 0, "no-tracepoints", NULL,
 				    "record page faults alone: no events of devices, no\n"
 				    "write marks of faults, no unmapped ranges" },

@@ -64,7 +64,7 @@ static int device_query(void *device, struct hm_device_info *info)
 	uint64_t total = 0, available = 0;
 	int r;
 
-	r = drm_node_check(node, "what it has");
+	r = drm_node_check(node, "its memory");
 	if (r)
 		return r;
 	/* A node that is gone answers nothing. */
@@ -72,7 +72,7 @@ static int device_query(void *device, struct hm_device_info *info)
 	if (!r && node->driver->memory)
 		r = node->driver->memory(node, &total, &available);
 	if (r)
-		return drm_explain(node, r, "what it has");
+		return drm_explain(node, r, "its memory");
 	/* "drm" and "drm:virtio_gpu" open that node. */
 	snprintf(info->name, sizeof(info->name), "drm:%.59s", node->path);
 	info->caps = caps_of(node);

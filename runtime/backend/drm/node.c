@@ -231,7 +231,7 @@ static int open_node(const char *path, struct drm_node **ret_node)
 	node->caps = node->driver->caps & ~without_prime(node);
 	r = node->driver->open ? node->driver->open(node) : 0;
 	if (r) {
-		r = drm_explain(node, r, "what it is");
+		r = drm_explain(node, r, "its identity");
 		goto err_close;
 	}
 	*ret_node = node;

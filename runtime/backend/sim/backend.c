@@ -71,7 +71,7 @@ static int device_query(void *device, struct hm_device_info *info)
 
 	r = sim_port_call(port, HETSIM_QUERY, &now);
 	if (r)
-		return sim_port_explain(port, r, "what it has");
+		return sim_port_explain(port, r, "its memory");
 	/* "soft" opens "soft:0": tells the full name. */
 	snprintf(info->name, sizeof(info->name), "%s:%" PRIu32, port->ops->name, port->index);
 	info->page_size = now.page_size;
@@ -194,7 +194,7 @@ static int describe(struct sim_object *object, int fd, uint64_t capacity, uint64
 		r = port->ops->map_fd(port->file, object->offset, &recipe.segment.fd,
 				      &recipe.segment.fd_offset);
 		if (r)
-			return sim_port_explain(port, r, "what mmap() takes");
+			return sim_port_explain(port, r, "the arguments of mmap()");
 	}
 	*ret_recipe = recipe;
 	return 0;

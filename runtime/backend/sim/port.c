@@ -122,7 +122,7 @@ static int open_port(const struct sim_port_ops *ops, uint32_t index, struct sim_
 		goto err_close;
 	r = query(port, &port->query);
 	if (r) {
-		r = sim_port_explain(port, r, "what it is");
+		r = sim_port_explain(port, r, "its identity");
 		goto err_close;
 	}
 	*ret_port = port;
@@ -308,8 +308,9 @@ int sim_port_explain_full(struct sim_port *port, uint32_t place, uint64_t length
 					"pass HM_PLACE_SYSTEM, or raise vram_mb");
 	if (now.opener_used + more > now.opener_bytes)
 		return err_set(-ENOSPC,
-			       "%s:%u: %s: %s are more than is left of what one process may "
-			       "take: %s are used; release some of it, or raise opener_mb (%s)",
+			       "%s:%u: %s: %s are more than is left of the limit of one "
+			       "process: %s are used; release some of it, or raise opener_mb "
+			       "(%s)",
 			       port->ops->name, port->index, what, text,
 			       part_of(now.opener_used, now.opener_bytes, a, sizeof(a)),
 			       port->ops->settings);

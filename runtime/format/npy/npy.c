@@ -168,8 +168,8 @@ static int take_member(struct npy_text *text, struct npy_header *header, uint32_
 			bit = keys[i].bit;
 	if (!bit || *seen & bit)
 		return err_set(-EBADMSG,
-			       "its header has a key that is %s: descr, fortran_order and "
-			       "shape, once each, are what it has to have",
+			       "its header has a key that is %s: it must have descr, "
+			       "fortran_order and shape, once each",
 			       bit ? "there twice" : "none of its own");
 	*seen |= bit;
 	if (!npy_text_take(text, ':'))
