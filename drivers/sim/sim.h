@@ -81,6 +81,7 @@ struct dma_buf;
 #define SIM_MAX_TABLES (4 * SIM_MAX_BINDINGS) /* of an opener: 128 GiB in one piece */
 #define SIM_MAX_QUEUES 16	/* of an opener */
 #define SIM_MAX_DEVICE_QUEUES 512 /* of all openers: threads, of which the kernel has few */
+#define SIM_MAX_USER_QUEUES 128 /* of one user's openers, without CAP_SYS_RESOURCE */
 #define SIM_MAX_PENDING 2048	/* submissions of a queue */
 #define SIM_MAX_EVENTS 1024	/* eventfds pending in a queue */
 #define SIM_MAX_COMMANDS 256	/* of a submission */
@@ -152,10 +153,11 @@ struct sim_device {
 	struct dentry *debugfs;
 	struct sim_counters counters;
 
-	struct mutex lock; /* protects openers */
+	struct mutex lock; /* protects the members up to n_queues, and struct sim_user */
 	struct list_head openers;
 	u64 n_openers_ever;
-	atomic_t n_queues; /* of all of them */
+	struct xarray users; /* uid -> struct sim_user */
+	unsigned int n_queues; /* of all openers */
 
 	/*
 	 * Every buffer by its slot. A slot is a window of window_pages in the
@@ -244,8 +246,16 @@ struct sim_tlb {
 /* A mark of sim_opener.handles: maps of the buffer through that file are SIGBUS when lost. */
 #define SIM_SIGNAL_WHEN_LOST XA_MARK_1
 
+/* A user with open files of the device. Under sim_device.lock. */
+struct sim_user {
+	uid_t uid;		/* in the initial user namespace */
+	unsigned int n_openers; /* of this user; freed with the last one */
+	unsigned int n_queues;	/* of these openers */
+};
+
 struct sim_opener {
 	struct sim_device *dev;
+	struct sim_user *user; /* of the process that opened the file */
 	struct sim_account *account;
 	struct list_head link; /* in sim_device.openers */
 	bool accepted;	       /* a handshake was */

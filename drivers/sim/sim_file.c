@@ -4,6 +4,7 @@
  * in fdinfo; and the file system that the device's inode is in.
  */
 #include <linux/compat.h>
+#include <linux/cred.h>
 #include <linux/ctype.h>
 #include <linux/mount.h>
 #include <linux/pseudo_fs.h>
@@ -65,6 +66,36 @@ void sim_account_put(struct sim_account *account)
 	kref_put(&account->ref, sim_account_free);
 }
 
+/* Finds or makes the entry of the calling user, and counts an opener in it. */
+static struct sim_user *sim_user_get(struct sim_device *dev)
+{
+	uid_t uid = __kuid_val(current_euid());
+	struct sim_user *user = xa_load(&dev->users, uid);
+
+	lockdep_assert_held(&dev->lock);
+	if (!user) {
+		user = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
+		if (!user)
+			return NULL;
+		user->uid = uid;
+		if (xa_is_err(xa_store(&dev->users, uid, user, GFP_KERNEL_ACCOUNT))) {
+			kfree(user);
+			return NULL;
+		}
+	}
+	user->n_openers++;
+	return user;
+}
+
+static void sim_user_put(struct sim_device *dev, struct sim_user *user)
+{
+	lockdep_assert_held(&dev->lock);
+	if (--user->n_openers)
+		return;
+	xa_erase(&dev->users, user->uid);
+	kfree(user);
+}
+
 static int sim_open(struct inode *inode, struct file *file)
 {
 	struct sim_device *dev = container_of(file->private_data, struct sim_device, misc);
@@ -95,9 +126,14 @@ static int sim_open(struct inode *inode, struct file *file)
 	xa_init_flags(&opener->queues, XA_FLAGS_ALLOC1);
 
 	/* The caller, misc_open(), keeps the device from going away. */
+	mutex_lock(&dev->lock);
+	opener->user = sim_user_get(dev);
+	if (!opener->user) {
+		mutex_unlock(&dev->lock);
+		goto err_va;
+	}
 	kref_get(&dev->ref);
 	opener->dev = dev;
-	mutex_lock(&dev->lock);
 	account->id = ++dev->n_openers_ever;
 	list_add_tail(&opener->link, &dev->openers);
 	mutex_unlock(&dev->lock);
@@ -106,6 +142,8 @@ static int sim_open(struct inode *inode, struct file *file)
 	file->private_data = opener;
 	return 0;
 
+err_va:
+	sim_va_destroy(&opener->va);
 err_account:
 	kfree(account);
 err_opener:
@@ -124,6 +162,9 @@ static int sim_release(struct inode *inode, struct file *file)
 	mutex_unlock(&dev->lock);
 
 	sim_queues_destroy(opener);
+	mutex_lock(&dev->lock);
+	sim_user_put(dev, opener->user);
+	mutex_unlock(&dev->lock);
 	sim_va_destroy(&opener->va);
 	sim_buffers_close(opener);
 	sim_account_put(opener->account);

@@ -73,6 +73,7 @@ static void sim_device_free(struct kref *ref)
 	WARN_ON(!xa_empty(&dev->buffers));
 	sim_debugfs_remove(dev);
 	xa_destroy(&dev->buffers);
+	xa_destroy(&dev->users);
 	iput(dev->inode);
 	put_device(dev->dma);
 	mutex_destroy(&dev->brackets_lock);
@@ -123,6 +124,7 @@ static struct sim_device *sim_device_add(unsigned int index)
 	snprintf(dev->name, sizeof(dev->name), "hetsim%u", index);
 	mutex_init(&dev->lock);
 	INIT_LIST_HEAD(&dev->openers);
+	xa_init(&dev->users);
 	mutex_init(&dev->brackets_lock);
 	INIT_LIST_HEAD(&dev->brackets);
 	xa_init_flags(&dev->buffers, XA_FLAGS_ALLOC1);

@@ -2,9 +2,11 @@
 /*
  * Queues: create, destroy, submit to them, and how a submission ended.
  */
+#include <linux/capability.h>
 #include <linux/dma-fence.h>
 #include <linux/kthread.h>
 #include <linux/overflow.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -34,6 +36,33 @@ struct sim_queue *sim_queue_get(struct sim_opener *opener, u32 id)
 	return queue;
 }
 
+/* Counts one more queue against the limits of the opener's user and of the device. */
+static int sim_queue_count(struct sim_opener *opener)
+{
+	struct sim_device *dev = opener->dev;
+	struct sim_user *user = opener->user;
+	int r = 0;
+
+	mutex_lock(&dev->lock);
+	if (dev->n_queues >= SIM_MAX_DEVICE_QUEUES ||
+	    (user->n_queues >= SIM_MAX_USER_QUEUES && !capable(CAP_SYS_RESOURCE))) {
+		r = -ENOSPC;
+	} else {
+		dev->n_queues++;
+		user->n_queues++;
+	}
+	mutex_unlock(&dev->lock);
+	return r;
+}
+
+static void sim_queue_uncount(struct sim_opener *opener)
+{
+	mutex_lock(&opener->dev->lock);
+	opener->dev->n_queues--;
+	opener->user->n_queues--;
+	mutex_unlock(&opener->dev->lock);
+}
+
 int sim_queue_create(struct file *file, void *argument)
 {
 	struct hetsim_queue_create *create = argument;
@@ -48,10 +77,9 @@ int sim_queue_create(struct file *file, void *argument)
 	queue = kvzalloc(sizeof(*queue), GFP_KERNEL_ACCOUNT);
 	if (!queue)
 		return -ENOMEM;
-	if (!atomic_add_unless(&opener->dev->n_queues, 1, SIM_MAX_DEVICE_QUEUES)) {
-		r = -ENOSPC;
+	r = sim_queue_count(opener);
+	if (r)
 		goto err_queue;
-	}
 	kref_init(&queue->ref);
 	queue->opener = opener;
 	queue->type = create->type;
@@ -75,6 +103,12 @@ int sim_queue_create(struct file *file, void *argument)
 		r = PTR_ERR(queue->thread) == -EINTR ? -EINTR : -ENOMEM;
 		goto err_id;
 	}
+	/*
+	 * A caller that runs behind others has its work done behind others. The thread is in no
+	 * control group of the caller: one without CPU time left would hold up a dma_fence, and
+	 * va->lock, for which an eviction of another opener waits.
+	 */
+	set_user_nice(queue->thread, max(task_nice(current), 0));
 	create->queue = queue->id;
 	xa_store(&opener->queues, queue->id, queue, GFP_KERNEL); /* reserved: can't fail */
 	return 0;
@@ -82,7 +116,7 @@ int sim_queue_create(struct file *file, void *argument)
 err_id:
 	xa_erase(&opener->queues, queue->id);
 err_count:
-	atomic_dec(&opener->dev->n_queues);
+	sim_queue_uncount(opener);
 err_queue:
 	kvfree(queue);
 	return r;
@@ -95,7 +129,7 @@ static void sim_queue_end(struct sim_queue *queue)
 	queue->stopped = true;
 	spin_unlock(&queue->lock);
 	sim_engine_stop(queue);
-	atomic_dec(&queue->opener->dev->n_queues);
+	sim_queue_uncount(queue->opener);
 	sim_queue_put(queue);
 }
 

@@ -724,7 +724,11 @@ enum hetsim_queue_type {
  * @queue: [out] the queue's number on this open file
  * @__reserved: must be 0
  *
- * ENOSPC when the opener has as many as it may, or all openers together have 512.
+ * ENOSPC when the opener has as many as it may, when the openers of one user have 128 and
+ * the caller lacks CAP_SYS_RESOURCE, or when all openers together have 512. The user is that
+ * of the process that opened the file. soft:N has no limit for each user.
+ *
+ * The engine's thread of the queue gets the nice value of the caller, 0 for a negative one.
  */
 struct hetsim_queue_create {
 	__u32 size;

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* hetsim: what one opener, or all together, can have of the kernel; calls that take long. */
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,7 +18,8 @@
 #include "sim/sim_tests.h"
 
 #define MIB (1024ull * 1024)
-#define QUEUES 512 /* of a device */
+#define QUEUES 512      /* of a device */
+#define USER_QUEUES 128 /* of a user without CAP_SYS_RESOURCE */
 
 static int queue_create(int fd, uint32_t *ret_queue)
 {
@@ -53,6 +60,119 @@ static void test_queues(void)
 		close(fds[n_fds]);
 }
 
+/* One user leaves queues for others, however many files it opens. */
+static void test_user_queues(void)
+{
+	int fds[USER_QUEUES / 16 + 1], other, r = 0;
+	unsigned int n = 0, i;
+	uint32_t queue;
+
+	fds[0] = hetsim_open(O_RDWR);
+	if (fds[0] < 0)
+		return;
+	hetsim_close(fds[0]);
+	if (geteuid()) {
+		test_skip("kernel", "only root can be two users");
+		return;
+	}
+	CHECK_FATAL(!seteuid(65534));
+	for (i = 0; i < USER_QUEUES / 16 + 1; i++)
+		fds[i] = hetsim_open(O_RDWR);
+	while (n <= USER_QUEUES && !r) {
+		r = queue_create(fds[n / 16], &queue);
+		n += !r;
+	}
+	CHECK_EQUAL(r, -ENOSPC);
+	CHECK_EQUAL(n, USER_QUEUES);
+	CHECK_FATAL(!seteuid(0) && !seteuid(65533));
+	other = hetsim_open(O_RDWR);
+	CHECK_EQUAL(queue_create(other, &queue), 0);
+	/* An ended queue and a closed file make room; CAP_SYS_RESOURCE needs none. */
+	CHECK_FATAL(!seteuid(0));
+	CHECK_EQUAL(queue_create(fds[i - 1], &queue), 0);
+	CHECK_FATAL(!seteuid(65534));
+	CHECK_EQUAL(queue_create(fds[i - 1], &queue), -ENOSPC);
+	hetsim_close(fds[0]);
+	CHECK_EQUAL(queue_create(fds[i - 1], &queue), 0);
+	CHECK_FATAL(!seteuid(0));
+	while (--i)
+		hetsim_close(fds[i]);
+	hetsim_close(other);
+}
+
+/* The opener's number, which its threads have in their names. */
+static unsigned int client_of(int fd)
+{
+	char path[64], line[128];
+	unsigned int client = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	file = fopen(path, "re");
+	CHECK_FATAL(file);
+	while (!client && fgets(line, sizeof(line), file))
+		sscanf(line, "hetsim-client-id: %u", &client);
+	fclose(file);
+	return client;
+}
+
+/* The task of that name; 0 if there is none. */
+static pid_t task_find(const char *name)
+{
+	char path[300], comm[64] = "";
+	DIR *tasks = opendir("/proc");
+	struct dirent *entry;
+	pid_t found = 0;
+	FILE *file;
+
+	CHECK_FATAL(tasks);
+	while (!found && (entry = readdir(tasks))) {
+		if (!isdigit((unsigned char)entry->d_name[0]))
+			continue;
+		snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
+		file = fopen(path, "re");
+		if (!file)
+			continue;
+		if (fgets(comm, sizeof(comm), file)) {
+			comm[strcspn(comm, "\n")] = 0;
+			if (!strcmp(comm, name))
+				found = (pid_t)strtol(entry->d_name, NULL, 10);
+		}
+		fclose(file);
+	}
+	closedir(tasks);
+	return found;
+}
+
+static void create_nicely(void *user)
+{
+	char name[32];
+	uint32_t queue;
+	pid_t thread;
+	int fd;
+
+	(void)user;
+	CHECK_EQUAL(setpriority(PRIO_PROCESS, 0, 7), 0);
+	fd = hetsim_open(O_RDWR);
+	CHECK_EQUAL(queue_create(fd, &queue), 0);
+	snprintf(name, sizeof(name), "hetsim0-%u.%u", client_of(fd), queue);
+	thread = task_find(name);
+	CHECK(thread > 0);
+	CHECK_EQUAL(getpriority(PRIO_PROCESS, (id_t)thread), 7);
+	hetsim_close(fd);
+}
+
+/* Work of a process that runs behind others runs behind others. */
+static void test_nice(void)
+{
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	hetsim_close(fd);
+	CHECK_EQUAL(test_fork(create_nicely, NULL), 0);
+}
+
 static void tick(int signal)
 {
 	(void)signal;
@@ -89,6 +209,8 @@ static void test_ticks(void)
 
 static const struct test tests[] = {
 	{ "queues", test_queues, 60, 0 },
+	{ "user_queues", test_user_queues, 60, 0 },
+	{ "nice", test_nice, 0, 0 },
 	{ "ticks", test_ticks, 60, 0 },
 	{ "nothing_said", kernel_log_test, 0, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },

@@ -32,8 +32,8 @@ int engine_queue_create(void *accel, void **ret_queue)
 	r = sim_port_call(engine->port, HETSIM_QUEUE_CREATE, &create);
 	if (r == -ENOSPC) {
 		r = err_set(r,
-			    "%s: all %u queues of the engine are taken: unref one that is "
-			    "not needed",
+			    "%s: all %u queues of the engine are taken, or 128 by this user: unref "
+			    "one that is not needed",
 			    engine->name, engine->port->query.max_queues);
 		goto err_free;
 	}
