@@ -92,6 +92,13 @@ struct dma_buf;
 #define SIM_FAULT_PAGES BIT(SIM_BLOCK_ORDER) /* what one fault may map */
 #define SIM_FAULT_ORDERS (SIM_BLOCK_ORDER + 1)
 
+/*
+ * For memory that calls take: charged to the caller's control group, and -ENOMEM where that is
+ * full. Without __GFP_RETRY_MAYFAIL the kernel would end a process of the group instead. Page
+ * faults, mmap() and fork() allocate as they do for all memory: GFP_KERNEL_ACCOUNT.
+ */
+#define SIM_GFP (GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
 /* In the order of struct hetsim_counters. */
 enum sim_counter {
 	SIM_FAULTS,

@@ -104,7 +104,7 @@ int sim_bracket_begin(struct sim_brackets *brackets)
 	if (!bracket) {
 		/* Memory may be long in coming, for which others do not wait. */
 		mutex_unlock(&brackets->lock);
-		fresh = kzalloc(sizeof(*fresh), GFP_KERNEL_ACCOUNT);
+		fresh = kzalloc(sizeof(*fresh), SIM_GFP);
 		if (!fresh)
 			return -ENOMEM;
 		mutex_lock(&brackets->lock);

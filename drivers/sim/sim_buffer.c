@@ -8,10 +8,9 @@
 
 #include "sim.h"
 
-/* Callers choose the length, so to have no room for it is nothing to warn of. */
 static struct page **sim_buffer_array(u64 n_pages)
 {
-	return kvcalloc(n_pages, sizeof(struct page *), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	return kvcalloc(n_pages, sizeof(struct page *), SIM_GFP);
 }
 
 /* A buffer that nobody finds yet, with room for as many pages but none of them. */
@@ -22,7 +21,7 @@ struct sim_buffer *sim_buffer_new(struct sim_opener *opener, u64 n_pages)
 
 	if (!atomic_add_unless(&opener->account->n_buffers, 1, SIM_MAX_OPENER_BUFFERS))
 		return ERR_PTR(-ENOSPC);
-	buffer = kzalloc(sizeof(*buffer), GFP_KERNEL_ACCOUNT);
+	buffer = kzalloc(sizeof(*buffer), SIM_GFP);
 	if (!buffer)
 		goto err_count;
 	buffer->pages = sim_buffer_array(n_pages);
@@ -95,10 +94,10 @@ int sim_buffer_publish(struct sim_opener *opener, struct sim_buffer *buffer, u32
 	if (in_compat_syscall())
 		most = min_t(u64, most, U32_MAX / dev->window_pages);
 	/* Reserved now; found by others once it is stored below. */
-	r = xa_alloc(&dev->buffers, &buffer->slot, NULL, XA_LIMIT(1, most), GFP_KERNEL_ACCOUNT);
+	r = xa_alloc(&dev->buffers, &buffer->slot, NULL, XA_LIMIT(1, most), SIM_GFP);
 	if (r)
 		return r == -EBUSY ? -ENOSPC : r;
-	r = xa_reserve(&opener->handles, buffer->slot, GFP_KERNEL_ACCOUNT);
+	r = xa_reserve(&opener->handles, buffer->slot, SIM_GFP);
 	if (r) {
 		xa_erase(&dev->buffers, buffer->slot);
 		return r;

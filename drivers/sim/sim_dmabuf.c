@@ -47,7 +47,7 @@ static struct sg_table *sim_dmabuf_map(struct dma_buf_attachment *attachment,
 
 	if (READ_ONCE(buffer->dev->gone))
 		return ERR_PTR(-ENODEV);
-	table = kzalloc(sizeof(*table), GFP_KERNEL_ACCOUNT);
+	table = kzalloc(sizeof(*table), SIM_GFP);
 	if (!table)
 		return ERR_PTR(-ENOMEM);
 
@@ -58,7 +58,7 @@ static struct sg_table *sim_dmabuf_map(struct dma_buf_attachment *attachment,
 		r = sg_alloc_table_from_pages_segment(table, buffer->pages, export->n_pages, 0,
 						      export->n_pages << PAGE_SHIFT,
 						      sim_dmabuf_segment(attachment->dev),
-						      GFP_KERNEL_ACCOUNT);
+						      SIM_GFP);
 		if (r)
 			sim_mem_unpin(buffer);
 	}
@@ -285,7 +285,7 @@ static struct dma_buf *sim_dmabuf_make(struct sim_buffer *buffer, bool write)
 	struct sim_export *export;
 	struct dma_buf *dmabuf;
 
-	export = kzalloc(sizeof(*export), GFP_KERNEL_ACCOUNT);
+	export = kzalloc(sizeof(*export), SIM_GFP);
 	if (!export)
 		return ERR_PTR(-ENOMEM);
 	kref_get(&buffer->ref);
@@ -447,7 +447,7 @@ static int sim_dmabuf_handle(struct sim_opener *opener, struct dma_buf *dmabuf, 
 		buffer->dmabufs[write] = dmabuf;
 	}
 	up_write(&buffer->lock);
-	old = xa_cmpxchg(&opener->handles, buffer->slot, NULL, buffer, GFP_KERNEL_ACCOUNT);
+	old = xa_cmpxchg(&opener->handles, buffer->slot, NULL, buffer, SIM_GFP);
 	if (old)
 		sim_buffer_handle_put(buffer); /* the one that is there has a reference */
 	if (xa_is_err(old))

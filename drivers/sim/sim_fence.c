@@ -75,7 +75,7 @@ static const struct dma_fence_ops sim_fence_ops = {
 
 static struct dma_fence *sim_fence_new(struct sim_queue *queue, u64 seqno)
 {
-	struct sim_fence *fence = kzalloc(sizeof(*fence), GFP_KERNEL_ACCOUNT);
+	struct sim_fence *fence = kzalloc(sizeof(*fence), SIM_GFP);
 	const struct sim_account *account = queue->opener->account;
 
 	if (!fence)

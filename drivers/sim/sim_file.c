@@ -74,11 +74,11 @@ static struct sim_user *sim_user_get(struct sim_device *dev)
 
 	lockdep_assert_held(&dev->lock);
 	if (!user) {
-		user = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
+		user = kzalloc(sizeof(*user), SIM_GFP);
 		if (!user)
 			return NULL;
 		user->uid = uid;
-		if (xa_is_err(xa_store(&dev->users, uid, user, GFP_KERNEL_ACCOUNT))) {
+		if (xa_is_err(xa_store(&dev->users, uid, user, SIM_GFP))) {
 			kfree(user);
 			return NULL;
 		}
@@ -103,10 +103,10 @@ static int sim_open(struct inode *inode, struct file *file)
 	struct sim_account *account;
 	unsigned int i;
 
-	opener = kzalloc(sizeof(*opener), GFP_KERNEL_ACCOUNT);
+	opener = kzalloc(sizeof(*opener), SIM_GFP);
 	if (!opener)
 		return -ENOMEM;
-	account = kzalloc(sizeof(*account), GFP_KERNEL_ACCOUNT);
+	account = kzalloc(sizeof(*account), SIM_GFP);
 	if (!account)
 		goto err_opener;
 	if (sim_va_init(&opener->va))

@@ -73,7 +73,7 @@ static int sim_import_begin(struct sim_buffer *buffer, struct dma_buf *dmabuf, b
 	struct sim_import *import;
 	int r;
 
-	import = kzalloc(sizeof(*import), GFP_KERNEL_ACCOUNT);
+	import = kzalloc(sizeof(*import), SIM_GFP);
 	if (!import)
 		return -ENOMEM;
 	get_dma_buf(dmabuf);

@@ -74,7 +74,7 @@ int sim_queue_create(struct file *file, void *argument)
 	    create->timeout_ms > HETSIM_MAX_TIMEOUT_MS)
 		return -EINVAL;
 
-	queue = kvzalloc(sizeof(*queue), GFP_KERNEL_ACCOUNT);
+	queue = kvzalloc(sizeof(*queue), SIM_GFP);
 	if (!queue)
 		return -ENOMEM;
 	r = sim_queue_count(opener);
@@ -92,7 +92,7 @@ int sim_queue_create(struct file *file, void *argument)
 	init_waitqueue_head(&queue->completed);
 
 	r = xa_alloc(&opener->queues, &queue->id, NULL, XA_LIMIT(1, SIM_MAX_QUEUES),
-		     GFP_KERNEL_ACCOUNT);
+		     SIM_GFP);
 	if (r) {
 		r = r == -EBUSY ? -ENOSPC : r;
 		goto err_count;
@@ -246,7 +246,7 @@ int sim_submit(struct file *file, void *argument)
 	queue = sim_queue_get(opener, submit->queue);
 	if (!queue)
 		return -ENOENT;
-	job = kvzalloc(struct_size(job, commands, submit->n_commands), GFP_KERNEL_ACCOUNT);
+	job = kvzalloc(struct_size(job, commands, submit->n_commands), SIM_GFP);
 	if (!job) {
 		r = -ENOMEM;
 		goto err_queue;

@@ -17,7 +17,7 @@ static int sim_sample_start(struct sim_buffer *buffer)
 {
 	atomic_t *fresh, *old;
 
-	fresh = kvcalloc(buffer->n_pages, sizeof(*fresh), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	fresh = kvcalloc(buffer->n_pages, sizeof(*fresh), SIM_GFP);
 	if (!fresh)
 		return -ENOMEM;
 	down_write(&buffer->lock);

@@ -29,7 +29,7 @@
 
 int sim_va_init(struct sim_va *va)
 {
-	va->root = kzalloc(SIM_TABLE_BYTES, GFP_KERNEL_ACCOUNT);
+	va->root = kzalloc(SIM_TABLE_BYTES, SIM_GFP);
 	if (!va->root)
 		return -ENOMEM;
 	mutex_init(&va->change);
@@ -83,7 +83,7 @@ static int sim_tables_make(struct sim_va *va, u64 start, u64 n_pages)
 			if (!*slot) {
 				if (va->n_tables == SIM_MAX_TABLES)
 					return -ENOSPC;
-				table = kzalloc(SIM_TABLE_BYTES, GFP_KERNEL_ACCOUNT);
+				table = kzalloc(SIM_TABLE_BYTES, SIM_GFP);
 				if (!table)
 					return -ENOMEM;
 				/* Its zeros first: sim_entry_find(). */
@@ -401,7 +401,7 @@ int sim_bind(struct file *file, void *argument)
 	if (r)
 		return r;
 
-	binding = kzalloc(sizeof(*binding), GFP_KERNEL_ACCOUNT);
+	binding = kzalloc(sizeof(*binding), SIM_GFP);
 	if (!binding)
 		return -ENOMEM;
 	binding->va = va;

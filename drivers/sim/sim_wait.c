@@ -138,7 +138,7 @@ int sim_queue_event(struct file *file, void *argument)
 	queue = sim_queue_get(file->private_data, ask->queue);
 	if (!queue)
 		return -ENOENT;
-	event = kzalloc(sizeof(*event), GFP_KERNEL_ACCOUNT);
+	event = kzalloc(sizeof(*event), SIM_GFP);
 	if (!event) {
 		r = -ENOMEM;
 		goto err_queue;

@@ -47,7 +47,8 @@
  *    and the open file's fdinfo show them. An opener is an open file: they bind no user,
  *    who may open many; the pages' control group does. pwrite(): the buffer's end is.
  *  - ENXIO: the bytes are in VRAM outside the window that the CPU can reach.
- *  - ENOMEM: the kernel, or the caller's control group, has no memory left.
+ *  - ENOMEM: the kernel, or the caller's control group, has no memory left. The kernel ends
+ *    no process of the group for a call.
  *  - EMFILE: the process can't have more file descriptors.
  *  - ENFILE: all processes together can't have more open files.
  *  - EFBIG: RLIMIT_FSIZE is reached, of the twin in user space only, whose memory is files.

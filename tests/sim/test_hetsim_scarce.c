@@ -161,8 +161,80 @@ static void test_group(void)
 	control_group_remove();
 }
 
+#define COMMANDS 256 /* as many as a submission may have */
+
+/* Each in a place of its own: four page tables. 0 or a negative errno. */
+static int bind_sparsely(int fd, uint32_t handle, unsigned int most)
+{
+	struct hetsim_bind bind = { .size = sizeof(bind), .handle = handle };
+	unsigned int i;
+	int r = 0;
+
+	bind.length = 2 * HETSIM_PAGE;
+	bind.address = (1ull << 30) - HETSIM_PAGE;
+	for (i = 0; i < most && !r; i++, bind.address += 2ull << 30)
+		r = hetsim_call(fd, HETSIM_BIND, &bind);
+	return r;
+}
+
+static int unbind_all(int fd)
+{
+	struct hetsim_unbind unbind = { .size = sizeof(unbind), .length = 1ull << 48 };
+
+	return hetsim_call(fd, HETSIM_UNBIND, &unbind);
+}
+
+static int submit_many(int fd, uint32_t queue, unsigned int most)
+{
+	static struct hetsim_command nothing[COMMANDS];
+	uint64_t seqno;
+	unsigned int i;
+	int r = 0;
+
+	for (i = 0; i < most && !r; i++)
+		r = hetsim_submit(fd, queue, nothing, COMMANDS, &seqno);
+	return r;
+}
+
+/* All that is called in the full group was called before: no page of the process is new. */
+static void calls_in_group(void *user)
+{
+	struct hetsim_buffer buffer = { 0 };
+	uint32_t queue;
+	int fd, round;
+
+	(void)user;
+	control_group_enter();
+	fd = hetsim_open(O_RDWR);
+	CHECK_FATAL(
+		!hetsim_buffer_create(fd, 2 * HETSIM_PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer));
+	queue = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, HETSIM_MAX_TIMEOUT_MS);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_STUCK, queue, 1), 0);
+	for (round = 0; round < 2; round++) {
+		if (round)
+			control_group_leave(4 * MIB);
+		CHECK_EQUAL(bind_sparsely(fd, buffer.handle, round ? 4096 : 1),
+			    round ? -ENOMEM : 0);
+		CHECK_EQUAL(unbind_all(fd), 0);
+		CHECK_EQUAL(submit_many(fd, queue, round ? 2000 : 1), round ? -ENOMEM : 0);
+	}
+	control_group_limit(64 * MIB);
+	hetsim_close(fd);
+}
+
+/* Page tables and submissions that the group has no room for are refused, and nobody ends. */
+static void test_group_calls(void)
+{
+	if (!group_is_ours())
+		return;
+	CHECK_EQUAL(test_fork(calls_in_group, NULL), 0);
+	CHECK_EQUAL(control_group_kills(), 0);
+	control_group_remove();
+}
+
 static const struct test others[] = {
 	{ "group", test_group, 60, 0 },
+	{ "group_calls", test_group_calls, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
