@@ -76,6 +76,7 @@ struct dma_buf;
 /* Limits that no parameter changes: they bound what one opener can hold. */
 #define SIM_MAX_DEVICES 16
 #define SIM_MAX_BUFFERS 65536	/* of a device */
+#define SIM_MAX_COMPAT_BUFFERS (SIM_MAX_BUFFERS / 4) /* slots that 64-bit processes leave */
 #define SIM_MAX_OPENER_BUFFERS (SIM_MAX_BUFFERS / 4) /* made by one opener */
 #define SIM_MAX_BINDINGS 16384	/* of an opener */
 #define SIM_MAX_TABLES (4 * SIM_MAX_BINDINGS) /* of an opener: 128 GiB in one piece */
@@ -499,6 +500,7 @@ void sim_mem_pages_put(struct sim_buffer *buffer, struct page **pages, u64 n_pag
 /* sim_buffer.c */
 struct sim_buffer *sim_buffer_new(struct sim_opener *opener, u64 n_pages);
 void sim_buffer_delete(struct sim_buffer *buffer);
+bool sim_slot_is_mappable(const struct sim_device *dev, u32 slot);
 int sim_buffer_publish(struct sim_opener *opener, struct sim_buffer *buffer, u32 *ret_handle);
 struct sim_buffer *sim_buffer_get(struct sim_opener *opener, u32 handle);
 void sim_buffer_put(struct sim_buffer *buffer);

@@ -80,6 +80,28 @@ static void sim_buffer_free(struct kref *ref)
 	sim_buffer_delete(buffer);
 }
 
+/* The last slot whose offsets a 32-bit process can map: those of mmap2() have 44 bits. */
+static u32 sim_slot_most_compat(const struct sim_device *dev)
+{
+	return min_t(u64, SIM_MAX_BUFFERS, U32_MAX / dev->window_pages);
+}
+
+/* Slots that the calling process may have buffers in. The lowest ones are for 32-bit processes. */
+static struct xa_limit sim_slots(const struct sim_device *dev)
+{
+	u32 most = sim_slot_most_compat(dev);
+
+	if (in_compat_syscall())
+		return XA_LIMIT(1, most);
+	return XA_LIMIT(min_t(u32, most, SIM_MAX_COMPAT_BUFFERS) + 1, SIM_MAX_BUFFERS);
+}
+
+/* Can the calling process map what is in that slot? */
+bool sim_slot_is_mappable(const struct sim_device *dev, u32 slot)
+{
+	return !in_compat_syscall() || slot <= sim_slot_most_compat(dev);
+}
+
 /*
  * The opener has a handle, with the reference, and others find it: when this
  * returns 0, another thread may have closed it already.
@@ -87,14 +109,10 @@ static void sim_buffer_free(struct kref *ref)
 int sim_buffer_publish(struct sim_opener *opener, struct sim_buffer *buffer, u32 *ret_handle)
 {
 	struct sim_device *dev = opener->dev;
-	u32 most = SIM_MAX_BUFFERS;
 	int r;
 
-	/* Offsets of mmap2() have 32 bits: what it can't map a 32-bit process does not get. */
-	if (in_compat_syscall())
-		most = min_t(u64, most, U32_MAX / dev->window_pages);
 	/* Reserved now; found by others once it is stored below. */
-	r = xa_alloc(&dev->buffers, &buffer->slot, NULL, XA_LIMIT(1, most), SIM_GFP);
+	r = xa_alloc(&dev->buffers, &buffer->slot, NULL, sim_slots(dev), SIM_GFP);
 	if (r)
 		return r == -EBUSY ? -ENOSPC : r;
 	r = xa_reserve(&opener->handles, buffer->slot, SIM_GFP);

@@ -439,6 +439,8 @@ static int sim_dmabuf_handle(struct sim_opener *opener, struct dma_buf *dmabuf, 
 	struct sim_buffer *buffer = export->buffer;
 	void *old;
 
+	if (!sim_slot_is_mappable(buffer->dev, buffer->slot))
+		return -EOPNOTSUPP;
 	kref_get(&buffer->ref);
 	down_write(&buffer->lock);
 	buffer->n_handles++;

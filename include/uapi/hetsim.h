@@ -340,6 +340,8 @@ struct hetsim_counters {
  *
  * The pages are taken, zeroed and charged to the caller's control group now. ENOSPC, too,
  * when the opener has made, or taken in from other devices, 16384 buffers that live.
+ * Buffers of 64-bit processes leave a quarter of all slots for offsets, or as many as mmap2()
+ * reaches, to 32-bit processes, which get no others: ENOSPC when all these are taken.
  * A buffer lives until its handle is closed, nothing maps it, nothing is bound to it, and
  * no dma-buf is of it any more.
  */
@@ -515,7 +517,9 @@ struct hetsim_export {
  * @offset: [out] what to pass to mmap(), pread() and pwrite() for byte 0
  *
  * The buffer stays charged to who made it. Of what this device has exported, it
- * is the buffer again.
+ * is the buffer again; EOPNOTSUPP to a 32-bit process where mmap2() does not reach the
+ * buffer's offset, as with those that 64-bit processes made on a large device. Such a process
+ * can map the dma-buf itself.
  *
  * Memory of other devices is taken in as it is: it stays where it is as long as a
  * handle or a binding is there, and none of this device's places counts it; of limits

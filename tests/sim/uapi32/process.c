@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * A 32-bit process at work with /dev/hetsim0, without a C library, which may not be
- * there for 32 bits. Its exit status is the line that failed; 0: all went well.
+ * there for 32 bits. Its exit status is the line that failed; 0: all went well. An argument is
+ * the descriptor of a dma-buf that such a process must not take in.
  */
 #include <asm/unistd_32.h>
 #include <linux/fcntl.h>
@@ -10,7 +11,7 @@
 
 #define MIB (1u << 20)
 
-void _start(void);
+void work(const long *stack);
 void *memset(void *bytes, int value, unsigned int n);
 
 /* Compilers call it where there is none. */
@@ -50,7 +51,28 @@ static long hetsim(long fd, unsigned long cmd, void *argument)
 	return call6(__NR_ioctl, fd, (long)cmd, (long)argument, 0, 0, 0);
 }
 
-void _start(void)
+/* One that a 64-bit process exported: its offset is none of mmap2(). */
+static void refuse_import(long fd, long dmabuf)
+{
+	struct hetsim_import import = { .size = sizeof(import), .fd = (int)dmabuf };
+
+	REQUIRE(hetsim(fd, HETSIM_IMPORT, &import) == -95); /* EOPNOTSUPP */
+}
+
+/* The descriptor in the first argument; -1 if there is none. */
+static long descriptor_of(const long *stack)
+{
+	const char *text = stack[0] > 1 ? (const char *)stack[2] : "";
+	long n = *text ? 0 : -1;
+
+	while (*text >= '0' && *text <= '9')
+		n = n * 10 + *text++ - '0';
+	return n;
+}
+
+__asm__(".globl _start\n_start: mov %esp, %eax; push %eax; call work");
+
+void work(const long *stack)
 {
 	struct hetsim_handshake shake = { .size = sizeof(shake),
 					  .version_major = HETSIM_VERSION_MAJOR };
@@ -99,6 +121,8 @@ void _start(void)
 	info.handle = create.handle;
 	REQUIRE(hetsim(fd, HETSIM_BUFFER_INFO, &info) == 0);
 	REQUIRE(info.length == MIB && info.offset == create.offset && info.maps == 1);
+	if (descriptor_of(stack) >= 0)
+		refuse_import(fd, descriptor_of(stack));
 	info.size = 4;
 	REQUIRE(hetsim(fd, HETSIM_BUFFER_INFO, &info) == -22);     /* EINVAL */
 	REQUIRE(hetsim(fd, HETSIM_BUFFER_INFO, (void *)8) == -14); /* EFAULT */
