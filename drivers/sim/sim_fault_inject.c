@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Faults on request. An opener may hurt what is its own; what hurts others takes
- * CAP_SYS_ADMIN and the module's parameter test.
+ * Faults on request. An opener may hurt its own objects. Poison, which the kernel logs as broken
+ * memory, needs CAP_SYS_ADMIN; faults of whole devices also need the module's parameter test.
  */
 #include <linux/capability.h>
 #include <linux/time64.h>
@@ -72,7 +72,8 @@ static int sim_inject_buffer(struct sim_opener *opener, const struct hetsim_inje
 
 	if (!buffer)
 		return -ENOENT;
-	if (buffer->account != opener->account) {
+	if (buffer->account != opener->account ||
+	    (inject->kind == HETSIM_INJECT_POISON && !capable(CAP_SYS_ADMIN))) {
 		r = -EPERM;
 		goto out;
 	}

@@ -928,7 +928,8 @@ struct hetsim_queue_event {
  *                        SIGBUS; all ones: none does any more
  * @HETSIM_INJECT_POISON: the same, as memory that is broken (BUS_MCEERR_AR), which the
  *                        kernel prints a line about: past 100 of them in 5 s, of all
- *                        openers, it is an ordinary SIGBUS
+ *                        openers, it is an ordinary SIGBUS. Needs CAP_SYS_ADMIN, except in soft:N,
+ *                        where it is an ordinary SIGBUS always
  * @HETSIM_INJECT_EVICTION: @value bytes of buffer @target go to system memory, or all that
  *                          it has in VRAM; or as many as do before one can't: that is
  *                          the answer, EBUSY when another device has their addresses

@@ -71,9 +71,32 @@ static void test_permission(void)
 	hetsim_close(fd);
 }
 
+/* The kernel logs poison as broken memory: not for whoever may open the device. */
+static void test_poison_permission(void)
+{
+	struct hetsim_buffer buffer = { 0 };
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	if (geteuid()) {
+		test_skip("kernel", "only root can be two users");
+		goto out;
+	}
+	CHECK_FATAL(!hetsim_buffer_create(fd, HETSIM_PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer));
+	CHECK_FATAL(!seteuid(65534));
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_POISON, buffer.handle, 0), -EPERM);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, buffer.handle, 0), 0);
+	CHECK_FATAL(!seteuid(0));
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_POISON, buffer.handle, 0), 0);
+out:
+	hetsim_close(fd);
+}
+
 static const struct test tests[] = {
 	{ "codes", test_codes, 0, 0 },
 	{ "permission", test_permission, 0, 0 },
+	{ "poison_permission", test_poison_permission, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
