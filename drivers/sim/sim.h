@@ -79,6 +79,11 @@ struct dma_buf;
 #define SIM_MAX_COMPAT_BUFFERS (SIM_MAX_BUFFERS / 4) /* slots that 64-bit processes leave */
 #define SIM_MAX_OPENER_BUFFERS (SIM_MAX_BUFFERS / 4) /* made by one opener */
 #define SIM_MAX_BINDINGS 16384	/* of an opener */
+/*
+ * Of a buffer, by its maker, and by all other openers together: an eviction writes the entries of
+ * each binding, and the openers that it makes room for wait for that.
+ */
+#define SIM_MAX_BUFFER_BINDINGS 4096
 #define SIM_MAX_TABLES (4 * SIM_MAX_BINDINGS) /* of an opener: 128 GiB in one piece */
 #define SIM_MAX_QUEUES 16	/* of an opener */
 #define SIM_MAX_DEVICE_QUEUES 512 /* of all openers: threads, of which the kernel has few */
@@ -233,6 +238,7 @@ struct sim_binding {
 	u64 n_pages;
 	u64 first; /* page of the buffer */
 	bool write;
+	bool by_maker; /* of the buffer */
 };
 
 #define SIM_TLB_ENTRIES 64
@@ -369,6 +375,7 @@ struct sim_buffer {
 	unsigned int n_pins;	/* while any, no page moves; read without the lock, too */
 	unsigned int n_exports; /* while any, it does not shrink; the same */
 	unsigned int n_handles; /* of all openers */
+	unsigned int n_bindings[2]; /* by sim_binding.by_maker */
 	/*
 	 * The dma-bufs that exports return: read-only at 0, writable at 1. Each has a reference
 	 * while the buffer has a handle, or is NULL.

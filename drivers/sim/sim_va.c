@@ -190,7 +190,8 @@ void sim_va_rebind(struct sim_buffer *buffer, u64 first, u64 n_pages, bool movin
 		sim_entries_write(binding, start - binding->first, end - start,
 				  moving ? SIM_ENTRIES_MOVING : SIM_ENTRIES_PAGES);
 		up_write(&binding->va->lock);
-		wake_up_all(&binding->va->changed);
+		if (!moving) /* else there is nothing to find yet */
+			wake_up_all(&binding->va->changed);
 		cond_resched();
 	}
 }
@@ -296,6 +297,7 @@ static void sim_binding_remove(struct sim_binding *binding)
 
 	down_write(&buffer->lock);
 	list_del(&binding->link);
+	buffer->n_bindings[binding->by_maker]--;
 	down_write(&va->lock);
 	sim_entries_write(binding, 0, binding->n_pages, SIM_ENTRIES_NONE);
 	sim_tables_prune(va, binding->start, binding->n_pages);
@@ -339,6 +341,28 @@ static int sim_va_range(u64 address, u64 length, u64 *ret_start, u64 *ret_n_page
 	return 0;
 }
 
+/*
+ * Checks a new binding against its buffer, and counts it there. Before there are tables for it:
+ * their number is bounded by what the buffer has.
+ */
+static int sim_binding_count(struct sim_binding *binding)
+{
+	struct sim_buffer *buffer = binding->buffer;
+	unsigned int *n = &buffer->n_bindings[binding->by_maker];
+	int r = 0;
+
+	down_write(&buffer->lock);
+	if (binding->first >= buffer->n_pages ||
+	    binding->n_pages > buffer->n_pages - binding->first)
+		r = -ERANGE;
+	else if (*n == SIM_MAX_BUFFER_BINDINGS)
+		r = -ENOSPC;
+	else
+		++*n;
+	up_write(&buffer->lock);
+	return r;
+}
+
 /* With va->change held; takes over the reference on the buffer on success. */
 static int sim_bind_locked(struct sim_va *va, struct sim_binding *binding)
 {
@@ -351,11 +375,7 @@ static int sim_bind_locked(struct sim_va *va, struct sim_binding *binding)
 	if (va->n_bindings == SIM_MAX_BINDINGS)
 		return -ENOSPC;
 
-	/* Before the tables: their number is bounded by what the buffer has. */
-	down_read(&buffer->lock);
-	r = binding->first < buffer->n_pages &&
-	    binding->n_pages <= buffer->n_pages - binding->first ? 0 : -ERANGE;
-	up_read(&buffer->lock);
+	r = sim_binding_count(binding);
 	if (r)
 		return r;
 	r = sim_tables_make(va, binding->start, binding->n_pages);
@@ -376,6 +396,9 @@ err_prune:
 	down_write(&va->lock);
 	sim_tables_prune(va, binding->start, binding->n_pages);
 	up_write(&va->lock);
+	down_write(&buffer->lock);
+	buffer->n_bindings[binding->by_maker]--;
+	up_write(&buffer->lock);
 	return r;
 }
 
@@ -414,6 +437,7 @@ int sim_bind(struct file *file, void *argument)
 		r = -ENOENT;
 		goto err_binding;
 	}
+	binding->by_maker = binding->buffer->account == opener->account;
 	if (mutex_lock_interruptible(&va->change)) {
 		r = -EINTR;
 		goto err_buffer;

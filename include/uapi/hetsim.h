@@ -646,8 +646,9 @@ enum hetsim_source {
  *
  * EEXIST when a part of the range is bound already. EACCES for
  * HETSIM_BIND_WRITE on a file that is not open for writing. ENOSPC when the
- * opener has 16384 bindings, or page tables of 256 MiB for them. The binding
- * keeps the buffer, also after its handle is closed.
+ * opener has 16384 bindings, or page tables of 256 MiB for them; and when the buffer has 4096
+ * bindings of its maker, or 4096 of all other openers, since who makes room waits for each. The
+ * binding keeps the buffer, also after its handle is closed.
  */
 struct hetsim_bind {
 	__u32 size;

@@ -47,6 +47,7 @@
 #define SOFT_MAX_BUFFERS 65536
 #define SOFT_MAX_OPENER_BUFFERS (SOFT_MAX_BUFFERS / 4) /* made by one opener */
 #define SOFT_MAX_BINDINGS 16384
+#define SOFT_MAX_BUFFER_BINDINGS 4096           /* by its maker, and by all others together */
 #define SOFT_MAX_TABLES (4 * SOFT_MAX_BINDINGS) /* for an opener: 128 GiB in one piece */
 #define SOFT_MAX_QUEUES 16
 #define SOFT_MAX_DEVICE_QUEUES 512 /* for all openers together */
@@ -179,6 +180,7 @@ struct soft_binding {
 	uint64_t start, n_pages;    /* pages of the address space */
 	uint64_t first;             /* page of the buffer */
 	bool write;
+	bool by_maker; /* of the buffer */
 };
 
 #define SOFT_TLB_ENTRIES 64
@@ -231,6 +233,7 @@ struct soft_buffer {
 	uint64_t pages_in[SOFT_N_PLACES];
 	uint8_t *place_of;             /* enum hetsim_place of each page */
 	struct cds_list_head bindings; /* soft_binding.buffer_link */
+	uint32_t n_bindings[2];        /* by soft_binding.by_maker */
 	bool exported;                 /* never false again */
 	uint64_t sigbus, poison;       /* injected: a page, SOFT_NO_PAGE */
 	struct soft_sample *sample;    /* NULL: not sampled; written with both held */

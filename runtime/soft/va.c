@@ -240,6 +240,7 @@ static void binding_remove(struct soft_binding *binding, struct cds_list_head *r
 
 	pthread_rwlock_wrlock(&buffer->lock);
 	cds_list_del(&binding->buffer_link);
+	buffer->n_bindings[binding->by_maker]--;
 	pthread_rwlock_wrlock(&va->lock);
 	entries_write(binding, 0, binding->n_pages, false);
 	tables_prune(va, binding->start, binding->n_pages);
@@ -297,6 +298,10 @@ static int bind_locked(struct soft_va *va, struct soft_binding *binding)
 		r = -ERANGE;
 		goto out_buffer;
 	}
+	if (buffer->n_bindings[binding->by_maker] == SOFT_MAX_BUFFER_BINDINGS) {
+		r = -ENOSPC;
+		goto out_buffer;
+	}
 	pthread_rwlock_wrlock(&va->lock);
 	r = tables_make(va, binding->start, binding->n_pages);
 	if (r) {
@@ -305,6 +310,7 @@ static int bind_locked(struct soft_va *va, struct soft_binding *binding)
 	}
 	entries_write(binding, 0, binding->n_pages, true);
 	cds_list_add_tail(&binding->buffer_link, &buffer->bindings);
+	buffer->n_bindings[binding->by_maker]++;
 	cds_list_add_tail(&binding->link, next ? &next->link : &va->bindings);
 	va->n_bindings++;
 out_va:
@@ -369,6 +375,7 @@ int soft_bind(struct soft_file *file, void *argument)
 		r = -ENOENT;
 		goto err_binding;
 	}
+	binding->by_maker = binding->buffer->account == file->account;
 	pthread_mutex_lock(&va->change);
 	r = bind_locked(va, binding);
 	pthread_mutex_unlock(&va->change);

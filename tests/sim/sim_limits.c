@@ -21,9 +21,22 @@
 #define PAGE HETSIM_PAGE
 #define BUFFERS 16384  /* of an opener */
 #define BINDINGS 16384 /* of an opener */
+#define SHARE 4096     /* bindings of a buffer by its maker, and by all others */
 #define TABLES 65536   /* of an opener, but for the root: 256 MiB of them */
 #define EVENTS 1024    /* of a queue */
 #define FENCES 1500    /* more than a queue may have events, fewer than submissions */
+
+/* As many buffers as an opener needs to have all the bindings that it may. */
+static void make_for_bindings(int fd, uint64_t length, struct hetsim_buffer *buffers)
+{
+	int i;
+
+	for (i = 0; i < BINDINGS / SHARE; i++) {
+		buffers[i] = (struct hetsim_buffer){ 0 };
+		CHECK_FATAL(
+			!hetsim_buffer_create(fd, length, HETSIM_PLACE_SYSTEM, 0, &buffers[i]));
+	}
+}
 
 /*
  * Bindings that take as many tables as two pages can, until the opener may have no more.
@@ -33,19 +46,20 @@ static void test_tables(void)
 {
 	struct hetsim_bind bind = { .size = sizeof(bind), .length = 2 * PAGE };
 	struct hetsim_unbind unbind = { .size = sizeof(unbind), .address = PAGE };
-	struct hetsim_buffer buffer = { 0 };
+	struct hetsim_buffer buffers[BINDINGS / SHARE];
 	int fd = hetsim_open(O_RDWR), r = 0, round;
 	uint64_t n;
 
 	if (fd < 0)
 		return;
-	CHECK_EQUAL(hetsim_buffer_create(fd, 2 * PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer), 0);
-	bind.handle = buffer.handle;
+	make_for_bindings(fd, 2 * PAGE, buffers);
 	unbind.length = (1ull << 48) - PAGE;
 	for (round = 0; round < 2; round++) {
 		bind.address = (1ull << 48) - GIB - PAGE;
-		for (n = 0, r = 0; !r && n < TABLES; n += !r, bind.address -= 2 * GIB)
+		for (n = 0, r = 0; !r && n < TABLES; n += !r, bind.address -= 2 * GIB) {
+			bind.handle = buffers[n % (BINDINGS / SHARE)].handle;
 			r = hetsim_call(fd, HETSIM_BIND, &bind);
+		}
 		CHECK_EQUAL(r, -ENOSPC);
 		/* Four for each, and one more for each 256 of them. */
 		CHECK_EQUAL(n, (TABLES - 64) / 4);
@@ -185,17 +199,17 @@ static void test_bindings(void)
 {
 	struct hetsim_bind bind = { .size = sizeof(bind), .length = PAGE };
 	struct hetsim_unbind unbind = { .size = sizeof(unbind), .length = PAGE };
-	struct hetsim_buffer buffer = { 0 }, own = { 0 };
+	struct hetsim_buffer buffers[BINDINGS / SHARE], own = { 0 };
 	const uint64_t end = 1ull << 40;
 	int fd = hetsim_open(O_RDWR), other, r = 0;
 	uint64_t n = 0;
 
 	if (fd < 0)
 		return;
-	CHECK_FATAL(!hetsim_buffer_create(fd, PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer));
-	bind.handle = buffer.handle;
+	make_for_bindings(fd, PAGE, buffers);
 	while (!r && n <= BINDINGS) {
 		bind.address = end - (n + 1) * PAGE;
+		bind.handle = buffers[n % (BINDINGS / SHARE)].handle;
 		r = hetsim_call(fd, HETSIM_BIND, &bind);
 		n += !r;
 	}
@@ -210,7 +224,7 @@ static void test_bindings(void)
 
 	unbind.address = end - BINDINGS * PAGE;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_UNBIND, &unbind), 0);
-	bind.handle = buffer.handle;
+	bind.handle = buffers[(BINDINGS - 1) % (BINDINGS / SHARE)].handle;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), 0);
 	bind.address -= PAGE;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), -ENOSPC);
@@ -218,6 +232,58 @@ static void test_bindings(void)
 	unbind.length = (BINDINGS + 1) * PAGE;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_UNBIND, &unbind), 0);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), 0);
+	hetsim_close(fd);
+}
+
+/* Binds a page below @end again and again: how often that went, and the errno of the end. */
+static uint64_t bind_often(int fd, uint32_t handle, uint64_t end, int *ret_error)
+{
+	struct hetsim_bind bind = { .size = sizeof(bind), .length = PAGE, .handle = handle };
+	uint64_t n = 0;
+	int r = 0;
+
+	while (!r && n <= 2 * SHARE) {
+		bind.address = end - (n + 1) * PAGE;
+		r = hetsim_call(fd, HETSIM_BIND, &bind);
+		n += !r;
+	}
+	*ret_error = r;
+	return n;
+}
+
+/* The time that the eviction of a page takes has a bound, and others can't use up the maker's. */
+static void test_bindings_of_buffer(void)
+{
+	struct hetsim_unbind unbind = { .size = sizeof(unbind), .length = PAGE };
+	struct hetsim_buffer buffer = { 0 };
+	struct hetsim_import import;
+	const uint64_t end = 1ull << 40;
+	int fd = hetsim_open(O_RDWR), others[2], dmabuf, i, r = 0;
+
+	if (fd < 0)
+		return;
+	CHECK_FATAL(!hetsim_buffer_create(fd, PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer));
+	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_FATAL(dmabuf >= 0);
+	for (i = 0; i < 2; i++) {
+		others[i] = hetsim_open(O_RDWR);
+		CHECK_FATAL(!hetsim_import(others[i], dmabuf, &import));
+	}
+	CHECK_EQUAL(bind_often(others[0], import.handle, end, &r), SHARE);
+	CHECK_EQUAL(r, -ENOSPC);
+	CHECK_EQUAL(bind_often(others[1], import.handle, end, &r), 0);
+	CHECK_EQUAL(r, -ENOSPC);
+	CHECK_EQUAL(bind_often(fd, buffer.handle, end, &r), SHARE);
+	CHECK_EQUAL(r, -ENOSPC);
+
+	/* What is unbound makes room, and the end of an opener does. */
+	unbind.address = end - PAGE;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_UNBIND, &unbind), 0);
+	CHECK_EQUAL(bind_often(fd, buffer.handle, end, &r), 1);
+	hetsim_close(others[0]);
+	CHECK_EQUAL(bind_often(others[1], import.handle, end, &r), SHARE);
+	hetsim_close(others[1]);
+	close(dmabuf);
 	hetsim_close(fd);
 }
 
@@ -278,6 +344,7 @@ static void test_events(void)
 const struct test sim_limits_tests[] = {
 	{ "buffers", test_buffers, 60, TEST_TSAN ? TEST_ONCE : 0 },
 	{ "bindings", test_bindings, 60, 0 },
+	{ "bindings_of_buffer", test_bindings_of_buffer, 60, 0 },
 	{ "events", test_events, 0, 0 },
 	{ "tables", test_tables, 60, 0 },
 	{ "fences", test_fences, 60, 0 },

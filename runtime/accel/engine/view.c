@@ -87,10 +87,11 @@ static int explain_bind(struct engine *engine, int r)
 	if (r == -ERANGE)
 		return err_set(-EBUSY, "%s: the map is being changed", engine->name);
 	if (r == -ENOSPC)
-		return err_set(r,
-			       "%s: the device takes no more bindings: unref maps that its "
-			       "engine need not reach",
-			       engine->name);
+		return err_set(
+			r,
+			"%s: the device takes no more bindings, or no more than 4096 of this "
+			"buffer: unref maps that its engine need not reach",
+			engine->name);
 	return sim_port_explain(engine->port, r, "binding a map");
 }
 
