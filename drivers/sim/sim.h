@@ -284,7 +284,9 @@ struct sim_opener {
 struct sim_job {
 	struct list_head link; /* in sim_queue.jobs */
 	u64 seqno;
-	struct dma_fence *fence; /* NULL until someone asks; under sim_queue.lock */
+	struct dma_fence *fence; /* NULL until someone asks; under sim_queue.lock, as the next */
+	struct list_head fence_link; /* in sim_queue.fenced, with a fence */
+	unsigned long fence_due; /* jiffies: when the fence has to be signalled */
 	unsigned int n_commands;
 	struct hetsim_command commands[];
 };
@@ -325,6 +327,7 @@ struct sim_queue {
 	u64 done; /* read without the lock, too */
 	enum sim_rest rest; /* read without the lock, too */
 	struct list_head jobs;
+	struct list_head fenced; /* jobs with a fence: the first is due first */
 	struct list_head events;
 	unsigned int n_events;
 	struct sim_failure failures[SIM_FAILURES]; /* a ring: next at n_records */

@@ -149,6 +149,8 @@ static void sim_engine_complete(struct sim_queue *queue, struct sim_job *job, in
 
 	spin_lock(&queue->lock);
 	list_del(&job->link);
+	if (job->fence)
+		list_del(&job->fence_link);
 	if (status)
 		sim_engine_record(queue, seqno, status, address);
 	WRITE_ONCE(queue->done, seqno);
@@ -195,6 +197,24 @@ static void sim_engine_reset(struct sim_queue *queue)
 	spin_unlock(&queue->lock);
 }
 
+/*
+ * Until when the next submission may run. One that waits for a dma_fence is to wait for one
+ * time-out since it asked, however much is in the queue before. Fences that are asked for later
+ * are due later than what runs.
+ */
+static unsigned long sim_engine_deadline(struct sim_queue *queue)
+{
+	unsigned long deadline = jiffies + queue->timeout;
+	struct sim_job *fenced;
+
+	spin_lock(&queue->lock);
+	fenced = list_first_entry_or_null(&queue->fenced, struct sim_job, fence_link);
+	if (fenced && time_before(fenced->fence_due, deadline))
+		deadline = fenced->fence_due;
+	spin_unlock(&queue->lock);
+	return deadline;
+}
+
 /* How the submission ends; with -EFAULT, where. */
 static int sim_engine_run(struct sim_queue *queue, struct sim_job *job, u64 *ret_address)
 {
@@ -206,7 +226,7 @@ static int sim_engine_run(struct sim_queue *queue, struct sim_job *job, u64 *ret
 
 	if (job->seqno <= queue->cancelled)
 		return -ECANCELED;
-	queue->deadline = jiffies + queue->timeout;
+	queue->deadline = sim_engine_deadline(queue);
 	queue->n_resets = atomic64_read(&dev->n_resets);
 	if (sim_inject_take(&queue->stuck))
 		r = sim_engine_hang(queue);

@@ -105,7 +105,8 @@ void sim_fence_signal(struct dma_fence *fence, int status)
 
 /*
  * The fence of a submission, with a reference for the caller: @fresh, which then
- * is the job's if it is under way, or the one that the job has.
+ * is the job's if it is under way, or the one that the job has. From here on the job has one
+ * time-out to end, and so have those before it: see sim_engine_deadline().
  */
 static struct dma_fence *sim_fence_attach(struct sim_queue *queue, struct dma_fence *fresh)
 {
@@ -124,8 +125,11 @@ static struct dma_fence *sim_fence_attach(struct sim_queue *queue, struct dma_fe
 		list_for_each_entry(job, &queue->jobs, link) {
 			if (job->seqno != fresh->seqno)
 				continue;
-			if (!job->fence)
+			if (!job->fence) {
 				job->fence = dma_fence_get(fresh);
+				job->fence_due = jiffies + queue->timeout;
+				list_add_tail(&job->fence_link, &queue->fenced);
+			}
 			fence = dma_fence_get(job->fence);
 			wake = sim_engine_rouse(queue);
 			break;

@@ -87,6 +87,7 @@ int sim_queue_create(struct file *file, void *argument)
 	queue->fence_context = dma_fence_context_alloc(1);
 	spin_lock_init(&queue->lock);
 	INIT_LIST_HEAD(&queue->jobs);
+	INIT_LIST_HEAD(&queue->fenced);
 	INIT_LIST_HEAD(&queue->events);
 	init_waitqueue_head(&queue->work);
 	init_waitqueue_head(&queue->completed);

@@ -695,11 +695,11 @@ struct hetsim_unbind {
  *
  *  - -EFAULT: a command named an address that is not bound, or not for writing;
  *    the commands before it have run.
- *  - -ETIMEDOUT: it ran longer than its queue allows, and the engine was reset.
- *    What it has written is undefined. Later submissions run, but on a queue of
- *    HETSIM_QUEUE_DMA_FENCE not those that were in it by then: who waits for a
- *    dma_fence waits for one time-out, not for many. Those that end in time may each
- *    take almost as long, one after another.
+ *  - -ETIMEDOUT: it ran longer than its queue allows, or a fence of the queue was
+ *    due, and the engine was reset. What it has written is undefined. Later
+ *    submissions run, but on a queue of HETSIM_QUEUE_DMA_FENCE not those that were
+ *    in it by then. A fence is due one time-out after FENCE_FD asked for it first,
+ *    whatever else is in its queue: no waiter of a dma_fence waits longer.
  *  - -ECANCELED: its queue was destroyed first, a reset was injected while it ran, or
  *    it was behind one that ran too long.
  *  - -ENODEV: the device was taken away first.
@@ -884,6 +884,10 @@ struct hetsim_wait {
  * @fd: [out] a sync_file, close-on-exec, which becomes readable when the
  *      submission is done and carries its status
  * @flags: must be 0
+ *
+ * From this call on the submission has one time-out of its queue to end, together with all
+ * before it. Ask for a fence when less work than that is in the queue, or give the queue more
+ * time.
  *
  * The module can't be unloaded while such a file is open.
  */

@@ -138,6 +138,8 @@ static void engine_complete(struct soft_queue *queue, struct soft_job *job, int 
 
 	pthread_mutex_lock(&queue->lock);
 	cds_list_del(&job->link);
+	if (job->fence >= 0)
+		cds_list_del(&job->fence_link);
 	if (status)
 		engine_record(queue, job->seqno, status, address);
 	queue->done = job->seqno;
@@ -182,6 +184,23 @@ static void engine_reset(struct soft_queue *queue)
 	pthread_mutex_unlock(&queue->lock);
 }
 
+/*
+ * Returns when a submission that begins now must end. A fence is signalled one time-out after it
+ * was asked for, however many submissions are before it in the queue.
+ */
+static uint64_t engine_deadline(struct soft_queue *queue, uint64_t now)
+{
+	uint64_t deadline = now + queue->timeout_ns;
+
+	pthread_mutex_lock(&queue->lock);
+	if (!cds_list_empty(&queue->fenced))
+		deadline = min_u64(deadline, cds_list_first_entry(&queue->fenced,
+								  struct soft_job, fence_link)
+						     ->fence_due_ns);
+	pthread_mutex_unlock(&queue->lock);
+	return deadline;
+}
+
 /* Returns the submission's status; with -EFAULT, the address. */
 static int engine_run(struct soft_queue *queue, struct soft_job *job, uint64_t *ret_address)
 {
@@ -192,7 +211,7 @@ static int engine_run(struct soft_queue *queue, struct soft_job *job, uint64_t *
 	if (job->seqno <= queue->cancelled)
 		return -ECANCELED;
 	start = time_now_ns();
-	queue->deadline_ns = start + queue->timeout_ns;
+	queue->deadline_ns = engine_deadline(queue, start);
 	queue->n_resets = queue->file->dev->n_resets;
 	if (soft_inject_take(&queue->stuck))
 		r = engine_hang(queue);

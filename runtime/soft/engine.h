@@ -13,6 +13,8 @@ struct soft_job {
 	struct cds_list_head link; /* in soft_queue.jobs */
 	uint64_t seqno;
 	int fence; /* eventfd, of which each FENCE_FD gives a duplicate; -1: not asked for yet */
+	struct cds_list_head fence_link; /* in soft_queue.fenced, with a fence */
+	uint64_t fence_due_ns;           /* when the fence has to be signalled */
 	uint32_t n_commands;
 	struct hetsim_command commands[];
 };
@@ -47,6 +49,7 @@ struct soft_queue {
 	_Atomic uint64_t done;      /* the same */
 	uint64_t wanted;            /* the lowest seqno that a thread waits for; or lower */
 	struct cds_list_head jobs;
+	struct cds_list_head fenced; /* jobs with a fence: the first is due first */
 	struct cds_list_head events;
 	uint32_t n_events;
 	struct soft_failure failures[SOFT_FAILURES]; /* a ring: next at n_records */

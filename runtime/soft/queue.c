@@ -73,6 +73,7 @@ int soft_queue_create(struct soft_file *file, void *argument)
 		(create->timeout_ms ? create->timeout_ms : SOFT_TIMEOUT_MS) * NS_PER_MS;
 	queue->wanted = UINT64_MAX;
 	CDS_INIT_LIST_HEAD(&queue->jobs);
+	CDS_INIT_LIST_HEAD(&queue->fenced);
 	CDS_INIT_LIST_HEAD(&queue->events);
 	/*
 	 * The lock is held for some instructions: spinning for a moment is cheaper than

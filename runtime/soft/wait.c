@@ -211,6 +211,9 @@ static int fence_get(struct soft_queue *queue, uint64_t seqno)
 		if (r < 0)
 			return r;
 		job->fence = r;
+		/* From here on the job, and those before it, have one time-out to end. */
+		job->fence_due_ns = time_now_ns() + queue->timeout_ns;
+		cds_list_add_tail(&job->fence_link, &queue->fenced);
 	}
 	return sys_dup(job->fence);
 }

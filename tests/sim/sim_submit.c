@@ -360,6 +360,40 @@ static void test_default_timeout(void)
 	hetsim_close(fd);
 }
 
+/*
+ * One that waits for a fence waits for one time-out, though each submission before it ends in
+ * time: without an end to the sum these 40 take 16 s and more, and end well.
+ */
+static void test_fence_sum(void)
+{
+	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
+	struct pollfd poll_it = { .events = POLLIN };
+	int fd = hetsim_open(O_RDWR), i;
+	uint32_t queue;
+
+	if (fd < 0)
+		return;
+	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 5 * SIM_TIMEOUT_MS);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, queue,
+				  2 * SIM_TIMEOUT_MS * (NS_PER_S / 1000)),
+		    0);
+	for (i = 0; i < 40; i++)
+		fence.seqno = submit(fd, queue, &nothing).seqno;
+	fence.queue = queue;
+	CHECK_FATAL(hetsim_call(fd, HETSIM_FENCE_FD, &fence) == 0);
+	poll_it.fd = fence.fd;
+	CHECK_EQUAL(poll(&poll_it, 1, -1), 1);
+	hetsim_fence_check(fence.fd, -ECANCELED);
+	CHECK_EQUAL(wait_for(fd, queue, fence.seqno), -ECANCELED);
+	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).resets, 1);
+	CHECK_EQUAL(close(fence.fd), 0);
+
+	/* What is asked for in time ends well. */
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, queue, 0), 0);
+	CHECK_EQUAL(hetsim_run(fd, queue, &nothing), 0);
+	hetsim_close(fd);
+}
+
 /* ---- a waiter that signals interrupt time and again ---- */
 
 static _Atomic unsigned int n_ticks;
@@ -463,6 +497,7 @@ const struct test sim_submit_tests[] = {
 	{ "compare_flicker", test_compare_flicker, 0, 0 },
 	{ "queue_limit", test_queue_limit, 0, 0 },
 	{ "default_timeout", test_default_timeout, 0, TEST_ONCE },
+	{ "fence_sum", test_fence_sum, 120, 0 },
 	{ "signals", test_signals, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
