@@ -496,6 +496,7 @@ extern const struct sim_kind sim_kinds[];
 unsigned int sim_cache_modes(void);
 u32 sim_cache_of(struct page *page);
 long sim_ioctl(struct file *file, unsigned int cmd, unsigned long argument);
+int sim_reply_file(void *argument, struct file *file);
 
 /* sim_mem.c */
 int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages, u64 first,

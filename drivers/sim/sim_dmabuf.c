@@ -411,7 +411,7 @@ int sim_buffer_export(struct file *file, void *argument)
 		r = PTR_ERR(dmabuf);
 		goto out;
 	}
-	fd = dma_buf_fd(dmabuf, O_CLOEXEC);
+	fd = sim_reply_file(argument, dmabuf->file);
 	if (fd < 0) {
 		dma_buf_put(dmabuf);
 		r = fd;

@@ -171,19 +171,18 @@ int sim_fence_fd(struct file *file, void *argument)
 		r = PTR_ERR(fence);
 		goto out_fresh;
 	}
-	fd = get_unused_fd_flags(O_CLOEXEC);
-	if (fd < 0) {
-		r = fd;
-		goto out_fence;
-	}
 	sync = sync_file_create(fence);
 	if (!sync) {
-		put_unused_fd(fd);
 		r = -ENOMEM;
 		goto out_fence;
 	}
+	fd = sim_reply_file(argument, sync->file);
+	if (fd < 0) {
+		fput(sync->file);
+		r = fd;
+		goto out_fence;
+	}
 	trace_fence(queue, ask->seqno, 0);
-	fd_install(fd, sync->file);
 	ask->fd = fd;
 out_fence:
 	dma_fence_put(fence);

@@ -2,6 +2,7 @@
 /*
  * The table of ioctls and their one entry; the calls about the device itself.
  */
+#include <linux/file.h>
 #include <linux/nospec.h>
 #include <linux/sizes.h>
 #include <linux/uaccess.h>
@@ -149,6 +150,42 @@ union sim_argument {
 	struct hetsim_inject inject;
 };
 
+/* A call on its way: what it is asked, and the open file that its answer has a descriptor of. */
+struct sim_call {
+	union sim_argument argument;
+	struct file *file; /* with a reference; NULL: there is none */
+	int fd;		   /* reserved for it */
+};
+
+/*
+ * Reserves the descriptor that the answer of a call has, and takes over the reference on @file.
+ * The process gets the descriptor once the answer is written, and not at all if it can't be.
+ * Returns the descriptor, or a negative errno, which leaves the reference to the caller.
+ */
+int sim_reply_file(void *argument, struct file *file)
+{
+	struct sim_call *call = container_of(argument, struct sim_call, argument);
+	int fd = get_unused_fd_flags(O_CLOEXEC);
+
+	if (fd < 0)
+		return fd;
+	call->file = file;
+	call->fd = fd;
+	return fd;
+}
+
+static void sim_reply_end(struct sim_call *call, int r)
+{
+	if (!call->file)
+		return;
+	if (r) {
+		put_unused_fd(call->fd);
+		fput(call->file);
+	} else {
+		fd_install(call->fd, call->file);
+	}
+}
+
 /*
  * @min_size reaches to the end of the last member of the structure's first
  * version: it stays when the structure grows. What the caller gets back is from
@@ -215,7 +252,8 @@ long sim_ioctl(struct file *file, unsigned int cmd, unsigned long argument)
 	struct sim_opener *opener = file->private_data;
 	void __user *user = (void __user *)argument;
 	const struct sim_ioctl *op;
-	union sim_argument buf = {};
+	struct sim_call call = {};
+	void *buf = &call.argument;
 	u32 size, end;
 	int r;
 
@@ -231,21 +269,20 @@ long sim_ioctl(struct file *file, unsigned int cmd, unsigned long argument)
 		return -EINVAL;
 	if (size > PAGE_SIZE)
 		return -E2BIG;
-	r = copy_struct_from_user(&buf, op->size, user, size);
+	r = copy_struct_from_user(buf, op->size, user, size);
 	if (r)
 		return r;
-	buf.size = size; /* the caller may have changed it since */
+	call.argument.size = size; /* the caller may have changed it since */
 
 	if (op->run != sim_handshake && !READ_ONCE(opener->accepted))
 		return -EPROTO;
 	if (READ_ONCE(opener->dev->gone))
 		return -ENODEV;
 
-	r = op->run(file, &buf);
-	if (r)
-		return r;
+	r = op->run(file, buf);
 	end = min(size, op->out_end);
-	if (op->out < end && copy_to_user(user + op->out, (void *)&buf + op->out, end - op->out))
-		return -EFAULT;
-	return 0;
+	if (!r && op->out < end && copy_to_user(user + op->out, buf + op->out, end - op->out))
+		r = -EFAULT;
+	sim_reply_end(&call, r);
+	return r;
 }

@@ -53,7 +53,8 @@
  *  - ENFILE: all processes together can't have more open files.
  *  - EFBIG: RLIMIT_FSIZE is reached, of the twin in user space only, whose memory is files.
  *  - EFAULT: a pointer does not lead to accessible memory of the caller. Only
- *    when it is the answer that can't be written, the call has had its effect.
+ *    when it is the answer that can't be written, the call has had its effect; the process
+ *    then has no descriptor from it.
  *  - EBUSY: someone else's hold on the object does not allow it now.
  *  - EEXIST: something is bound there already.
  *  - EAGAIN: the queue is full; wait for some of its work and try again.

@@ -24,6 +24,44 @@ static void test_bad_pointer(void)
 	close(fd);
 }
 
+/* A call whose answer can't be written; it is to leave no descriptor behind. */
+static void refuse_answer(int fd, unsigned long cmd, const void *argument, size_t size)
+{
+	void *page = mmap(NULL, HETSIM_PAGE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int next, after;
+
+	CHECK_FATAL(page != MAP_FAILED);
+	memcpy(page, argument, size);
+	CHECK_FATAL(!mprotect(page, HETSIM_PAGE, PROT_READ));
+	next = dup(fd);
+	close(next);
+	CHECK_EQUAL(hetsim_call(fd, cmd, page), -EFAULT);
+	after = dup(fd);
+	CHECK_EQUAL(after, next);
+	close(after);
+	CHECK_EQUAL(munmap(page, HETSIM_PAGE), 0);
+}
+
+static void test_bad_answer(void)
+{
+	struct hetsim_export export = { .size = sizeof(export) };
+	struct hetsim_fence_fd fence = { .size = sizeof(fence), .seqno = 1 };
+	const struct hetsim_command nothing = { 0 };
+	struct hetsim_buffer buffer = { 0 };
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	CHECK_FATAL(!hetsim_buffer_create(fd, HETSIM_PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer));
+	export.handle = buffer.handle;
+	refuse_answer(fd, HETSIM_EXPORT, &export, sizeof(export));
+	fence.queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
+	CHECK_EQUAL(hetsim_run(fd, fence.queue, &nothing), 0);
+	refuse_answer(fd, HETSIM_FENCE_FD, &fence, sizeof(fence));
+	close(fd);
+}
+
 static void test_objects(void)
 {
 	struct hetsim_buffer buffer;
@@ -177,6 +215,7 @@ static void test_combining(void)
 
 static const struct test tests[] = {
 	{ "bad_pointer", test_bad_pointer, 0, 0 },
+	{ "bad_answer", test_bad_answer, 0, 0 },
 	{ "objects", test_objects, 0, 0 },
 	{ "combining", test_combining, 30, 0 },
 	{ NULL, NULL, 0, 0 },
