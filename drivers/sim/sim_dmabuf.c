@@ -8,6 +8,7 @@
  * users is idle and does not count as an export. All dma-bufs of a buffer share its dma_resv.
  */
 #include <linux/dma-buf.h>
+#include <linux/dma-map-ops.h>
 #include <linux/dma-mapping.h>
 #include <linux/dma-resv.h>
 #include <linux/iosys-map.h>
@@ -25,12 +26,31 @@ struct sim_export {
 	struct sim_brackets brackets;
 };
 
-/* Bytes of a segment that the device can take, whole pages: bounce buffers have a limit, too. */
+/* Bytes of a segment that the device can take, whole pages. */
 static unsigned int sim_dmabuf_segment(struct device *dev)
 {
 	size_t most = min_t(size_t, dma_max_mapping_size(dev), dma_get_max_seg_size(dev));
 
 	return max_t(size_t, rounddown(most, PAGE_SIZE), PAGE_SIZE);
+}
+
+/*
+ * True if the device reaches the pages themselves, and not copies in bounce buffers, and sees
+ * stores of CPUs without being told. dma_need_sync() of 6.1 is true for all behind an IOMMU, which
+ * maps whole pages where they are.
+ */
+static bool sim_dmabuf_is_shared(struct device *dev, const struct sg_table *table)
+{
+	struct scatterlist *segment;
+	unsigned int i;
+
+	if (get_dma_ops(dev) && device_iommu_mapped(dev))
+		return dev_is_dma_coherent(dev);
+	for_each_sgtable_dma_sg(table, segment, i) {
+		if (dma_need_sync(dev, sg_dma_address(segment)))
+			return false;
+	}
+	return true;
 }
 
 /*
@@ -68,8 +88,15 @@ static struct sg_table *sim_dmabuf_map(struct dma_buf_attachment *attachment,
 	r = dma_map_sgtable(attachment->dev, table, direction, 0);
 	if (r)
 		goto err_table;
+	if (!sim_dmabuf_is_shared(attachment->dev, table)) {
+		r = -EOPNOTSUPP;
+		goto err_map;
+	}
 	return table;
 
+err_map:
+	/* A copy that goes back would be over what CPUs have stored since. */
+	dma_unmap_sgtable(attachment->dev, table, direction, DMA_ATTR_SKIP_CPU_SYNC);
 err_table:
 	sg_free_table(table);
 	down_write(&buffer->lock);

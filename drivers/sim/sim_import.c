@@ -42,7 +42,7 @@ static struct page *sim_import_page(struct device *dma, dma_addr_t address)
 {
 	phys_addr_t physical;
 
-	if (get_dma_ops(dma) || dma_need_sync(dma, address))
+	if (get_dma_ops(dma) || device_iommu_mapped(dma) || dma_need_sync(dma, address))
 		return NULL;
 	physical = dma_to_phys(dma, address);
 	if (offset_in_page(physical) || !pfn_valid(PHYS_PFN(physical)) ||

@@ -483,7 +483,7 @@ struct hetsim_buffer_move {
  * DMA_BUF_IOCTL_SYNC on it orders nothing here, where CPU and device see the same
  * memory, and waits for no work of this device, but for the fences that others have put
  * on the dma-buf. Importers whose DMA goes by bounce buffers, or whose caches have to be
- * told, are not served: their copies are theirs. It is counted, and answers EINVAL to an end
+ * told, are told EOPNOTSUPP: they would see copies. It is counted, and answers EINVAL to an end
  * without its begin, and EOVERFLOW to a begin while 2147483647 have not ended. Each dma-buf
  * counts those of all processes that have it, and tells them apart by nothing, direction
  * included.
