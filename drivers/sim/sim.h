@@ -15,6 +15,8 @@
  *					given to one more
  *	sim_va.change			one bind or unbind at a time; allocates
  *	mmap_lock of a process		held by the kernel around faults and mmap
+ *	sim_device.imports_lock		one attachment or its end at a time; taken where the
+ *					last reference of an import goes
  *	dma_resv of a buffer		its dma-bufs'; held by the kernel around
  *					attachments' maps, which end when an imported
  *					buffer is freed
@@ -181,6 +183,9 @@ struct sim_device {
 	u64 opener_pages; /* what one opener may take of all places together */
 	u64 opener_system_pages; /* and ask for of SYSTEM, out of which nothing is evicted */
 	atomic64_t uses;  /* a clock that ticks with each use of a buffer */
+
+	struct mutex imports_lock; /* protects what follows */
+	struct list_head imports; /* that are attached */
 
 	struct mutex brackets_lock; /* protects what follows */
 	struct list_head brackets; /* of each dma-buf */
@@ -599,6 +604,7 @@ void sim_brackets_look(struct sim_device *dev);
 /* sim_import.c */
 int sim_import(struct sim_opener *opener, struct dma_buf *dmabuf, bool write, u32 *ret_handle);
 void sim_import_end(struct sim_buffer *buffer);
+void sim_imports_lose(struct sim_device *dev);
 int sim_import_mmap(struct sim_buffer *buffer, struct vm_area_struct *vma);
 ssize_t sim_import_rw(struct sim_buffer *buffer, u64 position, struct iov_iter *iter, bool write);
 

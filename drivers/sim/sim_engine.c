@@ -97,11 +97,13 @@ static int sim_engine_wait(struct sim_queue *queue, u64 generation)
  */
 int sim_engine_fault(struct sim_queue *queue, u64 generation)
 {
-	int r = -EFAULT;
+	/* Imported pages may be missing because the device is. */
+	int r = sim_engine_interrupted(queue);
 
+	if (r)
+		return r;
 	sim_count(queue->opener->dev, queue->opener->account, SIM_DEVICE_FAULTS, 1);
-	if (queue->type == HETSIM_QUEUE_COUNTER)
-		r = sim_engine_wait(queue, generation);
+	r = queue->type == HETSIM_QUEUE_COUNTER ? sim_engine_wait(queue, generation) : -EFAULT;
 	return r == -ETIME ? -EFAULT : r;
 }
 

@@ -3,13 +3,15 @@
  * Buffers that are memory of other devices, taken in as dma-bufs.
  *
  * The attachment is a static one: the exporter keeps the memory where it is until
- * the last handle and binding are gone, so nothing here has to follow its moves.
+ * the last handle and binding are gone, or this device is, so nothing here has to follow its
+ * moves.
  * The engine reaches it by DMA addresses, as a device does. A CPU's map is the
  * exporter's own, and so is what becomes of it.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-direct.h>
 #include <linux/dma-map-ops.h>
+#include <linux/highmem.h>
 #include <linux/memremap.h>
 #include <linux/slab.h>
 #include <linux/uio.h>
@@ -17,10 +19,14 @@
 #include "sim.h"
 
 struct sim_import {
+	struct sim_buffer *buffer; /* whose import this is */
 	struct dma_buf *dmabuf; /* with a reference */
+	enum dma_data_direction direction;
+
+	/* Under sim_device.imports_lock. */
+	struct list_head link; /* in sim_device.imports while it is attached, else empty */
 	struct dma_buf_attachment *attachment;
 	struct sg_table *table;
-	enum dma_data_direction direction;
 };
 
 /*
@@ -67,39 +73,73 @@ static int sim_import_pages(struct sim_buffer *buffer)
 	return n == buffer->n_pages ? 0 : -EOPNOTSUPP;
 }
 
+/* With dev->imports_lock held. */
+static int sim_import_attach(struct sim_import *import)
+{
+	struct sim_device *dev = import->buffer->dev;
+	int r;
+
+	lockdep_assert_held(&dev->imports_lock);
+	if (READ_ONCE(dev->gone))
+		return -ENODEV;
+	import->attachment = dma_buf_attach(import->dmabuf, dev->dma);
+	if (IS_ERR(import->attachment))
+		return sim_import_errno(PTR_ERR(import->attachment));
+	import->table = dma_buf_map_attachment_unlocked(import->attachment, import->direction);
+	if (IS_ERR(import->table)) {
+		r = sim_import_errno(PTR_ERR(import->table));
+		dma_buf_detach(import->dmabuf, import->attachment);
+		return r;
+	}
+	list_add(&import->link, &dev->imports);
+	return 0;
+}
+
+/* With dev->imports_lock held. Nothing uses the pages any more. */
+static void sim_import_detach(struct sim_import *import)
+{
+	lockdep_assert_held(&import->buffer->dev->imports_lock);
+	if (list_empty(&import->link))
+		return;
+	list_del_init(&import->link);
+	dma_buf_unmap_attachment_unlocked(import->attachment, import->table, import->direction);
+	dma_buf_detach(import->dmabuf, import->attachment);
+}
+
 /* Takes a reference on the dma-buf. */
 static int sim_import_begin(struct sim_buffer *buffer, struct dma_buf *dmabuf, bool write)
 {
+	struct mutex *lock = &buffer->dev->imports_lock;
 	struct sim_import *import;
 	int r;
 
 	import = kzalloc(sizeof(*import), SIM_GFP);
 	if (!import)
 		return -ENOMEM;
+	INIT_LIST_HEAD(&import->link);
+	import->buffer = buffer;
 	get_dma_buf(dmabuf);
 	import->dmabuf = dmabuf;
 	import->direction = write ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE;
-	import->attachment = dma_buf_attach(dmabuf, buffer->dev->dma);
-	if (IS_ERR(import->attachment)) {
-		r = sim_import_errno(PTR_ERR(import->attachment));
+	if (mutex_lock_interruptible(lock)) {
+		r = -EINTR;
 		goto err_put;
 	}
-	import->table = dma_buf_map_attachment_unlocked(import->attachment, import->direction);
-	if (IS_ERR(import->table)) {
-		r = sim_import_errno(PTR_ERR(import->table));
-		goto err_detach;
-	}
+	r = sim_import_attach(import);
+	if (r)
+		goto err_unlock;
 	buffer->import = import;
 	r = sim_import_pages(buffer);
 	if (r)
-		goto err_unmap;
+		goto err_detach;
+	mutex_unlock(lock);
 	return 0;
 
-err_unmap:
-	buffer->import = NULL;
-	dma_buf_unmap_attachment_unlocked(import->attachment, import->table, import->direction);
 err_detach:
-	dma_buf_detach(dmabuf, import->attachment);
+	buffer->import = NULL;
+	sim_import_detach(import);
+err_unlock:
+	mutex_unlock(lock);
 err_put:
 	dma_buf_put(dmabuf);
 	kfree(import);
@@ -111,10 +151,36 @@ void sim_import_end(struct sim_buffer *buffer)
 {
 	struct sim_import *import = buffer->import;
 
-	dma_buf_unmap_attachment_unlocked(import->attachment, import->table, import->direction);
-	dma_buf_detach(import->dmabuf, import->attachment);
+	mutex_lock(&buffer->dev->imports_lock);
+	sim_import_detach(import);
+	mutex_unlock(&buffer->dev->imports_lock);
 	dma_buf_put(import->dmabuf);
 	kfree(import);
+}
+
+/*
+ * The device goes, and is not attached to anything afterwards. It is marked as gone, so nothing
+ * new is attached. The buffers stay, without pages.
+ */
+void sim_imports_lose(struct sim_device *dev)
+{
+	struct sim_import *import, *next;
+
+	mutex_lock(&dev->imports_lock);
+	list_for_each_entry_safe(import, next, &dev->imports, link) {
+		struct sim_buffer *buffer = import->buffer;
+		u64 n_pages;
+
+		/* The engine and sim_import_copy() use the pages with a lock held. */
+		down_write(&buffer->lock);
+		n_pages = buffer->n_pages;
+		buffer->n_pages = 0;
+		sim_va_rebind(buffer, 0, n_pages, false);
+		up_write(&buffer->lock);
+		sim_import_detach(import);
+		cond_resched();
+	}
+	mutex_unlock(&dev->imports_lock);
 }
 
 #define SIM_IMPORT_LOOKS 256u /* at buffers, while others wait for the handles */
@@ -207,6 +273,28 @@ int sim_import_mmap(struct sim_buffer *buffer, struct vm_area_struct *vma)
 	return sim_import_errno(dma_buf_mmap(dmabuf, vma, first));
 }
 
+/*
+ * A part of a page, under the lock that keeps it there: memory of the caller that is not there is
+ * not brought in. Bytes copied, or -ENODEV.
+ */
+static ssize_t sim_import_copy_page(struct sim_buffer *buffer, u64 position, size_t length,
+				    struct iov_iter *iter, bool write)
+{
+	u64 index = position >> PAGE_SHIFT;
+	size_t inside = offset_in_page(position);
+	ssize_t got = -ENODEV;
+
+	down_read(&buffer->lock);
+	pagefault_disable();
+	if (index < buffer->n_pages && write)
+		got = copy_page_from_iter_atomic(buffer->pages[index], inside, length, iter);
+	else if (index < buffer->n_pages)
+		got = copy_page_to_iter(buffer->pages[index], inside, length, iter);
+	pagefault_enable();
+	up_read(&buffer->lock);
+	return got;
+}
+
 /* Bytes copied; less than asked at a bad pointer, or when the caller is to die. */
 static ssize_t sim_import_copy(struct sim_buffer *buffer, u64 position, size_t length,
 			       struct iov_iter *iter, bool write)
@@ -214,15 +302,18 @@ static ssize_t sim_import_copy(struct sim_buffer *buffer, u64 position, size_t l
 	size_t done = 0;
 
 	while (done < length && !fatal_signal_pending(current)) {
-		struct page *page = buffer->pages[(position + done) >> PAGE_SHIFT];
 		size_t inside = offset_in_page(position + done);
-		size_t want = min_t(size_t, length - done, PAGE_SIZE - inside), got;
+		size_t want = min_t(size_t, length - done, PAGE_SIZE - inside), missing;
+		ssize_t got;
 
-		got = write ? copy_page_from_iter(page, inside, want, iter) :
-			      copy_page_to_iter(page, inside, want, iter);
-		done += got;
-		if (got != want)
+		missing = write ? fault_in_iov_iter_readable(iter, want) :
+				  fault_in_iov_iter_writeable(iter, want);
+		if (missing == want)
 			return done ?: -EFAULT;
+		got = sim_import_copy_page(buffer, position + done, want - missing, iter, write);
+		if (got < 0)
+			return done ?: got;
+		done += got;
 		cond_resched();
 	}
 	return done;
@@ -236,7 +327,7 @@ ssize_t sim_import_rw(struct sim_buffer *buffer, u64 position, struct iov_iter *
 {
 	enum dma_data_direction direction = write ? DMA_TO_DEVICE : DMA_FROM_DEVICE;
 	struct dma_buf *dmabuf = buffer->import->dmabuf;
-	u64 size = buffer->n_pages << PAGE_SHIFT;
+	u64 size = dmabuf->size;
 	ssize_t ret;
 
 	if (position >= size)

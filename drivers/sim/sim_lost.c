@@ -43,6 +43,7 @@ void sim_device_lose(struct sim_device *dev)
 	synchronize_srcu(&sim_lost_srcu);
 	sim_engines_wake(dev);
 	unmap_mapping_range(dev->inode->i_mapping, 0, 0, 1);
+	sim_imports_lose(dev);
 }
 
 /*

@@ -523,7 +523,7 @@ struct hetsim_export {
  * can map the dma-buf itself.
  *
  * Memory of other devices is taken in as it is: it stays where it is as long as a
- * handle or a binding is there, and none of this device's places counts it; of limits
+ * handle or a binding is there, and this device is; and none of this device's places counts it; of limits
  * only that of 16384 buffers does (ENOSPC), and its exporter's where that is such a device,
  * too: of what importers may pin. It can be bound, mapped, read and written;
  * its maps are its exporter's, and stay when this device is taken away. Calls that would

@@ -623,6 +623,36 @@ out:
 	close(fd);
 }
 
+/* The device goes, and keeps nobody's memory where it is: another device's may move again. */
+static void test_unplug_lets_go(void)
+{
+	struct hetsim_bind bind = { .size = sizeof(bind), .length = MIB, .address = MIB };
+	struct hetsim_buffer buffer = { 0 };
+	struct hetsim_import import;
+	int fd = hetsim_open(O_RDWR), second, dmabuf;
+
+	if (fd < 0)
+		return;
+	second = hetsim_open_second();
+	if (second < 0 || hetsim_inject(fd, HETSIM_INJECT_RESET, 0, 0)) {
+		close(fd); /* tests/vm/variants has them */
+		return;
+	}
+	CHECK_FATAL(!hetsim_buffer_create(second, MIB, HETSIM_PLACE_SYSTEM, 0, &buffer));
+	dmabuf = hetsim_export(second, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_FATAL(!hetsim_import(fd, dmabuf, &import));
+	bind.handle = import.handle;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), 0);
+	CHECK_EQUAL(hetsim_buffer_move(second, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM),
+		    -EBUSY);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_UNPLUG, 0, 0), 0);
+	CHECK_EQUAL(hetsim_buffer_move(second, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM), 0);
+	hetsim_plug();
+	close(fd);
+	close(dmabuf);
+	close(second);
+}
+
 static const struct test tests[] = {
 	{ "vgem", test_vgem, 0, 0 },
 	{ "rights", test_rights, 0, 0 },
@@ -631,6 +661,7 @@ static const struct test tests[] = {
 	{ "two_devices", test_two_devices, 0, 0 },
 	{ "pinned", test_pinned, 0, 0 },
 	{ "unplug", test_unplug, 0, 0 },
+	{ "unplug_lets_go", test_unplug_lets_go, 0, 0 },
 	{ "half_is_left", test_half_is_left, 60, 0 },
 	{ "half_of_both", test_half_of_both, 60, 0 },
 	{ "growth_refused", test_growth_refused, 60, 0 },
