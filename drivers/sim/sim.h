@@ -528,6 +528,7 @@ int sim_buffer_resize(struct file *file, void *argument);
 int sim_buffer_info(struct file *file, void *argument);
 
 /* sim_move.c */
+void sim_buffer_pin(struct sim_buffer *buffer);
 int sim_evict_part(struct sim_buffer *buffer, u64 n_pages);
 int sim_evict(struct sim_buffer *except, u32 place, u64 n_pages, u64 *ret_evicted);
 int sim_buffer_move(struct file *file, void *argument);

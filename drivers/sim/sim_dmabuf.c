@@ -192,13 +192,16 @@ static int sim_dmabuf_vmap(struct dma_buf *dmabuf, struct iosys_map *map)
 
 	if (buffer->cache == HETSIM_CACHE_COMBINE)
 		protection = pgprot_writecombine(protection);
-	down_write(&buffer->lock);
+	sim_buffer_pin(buffer);
+	down_read(&buffer->lock);
 	address = vmap(buffer->pages, export->n_pages, VM_MAP, protection);
-	if (address)
-		sim_mem_pin(buffer, true);
-	up_write(&buffer->lock);
-	if (!address)
+	up_read(&buffer->lock);
+	if (!address) {
+		down_write(&buffer->lock);
+		sim_mem_unpin(buffer);
+		up_write(&buffer->lock);
 		return -ENOMEM;
+	}
 	iosys_map_set_vaddr(map, address);
 	return 0;
 }

@@ -261,6 +261,29 @@ int sim_evict_part(struct sim_buffer *buffer, u64 n_pages)
 }
 
 /*
+ * Pins a buffer for an access that can't be refused. Pages that may not be pinned in their place
+ * go to system memory, where pins have no limit. Those that find no room there, and those of a
+ * caller that is to die, are pinned where they are.
+ */
+void sim_buffer_pin(struct sim_buffer *buffer)
+{
+	bool pinned, alone = !mutex_lock_killable(&buffer->change);
+	u64 evicted;
+
+	down_write(&buffer->lock);
+	pinned = !sim_mem_pin(buffer, !alone);
+	up_write(&buffer->lock);
+	if (!pinned) {
+		sim_evict_buffer(buffer, HETSIM_PLACE_VRAM, buffer->n_pages, &evicted);
+		down_write(&buffer->lock);
+		sim_mem_pin(buffer, true);
+		up_write(&buffer->lock);
+	}
+	if (alone)
+		mutex_unlock(&buffer->change);
+}
+
+/*
  * Out of the buffer that is in a slot by now. -EAGAIN: others are changing it, and that is
  * only waited for with @wait; -ENOSPC: nor is there room for what other buffers have. What
  * else was in the way is this buffer's own affair.

@@ -491,7 +491,8 @@ struct hetsim_buffer_move {
  * While an importer has the addresses of the pages, they make no room for others: no
  * more than half of VRAM, the window included, and of the window itself, can be in this
  * state, and of one opener's buffers no more than a quarter. An importer that would have
- * more is told ENOSPC.
+ * more is told ENOSPC. CPU accesses of other drivers can't be refused: for them the pages of a
+ * buffer that would be more go to system memory, as far as there is room.
  *
  * Without HETSIM_EXPORT_WRITE nobody's map of it can be written, by another driver's object
  * neither. Where devices may write is their drivers' affair.
