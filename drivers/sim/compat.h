@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* What the kernels that this builds on call differently; see Kbuild's probes. */
+/* Interfaces that differ between the kernels that this builds on; see Kbuild's probes. */
 #ifndef SIM_COMPAT_H
 #define SIM_COMPAT_H
 
@@ -31,7 +31,7 @@ static inline void vm_flags_clear(struct vm_area_struct *vma, unsigned long flag
 #define SIM_BLOCK_ORDER 9
 
 /*
- * Where the kernel can mark a 2 MiB entry as special: get_user_pages_fast() of others
+ * Where the kernel can mark a 2 MiB entry as special: get_user_pages_fast() of other kernels
  * would take references on the pages behind it.
  */
 #ifdef CONFIG_ARCH_SUPPORTS_PMD_PFNMAP

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * hetsim, a simulated device with memory of its own: what its steps share.
+ * hetsim, a simulated device with memory of its own: declarations that its steps share.
  *
  * This is a fake device: its memory is the system's. Pages that stand for VRAM
  * are single ones, even where they were allocated 2 MiB at a time (huge=1), counted against
- * the device's limit and charged to the control group of whoever makes the buffer.
+ * the device's limit and charged to the control group of the process that makes the buffer.
  *
  * Locks, from the outermost in:
  *
@@ -22,13 +22,14 @@
  *					buffer is freed
  *	sim_brackets.lock		one begin or end of a dma-buf's at a time; nothing
  *					under it allocates
- *	sim_lost_srcu			around a fault; waited for by who takes a device
- *					away, with sim_devices_lock and nothing else
- *	sim_buffer.change		one resize or move at a time; allocates. Nobody
+ *	sim_lost_srcu			around a fault; the removal of a device waits for
+ *					it, with sim_devices_lock and nothing else
+ *	sim_buffer.change		one resize or move at a time; allocates. No task
  *					holds two
  *	sim_buffer.lock			taken by faults; nothing under it touches
- *					the memory of a process. Only debugfs's memcpy
- *					holds two, for reading, by rising slots
+ *					the memory of a process, unless with page faults
+ *					disabled. Only debugfs's memcpy holds two, for
+ *					reading, by rising slots
  *	i_mmap_rwsem of sim_device.inode  taken by the kernel while zapping
  *	sim_va.lock			taken by the engine on its way to signalling
  *					a dma_fence: nothing under it allocates, as
@@ -37,7 +38,7 @@
  *	sim_device.memory_lock		innermost
  *
  * sim_device.lock and the locks of the xarrays are taken with none of these
- * inside them, but that debugfs tries for sim_va.change inside sim_device.lock.
+ * inside them, except that debugfs tries for sim_va.change inside sim_device.lock.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -75,29 +76,29 @@ struct dma_buf;
 	((u64)HETSIM_FEATURE_BUFFERS | HETSIM_FEATURE_ENGINE | HETSIM_FEATURE_MOVE | \
 	 HETSIM_FEATURE_DMABUF | HETSIM_FEATURE_INJECT | HETSIM_FEATURE_SAMPLE)
 
-/* Limits that no parameter changes: they bound what one opener can hold. */
+/* Limits that no parameter changes: they bound the objects of one opener. */
 #define SIM_MAX_DEVICES 16
-#define SIM_MAX_BUFFERS 65536	/* of a device */
+#define SIM_MAX_BUFFERS 65536	/* in a device */
 #define SIM_MAX_COMPAT_BUFFERS (SIM_MAX_BUFFERS / 4) /* slots that 64-bit processes leave */
 #define SIM_MAX_OPENER_BUFFERS (SIM_MAX_BUFFERS / 4) /* made by one opener */
-#define SIM_MAX_BINDINGS 16384	/* of an opener */
+#define SIM_MAX_BINDINGS 16384	/* in an opener */
 /*
- * Of a buffer, by its maker, and by all other openers together: an eviction writes the entries of
- * each binding, and the openers that it makes room for wait for that.
+ * Bindings of a buffer by its maker, and by all other openers together: an eviction writes the
+ * entries of each binding, and the openers that it makes room for wait for that.
  */
 #define SIM_MAX_BUFFER_BINDINGS 4096
-#define SIM_MAX_TABLES (4 * SIM_MAX_BINDINGS) /* of an opener: 128 GiB in one piece */
-#define SIM_MAX_QUEUES 16	/* of an opener */
-#define SIM_MAX_DEVICE_QUEUES 512 /* of all openers: threads, of which the kernel has few */
-#define SIM_MAX_USER_QUEUES 128 /* of one user's openers, without CAP_SYS_RESOURCE */
+#define SIM_MAX_TABLES (4 * SIM_MAX_BINDINGS) /* in an opener: 128 GiB in one piece */
+#define SIM_MAX_QUEUES 16	/* in an opener */
+#define SIM_MAX_DEVICE_QUEUES 512 /* in all openers: each is a thread, and the kernel has few */
+#define SIM_MAX_USER_QUEUES 128 /* in one user's openers, without CAP_SYS_RESOURCE */
 #define SIM_MAX_PENDING 2048	/* submissions of a queue */
 #define SIM_MAX_EVENTS 1024	/* eventfds pending in a queue */
-#define SIM_MAX_COMMANDS 256	/* of a submission */
+#define SIM_MAX_COMMANDS 256	/* in a submission */
 #define SIM_FAILURES 256	/* that a queue remembers */
 #define SIM_TIMEOUT_MS 2000
 
 #define SIM_N_PLACES 3
-#define SIM_FAULT_PAGES BIT(SIM_BLOCK_ORDER) /* what one fault may map */
+#define SIM_FAULT_PAGES BIT(SIM_BLOCK_ORDER) /* pages that one fault may map */
 #define SIM_FAULT_ORDERS (SIM_BLOCK_ORDER + 1)
 
 /*
@@ -136,7 +137,7 @@ struct sim_counters {
 	atomic64_t value[SIM_N_COUNTERS];
 };
 
-/* What a kind of accelerator likes. */
+/* Properties of a kind of accelerator. */
 struct sim_kind {
 	const char *name;
 	u64 granule_min;
@@ -145,19 +146,19 @@ struct sim_kind {
 	u64 max_segment;
 };
 
-/* What a call found no room for. */
+/* The room that a call has not found. */
 struct sim_lack {
 	u32 place;
-	u64 n_pages; /* 0: nothing that others could make room for */
+	u64 n_pages; /* 0: no other opener could make room */
 	unsigned int tries;
 };
 
-#define SIM_MEM_TRIES 32 /* in a row, to have what was made free before others take it */
+#define SIM_MEM_TRIES 32 /* in a row, since other calls may take the pages that were made free */
 
 struct sim_device {
 	struct kref ref; /* openers, buffers, and the list of devices */
 	bool gone;	 /* unplugged; never false again */
-	atomic64_t n_resets; /* what runs when this rises has to end */
+	atomic64_t n_resets; /* running work ends when this rises */
 	unsigned int index;
 	enum hetsim_kind kind;
 	char name[24];
@@ -172,7 +173,7 @@ struct sim_device {
 	struct list_head openers;
 	u64 n_openers_ever;
 	struct xarray users; /* uid -> struct sim_user */
-	unsigned int n_queues; /* of all openers */
+	unsigned int n_queues; /* in all openers */
 
 	/*
 	 * Every buffer by its slot. A slot is a window of window_pages in the
@@ -180,26 +181,26 @@ struct sim_device {
 	 */
 	struct xarray buffers;
 	u64 window_pages;
-	u64 opener_pages; /* what one opener may take of all places together */
+	u64 opener_pages; /* that one opener may take of all places together */
 	u64 opener_system_pages; /* and ask for of SYSTEM, out of which nothing is evicted */
 	atomic64_t uses;  /* a clock that ticks with each use of a buffer */
 
-	struct mutex imports_lock; /* protects what follows */
+	struct mutex imports_lock; /* protects the next member */
 	struct list_head imports; /* that are attached */
 
-	struct mutex brackets_lock; /* protects what follows */
-	struct list_head brackets; /* of each dma-buf */
+	struct mutex brackets_lock; /* protects the next two members */
+	struct list_head brackets; /* one for each dma-buf */
 	unsigned int n_brackets; /* in that list */
 
 	/* Pages in the window count against VRAM's limit, too. */
 	u64 pages_limit[SIM_N_PLACES];
-	spinlock_t memory_lock; /* protects what follows, sim_account.pages_used */
+	spinlock_t memory_lock; /* protects the members below, and sim_account.pages_used */
 	u64 pages_used[SIM_N_PLACES];
 	u64 pages_pinned[SIM_N_PLACES]; /* for importers: see sim_mem_pin() */
 };
 
 /*
- * What an opener holds and did. Buffers keep it, because they may outlive the
+ * Objects and counters of an opener. Buffers keep it, because they may outlive the
  * open file that made them.
  */
 struct sim_account {
@@ -218,17 +219,17 @@ struct sim_account {
 
 /*
  * The address space of an opener on the device: a page table of four levels of
- * 512 entries, as the CPU's, and what is bound in it.
+ * 512 entries, as the CPU's, and the bindings in it.
  */
 struct sim_va {
-	struct mutex change; /* protects what follows; tables come and go under it */
+	struct mutex change; /* protects the members up to lock; tables come and go under it */
 	struct rb_root bindings;
 	unsigned int n_bindings;
 	unsigned int n_tables; /* but for the root */
 
-	struct rw_semaphore lock; /* protects the entries and what follows */
+	struct rw_semaphore lock; /* protects the entries and the next two members */
 	u64 *root;
-	u64 generation; /* of the entries: what a TLB has of an older one is void */
+	u64 generation; /* counts changes of the entries: a TLB's copy of an older one is void */
 
 	wait_queue_head_t changed; /* entries were filled */
 };
@@ -243,15 +244,15 @@ struct sim_binding {
 	u64 n_pages;
 	u64 first; /* page of the buffer */
 	bool write;
-	bool by_maker; /* of the buffer */
+	bool by_maker; /* the opener has made the buffer */
 };
 
 #define SIM_TLB_ENTRIES 64
 
-#define SIM_OPERANDS 3	 /* of a command */
-#define SIM_BURST SZ_128K /* what is done between looks at the clock, with va->lock held */
+#define SIM_OPERANDS 3	 /* that a command can have */
+#define SIM_BURST SZ_128K /* bytes between looks at the clock, with va->lock held */
 
-/* Of one queue, used by its thread alone. */
+/* Belongs to one queue: only its thread uses it. */
 struct sim_tlb {
 	u64 generation;
 	u64 hits;
@@ -268,17 +269,17 @@ struct sim_tlb {
 /* A user with open files of the device. Under sim_device.lock. */
 struct sim_user {
 	uid_t uid;		/* in the initial user namespace */
-	unsigned int n_openers; /* of this user; freed with the last one */
-	unsigned int n_queues;	/* of these openers */
+	unsigned int n_openers; /* that the user has; the entry is freed with the last one */
+	unsigned int n_queues;	/* that these openers have */
 };
 
 struct sim_opener {
 	struct sim_device *dev;
-	struct sim_user *user; /* of the process that opened the file */
+	struct sim_user *user; /* the user of the process that opened the file */
 	struct sim_account *account;
 	struct list_head link; /* in sim_device.openers */
 	bool accepted;	       /* a handshake was */
-	bool zero_when_lost;   /* what it asked for in it */
+	bool zero_when_lost;   /* the answer to a loss that it asked for there */
 	struct xarray handles; /* slot -> struct sim_buffer, each with a reference */
 	struct mutex importing; /* from looking for a dma-buf's handle to its being there */
 	struct sim_va va;
@@ -310,7 +311,7 @@ struct sim_failure {
 	int status;
 };
 
-/* What a queue's thread does when it has nothing to run: see sim_engine_rest(). */
+/* States of a queue's thread that has nothing to run: see sim_engine_rest(). */
 enum sim_rest {
 	SIM_AWAKE,
 	SIM_DOZES,
@@ -326,7 +327,7 @@ struct sim_queue {
 	struct task_struct *thread;
 	u64 fence_context;
 
-	spinlock_t lock; /* protects what follows */
+	spinlock_t lock; /* protects the members up to n_failures */
 	bool stopped;
 	u64 submitted;
 	u64 done; /* read without the lock, too */
@@ -340,49 +341,49 @@ struct sim_queue {
 	u64 n_failures; /* submissions */
 
 	wait_queue_head_t work;	     /* for the thread: it is awake, or the end */
-	wait_queue_head_t completed; /* of struct sim_waiter: done has risen */
+	wait_queue_head_t completed; /* holds struct sim_waiter: done has risen */
 
 	/* Injected. */
 	atomic64_t latency; /* ns, of each command */
 	atomic64_t stuck;   /* submissions that hang before they begin */
-	atomic64_t lost;    /* submissions of whose end nobody is told */
+	atomic64_t lost;    /* submissions that end without telling their waiters */
 
 	/* The thread's own. */
-	s64 n_resets; /* of the device, when what runs began */
-	u64 cancelled; /* what is queued up to this seqno */
-	unsigned long deadline; /* jiffies, of what runs */
+	s64 n_resets; /* the device's, when the running submission began */
+	u64 cancelled; /* submissions up to this seqno are cancelled */
+	unsigned long deadline; /* jiffies: the end of the running submission's time */
 	struct sim_tlb tlb;
-	struct page *pages[SIM_OPERANDS][SIM_BURST / PAGE_SIZE + 1]; /* of a burst */
+	struct page *pages[SIM_OPERANDS][SIM_BURST / PAGE_SIZE + 1]; /* for a burst */
 	u32 counts[256];
 };
 
 struct sim_buffer {
 	struct kref ref; /* handles, maps, bindings, dma-bufs, calls in it */
 	struct sim_device *dev;
-	struct sim_account *account; /* of who made it */
+	struct sim_account *account; /* the maker's */
 	u32 slot;
 	u32 cache;
 	u32 place; /* where further pages go */
 	struct mem_cgroup *memcg; /* the same one's, NULL where there are none */
 	struct sim_import *import; /* another device's memory; NULL: this one's */
-	struct dma_resv resv; /* of all its dma-bufs: who waits for one waits for all */
+	struct dma_resv resv; /* shared by all its dma-bufs: a waiter on one waits on all */
 	atomic64_t n_maps;
 	atomic64_t n_evictions;
 	atomic64_t last_use; /* by sim_device.uses */
 
 	/*
-	 * One resize or move at a time, however long it takes. What follows is
+	 * One resize or move at a time, however long it takes. The members below are
 	 * only changed with both locks held.
 	 */
 	struct mutex change;
 
-	struct rw_semaphore lock; /* protects what follows */
+	struct rw_semaphore lock; /* protects the members below */
 	u64 n_pages;
 	u64 capacity; /* in pages: how far maps may reach; n_pages or more */
 	u64 pages_in[SIM_N_PLACES];
 	unsigned int n_pins;	/* while any, no page moves; read without the lock, too */
 	unsigned int n_exports; /* while any, it does not shrink; the same */
-	unsigned int n_handles; /* of all openers */
+	unsigned int n_handles; /* that all openers have */
 	unsigned int n_bindings[2]; /* by sim_binding.by_maker */
 	/*
 	 * The dma-bufs that exports return: read-only at 0, writable at 1. Each has a reference
@@ -391,7 +392,7 @@ struct sim_buffer {
 	struct dma_buf *dmabufs[2];
 	s64 sigbus;		/* injected: a page, -1 for none */
 	s64 poison;		/* the same */
-	atomic_t *accesses;	/* of each page, while it is sampled; else NULL */
+	atomic_t *accesses;	/* one for each page, while it is sampled; else NULL */
 	struct page **pages;
 	struct list_head bindings;
 };
@@ -399,12 +400,12 @@ struct sim_buffer {
 /* CPU accesses to a dma-buf that were begun and have not ended. */
 struct sim_brackets {
 	struct list_head link; /* in sim_device.brackets */
-	struct sim_buffer *buffer; /* which who has these has a reference on */
-	struct dma_buf *dmabuf; /* whose they are */
+	struct sim_buffer *buffer; /* the dma-buf has a reference on it */
+	struct dma_buf *dmabuf; /* that the accesses are to */
 
-	struct mutex lock; /* protects what follows */
+	struct mutex lock; /* protects the next two members */
 	struct list_head processes; /* that have begun them */
-	unsigned int n; /* of all together; read without the lock, too */
+	unsigned int n; /* accesses of all processes; read without the lock, too */
 };
 
 /*
@@ -414,7 +415,7 @@ struct sim_brackets {
 struct sim_map {
 	struct kref ref; /* parts */
 	struct sim_buffer *buffer; /* with a reference */
-	struct mm_struct *mm; /* whose it is; only compared */
+	struct mm_struct *mm; /* that the map is in; only compared */
 	bool zero_when_lost;
 	struct xarray zeros; /* vm_pgoff -> page, once the device is lost */
 };
@@ -432,8 +433,8 @@ static inline void sim_buffer_used(struct sim_buffer *buffer)
 }
 
 /*
- * A page of this device says whose it is, and in the low bits where it is counted.
- * Those of other devices say nothing.
+ * A page of this device names its buffer, and in the low bits the place that counts it.
+ * Pages of other devices name nothing.
  */
 #define SIM_PAGE_PLACE 3ul
 
@@ -454,7 +455,7 @@ static inline bool sim_page_reachable(struct sim_device *dev, struct page *page)
 	       !dev->pages_limit[HETSIM_PLACE_WINDOW];
 }
 
-/* Of the longest buffer. */
+/* Length of the longest buffer. */
 static inline u64 sim_max_pages(const struct sim_device *dev)
 {
 	return max(dev->pages_limit[HETSIM_PLACE_VRAM], dev->pages_limit[HETSIM_PLACE_SYSTEM]);
@@ -466,9 +467,9 @@ static inline pgoff_t sim_slot_pgoff(const struct sim_device *dev, u32 slot)
 }
 
 /*
- * Takes out what is stored under a name that a caller gave; NULL if nothing is. A name
- * that is only reserved stays so, as whoever is about to store something there counts on
- * it: xa_erase() would give it to others.
+ * Takes out the object that is stored under a caller's name; NULL if there is none. A name
+ * that is only reserved stays so, because a task is about to store an object there: xa_erase()
+ * would let another task have the name.
  */
 static inline void *sim_name_take(struct xarray *names, u32 name)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Brackets: CPU accesses to a dma-buf, begun and ended. The kernel tells an exporter of
- * both, in the process that asks for them, and of no process's end: whose begins are not
- * ended is noted here, and those of processes that have ended are closed by the next who
- * looks, be it for a begin, an end, the counters or the end of the dma-buf.
+ * both, in the process that asks for them, but not of the end of a process. Open begins are
+ * noted here by process. The next look, for a begin, an end, the counters or the end of the
+ * dma-buf, closes the begins of processes that have ended.
  */
 #include <linux/pid.h>
 #include <linux/sched/signal.h>
@@ -11,12 +11,12 @@
 
 #include "sim.h"
 
-#define SIM_BRACKETS_LOOKS 256u /* at dma-bufs, while others wait for the list */
+#define SIM_BRACKETS_LOOKS 256u /* at dma-bufs, while other tasks wait for the list */
 
 /*
- * The begins of one process that are not ended. Its struct pid stays until somebody looks
- * after its end, as this does: as each begin looks, there are never more of them than
- * there were processes at one time, each of which was charged for its own.
+ * The begins of one process that are not ended. The kernel keeps its struct pid until a look
+ * after its end drops this. Each begin looks, so there are never more of them than there were
+ * processes at one time, each of which was charged for its own.
  */
 struct sim_bracket {
 	struct list_head link; /* in sim_brackets.processes */
@@ -38,9 +38,9 @@ void sim_brackets_add(struct sim_brackets *brackets, struct sim_buffer *buffer)
 }
 
 /*
- * Also one that nobody has waited for, which is there as a zombie. The first thread may be
- * one while others go on, and may then be exchanged for the one that calls execve(), which
- * leaves the process, and its begins, what they are.
+ * True also for a zombie that has no waiter yet. The first thread may be one while further
+ * threads go on, and may then be exchanged for the one that calls execve(): the process stays
+ * the same, and its begins do.
  */
 static bool sim_process_ended(struct pid *tgid)
 {
@@ -66,7 +66,7 @@ static void sim_bracket_drop(struct sim_brackets *brackets, struct sim_bracket *
 	kfree(bracket);
 }
 
-/* Those of all processes, or of those that have ended: they have missed their ends. */
+/* Counts the begins of all processes, or of ended ones, as missed. */
 static void sim_brackets_close(struct sim_brackets *brackets, bool all)
 {
 	struct sim_buffer *buffer = brackets->buffer;
@@ -80,7 +80,7 @@ static void sim_brackets_close(struct sim_brackets *brackets, bool all)
 	}
 }
 
-/* Who has the dma-buf may make this long for others who have it, and for nobody else. */
+/* Only processes that have the dma-buf make this list long, and only they wait for it. */
 static struct sim_bracket *sim_bracket_of(struct sim_brackets *brackets, struct pid *tgid)
 {
 	struct sim_bracket *bracket;
@@ -102,7 +102,7 @@ int sim_bracket_begin(struct sim_brackets *brackets)
 	sim_brackets_close(brackets, false);
 	bracket = sim_bracket_of(brackets, tgid);
 	if (!bracket) {
-		/* Memory may be long in coming, for which others do not wait. */
+		/* Memory may be long in coming: no other begin or end waits for it. */
 		mutex_unlock(&brackets->lock);
 		fresh = kzalloc(sizeof(*fresh), SIM_GFP);
 		if (!fresh)
@@ -153,7 +153,7 @@ void sim_brackets_miss(struct sim_brackets *brackets)
 	mutex_unlock(&brackets->lock);
 }
 
-/* Nobody has the dma-buf any more. */
+/* The dma-buf has no user any more. */
 void sim_brackets_remove(struct sim_brackets *brackets)
 {
 	struct sim_device *dev = brackets->buffer->dev;

@@ -13,7 +13,7 @@ static struct page **sim_buffer_array(u64 n_pages)
 	return kvcalloc(n_pages, sizeof(struct page *), SIM_GFP);
 }
 
-/* A buffer that nobody finds yet, with room for as many pages but none of them. */
+/* A buffer that no look-up finds yet, with room for as many pages but none of them. */
 struct sim_buffer *sim_buffer_new(struct sim_opener *opener, u64 n_pages)
 {
 	struct sim_buffer *buffer;
@@ -51,7 +51,7 @@ err_count:
 	return ERR_PTR(r);
 }
 
-/* One that nobody finds, and whose pages are gone. */
+/* Frees a buffer that no look-up finds, and whose pages are gone. */
 void sim_buffer_delete(struct sim_buffer *buffer)
 {
 	struct sim_device *dev = buffer->dev;
@@ -80,7 +80,7 @@ static void sim_buffer_free(struct kref *ref)
 	sim_buffer_delete(buffer);
 }
 
-/* The last slot whose offsets a 32-bit process can map: those of mmap2() have 44 bits. */
+/* The last slot whose offsets a 32-bit process can map: offsets of mmap2() have 44 bits. */
 static u32 sim_slot_most_compat(const struct sim_device *dev)
 {
 	return min_t(u64, SIM_MAX_BUFFERS, U32_MAX / dev->window_pages);
@@ -96,22 +96,22 @@ static struct xa_limit sim_slots(const struct sim_device *dev)
 	return XA_LIMIT(min_t(u32, most, SIM_MAX_COMPAT_BUFFERS) + 1, SIM_MAX_BUFFERS);
 }
 
-/* Can the calling process map what is in that slot? */
+/* Can the calling process map the buffer in that slot? */
 bool sim_slot_is_mappable(const struct sim_device *dev, u32 slot)
 {
 	return !in_compat_syscall() || slot <= sim_slot_most_compat(dev);
 }
 
 /*
- * The opener has a handle, with the reference, and others find it: when this
- * returns 0, another thread may have closed it already.
+ * Gives the opener a handle, with the reference, and lets look-ups find the buffer: when this
+ * returns 0, another thread may have closed the handle already.
  */
 int sim_buffer_publish(struct sim_opener *opener, struct sim_buffer *buffer, u32 *ret_handle)
 {
 	struct sim_device *dev = opener->dev;
 	int r;
 
-	/* Reserved now; found by others once it is stored below. */
+	/* Reserved now; look-ups find the buffer once it is stored below. */
 	r = xa_alloc(&dev->buffers, &buffer->slot, NULL, sim_slots(dev), SIM_GFP);
 	if (r)
 		return r == -EBUSY ? -ENOSPC : r;
@@ -178,7 +178,7 @@ void sim_buffers_close(struct sim_opener *opener)
 	xa_destroy(&opener->handles);
 }
 
-/* Bytes to pages, within what the device could have at all. */
+/* Converts bytes to pages, within the limit of the device. */
 static int sim_buffer_pages(struct sim_device *dev, u64 length, u32 place, u64 *ret_n_pages)
 {
 	if (!length || length & ~PAGE_MASK)
@@ -279,7 +279,7 @@ static int sim_buffer_grow(struct sim_buffer *buffer, u64 n_pages, struct sim_la
 	int r;
 
 	if (!sim_mem_may_pin_more(buffer, more)) {
-		lack->n_pages = 0; /* no room that others leave helps */
+		lack->n_pages = 0; /* no room of other openers helps */
 		return -ENOSPC;
 	}
 	pages = sim_buffer_array(n_pages);
@@ -323,7 +323,7 @@ static int sim_buffer_shrink(struct sim_buffer *buffer, u64 n_pages)
 	struct dma_buf *idle[2];
 	u64 old_n = buffer->n_pages, i;
 
-	/* From here on no fault brings back what the next step takes away. */
+	/* From here on no fault brings back the pages that the next step takes away. */
 	down_write(&buffer->lock);
 	for (i = 0; i < ARRAY_SIZE(idle); i++)
 		idle[i] = sim_dmabuf_take(buffer, i, true);
@@ -364,8 +364,8 @@ static int sim_buffer_set(struct sim_buffer *buffer, u64 length, struct sim_lack
 }
 
 /*
- * Its length is its maker's to change, who is charged for it and whose bytes go; that of a
- * buffer whose maker is gone is for those to change who have it.
+ * The maker may change the length: it is charged, and its bytes go. Once the maker's file is
+ * closed, every opener that has the buffer may.
  */
 static bool sim_buffer_may_resize(struct sim_opener *opener, struct sim_buffer *buffer)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The engine's commands: what each takes, and running one page after page
+ * The engine's commands: the operands of each, and running one page after page
  * through the device's page table.
  */
 #include <linux/bitops.h>
@@ -34,11 +34,11 @@ struct sim_run {
 	struct sim_queue *queue;
 	const struct sim_operation *op;
 	u32 value;
-	u64 address[SIM_OPERANDS]; /* of what comes next */
+	u64 address[SIM_OPERANDS]; /* where each operand goes on */
 	struct page **pages[SIM_OPERANDS]; /* the same, in queue->pages */
 	unsigned int used;	   /* BIT(SIM_DESTINATION) and so on */
-	u64 number;		   /* a step's own: what it has found out so far */
-	const u8 *bytes;	   /* a step's own: what it stores */
+	u64 number;		   /* a step's own: its result so far */
+	const u8 *bytes;	   /* a step's own: the bytes that it stores */
 	u64 fault_address;
 };
 
@@ -91,8 +91,8 @@ static bool sim_step_crc32(struct sim_run *run, void *const *operand, size_t n)
 }
 
 /*
- * The result counts bytes until one differs. CPUs may write meanwhile: what differed
- * at first need not when it is looked for.
+ * The result counts bytes until one differs. CPUs may write meanwhile: bytes that memcmp()
+ * found different may be equal when they are searched.
  */
 static bool sim_step_compare(struct sim_run *run, void *const *operand, size_t n)
 {
@@ -107,7 +107,7 @@ static bool sim_step_compare(struct sim_run *run, void *const *operand, size_t n
 	return i < n;
 }
 
-/* What a command found out goes where it belongs, across the end of a page too. */
+/* Stores the result of a command, across the end of a page too. */
 static bool sim_step_store(struct sim_run *run, void *const *operand, size_t n)
 {
 	memcpy(operand[SIM_DESTINATION], run->bytes, n);
@@ -158,7 +158,7 @@ static int sim_operand_check(const struct sim_kind *kind, u64 address, u64 lengt
 	return check_add_overflow(address, length, &end) ? -EOVERFLOW : 0;
 }
 
-/* What can be said of a command without looking at memory. */
+/* Checks all of a command that needs no look at memory. */
 int sim_command_check(const struct sim_kind *kind, const struct hetsim_command *command)
 {
 	const struct sim_operation *op;
@@ -259,7 +259,7 @@ static int sim_burst_translate(struct sim_run *run, u64 *n)
 }
 
 /*
- * As far as the pages are there, with va->lock held, which keeps them where they
+ * Runs the command as far as its pages are there, with va->lock held, which keeps them where they
  * are. -EFAULT or -EAGAIN when one is not there, 1 when the command is to stop.
  */
 static int sim_burst_run(struct sim_run *run, u64 *left)

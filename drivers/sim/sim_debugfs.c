@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * /sys/kernel/debug/hetsim/hetsimN/objects: every object of the device and who
- * made it. Its maps and dma-bufs are numbers in a buffer's line: /proc/PID/maps and the
- * kernel's own dma_buf/bufinfo say whose they are. Empty but for its heading once the last
- * one is gone. Of a device that was taken away they are in hetsimN.lostK, which goes with
- * the last of them. Fences, which outlive both, are in sim_fence.c's own list.
+ * /sys/kernel/debug/hetsim/hetsimN/objects: every object of the device and its
+ * maker. Maps and dma-bufs of a buffer are numbers in its line: /proc/PID/maps and the
+ * kernel's own dma_buf/bufinfo name their owners. Only the heading is there once the last
+ * object is gone. The objects of a device that was taken away are in hetsimN.lostK, which goes
+ * with the last of them. Fences outlive both, and are in sim_fence.c's own list.
  *
  * The pages of zeros of a lost map are not listed: like its page tables they are a part of
- * the map, which is counted, and nobody else has one.
+ * the map, which is counted, and no other map has them.
  */
 #include <linux/debugfs.h>
 
 #include "sim.h"
 
-#define SIM_DEBUGFS_LOOKS 256u /* at buffers, while others wait for the list */
+#define SIM_DEBUGFS_LOOKS 256u /* at buffers, while other tasks wait for the list */
 
 static struct dentry *sim_debugfs;
 static struct dentry *sim_debugfs_plug;
@@ -35,8 +35,8 @@ static void sim_bindings_show(struct seq_file *m, struct sim_opener *opener)
 	struct rb_node *node;
 
 	/*
-	 * Whoever changes them may take seconds, and with dev->lock open() waits, which
-	 * holds what those of all misc devices take.
+	 * A change of bindings may take seconds. A wait for it with dev->lock held would hold up
+	 * open(), which has a lock that the open() of all misc devices takes.
 	 */
 	if (!mutex_trylock(&opener->va.change)) {
 		seq_printf(m, "binding\tbusy\t%llu\t%d\t%s\t0\n", account->id, account->pid,
@@ -112,7 +112,7 @@ void sim_debugfs_add(struct sim_device *dev)
 	debugfs_create_file("memcpy", 0600, dev->debugfs, dev, &sim_memcpy_fops);
 }
 
-/* Its name may be a fresh device's next. */
+/* Frees the name, which a fresh device may have next. */
 void sim_debugfs_lose(struct sim_device *dev)
 {
 	static atomic_t n_lost;
@@ -124,7 +124,7 @@ void sim_debugfs_lose(struct sim_device *dev)
 	debugfs_create_file("objects", 0400, dev->debugfs, dev, &sim_objects_fops);
 }
 
-/* Waits for readers, who look at the device. */
+/* Waits for readers, which look at the device. */
 void sim_debugfs_remove(struct sim_device *dev)
 {
 	debugfs_remove(dev->debugfs);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Buffers as dma-bufs: exported for other devices and processes, and taken in
- * again by another opener of the same device. Those of others: sim_import.c.
+ * again by another opener of the same device. Dma-bufs of other exporters: sim_import.c.
  *
  * A buffer keeps the dma-bufs that it gave, one writable and one read-only, until its last
  * handle goes, as GEM does: an importer of two exports has one object. A dma-buf without other
@@ -18,7 +18,7 @@
 
 #include "sim.h"
 
-/* What a dma-buf is for, with a reference on the buffer. */
+/* The private data of a dma-buf, with a reference on the buffer. */
 struct sim_export {
 	struct sim_buffer *buffer;
 	u64 n_pages;		/* as exported: a buffer does not shrink meanwhile */
@@ -95,7 +95,7 @@ static struct sg_table *sim_dmabuf_map(struct dma_buf_attachment *attachment,
 	return table;
 
 err_map:
-	/* A copy that goes back would be over what CPUs have stored since. */
+	/* Copying back would overwrite the bytes that CPUs have stored since. */
 	dma_unmap_sgtable(attachment->dev, table, direction, DMA_ATTR_SKIP_CPU_SYNC);
 err_table:
 	sg_free_table(table);
@@ -122,9 +122,9 @@ static void sim_dmabuf_unmap(struct dma_buf_attachment *attachment, struct sg_ta
 }
 
 /*
- * The kernel waits for others' work once this has returned, and fails the call when it
- * is interrupted: it waits here first, so that no bracket is counted that was not begun,
- * unless somebody adds a fence between the two waits, and a signal ends the second.
+ * The kernel waits for the fences of other drivers once this has returned, and fails the call
+ * when a signal interrupts it. This function waits first, so that a bracket that was not begun
+ * is not counted, unless a fence is added between the two waits and a signal ends the second.
  */
 static int sim_dmabuf_begin(struct dma_buf *dmabuf, enum dma_data_direction direction)
 {
@@ -146,7 +146,7 @@ static int sim_dmabuf_begin(struct dma_buf *dmabuf, enum dma_data_direction dire
 	return 0;
 }
 
-/* An end without its begin is what this device is for finding. */
+/* This device exists to find an end without its begin. */
 static int sim_dmabuf_end(struct dma_buf *dmabuf, enum dma_data_direction direction)
 {
 	struct sim_export *export = dmabuf->priv;
@@ -179,8 +179,8 @@ static int sim_dmabuf_mmap(struct dma_buf *dmabuf, struct vm_area_struct *vma)
 }
 
 /*
- * For other drivers' CPU accesses: the pages stay meanwhile, as for their devices. Not
- * refused when the device is gone, which begin_cpu_access() says: the kernel warns of an
+ * For other drivers' CPU accesses: the pages stay meanwhile, as for their devices. Succeeds
+ * even when the device is gone, which begin_cpu_access() reports: the kernel warns of an
  * exporter whose vmap() fails.
  */
 static int sim_dmabuf_vmap(struct dma_buf *dmabuf, struct iosys_map *map)
@@ -266,7 +266,7 @@ static bool sim_dmabuf_is_unused(struct dma_buf *dmabuf)
 	return file_count(dmabuf->file) == 1;
 }
 
-/* With a reference on the buffer; the dma-buf may have ended. */
+/* The caller has a reference on the buffer; the dma-buf may have ended. */
 bool sim_dmabuf_is_idle(struct sim_buffer *buffer, struct dma_buf *dmabuf)
 {
 	bool idle;
@@ -306,8 +306,8 @@ void sim_dmabufs_put(struct dma_buf **dmabufs)
 }
 
 /*
- * One that the buffer does not keep yet. It keeps the buffer, and through its file operations
- * the module.
+ * Makes a dma-buf that the buffer does not keep yet. The dma-buf keeps the buffer, and through its
+ * file operations the module.
  */
 static struct dma_buf *sim_dmabuf_make(struct sim_buffer *buffer, bool write)
 {
@@ -342,10 +342,10 @@ static struct dma_buf *sim_dmabuf_make(struct sim_buffer *buffer, bool write)
 }
 
 /*
- * The one that the buffer keeps, of its present length; else @fresh, which it keeps from here
- * on in the place of a shorter one, *ret_old; NULL if it keeps neither. The reference is one
- * more. With dev->brackets_lock held: brackets of those who had it before are closed before
- * anybody else begins some.
+ * The dma-buf that the buffer keeps, with one more reference. If it keeps none of its present
+ * length, it keeps @fresh from here on, in the place of a shorter one, *ret_old. NULL if it
+ * keeps neither. With dev->brackets_lock held: the brackets of former users are closed before
+ * a new user begins one.
  */
 static struct dma_buf *sim_dmabuf_keep(struct sim_buffer *buffer, bool write,
 				       struct dma_buf *fresh, struct dma_buf **ret_old)
@@ -362,7 +362,7 @@ static struct dma_buf *sim_dmabuf_keep(struct sim_buffer *buffer, bool write,
 	} else {
 		dmabuf = fresh;
 		export = dmabuf ? dmabuf->priv : NULL;
-		/* Without a handle nothing would end what is kept. */
+		/* Without a handle nothing would end the kept dma-buf. */
 		if (dmabuf && (!buffer->n_handles || export->n_pages != buffer->n_pages))
 			dmabuf = NULL;
 		if (dmabuf) {
@@ -433,7 +433,7 @@ int sim_buffer_export(struct file *file, void *argument)
 	if (!buffer)
 		return -ENOENT;
 	if (buffer->import) {
-		r = -EOPNOTSUPP; /* who made it exports it */
+		r = -EOPNOTSUPP; /* its own exporter exports it */
 		goto out;
 	}
 	dmabuf = sim_dmabuf_get(buffer, ask->flags & HETSIM_EXPORT_WRITE);

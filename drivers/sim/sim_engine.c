@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The engine: one thread for each queue runs what is submitted to it, in order,
- * and says when each submission is done.
+ * The engine: one thread for each queue runs its submissions, in order, and tells waiters
+ * when each is done.
  */
 #include <linux/dma-fence.h>
 #include <linux/kthread.h>
@@ -18,7 +18,7 @@
 #define SIM_DOZE_JOBS 64
 #define SIM_DOZE_BYTES SZ_16K
 
-/* Why what runs has to end now, whatever it waits for; 0 if it does not. */
+/* Why the running submission has to end now, whatever it waits for; 0 if it does not. */
 static int sim_engine_interrupted(struct sim_queue *queue)
 {
 	struct sim_device *dev = queue->opener->dev;
@@ -92,8 +92,8 @@ static int sim_engine_wait(struct sim_queue *queue, u64 generation)
 
 /*
  * An address is not bound, or was not when the page table was of @generation. A
- * COUNTER queue waits until it may be, which 0 says. Others must not: someone
- * may be waiting for their fence to go on with what would bind it.
+ * COUNTER queue waits until it may be, and returns 0. A queue with fences must not wait: the
+ * bind may itself wait for its fence.
  */
 int sim_engine_fault(struct sim_queue *queue, u64 generation)
 {
@@ -108,8 +108,8 @@ int sim_engine_fault(struct sim_queue *queue, u64 generation)
 }
 
 /*
- * A page is on its way to another place. All queues wait for that: who moves it
- * has all the memory that it takes, and waits for no fence.
+ * A page is on its way to another place. All queues wait for that: the move has all the
+ * memory that it takes, and waits for no fence.
  */
 int sim_engine_moving(struct sim_queue *queue, u64 generation)
 {
@@ -118,14 +118,14 @@ int sim_engine_moving(struct sim_queue *queue, u64 generation)
 	return r == -ETIME ? -ETIMEDOUT : r;
 }
 
-/* Those in a row that end in one way are one record: all of a queue may be cancelled. */
+/* Failures in a row that end in one way are one record: all of a queue may be cancelled. */
 static void sim_engine_record(struct sim_queue *queue, u64 seqno, int status, u64 address)
 {
 	struct sim_failure *failure = &queue->failures[(queue->n_records - 1) % SIM_FAILURES];
 
 	lockdep_assert_held(&queue->lock);
 	queue->n_failures++;
-	/* Before the first one there is a record of no submission, which ended well. */
+	/* Before the first record there is an empty one, with a status of 0. */
 	if (failure->last + 1 == seqno && failure->status == status &&
 	    failure->address == address) {
 		failure->last = seqno;
@@ -139,7 +139,7 @@ static void sim_engine_record(struct sim_queue *queue, u64 seqno, int status, u6
 }
 
 /*
- * The submission is done, as far as anyone can ask; then everyone who waits is told.
+ * Marks the submission as done, and then tells everyone that waits.
  * @job is gone afterwards.
  */
 static void sim_engine_complete(struct sim_queue *queue, struct sim_job *job, int status,
@@ -165,7 +165,7 @@ static void sim_engine_complete(struct sim_queue *queue, struct sim_job *job, in
 	spin_unlock(&queue->lock);
 
 	trace_complete(queue, seqno, status);
-	/* Nobody else finds the job now, and so none asks for a fence of it. */
+	/* No look-up finds the job now, and so no call asks for a fence of it. */
 	if (job->fence)
 		sim_fence_signal(job->fence, status);
 	sim_waiters_wake(queue, seqno);
@@ -184,9 +184,9 @@ static void sim_engine_count(struct sim_queue *queue, enum sim_counter counter, 
 }
 
 /*
- * The engine did not answer, and was reset: nothing that was at hand is trusted
- * afterwards. Whoever waits for a dma_fence is not to wait for one time-out after
- * another: what is queued goes with it.
+ * The engine did not answer, and was reset: cached translations are not trusted
+ * afterwards. A waiter of a dma_fence must not wait for one time-out after another: the
+ * queued submissions are cancelled, too.
  */
 static void sim_engine_reset(struct sim_queue *queue)
 {
@@ -200,9 +200,9 @@ static void sim_engine_reset(struct sim_queue *queue)
 }
 
 /*
- * Until when the next submission may run. One that waits for a dma_fence is to wait for one
- * time-out since it asked, however much is in the queue before. Fences that are asked for later
- * are due later than what runs.
+ * The time by which the next submission must end. A waiter of a dma_fence waits for one time-out
+ * after it asked, whatever the queue has before. A fence that is asked for later is due later
+ * than the running submission.
  */
 static unsigned long sim_engine_deadline(struct sim_queue *queue)
 {
@@ -276,7 +276,7 @@ static bool sim_job_is_small(const struct sim_job *job)
 	return bytes < SIM_DOZE_BYTES;
 }
 
-/* The same for @job, which is new in the queue and which nobody waits for yet. */
+/* The same for @job, which is new in the queue and has no waiter yet. */
 bool sim_engine_offer(struct sim_queue *queue, const struct sim_job *job)
 {
 	if (queue->rest == SIM_DOZES && queue->submitted - queue->done < SIM_DOZE_JOBS &&
@@ -303,8 +303,7 @@ static struct sim_job *sim_engine_next(struct sim_queue *queue)
 /*
  * One submission often follows soon upon another. The first one wakes up the thread
  * from its sleep; those that come while it dozes need not, and where all share one
- * processor, that saves going back and forth for each. Whoever waits for one of them
- * ends the doze.
+ * processor, that saves going back and forth for each. A wait for one of them ends the doze.
  */
 static void sim_engine_rest(struct sim_queue *queue)
 {
@@ -346,7 +345,7 @@ int sim_engine_thread(void *argument)
 	return 0;
 }
 
-/* Ends the thread, and what it has not done. With queue->stopped set. */
+/* Ends the thread, and cancels the submissions that it has not done. With queue->stopped set. */
 void sim_engine_stop(struct sim_queue *queue)
 {
 	struct sim_job *job;

@@ -17,9 +17,9 @@
 #include "sim_trace.h"
 
 /*
- * Those of all devices until they are freed, as they outlive devices. Looked through under
- * RCU; changed under the lock, inside of whatever lock a fence's last reference is given up
- * under, with interrupts off for the same reason.
+ * Fences of all devices until they are freed, as they outlive devices. Readers go through the list
+ * under RCU; changes take the lock, with interrupts off: a fence's last reference may be given up
+ * under any lock.
  */
 static LIST_HEAD(sim_fences);
 static DEFINE_SPINLOCK(sim_fences_lock);
@@ -28,7 +28,7 @@ struct sim_fence {
 	struct dma_fence base;
 	spinlock_t lock; /* base's */
 	struct list_head link; /* sim_fences */
-	u64 owner; /* of the submission: an account's id, pid and comm */
+	u64 owner; /* the submitter: an account's id, pid and comm */
 	pid_t pid;
 	char comm[TASK_COMM_LEN];
 	char timeline[32];
@@ -46,7 +46,7 @@ static const char *sim_fence_timeline(struct dma_fence *base)
 
 /*
  * The module may be unloaded once its reference is gone. sim_exit() waits for
- * this callback to return, and for whoever is still in sim_fence_release().
+ * this callback to return, and for callers that are still in sim_fence_release().
  */
 static void sim_fence_free(struct rcu_head *rcu)
 {

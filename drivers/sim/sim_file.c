@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Open files of the device: what an opener has, who it is, what is shown of it
- * in fdinfo; and the file system that the device's inode is in.
+ * Open files of the device: the objects of an opener, its identity, its fdinfo; and the file
+ * system that the device's inode is in.
  */
 #include <linux/compat.h>
 #include <linux/cred.h>
@@ -115,7 +115,7 @@ static int sim_open(struct inode *inode, struct file *file)
 	kref_init(&account->ref);
 	account->pid = task_tgid_nr(current);
 	get_task_comm(account->comm, current);
-	/* Anyone names himself: not as further lines and columns of what shows it. */
+	/* A process chooses its own name: it must not forge further lines and columns. */
 	for (i = 0; account->comm[i]; i++) {
 		if (!isprint(account->comm[i]))
 			account->comm[i] = '?';
@@ -173,11 +173,11 @@ static int sim_release(struct inode *inode, struct file *file)
 	return 0;
 }
 
-#define SIM_FDINFO_LOOKS 256u /* at buffers, while others wait for the handles */
+#define SIM_FDINFO_LOOKS 256u /* at buffers, while other tasks wait for the handles */
 
 /*
- * Which buffers have been evicted, and how often: by the offsets of their maps, as who
- * reads this has them from /proc/PID/maps.
+ * Shows evicted buffers and their numbers of evictions, by the offsets of their maps: a reader
+ * has these from /proc/PID/maps.
  */
 static void sim_show_evicted(struct seq_file *m, struct sim_opener *opener)
 {

@@ -4,9 +4,8 @@
  *
  * The attachment is a static one: the exporter keeps the memory where it is until
  * the last handle and binding are gone, or this device is, so nothing here has to follow its
- * moves.
- * The engine reaches it by DMA addresses, as a device does. A CPU's map is the
- * exporter's own, and so is what becomes of it.
+ * moves. The engine reaches it by DMA addresses, as a device does. A CPU's map is the
+ * exporter's own, and the exporter decides its fate.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-direct.h>
@@ -19,7 +18,7 @@
 #include "sim.h"
 
 struct sim_import {
-	struct sim_buffer *buffer; /* whose import this is */
+	struct sim_buffer *buffer; /* that has this import */
 	struct dma_buf *dmabuf; /* with a reference */
 	enum dma_data_direction direction;
 
@@ -30,8 +29,8 @@ struct sim_import {
 };
 
 /*
- * What an exporter says is its own affair; these are the errnos of this device, of which
- * another of its kind has -ENOSPC: as many pages as may be are pinned already.
+ * Exporters choose their errnos; callers get those of this device. An exporter of the same kind
+ * has -ENOSPC, when as many pages as may be are pinned already.
  */
 static int sim_import_errno(int r)
 {
@@ -183,7 +182,7 @@ void sim_imports_lose(struct sim_device *dev)
 	mutex_unlock(&dev->imports_lock);
 }
 
-#define SIM_IMPORT_LOOKS 256u /* at buffers, while others wait for the handles */
+#define SIM_IMPORT_LOOKS 256u /* at buffers, while other tasks wait for the handles */
 
 /*
  * The handle that the opener has for the dma-buf already; 0 if none. With

@@ -150,7 +150,7 @@ union sim_argument {
 	struct hetsim_inject inject;
 };
 
-/* A call on its way: what it is asked, and the open file that its answer has a descriptor of. */
+/* A call on its way: its argument, and the open file that its answer has a descriptor of. */
 struct sim_call {
 	union sim_argument argument;
 	struct file *file; /* with a reference; NULL: there is none */
@@ -188,8 +188,8 @@ static void sim_reply_end(struct sim_call *call, int r)
 
 /*
  * @min_size reaches to the end of the last member of the structure's first
- * version: it stays when the structure grows. What the caller gets back is from
- * @out to @out_end: [out] members, and reserved ones between them, which are zero.
+ * version: it stays when the structure grows. The answer is from @out to @out_end:
+ * [out] members, and reserved ones between them, which are zero.
  */
 struct sim_ioctl {
 	unsigned int cmd;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The device is taken away, under whatever is open, mapped, exported or queued.
- * What is held stays allocated until it is let go; no map and no call gets at it any more. Devices
- * that have mapped a dma-buf of it do, until they unmap it.
+ * The device is taken away, under its open files, maps, exports and queues. Held objects stay
+ * allocated until they are let go; no map and no call reaches them any more. Devices that have
+ * mapped a dma-buf of it do, until they unmap it.
  */
 #include <linux/highmem.h>
 #include <linux/srcu.h>
@@ -32,9 +32,9 @@ void sim_engines_wake(struct sim_device *dev)
 }
 
 /*
- * The caller has made sure that nobody opens it any more. From here on every call
- * answers -ENODEV, the engine ends what it has with the same, and touched maps
- * are lost. Those that were touched before are made to be touched again.
+ * The caller has made sure that the device can't be opened any more. From here on every call
+ * answers -ENODEV, the engine ends its submissions with the same, and touched maps
+ * are lost. Maps that were touched before are made to be touched again.
  */
 void sim_device_lose(struct sim_device *dev)
 {
@@ -47,8 +47,8 @@ void sim_device_lose(struct sim_device *dev)
 }
 
 /*
- * The page of zeros at a page of a lost map, which is the map's own, and charged
- * to who touches it first. NULL without memory.
+ * The page of zeros at a page of a lost map. It is the map's own, and charged to the process
+ * that touches it first. NULL without memory.
  */
 static struct page *sim_lost_page(struct sim_map *map, pgoff_t index)
 {
@@ -68,7 +68,7 @@ static struct page *sim_lost_page(struct sim_map *map, pgoff_t index)
 }
 
 /*
- * What the handshake said when the map was made, unless its buffer is marked. A map that
+ * The setting of the handshake when the map was made, unless its buffer is marked. A map that
  * may have zeros is one of an opener's file.
  */
 static bool sim_lost_is_zero(const struct vm_area_struct *vma, const struct sim_map *map)
@@ -114,7 +114,7 @@ vm_fault_t sim_lost_fault(struct vm_fault *vmf, struct sim_map *map)
 	page = sim_lost_page(map, vmf->pgoff);
 	if (!page)
 		return VM_FAULT_OOM;
-	/* For writing: faults that found the device still there insert what they do under it. */
+	/* For writing: faults that found the device still there insert its pages under it. */
 	if (down_write_killable(&map->buffer->lock))
 		return VM_FAULT_SIGBUS;
 	if (!sim_is_block(READ_ONCE(*vmf->pmd)))
@@ -123,7 +123,7 @@ vm_fault_t sim_lost_fault(struct vm_fault *vmf, struct sim_map *map)
 	return ret;
 }
 
-/* A debugger's: what was not touched yet is zero. False: who touches it gets a signal. */
+/* For a debugger: an untouched page is zero. False: a process that touches it gets a signal. */
 bool sim_lost_access(const struct vm_area_struct *vma, pgoff_t index, unsigned int inside,
 		     void *bytes, unsigned int n, bool write)
 {

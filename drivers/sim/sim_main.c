@@ -63,7 +63,7 @@ MODULE_PARM_DESC(test, "Let CAP_SYS_ADMIN inject faults into whole devices (defa
 
 static enum hetsim_kind sim_devices_kind;
 
-static DEFINE_MUTEX(sim_devices_lock);                  /* protects what follows */
+static DEFINE_MUTEX(sim_devices_lock); /* protects the next array */
 static struct sim_device *sim_devices[SIM_MAX_DEVICES]; /* NULL: unplugged */
 
 static void sim_device_free(struct kref *ref)
@@ -88,8 +88,8 @@ void sim_device_put(struct sim_device *dev)
 }
 
 /*
- * What dma-bufs are attached to: reaches all memory, in pieces of any length. It
- * stays in memory, if nowhere else, until all that was attached is gone.
+ * Adds the device that is attached to dma-bufs: it reaches all memory, in pieces of any length.
+ * Its structure stays in memory until all that was attached is gone.
  */
 static int sim_device_dma_add(struct sim_device *dev)
 {
@@ -178,14 +178,14 @@ err_free:
 	return ERR_PTR(r);
 }
 
-/* Nobody opens it any more. */
+/* With no way left to open it. */
 static void sim_device_remove(struct sim_device *dev)
 {
 	root_device_unregister(dev->dma);
 	sim_device_put(dev);
 }
 
-/* For the open file that the caller has, and all others. */
+/* Affects the caller's open file, and all others. */
 int sim_device_unplug(struct sim_device *dev)
 {
 	int r = 0;
@@ -241,7 +241,7 @@ static int sim_kind_find(const char *name)
 /* 1 TiB: the windows of all SIM_MAX_BUFFERS slots fit an offset of mmap(). */
 #define SIM_MAX_MB 1048576
 
-/* For a module that nobody uses: nothing is open, and nobody opens anything. */
+/* For an unused module: nothing is open, and nothing opens it any more. */
 static void sim_devices_remove(void)
 {
 	unsigned int i;
@@ -296,7 +296,7 @@ static int __init sim_init(void)
 		sim_devices_remove();
 		return r;
 	}
-	/* Those that are there may be open: then the module has to stay. */
+	/* The devices that are there may be open: then the module has to stay. */
 	if (r)
 		pr_warn("%u of %u devices: error %d\n", i, devices, r);
 	return 0;

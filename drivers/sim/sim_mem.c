@@ -18,9 +18,8 @@
 #if IS_ENABLED(CONFIG_X86)
 /*
  * A page-table entry for RAM gets the page's own cache mode whatever a driver
- * asks for, so that mode is what has to change. Where the processor's table of
- * cache modes is off, or has no such mode and another one in its place, combining is
- * not to be had.
+ * asks for, so the page's mode has to change. Where the processor's table of
+ * cache modes is off, or has another mode in the place of combining, there is no combining.
  */
 unsigned int sim_cache_modes(void)
 {
@@ -33,8 +32,8 @@ unsigned int sim_cache_modes(void)
 }
 
 /*
- * Before pages are given back. Those that can't be are kept, by a reference: whoever had
- * one next would use it as it is, or could never change it.
+ * Before pages are given back. A page that can't be reset is kept, by a reference: its next
+ * owner would use it as it is, or could never change it.
  */
 static void sim_cache_reset(struct page **pages, u64 n_pages, u32 cache)
 {
@@ -59,7 +58,7 @@ static int sim_cache_set(struct page **pages, u64 n_pages, u32 cache)
 	return -ENOMEM;
 }
 
-/* What the entry of the kernel's own map says; the entries of maps are given the same. */
+/* The mode in the kernel's own map of the page; entries of maps are given the same. */
 u32 sim_cache_of(struct page *page)
 {
 	pteval_t combine = cachemode2protval(_PAGE_CACHE_MODE_WC), now;
@@ -96,10 +95,9 @@ u32 sim_cache_of(struct page *page)
 #endif
 
 /*
- * How many of @n_pages lack room, and where it has to be made: the window is a
- * part of VRAM, so either may be what is full. VRAM gets no fuller by what leaves a
- * place in it: until that is gone, it may count more than it has. With
- * dev->memory_lock held.
+ * How many of @n_pages lack room, and the place to make it in: the window is a
+ * part of VRAM, so either may be full. Pages that leave a place in VRAM make it no fuller:
+ * until they are gone, it may count more than it has. With dev->memory_lock held.
  */
 static u64 sim_mem_missing(struct sim_device *dev, u32 place, u64 n_pages,
 			   const u64 *leaving, u32 *ret_where)
@@ -119,8 +117,8 @@ static u64 sim_mem_missing(struct sim_device *dev, u32 place, u64 n_pages,
 }
 
 /*
- * Is it more than the opener may have? What takes the place of others is no more of
- * all places together, and what makes room for other openers is not his doing. With
+ * True if the opener may not have that much. Pages that replace others add nothing to all
+ * places together, and an eviction for other openers is not the opener's doing. With
  * dev->memory_lock held.
  */
 static bool sim_mem_exceeds(struct sim_device *dev, const struct sim_account *account, u32 place,
@@ -140,7 +138,7 @@ static bool sim_mem_exceeds(struct sim_device *dev, const struct sim_account *ac
 	       n_pages > dev->opener_system_pages - min(system, dev->opener_system_pages);
 }
 
-/* Counts the pages against the limits; -ENOSPC with what is missing in *@lack. */
+/* Counts the pages against the limits; -ENOSPC with the missing room in *@lack. */
 static int sim_mem_reserve(struct sim_device *dev, struct sim_account *account, u32 place,
 			   u64 n_pages, const u64 *leaving, bool evict, struct sim_lack *lack)
 {
@@ -161,11 +159,11 @@ static int sim_mem_reserve(struct sim_device *dev, struct sim_account *account, 
 }
 
 /*
- * When it is the device that is full, pages that were not used for longest make room, but
- * for those of @buffer, which the caller wants it for: 0 when there is reason to try again.
- * Others may take what was made free, so there is an end to it: see SIM_MEM_TRIES. The
- * caller holds no buffer's change, as those of others may be waited for: whoever keeps on
- * moving his own must not leave those without room who find it nowhere else.
+ * When it is the device that is full, pages that were not used for longest make room, except
+ * those of @buffer, which needs it: 0 when there is reason to try again. Other calls may take
+ * the pages that were made free, so SIM_MEM_TRIES bounds the tries. The caller holds no
+ * buffer's change, because this may wait for that of another buffer: an owner that keeps on
+ * moving its buffer must not leave a caller without room that finds it nowhere else.
  */
 int sim_mem_make_room(struct sim_buffer *buffer, struct sim_lack *lack)
 {
@@ -176,7 +174,7 @@ int sim_mem_make_room(struct sim_buffer *buffer, struct sim_lack *lack)
 	    ++lack->tries > SIM_MEM_TRIES)
 		return -ENOSPC;
 	r = sim_evict(buffer, lack->place, lack->n_pages, &evicted);
-	/* Owners may have taken away what was waited for: there is one more try. */
+	/* The owner may have taken away the buffer that was waited for: there is one more try. */
 	if (!evicted)
 		lack->tries = SIM_MEM_TRIES;
 	return r;
@@ -216,7 +214,7 @@ static unsigned int sim_mem_block_get(struct page **pages)
 static int sim_mem_batch_get(struct sim_buffer *buffer, u32 place, struct page **pages,
 			     unsigned int n_pages, bool evict)
 {
-	/* As many are given back at once: a group that is full has no say in whether they go. */
+	/* As many pages are given back at once: the limit of a full group does not stop an eviction. */
 	gfp_t gfp = GFP_USER | __GFP_ACCOUNT | __GFP_ZERO | __GFP_NOWARN | __GFP_RETRY_MAYFAIL |
 		    (evict ? __GFP_HIGH : 0);
 	struct mem_cgroup *old = set_active_memcg(buffer->memcg);
@@ -251,11 +249,12 @@ err_free:
 }
 
 /*
- * Fills @pages from @first on with zeroed pages, counted in @place, charged to the
- * control group of who made the buffer; @leaving: by place, instead of how many others,
- * which are soon to go; NULL: of none; @evict: to make room for others, who do not
- * meet what the maker has injected. @lack: {} at first; -ENOSPC leaves there what is missing, for
- * sim_mem_make_room(), after which the same call is made again.
+ * Fills @pages from @first on with zeroed pages, counted in @place, charged to the control
+ * group of the buffer's maker.
+ * @leaving: by place, the number of pages that these replace, and that soon go; NULL: none.
+ * @evict: to make room for other openers, who do not meet the maker's injected faults.
+ * @lack: {} at first; -ENOSPC leaves the missing room there for sim_mem_make_room(), after
+ * which the caller makes the same call again.
  */
 int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages, u64 first,
 		      u64 n_pages, const u64 *leaving, bool evict, struct sim_lack *lack)
@@ -276,7 +275,7 @@ int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages,
 		unsigned int n = min_t(u64, n_pages - done,
 				       SIM_MEM_BATCH - (first + done) % SIM_MEM_BATCH);
 
-		/* Others may come too often for the call to get to its end between them. */
+		/* Other callers may come too often for the call to get to its end between them. */
 		if (fatal_signal_pending(current)) {
 			r = -EINTR;
 			goto err_put;
@@ -296,8 +295,8 @@ err_put:
 }
 
 /*
- * The pages count no more. Those that pread() or pwrite() is still copying from
- * or to only go when that is done: it holds references.
+ * Gives pages back: they count no more. A page that pread() or pwrite() is still copying goes when
+ * that is done, because it holds a reference.
  */
 void sim_mem_pages_put(struct sim_buffer *buffer, struct page **pages, u64 n_pages)
 {
@@ -320,7 +319,7 @@ void sim_mem_pages_put(struct sim_buffer *buffer, struct page **pages, u64 n_pag
 	}
 }
 
-/* As the limits count them: the window is a part of VRAM. */
+/* Sums pages as the limits count them: the window is a part of VRAM. */
 static u64 sim_pins_in(const u64 *in, u32 place)
 {
 	return in[place] + (place == HETSIM_PLACE_VRAM ? in[HETSIM_PLACE_WINDOW] : 0);
@@ -368,10 +367,10 @@ static int sim_pins_add(struct sim_buffer *buffer, const u64 *in, bool must)
 }
 
 /*
- * Pages that importers have the addresses of make no room for others: half of VRAM, its
- * window included, and of the window itself, stays for those who import nothing, and half of
- * the rest for what others than this buffer's maker export. @must: it can't be refused. With
- * buffer->lock held for writing, as for what follows.
+ * Pages that importers have the addresses of make no room. Half of VRAM, its window included,
+ * and half of the window itself, therefore stays for openers that import nothing, and half of
+ * the rest for exports of other makers than this buffer's. @must: the pin can't be refused.
+ * With buffer->lock held for writing, as for the functions below.
  */
 int sim_mem_pin(struct sim_buffer *buffer, bool must)
 {
@@ -391,7 +390,7 @@ int sim_mem_pin_more(struct sim_buffer *buffer, u64 n_pages)
 	return buffer->n_pins ? sim_pins_add(buffer, in, false) : 0;
 }
 
-/* A look, for who would evict others' pages for nothing. Needs no lock of the buffer's. */
+/* A look, for a caller that would evict pages for nothing. Needs no lock of the buffer's. */
 bool sim_mem_may_pin_more(struct sim_buffer *buffer, u64 n_pages)
 {
 	u64 in[SIM_N_PLACES] = {};

@@ -13,10 +13,10 @@
 
 struct sim_memcpy {
 	struct sim_device *dev;
-	u64 ns; /* of the last one */
+	u64 ns; /* that the last one took */
 };
 
-/* With a reference; NULL if there is none in that slot, or it is not this device's memory. */
+/* Finds the buffer, with a reference; NULL if the slot has none of this device's memory. */
 static struct sim_buffer *sim_memcpy_buffer(struct sim_device *dev, unsigned int slot)
 {
 	struct sim_buffer *buffer;

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Maps of buffers in processes. Their page-table entries are special ones: the
- * kernel takes no references on what is behind them, so pages can be taken back
+ * kernel takes no references on the pages behind them, so pages can be taken back
  * at any time, and get_user_pages() refuses them.
  *
  * A fault maps the 2 MiB around it: by one entry where the kernel can mark such an
- * entry as special (SIM_BLOCKS) and the pages lie behind each other, by 512 of them
- * elsewhere. They do with the module's parameter huge. It is off by default: buffers
+ * entry as special (SIM_BLOCKS) and the pages lie behind each other, by 512 entries
+ * elsewhere. Pages lie so with the module's parameter huge. It is off by default: buffers
  * that begin at multiples of 2 MiB share places in the TLB of an emulated machine, which
  * has one way, and work on two of them takes 10 to 50 times as long.
  *
- * apply_to_page_range() must not meet a large entry. So which it is has one answer for all
- * who fault at a time: it depends on the map's bounds, which the kernel keeps from
- * changing under faults, and on what changes with buffer->lock held for writing only,
- * pages, samples and injected faults. Those who change it take back the entries of
- * before, but not at once: whoever still finds a large one lets the access try again.
+ * apply_to_page_range() must not meet a large entry. All faults at one time must therefore
+ * choose the same size. The choice depends on the map's bounds, which the kernel keeps from
+ * changing under faults, and on state that changes with buffer->lock held for writing only:
+ * pages, samples and injected faults. A change of that state takes back the former entries,
+ * but not at once: a fault that still finds a large one lets the access try again.
  */
 #include <linux/highmem.h>
 #include <linux/log2.h>
@@ -24,7 +24,7 @@
 #include "sim.h"
 #include "sim_trace.h"
 
-/* Of all devices: how often someone who injects poison makes the kernel say so. */
+/* For all devices: how often injected poison makes the kernel print its line. */
 static struct ratelimit_state sim_poisonings =
 	RATELIMIT_STATE_INIT_FLAGS(sim_poisonings, 5 * HZ, 100, RATELIMIT_MSG_ON_RELEASE);
 
@@ -54,10 +54,10 @@ static void sim_map_free(struct kref *ref)
 }
 
 /*
- * A child begins without entries: those of its parent may lead to pages that are gone
- * when the parent's map is. VM_WIPEONFORK says so, but madvise(MADV_KEEPONFORK) takes
- * that away. Then the kernel has copied the entries before it calls sim_vm_open(), or
- * looks at the flag again afterwards, depending on its version.
+ * A child begins without entries: its parent's may lead to pages that are gone when the parent's
+ * map is. VM_WIPEONFORK says so, but madvise(MADV_KEEPONFORK) takes that away. The kernel has then
+ * copied the entries before it calls sim_vm_open(), or looks at the flag again afterwards,
+ * depending on its version.
  */
 static void sim_vm_wipe(struct vm_area_struct *vma, struct sim_buffer *buffer)
 {
@@ -78,7 +78,7 @@ static void sim_vm_open(struct vm_area_struct *vma)
 		kref_get(&map->ref);
 	} else {
 		sim_vm_wipe(vma, map->buffer);
-		/* fork() asks nobody: without memory, the child's map is dead. */
+		/* fork() has no way to fail here: without memory, the child's map is dead. */
 		map = sim_map_new(map->buffer, vma->vm_mm, map->zero_when_lost);
 		vma->vm_private_data = map;
 		if (!map)
@@ -103,10 +103,10 @@ static bool sim_page_hurt(struct sim_buffer *buffer, pgoff_t index)
 	return buffer->sigbus == index || buffer->poison == index;
 }
 
-/* What one that was answers who touches it. */
+/* The answer to a touch of such a page. */
 static vm_fault_t sim_fault_hurt(struct sim_buffer *buffer, pgoff_t index)
 {
-	/* The kernel prints a line about each poisoning, whoever asked for it. */
+	/* The kernel prints a line about each poisoning, injected or not. */
 	if (buffer->poison == index && __ratelimit(&sim_poisonings))
 		return VM_FAULT_HWPOISON;
 	return VM_FAULT_SIGBUS;
@@ -138,7 +138,7 @@ struct sim_insert {
 	unsigned int n_pages; /* how many of them are there now */
 };
 
-/* Called by apply_to_page_range(), with the page table locked. What is there stays. */
+/* Called by apply_to_page_range(), with the page table locked. Present entries stay. */
 static int sim_insert_entry(pte_t *entry, unsigned long address, void *data)
 {
 	struct sim_insert *insert = data;
@@ -157,7 +157,7 @@ static int sim_insert_entry(pte_t *entry, unsigned long address, void *data)
 
 /*
  * Maps the page that was touched and, as far as the map and the buffer go, the
- * SIM_FAULT_PAGES around it: whoever touches one byte of a device's memory goes
+ * SIM_FAULT_PAGES around it: a process that touches one byte of a device's memory goes
  * on to the next. With buffer->lock held, which keeps pages from being taken
  * back between the look-up and the insertion.
  *
@@ -219,7 +219,7 @@ static vm_fault_t sim_fault(struct vm_fault *vmf, struct sim_buffer *buffer)
 	bool huge = false;
 	vm_fault_t ret;
 
-	/* Who is killed does not see what is answered. */
+	/* A killed process does not see the answer. */
 	if (down_read_killable(&buffer->lock))
 		return VM_FAULT_SIGBUS;
 	sim_buffer_used(buffer);
@@ -256,7 +256,7 @@ static vm_fault_t sim_vm_fault(struct vm_fault *vmf)
 	return ret;
 }
 
-/* With buffer->lock held. False: who touches the page gets a signal. */
+/* With buffer->lock held. False: a process that touches the page gets a signal. */
 static bool sim_access_page(struct sim_buffer *buffer, pgoff_t index, unsigned int inside,
 			    void *bytes, unsigned int n, bool write)
 {
@@ -271,10 +271,10 @@ static bool sim_access_page(struct sim_buffer *buffer, pgoff_t index, unsigned i
 }
 
 /*
- * A debugger, or /proc/PID/mem: get_user_pages() does not reach these pages. It gets what the
- * process would at that address, and no further than to where that would get a signal. Of
- * rights that mprotect() has taken, only that to write is asked for [__access_remote_vm()
- * reads other memory of PROT_NONE, too].
+ * A debugger, or /proc/PID/mem: get_user_pages() does not reach these pages. A debugger gets
+ * the bytes that the process would at that address, up to where that would get a signal. Only
+ * one right that mprotect() has taken away is asked for, the right to write
+ * [__access_remote_vm() reads other memory of PROT_NONE, too].
  */
 static int sim_vm_access(struct vm_area_struct *vma, unsigned long address, void *bytes,
 			 int length, int write)
@@ -317,10 +317,10 @@ static int sim_vm_access(struct vm_area_struct *vma, unsigned long address, void
  * revocation by vm_pgoff; all of that moves with the map. VM_DONTEXPAND keeps it from growing.
  *
  * No .may_split: a map may be cut at any page, as each part has its own vm_pgoff and, by
- * .open, its own reference. A large entry that a cut goes through, or that mremap() can't
- * move as a whole, the kernel takes away (__split_huge_pmd()), as nobody gave it a table
- * of single ones to put there. The next fault brings those: a block is mapped only where
- * all of it is inside the map, at multiples of its size.
+ * .open, its own reference. The kernel takes away a large entry that a cut goes through, or
+ * that mremap() can't move as a whole (__split_huge_pmd()): it has no table of single ones to
+ * put there. The next fault brings those: a block is mapped only where all of it is inside the
+ * map, at multiples of its size.
  */
 static const struct vm_operations_struct sim_vm_ops = {
 	.open	= sim_vm_open,
@@ -329,13 +329,13 @@ static const struct vm_operations_struct sim_vm_ops = {
 	.access	= sim_vm_access,
 };
 
-/* What vma->vm_pgoff says has to lie in the buffer; not to be a private copy. */
+/* The range from vma->vm_pgoff has to lie in the buffer; the map must be no private copy. */
 int sim_mmap_check(struct sim_buffer *buffer, struct vm_area_struct *vma, u64 *ret_first)
 {
 	u64 first = vma->vm_pgoff - sim_slot_pgoff(buffer->dev, buffer->slot);
 	u64 n_pages;
 
-	/* One of a special entry is a bug to the kernel. */
+	/* The kernel takes a private copy of a special entry for a bug. */
 	if (is_cow_mapping(vma->vm_flags))
 		return -EINVAL;
 	down_read(&buffer->lock);
@@ -347,7 +347,7 @@ int sim_mmap_check(struct sim_buffer *buffer, struct vm_area_struct *vma, u64 *r
 	return 0;
 }
 
-/* Maps what vma->vm_pgoff says of the buffer. */
+/* Maps the range of the buffer from vma->vm_pgoff. */
 int sim_mmap_buffer(struct sim_buffer *buffer, struct vm_area_struct *vma,
 		    bool zero_when_lost)
 {
@@ -400,7 +400,7 @@ int sim_mmap(struct file *file, struct vm_area_struct *vma)
 	return r;
 }
 
-/* Takes the pages out of all processes that have mapped them, and no others. */
+/* Takes the pages, and no other pages, out of all processes that have mapped them. */
 void sim_mmap_revoke(struct sim_buffer *buffer, u64 first, u64 n_pages)
 {
 	struct sim_device *dev = buffer->dev;

@@ -78,8 +78,8 @@ static unsigned int sim_pages_in(struct sim_buffer *buffer, u64 first, unsigned 
 }
 
 /*
- * Moves what a range has in @from to @place, or as much as goes; the rest stays
- * as it is. With buffer->change held. @evict: to make room for others, as it is told;
+ * Moves the pages of a range in @from to @place, as far as there is room; the rest stays
+ * as it is. With buffer->change held. @evict: the trace says that this makes room;
  * @lack: as for sim_mem_pages_get(). *@ret_moved is set also when it fails.
  */
 static int sim_pages_move(struct sim_buffer *buffer, u64 first, u64 n_pages,
@@ -124,14 +124,14 @@ static unsigned long sim_evict_from(u32 place)
 
 /* How many buffers one look through all of them finds: openers may have all that there can be. */
 #define SIM_EVICT_BATCH 512u
-#define SIM_EVICT_LOOKS 256u /* at buffers, while others wait for the list */
+#define SIM_EVICT_LOOKS 256u /* at buffers, while other tasks wait for the list */
 
 struct sim_evictee {
 	unsigned long slot;
 	s64 last_use;
 };
 
-/* Those not used for longest, in this order once they are sorted; as many again until then. */
+/* The least recently used buffers, in this order once sorted; up to twice as many before. */
 struct sim_evictees {
 	unsigned int n;
 	s64 before; /* when those were last used that are still of interest */
@@ -170,7 +170,7 @@ static bool sim_evictable(struct sim_buffer *buffer, u32 place)
 					      READ_ONCE(buffer->pages_in[HETSIM_PLACE_WINDOW]));
 }
 
-/* Of those but @except that were last used after @after. */
+/* Finds buffers, except @except, that were last used after @after. */
 static void sim_evict_find(struct sim_buffer *except, u32 place, s64 after,
 			   struct sim_evictees *list)
 {
@@ -199,8 +199,8 @@ static void sim_evict_find(struct sim_buffer *except, u32 place, s64 after,
 }
 
 /*
- * With a reference; NULL if it has been let go since, and what is in its slot now has
- * nothing to give. An import never has: its pages are another device's.
+ * The buffer with a reference. NULL if it has been let go since, and the buffer that is in its
+ * slot now has no page to give. An import never has: its pages are another device's.
  */
 static struct sim_buffer *sim_evictee_get(struct sim_device *dev, unsigned long slot, u32 place)
 {
@@ -215,8 +215,8 @@ static struct sim_buffer *sim_evictee_get(struct sim_device *dev, unsigned long 
 }
 
 /*
- * Moves up to @n_pages out of @place, none of an import, as far as there is room where they
- * go. Those at the buffer's end go first. What was in the way of more is the result.
+ * Moves up to @n_pages out of @place, none of an import, as far as there is room for them.
+ * The pages at the buffer's end go first. The result is the errno that kept more from moving.
  */
 static int sim_evict_buffer(struct sim_buffer *buffer, u32 place, u64 n_pages,
 			    u64 *ret_evicted)
@@ -247,7 +247,7 @@ static int sim_evict_buffer(struct sim_buffer *buffer, u32 place, u64 n_pages,
 	return r;
 }
 
-/* Moves so much of a buffer to system memory as if others had needed the room. */
+/* Moves so much of a buffer to system memory as if another buffer had needed the room. */
 int sim_evict_part(struct sim_buffer *buffer, u64 n_pages)
 {
 	u64 evicted;
@@ -284,9 +284,9 @@ void sim_buffer_pin(struct sim_buffer *buffer)
 }
 
 /*
- * Out of the buffer that is in a slot by now. -EAGAIN: others are changing it, and that is
- * only waited for with @wait; -ENOSPC: nor is there room for what other buffers have. What
- * else was in the way is this buffer's own affair.
+ * Evicts out of the buffer that is in a slot by now. -EAGAIN: another task is changing it, and
+ * only @wait waits for that; -ENOSPC: there is no room for pages of other buffers either.
+ * Other causes are this buffer's own affair.
  */
 static int sim_evict_slot(struct sim_device *dev, unsigned long slot, u32 place, u64 n_pages,
 			  bool wait, u64 *ret_evicted)
@@ -308,7 +308,7 @@ static int sim_evict_slot(struct sim_device *dev, unsigned long slot, u32 place,
 		goto out_put;
 	r = sim_evict_buffer(buffer, place, n_pages, ret_evicted);
 	mutex_unlock(&buffer->change);
-	/* What leaves the window is counted in VRAM twice until it is gone: that passes. */
+	/* Pages that leave the window count in VRAM twice until they are gone: that passes. */
 	if (r != -EINTR && (r != -ENOSPC || place == HETSIM_PLACE_WINDOW))
 		r = 0;
 out_put:
@@ -317,9 +317,9 @@ out_put:
 }
 
 /*
- * From those not used for longest on; those that are used all the time come last, and again,
- * as long as there is something to be had. Adds to *@evicted, also when it fails: as
- * sim_evict_slot() does.
+ * Evicts from the least recently used buffers on. Buffers that are used all the time come last, and
+ * again, as long as one has pages to give. Adds to *@evicted, also when it fails, like
+ * sim_evict_slot().
  */
 static int sim_evict_in_order(struct sim_buffer *except, u32 place, u64 n_pages, bool wait,
 			      struct sim_evictees *list, u64 *evicted)
@@ -351,8 +351,8 @@ static int sim_evict_in_order(struct sim_buffer *except, u32 place, u64 n_pages,
 
 /*
  * Makes room in @place for @n_pages out of other buffers than @except, or as much as it can.
- * A change may take long, as its owner's control group lets it: it is waited for where those
- * that nobody changes have not enough, so the caller holds no buffer's change.
+ * A change of a buffer may take long, as its owner's control group lets it. This waits for one
+ * where the buffers without a change have not enough, so the caller holds no buffer's change.
  */
 int sim_evict(struct sim_buffer *except, u32 place, u64 n_pages, u64 *ret_evicted)
 {
@@ -369,7 +369,7 @@ int sim_evict(struct sim_buffer *except, u32 place, u64 n_pages, u64 *ret_evicte
 	return r == -EINTR ? r : 0;
 }
 
-/* As far as there is room; *@ret_moved as sim_pages_move() has it. */
+/* Moves a range as far as there is room; *@ret_moved as for sim_pages_move(). */
 static int sim_move_range(struct sim_buffer *buffer, u64 first, u64 end, u32 place,
 			  struct sim_lack *lack, u64 *ret_moved)
 {
@@ -421,7 +421,7 @@ int sim_buffer_move(struct file *file, void *argument)
 	do {
 		r = sim_move_range(buffer, move->offset >> PAGE_SHIFT, end >> PAGE_SHIFT,
 				   move->place, &lack, &moved);
-		/* Each page once: others may be taking them away again. */
+		/* Each page once: an eviction may be taking them away again. */
 		total += moved;
 		if (moved && total <= (u64)move->length >> PAGE_SHIFT)
 			lack.tries = 0;

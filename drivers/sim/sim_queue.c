@@ -105,7 +105,7 @@ int sim_queue_create(struct file *file, void *argument)
 		goto err_id;
 	}
 	/*
-	 * A caller that runs behind others has its work done behind others. The thread is in no
+	 * The work of a caller has the caller's nice value. The thread is in no
 	 * control group of the caller: one without CPU time left would hold up a dma_fence, and
 	 * va->lock, for which an eviction of another opener waits.
 	 */
@@ -123,7 +123,7 @@ err_queue:
 	return r;
 }
 
-/* Taken out of opener->queues by the caller, whose reference it takes over. */
+/* Takes over the reference of the caller, which has taken the queue out of opener->queues. */
 static void sim_queue_end(struct sim_queue *queue)
 {
 	spin_lock(&queue->lock);

@@ -36,8 +36,8 @@ static unsigned int sim_rw_hold(struct sim_buffer *buffer, u64 position, size_t 
 }
 
 /*
- * What was written to a page that is no more the buffer's, because that was
- * moved meanwhile, is written where it belongs.
+ * A move may have replaced the page meanwhile: copies the bytes that were written to the old
+ * page to where they belong.
  */
 static void sim_rw_mend(struct sim_buffer *buffer, u64 index, struct page *page, size_t inside,
 			size_t length)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Which pages CPUs use: while a buffer is sampled, each page is mapped by itself
- * when it is touched, and counted; reading the counts unmaps all, so that what is
+ * when it is touched, and counted; reading the counts unmaps all, so that a page that is
  * used again is counted again.
  */
 #include <linux/overflow.h>
@@ -12,7 +12,7 @@
 
 #define SIM_SAMPLE_BATCH 512u
 
-/* With buffer->change held. The counts of a sample before this one are gone. */
+/* Starts a sample, with buffer->change held. The counts of a former one are gone. */
 static int sim_sample_start(struct sim_buffer *buffer)
 {
 	atomic_t *fresh, *old;
@@ -29,7 +29,7 @@ static int sim_sample_start(struct sim_buffer *buffer)
 	return 0;
 }
 
-/* With buffer->change held. Also when a buffer changes its length: before it grows. */
+/* Stops a sample, with buffer->change held. A change of length does so, too: before it grows. */
 void sim_sample_stop(struct sim_buffer *buffer)
 {
 	atomic_t *old;
@@ -112,7 +112,7 @@ int sim_buffer_sample(struct file *file, void *argument)
 		r = -EOPNOTSUPP; /* its maps are not this device's */
 		goto out;
 	}
-	/* It tells what the maker does, and ends what was begun before, or its counts. */
+	/* Counts tell the maker's doings, and a start or stop ends the maker's own sample. */
 	if (buffer->account != opener->account) {
 		r = -EPERM;
 		goto out;

@@ -15,8 +15,8 @@
 #define SIM_VA_PAGES (1ull << (SIM_VA_BITS - PAGE_SHIFT))
 
 /*
- * An entry of the lowest level: a page frame's number above these bits. Those of
- * the upper levels are addresses of tables.
+ * An entry of the lowest level is a page frame's number above these bits. Entries of the upper
+ * levels are addresses of tables.
  */
 #define SIM_ENTRY_PRESENT BIT_ULL(0)
 #define SIM_ENTRY_WRITE BIT_ULL(1)
@@ -99,7 +99,7 @@ static int sim_tables_make(struct sim_va *va, u64 start, u64 n_pages)
 }
 
 /*
- * Frees what is below @table and covers nothing, with va->change and va->lock held.
+ * Frees the tables below @table that cover nothing, with va->change and va->lock held.
  * Returns how many tables that are.
  */
 static unsigned int sim_tables_free(u64 *table, unsigned int level, u64 start, u64 end)
@@ -172,8 +172,8 @@ static void sim_entries_write(struct sim_binding *binding, u64 first, u64 n_page
 }
 
 /*
- * The pages of a range of the buffer are others now, or @moving: are about to be,
- * and until then nobody's. With buffer->lock held.
+ * The pages of a range of the buffer are new ones now, or @moving: are about to be,
+ * and until then nothing is there. With buffer->lock held.
  */
 void sim_va_rebind(struct sim_buffer *buffer, u64 first, u64 n_pages, bool moving)
 {
@@ -197,8 +197,8 @@ void sim_va_rebind(struct sim_buffer *buffer, u64 first, u64 n_pages, bool movin
 }
 
 /*
- * Of a page that a TLB had, too: what is used most is seldom walked for. Neighbours are
- * of one buffer most of the time: to note each eighth is enough.
+ * Counts a use of a page even when a TLB had it: the most used pages are seldom walked for.
+ * Neighbours are of one buffer most of the time: to note each eighth is enough.
  */
 static void sim_entry_used(u64 page, u64 entry, unsigned int i)
 {
@@ -343,7 +343,7 @@ static int sim_va_range(u64 address, u64 length, u64 *ret_start, u64 *ret_n_page
 
 /*
  * Checks a new binding against its buffer, and counts it there. Before there are tables for it:
- * their number is bounded by what the buffer has.
+ * the buffer's length bounds their number.
  */
 static int sim_binding_count(struct sim_binding *binding)
 {

@@ -12,7 +12,7 @@ struct sim_waiter {
 	u64 seqno;
 };
 
-/* Wakes up the waiter, unless what it waits for is not done yet. */
+/* Wakes up the waiter, unless its submission is not done yet. */
 static int sim_waiter_wake(struct wait_queue_entry *entry, unsigned int mode, int flags,
 			   void *done)
 {
@@ -21,7 +21,7 @@ static int sim_waiter_wake(struct wait_queue_entry *entry, unsigned int mode, in
 	return autoremove_wake_function(entry, mode, flags, NULL);
 }
 
-/* Those who wait for @done, or for an earlier submission. */
+/* Wakes up the waiters for @done, or for an earlier submission. */
 void sim_waiters_wake(struct sim_queue *queue, u64 done)
 {
 	__wake_up(&queue->completed, TASK_NORMAL, 0, &done);

@@ -41,17 +41,18 @@
  *  - ERANGE: a range or number does not lie within the object it is about.
  *  - ENOENT: this open file has no such object.
  *  - ENODEV: the device was taken away.
- *  - EPERM: the caller may not do that to others.
+ *  - EPERM: the caller may not do that to objects of other openers, or lacks a capability.
  *  - EACCES: the open file does not have the access that the call needs.
  *  - ENOSPC: a limit of the device or of the opener is reached; HETSIM_QUERY
- *    and the open file's fdinfo show them. An opener is an open file: they bind no user,
- *    who may open many; the pages' control group does. pwrite(): the buffer's end is.
+ *    and the open file's fdinfo show them. An opener is an open file, and a user may open
+ *    many: the control group of the pages, and a limit of queues, bound a user. pwrite():
+ *    the buffer's end is reached.
  *  - ENXIO: the bytes are in VRAM outside the window that the CPU can reach.
  *  - ENOMEM: the kernel, or the caller's control group, has no memory left. The kernel ends
  *    no process of the group for a call.
  *  - EMFILE: the process can't have more file descriptors.
  *  - ENFILE: all processes together can't have more open files.
- *  - EFBIG: RLIMIT_FSIZE is reached, of the twin in user space only, whose memory is files.
+ *  - EFBIG: RLIMIT_FSIZE is reached, by the twin in user space only, which has its memory in files.
  *  - EFAULT: a pointer does not lead to accessible memory of the caller. Only
  *    when it is the answer that can't be written, the call has had its effect; the process
  *    then has no descriptor from it.
@@ -134,7 +135,7 @@ struct hetsim_handshake {
 #define HETSIM_HANDSHAKE _IO(HETSIM_TYPE, HETSIM_NR_HANDSHAKE)
 
 /**
- * enum hetsim_feature - what a driver may or may not have
+ * enum hetsim_feature - optional parts of a driver
  * @HETSIM_FEATURE_BUFFERS: buffers, their maps, and the copying path
  * @HETSIM_FEATURE_ENGINE: the device's address space, queues and commands
  * @HETSIM_FEATURE_MOVE: pages move, by command and to make room
@@ -203,7 +204,7 @@ enum hetsim_cache {
  *               have here, asked of the kernel
  * @granule_min: [out] the smallest unit the device likes to be mapped in
  * @granule_max: [out] the largest
- * @dma_align: [out] what the addresses and lengths of commands are multiples of
+ * @dma_align: [out] addresses and lengths of commands are multiples of this
  * @max_segment: [out] the longest range of one command
  * @max_buffer: [out] the longest buffer
  * @vram_bytes: [out] limit of HETSIM_PLACE_VRAM
@@ -211,7 +212,7 @@ enum hetsim_cache {
  *             window's included
  * @system_bytes: [out] limit of HETSIM_PLACE_SYSTEM
  * @system_used: [out] bytes of it that are taken, by all openers together
- * @opener_bytes: [out] what one opener may take of both together
+ * @opener_bytes: [out] bytes that one opener may take of both together
  * @opener_used: [out] bytes of it that this one has taken
  * @max_queues: [out] queues that one opener may have
  * @max_commands: [out] commands of one SUBMIT
@@ -220,10 +221,10 @@ enum hetsim_cache {
  *              created with another time
  * @window_bytes: [out] limit of HETSIM_PLACE_WINDOW; 0: the CPU reaches all VRAM
  * @window_used: [out] bytes of it that are taken, by all openers together
- * @opener_system_bytes: [out] what one opener may ask for of HETSIM_PLACE_SYSTEM,
+ * @opener_system_bytes: [out] bytes that one opener may ask for in HETSIM_PLACE_SYSTEM,
  *                       which nothing is moved out of to make room
  * @opener_system_used: [out] bytes of it that this one has; more than that where
- *                      room was made for others in VRAM
+ *                      room was made for other openers in VRAM
  *
  * Drivers of a minor version below 2 don't have the last two members.
  */
@@ -258,8 +259,8 @@ struct hetsim_query {
 #define HETSIM_QUERY _IO(HETSIM_TYPE, HETSIM_NR_QUERY)
 
 /**
- * enum hetsim_scope - whom counters are about
- * @HETSIM_SCOPE_OPENER: this open file and what became of its buffers
+ * enum hetsim_scope - which openers counters are about
+ * @HETSIM_SCOPE_OPENER: this open file and its buffers
  * @HETSIM_SCOPE_DEVICE: all openers together, since the device appeared
  */
 enum hetsim_scope {
@@ -295,7 +296,7 @@ enum hetsim_scope {
  *                   ended before their dma-buf was gone, or before their process was
  * @faults_huge: [out] of the faults, those that one entry of 2 MiB answered; since 1.3
  * @engine_ns: [out] nanoseconds that submissions ran, or hung, on the engine: those of
- *             queues that run at the same time add up, and what runs is counted at
+ *             queues that run at the same time add up, and a submission is counted at
  *             its end; since 1.5
  */
 struct hetsim_counters {
@@ -334,15 +335,15 @@ struct hetsim_counters {
  * @cache: enum hetsim_cache; EOPNOTSUPP where the query does not list it
  * @handle: [out] the buffer's name on this open file
  * @__reserved: must be 0
- * @offset: [out] what to pass to mmap(), pread() and pwrite() for byte 0
+ * @offset: [out] offset of byte 0 for mmap(), pread() and pwrite()
  * @capacity: bytes that maps may extend over, a multiple of the page size, from
- *            @length to the query's max_buffer; 0: @length. What a map has beyond
- *            the buffer's present length answers with SIGBUS.
+ *            @length to the query's max_buffer; 0: @length. A map answers with
+ *            SIGBUS beyond the buffer's present length.
  *
  * The pages are taken, zeroed and charged to the caller's control group now. ENOSPC, too,
  * when the opener has made, or taken in from other devices, 16384 buffers that live.
  * Buffers of 64-bit processes leave a quarter of all slots for offsets, or as many as mmap2()
- * reaches, to 32-bit processes, which get no others: ENOSPC when all these are taken.
+ * reaches, to 32-bit processes, which get only these: ENOSPC when all of them are taken.
  * A buffer lives until its handle is closed, nothing maps it, nothing is bound to it, and
  * no dma-buf is of it any more.
  */
@@ -383,15 +384,15 @@ struct hetsim_buffer_close {
  * @length: bytes, a multiple of the page size
  *
  * Bytes that both lengths have stay as they are, further ones are zero. A map
- * never changes its extent: what a shrunk buffer no longer has answers with
+ * never changes its extent: bytes that a shrunk buffer no longer has answer with
  * SIGBUS. One that grows beyond its capacity has its new length as its capacity.
  *
  * EBUSY for a shorter length while the buffer is exported, EACCES on a file that is not
- * open for writing. The buffer stays charged to who made it: EPERM on other open files as
- * long as his is open, and none once it is closed; maps keep an open file open, which soft:N's
- * do not. So whoever was given a dma-buf to write to may then make his control group's use
- * grow, up to what one opener may have: keep the file open, or give HETSIM_EXPORT_WRITE to
- * none who is not trusted with it.
+ * open for writing. The buffer stays charged to its maker: EPERM on other open files as long as
+ * the maker's is open, and not once it is closed. Maps keep an open file open, except those of
+ * soft:N. After the close, a receiver of a writable dma-buf may therefore make the use of the
+ * maker's control group grow, up to the limit of one opener: keep the file open, or give
+ * HETSIM_EXPORT_WRITE to trusted receivers only.
  */
 struct hetsim_buffer_resize {
 	__u32 size;
@@ -412,7 +413,7 @@ struct hetsim_buffer_resize {
  * @cache: [out] enum hetsim_cache, as page-table entries of maps have it; BACK for
  *         another device's memory, of which only that device knows
  * @length: [out] bytes
- * @offset: [out] what to pass to mmap(), pread() and pwrite() for byte 0
+ * @offset: [out] offset of byte 0 for mmap(), pread() and pwrite()
  * @maps: [out] maps of it in all processes; a map that was split counts for
  *        each part, one of another device's memory does not
  * @vram_bytes: [out] bytes of it that are in HETSIM_PLACE_VRAM now
@@ -448,8 +449,8 @@ struct hetsim_buffer_info {
  * Maps, bindings and running work see nothing of it but time. A call that fails
  * with ENOSPC, ENOMEM or EINTR may have moved a part; the rest is where it was.
  * EBUSY while another device has mapped the buffer through a dma-buf, EACCES on a file
- * that is not open for writing. Who has imported the buffer moves it as its maker does, to
- * have it where it is used: in each place it counts as the maker's, within his limits.
+ * that is not open for writing. An importer may move the buffer as its maker does, to have it
+ * where it is used: in each place it counts as the maker's, within the maker's limits.
  */
 struct hetsim_buffer_move {
 	__u32 size;
@@ -473,29 +474,32 @@ struct hetsim_buffer_move {
  * @fd: [out] a dma-buf of the buffer's present length, close-on-exec
  * @__reserved: must be 0
  *
- * While there is a handle of the buffer, on whatever open file, each export with the same
- * flags is of one dma-buf, so that who takes it in twice has one object; but of another one
- * where the buffer has grown since. A fence that is put on any dma-buf of the buffer is there
- * on all of them. Once nobody has a dma-buf it holds up no shrink, and brackets on it that
- * have not ended are of @brackets_missed. soft:N exports descriptors of one memory, which have
- * no fences.
+ * While there is a handle of the buffer, on whatever open file, all exports with the same
+ * flags are of one dma-buf, which the buffer keeps: an importer that takes it in twice has one
+ * object. After the buffer has grown, an export makes a new dma-buf. A fence on any dma-buf of
+ * the buffer is on all of them. A dma-buf without users holds up no shrink, and open brackets
+ * on it count in @brackets_missed. soft:N exports descriptors of one memory, which have no
+ * fences.
  *
- * DMA_BUF_IOCTL_SYNC on it orders nothing here, where CPU and device see the same
- * memory, and waits for no work of this device, but for the fences that others have put
- * on the dma-buf. Importers whose DMA goes by bounce buffers, or whose caches have to be
- * told, are told EOPNOTSUPP: they would see copies. It is counted, and answers EINVAL to an end
- * without its begin, and EOVERFLOW to a begin while 2147483647 have not ended. Each dma-buf
- * counts those of all processes that have it, and tells them apart by nothing, direction
- * included.
+ * DMA_BUF_IOCTL_SYNC on the dma-buf orders nothing here, where CPU and device see the same
+ * memory. It waits for the fences that other drivers have put on the dma-buf, and for no work of
+ * this device. The driver counts it: EINVAL for an end without its begin, EOVERFLOW for a begin
+ * while 2147483647 are open. A dma-buf has the open brackets of all its processes, and notes
+ * which process began each, but not its direction. An end closes a bracket of its own process,
+ * or, if that has none open, one of another process. The driver closes the brackets of a process
+ * that has ended, and counts them in @brackets_missed.
  *
- * While an importer has the addresses of the pages, they make no room for others: no
+ * Importers whose DMA goes by bounce buffers, or whose caches have to be told, get EOPNOTSUPP:
+ * they would see copies.
+ *
+ * While an importer has the addresses of the pages, they make no room: no
  * more than half of VRAM, the window included, and of the window itself, can be in this
  * state, and of one opener's buffers no more than a quarter. An importer that would have
  * more is told ENOSPC. CPU accesses of other drivers can't be refused: for them the pages of a
  * buffer that would be more go to system memory, as far as there is room.
  *
- * Without HETSIM_EXPORT_WRITE nobody's map of it can be written, by another driver's object
- * neither. Where devices may write is their drivers' affair.
+ * Without HETSIM_EXPORT_WRITE no map of it can be written, nor a map of another driver's
+ * object. Writes of devices are their drivers' affair.
  */
 struct hetsim_export {
 	__u32 size;
@@ -511,26 +515,26 @@ struct hetsim_export {
  * struct hetsim_import - ioctl(HETSIM_IMPORT)
  * @size: sizeof(struct hetsim_import)
  * @flags: must be 0
- * @fd: a dma-buf, EINVAL for what is none; EACCES if it may not be written and
+ * @fd: a dma-buf, else EINVAL; EACCES if it may not be written and
  *      this file is open for writing
  * @handle: [out] the buffer's name on this open file; the one that it has
  *          already, if it has
  * @length: [out] bytes that the dma-buf has
- * @offset: [out] what to pass to mmap(), pread() and pwrite() for byte 0
+ * @offset: [out] offset of byte 0 for mmap(), pread() and pwrite()
  *
- * The buffer stays charged to who made it. Of what this device has exported, it
- * is the buffer again; EOPNOTSUPP to a 32-bit process where mmap2() does not reach the
+ * The buffer stays charged to its maker. A dma-buf that this device has exported
+ * becomes the same buffer again; EOPNOTSUPP to a 32-bit process where mmap2() does not reach the
  * buffer's offset, as with those that 64-bit processes made on a large device. Such a process
  * can map the dma-buf itself.
  *
- * Memory of other devices is taken in as it is: it stays where it is as long as a
- * handle or a binding is there, and this device is; and none of this device's places counts it; of limits
- * only that of 16384 buffers does (ENOSPC), and its exporter's where that is such a device,
- * too: of what importers may pin. It can be bound, mapped, read and written;
+ * Memory of other devices is taken in as it is: it stays where it is while a handle or a
+ * binding is there, and this device is. No place of this device counts it. Two limits apply
+ * (ENOSPC): the one of 16384 buffers and, where its exporter is such a device, the exporter's
+ * limit of pages that importers may pin. It can be bound, mapped, read and written;
  * its maps are its exporter's, and stay when this device is taken away. Calls that would
  * change it, move it, sample it, hurt it or export it answer EOPNOTSUPP. So does this one
  * where the memory can't be reached: behind an IOMMU, in another device's own memory, or
- * not to be attached by this device. Work waits for no fence that others put on it.
+ * not to be attached by this device. Work waits for no fence that other drivers put on it.
  */
 struct hetsim_import {
 	__u32 size;
@@ -544,7 +548,7 @@ struct hetsim_import {
 #define HETSIM_IMPORT _IO(HETSIM_TYPE, HETSIM_NR_IMPORT)
 
 /**
- * enum hetsim_sample_action - what to do about a buffer's sample
+ * enum hetsim_sample_action - actions on a buffer's sample
  * @HETSIM_SAMPLE_START: counts begin, at 0
  * @HETSIM_SAMPLE_READ: counts are read, and go on
  * @HETSIM_SAMPLE_STOP: nothing is counted any more
@@ -569,8 +573,8 @@ enum hetsim_sample_action {
  * START or the last READ of it, and again when it was moved meanwhile: counts are
  * those of reads between which a map used it, not of instructions. Maps are slower
  * meanwhile. READ answers ENOENT before START and after STOP; a buffer that changes
- * its length is stopped. Of a buffer that another open file has made all are EPERM: counts
- * tell what its maker does.
+ * its length is stopped. All are EPERM for a buffer that another open file has made: counts
+ * tell the doings of its maker.
  */
 struct hetsim_buffer_sample {
 	__u32 size;
@@ -585,10 +589,10 @@ struct hetsim_buffer_sample {
 #define HETSIM_BUFFER_SAMPLE _IO(HETSIM_TYPE, HETSIM_NR_BUFFER_SAMPLE)
 
 /**
- * enum hetsim_when_lost - what a buffer's maps become when the device is taken away
- * @HETSIM_WHEN_LOST_DEFAULT: what the handshake had said when each of them was made
- * @HETSIM_WHEN_LOST_SIGNAL: SIGBUS, for those who have something better than zeros to put
- *                           there, or would rather know
+ * enum hetsim_when_lost - the state of a buffer's maps once the device is taken away
+ * @HETSIM_WHEN_LOST_DEFAULT: the setting of the handshake when each of them was made
+ * @HETSIM_WHEN_LOST_SIGNAL: SIGBUS, for programs that have something better than zeros to
+ *                           put there, or want to know
  */
 enum hetsim_when_lost {
 	HETSIM_WHEN_LOST_DEFAULT,
@@ -625,7 +629,7 @@ struct hetsim_buffer_when_lost {
  */
 
 /**
- * enum hetsim_source - what is bound
+ * enum hetsim_source - sources of a binding
  * @HETSIM_SOURCE_BUFFER: a buffer of this open file
  * @HETSIM_SOURCE_PROCESS_RANGE: memory of the process; reserved: EOPNOTSUPP
  */
@@ -649,7 +653,7 @@ enum hetsim_source {
  * EEXIST when a part of the range is bound already. EACCES for
  * HETSIM_BIND_WRITE on a file that is not open for writing. ENOSPC when the
  * opener has 16384 bindings, or page tables of 256 MiB for them; and when the buffer has 4096
- * bindings of its maker, or 4096 of all other openers, since who makes room waits for each. The
+ * bindings of its maker, or 4096 of all other openers, since an eviction waits for each. The
  * binding keeps the buffer, also after its handle is closed.
  */
 struct hetsim_bind {
@@ -673,7 +677,7 @@ struct hetsim_bind {
  *
  * Takes away all bindings that lie in the range: ENOENT when there is none,
  * ERANGE, and nothing is changed, when the range cuts one. When the call
- * returns, the engine touches what was bound there no more.
+ * returns, the engine no longer touches the unbound memory.
  */
 struct hetsim_unbind {
 	__u32 size;
@@ -687,18 +691,18 @@ struct hetsim_unbind {
 /**
  * DOC: Queues
  *
- * What is submitted to a queue runs in its order, queues run beside each other.
- * Small submissions that nobody waits for yet may begin up to about a
- * millisecond late, many at once: whoever asks for one of them (WAIT, FENCE_FD, QUEUE_EVENT) has
- * them begin. What asks by a call (WAIT, SUBMIT) may know that one is done a moment
- * before its descriptors do (FENCE_FD, QUEUE_EVENT).
+ * Submissions to a queue run in its order, queues run beside each other.
+ * Small submissions without a waiter may begin up to about a millisecond late, many
+ * at once: a call that asks for one of them (WAIT, FENCE_FD, QUEUE_EVENT) makes them
+ * begin. A call (WAIT, SUBMIT) may tell that one is done a moment before its
+ * descriptors do (FENCE_FD, QUEUE_EVENT).
  * Each submission has a number, which counts up from 1 in its queue, and ends
  * with a status: 0, or
  *
  *  - -EFAULT: a command named an address that is not bound, or not for writing;
  *    the commands before it have run.
  *  - -ETIMEDOUT: it ran longer than its queue allows, or a fence of the queue was
- *    due, and the engine was reset. What it has written is undefined. Later
+ *    due, and the engine was reset. The bytes it wrote are undefined. Later
  *    submissions run, but on a queue of HETSIM_QUEUE_DMA_FENCE not those that were
  *    in it by then. A fence is due one time-out after FENCE_FD asked for it first,
  *    whatever else is in its queue: no waiter of a dma_fence waits longer.
@@ -708,7 +712,7 @@ struct hetsim_unbind {
  */
 
 /**
- * enum hetsim_queue_type - what may wait for a queue's work
+ * enum hetsim_queue_type - possible waiters for a queue's work
  * @HETSIM_QUEUE_DMA_FENCE: anything in the kernel, by sync_file. Work waits for
  *                          nothing: an access to an address that is not bound
  *                          ends it.
@@ -764,7 +768,7 @@ struct hetsim_queue_destroy {
 #define HETSIM_QUEUE_DESTROY _IO(HETSIM_TYPE, HETSIM_NR_QUEUE_DESTROY)
 
 /**
- * enum hetsim_op - what a command does
+ * enum hetsim_op - commands of the engine
  * @HETSIM_OP_NOTHING: nothing; all other members are 0
  * @HETSIM_OP_FILL: each word of destination = value
  * @HETSIM_OP_COPY: destination = source; the two don't overlap
@@ -797,9 +801,9 @@ enum hetsim_op {
  * struct hetsim_command - one command of a submission
  * @op: enum hetsim_op
  * @flags: must be 0
- * @destination: device address of what is written
- * @source: device address of what is read; 0 where the op reads nothing
- * @source2: device address of what is read, too; 0 where the op does not
+ * @destination: device address that is written to
+ * @source: device address that is read; 0 where the op reads nothing
+ * @source2: device address that is read, too; 0 where the op does not
  * @length: bytes of each operand that is not said above to be of fixed size
  * @value: operand, below 2^32; 0 where the op has none
  *
@@ -821,7 +825,7 @@ struct hetsim_command {
  * @size: sizeof(struct hetsim_submit)
  * @queue: the queue
  * @commands: address of an array of struct hetsim_command
- * @n_commands: its length, from 1 to what the query says
+ * @n_commands: its length, from 1 to the query's max_commands
  * @command_size: sizeof(struct hetsim_command)
  * @flags: must be 0
  * @__reserved: must be 0
@@ -830,7 +834,7 @@ struct hetsim_command {
  * @failures: [out] how many of those up to @done have ended with another status
  *            than 0
  *
- * Where @failures stays what it was in an earlier answer, all submissions that are
+ * Where @failures stays as it was in an earlier answer, all submissions that are
  * done and were not then have succeeded, and no WAIT need ask. Drivers of minor
  * version 0 don't have the last two members.
  */
@@ -864,7 +868,7 @@ struct hetsim_submit {
  * @fault_address: [out] with status -EFAULT, the device address
  *
  * ETIME when the submission is not done at the deadline. Restarted after
- * signals whose handlers allow it.
+ * signals with handlers that allow it.
  */
 struct hetsim_wait {
 	__u32 size;
@@ -930,7 +934,7 @@ struct hetsim_queue_event {
  * @HETSIM_INJECT_STUCK: the next @value submissions on queue @target hang until
  *                       their time is up
  * @HETSIM_INJECT_LOST_INTERRUPT: the next @value submissions on queue @target are
- *                                done, but nobody is told until their time is up
+ *                                done, but tell no waiter until their time is up
  * @HETSIM_INJECT_SIGBUS: the page at @value of buffer @target answers CPUs with
  *                        SIGBUS; all ones: none does any more
  * @HETSIM_INJECT_POISON: the same, as memory that is broken (BUS_MCEERR_AR), which the
@@ -942,10 +946,10 @@ struct hetsim_queue_event {
  *                          the answer, EBUSY when another device has their addresses
  * @HETSIM_INJECT_ENOMEM: the @value-th allocation of pages for this opener's
  *                        buffers from now fails with ENOMEM; 0: none. Not of those
- *                        that make room for others.
+ *                        that make room for other openers.
  * @HETSIM_INJECT_EINTR: the @value-th such allocation or WAIT from now fails with
  *                       EINTR; 0: none
- * @HETSIM_INJECT_RESET: what runs on the device now ends with -ECANCELED
+ * @HETSIM_INJECT_RESET: work that runs on the device now ends with -ECANCELED
  * @HETSIM_INJECT_UNPLUG: the device is taken away
  *
  * EPERM for a buffer that another opener made, and for the last two without

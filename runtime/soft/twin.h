@@ -47,7 +47,7 @@
 #define SOFT_MAX_BUFFERS 65536
 #define SOFT_MAX_OPENER_BUFFERS (SOFT_MAX_BUFFERS / 4) /* made by one opener */
 #define SOFT_MAX_BINDINGS 16384
-#define SOFT_MAX_BUFFER_BINDINGS 4096           /* by its maker, and by all others together */
+#define SOFT_MAX_BUFFER_BINDINGS 4096           /* by its maker, and by all other files */
 #define SOFT_MAX_TABLES (4 * SOFT_MAX_BINDINGS) /* for an opener: 128 GiB in one piece */
 #define SOFT_MAX_QUEUES 16
 #define SOFT_MAX_DEVICE_QUEUES 512 /* for all openers together */

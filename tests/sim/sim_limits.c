@@ -21,7 +21,7 @@
 #define PAGE HETSIM_PAGE
 #define BUFFERS 16384  /* of an opener */
 #define BINDINGS 16384 /* of an opener */
-#define SHARE 4096     /* bindings of a buffer by its maker, and by all others */
+#define SHARE 4096     /* bindings of a buffer by its maker, and by all other files */
 #define TABLES 65536   /* of an opener, but for the root: 256 MiB of them */
 #define EVENTS 1024    /* of a queue */
 #define FENCES 1500    /* more than a queue may have events, fewer than submissions */
@@ -251,7 +251,7 @@ static uint64_t bind_often(int fd, uint32_t handle, uint64_t end, int *ret_error
 	return n;
 }
 
-/* The time that the eviction of a page takes has a bound, and others can't use up the maker's. */
+/* Evictions have a bound, and importers can't use up the maker's share. */
 static void test_bindings_of_buffer(void)
 {
 	struct hetsim_unbind unbind = { .size = sizeof(unbind), .length = PAGE };

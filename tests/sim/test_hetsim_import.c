@@ -623,7 +623,7 @@ out:
 	close(fd);
 }
 
-/* The device goes, and keeps nobody's memory where it is: another device's may move again. */
+/* The device goes, and lets go of other devices' memory: that may move again. */
 static void test_unplug_lets_go(void)
 {
 	struct hetsim_bind bind = { .size = sizeof(bind), .length = MIB, .address = MIB };

@@ -71,7 +71,7 @@ static void test_permission(void)
 	hetsim_close(fd);
 }
 
-/* The kernel logs poison as broken memory: not for whoever may open the device. */
+/* The kernel logs poison as broken memory, which not every user may cause. */
 static void test_poison_permission(void)
 {
 	struct hetsim_buffer buffer = { 0 };

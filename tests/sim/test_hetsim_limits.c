@@ -60,7 +60,7 @@ static void test_queues(void)
 		close(fds[n_fds]);
 }
 
-/* One user leaves queues for others, however many files it opens. */
+/* One user leaves queues for other users, however many files it opens. */
 static void test_user_queues(void)
 {
 	int fds[USER_QUEUES / 16 + 1], other, r = 0;
@@ -162,7 +162,7 @@ static void create_nicely(void *user)
 	hetsim_close(fd);
 }
 
-/* Work of a process that runs behind others runs behind others. */
+/* The engine's thread has the nice value of the process. */
 static void test_nice(void)
 {
 	int fd = hetsim_open(O_RDWR);
