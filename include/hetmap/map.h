@@ -78,7 +78,8 @@ struct hm_map_info {
  *   -EINVAL:     the offset is not page-aligned, or the access is HM_WRITE alone.
  *   -ERANGE:     the range ends past the buffer's end.
  *   -EBUSY:      a private buffer already has a map.
- *   -ENOMEM:     address space, RLIMIT_AS or vm.max_map_count is used up; the text says which.
+ *   -ENOMEM:     address space, RLIMIT_AS, RLIMIT_DATA or vm.max_map_count is used up; the text
+ *                says which.
  *   -EAGAIN:     RLIMIT_MEMLOCK was reached under mlockall(MCL_FUTURE).
  *   -EPERM:      the map would be writable, and the buffer was exported read-only.
  *   -EOPNOTSUPP: HM_MAP_POPULATE was passed for pages that can't be brought in ahead, CPUs may

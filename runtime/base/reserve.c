@@ -10,28 +10,40 @@
 
 #define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
-int reserve_range(uint64_t length, uint64_t alignment, uint64_t guard,
-		  struct reservation *ret_reservation, char **ret_address)
+/* ret_base: a reservation of @length bytes, near @hint or anywhere. */
+static int reserve_at(uintptr_t hint, uint64_t length, char **ret_base)
 {
-	uint64_t page = page_size();
-	uint64_t slack = alignment > page ? alignment - page : 0;
-	uint64_t wanted = length + 2 * guard + slack;
-	uint64_t head, tail;
 	void *mapped;
-	char *base, *address;
 	int r;
 
-	r = sys_mmap(NULL, wanted, PROT_NONE, RESERVE_FLAGS, -1, 0, &mapped);
-	if (r)
-		return rlimits_explain_map(r, wanted, "reserving address space");
-	base = mapped;
-	address = (char *)(uintptr_t)round_up((uintptr_t)base + guard, alignment);
+	r = sys_mmap((void *)hint, length, PROT_NONE, RESERVE_FLAGS, -1, 0, &mapped);
+	if (!r)
+		*ret_base = mapped;
+	return r;
+}
 
-	/* Trimming an end off an own mapping can fail only by the number of mappings. */
-	head = (uint64_t)(address - guard - base);
-	tail = wanted - head - length - 2 * guard;
+/*
+ * With room to align in, of which the rest is given back. ret_base: of @length bytes, at a
+ * multiple of @alignment less @guard.
+ */
+static int reserve_aligned(uint64_t length, uint64_t alignment, uint64_t guard, char **ret_base)
+{
+	uint64_t slack = alignment > page_size() ? alignment - page_size() : 0;
+	uint64_t wanted = length + slack;
+	uint64_t head, tail;
+	char *base, *first;
+	int r;
+
+	r = reserve_at(0, wanted, &base);
+	if (r)
+		return r;
+	first = (char *)round_up((uintptr_t)base + guard, alignment) - guard;
+
+	/* Trimming an end off an own mapping can fail only by the mapping count. */
+	head = (uint64_t)(first - base);
+	tail = wanted - head - length;
 	if (tail) {
-		r = sys_munmap(address + length + guard, tail);
+		r = sys_munmap(first + length, tail);
 		if (r)
 			goto err_unmap;
 		wanted -= tail;
@@ -41,14 +53,60 @@ int reserve_range(uint64_t length, uint64_t alignment, uint64_t guard,
 		if (r)
 			goto err_unmap;
 	}
-	ret_reservation->base = address - guard;
-	ret_reservation->length = length + 2 * guard;
-	*ret_address = address;
+	*ret_base = first;
 	return 0;
 
 err_unmap:
 	sys_munmap(base, wanted);
-	return rlimits_explain_map(r, wanted, "trimming reserved address space");
+	return r;
+}
+
+/*
+ * Without: an earlier map's hole, where that one was aligned; or the multiple of @alignment
+ * below what the kernel chose, which is free as a rule; or at least a multiple of @page.
+ */
+static int reserve_exact(uint64_t length, uint64_t page, uint64_t alignment, uint64_t guard,
+			 char **ret_base)
+{
+	uintptr_t first, below;
+	char *base;
+	int r;
+
+	r = reserve_at(0, length, &base);
+	if (r)
+		return r;
+	first = (uintptr_t)base + guard;
+	below = round_down(first, alignment);
+	/* Held, it would count against RLIMIT_AS. */
+	if (first != below && !sys_munmap(base, length)) {
+		r = reserve_at(below - guard, length, &base);
+		if (r)
+			return r;
+	}
+	if (is_aligned((uintptr_t)base + guard, page)) {
+		*ret_base = base;
+		return 0;
+	}
+	sys_munmap(base, length);
+	return -ENOMEM;
+}
+
+int reserve_range(uint64_t length, uint64_t page, uint64_t alignment, uint64_t guard,
+		  struct reservation *ret_reservation, char **ret_address)
+{
+	uint64_t all = length + 2 * guard;
+	char *base;
+	int r;
+
+	r = reserve_aligned(all, alignment, guard, &base);
+	if (unlikely(r == -ENOMEM && alignment > page_size()))
+		r = reserve_exact(all, page, alignment, guard, &base);
+	if (r)
+		return rlimits_explain_map(r, all, TAKES_SPACE, "reserving address space");
+	ret_reservation->base = base;
+	ret_reservation->length = all;
+	*ret_address = base + guard;
+	return 0;
 }
 
 int reserve_mend(char *address, uint64_t length)
@@ -57,7 +115,7 @@ int reserve_mend(char *address, uint64_t length)
 	int r;
 
 	r = sys_mmap(address, length, PROT_NONE, RESERVE_FLAGS | MAP_FIXED, -1, 0, &mapped);
-	return r ? rlimits_explain_map(r, length, "closing a hole in reserved space") : 0;
+	return r ? rlimits_explain_map(r, length, 0, "closing a hole in reserved space") : 0;
 }
 
 int reserve_move(void *address, uint64_t length, uint64_t new_length, char *to)

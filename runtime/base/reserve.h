@@ -6,11 +6,12 @@
 #include "core/core.h"
 
 /*
- * Reserves @length bytes at a multiple of @alignment with @guard bytes on both sides:
- * inaccessible, backed by nothing, charged to no limit of memory. *ret_address is the first byte
- * behind the first guard.
+ * Reserves @length bytes at a multiple of @page with @guard bytes on both sides:
+ * inaccessible, backed by nothing, charged to nobody. The address is a multiple of
+ * @alignment, too, if there is room to align in. ret_address is the first byte behind the
+ * first guard.
  */
-int reserve_range(uint64_t length, uint64_t alignment, uint64_t guard,
+int reserve_range(uint64_t length, uint64_t page, uint64_t alignment, uint64_t guard,
 		  struct reservation *ret_reservation, char **ret_address);
 
 /*

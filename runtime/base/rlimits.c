@@ -17,31 +17,51 @@
 /* Limits of address space, and the usage that counts against each [getrlimit(2)]. */
 static const struct space {
 	int resource;
+	uint32_t takes; /* TAKES_*: what counts */
 	const char *name, *option;
 	const char *used; /* in /proc/self/status */
 } spaces[] = {
-	{ RLIMIT_AS, "RLIMIT_AS", "ulimit -v", "VmSize" },
-	{ RLIMIT_DATA, "RLIMIT_DATA", "ulimit -d", "VmData" },
+	{ RLIMIT_AS, TAKES_SPACE, "RLIMIT_AS", "ulimit -v", "VmSize" },
+	{ RLIMIT_DATA, TAKES_DATA, "RLIMIT_DATA", "ulimit -d", "VmData" },
 };
 
 #define SPACE_TEXT 160
 
+/* The C library asks for so much of the heap at a time [M_TOP_PAD of mallopt(3)]. */
+#define HEAP_STEP KIB(128)
+
 /*
- * "RLIMIT_AS, 97.7 MiB, of which 91.3 MiB are in use: raise it (ulimit -v)", if it is exceeded.
+ * "RLIMIT_AS, 97.7 MiB, of which 91.3 MiB are in use: raise it (ulimit -v)", if that is the
+ * limit that @length bytes of @takes don't fit.
  */
-static bool is_beyond(const struct space *space, uint64_t length, char text[SPACE_TEXT])
+static bool is_beyond(const struct space *space, uint64_t length, uint32_t takes,
+		      char text[SPACE_TEXT])
 {
-	uint64_t used = status_read(space->used);
 	char have[16], in_use[16];
 	struct rlimit limit;
+	uint64_t used;
 
-	if (getrlimit((__rlimit_resource_t)space->resource, &limit) ||
-	    limit.rlim_cur == RLIM_INFINITY || used + length <= limit.rlim_cur)
+	if (!(space->takes & takes) ||
+	    getrlimit((__rlimit_resource_t)space->resource, &limit) ||
+	    limit.rlim_cur == RLIM_INFINITY)
+		return false;
+	used = status_read(space->used);
+	if (used + length <= limit.rlim_cur)
 		return false;
 	snprintf(text, SPACE_TEXT, "%s, %s, of which %s are in use: raise it (%s)", space->name,
 		 format_bytes(limit.rlim_cur, have, sizeof(have)),
 		 format_bytes(used, in_use, sizeof(in_use)), space->option);
 	return true;
+}
+
+static bool is_beyond_any(uint64_t length, uint32_t takes, char text[SPACE_TEXT])
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(spaces); i++)
+		if (is_beyond(&spaces[i], length, takes, text))
+			return true;
+	return false;
 }
 
 uint64_t rlimits_file_size(void)
@@ -104,17 +124,15 @@ int rlimits_explain_thread(int r, const char *what)
 	char want[16], beyond[SPACE_TEXT];
 	struct rlimit threads = { 0 };
 	pthread_attr_t attr;
-	size_t stack = 0, i;
+	size_t stack = 0;
 
 	pthread_attr_init(&attr);
 	pthread_attr_getstacksize(&attr, &stack);
 	pthread_attr_destroy(&attr);
-	for (i = 0; i < ARRAY_SIZE(spaces); i++)
-		if (is_beyond(&spaces[i], stack, beyond))
-			return err_set(r,
-				       "%s: no thread could be started: its stack of %s is "
-				       "beyond %s",
-				       what, format_bytes(stack, want, sizeof(want)), beyond);
+	if (is_beyond_any(stack, TAKES_SPACE | TAKES_DATA, beyond))
+		return err_set(r,
+			       "%s: no thread could be started: its stack of %s is beyond %s",
+			       what, format_bytes(stack, want, sizeof(want)), beyond);
 	getrlimit(RLIMIT_NPROC, &threads);
 	if (threads.rlim_cur != RLIM_INFINITY)
 		return err_set(
@@ -130,7 +148,7 @@ int rlimits_explain_thread(int r, const char *what)
 		what);
 }
 
-int rlimits_explain_map(int r, uint64_t length, const char *what)
+int rlimits_explain_map(int r, uint64_t length, uint32_t takes, const char *what)
 {
 	char want[16], beyond[SPACE_TEXT];
 	uint64_t max_maps = 0, maps;
@@ -154,7 +172,7 @@ int rlimits_explain_map(int r, uint64_t length, const char *what)
 	if (r != -ENOMEM)
 		return err_set(r, "%s of %s: %s", what, want, err_name(r));
 
-	if (is_beyond(&spaces[0], length, beyond))
+	if (is_beyond_any(length, takes, beyond))
 		return err_set(r, "%s of %s: beyond %s", what, want, beyond);
 	maps = maps_count();
 	if (proc_number("/proc/sys/vm/max_map_count", &max_maps) && maps + 8 >= max_maps)
@@ -164,8 +182,8 @@ int rlimits_explain_map(int r, uint64_t length, const char *what)
 			       "vm.max_map_count=%" PRIu64 ") or use fewer, larger buffers",
 			       what, want, maps, max_maps, max_maps * 4);
 	return err_set(r,
-		       "%s of %s: not enough memory or address space (%s; see "
-		       "vm.overcommit_memory, and ulimit -d of private memory)",
+		       "%s of %s: not enough memory or address space, and no limit of the "
+		       "process is it (%s; see vm.overcommit_memory)",
 		       what, want, err_name(r));
 }
 
@@ -199,7 +217,8 @@ int rlimits_explain_memory(int r, uint64_t length, const char *what)
 {
 	char beyond[SPACE_TEXT];
 
-	if (is_beyond(&spaces[0], length, beyond))
+	if (is_beyond_any(length, TAKES_SPACE, beyond) ||
+	    is_beyond_any(HEAP_STEP, TAKES_DATA, beyond))
 		return err_set(r, "%s: beyond %s", what, beyond);
 	return err_set(r, "%s: there is no memory left, or none for this control group", what);
 }

@@ -28,14 +28,23 @@ int rlimits_explain_fd(int r, const char *what);
 int rlimits_explain_thread(int r, const char *what);
 
 /*
- * Text for a failed mmap or mprotect of @length bytes: names the cause among RLIMIT_AS,
- * vm.max_map_count, mlockall(MCL_FUTURE), memory, and pages that a driver does not give. Returns
- * @r.
+ * What a call would have taken besides mappings: a limit that it can't have met is not named.
+ * A reservation takes address space; what is mapped into one, or gets rights, does not.
  */
-int rlimits_explain_map(int r, uint64_t length, const char *what);
+#define TAKES_SPACE (1u << 0) /* address space */
+#define TAKES_DATA (1u << 1)  /* private memory that may be written, perhaps */
 
 /*
- * Text for memory that a device in this process did not get: RLIMIT_AS, or no limit. Returns @r.
+ * Text for a failed mmap or mprotect of @length bytes, which takes @takes (TAKES_*): which of
+ * RLIMIT_AS, RLIMIT_DATA, vm.max_map_count, mlockall(MCL_FUTURE) and memory it was, or pages
+ * that a driver does not give. To be called before what was taken until then is given back.
+ * Returns @r.
+ */
+int rlimits_explain_map(int r, uint64_t length, uint32_t takes, const char *what);
+
+/*
+ * Text for memory that a device in this process did not get: RLIMIT_AS, RLIMIT_DATA for its
+ * tables, or no limit of the process. Returns @r.
  */
 int rlimits_explain_memory(int r, uint64_t length, const char *what);
 

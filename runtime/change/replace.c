@@ -91,7 +91,8 @@ static int map_fresh(struct replacement *rep)
 
 	if (rep->moves && rep->map && (rep->map->map_flags & HM_MAP_GUARD))
 		guard = buffer->page_size;
-	r = reserve_range(rep->span, buffer->alignment, guard, &rep->range, &rep->address);
+	r = reserve_range(rep->span, buffer->page_size, buffer->alignment, guard, &rep->range,
+			  &rep->address);
 	if (r)
 		return r;
 	stats_add(&stats.bytes_reserved, rep->range.length);
@@ -277,7 +278,7 @@ static int move_over(struct replacement *rep)
 		return r;
 	r = reserve_move(rep->address, rep->span, min_u64(rep->span, map->span), map->address);
 	if (r) {
-		r = rlimits_explain_map(r, map->span, "moving the new object into place");
+		r = rlimits_explain_map(r, map->span, 0, "moving the new object into place");
 		goto err_put_back;
 	}
 	/* The reserved range was moved along exactly, so nothing is left to release. */
@@ -289,7 +290,7 @@ static int move_over(struct replacement *rep)
 	if (rep->pages < map->span) {
 		r = sys_mprotect(map->address + rep->pages, map->span - rep->pages, PROT_NONE);
 		if (r) {
-			r = rlimits_explain_map(r, map->span, "setting rights");
+			r = rlimits_explain_map(r, map->span, 0, "setting rights");
 			goto err_put_back;
 		}
 	}
@@ -319,7 +320,7 @@ static int move_away(struct replacement *rep)
 	if (rep->pages < rep->span) {
 		r = sys_mprotect(rep->address + rep->pages, rep->span - rep->pages, PROT_NONE);
 		if (r)
-			return rlimits_explain_map(r, rep->span, "setting rights");
+			return rlimits_explain_map(r, rep->span, 0, "setting rights");
 	}
 	r = map_apply_rights(rep->address, rep->item->rights, 0, rep->pages);
 	if (r)
@@ -492,7 +493,7 @@ static int append_to_map(struct hm_map *map, const struct hm_segment *fresh, uin
 	if (r)
 		return r;
 	r = sys_mprotect(address, pages - fresh->offset, prot_of_access(map->access));
-	return r ? rlimits_explain_map(r, pages, "making new bytes accessible") : 0;
+	return r ? rlimits_explain_map(r, pages, TAKES_DATA, "making new bytes accessible") : 0;
 }
 
 /*
@@ -526,7 +527,7 @@ static int check_room(uint32_t n_maps)
 	char *address;
 	int r;
 
-	r = reserve_range(n * page, page, 0, &range, &address);
+	r = reserve_range(n * page, page, page, 0, &range, &address);
 	if (r)
 		return r;
 	stats_add(&stats.bytes_reserved, range.length);
@@ -535,7 +536,7 @@ static int check_room(uint32_t n_maps)
 	reserve_release(&range);
 	/* The kernel keeps some for itself. */
 	if (r && !rlimits_check_maps(n + APPEND_MAPS))
-		r = rlimits_explain_map(r, n * page, "making room for a further object");
+		r = rlimits_explain_map(r, n * page, 0, "making room for a further object");
 	return r;
 }
 

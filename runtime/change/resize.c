@@ -122,7 +122,8 @@ static int discard_private(struct hm_map *map, uint64_t new_size, uint64_t from,
 	if (!(access & HM_WRITE)) {
 		r = sys_mprotect(last, page, PROT_READ | PROT_WRITE);
 		if (r)
-			return rlimits_explain_map(r, page, "clearing the last page");
+			return rlimits_explain_map(r, page, TAKES_DATA,
+						   "clearing the last page");
 	}
 	/*
 	 * Brings the page in, so that clearing it raises no fault, which would wait for this
@@ -183,7 +184,8 @@ static int grow_locked(struct hm_buffer *buffer, uint64_t new_size, struct resiz
 		map = set->maps[i].map;
 		r = sys_mprotect(map->address + from, to - from, prot_of_access(map->access));
 		if (r) {
-			r = rlimits_explain_map(r, to - from, "making new bytes accessible");
+			r = rlimits_explain_map(r, to - from, TAKES_DATA,
+						"making new bytes accessible");
 			goto err_protect;
 		}
 	}
@@ -227,7 +229,7 @@ static int shrink_step(struct hm_buffer *buffer, uint32_t index, uint64_t new_si
 		if (!r && set->maps[i].locked)
 			r = sys_munlock(map->address + from, to - from);
 		if (r) {
-			r = rlimits_explain_map(r, to - from, "cutting bytes off");
+			r = rlimits_explain_map(r, to - from, 0, "cutting bytes off");
 			goto err_protect;
 		}
 	}

@@ -182,7 +182,7 @@ static int finish_map(struct hm_map *map, const struct rangemap *rights)
 	if (committed < mapped) {
 		r = sys_mprotect(map->address + committed, mapped - committed, PROT_NONE);
 		if (r)
-			return rlimits_explain_map(r, mapped - committed, "setting rights");
+			return rlimits_explain_map(r, mapped - committed, 0, "setting rights");
 	}
 	return map_apply_rights(map->address, rights, 0, committed);
 }
@@ -197,7 +197,8 @@ static int move(struct sealing *sealing, uint32_t i)
 	sealing->n_moved = i + 1;
 	r = reserve_move(fresh->address, mapped_of(map), mapped_of(map), map->address);
 	if (r)
-		return rlimits_explain_map(r, mapped_of(map), "moving a sealed map into place");
+		return rlimits_explain_map(r, mapped_of(map), 0,
+					   "moving a sealed map into place");
 	stats_sub(&stats.bytes_reserved, fresh->range.length);
 	fresh->range.length = 0;
 	r = finish_map(map, item->rights);

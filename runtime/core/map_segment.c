@@ -132,19 +132,32 @@ static int map_moved(const struct hm_segment *segment, uint64_t offset, uint64_t
 	return 0;
 }
 
+int map_explain(const struct hm_segment *segment, uint64_t length, uint32_t takes, int r)
+{
+	if (segment->flags & HM_SEGMENT_PRIVATE)
+		takes |= TAKES_DATA;
+	return rlimits_explain_map(r, length, takes, "mapping");
+}
+
 int map_one(const struct hm_segment *segment, uint64_t offset, uint64_t length, char *address,
 	    int prot)
 {
+	uint32_t takes = 0;
 	void *mapped;
+	int r;
 
 	/*
 	 * The kernel unmaps the old mapping before it calls the driver: if the driver refuses,
 	 * another thread may take the hole before it can be mended.
 	 */
 	if (segment->flags & (HM_SEGMENT_MAY_REFUSE | HM_SEGMENT_DMABUF) ||
-	    !map_is_direct(segment, offset, length))
-		return map_moved(segment, offset, length, address, prot);
-	return map_direct(segment, offset, length, address, MAP_FIXED, prot, &mapped);
+	    !map_is_direct(segment, offset, length)) {
+		r = map_moved(segment, offset, length, address, prot);
+		takes = TAKES_SPACE;
+	} else {
+		r = map_direct(segment, offset, length, address, MAP_FIXED, prot, &mapped);
+	}
+	return likely(!r) ? 0 : map_explain(segment, length, takes, r);
 }
 
 int map_segments(const struct hm_segment *segments, uint32_t n, uint64_t offset,
@@ -161,7 +174,7 @@ int map_segments(const struct hm_segment *segments, uint32_t n, uint64_t offset,
 			continue;
 		r = map_one(&segments[i], from, to - from, address + (from - offset), prot);
 		if (r)
-			return rlimits_explain_map(r, to - from, "mapping");
+			return r;
 	}
 	return 0;
 }
@@ -174,7 +187,7 @@ int map_scratch(const struct hm_segment *segments, uint32_t n, uint64_t offset, 
 	char *address;
 	int r;
 
-	r = reserve_range(length, alignment, 0, &reservation, &address);
+	r = reserve_range(length, alignment, alignment, 0, &reservation, &address);
 	if (r)
 		return r;
 	stats_add(&stats.bytes_reserved, reservation.length);

@@ -61,7 +61,7 @@ static int put_bus(struct showing *showing, uint64_t offset, uint64_t length)
 	if (!r)
 		r = sys_madvise(address, length, MADV_DONTFORK);
 	if (r)
-		rlimits_explain_map(r, length, "hiding pages that are out of reach");
+		rlimits_explain_map(r, length, 0, "hiding pages that are out of reach");
 	else
 		r = map_apply_rights(showing->map->address, showing->map->rights, offset,
 				     length);

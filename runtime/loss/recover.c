@@ -274,7 +274,8 @@ static int move_map(struct recovery *rec, struct recover_map *item)
 	item->moved = true;
 	r = reserve_move(item->address, item->span, item->span, map->address);
 	if (r)
-		return rlimits_explain_map(r, item->span, "moving the new object into place");
+		return rlimits_explain_map(r, item->span, 0,
+					   "moving the new object into place");
 	stats_sub(&stats.bytes_reserved, item->range.length);
 	item->range.length = 0;
 	if (item->span < map->span) {
@@ -288,7 +289,7 @@ static int move_map(struct recovery *rec, struct recover_map *item)
 	if (committed < map->span) {
 		r = sys_mprotect(map->address + committed, map->span - committed, PROT_NONE);
 		if (r)
-			return rlimits_explain_map(r, map->span, "setting rights");
+			return rlimits_explain_map(r, map->span, 0, "setting rights");
 	}
 	return map_apply_rights(map->address, map->rights, 0, committed);
 }

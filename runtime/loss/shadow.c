@@ -98,11 +98,11 @@ static int map_file(const struct shadow *shadow, uint64_t length, char **ret_byt
 	r = sys_mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
 		     shadow->fd, 0, &mapped);
 	if (r)
-		return rlimits_explain_map(r, length, "mapping a shadow");
+		return rlimits_explain_map(r, length, TAKES_SPACE, "mapping a shadow");
 	r = sys_madvise(mapped, length, MADV_DONTFORK);
 	if (r) {
 		sys_munmap(mapped, length);
-		return rlimits_explain_map(r == -EAGAIN ? -ENOMEM : r, length,
+		return rlimits_explain_map(r == -EAGAIN ? -ENOMEM : r, length, 0,
 					   "keeping a shadow out of fork children");
 	}
 	*ret_bytes = mapped;
@@ -202,7 +202,7 @@ static int map_flights(struct shadow *shadow)
 	r = sys_mmap(NULL, page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, shadow->fd, SPARE,
 		     &mapped);
 	if (r)
-		return rlimits_explain_map(r, page_size(), "mapping a shadow");
+		return rlimits_explain_map(r, page_size(), TAKES_SPACE, "mapping a shadow");
 	shadow->flights = mapped;
 	return 0;
 }

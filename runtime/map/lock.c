@@ -145,11 +145,8 @@ static int explain_lock(int r, uint64_t length, uint64_t wanted)
 			       "pages just now (memory.max of the control group, or the "
 			       "machine's): try again later, or pass HM_LOCK_ONFAULT",
 			       length);
-	/*
-	 * Not the limit: to lock a part of a mapping splits it, and there may be no more
-	 * mappings.
-	 */
-	return rlimits_explain_map(r, length, "locking");
+	/* Not the limit: a mapping too many, where the range is part of one. */
+	return rlimits_explain_map(r, length, 0, "locking");
 }
 
 /*
@@ -523,7 +520,7 @@ static int unlock_range(struct hm_map *map, uint64_t offset, uint64_t length)
 		/* munlock() over several mappings may have stopped half way. */
 		resident_lock_again(map, map->address);
 		free(locked);
-		return rlimits_explain_map(r, length, "unlocking");
+		return rlimits_explain_map(r, length, 0, "unlocking");
 	}
 	resident_note(map, locked);
 	tell_unlocked(map, offset, length, start);

@@ -58,8 +58,8 @@ int map_dress(const struct hm_buffer *buffer, char *address, uint64_t length)
 	if (buffer->caps & HM_CAP_FORK)
 		return 0;
 	r = sys_madvise(address, length, MADV_DONTFORK);
-	/* madvise(2) answers EAGAIN when the process runs out of mappings. */
-	return r ? rlimits_explain_map(r == -EAGAIN ? -ENOMEM : r, length,
+	/* EAGAIN, which is what madvise(2) makes of it where mappings run out. */
+	return r ? rlimits_explain_map(r == -EAGAIN ? -ENOMEM : r, length, 0,
 				       "keeping a device map out of fork children") :
 		   0;
 }
@@ -85,7 +85,7 @@ static int apply_run(void *user, uint64_t offset, uint64_t length, uint32_t valu
 {
 	int r = sys_mprotect((char *)user + offset, length, prot_of_access(value));
 
-	return r ? rlimits_explain_map(r, length, "changing rights") : 0;
+	return r ? rlimits_explain_map(r, length, TAKES_DATA, "changing rights") : 0;
 }
 
 int map_apply_rights(char *address, const struct rangemap *rights, uint64_t offset,

@@ -16,7 +16,9 @@ int map_direct(const struct hm_segment *segment, uint64_t offset, uint64_t lengt
 	       char *address, int flags, int prot, void **ret_address);
 /* True: map_direct() can map that range. */
 bool map_is_direct(const struct hm_segment *segment, uint64_t offset, uint64_t length);
-/* Maps the range at @address, which the caller reserved, even where map_direct() can't. */
+/* The text for one that has failed with @r, and would have taken @takes (TAKES_*). Returns @r. */
+int map_explain(const struct hm_segment *segment, uint64_t length, uint32_t takes, int r);
+/* The same at @address, which the caller reserved, whether or not it can be. With a text. */
 int map_one(const struct hm_segment *segment, uint64_t offset, uint64_t length, char *address,
 	    int prot);
 

@@ -98,9 +98,10 @@ static int place_at(struct hm_map *map, uint64_t hint, int prot)
 
 	r = map_direct(segment, map->offset, map->span, (char *)(uintptr_t)hint, 0, prot,
 		       &mapped);
-	if (!r)
-		placed_at(map, mapped);
-	return r;
+	if (r)
+		return map_explain(segment, map->span, TAKES_SPACE, r);
+	placed_at(map, mapped);
+	return 0;
 }
 
 static int map_part(const struct hm_map *map, const struct hm_segment *segment, uint64_t from,
@@ -123,7 +124,8 @@ static int place_reserved(struct hm_map *map, uint64_t alignment, int prot)
 	uint32_t i;
 	int r;
 
-	r = reserve_range(map->span, alignment, guard, &map->reservation, &map->address);
+	r = reserve_range(map->span, buffer->page_size, alignment, guard, &map->reservation,
+			  &map->address);
 	if (r)
 		return r;
 	for (i = buffer_segment_at(buffer, map->offset); i < buffer->n_segment; i++) {
@@ -196,7 +198,7 @@ static int refuse_sealed(const struct hm_buffer *buffer)
 		       buffer->name);
 }
 
-/* Explains why the map finds no place. */
+/* Why the map finds no place, where the failed call's own text does not say it. */
 static int explain_place(const struct hm_map *map, int r)
 {
 	const struct hm_buffer *buffer = map->buffer;
@@ -221,7 +223,7 @@ static int explain_place(const struct hm_map *map, int r)
 			       buffer->name);
 	if (r == -EPERM && is_sealed(map))
 		return refuse_sealed(buffer);
-	return rlimits_explain_map(r, map->span, "mapping");
+	return r;
 }
 
 int map_place(struct hm_map *map, uint64_t committed)
@@ -257,7 +259,8 @@ int map_place(struct hm_map *map, uint64_t committed)
 			goto err_release;
 		}
 		if (r) {
-			r = rlimits_explain_map(r, committed, "making a map accessible");
+			r = rlimits_explain_map(r, committed, TAKES_DATA,
+						"making a map accessible");
 			goto err_release;
 		}
 	}

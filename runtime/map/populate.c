@@ -128,5 +128,5 @@ int resident_populate(struct hm_map *map, uint64_t offset, uint64_t length, uint
 			       "%s: a page could not be brought in (%s): poisoned memory, or "
 			       "a file that became shorter",
 			       map->buffer->name, err_name(r));
-	return rlimits_explain_map(r, length, "bringing pages in");
+	return rlimits_explain_map(r, length, 0, "bringing pages in");
 }

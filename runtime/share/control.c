@@ -66,7 +66,8 @@ static int map_page(int fd, int prot, struct control_page **ret_page)
 
 	r = sys_mmap(NULL, CONTROL_BYTES, prot, MAP_SHARED, fd, 0, &mapped);
 	if (r)
-		return rlimits_explain_map(r, CONTROL_BYTES, "mapping a control page");
+		return rlimits_explain_map(r, CONTROL_BYTES, TAKES_SPACE,
+					   "mapping a control page");
 	*ret_page = mapped;
 	return 0;
 }

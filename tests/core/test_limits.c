@@ -165,6 +165,104 @@ static void just_enough_space(void *user)
 	hm_device_unref(device);
 }
 
+/* Room for a map, and none to align it in; then not for its guards, nor for itself. */
+static void space_for_one_map(void *user)
+{
+	const struct hm_map_desc guarded = { .struct_size = sizeof(guarded),
+					     .access = HM_READ | HM_WRITE,
+					     .flags = HM_MAP_GUARD };
+	struct hm_device *device = open_host();
+	const uint64_t size = MIB(8);
+	struct hm_buffer *buffer;
+	struct hm_map *map = NULL;
+	uint64_t before;
+
+	(void)user;
+	CHECK_OK_FATAL(create(device, size, 0, &buffer));
+	/* What the registry needs for a map stays. */
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	hm_map_unref(map);
+	before = test_status_bytes("VmSize");
+	set_limit(RLIMIT_AS, before + size + MIB(1));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	CHECK(!((uintptr_t)hm_map_address(map) % MIB(2)));
+	hm_map_unref(map);
+	CHECK_OK_FATAL(hm_map_create(buffer, &guarded, &map));
+	hm_map_unref(map);
+	CHECK_EQUAL(test_status_bytes("VmSize"), before);
+	map = NULL;
+	set_limit(RLIMIT_AS, before + size + PAGE);
+	CHECK_ERROR(-ENOMEM, hm_map_create(buffer, &guarded, &map));
+	CHECK(strstr(hm_errmsg(), "beyond RLIMIT_AS, "));
+	set_limit(RLIMIT_AS, before + size - PAGE);
+	CHECK_ERROR(-ENOMEM, hm_map_create(buffer, NULL, &map));
+	CHECK(strstr(hm_errmsg(), "beyond RLIMIT_AS, "));
+	CHECK(!map);
+	set_limit(RLIMIT_AS, RLIM_INFINITY);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+#define HOLE (512ull << 30)
+
+/* All of the address space is in use but for one place, which is as large as a map. */
+static void one_hole(void *user)
+{
+	struct hm_device *device = open_host();
+	struct hm_buffer *buffer;
+	struct hm_map *map = NULL;
+	char *ranges[512];
+	int n = 0;
+
+	(void)user;
+	CHECK_OK_FATAL(create(device, SIZE, HOLE, &buffer));
+	for (; n < 512; n++) {
+		ranges[n] = mmap(NULL, HOLE, PROT_NONE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (ranges[n] == MAP_FAILED)
+			break;
+	}
+	CHECK_FATAL(n > 2 && n < 512);
+	CHECK_ERROR(-ENOMEM, hm_map_create(buffer, NULL, &map));
+	CHECK(strstr(hm_errmsg(), "no limit of the process is it"));
+	munmap(ranges[n / 2], HOLE);
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	CHECK(hm_map_address(map) == ranges[n / 2]);
+	pattern_write(hm_map_address(map), 0, SIZE, 1);
+	hm_map_unref(map);
+	ranges[n / 2] = ranges[n - 1];
+	n--;
+	while (n)
+		munmap(ranges[--n], HOLE);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+/* Private memory that may be written has a limit of its own. */
+static void little_data(void *user)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
+				       .flags = HM_BUFFER_PRIVATE,
+				       .size = MIB(8) };
+	struct hm_device *device = open_host();
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+
+	(void)user;
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	CHECK_OK_FATAL(hm_map_protect(map, 0, desc.size, HM_READ));
+	set_limit(RLIMIT_DATA, test_status_bytes("VmData") + MIB(4));
+	CHECK_ERROR(-ENOMEM, hm_map_protect(map, 0, desc.size, HM_READ | HM_WRITE));
+	CHECK(strstr(hm_errmsg(), "beyond RLIMIT_DATA, "));
+	CHECK(strstr(hm_errmsg(), "(ulimit -d)"));
+	set_limit(RLIMIT_DATA, RLIM_INFINITY);
+	CHECK_OK(hm_map_protect(map, 0, desc.size, HM_READ | HM_WRITE));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
 /* A thread's stack finds no room: of several descriptors there is no one, nor a new one. */
 static void no_room_for_threads(void *user)
 {
@@ -205,6 +303,9 @@ static void address_space(void)
 	in_child(little_space);
 	in_child(little_space_on_soft);
 	in_child(just_enough_space);
+	in_child(space_for_one_map);
+	in_child(one_hole);
+	in_child(little_data);
 	in_child(no_room_for_threads);
 }
 

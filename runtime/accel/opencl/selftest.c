@@ -162,7 +162,7 @@ err_bytes:
 err_object:
 	device->ops->object_destroy(scratch.link->backend, &scratch.segment);
 	link_put(device, scratch.link);
-	return rlimits_explain_map(r, scratch.length, "mapping it");
+	return rlimits_explain_map(r, scratch.length, TAKES_SPACE, "mapping it");
 }
 
 static int scratch_make(uint32_t backing, struct scratch *ret_scratch)
