@@ -389,21 +389,23 @@ bool retire_relieve(int r, bool *relieved)
 	static const int lacks[] = { -ENOMEM, -ENOSPC, -EMFILE, -ENFILE };
 	size_t i;
 
-	if (likely(!r || !atomic_load(&backlog.objects)) || *relieved)
+	if (likely(!r))
 		return false;
 	for (i = 0; i < ARRAY_SIZE(lacks); i++)
 		if (r == lacks[i])
-			*relieved = flush();
-	return *relieved;
+			return retire_unmap(relieved);
+	return false;
 }
 
 /* The obstacle may have been released already, so an empty backlog proves nothing. */
 bool retire_unmap(bool *relieved)
 {
-	if (*relieved || !atomic_load(&was_used))
+	if (*relieved || !atomic_load(&was_used) || !flush())
 		return false;
-	*relieved = flush();
-	return *relieved;
+	*relieved = true;
+	/* The sentence of the try that does not count. */
+	err_clear();
+	return true;
 }
 
 static int refuse_waiting(const char *what)
