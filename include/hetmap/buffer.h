@@ -219,14 +219,14 @@ HM_API int hm_buffer_create(struct hm_device *device, const struct hm_buffer_des
  * Errors:
  *   -ENOENT:     no file has the name @path.
  *   -ENOTDIR:    a component of @path is not a directory.
- *   -EACCES:     the permissions of @path do not allow the access, or @fd is open for less
- *                access than the buffer would give.
+ *   -EACCES:     the permissions of @path do not allow the access, or @fd or a seal of its
+ *                memory permits less access than the buffer would give.
  *   -EISDIR:     @path is a directory.
  *   -ELOOP:      @path has too many symbolic links.
  *   -EROFS:      the file system is read-only; pass HM_BUFFER_READ_ONLY.
  *   -ETXTBSY:    the file is a program that is being executed.
  *   -EPERM:      open(2) does not permit the access.
- *   -EBADF:      @fd is not an open file.
+ *   -EBADF:      @fd is not an open file, or was opened with O_PATH.
  *   -ENODATA:    the file is empty.
  *   -EINVAL:     the offset is not a multiple of the page size, the range ends beyond the end
  *                of the file, or the file is not a regular file (FIFO, device).
@@ -286,9 +286,10 @@ HM_API int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_f
  *                flag.
  *   -EOPNOTSUPP: the exporter of the dma-buf does not let CPUs map it, or the device imports no
  *                dma-bufs, or not this one.
- *   -EACCES:     the object was exported read-only; pass HM_BUFFER_READ_ONLY.
+ *   -EACCES:     the descriptor, or a seal of the memory, permits reading only; pass
+ *                HM_BUFFER_READ_ONLY. A write-only descriptor can't be mapped at all.
  *   -EIO:        the exporter of the dma-buf has no page now for a touch of the first byte.
- *   -EBADF:      @fd is not an open file.
+ *   -EBADF:      @fd is not an open file, or was opened with O_PATH.
  *   -EMFILE:     the process has too many open files.
  *   -ENOMEM:     not enough memory is available.
  *   -ENODEV:     the device was taken away.

@@ -8,6 +8,8 @@
 #include <stdio.h>
 
 #include "core/core.h"
+#include "map/map.h"
+#include "base/memfd.h"
 #include "base/rlimits.h"
 #include "base/sys.h"
 
@@ -93,13 +95,18 @@ static int from_file(void *device, int fd, const struct hm_buffer_desc *desc,
 	mode = sys_fcntl(fd, F_GETFL, 0);
 	if (mode < 0)
 		return err_set(mode, "F_GETFL: %s", err_name(mode));
-	if ((mode & O_ACCMODE) == O_WRONLY)
-		return err_set(-EACCES, "the descriptor is write-only: mmap() needs to read");
+	r = map_check_mode(mode);
+	if (r)
+		return r;
 	if ((mode & O_ACCMODE) == O_RDONLY && !read_only && !private_copy)
 		return err_set(-EACCES, "the descriptor is read-only: pass HM_BUFFER_READ_ONLY "
 					"or HM_BUFFER_PRIVATE");
 
-	/* Only a buffer that ends at the file's end can grow or be cut. */
+	if (!read_only && !private_copy && memfd_is_one_way(fd))
+		return err_set(-EACCES, "a seal of the memory forbids to write it: pass "
+					"HM_BUFFER_READ_ONLY or HM_BUFFER_PRIVATE");
+
+	/* Only a buffer that ends where the file does can grow or be cut. */
 	capacity = max_u64(desc->max_size, size);
 	*ret_recipe = (struct hm_recipe){
 		.segment = {

@@ -15,6 +15,7 @@
 #include "backend/host.h"
 #include "core/core.h"
 #include "dmabuf/dmabuf.h"
+#include "map/map.h"
 #include "base/memfd.h"
 #include "base/rlimits.h"
 #include "base/sys.h"
@@ -224,7 +225,9 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 	if (seals < 0 && dmabuf_is(fd))
 		return dmabuf_import(fd, desc, ret_recipe);
 	if (seals < 0 && seals != -EINVAL)
-		return err_set(seals, "F_GET_SEALS: %s", err_name(seals));
+		return err_set(seals,
+			       "F_GET_SEALS: %s: pass an open descriptor, and none of O_PATH",
+			       err_name(seals));
 	if (seals < 0)
 		return err_set(-EINVAL,
 			       "fd is neither a memfd (%s) nor a dma-buf: open a file by "
@@ -237,6 +240,9 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 	mode = sys_fcntl(fd, F_GETFL, 0);
 	if (mode < 0)
 		return err_set(mode, "F_GETFL: %s", err_name(mode));
+	r = map_check_mode(mode);
+	if (r)
+		return r;
 	r = sys_fstat(fd, &st);
 	if (r)
 		return err_set(r, "fstat: %s", err_name(r));

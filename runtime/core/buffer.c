@@ -222,7 +222,20 @@ static int look(struct hm_recipe *recipe, const uint32_t *map_flags)
 	return 0;
 }
 
-/* Takes ownership of @fd: the buffer owns it, or it is closed. */
+/* Of less than the caller asked for no buffer is made: its map, for writing, would fail. */
+static int check_access(const struct hm_device *device, const struct hm_buffer_desc *desc,
+			const struct hm_recipe *recipe)
+{
+	if (recipe->access & HM_WRITE || desc->flags & HM_BUFFER_READ_ONLY)
+		return 0;
+	return err_set(
+		-EACCES,
+		"%s: the descriptor, or a seal of its memory, permits reading only: pass "
+		"HM_BUFFER_READ_ONLY",
+		device->name);
+}
+
+/* @fd becomes the buffer's, or is closed. What a message says, its receiver checks. */
 static int adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_desc *desc,
 		    int (*describe)(void *device, int fd, const struct hm_buffer_desc *desc,
 				    struct hm_recipe *ret_recipe),
@@ -245,6 +258,8 @@ static int adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_des
 		goto err_close;
 	}
 	r = look(&recipe, map_flags);
+	if (!r && !map_flags)
+		r = check_access(device, desc, &recipe);
 	if (r)
 		goto err_object;
 	r = build(device, link, desc, &recipe, &buffer);

@@ -1,12 +1,24 @@
 // SPDX-License-Identifier: MIT
 /* The map step, below maps: bytes of segments at an address. */
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 
 #include "map/map.h"
 #include "base/reserve.h"
 #include "base/rlimits.h"
 #include "base/sys.h"
+
+int map_check_mode(int mode)
+{
+	if (mode & O_PATH)
+		return err_set(-EBADF,
+			       "the descriptor is one of O_PATH, which can't be mapped: "
+			       "open the file for reading, or for both");
+	if ((mode & O_ACCMODE) == O_WRONLY)
+		return err_set(-EACCES, "the descriptor is write-only: mmap() needs to read");
+	return 0;
+}
 
 static int flags_of_segment(const struct hm_segment *segment)
 {

@@ -222,12 +222,15 @@ int dmabuf_look(struct hm_recipe *recipe)
  */
 static int get_writable(int fd, bool *ret_writable)
 {
-	int r = (int)sys_write(fd, NULL, 0);
+	int mode, r = (int)sys_write(fd, NULL, 0);
 
 	if (r < 0 && r != -EBADF && r != -EINVAL)
 		return err_set(r, "asking whether a dma-buf may be written: %s", err_name(r));
 	*ret_writable = r != -EBADF;
-	return 0;
+	if (*ret_writable)
+		return 0;
+	mode = sys_fcntl(fd, F_GETFL, 0);
+	return mode < 0 ? err_set(mode, "F_GETFL: %s", err_name(mode)) : map_check_mode(mode);
 }
 
 int dmabuf_import(int fd, const struct hm_buffer_desc *desc, struct hm_recipe *ret_recipe)

@@ -8,6 +8,9 @@
 /* From this size on huge pages are asked for: smaller ranges cannot hold one. */
 #define MAP_HUGE_LEAST MIB(2)
 
+/* Can a descriptor of @mode, as F_GETFL has it, be mapped? -EBADF, -EACCES, with a text. */
+int map_check_mode(int mode);
+
 /*
  * Maps bytes [offset, offset + length) of the buffer, which @segment holds, by one
  * mapping of its descriptor. @address: a hint, or the place with MAP_FIXED in @flags.

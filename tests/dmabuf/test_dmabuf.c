@@ -171,6 +171,8 @@ static void test_size_mismatch(void)
 /* Exported read-only first and wanted writable later. */
 static void test_read_only(void)
 {
+	const struct hm_buffer_desc reader = { .struct_size = sizeof(reader),
+					       .flags = HM_BUFFER_READ_ONLY };
 	struct hm_map_desc desc = {
 		.struct_size = sizeof(desc),
 		.access = HM_READ | HM_WRITE,
@@ -184,7 +186,9 @@ static void test_read_only(void)
 	host = open_device("host");
 	buffer = make(sim, SIZE);
 	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_READ_ONLY | HM_EXPORT_DMABUF, &fd));
-	CHECK_OK_FATAL(hm_buffer_import(host, fd, NULL, &other));
+	CHECK_ERROR(-EACCES, hm_buffer_import(host, fd, NULL, &other));
+	CHECK(strstr(hm_errmsg(), "HM_BUFFER_READ_ONLY"));
+	CHECK_OK_FATAL(hm_buffer_import(host, fd, &reader, &other));
 	CHECK_EQUAL(buffer_info(other).access, HM_READ);
 	CHECK(buffer_info(other).flags & HM_BUFFER_READ_ONLY);
 	CHECK_ERROR(-EACCES, hm_map_create(other, &desc, &map));
