@@ -44,9 +44,10 @@ HM_API int hm_alloc(struct hm_device *device, uint64_t size, uint32_t access,
  * Thread safety: any thread.
  *
  * Errors:
- *   -EINVAL: @pointer is not the base of an allocation (the text names the base), was freed
- *            before, or does not come from hm_alloc().
- *   -ENOSPC: the allocation would have to move; pass HM_MAY_MOVE.
+ *   -EINVAL:     @pointer is not the base of an allocation (the text names the base), was
+ *                freed before, or does not come from hm_alloc().
+ *   -ENOSPC:     the allocation would have to move; pass HM_MAY_MOVE.
+ *   -EOWNERDEAD: the parent made the allocation before fork().
  *
  * In addition the errors of hm_buffer_resize().
  */
@@ -61,8 +62,9 @@ HM_API int hm_realloc(void *pointer, uint64_t size, uint32_t flags, void *ret_po
  * Thread safety: any thread.
  *
  * Errors:
- *   -EINVAL: @pointer is not the base of an allocation, was freed before, or does not come from
- *            hm_alloc().
+ *   -EINVAL:     @pointer is not the base of an allocation, was freed before, or does not come
+ *                from hm_alloc().
+ *   -EOWNERDEAD: the parent made the allocation before fork(); the parent frees it.
  */
 HM_API int hm_free(void *pointer);
 

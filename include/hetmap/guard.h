@@ -191,6 +191,7 @@ HM_API int hm_handler_query(struct hm_handler_info *ret_info);
  * Errors:
  *   -EOPNOTSUPP: the handler is not installed; call hm_handler_install() first.
  *   -ENOENT:     @dst_in_map is in no map.
+ *   -EOWNERDEAD: the parent made the map before fork().
  *   -EAGAIN:     a map was being changed or cut off during all tries; or its owner ended during
  *                a cut and this process cannot see that, see hm_buffer_receive(); or 4096
  *                threads or more are in scopes. Call again.

@@ -522,14 +522,19 @@ int hm_accel_way_in(struct hm_accel *accel, const void *pointer, uint64_t length
 		return err_set(-EINVAL, "hm_accel_way_in: ret_way is NULL");
 	err_clear();
 	map = registry_acquire(pointer, &info);
-	if (!map)
-		return err_set(-ENOENT, "hm_accel_way_in: %p is in no map", pointer);
+	if (!map) {
+		r = registry_check_left(pointer);
+		return r ? err_prefix(r, "hm_accel_way_in") :
+			   err_set(-ENOENT, "hm_accel_way_in: %p is in no map", pointer);
+	}
 	range.offset = info.map_offset;
 	range.length =
 		length ? length :
 			 info.length - (uint64_t)((const char *)pointer - (char *)info.base);
 	range.access = HM_READ;
-	r = remap_lock(map);
+	r = object_check(&map->object, OBJECT_MAP);
+	if (!r)
+		r = remap_lock(map);
 	if (r)
 		goto out;
 	r = map_check_range(map, range.offset, range.length, "hm_accel_way_in");

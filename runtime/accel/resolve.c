@@ -30,7 +30,10 @@ static int refuse_pointer(const struct hm_fence *fence, uint32_t index, const vo
 	const char *label = range_label(fence, index);
 	struct registry_entry near;
 	uint64_t at = (uint64_t)(uintptr_t)pointer;
+	int r = registry_check_left(pointer);
 
+	if (r)
+		return err_prefix(r, "%s", label);
 	if (!registry_nearest(pointer, &near))
 		return err_set(-EFAULT, "%s: %p is in no map: there is none at all", label,
 			       pointer);
@@ -94,6 +97,10 @@ int resolve_range(struct hm_fence *fence, uint32_t index, uint64_t length)
 	map = registry_acquire(range->pointer, &info);
 	if (!map)
 		return refuse_pointer(fence, index, range->pointer);
+	/* Of a parent's map no lock may be taken: another thread may have held it at the fork. */
+	r = object_check(&map->object, OBJECT_MAP);
+	if (unlikely(r))
+		goto err_unref;
 	map_length = atomic_load(&map->length);
 	range->offset = info.map_offset;
 	begin = info.map_offset;
@@ -106,11 +113,14 @@ int resolve_range(struct hm_fence *fence, uint32_t index, uint64_t length)
 	}
 	if (begin > map_length || length > map_length - begin) {
 		r = refuse_length(fence, index, begin, length, map_length);
-		hm_map_unref(map);
-		return r;
+		goto err_unref;
 	}
 	add_use(fence, map, begin, length, range->access);
 	return 0;
+
+err_unref:
+	hm_map_unref(map);
+	return r;
 }
 
 int resolve_begin(struct hm_fence *fence)

@@ -92,9 +92,13 @@ static int acquire(const void *pointer, const char *what, struct hm_map **ret_ma
 	int r;
 
 	map = registry_acquire(pointer, &info);
-	if (!map)
-		return err_set(-EINVAL, "%s: %p is in no allocation: freed already, or foreign",
-			       what, pointer);
+	if (!map) {
+		r = registry_check_left(pointer);
+		return r ? err_prefix(r, "%s", what) :
+			   err_set(-EINVAL,
+				   "%s: %p is in no allocation: freed already, or foreign",
+				   what, pointer);
+	}
 	r = object_check(&map->object, OBJECT_MAP);
 	if (r)
 		goto err_unref;

@@ -125,8 +125,12 @@ static int find_map(struct copy *copy, struct hm_fault *ret_fault)
 	if (r == -EAGAIN)
 		return err_set(r, "%s: the map at %p was being changed all the time",
 			       copy->what, (void *)copy->in_map);
-	if (r)
-		return err_set(r, "%s: %p is in no map", copy->what, (void *)copy->in_map);
+	if (r) {
+		r = registry_check_left(copy->in_map);
+		return r ? err_prefix(r, "%s", copy->what) :
+			   err_set(-ENOENT, "%s: %p is in no map", copy->what,
+				   (void *)copy->in_map);
+	}
 	copy->recoveries = atomic_load(&copy->at.device->generation);
 	r = check_range(copy);
 	if (unlikely(r))

@@ -453,6 +453,28 @@ static bool slot_describe(const struct registry_slot *slot, struct registry_entr
 	return true;
 }
 
+int registry_check_left(const void *pointer)
+{
+	const struct registry_descriptor *descriptor;
+	const struct registry_slot *slot;
+	bool left = false;
+
+	pthread_mutex_lock(&mutex);
+	slot = radix_find((uintptr_t)pointer);
+	if (slot) {
+		descriptor = &slot->descriptor;
+		left = is_left(LOAD(descriptor->seq), LOAD(descriptor->tail)) &&
+		       (uintptr_t)pointer - LOAD(descriptor->base) < LOAD(descriptor->length);
+	}
+	pthread_mutex_unlock(&mutex);
+	if (likely(!left))
+		return 0;
+	return err_set(-EOWNERDEAD,
+		       "%p is in a map of the parent process, which was not inherited: after "
+		       "fork() the child makes its own",
+		       pointer);
+}
+
 static void slot_clear(struct registry_slot *slot)
 {
 	struct registry_descriptor *descriptor = &slot->descriptor;

@@ -235,6 +235,59 @@ static void less_room(void)
 	CHECK_EQUAL(test_fork(limited, NULL), 0);
 }
 
+/* What a fork child has of its parent, inherited or not. */
+static void *parents[2];
+
+static void in_child(void *user)
+{
+	struct hm_accel *accel;
+	struct hm_queue *queue;
+	void *own, *at = NULL;
+	uint32_t way;
+	size_t i;
+
+	(void)user;
+	for (i = 0; i < 2; i++) {
+		CHECK_ERROR(-EOWNERDEAD, hm_realloc(parents[i], 2 * MIB, HM_MAY_MOVE, &at));
+		CHECK_ERROR(-EOWNERDEAD, hm_free(parents[i]));
+		CHECK_ERROR(-EOWNERDEAD, hm_free((char *)parents[i] + 64));
+		CHECK(!at);
+	}
+	/* Other calls that take a pointer; of its own the child has all. */
+	CHECK_OK_FATAL(hm_alloc(open_host(), MIB, HM_READ | HM_WRITE, &own));
+	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &accel));
+	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
+	CHECK_OK_FATAL(hm_handler_install(0));
+	for (i = 0; i < 2; i++) {
+		CHECK_ERROR(-EOWNERDEAD, hm_queue_copy(queue, own, parents[i], 64, NULL));
+		CHECK_ERROR(-EOWNERDEAD, hm_accel_way_in(accel, parents[i], 64, &way));
+		CHECK_ERROR(-EOWNERDEAD, hm_copy_out(own, parents[i], 64, NULL));
+	}
+	CHECK_OK(hm_handler_remove());
+	CHECK_ERROR(-EINVAL, hm_free(&own));
+	hm_queue_unref(queue);
+	hm_accel_unref(accel);
+	CHECK_OK(hm_free(own));
+}
+
+static void fork_child(void)
+{
+	static const char *const names[] = { "host", "soft:0" };
+	struct hm_device *devices[2];
+	size_t i;
+
+	for (i = 0; i < 2; i++) {
+		CHECK_OK_FATAL(hm_device_open(names[i], &devices[i]));
+		CHECK_OK_FATAL(hm_alloc(devices[i], MIB, HM_READ | HM_WRITE, &parents[i]));
+	}
+	CHECK_EQUAL(test_fork(in_child, NULL), 0);
+	for (i = 0; i < 2; i++) {
+		CHECK_OK(hm_realloc(parents[i], 2 * MIB, 0, NULL));
+		CHECK_OK(hm_free(parents[i]));
+		hm_device_unref(devices[i]);
+	}
+}
+
 /* Of two that free at once, one comes too late; nothing else happens. */
 #define RACES 300
 
@@ -293,6 +346,7 @@ static const struct test tests[] = {
 	{ "foreign", foreign, 0, 0 },
 	{ "read_only", read_only, 0, 0 },
 	{ "less_room", less_room, 0, 0 },
+	{ "fork_child", fork_child, 0, 0 },
 	{ "racing_frees", racing_frees, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
