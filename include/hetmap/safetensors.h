@@ -54,16 +54,17 @@ enum hm_dtype {
 /* Totals over all files of a model. */
 struct hm_safetensors_info {
 	uint32_t struct_size;
-	uint32_t shards; /* number of files: 1, or those that an index names */
+	uint32_t shards; /* number of files: 1, or those of an index or a folder */
 	uint64_t tensors;
 	uint64_t metadata; /* number of strings of __metadata__ */
 	uint64_t bytes;    /* bytes of all tensors */
+	uint64_t ignored; /* number of tensors in the files that the index does not list there */
 };
 
 /* One of the files. */
 struct hm_shard_info {
 	uint32_t struct_size;
-	uint32_t reserved;
+	uint32_t ignored;     /* number of tensors that the index does not list for the file */
 	const char *path;     /* path as opened; lives as long as the hm_safetensors */
 	struct hm_map *map;   /* map of the whole file; take a reference to keep it */
 	uint64_t size;        /* size of the file */
@@ -140,13 +141,19 @@ struct hm_safetensors_desc {
 /**
  * hm_safetensors_open - open a file of tensors, or a model of several files
  * @path:  [in] path of one of: a file; an index, with a name that ends in ".json", such as
- *         model.safetensors.index.json; a folder with such an index, or with model.safetensors
+ *         model.safetensors.index.json; a folder with a model
  * @flags: [in] must be 0
  * @ret_safetensors: [out] a reference; the caller must drop it with hm_safetensors_unref()
  *
  * Reads the header and maps the file, and does not touch the tensors' bytes. An index names a file
  * for each tensor (weight_map), in the folder of the index or below. The function opens each file
- * once. Each tensor must be in the file that the index says, and in no other file.
+ * once. Each tensor must be in the file that the index says. The function checks further tensors of
+ * the files, such as a copy in another file, and ignores them: hm_safetensors_info.ignored.
+ *
+ * A folder's model is NAME.safetensors.index.json, else NAME.safetensors, else all of
+ * NAME-00001-of-N.safetensors and so on. Where the folder has several names, NAME is "model",
+ * "diffusion_pytorch_model" or "adapter_model", in this order. Without an index each tensor must be
+ * in one file.
  *
  * A file that is cut off while it is opened is an error. After the open, a touch of bytes that
  * were cut off raises SIGBUS, unless hetmap/guard.h handles the fault.
@@ -156,7 +163,8 @@ struct hm_safetensors_desc {
  * Errors:
  *   -EBADMSG:    the file breaks a rule of the format; the text names the rule and the tensor.
  *   -EOPNOTSUPP: a tensor has more than HM_TENSOR_RANK_MAX dimensions.
- *   -ENOENT:     the file, or a file that the index names, does not exist.
+ *   -ENOENT:     the file, or a file of the model, does not exist; or the folder has no model.
+ *   -EINVAL:     the folder has several models of other names; the path names no regular file.
  *   -ENODATA:    the file is empty.
  *
  * In addition the errors of hm_buffer_from_file() and hm_map_create().

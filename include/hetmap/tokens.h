@@ -58,8 +58,8 @@ struct hm_tokens_shard_info {
 	uint32_t reserved;
 	const char *path; /* path as opened; lives as long as the hm_tokens */
 	/*
-	 * Map of the whole file. NULL: the file system shares no maps or is a network's, the
-	 * budget has no room for the map, or HM_TOKENS_READ was set.
+	 * Map of the whole file. NULL: the file is empty, its file system shares no maps or is a
+	 * network's, the budget has no room for the map, or HM_TOKENS_READ was set.
 	 */
 	struct hm_map *map;
 	uint64_t size;   /* size of the file */
@@ -78,8 +78,8 @@ struct hm_tokens_shard_info {
  * A file that begins like a .npy file is treated as one. Its elements may be of any type of enum
  * hm_dtype that has whole bytes, in any byte order, with any number of dimensions. The dimensions
  * make one row in C's order, even if the file has Fortran's order. All other files are raw: whole
- * tokens from desc->offset to the file's end. All files must have tokens of one type. The function
- * reads no tokens.
+ * tokens from desc->offset to the file's end. All files must have tokens of one type, except that a
+ * file may have none, as an empty one. The function reads no tokens.
  *
  * Bytes that were taken out of a file's map stay mapped until their size reaches the file's part
  * of the budget. The library then releases all pages of the map, with their page tables, which the
@@ -108,7 +108,7 @@ struct hm_tokens_shard_info {
  *   -EOPNOTSUPP: elements are HM_NPY_OPAQUE, or hm_npy_query() failed with this error.
  *   -EINVAL:     the files have different types, or desc->dtype is no type, or is one of 4 or 6
  *                bits.
- *   -ENODATA:    a file has no tokens.
+ *   -ENODATA:    none of the files has a token.
  *   -EOVERFLOW:  the files have 2^62 tokens or more.
  *   -EMFILE:     the process has no descriptor left; each file keeps one. Raise RLIMIT_NOFILE, or
  *                use fewer files.

@@ -172,7 +172,7 @@ out:
 
 static void refuses(void)
 {
-	char *folder = folder_make(), *none = folder_path(folder, "none");
+	char *folder = folder_make(), *none = folder_path(folder, "none"), *inner;
 	struct outcome outcome;
 	const char *path;
 
@@ -210,9 +210,12 @@ static void refuses(void)
 	outcome_free(&outcome);
 
 	/* A folder without a model, and with one. */
-	run(&outcome, folder, NULL, NULL);
+	file_write(folder, "x/y", "", 0);
+	inner = folder_path(folder, "x");
+	run(&outcome, inner, NULL, NULL);
 	CHECK_EQUAL(outcome.status, 2);
 	outcome_free(&outcome);
+	free(inner);
 	tensors_file(folder, "model.safetensors", "{}", 0);
 	run(&outcome, folder, NULL, NULL);
 	CHECK_EQUAL(outcome.status, 0);

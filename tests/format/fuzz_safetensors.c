@@ -58,8 +58,7 @@ static bool entry(const char *name, const json_t *json, struct expected *ret)
 	size_t n, i;
 
 	ret->name = name;
-	if (!json_is_object(json) || json_object_size(json) != 3 || !dtype ||
-	    safetensors_dtype(dtype, &ret->dtype))
+	if (!json_is_object(json) || !dtype || safetensors_dtype(dtype, &ret->dtype))
 		return false;
 	if (!numbers(json_object_get(json, "shape"), ret->shape, &ret->rank,
 		     HM_TENSOR_RANK_MAX) ||
@@ -113,7 +112,7 @@ static bool rules(json_t *header, uint64_t data, struct expected **ret_list, siz
 	json_object_foreach(header, key, value)
 	{
 		if (!strcmp(key, "__metadata__"))
-			legal = legal && is_strings(value);
+			legal = legal && (json_is_null(value) || is_strings(value));
 		else
 			legal = legal && entry(key, value, &list[n++]);
 	}

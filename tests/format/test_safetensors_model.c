@@ -102,9 +102,7 @@ static void index_refused(void)
 		{ "\"a\":\"one.safetensors\",\"b\":\"one.safetensors\",\"c\":\"three.safetensors\"",
 		  -ENOENT, "three.safetensors" },
 		{ "\"a\":\"one.safetensors\",\"b\":\"two.safetensors\",\"c\":\"two.safetensors\"",
-		  -EBADMSG, "tensor \"b\" is in " },
-		{ "\"a\":\"one.safetensors\",\"c\":\"two.safetensors\"", -EBADMSG,
-		  "tensor \"b\" of " },
+		  -EBADMSG, "tensor \"b\" is not in " },
 		{ "\"a\":\"one.safetensors\",\"b\":\"one.safetensors\",\"c\":\"two.safetensors\","
 		  "\"d\":\"two.safetensors\"",
 		  -EBADMSG, "tensor \"d\" is not in " },
@@ -168,16 +166,78 @@ static void index_refused(void)
 	CHECK(strstr(hm_errmsg(), "in one another") != NULL);
 	free(deep);
 
-	/* A tensor in both files; then the same file of another folder. */
-	tensors_file(folder, "two.safetensors", SHARD("a", "1"), 1);
 	free(path);
-	path = put_index(folder, "{\"weight_map\":{\"a\":\"one.safetensors\","
-				 "\"b\":\"one.safetensors\",\"c\":\"two.safetensors\"}}");
-	CHECK_ERROR(-EBADMSG, hm_safetensors_open(path, 0, &safetensors));
-	CHECK(strstr(hm_errmsg(), "tensor \"a\" is in ") && strstr(hm_errmsg(), "too"));
+	path = put_index(folder, "");
 	CHECK(!unlink(path) && !mkdir(path, 0700));
 	CHECK_ERROR(-EINVAL, hm_safetensors_open(path, 0, &safetensors));
 	CHECK(safetensors == UNTOUCHED);
+	free(path);
+	folder_remove(folder);
+}
+
+/* Files have tensors that the index does not list for them: it is the authority. */
+static void unlisted(void)
+{
+	struct hm_safetensors_info all = { .struct_size = sizeof(all) };
+	struct hm_shard_info shard = { .struct_size = sizeof(shard) };
+	char *folder = folder_make(), *path;
+	struct hm_safetensors *safetensors;
+	struct hm_tensor_info info;
+	struct hm_tensor *tensor;
+	uint64_t index;
+
+	/* Of "a" each file has one, other bytes, and the copy that counts comes last. */
+	tensors_file(folder, "1.safetensors",
+		     "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
+		     "\"b\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[2,5]},"
+		     "\"extra\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[5,9]}}",
+		     9);
+	tensors_file(folder, "2.safetensors",
+		     "{\"extra\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+		     "\"a\":{\"dtype\":\"U8\",\"shape\":[6],\"data_offsets\":[1,7]}}",
+		     7);
+	path = put_index(folder, "{\"weight_map\":{\"a\":\"2.safetensors\","
+				 "\"b\":\"1.safetensors\"}}");
+	safetensors = tensors_open(path);
+	CHECK_OK(hm_safetensors_query(safetensors, &all));
+	CHECK_EQUAL(all.tensors, 2);
+	CHECK_EQUAL(all.bytes, 9);
+	CHECK_EQUAL(all.ignored, 3);
+	CHECK_OK(hm_safetensors_shard(safetensors, 0, &shard));
+	CHECK_EQUAL(shard.ignored, 2);
+	CHECK_EQUAL(shard.tensors, 1);
+	info = tensor_info(safetensors, "a");
+	CHECK_EQUAL(info.shard, 1);
+	CHECK_EQUAL(info.bytes, 6);
+	CHECK_OK(hm_safetensors_view(safetensors, info.index, NULL, 0, 0, 0, &tensor));
+	CHECK_EQUAL(*(unsigned char *)hm_tensor_address(tensor), data_byte(1));
+	hm_tensor_unref(tensor);
+	CHECK_EQUAL(tensor_info(safetensors, "b").index, 0);
+	CHECK_ERROR(-ENOENT, hm_safetensors_find(safetensors, "extra", &index));
+	hm_safetensors_unref(safetensors);
+	/* An old caller's struct ends before. */
+	safetensors = tensors_open(path);
+	all = (struct hm_safetensors_info){
+		.struct_size = offsetof(struct hm_safetensors_info, ignored),
+		.ignored = 77,
+	};
+	CHECK_OK(hm_safetensors_query(safetensors, &all));
+	CHECK_EQUAL(all.ignored, 77);
+	hm_safetensors_unref(safetensors);
+
+	/* The rules are those of all that there is: a hole, a name twice. */
+	tensors_file(folder, "2.safetensors",
+		     "{\"extra\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]},"
+		     "\"a\":{\"dtype\":\"U8\",\"shape\":[6],\"data_offsets\":[2,8]}}",
+		     8);
+	CHECK_ERROR(-EBADMSG, hm_safetensors_open(path, 0, &safetensors));
+	CHECK(strstr(hm_errmsg(), "tensor \"extra\" begins at byte 1") != NULL);
+	tensors_file(folder, "2.safetensors",
+		     "{\"extra\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+		     "\"extra\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+		     2);
+	CHECK_ERROR(-EBADMSG, hm_safetensors_open(path, 0, &safetensors));
+	CHECK(strstr(hm_errmsg(), "tensor \"extra\" is there twice") != NULL);
 	free(path);
 	folder_remove(folder);
 }
@@ -389,6 +449,7 @@ static void parts_of_bytes(void)
 static const struct test tests[] = {
 	{ "shards", shards, 0, 0 },
 	{ "index_refused", index_refused, 0, 0 },
+	{ "unlisted", unlisted, 0, 0 },
 	{ "undone", undone, 0, 0 },
 	{ "slices", slices, 0, 0 },
 	{ "far_apart", far_apart, 0, 0 },

@@ -243,6 +243,17 @@ int input_model_failed(int r, const char *remedy)
 	}
 }
 
+void input_model_remark(struct hm_safetensors *safetensors)
+{
+	struct hm_safetensors_info info = { .struct_size = sizeof(info) };
+	char count[TEXT_MAX];
+
+	if (!hm_safetensors_query(safetensors, &info) && info.ignored)
+		remark("%s tensor%s of the files: ignored, as the index does not list %s there",
+		       text_count(info.ignored, count), info.ignored == 1 ? "" : "s",
+		       info.ignored == 1 ? "it" : "them");
+}
+
 bool input_cut(const struct input *input)
 {
 	struct stat st;

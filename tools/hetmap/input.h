@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include <hetmap/map.h>
+#include <hetmap/safetensors.h>
 
 struct input {
 	char *path;  /* as given, or found */
@@ -27,6 +28,9 @@ void input_close(struct input *input);
 
 /* Prints a failure of hm_safetensors_open(), with @remedy or NULL. Returns an exit status. */
 int input_model_failed(int r, const char *remedy);
+
+/* Remarks on tensors that are in the model's files and that it does not use. */
+void input_model_remark(struct hm_safetensors *safetensors);
 
 /* All of a file, to read: nothing of it is touched. 0, or the library's error. */
 int input_map(const char *path, struct hm_map **ret_map);

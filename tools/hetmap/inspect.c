@@ -126,8 +126,8 @@ static int inspect(const struct inspect_head *head, const struct inspect_kind *k
 }
 
 /*
- * Finds the kind of a file. Refuses paths that are no file, and files of no kind or of another
- * one.
+ * The kind of a file; what is no file, or of no kind, or not of that one's, is refused. NULL: it
+ * is empty, one of several.
  */
 static int look_at(const char *path, struct inspect_head *head,
 		   const struct inspect_kind **ret_kind)
@@ -148,7 +148,7 @@ static int look_at(const char *path, struct inspect_head *head,
 	if (n < 0)
 		status = fail(STATUS_ENVIRONMENT, errno, NULL, "cannot read '%s': %s",
 			      input.shown, strerror(errno));
-	else if (!*ret_kind)
+	else if (!*ret_kind && (head->n_path == 1 || head->size))
 		status = refuse(&input, head->raw);
 	else if (*ret_kind == &inspect_tokens)
 		status = raw_tokens_check(head->raw, "inspect", &input);
@@ -172,15 +172,15 @@ static int inspect_path(const char *path, const struct raw_tokens *raw, uint64_t
 	return status ? status : inspect(&head, kind, n_row);
 }
 
-/* Refuses a shard that has tensors, or that is named as numpy's and is not. */
+/* What has tensors, or is named as numpy's and has something else in it; not what is empty. */
 static int check_shard(const struct inspect_head *head, const struct inspect_kind *kind)
 {
 	bool tensors = kind == &inspect_safetensors;
 	char *shown;
 	int status;
 
-	if (!tensors &&
-	    (raw_tokens_are_npy(head->bytes, head->n) || head->raw->dtype != TYPE_NOT_GIVEN))
+	if (!head->size || (!tensors && (raw_tokens_are_npy(head->bytes, head->n) ||
+					 head->raw->dtype != TYPE_NOT_GIVEN)))
 		return 0;
 	shown = text_escape(head->path);
 	if (tensors)
@@ -200,7 +200,7 @@ static int check_shard(const struct inspect_head *head, const struct inspect_kin
 static int inspect_shards(const char *const *paths, uint32_t n_path,
 			  const struct raw_tokens *raw, uint64_t n_row)
 {
-	struct inspect_head head = { .raw = raw };
+	struct inspect_head head = { .raw = raw, .n_path = n_path };
 	const struct inspect_kind *kind;
 	int status = 0;
 	uint32_t i;
@@ -212,7 +212,6 @@ static int inspect_shards(const char *const *paths, uint32_t n_path,
 	}
 	head.path = paths[0];
 	head.paths = paths;
-	head.n_path = n_path;
 	return status ? status : inspect(&head, &inspect_tokens, n_row);
 }
 

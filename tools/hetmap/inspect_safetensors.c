@@ -92,6 +92,7 @@ static int read_contents(const struct inspect_head *head, struct contents *ret_c
 	r = hm_safetensors_open(head->path, 0, &safetensors);
 	if (r)
 		return input_model_failed(r, NULL);
+	input_model_remark(safetensors);
 	r = hm_safetensors_query(safetensors, &info);
 	contents.handle = safetensors;
 	contents.n_file = info.shards;

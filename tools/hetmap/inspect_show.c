@@ -140,6 +140,8 @@ static void print_file(const struct contents_file *file)
 	printf("\n%s\n  %s, of which the header takes %s\n", shown,
 	       text_bytes(file->size, size), text_bytes(file->data_offset, header));
 	free(shown);
+	if (!file->size)
+		return;
 	if (!file->address) {
 		puts("  in RAM: not known, as it is read, and not mapped");
 		return;

@@ -317,6 +317,7 @@ static int open_model(struct run_load *l)
 	r = hm_safetensors_open(l->path, 0, &l->safetensors);
 	if (r)
 		return input_model_failed(r, remedy_of(l, r));
+	input_model_remark(l->safetensors);
 	l->model.struct_size = sizeof(l->model);
 	r = hm_safetensors_query(l->safetensors, &l->model);
 	return r ? fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot use the model") : 0;

@@ -3,14 +3,13 @@
 #include "format/safetensors/safetensors.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/sys.h"
 
-#define SAFETENSORS_INFO_LEAST sizeof(struct hm_safetensors_info)
+#define SAFETENSORS_INFO_LEAST offsetof(struct hm_safetensors_info, ignored)
 #define SHARD_INFO_LEAST sizeof(struct hm_shard_info)
 #define TENSOR_INFO_LEAST sizeof(struct hm_tensor_info)
 
@@ -70,90 +69,73 @@ static int open_shards(struct hm_safetensors *safetensors)
 	return r;
 }
 
-static int copy_path(const char *path, char **ret_path)
+/* The files become the object's: of @path, NULL is left. @index: which tensors count, or NULL. */
+static int open_files(char **path, uint32_t n_path, const struct weight_map *index,
+		      struct hm_safetensors **ret_safetensors)
 {
-	*ret_path = sys_calloc(1, strlen(path) + 1);
-	if (!*ret_path)
-		return err_set(-ENOMEM, "no memory for a path of %zu bytes", strlen(path));
-	memcpy(*ret_path, path, strlen(path));
+	struct hm_safetensors *safetensors = NULL;
+	uint32_t i;
+	int r;
+
+	r = create(n_path, &safetensors);
+	if (r)
+		return r;
+	for (i = 0; i < n_path; i++) {
+		safetensors->shard[i].path = path[i];
+		path[i] = NULL;
+	}
+	safetensors->index = index;
+	r = open_shards(safetensors);
+	if (!r && index)
+		r = safetensors_index_check(index, safetensors);
+	safetensors->index = NULL;
+	if (r) {
+		destroy(safetensors);
+		return r;
+	}
+	*ret_safetensors = safetensors;
 	return 0;
 }
 
 static int open_file(const char *path, struct hm_safetensors **ret_safetensors)
 {
-	struct hm_safetensors *safetensors;
+	char *copy = sys_calloc(1, strlen(path) + 1);
 	int r;
 
-	r = create(1, &safetensors);
-	if (r)
-		return r;
-	r = copy_path(path, &safetensors->shard[0].path);
-	if (!r)
-		r = open_shards(safetensors);
-	if (r) {
-		destroy(safetensors);
-		return r;
-	}
-	*ret_safetensors = safetensors;
-	return 0;
+	if (!copy)
+		return err_set(-ENOMEM, "no memory for a path of %zu bytes", strlen(path));
+	memcpy(copy, path, strlen(path));
+	r = open_files(&copy, 1, NULL, ret_safetensors);
+	free(copy);
+	return r;
 }
 
 static int open_index(const char *path, struct hm_safetensors **ret_safetensors)
 {
-	struct hm_safetensors *safetensors;
 	struct weight_map map;
-	uint32_t i;
 	int r;
 
 	r = safetensors_index_read(path, &map);
 	if (r)
 		return r;
-	r = create(map.n_path, &safetensors);
-	if (r)
-		goto out_free_map;
-	for (i = 0; i < map.n_path; i++) {
-		safetensors->shard[i].path = map.path[i];
-		map.path[i] = NULL;
-	}
-	r = open_shards(safetensors);
-	if (!r)
-		r = safetensors_index_check(&map, safetensors);
-	if (r) {
-		err_prefix(r, "%s", path);
-		destroy(safetensors);
-		goto out_free_map;
-	}
-	*ret_safetensors = safetensors;
-out_free_map:
+	r = open_files(map.path, map.n_path, &map, ret_safetensors);
 	safetensors_index_free(&map);
-	return r;
+	return r ? err_prefix(r, "%s", path) : 0;
 }
 
-/* Opens a folder by the names of files that tools for writing models use. */
 static int open_folder(const char *path, struct hm_safetensors **ret_safetensors)
 {
-	static const char index[] = "model.safetensors.index.json",
-			  file[] = "model.safetensors";
-	size_t size = strlen(path) + 1 + sizeof(index);
-	char *inside = sys_calloc(1, size);
+	struct folder_model model;
 	int r;
 
-	if (!inside)
-		return err_set(-ENOMEM, "no memory for a path of %zu bytes", size);
-	snprintf(inside, size, "%s/%s", path, index);
-	r = sys_access(inside, F_OK);
-	if (!r) {
-		r = open_index(inside, ret_safetensors);
-	} else {
-		snprintf(inside, size, "%s/%s", path, file);
-		r = sys_access(inside, F_OK);
-		if (!r)
-			r = open_file(inside, ret_safetensors);
-		else
-			r = err_set(r, "%s: the folder has neither %s nor %s: name a file",
-				    path, index, file);
-	}
-	free(inside);
+	r = safetensors_folder_find(path, &model);
+	if (r)
+		return r;
+	if (model.index)
+		r = open_index(model.index, ret_safetensors);
+	else
+		r = open_files(model.path, model.n_path, NULL, ret_safetensors);
+	safetensors_folder_free(&model);
 	return r;
 }
 
@@ -216,8 +198,10 @@ int hm_safetensors_query(struct hm_safetensors *safetensors,
 	info.shards = safetensors->n_shard;
 	info.tensors = safetensors->n_tensor;
 	info.metadata = safetensors->n_metadata;
-	for (i = 0; i < safetensors->n_shard; i++)
-		info.bytes += safetensors->shard[i].size - safetensors->shard[i].data;
+	for (i = 0; i < safetensors->n_shard; i++) {
+		info.bytes += safetensors->shard[i].bytes;
+		info.ignored += safetensors->shard[i].ignored;
+	}
 	struct_write(ret_info, &info, ret_info->struct_size);
 	return 0;
 }
@@ -248,6 +232,7 @@ int hm_safetensors_shard(struct hm_safetensors *safetensors, uint32_t number,
 	shard = &safetensors->shard[number];
 	struct_write(ret_info,
 		     &(struct hm_shard_info){
+			     .ignored = shard->ignored,
 			     .path = shard->path,
 			     .map = shard->map,
 			     .size = shard->size,

@@ -32,7 +32,9 @@ struct shard {
 	struct hm_map *map; /* of the whole file */
 	uint64_t size;
 	uint64_t data;     /* offset of the first tensor's bytes */
-	uint32_t first, n; /* in hm_safetensors.tensor */
+	uint64_t bytes;    /* of the n tensors */
+	uint32_t first, n; /* of hm_safetensors.tensor */
+	uint32_t ignored; /* further tensors of the file, which the index does not list for it */
 };
 
 struct hm_safetensors {
@@ -46,8 +48,9 @@ struct hm_safetensors {
 	struct names names; /* value: index of tensor */
 	struct hm_metadata *metadata;
 	uint32_t n_metadata, room_metadata;
-	pthread_mutex_t lock; /* protects the field below; a leaf */
-	uint32_t *by_name;    /* indexes of tensor; made for the first caller of that order */
+	const struct weight_map *index; /* during the open of one; NULL: all tensors count */
+	pthread_mutex_t lock;           /* protects the below; a leaf */
+	uint32_t *by_name;              /* of tensor; made when somebody asks for that order */
 };
 
 /* ---- safetensors_header.c ---- */
@@ -100,10 +103,23 @@ int safetensors_index_read(const char *path, struct weight_map *ret_map);
 /* Parses @length bytes at @text, which the map then owns, also on failure. @folder: "a/". */
 int safetensors_index_parse(char *text, uint64_t length, const char *folder,
 			    struct weight_map *ret_map);
-/* Checks that each tensor is in its file, and that no file has others. */
+/* -EBADMSG: a tensor of the index is not in its file. */
 int safetensors_index_check(const struct weight_map *map,
 			    const struct hm_safetensors *safetensors);
 void safetensors_index_free(struct weight_map *map);
+
+/* ---- safetensors_folder.c ---- */
+
+/* The model of a folder: its index, or its n_path files in the order of their names. */
+struct folder_model {
+	char *index; /* or NULL */
+	char **path;
+	uint32_t n_path;
+};
+
+/* -ENOENT: there is no model, or not all of it; -EINVAL: there are several. */
+int safetensors_folder_find(const char *folder, struct folder_model *ret_model);
+void safetensors_folder_free(struct folder_model *model);
 
 /* ---- safetensors_slice.c ---- */
 

@@ -14,6 +14,9 @@
 
 #define METADATA "__metadata__"
 
+/* Of struct tensor.shard, until place(): the index does not list it for its file. */
+#define NOT_LISTED UINT32_MAX
+
 static const struct {
 	const char *name;
 	uint32_t bits;
@@ -220,11 +223,24 @@ static int read_offsets(struct jtext *json, struct tensor *tensor)
 	return 0;
 }
 
+/* What another program keeps beside the three is its own; the format's reader skips it, too. */
+static int skip_member(struct jtext *json, const struct jtext_string *key, struct names *others)
+{
+	char shown[SHOWN_MAX];
+	int r;
+
+	r = names_add(others, key->text, key->length, 0);
+	if (r == -EEXIST)
+		return err_set(-EBADMSG, "it has %s twice",
+			       safetensors_shown(key->text, shown));
+	return r ? r : jtext_skip(json);
+}
+
+/* @others: the keys so far that are none of the format's. */
 static int read_member(struct hm_safetensors *safetensors, struct jtext *json,
-		       struct tensor *tensor, uint32_t *seen)
+		       struct tensor *tensor, uint32_t *seen, struct names *others)
 {
 	struct jtext_string key;
-	char shown[SHOWN_MAX];
 	size_t i;
 	int r;
 
@@ -235,10 +251,7 @@ static int read_member(struct hm_safetensors *safetensors, struct jtext *json,
 		if (!strcmp(members[i].key, key.text))
 			break;
 	if (i == ARRAY_SIZE(members))
-		return err_set(-EBADMSG,
-			       "it has %s, beside the dtype, shape and data_offsets of the "
-			       "format",
-			       safetensors_shown(key.text, shown));
+		return skip_member(json, &key, others);
 	if (*seen & members[i].bit)
 		return err_set(-EBADMSG, "it has %s twice", members[i].key);
 	*seen |= members[i].bit;
@@ -270,6 +283,7 @@ static int check_bytes(const struct hm_safetensors *safetensors, const struct te
 static int read_entry(struct hm_safetensors *safetensors, struct jtext *json,
 		      struct tensor *tensor)
 {
+	struct names others = { 0 };
 	uint32_t seen = 0;
 	int more = 0, r;
 	size_t i;
@@ -279,8 +293,9 @@ static int read_entry(struct hm_safetensors *safetensors, struct jtext *json,
 		r = jtext_more(json, '}', &more);
 		if (r || !more)
 			break;
-		r = read_member(safetensors, json, tensor, &seen);
+		r = read_member(safetensors, json, tensor, &seen, &others);
 	}
+	names_free(&others);
 	if (r)
 		return r;
 	for (i = 0; i < ARRAY_SIZE(members); i++)
@@ -301,25 +316,46 @@ static int room_for_tensors(struct hm_safetensors *safetensors, uint64_t n)
 	return r;
 }
 
-static int add_tensor(struct hm_safetensors *safetensors, uint32_t shard, struct jtext *json,
+/* The index is the authority: a copy that it does not list for this file does not count. */
+static bool is_listed(const struct hm_safetensors *safetensors, uint32_t shard,
 		      const struct jtext_string *name)
 {
-	struct tensor tensor = { .name = safetensors->names.n, .shard = shard };
+	const struct weight_map *index = safetensors->index;
+	const struct name *listed;
+
+	if (!index)
+		return true;
+	listed = names_find(&index->tensors, name->text, name->length);
+	return listed && index->files.name[listed->value].value == shard;
+}
+
+static int refuse_twice(const struct hm_safetensors *safetensors, uint32_t shard,
+			const struct name *old)
+{
 	char shown[SHOWN_MAX];
-	const struct name *old;
+
+	/* Those of this shard have no place yet: their values are what comes later. */
+	if (old->value >= safetensors->shard[shard].first)
+		return err_set(-EBADMSG, "tensor %s is there twice",
+			       safetensors_shown(old->text, shown));
+	return err_set(-EBADMSG, "tensor %s is in %s, too", safetensors_shown(old->text, shown),
+		       safetensors->shard[safetensors->tensor[old->value].shard].path);
+}
+
+/* @ignored: names of this shard's tensors that are not listed. */
+static int add_tensor(struct hm_safetensors *safetensors, uint32_t shard, struct jtext *json,
+		      const struct jtext_string *name, struct names *ignored)
+{
+	bool listed = is_listed(safetensors, shard, name);
+	struct names *names = listed ? &safetensors->names : ignored;
+	struct tensor tensor = { .name = names->n, .shard = listed ? shard : NOT_LISTED };
+	char shown[SHOWN_MAX];
 	int r;
 
-	r = names_add(&safetensors->names, name->text, name->length, safetensors->n_tensor);
-	if (r == -EEXIST) {
-		old = names_find(&safetensors->names, name->text, name->length);
-		/* Tensors of this shard have no place yet: their values are still to come. */
-		if (old->value >= safetensors->shard[shard].first)
-			return err_set(-EBADMSG, "tensor %s is there twice",
-				       safetensors_shown(name->text, shown));
-		return err_set(-EBADMSG, "tensor %s is in %s, too",
-			       safetensors_shown(name->text, shown),
-			       safetensors->shard[safetensors->tensor[old->value].shard].path);
-	}
+	r = names_add(names, name->text, name->length, safetensors->n_tensor);
+	if (r == -EEXIST)
+		return refuse_twice(safetensors, shard,
+				    names_find(names, name->text, name->length));
 	if (r)
 		return r;
 	r = room_for_tensors(safetensors, safetensors->n_tensor + 1ull);
@@ -372,6 +408,9 @@ static int read_metadata(struct hm_safetensors *safetensors, struct jtext *json)
 	struct names keys = { 0 };
 	int more = 0, r;
 
+	/* Some writers say so that they have none. */
+	if (jtext_null(json))
+		return 0;
 	r = jtext_open(json, '{');
 	while (!r) {
 		r = jtext_more(json, '}', &more);
@@ -409,17 +448,23 @@ static void sort(struct tensor *tensor, uint32_t n)
 		}
 }
 
-/* Checks: no hole, no overlap, the last byte is the file's. Offsets become those of the file. */
-static int place(struct hm_safetensors *safetensors, struct shard *shard)
+/*
+ * No hole, no overlap, the last byte is the file's. Offsets become those of the file, and
+ * tensors that are not listed leave the list.
+ */
+static int place(struct hm_safetensors *safetensors, struct shard *shard,
+		 const struct names *ignored)
 {
 	struct tensor *tensor = safetensors->tensor + shard->first;
 	uint64_t end = 0, data = shard->size - shard->data;
 	struct name *name;
 	char shown[SHOWN_MAX];
-	uint32_t i;
+	uint32_t i, n = 0;
+	bool listed;
 
 	for (i = 0; i < shard->n; i++) {
-		name = &safetensors->names.name[tensor[i].name];
+		listed = tensor[i].shard != NOT_LISTED;
+		name = &(listed ? &safetensors->names : ignored)->name[tensor[i].name];
 		if (tensor[i].offset != end)
 			return err_set(-EBADMSG,
 				       "tensor %s begins at byte %" PRIu64
@@ -433,8 +478,12 @@ static int place(struct hm_safetensors *safetensors, struct shard *shard)
 				       "tensor %s ends at byte %" PRIu64
 				       " of the data, of which the file has %" PRIu64,
 				       safetensors_shown(name->text, shown), end, data);
-		tensor[i].offset += shard->data;
-		name->value = shard->first + i;
+		if (!listed)
+			continue;
+		tensor[n] = tensor[i];
+		tensor[n].offset += shard->data;
+		shard->bytes += tensor[n].bytes;
+		name->value = shard->first + n++;
 	}
 	if (end != data)
 		return err_set(-EBADMSG,
@@ -442,17 +491,46 @@ static int place(struct hm_safetensors *safetensors, struct shard *shard)
 			       " of the data, of which the file has %" PRIu64
 			       ": it was cut off, or is longer than it says",
 			       end, data);
+	shard->ignored = shard->n - n;
+	shard->n = n;
+	safetensors->n_tensor = shard->first + n;
 	return 0;
+}
+
+static int read_header(struct hm_safetensors *safetensors, uint32_t number, struct jtext *json,
+		       struct names *ignored)
+{
+	bool has_metadata = false;
+	struct jtext_string name;
+	int more = 0, r;
+
+	r = jtext_open(json, '{');
+	while (!r) {
+		r = jtext_more(json, '}', &more);
+		if (r || !more)
+			break;
+		r = jtext_key(json, &name);
+		if (r)
+			break;
+		if (strcmp(name.text, METADATA) != 0) {
+			r = add_tensor(safetensors, number, json, &name, ignored);
+		} else if (has_metadata) {
+			r = err_set(-EBADMSG, METADATA " is there twice");
+		} else {
+			has_metadata = true;
+			r = read_metadata(safetensors, json);
+		}
+	}
+	return r ? r : jtext_close(json);
 }
 
 int safetensors_parse(struct hm_safetensors *safetensors, uint32_t number, char *header,
 		      uint64_t length)
 {
 	struct shard *shard = &safetensors->shard[number];
-	bool has_metadata = false;
-	struct jtext_string name;
+	struct names ignored = { 0 };
 	struct jtext json;
-	int more = 0, r;
+	int r;
 
 	/* Never NULL, even without elements. */
 	r = safetensors_room((void **)&safetensors->extents, 1, &safetensors->room_extent,
@@ -463,28 +541,12 @@ int safetensors_parse(struct hm_safetensors *safetensors, uint32_t number, char 
 		return r;
 	shard->first = safetensors->n_tensor;
 	jtext_begin(&json, header, length, sizeof(uint64_t));
-	r = jtext_open(&json, '{');
-	while (!r) {
-		r = jtext_more(&json, '}', &more);
-		if (r || !more)
-			break;
-		r = jtext_key(&json, &name);
-		if (r)
-			break;
-		if (strcmp(name.text, METADATA) != 0) {
-			r = add_tensor(safetensors, number, &json, &name);
-		} else if (has_metadata) {
-			r = err_set(-EBADMSG, METADATA " is there twice");
-		} else {
-			has_metadata = true;
-			r = read_metadata(safetensors, &json);
-		}
+	r = read_header(safetensors, number, &json, &ignored);
+	if (!r) {
+		shard->n = safetensors->n_tensor - shard->first;
+		sort(safetensors->tensor + shard->first, shard->n);
+		r = place(safetensors, shard, &ignored);
 	}
-	if (!r)
-		r = jtext_close(&json);
-	if (r)
-		return r;
-	shard->n = safetensors->n_tensor - shard->first;
-	sort(safetensors->tensor + shard->first, shard->n);
-	return place(safetensors, shard);
+	names_free(&ignored);
+	return r;
 }

@@ -266,31 +266,14 @@ int safetensors_index_read(const char *path, struct weight_map *ret_map)
 	return r ? err_prefix(r, "%s", path) : 0;
 }
 
+/* The tensors that count are listed, each once: is all that is listed there? */
 int safetensors_index_check(const struct weight_map *map,
 			    const struct hm_safetensors *safetensors)
 {
-	const struct tensor *tensor;
-	const struct name *name, *listed;
+	const struct name *listed;
 	char shown[SHOWN_MAX];
-	uint32_t i, wanted;
+	uint32_t i;
 
-	for (i = 0; i < safetensors->n_tensor; i++) {
-		tensor = &safetensors->tensor[i];
-		name = &safetensors->names.name[tensor->name];
-		listed = names_find(&map->tensors, name->text, name->length);
-		if (!listed)
-			return err_set(-EBADMSG, "tensor %s of %s is not in the weight_map",
-				       safetensors_shown(name->text, shown),
-				       safetensors->shard[tensor->shard].path);
-		wanted = map->files.name[listed->value].value;
-		if (wanted != tensor->shard)
-			return err_set(-EBADMSG,
-				       "tensor %s is in %s, and the weight_map says %s",
-				       safetensors_shown(name->text, shown),
-				       safetensors->shard[tensor->shard].path,
-				       safetensors->shard[wanted].path);
-	}
-	/* All tensors are listed: is each listed one in a file? */
 	for (i = 0; map->tensors.n != safetensors->n_tensor; i++) {
 		listed = &map->tensors.name[i];
 		if (!names_find(&safetensors->names, listed->text, listed->length))

@@ -413,18 +413,30 @@ static int skip_array(struct jtext *json, unsigned int depth)
 	return r;
 }
 
+static bool take_word(struct jtext *json, const char *word)
+{
+	size_t n = strlen(word);
+
+	if ((size_t)(json->end - json->at) < n || memcmp(json->at, word, n) != 0)
+		return false;
+	json->at += n;
+	return true;
+}
+
+bool jtext_null(struct jtext *json)
+{
+	skip_blank(json);
+	return take_word(json, "null");
+}
+
 static int skip_word(struct jtext *json)
 {
 	static const char *const words[] = { "true", "false", "null" };
-	size_t i, n;
+	size_t i;
 
-	for (i = 0; i < ARRAY_SIZE(words); i++) {
-		n = strlen(words[i]);
-		if ((size_t)(json->end - json->at) >= n && !memcmp(json->at, words[i], n)) {
-			json->at += n;
+	for (i = 0; i < ARRAY_SIZE(words); i++)
+		if (take_word(json, words[i]))
 			return 0;
-		}
-	}
 	return wrong(json, "a JSON value");
 }
 

@@ -44,7 +44,9 @@ int jtext_string(struct jtext *json, struct jtext_string *ret_string);
 int jtext_key(struct jtext *json, struct jtext_string *ret_key);
 /* Reads a number without fraction and exponent, not below 0. */
 int jtext_integer(struct jtext *json, uint64_t *ret_number);
-/* Skips the next value of any kind. -ENOMEM, too. */
+/* Takes a null, if one is next. */
+bool jtext_null(struct jtext *json);
+/* Whatever value is next. -ENOMEM, too. */
 int jtext_skip(struct jtext *json);
 /* Checks that only white space is left. */
 int jtext_close(struct jtext *json);

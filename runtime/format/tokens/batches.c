@@ -123,8 +123,8 @@ static int create(struct hm_tokens *tokens, const struct hm_batches_desc *desc,
 	batches->width = hm_dtype_bits(desc->dtype) / 8;
 	batches->ahead = desc->ahead;
 	for (i = 0; i < tokens->n_shard; i++)
-		batches->in_order |= !tokens->shard[i].rank;
-	/* A wait for storage costs more than useless advice. */
+		batches->in_order |= tokens->shard[i].n && !tokens->shard[i].rank;
+	/* What is not in RAM costs more than an advice that was for nothing. */
 	batches->announcing = batches->in_order;
 	batches->tells_announcing = batches->in_order;
 	order_init(&batches->order, desc->order, desc->seed, tokens->n, desc->block);
@@ -421,7 +421,7 @@ static const char *why_read(const struct hm_tokens *tokens, uint32_t column)
 	if (handler_flags() == HANDLER_NONE)
 		return no_handler[column];
 	for (i = 0; i < tokens->n_shard; i++)
-		if (!tokens->shard[i].map)
+		if (tokens->shard[i].n && !tokens->shard[i].map)
 			return no_map[tokens->shard[i].no_map][column];
 	return no_turn[column];
 }

@@ -173,6 +173,17 @@ static int open_raw(struct token_shard *shard, const struct hm_tokens_desc *desc
 
 /* ---- all files ---- */
 
+static int refuse_type(const struct hm_tokens *tokens, const struct token_shard *shard,
+		       uint32_t dtype)
+{
+	const struct token_shard *first = tokens->shard;
+
+	while (!first->n)
+		first++;
+	return err_set(-EINVAL, "%s: its tokens are of %s, and those of %s of %s", shard->path,
+		       hm_dtype_name(dtype), first->path, hm_dtype_name(tokens->dtype));
+}
+
 static int open_shard(struct hm_tokens *tokens, struct hm_device *device,
 		      const struct hm_tokens_desc *desc, struct token_shard *shard)
 {
@@ -181,21 +192,25 @@ static int open_shard(struct hm_tokens *tokens, struct hm_device *device,
 	int r;
 
 	r = map_file(device, desc, shard);
+	/* What cuts data into shards may have none left for the last ones. */
+	if (r == -ENODATA && !shard->buffer) {
+		shard->first = tokens->n;
+		return 0;
+	}
 	if (!r && !(desc->flags & HM_TOKENS_RAW))
 		r = looks_like_npy(shard, &npy);
 	if (!r)
 		r = npy ? open_npy(shard, &dtype) : open_raw(shard, desc, &dtype);
 	if (r)
 		return r;
-	if (shard != tokens->shard && dtype != tokens->dtype)
-		return err_set(-EINVAL, "%s: its tokens are of %s, and those of %s of %s",
-			       shard->path, hm_dtype_name(dtype), tokens->shard[0].path,
-			       hm_dtype_name(tokens->dtype));
+	shard->first = tokens->n;
+	/* Of nothing the type does not matter: numpy's is float64, unless another one is said. */
 	if (!shard->n)
-		return err_set(-ENODATA, "%s: there is no token in it", shard->path);
+		return 0;
+	if (tokens->n && dtype != tokens->dtype)
+		return refuse_type(tokens, shard, dtype);
 	tokens->dtype = dtype;
 	tokens->width = hm_dtype_bits(dtype) / 8;
-	shard->first = tokens->n;
 	tokens->n += shard->n;
 	if (shard->n >= TOKENS_MAX || tokens->n >= TOKENS_MAX)
 		return err_set(-EOVERFLOW,
@@ -225,6 +240,10 @@ static int open_shards(struct hm_tokens *tokens, const char *const *paths,
 		r = open_shard(tokens, device, desc, &tokens->shard[i]);
 	}
 	hm_device_unref(device);
+	if (!r && !tokens->n)
+		r = err_set(-ENODATA, "%s%s empty: there is no token to read",
+			    tokens->shard[0].path,
+			    tokens->n_shard > 1 ? " and the other files are" : " is");
 	return r;
 }
 
@@ -322,6 +341,15 @@ uint32_t tokens_shard_of(const struct hm_tokens *tokens, uint64_t number)
 			high = middle;
 	}
 	return low;
+}
+
+const struct token_shard *tokens_shard_at(const struct hm_tokens *tokens, uint64_t number,
+					  uint64_t n, uint64_t *ret_n)
+{
+	const struct token_shard *shard = &tokens->shard[tokens_shard_of(tokens, number)];
+
+	*ret_n = min_u64(n, shard->first + shard->n - number);
+	return shard;
 }
 
 static int check(const struct hm_tokens *tokens, const void *result, const char *what)

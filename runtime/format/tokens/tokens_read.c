@@ -67,12 +67,10 @@ void tokens_announce(const struct hm_tokens *tokens, uint64_t first, uint64_t n)
 {
 	const struct token_shard *shard;
 	uint64_t now, from;
-	uint32_t i;
 
-	for (i = tokens_shard_of(tokens, first); n; first += now, n -= now, i++) {
-		shard = &tokens->shard[i];
-		now = min_u64(n, shard->first + shard->n - first);
-		/* In Fortran's order tokens are spread over the file. */
+	for (; n; first += now, n -= now) {
+		shard = tokens_shard_at(tokens, first, n, &now);
+		/* In Fortran's order they are all over the file. */
 		if (shard->rank)
 			continue;
 		from = shard->offset + (first - shard->first) * tokens->width;
@@ -138,16 +136,15 @@ static int gather(const struct hm_tokens *tokens, const struct token_shard *shar
 static int fill_stage(struct token_reader *reader, uint64_t first, uint64_t n, bool mapped)
 {
 	const struct hm_tokens *tokens = reader->tokens;
-	uint32_t i = tokens_shard_of(tokens, first), width = tokens->width;
+	uint32_t width = tokens->width;
 	const struct token_shard *shard;
 	char *to = reader->stage;
 	uint64_t now, at, offset;
 	int r = 0;
 
-	for (; n && !r; first += now, n -= now, to += now * width, i++) {
-		shard = &tokens->shard[i];
+	for (; n && !r; first += now, n -= now, to += now * width) {
+		shard = tokens_shard_at(tokens, first, n, &now);
 		at = first - shard->first;
-		now = min_u64(n, shard->n - at);
 		offset = shard->offset + at * width;
 		if (shard->rank)
 			r = gather(tokens, shard, at, now, mapped, to);
@@ -287,7 +284,7 @@ static void find_touched(const struct token_reader *reader, const struct token_b
 		last = blocks[i].first + blocks[i].n - (blocks[i].y ? 0 : 1);
 		for (s = tokens_shard_of(tokens, blocks[i].first);
 		     s < tokens->n_shard && tokens->shard[s].first <= last; s++)
-			reader->touched[s] = 1;
+			reader->touched[s] = tokens->shard[s].n != 0;
 	}
 }
 
@@ -317,13 +314,11 @@ static int check_length(const struct hm_tokens *tokens, const struct token_shard
 static int check_replaced(const struct hm_tokens *tokens, const struct token_block *block)
 {
 	uint64_t n = block->n + (block->y ? 1 : 0), first = block->first, now, from;
-	uint32_t i = tokens_shard_of(tokens, first);
 	const struct token_shard *shard;
 	int r = 0;
 
-	for (; n && !r; first += now, n -= now, i++) {
-		shard = &tokens->shard[i];
-		now = min_u64(n, shard->first + shard->n - first);
+	for (; n && !r; first += now, n -= now) {
+		shard = tokens_shard_at(tokens, first, n, &now);
 		from = shard->offset + (first - shard->first) * tokens->width;
 		if (shard->rank)
 			r = repair_check(shard->map, 0, shard->size, NULL);
