@@ -65,7 +65,8 @@ struct hm_npy_info {
  * Errors:
  *   -EBADMSG:    the file is no .npy file, its header breaks a rule, or the file ends before the
  *                array does; the text says which.
- *   -EOPNOTSUPP: the library does not support the file. The elements are objects, structures with
+ *   -EOPNOTSUPP: the library does not support the file. It begins like a file of another kind, such
+ *                as a pointer of Git LFS. The elements are objects, structures with
  *                objects, or structures nested 17 deep; numpy knows no type of that name; an
  *                element has more than 2^31 - 1 bytes; the header has more than 10,000
  *                characters, which is numpy's limit; the version is another one; or the array has

@@ -162,7 +162,9 @@ struct hm_safetensors_desc {
  *
  * Errors:
  *   -EBADMSG:    the file breaks a rule of the format; the text names the rule and the tensor.
- *   -EOPNOTSUPP: a tensor has more than HM_TENSOR_RANK_MAX dimensions.
+ *   -EOPNOTSUPP: the file begins like a file of another kind, such as a pointer of Git LFS; the
+ *                header has more than 100,000,000 bytes; or a tensor has more than
+ *                HM_TENSOR_RANK_MAX dimensions.
  *   -ENOENT:     the file, or a file of the model, does not exist; or the folder has no model.
  *   -EINVAL:     the folder has several models of other names; the path names no regular file.
  *   -ENODATA:    the file is empty.

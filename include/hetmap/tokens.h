@@ -25,7 +25,7 @@ struct hm_tokens;  /* files of tokens, as one array */
 struct hm_batches; /* batches of tokens, in an order that a seed determines */
 
 /* hm_tokens_desc.flags */
-#define HM_TOKENS_RAW (1u << 0)     /* no header, even if a file begins like a .npy file */
+#define HM_TOKENS_RAW (1u << 0)     /* no header, whatever a file begins like */
 #define HM_TOKENS_SWAPPED (1u << 1) /* raw: tokens are not in this machine's byte order */
 #define HM_TOKENS_BOOL (1u << 2)    /* raw: dtype 0 means HM_DTYPE_BOOL, which is 0 */
 #define HM_TOKENS_READ (1u << 3)    /* no maps: all tokens are read by pread(2) */
@@ -105,7 +105,9 @@ struct hm_tokens_shard_info {
  * Errors:
  *   -EBADMSG:    a raw file ends inside a token, or hm_npy_query() refuses a .npy file with this
  *                error.
- *   -EOPNOTSUPP: elements are HM_NPY_OPAQUE, or hm_npy_query() failed with this error.
+ *   -EOPNOTSUPP: a raw file, with an offset of 0, begins like a file of another kind, such as
+ *                Parquet or a pointer of Git LFS; elements are HM_NPY_OPAQUE; or hm_npy_query()
+ *                failed with this error.
  *   -EINVAL:     the files have different types, or desc->dtype is no type, or is one of 4 or 6
  *                bits.
  *   -ENODATA:    none of the files has a token.

@@ -8,6 +8,7 @@
 #include "hook/access.h"
 #include "change/network.h"
 #include "map/retire.h"
+#include "base/path.h"
 #include "base/rlimits.h"
 #include "base/sys.h"
 
@@ -25,9 +26,7 @@ static int open_path(const char *path, const struct hm_buffer_desc *desc)
 			       "opening it for reading and writing: %s; to read only, pass "
 			       "HM_BUFFER_READ_ONLY",
 			       err_name(fd));
-	if (fd < 0)
-		return err_set(fd, "opening it: %s", err_name(fd));
-	return fd;
+	return fd < 0 ? path_explain_open(fd, path) : fd;
 }
 
 int hm_buffer_from_file(struct hm_device *device, const char *path, int fd,

@@ -11,6 +11,7 @@
 #include "hook/access.h"
 #include "base/err.h"
 #include "reader/reader.h"
+#include "base/path.h"
 #include "base/rlimits.h"
 #include "base/sys.h"
 #include "base/util.h"
@@ -40,7 +41,7 @@ int reader_open_file(const char *path, int *ret_fd, struct stat *ret_st)
 	if (fd == -EMFILE || fd == -ENFILE)
 		return rlimits_explain_fd(fd, "the file's descriptor");
 	if (fd < 0)
-		return err_set(fd, "opening it: %s", err_name(fd));
+		return path_explain_open(fd, path);
 	r = sys_fstat(fd, ret_st);
 	if (r)
 		err_set(r, "fstat: %s", err_name(r));

@@ -226,6 +226,8 @@ static void of_shards(void)
 
 /* ---- bad input ---- */
 
+#define LFS "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
+
 /* Ends with @status; the sentence has @text, and so has the JSON. A remedy, if @remedy. */
 static void refused(const struct command *command, int status, const char *text,
 		    const char *remedy)
@@ -289,8 +291,20 @@ static void bad_input(void)
 		"is made by the kernel as it is read", "copy it to a file first");
 	file_write(folder, "a.npy", "\x93NUMPY\1\0 and more", 17);
 	npy = folder_path(folder, "a.npy");
-	refused(&(struct command){ .args = { "run", "load", npy } }, 1,
-		"it is no safetensors file", "hetmap run tokens takes *.npy");
+	refused(&(struct command){ .args = { "run", "load", npy } }, 2, "it is a .npy file",
+		"hetmap run tokens takes *.npy");
+	free(npy);
+	file_write(folder, "lfs.safetensors", LFS, sizeof(LFS) - 1);
+	npy = folder_path(folder, "lfs.safetensors");
+	refused(&(struct command){ .args = { "run", "load", npy } }, 2,
+		"it is a pointer of Git LFS", "git lfs pull");
+	CHECK(!unlink(npy) && !symlink("blobs/none", npy));
+	refused(&(struct command){ .args = { "run", "load", npy } }, 2,
+		"No such file or directory", "it is a link to 'blobs/none'");
+	free(npy);
+	npy = strdup(tensors_odd_file(folder, "l.safetensors", "{}", 100000008, 200000000));
+	refused(&(struct command){ .args = { "run", "load", npy } }, 2,
+		"its header has 100000008 bytes", "store the model in several files");
 	free(npy);
 	refused(&(struct command){ .args = { "run", "load", "--device", "sofa:0", path } }, 3,
 		"cannot open the device", "hetmap devices lists the devices");

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <grp.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -94,6 +95,23 @@ static char *explain_denied(const struct stat *st)
 	return text;
 }
 
+/* Where @path leads, which is not there; NULL: it is no link. */
+static char *explain_link(const char *path)
+{
+	char target[PATH_MAX], *shown, *text;
+	ssize_t n = readlink(path, target, sizeof(target) - 1);
+
+	if (n < 0)
+		return NULL;
+	target[n] = '\0';
+	shown = text_escape(target);
+	text = text_format("it is a link to '%s', which is not there: get that file, or the "
+			   "link, again",
+			   shown);
+	free(shown);
+	return text;
+}
+
 static int fail_open(const char *path, const char *shown, int error)
 {
 	struct stat st;
@@ -118,6 +136,8 @@ static int fail_open(const char *path, const char *shown, int error)
 	case ENOENT:
 		if (!strcmp(path, "-"))
 			remedy = strdup("standard input has no address to map: name a file");
+		else
+			remedy = explain_link(path);
 		break;
 	case ENOTDIR:
 	case ELOOP:

@@ -78,10 +78,14 @@ static void usage(void)
 static int refuse(const struct input *input, const struct raw_tokens *raw)
 {
 	char *remedy, *longer;
+	int status;
 	size_t i;
 
 	if (!input->stat.st_size)
 		return fail(STATUS_WRONG, ENODATA, FILE_CUT, "'%s' is empty", input->shown);
+	status = raw_tokens_check_kind(input->path);
+	if (status)
+		return status;
 	if (raw->offset_given || raw->byte_order)
 		return fail(STATUS_USAGE, EINVAL, "give the --dtype of its tokens, too",
 			    "'%s' is of no kind that inspect knows", input->shown);

@@ -36,6 +36,7 @@ struct job_options {
 	bool ramp;
 	bool read;
 	uint64_t block, batch, batches, seed;
+	uint64_t vocab;  /* tokens are below it; 0: not given */
 	uint64_t budget; /* for maps of the files; 0: the library's default */
 };
 

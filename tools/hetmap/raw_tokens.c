@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <hetmap/npy.h>
+
 #include "job.h"
 #include "text.h"
 
@@ -120,11 +122,22 @@ static const struct {
 	  "hetmap run load takes it; or, if it is raw", STATUS_USAGE },
 };
 
+int raw_tokens_check_kind(const char *path)
+{
+	struct hm_npy_info info = { .struct_size = sizeof(info) };
+
+	/* Said of no file that does not begin as numpy's, unless the library knows its kind. */
+	if (hm_npy_query(path, &info) != -EOPNOTSUPP)
+		return 0;
+	return fail_library(STATUS_USAGE, -EOPNOTSUPP, NULL, "cannot take it");
+}
+
 static int check_name(const struct raw_tokens *raw, const char *command,
 		      const struct input *input)
 {
 	const char *dot = strrchr(input->path, '.');
 	char *remedy;
+	int status;
 	size_t i;
 
 	if (!dot || raw->dtype != TYPE_NOT_GIVEN || raw->offset_given || raw->byte_order ||
@@ -135,6 +148,9 @@ static int check_name(const struct raw_tokens *raw, const char *command,
 			break;
 	if (i == sizeof(named) / sizeof(named[0]))
 		return 0;
+	status = raw_tokens_check_kind(input->path);
+	if (status)
+		return status;
 	remedy = text_format("%s, give its --dtype", named[i].remedy);
 	fail(named[i].status, EBADMSG, remedy, "%s: '%s' %s", command, input->shown,
 	     named[i].says);

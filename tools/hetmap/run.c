@@ -45,6 +45,7 @@ enum {
 	OPTION_DTYPE,
 	OPTION_OFFSET,
 	OPTION_BYTE_ORDER,
+	OPTION_VOCAB,
 	OPTION_TO,
 	OPTION_ORDER,
 	OPTION_BLOCK,
@@ -88,6 +89,9 @@ static const struct option_row rows[] = {
 	[OPTION_BYTE_ORDER] = { 0, "byte-order", "ORDER",
 				"tokens: byte order of a raw FILE, little or big\n"
 				"(default: this machine's)" },
+	[OPTION_VOCAB] = { 0, "vocab", "N",
+			   "tokens: all are below N; a larger one is an error, as a\n"
+			   "wrong type or a header that was not skipped makes them" },
 	[OPTION_TO] = { 0, "to", "TYPE",
 			"tokens: type in the device (default: int64, or the\n"
 			"files' own type if it is no integer)" },
@@ -125,6 +129,7 @@ static const unsigned int jobs_of[] = {
 	[OPTION_DTYPE] = TOKENS,
 	[OPTION_OFFSET] = TOKENS,
 	[OPTION_BYTE_ORDER] = TOKENS,
+	[OPTION_VOCAB] = TOKENS,
 	[OPTION_TO] = TOKENS,
 	[OPTION_ORDER] = TOKENS,
 	[OPTION_BLOCK] = TOKENS,
@@ -254,6 +259,9 @@ static int take_tokens(const struct option_state *state, int option,
 		return take_order(value, &options->order) ?
 			       option_refuse(state, option, "random, shuffled or in-order") :
 			       0;
+	case OPTION_VOCAB:
+		number = &options->vocab;
+		break;
 	case OPTION_BLOCK:
 		number = &options->block;
 		break;

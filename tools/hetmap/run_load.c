@@ -288,8 +288,11 @@ static const char *remedy_of(const struct run_load *l, int r)
 
 	if ((r == -EBADMSG || r == -ENODATA) && dot && !strcmp(dot, ".safetensors"))
 		return FILE_CUT;
-	if (r == -EBADMSG && dot && !strcmp(dot, ".npy"))
+	if ((r == -EBADMSG || r == -EOPNOTSUPP) && dot && !strcmp(dot, ".npy"))
 		return "hetmap run tokens takes *.npy";
+	/* The library names the file's kind and the remedy. */
+	if (r == -EOPNOTSUPP)
+		return NULL;
 	return "hetmap run load takes *.safetensors, an index (*.json), or the folder of a model";
 }
 

@@ -425,6 +425,8 @@ int run_tokens(const struct job_options *options)
 		return fail_library(STATUS_ENVIRONMENT, r, NULL, "faults can't be handled");
 	status = open_tokens(&job);
 	if (!status)
+		status = tokens_check_vocabulary(&job);
+	if (!status)
 		status = make_batches(&job);
 	if (!status)
 		status = open_device(&job);

@@ -48,7 +48,16 @@ struct tokens_job {
 	long minor, major;
 };
 
+/* Of each file so many tokens are looked at first. */
+#define VOCABULARY_FIRST 4096
+
 /* ---- run_tokens_check.c ---- */
+
+/*
+ * Are the first tokens of each file below --vocab? A wrong type and a header that was not skipped
+ * show there. An exit status.
+ */
+int tokens_check_vocabulary(const struct tokens_job *job);
 
 /* Adds @n tokens of @dtype at @bytes, of which the first one has place @place. */
 void tokens_add_up(uint32_t dtype, const void *bytes, uint64_t n, uint64_t *sum,

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -202,6 +203,42 @@ static int read_file(const struct plain *plain, const struct plain_file *file, u
 	return status;
 }
 
+static bool is_signed(uint32_t dtype)
+{
+	return dtype == HM_DTYPE_I8 || dtype == HM_DTYPE_I16 || dtype == HM_DTYPE_I32 ||
+	       dtype == HM_DTYPE_I64;
+}
+
+static int fail_vocabulary(const struct plain *plain, const struct plain_file *file,
+			   uint64_t at, uint64_t value)
+{
+	char *shown = text_escape(file->info.path), count[TEXT_MAX], number[32];
+
+	snprintf(number, sizeof(number),
+		 is_signed(plain->job->info.dtype) ? "%" PRId64 : "%" PRIu64, value);
+	fail(STATUS_USAGE, ERANGE,
+	     file->info.npy ?
+		     "--vocab is how many tokens the tokenizer has: is the file of another one?" :
+		     "look at --dtype, --byte-order and --offset, and whether --vocab is the "
+		     "tokenizer's",
+	     "token %s of '%s' is %s as %s, and --vocab is %" PRIu64, text_count(at, count),
+	     shown, number, hm_dtype_name(plain->job->info.dtype), plain->job->options->vocab);
+	free(shown);
+	return STATUS_USAGE;
+}
+
+/* The @n values from token @at of the file on. Numbers below 0 are large ones here. */
+static int check_vocabulary(const struct plain *plain, const struct plain_file *file,
+			    uint64_t at, uint64_t n, const uint64_t *values)
+{
+	uint64_t vocab = plain->job->options->vocab, i;
+
+	for (i = 0; vocab && i < n; i++)
+		if (values[i] >= vocab)
+			return fail_vocabulary(plain, file, at + i, values[i]);
+	return 0;
+}
+
 /* Tokens [@first, @first + @n) as 64 bits. */
 static int read_values(const struct plain *plain, uint64_t first, uint64_t n)
 {
@@ -215,6 +252,9 @@ static int read_values(const struct plain *plain, uint64_t first, uint64_t n)
 		now = file->info.first + file->info.tokens - first;
 		now = now < n ? now : n;
 		status = read_file(plain, file, first - file->info.first, now, to);
+		if (!status)
+			status = check_vocabulary(plain, file, first - file->info.first, now,
+						  to);
 	}
 	return status;
 }
@@ -293,32 +333,89 @@ static int open_files(struct plain *plain)
 	return 0;
 }
 
-int tokens_verify(const struct tokens_job *job)
+static void end_plain(struct plain *plain)
 {
-	struct plain plain = {
-		.job = job,
-		.file = calloc(job->info.shards, sizeof(*plain.file)),
-		.bytes = calloc(job->options->block + 1, 8),
-		.values = calloc(job->options->block + 1, 8),
-	};
-	int status = STATUS_ENVIRONMENT;
 	uint32_t i;
 
-	if (!plain.file || !plain.bytes || !plain.values)
-		fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory to check the batches");
-	else
-		status = open_files(&plain);
+	for (i = 0; plain->file && i < plain->job->info.shards; i++)
+		if (plain->file[i].fd >= 0)
+			close(plain->file[i].fd);
+	free(plain->file);
+	free(plain->bytes);
+	free(plain->values);
+}
+
+/* With room for @n tokens at a time. end_plain(), whatever comes of it. */
+static int begin_plain(struct plain *plain, const struct tokens_job *job, uint64_t n)
+{
+	*plain = (struct plain){
+		.job = job,
+		.file = calloc(job->info.shards, sizeof(*plain->file)),
+		.bytes = calloc(n, 8),
+		.values = calloc(n, 8),
+	};
+	if (plain->file && plain->bytes && plain->values)
+		return open_files(plain);
+	free(plain->file);
+	plain->file = NULL;
+	return fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory to check the tokens");
+}
+
+static int check_integers(const struct tokens_job *job)
+{
+	switch (job->info.dtype) {
+	case HM_DTYPE_U8:
+	case HM_DTYPE_I8:
+	case HM_DTYPE_U16:
+	case HM_DTYPE_I16:
+	case HM_DTYPE_U32:
+	case HM_DTYPE_I32:
+	case HM_DTYPE_U64:
+	case HM_DTYPE_I64:
+		return 0;
+	default:
+		return fail(STATUS_USAGE, EINVAL, "leave --vocab away, or say another --dtype",
+			    "run: --vocab is of integers, and the tokens are of %s",
+			    hm_dtype_name(job->info.dtype));
+	}
+}
+
+int tokens_check_vocabulary(const struct tokens_job *job)
+{
+	struct plain plain;
+	uint64_t n;
+	uint32_t i;
+	int status;
+
+	if (!job->options->vocab)
+		return 0;
+	status = check_integers(job);
+	if (status)
+		return status;
+	status = begin_plain(&plain, job, VOCABULARY_FIRST);
+	for (i = 0; i < job->info.shards && !status; i++) {
+		n = plain.file[i].info.tokens;
+		n = n < VOCABULARY_FIRST ? n : VOCABULARY_FIRST;
+		status = read_file(&plain, &plain.file[i], 0, n, plain.values);
+		if (!status)
+			status = check_vocabulary(&plain, &plain.file[i], 0, n, plain.values);
+	}
+	end_plain(&plain);
+	return status;
+}
+
+int tokens_verify(const struct tokens_job *job)
+{
+	struct plain plain;
+	int status;
+
+	status = begin_plain(&plain, job, job->options->block + 1);
 	if (!status) {
 		progress_begin("checking on the CPU",
 			       job->n_block * job->options->block * job->width);
 		status = check_batches(&plain);
 		progress_end();
 	}
-	for (i = 0; plain.file && i < job->info.shards; i++)
-		if (plain.file[i].fd >= 0)
-			close(plain.file[i].fd);
-	free(plain.file);
-	free(plain.bytes);
-	free(plain.values);
+	end_plain(&plain);
 	return status;
 }

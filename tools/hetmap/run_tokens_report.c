@@ -127,6 +127,11 @@ static void print_text(const struct tokens_job *job)
 	line("page faults",
 	     text_format("%s minor, %s major", text_count((uint64_t)job->minor, minor),
 			 text_count((uint64_t)job->major, major)));
+	if (options->vocab)
+		line("vocabulary",
+		     text_format(
+			     "below %s: tokens of the batches, and the first %d of each file",
+			     text_count(options->vocab, count), VOCABULARY_FIRST));
 	puts("  verified     the sums of every batch, by a plain recomputation");
 }
 
@@ -196,6 +201,8 @@ static void print_json(const struct tokens_job *job)
 	json_object_set_new(object, "tokens", number(job->info.tokens));
 	json_object_set_new(object, "dtype", json_string(hm_dtype_name(job->info.dtype)));
 	json_object_set_new(object, "to", json_string(hm_dtype_name(job->to)));
+	json_object_set_new(object, "vocab",
+			    options->vocab ? number(options->vocab) : json_null());
 	json_object_set_new(object, "order", json_string(orders[options->order]));
 	json_object_set_new(object, "seed", number(options->seed));
 	json_object_set_new(object, "block", number(options->block));

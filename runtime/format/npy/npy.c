@@ -19,13 +19,18 @@
 
 /* ---- before the dict ---- */
 
+bool npy_begins(const void *bytes, size_t length)
+{
+	return length >= strlen(MAGIC) && !memcmp(bytes, MAGIC, strlen(MAGIC));
+}
+
 int npy_begin(const void *from, size_t length, struct npy_header *ret_header,
 	      uint32_t *ret_length)
 {
 	const unsigned char *bytes = from;
 	uint32_t version, size, at = 8;
 
-	if (length < 10 || memcmp(bytes, MAGIC, 6) != 0)
+	if (length < 10 || !npy_begins(bytes, length))
 		return err_set(-EBADMSG,
 			       "it does not begin as a .npy file does (\"\\x93NUMPY\" "
 			       "and a version)");

@@ -31,6 +31,9 @@ struct npy_header {
 	char descr[HM_NPY_DESCR_MAX];
 };
 
+/* Does a file with these first bytes say that it is one? */
+bool npy_begins(const void *bytes, size_t length);
+
 /*
  * Parses the first @length bytes of a file, NPY_BEGIN_MAX if it has so many, for the length and
  * the beginning of its dict.

@@ -7,6 +7,8 @@
 #include "hook/access.h"
 #include "core/core.h"
 #include "format/npy/npy.h"
+#include "format/text/foreign.h"
+#include "base/path.h"
 #include "base/sys.h"
 
 #define NPY_INFO_LEAST offsetof(struct hm_npy_info, itemsize)
@@ -36,10 +38,12 @@ static int read_header(int fd, uint64_t size, struct npy_header *ret_header)
 	ssize_t n;
 	int r;
 
-	n = read_some(fd, text, NPY_BEGIN_MAX, 0);
+	n = read_some(fd, text, FOREIGN_BYTES, 0);
 	if (n < 0)
 		return (int)n;
-	r = npy_begin(text, (size_t)n, &header, &length);
+	r = npy_begin(text, min_u64((uint64_t)n, NPY_BEGIN_MAX), &header, &length);
+	if (r == -EBADMSG && !npy_begins(text, (size_t)n) && foreign_check(text, (size_t)n))
+		return -EOPNOTSUPP;
 	if (r)
 		return r;
 	n = read_some(fd, text, length, header.data - length);
@@ -69,7 +73,7 @@ static int read_file(const char *path, struct npy_header *ret_header, uint64_t *
 	struct stat st;
 
 	if (fd < 0)
-		return err_set(fd, "opening it: %s", err_name(fd));
+		return path_explain_open(fd, path);
 	r = sys_fstat(fd, &st);
 	if (r)
 		err_set(r, "fstat: %s", err_name(r));

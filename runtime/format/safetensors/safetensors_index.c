@@ -13,8 +13,10 @@
 #include <string.h>
 
 #include "hook/access.h"
+#include "format/text/foreign.h"
 #include "format/text/json.h"
 #include "format/safetensors/safetensors.h"
+#include "base/path.h"
 #include "base/sys.h"
 
 void safetensors_index_free(struct weight_map *map)
@@ -235,6 +237,11 @@ static int read_text(int fd, char **ret_text, uint64_t *ret_length)
 		}
 		done += (uint64_t)n;
 	}
+	r = foreign_check(text, size);
+	if (r) {
+		free(text);
+		return r;
+	}
 	*ret_text = text;
 	*ret_length = size;
 	return 0;
@@ -250,7 +257,7 @@ int safetensors_index_read(const char *path, struct weight_map *ret_map)
 
 	fd = sys_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
 	if (fd < 0)
-		return err_set(fd, "%s: opening it: %s", path, err_name(fd));
+		return err_prefix(path_explain_open(fd, path), "%s", path);
 	r = read_text(fd, &text, &length);
 	sys_close(fd);
 	if (r)

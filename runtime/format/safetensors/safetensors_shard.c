@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "format/safetensors/safetensors.h"
+#include "format/text/foreign.h"
 #include "core/segments.h"
 #include "base/sys.h"
 
@@ -64,27 +65,43 @@ static int map_file(struct hm_device *device, struct shard *shard)
 	return r ? err_prefix(r, "%s", shard->path) : 0;
 }
 
-/* Reads the length from the file's first 8 bytes. */
+/* It is no damage, but no reader of the format takes it: text that begins as a header does. */
+static bool is_large(const struct shard *shard, uint64_t length, char first)
+{
+	return length > HEADER_MAX && length <= shard->size - sizeof(length) && first == '{';
+}
+
+/* Of the file's first 8 bytes. */
 static int header_length(const struct shard *shard, uint64_t *ret_length)
 {
-	uint64_t word, length;
+	struct {
+		uint64_t word;
+		char first; /* of the header */
+	} begin = { 0 };
+	const uint64_t prefix = sizeof(begin.word);
+	uint64_t length;
 	int r;
 
-	if (shard->size < sizeof(word))
+	if (shard->size < prefix)
 		return err_set(-EBADMSG,
 			       "it has %" PRIu64 " bytes, and the length of the header alone "
 			       "takes 8: it is no safetensors file",
 			       shard->size);
-	r = safetensors_pread(shard->map, &word, sizeof(word), 0);
+	r = safetensors_pread(shard->map, &begin, min_u64(prefix + 1, shard->size), 0);
 	if (r)
 		return r;
-	length = le64toh(word);
+	length = le64toh(begin.word);
+	if (is_large(shard, length, begin.first))
+		return err_set(-EOPNOTSUPP,
+			       "its header has %" PRIu64 " bytes, and the format allows %llu: "
+			       "store the model in several files",
+			       length, HEADER_MAX);
 	if (length > HEADER_MAX)
 		return err_set(-EBADMSG,
 			       "its first 8 bytes make a header of %" PRIu64
 			       " bytes, and the format allows %llu: it is no safetensors file",
 			       length, HEADER_MAX);
-	if (length > shard->size - sizeof(word))
+	if (length > shard->size - prefix)
 		return err_set(-EBADMSG,
 			       "its header of %" PRIu64
 			       " bytes ends behind the file, which has "
@@ -96,12 +113,23 @@ static int header_length(const struct shard *shard, uint64_t *ret_length)
 	return 0;
 }
 
+/* What is no file of tensors may be known as another kind. 0: it is not. */
+static int check_kind(const struct shard *shard)
+{
+	unsigned char bytes[FOREIGN_BYTES];
+	uint64_t n = min_u64(sizeof(bytes), shard->size);
+	int r;
+
+	r = safetensors_pread(shard->map, bytes, n, 0);
+	return r ? r : foreign_check(bytes, n);
+}
+
 int safetensors_open_shard(struct hm_safetensors *safetensors, struct hm_device *device,
 			   uint32_t number)
 {
 	struct shard *shard = &safetensors->shard[number];
 	uint64_t length = 0;
-	int r;
+	int r, other;
 
 	r = map_file(device, shard);
 	if (r)
@@ -125,5 +153,9 @@ int safetensors_open_shard(struct hm_safetensors *safetensors, struct hm_device 
 	if (!r)
 		r = safetensors_parse(safetensors, number, shard->header, length);
 out:
+	if (r == -EBADMSG) {
+		other = check_kind(shard);
+		r = other ? other : r;
+	}
 	return r ? err_prefix(r, "%s", shard->path) : 0;
 }

@@ -9,6 +9,7 @@
 #include "hook/access.h"
 #include "change/network.h"
 #include "format/npy/npy.h"
+#include "format/text/foreign.h"
 #include "core/segments.h"
 #include "base/sys.h"
 
@@ -97,19 +98,23 @@ static int map_file(struct hm_device *device, const struct hm_tokens_desc *wish,
 	return r == -EOPNOTSUPP && access_refusals() == refusals ? 0 : r;
 }
 
-/* Does the file begin like a .npy file? */
-static int looks_like_npy(const struct token_shard *shard, bool *ret_is)
+/* A .npy file says itself what it has. What begins as another kind of file has no raw tokens. */
+static int look_at(const struct token_shard *shard, const struct hm_tokens_desc *desc,
+		   bool *ret_npy)
 {
-	static const char magic[] = { '\x93', 'N', 'U', 'M', 'P', 'Y' };
-	char bytes[sizeof(magic)];
+	char bytes[FOREIGN_BYTES];
+	uint64_t n = min_u64(sizeof(bytes), shard->size);
 	int r;
 
-	*ret_is = false;
-	if (shard->size < sizeof(magic))
+	r = tokens_pread(shard, bytes, n, 0);
+	if (r)
+		return r;
+	*ret_npy = npy_begins(bytes, n);
+	/* Numbers at an offset may be in a file of any kind: the caller knows where. */
+	if (*ret_npy || desc->offset)
 		return 0;
-	r = tokens_pread(shard, bytes, sizeof(magic), 0);
-	*ret_is = !r && !memcmp(bytes, magic, sizeof(magic));
-	return r;
+	r = foreign_check(bytes, n);
+	return r ? err_prefix(r, "%s", shard->path) : 0;
 }
 
 static int open_npy(struct token_shard *shard, uint32_t *ret_dtype)
@@ -198,7 +203,7 @@ static int open_shard(struct hm_tokens *tokens, struct hm_device *device,
 		return 0;
 	}
 	if (!r && !(desc->flags & HM_TOKENS_RAW))
-		r = looks_like_npy(shard, &npy);
+		r = look_at(shard, desc, &npy);
 	if (!r)
 		r = npy ? open_npy(shard, &dtype) : open_raw(shard, desc, &dtype);
 	if (r)
