@@ -143,7 +143,9 @@ HM_API int hm_kernel_create(const struct hm_kernel_desc *desc, struct hm_kernel 
  * @kernel: [in] kernel
  * @accel:  [in] accelerator
  *
- * The library caches binaries in $XDG_CACHE_HOME/hetmap (or ~/.cache/hetmap).
+ * The library caches binaries in $XDG_CACHE_HOME/hetmap (or ~/.cache/hetmap). Threads and
+ * processes that share a cache build one OpenCL kernel at a time; a build waits up to 30 seconds
+ * for another one, and is then made without the lock, and not cached.
  *
  * Thread safety: any thread.
  *

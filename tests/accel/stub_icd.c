@@ -232,8 +232,10 @@ static cl_int CL_API_CALL do_clGetPlatformInfo(cl_platform_id id, cl_platform_in
 	(void)id;
 	switch (what) {
 	case CL_PLATFORM_NAME:
-		return answer_text(stub_modes.mesa ? "rusticl" : "hetmap stub", size, to,
-				   ret_size);
+		return answer_text(stub_modes.mesa ? "rusticl" :
+				   stub_modes.pocl ? "Portable Computing Language" :
+						     "hetmap stub",
+				   size, to, ret_size);
 	case CL_PLATFORM_VERSION:
 		return answer_text("OpenCL 3.0 stub", size, to, ret_size);
 	case CL_PLATFORM_EXTENSIONS:
@@ -534,6 +536,8 @@ static void set_up(void)
 	stub_modes.two_devices = has_word(list, "two-devices");
 	stub_modes.wrong = has_word(list, "wrong");
 	stub_modes.mesa = has_word(list, "mesa");
+	stub_modes.pocl = has_word(list, "pocl");
+	stub_modes.slow_build = has_word(list, "slow-build");
 	stub_modes.blocks = has_word(list, "blocks");
 	stub_modes.blocks_late = has_word(list, "blocks-late");
 	stub_modes.wrong_later = has_word(list, "wrong-later");

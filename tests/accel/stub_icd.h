@@ -13,6 +13,8 @@
  *     late                 events end some milliseconds after their command
  *     two-devices          a GPU behind the CPU
  *     mesa                 the platform is called rusticl
+ *     pocl                 the platform is called as PoCL's
+ *     slow-build           a build takes 50 ms
  *     blocks               a thread of its own, which blocks SIGBUS, runs all commands;
  *                          it is there from when the devices are listed
  *     blocks-late          likewise, from the first kernel's launch
@@ -47,8 +49,8 @@ struct stub_object {
 enum { STUB_CONTEXT = 1, STUB_QUEUE, STUB_EVENT, STUB_MEMORY, STUB_PROGRAM, STUB_KERNEL };
 
 struct stub_modes {
-	bool no_device, shadow, unified, svm_system, arm_import, late, two_devices, mesa, wrong,
-		wrong_later, blocks, blocks_late;
+	bool no_device, shadow, unified, svm_system, arm_import, late, two_devices, mesa, pocl,
+		slow_build, wrong, wrong_later, blocks, blocks_late;
 };
 
 extern struct stub_modes stub_modes;

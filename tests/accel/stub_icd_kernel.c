@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "accel/stub_icd.h"
 
@@ -215,6 +216,8 @@ static cl_int CL_API_CALL do_clBuildProgram(cl_program id, cl_uint n, const cl_d
 	STUB_ENTER();
 	if (strstr(program->source, "#error"))
 		return CL_BUILD_PROGRAM_FAILURE;
+	if (stub_modes.slow_build)
+		usleep(50000);
 	program->built = true;
 	return CL_SUCCESS;
 }

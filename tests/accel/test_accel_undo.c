@@ -197,7 +197,7 @@ static void stub_that_copies(void)
 /* A cache that can't be written is no failure, and leaves no file behind. */
 static void cache_refused(void)
 {
-	static const char *const calls[] = { "mkdir", "open", "write", "rename" };
+	static const char *const calls[] = { "mkdir", "open", "fcntl", "write", "rename" };
 	struct hm_device *host;
 	char pattern[64];
 	glob_t found;
@@ -205,7 +205,7 @@ static void cache_refused(void)
 	size_t i;
 
 	setenv("XDG_CACHE_HOME", cache, 1);
-	snprintf(pattern, sizeof(pattern), "%s/hetmap/*", cache);
+	snprintf(pattern, sizeof(pattern), "%s/hetmap/*.clbin", cache);
 	use_stub("");
 	CHECK_OK_FATAL(hm_device_open("host", &host));
 	CHECK_OK_FATAL(hm_alloc(host, 1 << 16, HM_READ | HM_WRITE, &p));

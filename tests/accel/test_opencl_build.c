@@ -203,7 +203,7 @@ static void binary_cache(void)
 	loaded = calls("clCreateProgramWithBinary");
 	build_one(accel);
 	CHECK_EQUAL(calls("clCreateProgramWithSource"), compiled + 1);
-	in_cache(folder, "*", &found);
+	in_cache(folder, "*.clbin", &found);
 	CHECK_EQUAL(found.gl_pathc, 1);
 	CHECK(!stat(found.gl_pathv[0], &first));
 	build_one(accel);
@@ -250,7 +250,7 @@ static size_t files_within(struct hm_accel *accel, const char *folder, uint64_t 
 	CHECK_FATAL(!setrlimit(RLIMIT_FSIZE, &new));
 	build_one(accel);
 	CHECK_FATAL(!setrlimit(RLIMIT_FSIZE, &old));
-	in_cache(folder, "*", &found);
+	in_cache(folder, "*.clbin", &found);
 	n = found.gl_pathc;
 	globfree(&found);
 	return n;
@@ -269,7 +269,7 @@ static void cache_beyond_the_limit(void)
 	use_stub("");
 	CHECK_OK_FATAL(hm_accel_open("opencl:0", NULL, &accel));
 	build_one(accel);
-	in_cache(folder, "*", &found);
+	in_cache(folder, "*.clbin", &found);
 	CHECK_FATAL(found.gl_pathc == 1 && !stat(found.gl_pathv[0], &stored));
 	CHECK(!unlink(found.gl_pathv[0]));
 	globfree(&found);

@@ -97,7 +97,7 @@ int opencl_program(struct opencl *cl, const char *name, const char *source, cons
 	struct cache_key key;
 	char *all_options;
 	size_t length;
-	int r;
+	int lock, r;
 
 	all_options = sys_calloc(1, size);
 	if (!all_options)
@@ -108,6 +108,8 @@ int opencl_program(struct opencl *cl, const char *name, const char *source, cons
 		r = err_set(r, "kernel %s: no memory to build it", name);
 		goto out_options;
 	}
+	/* A driver may unpack a binary into its own cache, so loading is a build, too. */
+	lock = build_lock_take(cl->device);
 	r = cache_load(&key, &binary, &length);
 	if (!r) {
 		r = from_binary(cl, binary, length, all_options, ret_program);
@@ -115,9 +117,10 @@ int opencl_program(struct opencl *cl, const char *name, const char *source, cons
 	}
 	if (r) {
 		r = from_source(cl, name, source, all_options, ret_program);
-		if (!r)
+		if (!r && lock >= 0)
 			store_binary(&key, *ret_program);
 	}
+	build_lock_drop(lock);
 	free(key.text);
 out_options:
 	free(all_options);

@@ -23,7 +23,8 @@
 #include "base/sys.h"
 
 #define CACHE_MAGIC "hetmapCL"
-#define CACHE_VERSION 1
+/* 1: may hold binaries of PoCL that were torn by another build (build_lock.c). */
+#define CACHE_VERSION 2
 #define BINARY_MAX MIB(256)
 #define PATH_BYTES 4096
 
@@ -84,8 +85,8 @@ int cache_key_make(const struct opencl_device *device, const char *source, const
 	return 0;
 }
 
-/* Ignores relative paths, as the XDG rules ask. */
-static int cache_folder(char *path, size_t size)
+/* Paths that are not absolute are ignored, as the XDG rules ask. */
+int cache_folder(char *path, size_t size)
 {
 	const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
 	int n;
@@ -215,8 +216,8 @@ int cache_load(const struct cache_key *key, unsigned char **ret_binary, size_t *
 	return r;
 }
 
-/* Makes each folder of the path; those that exist are fine. */
-static void make_folders(char *path)
+/* Each folder of the path; those that are there already are fine. */
+void cache_make_folders(char *path)
 {
 	char *at;
 
@@ -250,7 +251,7 @@ void cache_store(const struct cache_key *key, const unsigned char *binary, size_
 		     atomic_fetch_add(&turn, 1));
 	if (n < 0 || (size_t)n >= sizeof(beside))
 		return;
-	make_folders(beside);
+	cache_make_folders(beside);
 	fd = sys_open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return;

@@ -139,6 +139,20 @@ int cache_key_make(const struct opencl_device *device, const char *source, const
 int cache_load(const struct cache_key *key, unsigned char **ret_binary, size_t *ret_length);
 /* Ignores failures: a cache is a convenience. */
 void cache_store(const struct cache_key *key, const unsigned char *binary, size_t length);
+/* The folder of the cache; -ENOENT: the environment names none. */
+int cache_folder(char *path, size_t size);
+/* Makes the folders of a path up to its last '/'. */
+void cache_make_folders(char *path);
+
+/* ---- build_lock.c ---- */
+
+/*
+ * From before a binary is loaded until the one that was built is stored. A negative errno: it
+ * can't be had, as where no folder can be written, or within 30 seconds; a build without it
+ * must store nothing. Sets no text.
+ */
+int build_lock_take(const struct opencl_device *device);
+void build_lock_drop(int lock);
 
 /* ---- selftest.c ---- */
 

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+/*
+ * One build at a time, of all processes that share a driver's cache of kernels.
+ *
+ * PoCL does not lock its cache: of two processes that build one program, the second may remove
+ * the program's bitcode and write it again while the first collects its binary, which then has
+ * none, and an assertion ends each process that loads such a binary [pocl_write_file(), and
+ * pocl_binary_get_kernels_metadata(), of PoCL 3.1 to 7.1].
+ *
+ * The lock is a record lock of fcntl(2) on a file in that cache. A child of fork(2) does not
+ * inherit it, and the kernel ends it with its process. It belongs to the process, so a mutex
+ * keeps threads apart. No fork handler takes the mutex: PoCL itself forks to call its linker,
+ * and a child uses no OpenCL. The wait is bounded, because a process may be stopped in a build.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "accel/opencl/opencl.h"
+#include "base/sys.h"
+
+#define LOCK_NAME "hetmap.lock"
+#define PATH_BYTES 4096
+
+/* 30 seconds in all. */
+#define NAP_MS 10
+#define NAPS 3000
+
+static pthread_mutex_t builders = PTHREAD_MUTEX_INITIALIZER;
+
+/* Where PoCL has its cache, by its own rule [pocl_cache_init_topdir()]. */
+static int pocl_folder(char *path, size_t size)
+{
+	const char *cache = getenv("POCL_CACHE_DIR"), *base = getenv("XDG_CACHE_HOME");
+	const char *home = getenv("HOME");
+	int n;
+
+	if (cache)
+		n = snprintf(path, size, "%s", cache);
+	else if (base && base[0])
+		n = snprintf(path, size, "%s/pocl/kcache", base);
+	else if (home)
+		n = snprintf(path, size, "%s/.cache/pocl/kcache", home);
+	else
+		n = snprintf(path, size, "/tmp/pocl/kcache");
+	return n > 0 && (size_t)n < size ? 0 : -ENAMETOOLONG;
+}
+
+/* Drivers with a cache that they do not lock. The lock of all other drivers is in ours. */
+static const struct {
+	const char *platform;
+	int (*folder)(char *path, size_t size);
+} caches[] = {
+	{ "Portable Computing Language", pocl_folder },
+};
+
+static int lock_path(const struct opencl_device *device, char *path, size_t size)
+{
+	int (*find)(char *path, size_t size) = cache_folder;
+	char folder[PATH_BYTES];
+	size_t i;
+	int n, r;
+
+	for (i = 0; i < ARRAY_SIZE(caches); i++)
+		if (!strcmp(caches[i].platform, device->platform_name))
+			find = caches[i].folder;
+	r = find(folder, sizeof(folder));
+	if (r)
+		return r;
+	n = snprintf(path, size, "%s/" LOCK_NAME, folder);
+	return n > 0 && (size_t)n < size ? 0 : -ENAMETOOLONG;
+}
+
+static int set_lock(int fd, short type)
+{
+	struct flock lock = { .l_type = type, .l_whence = SEEK_SET };
+
+	return sys_fcntl(fd, F_SETLK, (long)&lock);
+}
+
+/* A descriptor, or -EAGAIN: another process holds it. The mutex is held. */
+static int try_lock(const char *path)
+{
+	int fd = sys_open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	int r;
+
+	if (fd < 0)
+		return fd;
+	r = set_lock(fd, F_WRLCK);
+	if (!r)
+		return fd;
+	sys_close(fd);
+	return r == -EACCES ? -EAGAIN : r;
+}
+
+int build_lock_take(const struct opencl_device *device)
+{
+	char path[PATH_BYTES];
+	int r, naps;
+
+	r = lock_path(device, path, sizeof(path));
+	if (r)
+		return r;
+	cache_make_folders(path);
+	for (naps = 0; naps < NAPS; naps++) {
+		r = -EAGAIN;
+		if (!pthread_mutex_trylock(&builders)) {
+			r = try_lock(path);
+			if (r >= 0)
+				return r;
+			pthread_mutex_unlock(&builders);
+		}
+		if (r != -EAGAIN)
+			return r;
+		sys_poll(NULL, 0, NAP_MS);
+	}
+	return -ETIMEDOUT;
+}
+
+void build_lock_drop(int lock)
+{
+	if (lock < 0)
+		return;
+	/* Closing it ends the lock. */
+	sys_close(lock);
+	pthread_mutex_unlock(&builders);
+}
