@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -70,6 +71,43 @@ static void wrong_sources(void)
 	CHECK(text_has("a pointer to const"));
 	hm_kernel_unref(kernel);
 	hm_accel_unref(accel);
+}
+
+/* Errors and warnings of a compiler are for hm_errmsg() alone. */
+static void nothing_on_stderr(void)
+{
+	struct hm_kernel *wrong, *warned;
+	struct hm_accel *accel;
+	char folder[] = "/tmp/hetmap-cache-XXXXXX", command[600], text[512] = "";
+	int file, before;
+
+	/* A warning is not given again for a kernel that is in a cache. */
+	CHECK_FATAL(mkdtemp(folder));
+	setenv("XDG_CACHE_HOME", folder, 1);
+	setenv("POCL_CACHE_DIR", folder, 1);
+	if (!use_pocl("basic"))
+		return;
+	CHECK_OK_FATAL(hm_accel_open("opencl:0", NULL, &accel));
+	wrong = kernel_of("f", "__kernel void f(__global int *p) { p[0] = no_such_name; }",
+			  NULL);
+	warned = kernel_of("f", "__kernel void f(__global int *p) { int a; p[0] = a; }", NULL);
+	file = memfd_create("stderr", MFD_CLOEXEC);
+	before = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+	CHECK_FATAL(file >= 0 && before >= 0);
+	CHECK_EQUAL(dup2(file, STDERR_FILENO), STDERR_FILENO);
+	CHECK_ERROR(-ENOEXEC, hm_kernel_build(wrong, accel));
+	CHECK_OK(hm_kernel_build(warned, accel));
+	CHECK_EQUAL(dup2(before, STDERR_FILENO), STDERR_FILENO);
+	CHECK_EQUAL(pread(file, text, sizeof(text) - 1, 0), 0);
+	if (text[0])
+		test_fail(__FILE__, __LINE__, "stderr has '%s'", text);
+	close(before);
+	close(file);
+	hm_kernel_unref(wrong);
+	hm_kernel_unref(warned);
+	hm_accel_unref(accel);
+	snprintf(command, sizeof(command), "rm -r %s", folder);
+	CHECK_EQUAL(system(command), 0);
 }
 
 /* Without a signature the driver is asked. */
@@ -314,6 +352,7 @@ static void cached_kernel_on_pocl(void)
 
 static const struct test tests[] = {
 	{ "wrong_sources", wrong_sources, 60, 0 },
+	{ "nothing_on_stderr", nothing_on_stderr, 60, TEST_ONCE },
 	{ "kinds_from_the_driver", kinds_from_the_driver, 60, 0 },
 	{ "groups_and_grids", groups_and_grids, 60, 0 },
 	{ "binary_cache", binary_cache, 0, 0 },

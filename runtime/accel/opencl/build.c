@@ -92,7 +92,9 @@ static void store_binary(const struct cache_key *key, cl_program program)
 int opencl_program(struct opencl *cl, const char *name, const char *source, const char *options,
 		   cl_program *ret_program)
 {
-	size_t size = sizeof(ALWAYS_OPTIONS) + 1 + (options ? strlen(options) : 0);
+	const char *own = cl->device->build_options;
+	size_t size =
+		sizeof(ALWAYS_OPTIONS) + 2 + strlen(own) + (options ? strlen(options) : 0);
 	unsigned char *binary;
 	struct cache_key key;
 	char *all_options;
@@ -102,7 +104,7 @@ int opencl_program(struct opencl *cl, const char *name, const char *source, cons
 	all_options = sys_calloc(1, size);
 	if (!all_options)
 		return err_set(-ENOMEM, "kernel %s: no memory to build it", name);
-	snprintf(all_options, size, "%s %s", ALWAYS_OPTIONS, options ? options : "");
+	snprintf(all_options, size, "%s %s %s", ALWAYS_OPTIONS, own, options ? options : "");
 	r = cache_key_make(cl->device, source, all_options, &key);
 	if (r) {
 		r = err_set(r, "kernel %s: no memory to build it", name);

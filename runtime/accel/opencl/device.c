@@ -30,6 +30,22 @@ static const struct opencl_quirk quirks[] = {
 	},
 };
 
+/*
+ * Options that a driver is given besides the caller's.
+ *
+ * PoCL's compiler, clang, counts its diagnostics on stderr ("1 error generated."), unless it is
+ * told to draw no carets. PoCL refuses that option, but looks at no more than the first two
+ * letters of a word that begins with -I, and splits the words at tabs only later. "-I." is what
+ * PoCL gives clang itself [process_options(), pocl_llvm_build_program()].
+ */
+static const struct {
+	const char *platform;
+	uint32_t first[2], last[2]; /* as of a quirk */
+	const char *options;
+} build_options[] = {
+	{ "Portable Computing Language", { 3, 0 }, { 3, 1 }, "-I.\t-fno-caret-diagnostics" },
+};
+
 bool opencl_quirks_allowed(uint32_t accel_flags)
 {
 	const char *wish = getenv("HETMAP_OPENCL_QUIRKS");
@@ -37,15 +53,15 @@ bool opencl_quirks_allowed(uint32_t accel_flags)
 	return !(accel_flags & HM_ACCEL_NO_QUIRKS) && !(wish && !strcmp(wish, "0"));
 }
 
-static bool version_between(const char *text, const struct opencl_quirk *quirk)
+static bool version_between(const char *text, const uint32_t first[2], const uint32_t last[2])
 {
 	unsigned int major, minor;
 
 	if (sscanf(text, "%u.%u", &major, &minor) != 2)
 		return false;
-	if (major < quirk->first[0] || (major == quirk->first[0] && minor < quirk->first[1]))
+	if (major < first[0] || (major == first[0] && minor < first[1]))
 		return false;
-	return major < quirk->last[0] || (major == quirk->last[0] && minor <= quirk->last[1]);
+	return major < last[0] || (major == last[0] && minor <= last[1]);
 }
 
 static const struct opencl_quirk *find_quirk(const struct opencl_device *device)
@@ -55,12 +71,24 @@ static const struct opencl_quirk *find_quirk(const struct opencl_device *device)
 	for (i = 0; i < ARRAY_SIZE(quirks); i++)
 		if (!strcmp(quirks[i].platform, device->platform_name) &&
 		    (device->type & CL_DEVICE_TYPE_CPU) && device->svm &&
-		    version_between(device->driver_version, &quirks[i]))
+		    version_between(device->driver_version, quirks[i].first, quirks[i].last))
 			return &quirks[i];
 	return NULL;
 }
 
-/* A string of a device or platform, cut if it is longer than @to. */
+static const char *find_build_options(const struct opencl_device *device)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(build_options); i++)
+		if (!strcmp(build_options[i].platform, device->platform_name) &&
+		    version_between(device->driver_version, build_options[i].first,
+				    build_options[i].last))
+			return build_options[i].options;
+	return "";
+}
+
+/* A string of a device or platform that is longer than @to is cut. */
 static void device_text(cl_device_id id, cl_device_info what, char *to, size_t size)
 {
 	char text[1024] = "";
@@ -138,6 +166,7 @@ static void add_device(cl_platform_id platform, cl_device_id id)
 	platform_text(platform, CL_PLATFORM_VERSION, device->platform_version,
 		      sizeof(device->platform_version));
 	device->quirk = find_quirk(device);
+	device->build_options = find_build_options(device);
 	device->blocks_sigbus = opencl_known_to_block(device);
 	n_device++;
 }

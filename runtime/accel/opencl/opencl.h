@@ -54,6 +54,7 @@ struct opencl_device {
 	uint64_t memory;
 	uint32_t units;
 	const struct opencl_quirk *quirk; /* or NULL */
+	const char *build_options;        /* that this driver needs, or "" */
 	char name[128];
 	char platform_name[64];
 	char platform_version[64];
