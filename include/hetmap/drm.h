@@ -17,7 +17,7 @@ extern "C" {
 
 struct hm_drm_node {
 	uint32_t struct_size;
-	uint32_t primary;  /* 1: a card node, which opens only by its path */
+	uint32_t primary;  /* 1: a card node; hm_drm(3) says which names open it */
 	char path[64];     /* "/dev/dri/renderD128" */
 	char driver[32];   /* "amdgpu"; "": unknown */
 	char version[24];  /* version of the driver; "": not asked, or cannot be opened */

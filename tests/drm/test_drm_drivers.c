@@ -548,32 +548,6 @@ static void forbidden(void)
 	CHECK(!node);
 }
 
-/* By the driver's name, a number, and the address: libdrm and sysfs find them. */
-static void names(void)
-{
-	static const struct {
-		const char *name;
-		enum fake_drm_node node;
-	} known[] = {
-		{ "amdgpu", FAKE_AMDGPU },           { "xe", FAKE_XE },
-		{ "nouveau", FAKE_NOUVEAU },         { "i915", FAKE_I915 },
-		{ "i915#1", FAKE_I915_INTEGRATED },  { "i915#2", FAKE_I915_OLD },
-		{ "pci-0000:05:00.0", FAKE_AMDGPU }, { "pci-0000:08:00.0", FAKE_NOUVEAU },
-	};
-	struct drm_node *node;
-	char path[64];
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(known); i++) {
-		CHECK_OK_FATAL(drm_node_get(known[i].name, &node));
-		drm_fake_path(known[i].node, path, sizeof(path));
-		if (strcmp(node->path, path) != 0)
-			test_fail(__FILE__, __LINE__, "%s is %s", known[i].name, node->path);
-		drm_node_put(node);
-	}
-	CHECK_ERROR(-ENODEV, drm_node_get("i915#3", &node));
-}
-
 static void found(void)
 {
 	struct drm_found *all;
@@ -674,7 +648,6 @@ static void listed(void)
 static const struct test tests[] = {
 	{ "listed", listed, .seconds = 0 },
 	{ "open", open_all, .seconds = 0 },
-	{ "names", names, .seconds = 0 },
 	{ "found", found, .seconds = 0 },
 	{ "found_without_memory", found_without_memory, .seconds = 0 },
 	{ "devices_without_memory", devices_without_memory, .seconds = 0 },

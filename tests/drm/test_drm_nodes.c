@@ -91,17 +91,23 @@ static void names(void)
 	CHECK(!none);
 }
 
-/* Dumb buffers are made on card nodes, and a card node is opened by its path only. */
+/* Dumb buffers are made on card nodes: the name of their driver means that node. */
 static void card_nodes(void)
 {
-	char card[80];
+	struct hm_device_info info = { .struct_size = sizeof(info) };
 	struct hm_device *device = NULL;
+	char name[80], card[80];
 
-	snprintf(card, sizeof(card), "\"drm:%s\"", drm_find("vgem", true).path);
-	CHECK_ERROR(-EACCES, hm_device_open("drm:vgem", &device));
+	CHECK_OK_FATAL(hm_device_open("drm:vgem", &device));
+	CHECK_OK(hm_device_query(device, &info));
+	CHECK(!strcmp(info.name, drm_vgem_name(name, sizeof(name))));
+	hm_device_unref(device);
+	device = NULL;
+	snprintf(card, sizeof(card), "\"%s\"", name);
+	snprintf(name, sizeof(name), "drm:%s", drm_find("vgem", false).path);
+	CHECK_ERROR(-EACCES, hm_device_open(name, &device));
 	says(card);
 	CHECK(!device);
-	hm_device_unref(open_vgem());
 }
 
 /* A node, the device of that name, and what is to be done about a refusal. */

@@ -295,7 +295,7 @@ static void print_node(const struct hm_drm_node *node)
 	text = text_format("%s%s%s, %s%s%s", *node->driver ? node->driver : "unknown driver",
 			   *node->version ? " " : "", node->version,
 			   *node->address ? node->address : node->bus,
-			   node->primary ? ", card node: opens by its path only" : "",
+			   node->primary ? ", card node" : "",
 			   node->error ? ", can't be opened" : "");
 	printf("  %s\n", node->path);
 	line("is", text);

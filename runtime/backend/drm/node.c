@@ -321,10 +321,18 @@ static int parse(const char *rest, struct wanted *wanted)
 	return 0;
 }
 
+/*
+ * Dumb buffers are made on card nodes alone, so the name of a driver that makes dumb buffers only
+ * means its card node. A driver without a row is such a driver. Card nodes of all other drivers
+ * open by their path only.
+ */
+static bool makes_on_card(const struct drm_found *found)
+{
+	return *found->driver && drm_driver_of(found->driver, true) == &drm_dumb;
+}
+
 static bool fits(const struct wanted *wanted, const struct drm_found *found)
 {
-	if (!*wanted->name)
-		return true;
 	return !strcmp(wanted->name, wanted->address ? found->address : found->driver);
 }
 
@@ -334,7 +342,7 @@ static int explain_none(const char *rest, const struct wanted *wanted,
 	uint32_t i;
 
 	for (i = 0; i < n; i++)
-		if (found[i].primary && fits(wanted, &found[i]))
+		if (found[i].primary && !makes_on_card(&found[i]) && fits(wanted, &found[i]))
 			return err_set(-ENODEV,
 				       "\"drm:%s\" has no render node of that number; its card "
 				       "node must be named: \"drm:%s\"",
@@ -345,7 +353,15 @@ static int explain_none(const char *rest, const struct wanted *wanted,
 		n ? "DRM nodes, and none fits" : "no DRM node");
 }
 
-/* Opens the first render node that matches; with a number, only that one. */
+/* "drm:" means a render node: a card node opens only if it, or its driver, is named. */
+static bool is_candidate(const struct wanted *wanted, const struct drm_found *found)
+{
+	if (!*wanted->name)
+		return !found->primary;
+	return fits(wanted, found) && !found->primary == !makes_on_card(found);
+}
+
+/* The first node that is meant and opens; of a number, that one. */
 static int get_by_name(const char *rest, struct drm_node **ret_node)
 {
 	struct drm_found *found;
@@ -361,7 +377,7 @@ static int get_by_name(const char *rest, struct drm_node **ret_node)
 		return r;
 	r = -ENODEV;
 	for (i = 0; i < n && r; i++) {
-		if (found[i].primary || !fits(&wanted, &found[i]))
+		if (!is_candidate(&wanted, &found[i]))
 			continue;
 		if (*wanted.name && at++ != wanted.number)
 			continue;
