@@ -226,7 +226,7 @@ static void test_script(void)
 	CHECK_EQUAL(integer_of(buffer, "major"), 1);
 	CHECK_EQUAL(integer_of(buffer, "time_ns"), 1000000);
 	CHECK_EQUAL(json_array_size(json_object_get(json, "buffers")), 2);
-	site = json_array_get(json_object_get(json, "sites"), 0);
+	site = json_array_get(json_object_get(json, "sites"), 1);
 	CHECK(!strcmp(string_of(site, "function"), "f(int (*)())"));
 	CHECK(!strcmp(string_of(site, "module"), "/bin/a b"));
 	json_decref(json);

@@ -446,24 +446,27 @@ static int on_event(void *user, const struct recorded_event *event)
 
 /* ---- the whole ---- */
 
-static int by_faults(const void *a, const void *b)
+/* What cost most is first; by the number of faults where no times are known. */
+static int by_time(const void *a, const void *b)
 {
 	const struct counted *x = *(struct counted *const *)a;
 	const struct counted *y = *(struct counted *const *)b;
+	uint64_t tx = x->minor_ns + x->major_ns, ty = y->minor_ns + y->major_ns;
 	uint64_t nx = x->minor + x->major, ny = y->minor + y->major;
 
+	if (tx != ty)
+		return tx < ty ? 1 : -1;
 	if (nx != ny)
 		return nx < ny ? 1 : -1;
 	return (x->object->index > y->object->index) - (x->object->index < y->object->index);
 }
 
-static int sites_by_faults(const void *a, const void *b)
+static int sites_by_time(const void *a, const void *b)
 {
 	const struct site *x = *(struct site *const *)a, *y = *(struct site *const *)b;
+	int r = site_compare_time(x, y);
 
-	if (x->faults != y->faults)
-		return x->faults < y->faults ? 1 : -1;
-	return (x->ip > y->ip) - (x->ip < y->ip);
+	return r ? r : (x->ip > y->ip) - (x->ip < y->ip);
 }
 
 /* The folder of perf record --threads: data, data.0 and so on. */
@@ -599,10 +602,10 @@ static int read_all(struct reader *reader, const char **ret_reason)
 		pattern_judge(analysis->counted[i]);
 	if (analysis->n_counted)
 		qsort(analysis->counted, analysis->n_counted, sizeof(*analysis->counted),
-		      by_faults);
+		      by_time);
 	if (analysis->n_site)
 		qsort(analysis->sites, analysis->n_site, sizeof(*analysis->sites),
-		      sites_by_faults);
+		      sites_by_time);
 	return 0;
 }
 

@@ -50,6 +50,14 @@ static inline const struct place *site_place(const struct site *site)
 	return site->in_caller ? &site->caller : &site->place;
 }
 
+/* Negative: @x comes first, which has more time, or as much and more faults. */
+static inline int site_compare_time(const struct site *x, const struct site *y)
+{
+	if (x->time_ns != y->time_ns)
+		return x->time_ns < y->time_ns ? 1 : -1;
+	return (x->faults < y->faults) - (x->faults > y->faults);
+}
+
 struct stacks;
 struct streams; /* streams of one thread in one object (pattern.c) */
 
@@ -103,10 +111,10 @@ struct analysis {
 	uint64_t samples;          /* number of samples */
 	bool has_latency;
 	bool has_stalls;           /* and when threads ran */
-	bool has_calls;            /* and the calls that changed mappings */
-	bool has_access;           /* faults have their direction */
-	uint64_t begin_ns, end_ns; /* times of the first and last fault; end_ns 0: none */
-	struct counted **counted;  /* by faults, most first */
+	bool has_calls;            /* and what changed what is mapped */
+	bool has_access;           /* it is told which faults were writes */
+	uint64_t begin_ns, end_ns; /* of the first and last fault; end_ns 0: there is none */
+	struct counted **counted;  /* by time, then by faults, most first */
 	uint32_t n_counted;
 	struct site **sites; /* likewise */
 	uint32_t n_site;

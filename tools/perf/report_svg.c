@@ -81,12 +81,25 @@ static void draw(FILE *out, const struct cell *cells)
 	}
 }
 
+static const struct counted *with_most_faults(const struct analysis *analysis)
+{
+	const struct counted *most = NULL, *counted;
+	uint32_t i;
+
+	for (i = 0; i < analysis->n_counted; i++) {
+		counted = analysis->counted[i];
+		if (!most || counted->minor + counted->major > most->minor + most->major)
+			most = counted;
+	}
+	return most;
+}
+
 void report_svg(const struct report *report, FILE *out)
 {
 	const struct analysis *analysis = &report->analysis;
 	int width = LEFT + COLUMNS * CELL_WIDTH + 20, height = TOP + ROWS * CELL_HEIGHT + 50;
 	struct cell *cells = calloc(COLUMNS * ROWS, sizeof(*cells));
-	const struct counted *counted = analysis->n_counted ? analysis->counted[0] : NULL;
+	const struct counted *counted = with_most_faults(analysis);
 	char text[TEXT_MAX], other[TEXT_MAX], *line;
 
 	fprintf(out,

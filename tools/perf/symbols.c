@@ -223,13 +223,12 @@ static int compare_places(const void *a, const void *b)
 	return (x->line > y->line) - (x->line < y->line);
 }
 
-static int compare_faults(const void *a, const void *b)
+static int compare_times(const void *a, const void *b)
 {
 	const struct site *x = *(struct site *const *)a, *y = *(struct site *const *)b;
+	int r = site_compare_time(x, y);
 
-	if (x->faults != y->faults)
-		return x->faults < y->faults ? 1 : -1;
-	return compare_places(a, b);
+	return r ? r : compare_places(a, b);
 }
 
 /* Instructions of one line are one site. */
@@ -251,7 +250,7 @@ static void merge(struct analysis *analysis)
 		free(sites[i]);
 	}
 	analysis->n_site = n + 1;
-	qsort(sites, analysis->n_site, sizeof(*sites), compare_faults);
+	qsort(sites, analysis->n_site, sizeof(*sites), compare_times);
 }
 
 /* ---- of devices ---- */
