@@ -374,8 +374,53 @@ static void test_folded(void)
 	end(&written);
 }
 
+/* A fault is its thread's, which may have another name than the first one of the process. */
+static void test_folded_threads(void)
+{
+	static const char text[] =
+		"main 7/7 10.000000000: PERF_RECORD_COMM exec: main:7/7\n"
+		"main 7/7 10.000001000: PERF_RECORD_FORK(7:8):(7:7)\n"
+		"main 7/8 10.000002000: PERF_RECORD_COMM: load worker:7/8\n"
+		"main 7/7 10.000003000: 1 page-faults:u: 20000000\n\t 100 run (/p)\n\n"
+		"main 7/8 10.000004000: 1 page-faults:u: 20001000\n\t 100 run (/p)\n\n"
+		"main 7/9 10.000005000: 1 page-faults:u: 20002000\n\t 100 run (/p)\n\n";
+	static const char expected[] = "load_worker;%s;memory_that_nothing_is_known_of 1\n"
+				       "main;%s;memory_that_nothing_is_known_of 1\n"
+				       "thread_9;%s;memory_that_nothing_is_known_of 1\n";
+	const uint64_t code = CODE + 0x10;
+	struct command command = { .args = { "report", "-q", "--folded", "-",
+					     "--perf-script" } };
+	struct outcome outcome;
+	struct written written;
+	char lines[300], *folded, *script;
+
+	begin(&written);
+	put_name(&written, PID, "main", true);
+	put_fork(&written, PERF_RECORD_FORK, PID, PID + 1, PID);
+	put_thread_name(&written, PID, PID + 1, "load worker");
+	put_map(&written, PID, CODE, PAGE, "/p", true);
+	put_thread_fault(&written, PID, PID, MEMORY, 1, &code, 1000);
+	put_thread_fault(&written, PID, PID + 1, MEMORY + PAGE, 1, &code, 1000);
+	put_thread_fault(&written, PID, PID + 2, MEMORY + 2 * PAGE, 1, &code, 1000);
+	finish(&written, json_object());
+	folded = report_as(&written, "--folded");
+	snprintf(lines, sizeof(lines), expected, "[p]", "[p]", "[p]");
+	CHECK(!strcmp(folded, lines));
+	free(folded);
+	script = folder_path(written.folder, "script");
+	file_write(written.folder, "script", text, strlen(text));
+	command.args[5] = script;
+	command_run(&command, &outcome);
+	free(script);
+	end(&written);
+	snprintf(lines, sizeof(lines), expected, "run_(/p)", "run_(/p)", "run_(/p)");
+	CHECK(!strcmp(outcome.out, lines));
+	outcome_free(&outcome);
+}
+
 static const struct test tests[] = {
 	{ "folded", test_folded, 60, TEST_ONCE },
+	{ "folded_threads", test_folded_threads, 60, TEST_ONCE },
 	{ "two_files", test_two_files, 60, TEST_ONCE },
 	{ "became_another", test_became_another, 60, TEST_ONCE },
 	{ "ended", test_ended, 60, TEST_ONCE },

@@ -130,8 +130,8 @@ static inline void put_map(struct written *written, uint32_t pid, uint64_t addre
 		   PROT_READ | (code ? PROT_EXEC : PROT_WRITE));
 }
 
-static inline void put_name(struct written *written, uint32_t pid, const char *name,
-			    bool program)
+static inline void put_name_of(struct written *written, uint32_t pid, uint32_t tid,
+			       const char *name, bool program)
 {
 	struct {
 		struct perf_event_header header;
@@ -141,7 +141,7 @@ static inline void put_name(struct written *written, uint32_t pid, const char *n
 		.header.misc = PERF_RECORD_MISC_USER |
 			       (program ? PERF_RECORD_MISC_COMM_EXEC : 0),
 		.pid = pid,
-		.tid = pid,
+		.tid = tid,
 	};
 
 	snprintf(record.name, 16, "%s", name);
@@ -149,9 +149,22 @@ static inline void put_name(struct written *written, uint32_t pid, const char *n
 	    pid);
 }
 
-/* A page at @address faults, and takes so long. */
-static inline void put_fault_of(struct written *written, uint32_t pid, uint64_t address,
-				uint64_t n_chain, const uint64_t *chain, uint64_t ns)
+static inline void put_name(struct written *written, uint32_t pid, const char *name,
+			    bool program)
+{
+	put_name_of(written, pid, pid, name, program);
+}
+
+static inline void put_thread_name(struct written *written, uint32_t pid, uint32_t tid,
+				   const char *name)
+{
+	put_name_of(written, pid, tid, name, false);
+}
+
+/* A thread faults on the page at @address, and that takes so long. */
+static inline void put_thread_fault(struct written *written, uint32_t pid, uint32_t tid,
+				    uint64_t address, uint64_t n_chain, const uint64_t *chain,
+				    uint64_t ns)
 {
 	struct {
 		struct perf_event_header header;
@@ -165,7 +178,7 @@ static inline void put_fault_of(struct written *written, uint32_t pid, uint64_t 
 		.identifier = written->events[TRACE_FAULT].id,
 		.ip = chain[0],
 		.pid = pid,
-		.tid = pid,
+		.tid = tid,
 		.time = written->time += 10,
 		.address = address,
 		.n_chain = n_chain + 1,
@@ -181,6 +194,12 @@ static inline void put_fault_of(struct written *written, uint32_t pid, uint64_t 
 	record.time = written->time += ns;
 	record.header.size = (uint16_t)((char *)&record.n_chain - (char *)&record);
 	CHECK_OK(record_write(&written->recorder, &record, record.header.size));
+}
+
+static inline void put_fault_of(struct written *written, uint32_t pid, uint64_t address,
+				uint64_t n_chain, const uint64_t *chain, uint64_t ns)
+{
+	put_thread_fault(written, pid, pid, address, n_chain, chain, ns);
 }
 
 static inline void put_fault(struct written *written, uint32_t pid, uint64_t address,

@@ -614,7 +614,7 @@ int analysis_read(const char *path, uint32_t flags, const json_t *nodes,
 {
 	struct analysis analysis = { .each = 1 };
 	struct reader reader = { .analysis = &analysis };
-	bool text = flags & ANALYSIS_TEXT, chains = flags & ANALYSIS_STACKS && !text;
+	bool text = flags & ANALYSIS_TEXT, stacks = flags & ANALYSIS_STACKS;
 	const char *reason = NULL;
 	struct stat st;
 	char *data;
@@ -643,10 +643,10 @@ int analysis_read(const char *path, uint32_t flags, const json_t *nodes,
 		reader.stalls = stalls_create();
 		reader.calls = calls_create(analysis.spaces);
 		reader.sites = sites_create(&analysis);
-		if (chains)
-			analysis.stacks = stacks_create(analysis.spaces);
+		if (stacks)
+			analysis.stacks = stacks_create(analysis.spaces, true);
 		r = analysis.spaces && analysis.devices && reader.calls && reader.sites &&
-				    reader.stalls && (analysis.stacks || !chains) ?
+				    reader.stalls && (analysis.stacks || !stacks) ?
 			    read_all(&reader, &reason) :
 			    -ENOMEM;
 	}

@@ -118,7 +118,7 @@ struct analysis {
 	uint32_t n_counted;
 	struct site **sites; /* likewise */
 	uint32_t n_site;
-	struct stacks *stacks; /* with ANALYSIS_STACKS, if the recording has chains */
+	struct stacks *stacks; /* with ANALYSIS_STACKS */
 	struct latency minor, major;
 	uint64_t faults, lost, filtered;
 	struct recording_totals totals;
@@ -141,9 +141,9 @@ struct analysis {
 #define ANALYSIS_STACKS (1u << 1)
 
 /*
- * Reads the trace's folder @path, or one file of perf's, or, with ANALYSIS_TEXT, the output of
- * perf script; ANALYSIS_STACKS: whole call chains, too. @nodes: the result of nodes_here() on
- * that machine, or NULL. Returns a status, after the user was told.
+ * Reads the trace's folder @path, or one file of perf's, or, with ANALYSIS_TEXT, what perf
+ * script printed; ANALYSIS_STACKS: whole call chains, by thread, too. @nodes: as nodes_here() told of the
+ * machine, or NULL. A status, after the user was told.
  */
 int analysis_read(const char *path, uint32_t flags, const json_t *nodes,
 		  struct analysis *ret_analysis);

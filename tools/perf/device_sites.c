@@ -28,7 +28,7 @@ struct device_sites *device_sites_create(struct spaces *spaces)
 	if (!sites)
 		return NULL;
 	sites->spaces = spaces;
-	sites->stacks = stacks_create(spaces);
+	sites->stacks = stacks_create(spaces, false);
 	if (!sites->stacks) {
 		free(sites);
 		return NULL;

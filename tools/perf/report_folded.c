@@ -47,13 +47,28 @@ static void put_frame(FILE *out, struct symbols *symbols, const struct frame *fr
 	put(out, function ? function : text);
 }
 
-static void put_end(FILE *out, const struct counted *of)
+/* Its own: threads of a process may have a name each. */
+static void put_thread(FILE *out, const struct spaces *spaces, uint32_t tid)
 {
-	fputc(';', out);
-	put(out, of->object->name);
+	const char *name = spaces_thread_name(spaces, tid);
+	char text[32];
+
+	snprintf(text, sizeof(text), "thread %" PRIu32, tid);
+	put(out, *name ? name : text);
 }
 
-static char *line_of_stack(const struct report *report, const struct stack *stack)
+/* Of a text there is no chain. */
+static void put_place(FILE *out, const struct stack *stack)
+{
+	const struct site site = { .function = stack->function, .module = stack->module };
+	char *where = report_site(&site);
+
+	fputc(';', out);
+	put(out, where);
+	free(where);
+}
+
+static char *line_of(const struct report *report, const struct stack *stack)
 {
 	char *text = NULL;
 	size_t size;
@@ -62,28 +77,14 @@ static char *line_of_stack(const struct report *report, const struct stack *stac
 
 	if (!out)
 		return NULL;
-	put(out, spaces_thread_name(report->analysis.spaces, stack->pid));
+	put_thread(out, report->analysis.spaces, stack->tid);
+	if (stack->function)
+		put_place(out, stack);
 	while (i--)
 		put_frame(out, report->symbols, &stack->frame[i]);
-	put_end(out, stack->of);
+	fputc(';', out);
+	put(out, stack->of->object->name);
 	return fclose(out) ? NULL : text;
-}
-
-/* Of a text, which has no chains. */
-static char *line_of_site(const struct report *report, const struct site *site)
-{
-	char *text = NULL, *where = report_site(site);
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
-
-	if (out) {
-		put(out, spaces_thread_name(report->analysis.spaces, site->pid));
-		fputc(';', out);
-		put(out, where);
-		put_end(out, site->of);
-	}
-	free(where);
-	return out && !fclose(out) ? text : NULL;
 }
 
 static int compare(const void *a, const void *b)
@@ -111,21 +112,18 @@ static void print(struct line *lines, uint32_t n, FILE *out)
 
 int report_folded(const struct report *report, FILE *out)
 {
-	const struct analysis *analysis = &report->analysis;
-	bool chains = analysis->stacks;
-	uint32_t i, most = chains ? stacks_count(analysis->stacks) : analysis->n_site, n = 0;
+	const struct stacks *stacks = report->analysis.stacks;
+	uint32_t i, most = stacks_count(stacks), n = 0;
 	struct line *lines = calloc(most + 1, sizeof(*lines));
 	int r = lines ? 0 : -ENOMEM;
 
 	for (i = 0; i < most && !r; i++) {
-		const struct stack *stack = chains ? stacks_at(analysis->stacks, i) : NULL;
-		const struct site *site = chains ? NULL : analysis->sites[i];
+		const struct stack *stack = stacks_at(stacks, i);
 
-		lines[n].faults = stack ? stack->faults : site->faults;
+		lines[n].faults = stack->faults;
 		if (!lines[n].faults)
 			continue;
-		lines[n].text = stack ? line_of_stack(report, stack) :
-					line_of_site(report, site);
+		lines[n].text = line_of(report, stack);
 		if (!lines[n++].text)
 			r = -ENOMEM;
 	}

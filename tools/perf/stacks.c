@@ -11,19 +11,21 @@
 
 struct stacks {
 	struct spaces *spaces;
+	bool by_thread;
 	void *tree;
 	struct stack **all;
 	uint32_t n, room;
 	struct stack *key; /* with room for the longest */
 };
 
-struct stacks *stacks_create(struct spaces *spaces)
+struct stacks *stacks_create(struct spaces *spaces, bool by_thread)
 {
 	struct stacks *stacks = calloc(1, sizeof(*stacks));
 
 	if (!stacks)
 		return NULL;
 	stacks->spaces = spaces;
+	stacks->by_thread = by_thread;
 	stacks->key = calloc(1, sizeof(*stacks->key) +
 					STACK_FRAMES_MOST * sizeof(stacks->key->frame[0]));
 	if (!stacks->key) {
@@ -64,7 +66,10 @@ static int compare(const void *a, const void *b)
 	uint32_t i;
 
 	r = r ? r : compare_numbers(x->pid, y->pid);
+	r = r ? r : compare_numbers(x->tid, y->tid);
 	r = r ? r : compare_numbers(x->code, y->code);
+	r = r ? r : compare_numbers((uintptr_t)x->function, (uintptr_t)y->function);
+	r = r ? r : compare_numbers((uintptr_t)x->module, (uintptr_t)y->module);
 	r = r ? r : compare_numbers(x->n, y->n);
 	for (i = 0; !r && i < x->n; i++)
 		r = compare_numbers(x->frame[i].ip, y->frame[i].ip);
@@ -117,6 +122,27 @@ static int grow(struct stacks *stacks)
 	return 0;
 }
 
+/* false: no memory. */
+static bool make_key(struct stacks *stacks, struct counted *counted,
+		     const struct recorded_event *event)
+{
+	struct stack *key = stacks->key;
+
+	key->of = counted;
+	key->pid = event->pid;
+	key->tid = stacks->by_thread ? event->tid : 0;
+	key->code = spaces_code_state(stacks->spaces, event->pid);
+	key->function = key->module = NULL;
+	key->n = 0;
+	if (!event->function) {
+		take_chain(key, event);
+		return true;
+	}
+	key->function = spaces_string(stacks->spaces, event->function);
+	key->module = spaces_string(stacks->spaces, event->module);
+	return key->function && key->module;
+}
+
 struct stack *stacks_of(struct stacks *stacks, struct counted *counted,
 			const struct recorded_event *event)
 {
@@ -125,11 +151,8 @@ struct stack *stacks_of(struct stacks *stacks, struct counted *counted,
 	uint32_t i;
 	void *node;
 
-	key->of = counted;
-	key->pid = event->pid;
-	key->code = spaces_code_state(stacks->spaces, event->pid);
-	key->n = 0;
-	take_chain(key, event);
+	if (!make_key(stacks, counted, event))
+		return NULL;
 	node = tfind(key, &stacks->tree, compare);
 	if (node)
 		return *(struct stack **)node;

@@ -10,10 +10,11 @@
 
 struct stack {
 	struct counted *of;
-	uint32_t pid;
+	uint32_t pid, tid; /* tid 0: of any thread */
 	uint32_t n;
 	uint64_t faults;
-	uint64_t code; /* what code was mapped: see spaces_code_state() */
+	uint64_t code;                 /* what code was mapped: see spaces_code_state() */
+	const char *function, *module; /* of a text, which has them in place of addresses */
 	struct frame {
 		uint64_t ip;
 		struct place place; /* without a file: its offset is the address */
@@ -22,8 +23,8 @@ struct stack {
 
 struct stacks;
 
-/* NULL: no memory. */
-struct stacks *stacks_create(struct spaces *spaces);
+/* @by_thread: those of two threads are two. NULL: no memory. */
+struct stacks *stacks_create(struct spaces *spaces, bool by_thread);
 void stacks_free(struct stacks *stacks);
 
 /*
