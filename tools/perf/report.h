@@ -50,6 +50,16 @@ struct report {
 	uint32_t rows; /* of tables that are shown */
 };
 
+/* Members of about.json; "", 0: they are not there. */
+const char *about_string(const json_t *object, const char *name);
+uint64_t about_count(const json_t *object, const char *name);
+
+/* ---- report_missing.c ---- */
+
+/* Fills in report->missing: of the trace, and of the files that its code is from. */
+void report_find_missing(struct report *report);
+void report_find_changed(struct report *report);
+
 /* ---- advice.c ---- */
 
 /* Fills in report->advice. 0 or -ENOMEM. */
