@@ -26,6 +26,7 @@ enum pattern {
 struct place {
 	const char *file; /* one of spaces_code(); NULL: none, and offset is the address */
 	uint64_t offset;
+	uint64_t address; /* where it was first */
 };
 
 /* Where faults began, as instructions: the faulting one, and its callers. */
@@ -142,7 +143,7 @@ struct analysis {
 
 /*
  * Reads the trace's folder @path, or one file of perf's, or, with ANALYSIS_TEXT, what perf
- * script printed; ANALYSIS_STACKS: whole call chains, by thread, too. @nodes: as nodes_here() told of the
+ * script printed; ANALYSIS_STACKS: with call chains. @nodes: as nodes_here() told of the
  * machine, or NULL. A status, after the user was told.
  */
 int analysis_read(const char *path, uint32_t flags, const json_t *nodes,

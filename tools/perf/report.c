@@ -19,6 +19,8 @@
 
 #define ROWS 10
 #define SITES_NAMED 1000
+/* What is recorded may be in its file so much later. */
+#define WRITING_NS (UINT64_C(60) * 1000000000)
 
 enum {
 	OPTION_JSON,
@@ -244,6 +246,19 @@ static int read_report(struct report *report, uint32_t flags)
 	if (advice_find(report, &measures))
 		return fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory for the report");
 	return 0;
+}
+
+/* Of a text nothing is looked up. When it began perf does not tell. */
+static struct symbols_span when_recorded(const struct report *report, bool text)
+{
+	struct symbols_span span = { .to_ns = text ? 0 : symbols_recorded(report->path) };
+	double began = number_of(report->about, "began");
+
+	if (began > 0)
+		span.from_ns = (uint64_t)(began * 1e9);
+	else if (span.to_ns > report->duration_ns + WRITING_NS)
+		span.from_ns = span.to_ns - report->duration_ns - WRITING_NS;
+	return span;
 }
 
 /* ---- what is made ---- */
@@ -498,6 +513,7 @@ int report_main(int argc, char **argv)
 {
 	struct report report = { .rows = ROWS, .rates.measure = storage_measure };
 	struct wish wish = { 0 };
+	struct symbols_span recorded;
 	int status = parse(&wish, &report, argc, argv);
 
 	if (status)
@@ -511,8 +527,8 @@ int report_main(int argc, char **argv)
 	status = read_report(&report, (wish.text ? ANALYSIS_TEXT : 0) |
 					      (wish.folded ? ANALYSIS_STACKS : 0));
 	if (!status) {
-		report.symbols = symbols_find(&report.analysis, SITES_NAMED,
-					      wish.text ? 0 : symbols_recorded(report.path));
+		recorded = when_recorded(&report, wish.text);
+		report.symbols = symbols_find(&report.analysis, SITES_NAMED, &recorded);
 		report_find_changed(&report);
 		status = show(&report, &wish);
 		symbols_free(report.symbols);

@@ -35,13 +35,14 @@ static void put(FILE *out, const char *name)
  * As perf has them: "[libc.so.6]" of a function without a name, "[unknown]" of what is no code.
  * Code that was built without frame pointers leaves such in a chain.
  */
-static void put_frame(FILE *out, struct symbols *symbols, const struct frame *frame)
+static void put_frame(FILE *out, struct symbols *symbols, uint32_t pid,
+		      const struct frame *frame)
 {
 	const char *module = NULL, *function = NULL;
 	char text[300];
 
 	if (symbols)
-		symbols_name(symbols, &frame->place, &module, &function);
+		symbols_name(symbols, pid, &frame->place, &module, &function);
 	snprintf(text, sizeof(text), "[%s]", module ? module : "unknown");
 	fputc(';', out);
 	put(out, function ? function : text);
@@ -81,7 +82,7 @@ static char *line_of(const struct report *report, const struct stack *stack)
 	if (stack->function)
 		put_place(out, stack);
 	while (i--)
-		put_frame(out, report->symbols, &stack->frame[i]);
+		put_frame(out, report->symbols, stack->pid, &stack->frame[i]);
 	fputc(';', out);
 	put(out, stack->of->object->name);
 	return fclose(out) ? NULL : text;

@@ -92,7 +92,7 @@ static struct asked asked_of(struct sites *sites, struct counted *counted,
 
 static struct place place_of(struct sites *sites, uint32_t pid, uint64_t address)
 {
-	struct place place = { .offset = address };
+	struct place place = { .offset = address, .address = address };
 	uint64_t offset;
 
 	place.file = spaces_code(sites->analysis->spaces, pid, address, &offset);

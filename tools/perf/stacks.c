@@ -100,7 +100,7 @@ static void look_up(struct stacks *stacks, struct stack *stack)
 
 	for (i = 0; i < stack->n; i++) {
 		address = stack->frame[i].ip - (i != 0);
-		stack->frame[i].place.offset = address;
+		stack->frame[i].place.address = stack->frame[i].place.offset = address;
 		stack->frame[i].place.file =
 			spaces_code(stacks->spaces, stack->pid, address, &offset);
 		if (stack->frame[i].place.file)

@@ -13,8 +13,10 @@
 
 #include "../hetmap/text.h"
 #include "device_sites.h"
+#include "spaces_name.h"
 #include "stacks.h"
 #include "symbols_file.h"
+#include "symbols_map.h"
 #include "table.h"
 #include "trace_folder.h"
 
@@ -24,10 +26,18 @@ struct module {
 	bool changed;
 };
 
+/* Code that a process made while it ran. */
+struct made {
+	struct symbols_map *map; /* NULL: it has none */
+	char name[32];           /* of the map, as of a module */
+};
+
 struct symbols {
+	struct spaces *spaces;
 	Dwfl *dwfl;
 	struct table modules; /* struct module, by the address of the file's name */
-	uint64_t recorded_ns;
+	struct table made;    /* struct made, by pid */
+	struct symbols_span recorded;
 };
 
 static char *debuginfo_path;
@@ -44,13 +54,13 @@ static void open_module(struct symbols *symbols, struct module *module)
 	const struct code_file *file = code_file_of(module->name);
 	char *inside = text_format("/proc/%" PRIu32 "/root%s", file->pid, module->name);
 	const char *path = module->name;
-	enum symbols_file found = symbols_file_look(path, file, symbols->recorded_ns);
+	enum symbols_file found = symbols_file_look(path, file, symbols->recorded.to_ns);
 
 	module->changed = found == SYMBOLS_FILE_OTHER;
 	/* Its number may be another process's by now. */
 	if (found != SYMBOLS_FILE_SAME && (file->n_build_id || file->inode)) {
 		path = inside;
-		found = symbols_file_look(path, file, symbols->recorded_ns);
+		found = symbols_file_look(path, file, symbols->recorded.to_ns);
 	}
 	if (found == SYMBOLS_FILE_SAME) {
 		module->changed = false;
@@ -123,14 +133,51 @@ static Dwfl_Module *look_up(struct symbols *symbols, const struct place *place,
 	return module->dwfl;
 }
 
-void symbols_name(struct symbols *symbols, const struct place *place, const char **ret_module,
-		  const char **ret_function)
+/* Its name among those of code that @pid made; NULL: it is none of it. */
+static const char *made_name(struct symbols *symbols, uint32_t pid, const struct place *place,
+			     const char **ret_module)
+{
+	struct made *made;
+	const char *name;
+	char key[16];
+	void **at;
+
+	/* Files of memory are where some compilers have it. */
+	if (place->file && name_is_stored(place->file))
+		return NULL;
+	snprintf(key, sizeof(key), "%" PRIu32, pid);
+	at = table_place(&symbols->made, key);
+	if (at && !*at) {
+		*at = made = calloc(1, sizeof(*made));
+		if (made) {
+			made->map = symbols_map_open(symbols->spaces, pid, &symbols->recorded);
+			snprintf(made->name, sizeof(made->name), "perf-%" PRIu32 ".map", pid);
+		}
+	}
+	made = at ? *at : NULL;
+	name = made ? symbols_map_name(made->map, place->address) : NULL;
+	if (name)
+		*ret_module = made->name;
+	return name;
+}
+
+static void free_made(void *value)
+{
+	struct made *made = value;
+
+	symbols_map_close(made->map);
+	free(made);
+}
+
+void symbols_name(struct symbols *symbols, uint32_t pid, const struct place *place,
+		  const char **ret_module, const char **ret_function)
 {
 	GElf_Addr address;
 	bool changed;
 
-	*ret_module = *ret_function = NULL;
-	if (!place->file)
+	*ret_module = NULL;
+	*ret_function = made_name(symbols, pid, place, ret_module);
+	if (*ret_function || !place->file)
 		return;
 	*ret_module = last_part(place->file);
 	look_up(symbols, place, &address, ret_function, &changed);
@@ -142,8 +189,9 @@ static bool find(struct symbols *symbols, struct site *site, const struct place 
 	GElf_Addr address;
 	Dwfl_Line *line;
 
-	if (!place->file)
-		return false;
+	site->function = made_name(symbols, site->pid, place, &site->module);
+	if (site->function || !place->file)
+		return site->function;
 	site->module = last_part(place->file);
 	module = look_up(symbols, place, &address, &site->function, &site->changed);
 	if (!module)
@@ -331,7 +379,8 @@ static void find_askers(struct symbols *symbols, struct analysis *analysis, uint
 
 /* ---- all of them ---- */
 
-struct symbols *symbols_find(struct analysis *analysis, uint32_t n, uint64_t recorded_ns)
+struct symbols *symbols_find(struct analysis *analysis, uint32_t n,
+			     const struct symbols_span *recorded)
 {
 	struct symbols *symbols = calloc(1, sizeof(*symbols));
 	struct site instruction;
@@ -339,7 +388,8 @@ struct symbols *symbols_find(struct analysis *analysis, uint32_t n, uint64_t rec
 
 	if (!symbols)
 		return NULL;
-	symbols->recorded_ns = recorded_ns;
+	symbols->spaces = analysis->spaces;
+	symbols->recorded = *recorded;
 	symbols->dwfl = dwfl_begin(&callbacks);
 	if (!symbols->dwfl) {
 		free(symbols);
@@ -383,5 +433,6 @@ void symbols_free(struct symbols *symbols)
 		return;
 	dwfl_end(symbols->dwfl);
 	table_clear(&symbols->modules, free);
+	table_clear(&symbols->made, free_made);
 	free(symbols);
 }

@@ -4,18 +4,22 @@
 #define HETMAP_SYMBOLS_H
 
 #include "analysis.h"
+#include "symbols_map.h"
 
 struct symbols;
 
 /*
  * Fills in the first @n sites, and as many of the devices', and makes one of those that are
- * one line. @recorded_ns: when the recording ended, of CLOCK_REALTIME; 0: not known. Ended by
- * symbols_free(), to which what is filled in lasts.
+ * one line. Ended by symbols_free(), to which what is filled in lasts.
  */
-struct symbols *symbols_find(struct analysis *analysis, uint32_t n, uint64_t recorded_ns);
-/* The function that an instruction is in, and the name of its file; NULL, what is not known. */
-void symbols_name(struct symbols *symbols, const struct place *place, const char **ret_module,
-		  const char **ret_function);
+struct symbols *symbols_find(struct analysis *analysis, uint32_t n,
+			     const struct symbols_span *recorded);
+/*
+ * The function that an instruction of @pid's is in, and the name of its file; NULL, what is not
+ * known.
+ */
+void symbols_name(struct symbols *symbols, uint32_t pid, const struct place *place,
+		  const char **ret_module, const char **ret_function);
 /* When the last of @trace was recorded, a folder or a file, of CLOCK_REALTIME; 0: not known. */
 uint64_t symbols_recorded(const char *trace);
 void symbols_free(struct symbols *symbols);

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Code that a process made while it ran has the names of /tmp/perf-PID.map, if that file is the
+ * recorded process's.
+ */
+#include <inttypes.h>
+#include <time.h>
+
+#include "perf/written_trace.h"
+
+/* "int fast(int)" was made in the middle of what was "old;er" before. */
+static const char lines[] = "10000000 100 old;er\n"
+			    "0x10000080 40 int fast(int)\n"
+			    "no line\n"
+			    "10000200 0 nothing\n"
+			    "10000300 10 unfinished";
+static const uint64_t old_code = CODE + 0x10, fast_code = CODE + 0x90;
+
+/* More than any process has: its file is nobody else's. */
+static uint32_t number(void)
+{
+	return (uint32_t)(1 << 22) + 1 + (uint32_t)getpid();
+}
+
+static char *map_path(uint32_t pid)
+{
+	char *path = NULL;
+
+	CHECK_FATAL(asprintf(&path, "/tmp/perf-%" PRIu32 ".map", pid) > 0);
+	return path;
+}
+
+/* Its last byte is written so long after now, which is as the file system's clock has it. */
+static void write_map(const char *path, long seconds)
+{
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT } };
+	FILE *file = fopen(path, "we");
+
+	CHECK_FATAL(file && fputs(lines, file) >= 0 && !fclose(file));
+	clock_gettime(CLOCK_REALTIME, &times[1]);
+	times[1].tv_sec += seconds;
+	CHECK(!seconds || !utimensat(AT_FDCWD, path, times, 0));
+}
+
+/* A trace of @pid, in whose memory three places in code fault: one has no name. */
+static void write_trace(struct written *written, uint32_t pid, const char *code)
+{
+	const uint64_t chain[] = { fast_code, old_code, CODE + 0x90 }, other = CODE + 0x305;
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	begin(written);
+	put_name(written, pid, "vm", true);
+	put_map(written, pid, CODE, PAGE, code, true);
+	put_map(written, pid, MEMORY, MEMORY_BYTES, "//anon", false);
+	put_fault(written, pid, MEMORY, 3, chain);
+	put_fault(written, pid, MEMORY + PAGE, 1, &fast_code);
+	put_fault(written, pid, MEMORY + 2 * PAGE, 1, &other);
+	/* That clock is behind this one by up to a tick. */
+	finish(written, json_pack("{s:f}", "began", (double)now.tv_sec - 1));
+}
+
+static uint64_t faults_in(const json_t *json, const char *function)
+{
+	uint64_t n = 0;
+	json_t *site;
+	size_t i;
+
+	json_array_foreach(json_object_get(json, "sites"), i,
+			   site) if (!strcmp(string_of(site, "function"), function))
+		n += (uint64_t)integer_of(site, "faults");
+	return n;
+}
+
+/* Of a map that was written so much later than the trace began, in two faults or none. */
+static void check_named(uint32_t pid, const char *code, long seconds, uint64_t expected)
+{
+	char *path = map_path(pid), module[32], *folded;
+	struct written written;
+	json_t *json;
+
+	write_map(path, seconds);
+	write_trace(&written, pid, code);
+	snprintf(module, sizeof(module), "perf-%" PRIu32 ".map", pid);
+	json = json_of(&written);
+	CHECK_EQUAL(faults_in(json, "int fast(int)"), expected);
+	CHECK_EQUAL(faults_at(json, module), expected);
+	json_decref(json);
+	folded = report_as(&written, "--folded");
+	CHECK_EQUAL(strstr(folded, ";int_fast(int);old_er;int_fast(int);") != NULL,
+		    expected != 0);
+	free(folded);
+	unlink(path);
+	end(&written);
+	free(path);
+}
+
+static void test_named(void)
+{
+	check_named(number(), "//anon", 0, 2);
+	check_named(number(), "/memfd:compiled (deleted)", 0, 2);
+	/* What is in a file has the file's functions. */
+	check_named(number(), "/no/such/file", 0, 0);
+}
+
+/* The number was another process's once, or is another one's by now. */
+static void test_of_another(void)
+{
+	check_named(number(), "//anon", -3600, 0);
+	check_named(number(), "//anon", 3600, 0);
+}
+
+/* This process is there, and was: it may have written its map before it was traced, or since. */
+static void test_still_there(void)
+{
+	check_named((uint32_t)getpid(), "//anon", 3600, 2);
+	check_named((uint32_t)getpid(), "//anon", -3600 * 24 * 365 * 20, 0);
+}
+
+static void test_no_file(void)
+{
+	char *path = map_path(number()), *target = NULL;
+	struct written written;
+	json_t *json;
+
+	/* A link may lead anywhere. */
+	CHECK_FATAL(asprintf(&target, "%s.target", path) > 0);
+	write_map(target, 0);
+	CHECK_EQUAL(symlink(target, path), 0);
+	write_trace(&written, number(), "//anon");
+	json = json_of(&written);
+	CHECK_EQUAL(faults_in(json, "int fast(int)"), 0);
+	json_decref(json);
+	unlink(path);
+	unlink(target);
+	free(target);
+	free(path);
+	end(&written);
+}
+
+static const struct test tests[] = {
+	{ "named", test_named, 60, TEST_ONCE },
+	{ "of_another", test_of_another, 60, TEST_ONCE },
+	{ "still_there", test_still_there, 60, TEST_ONCE },
+	{ "no_file", test_no_file, 60, TEST_ONCE },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "report_made", tests);
+}

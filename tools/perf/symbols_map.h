@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* Names of code that a process made while it ran, which no file has: of /tmp/perf-PID.map. */
+#ifndef HETMAP_SYMBOLS_MAP_H
+#define HETMAP_SYMBOLS_MAP_H
+
+#include <stdint.h>
+
+#include "spaces.h"
+
+/* When something was recorded, of CLOCK_REALTIME. */
+struct symbols_span {
+	uint64_t from_ns, to_ns; /* to_ns 0: not known */
+};
+
+struct symbols_map;
+
+/*
+ * The map of @pid, if it is of the process that was recorded then: NULL else, and where there is
+ * none. Its names last as long as @spaces.
+ */
+struct symbols_map *symbols_map_open(struct spaces *spaces, uint32_t pid,
+				     const struct symbols_span *recorded);
+/* What is at @address, by the last line that has it; NULL: nothing. */
+const char *symbols_map_name(const struct symbols_map *map, uint64_t address);
+void symbols_map_close(struct symbols_map *map);
+
+#endif
