@@ -40,6 +40,8 @@ struct written {
 	struct record_event events[N_TRACE_EVENT];
 	struct recorder recorder;
 	uint64_t time;
+	uint64_t inode;     /* of what is mapped from now on */
+	uint64_t stack_top; /* that faults have from now on */
 };
 
 static const struct record_options options = { .max_stack = 16 };
@@ -66,6 +68,7 @@ static inline void begin_without_file(struct written *written)
 		.data_fd = written->trace.data_fd,
 	};
 	written->time = 1000;
+	written->inode = 5;
 }
 
 static inline void begin(struct written *written)
@@ -111,7 +114,7 @@ static inline void put_map_as(struct written *written, uint32_t pid, uint64_t ad
 		.tid = pid,
 		.address = address,
 		.length = length,
-		.inode = 5,
+		.inode = written->inode,
 		.prot = prot,
 		.flags = MAP_PRIVATE,
 	};
@@ -172,7 +175,7 @@ static inline void put_thread_fault(struct written *written, uint32_t pid, uint3
 		uint32_t pid, tid;
 		uint64_t time, address;
 		uint32_t cpu, reserved;
-		uint64_t n_chain, chain[CHAIN_MOST];
+		uint64_t n_chain, chain[CHAIN_MOST + 3];
 	} record = {
 		.header = { .type = PERF_RECORD_SAMPLE, .misc = PERF_RECORD_MISC_USER },
 		.identifier = written->events[TRACE_FAULT].id,
@@ -184,10 +187,13 @@ static inline void put_thread_fault(struct written *written, uint32_t pid, uint3
 		.n_chain = n_chain + 1,
 		.chain = { PERF_CONTEXT_USER },
 	};
+	/* Bytes that were asked for, they, and bytes that were there. */
+	const uint64_t stack[] = { sizeof(uint64_t), written->stack_top, sizeof(uint64_t) };
 
 	CHECK_FATAL(n_chain < CHAIN_MOST);
 	memcpy(record.chain + 1, chain, n_chain * sizeof(*chain));
-	record.header.size = (uint16_t)((char *)&record.chain[n_chain + 1] - (char *)&record);
+	memcpy(record.chain + 1 + n_chain, stack, sizeof(stack));
+	record.header.size = (uint16_t)((char *)&record.chain[n_chain + 4] - (char *)&record);
 	CHECK_OK(record_write(&written->recorder, &record, record.header.size));
 	/* Its end has no chain. */
 	record.identifier = written->events[TRACE_MINOR].id;

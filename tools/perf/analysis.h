@@ -35,21 +35,16 @@ struct site {
 	uint32_t pid;
 	uint64_t ip; /* where it was first */
 	struct place place,
-		caller; /* caller {}: not known. Of a text: its names, as addresses */
+		caller; /* by the call chain. {}: not known. Of a text: its names, as addresses */
+	struct place top; /* of the C library's: what the top of the stack leads to, as a call */
 	uint64_t faults;
 	uint64_t time_ns;
 	/* Filled by symbols.c: */
 	const char *module, *function, *file;
 	int line;
-	bool changed;   /* at the path there is another file than was recorded: no function */
-	bool in_caller; /* faults count for the caller: the instruction is the C library's */
+	bool changed; /* at the path there is another file than was recorded: no function */
+	const struct place *named; /* the instruction that these are of: it, or its caller */
 };
-
-/* The instruction that it is named by. */
-static inline const struct place *site_place(const struct site *site)
-{
-	return site->in_caller ? &site->caller : &site->place;
-}
 
 /* Negative: @x comes first, which has more time, or as much and more faults. */
 static inline int site_compare_time(const struct site *x, const struct site *y)

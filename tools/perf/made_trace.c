@@ -34,6 +34,7 @@ struct begin_record {
 	uint64_t time, address;
 	uint32_t cpu, reserved;
 	uint64_t n_chain, chain[3];
+	uint64_t stack_bytes, stack_top, stack_had;
 };
 
 struct end_record {
@@ -111,6 +112,8 @@ static void make_fault(struct making *making, uint32_t cpu, struct fault *ret_fa
 			.cpu = cpu,
 			.n_chain = 3,
 			.chain = { PERF_CONTEXT_USER, site, (uintptr_t)record_write },
+			.stack_bytes = sizeof(uint64_t),
+			.stack_had = sizeof(uint64_t),
 		},
 	};
 	*time += major ? 100000 : 500 + next_random(making) % 1024;

@@ -68,7 +68,9 @@ void record_attr(const struct recorder *recorder, enum trace_event event,
 	ret_attr->comm = ret_attr->comm_exec = ret_attr->task = 1;
 	ret_attr->context_switch = 1;
 	if (recorder->options->max_stack) {
-		ret_attr->sample_type |= PERF_SAMPLE_CALLCHAIN;
+		/* Functions without a frame pointer, such as memset(), hide who called them. */
+		ret_attr->sample_type |= PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_STACK_USER;
+		ret_attr->sample_stack_user = sizeof(uint64_t);
 		ret_attr->sample_max_stack = (uint16_t)recorder->options->max_stack;
 	}
 }

@@ -22,7 +22,8 @@
  *	               process, another process, or, without a frame of a program, the engine
  *	symbols.c      the caller behind the library's frames, which is why the library is built
  *	               with frame pointers; functions are named at the end, by the same file only
- *	               (symbols_file.c)
+ *	               (symbols_file.c). The C library has none: who called its memset() is not in
+ *	               the call chain, but at the top of the stack (symbols_frame.c)
  *	analysis.c     pairs beginnings with ends
  *	pattern.c      a prefetcher that counts how often it would have been right
  *	stalls.c       the time that faults held a process up
@@ -74,6 +75,7 @@ struct recorded_event {
 	/* Faults, and those tracepoints that have one. */
 	const uint64_t *chain; /* NULL: none was recorded; of a thread it may be empty */
 	uint32_t n_chain;
+	uint64_t stack_top; /* the word that the program's stack pointer led to; 0: not told */
 	/* Where a text has them in place of addresses; NULL else. */
 	const char *function, *module;
 	/* Maps: */

@@ -109,9 +109,28 @@ static bool decode_raw(const struct point_layout *point, const struct cursor *cu
 #define WORDS_BEFORE_PHYSICAL                                                    \
 	(PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT | PERF_SAMPLE_DATA_SRC | \
 	 PERF_SAMPLE_TRANSACTION)
-#define LONG_FIELDS                                                      \
-	(PERF_SAMPLE_READ | PERF_SAMPLE_RAW | PERF_SAMPLE_BRANCH_STACK | \
-	 PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_INTR)
+#define BEFORE_STACK (PERF_SAMPLE_READ | PERF_SAMPLE_RAW | PERF_SAMPLE_BRANCH_STACK)
+#define LONG_FIELDS \
+	(BEFORE_STACK | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_INTR)
+
+/* Of the bytes of a stack the first word; before them are registers. What is short has none. */
+static uint64_t stack_top(const struct recorded_attr *attr, struct cursor cursor)
+{
+	uint64_t words = 0, size, top = 0;
+
+	if (attr->sample_type & PERF_SAMPLE_REGS_USER && take(&cursor))
+		words = (uint64_t)__builtin_popcountll(attr->registers);
+	if (words > (uint64_t)(cursor.end - cursor.at) / sizeof(top))
+		return 0;
+	cursor.at += words * sizeof(top);
+	size = take(&cursor);
+	if (size < sizeof(top) || size > (uint64_t)(cursor.end - cursor.at))
+		return 0;
+	memcpy(&top, cursor.at, sizeof(top));
+	cursor.at += size;
+	/* So many of them were there. */
+	return take(&cursor) >= sizeof(top) ? top : 0;
+}
 
 /* What is behind the marker of a part that comes later is no address. */
 static uint32_t addresses(const uint64_t *chain, uint32_t n)
@@ -168,6 +187,8 @@ static bool decode_sample(const struct recorded_attr *attr,
 	}
 	if (attr->point && type & PERF_SAMPLE_RAW && !(type & PERF_SAMPLE_READ))
 		return !cursor.short_of && decode_raw(attr->point, &cursor, event);
+	if (type & PERF_SAMPLE_STACK_USER && !(type & BEFORE_STACK))
+		event->stack_top = stack_top(attr, cursor);
 	if (type & PERF_SAMPLE_PHYS_ADDR && !(type & LONG_FIELDS)) {
 		for (n = __builtin_popcountll(type & WORDS_BEFORE_PHYSICAL); n; n--)
 			take(&cursor);

@@ -99,6 +99,7 @@ static int read_attr(struct recorded_head *head, const struct perf_data_head *fi
 	known->time_at = recorded_time_at(attr.sample_type);
 	known->samples = attr.freq || attr.sample_period > 1;
 	known->period = attr.freq || !attr.sample_period ? 1 : attr.sample_period;
+	known->registers = attr.sample_regs_user;
 	known->kind = kind_of(&attr, &known->fault);
 	if (attr.type == PERF_TYPE_TRACEPOINT)
 		known->point = recorded_point(head->attrs, attr.config);

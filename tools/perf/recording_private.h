@@ -16,9 +16,10 @@ struct recorded_attr {
 	bool fault;                       /* it is of one of the three */
 	const struct point_layout *point; /* or of that tracepoint; else it means nothing here */
 	bool trailer;
-	bool samples;     /* not each is recorded */
-	uint64_t period;  /* where a sample does not tell */
-	uint32_t time_at; /* in a sample, from the record's beginning; 0: it has none */
+	bool samples;       /* not each is recorded */
+	uint64_t period;    /* where a sample does not tell */
+	uint64_t registers; /* bits: those of the user's in a sample */
+	uint32_t time_at;   /* in a sample, from the record's beginning; 0: it has none */
 };
 
 #define ATTRS_MOST 64

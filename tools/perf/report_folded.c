@@ -36,13 +36,13 @@ static void put(FILE *out, const char *name)
  * Code that was built without frame pointers leaves such in a chain.
  */
 static void put_frame(FILE *out, struct symbols *symbols, uint32_t pid,
-		      const struct frame *frame)
+		      const struct place *place)
 {
 	const char *module = NULL, *function = NULL;
 	char text[300];
 
 	if (symbols)
-		symbols_name(symbols, pid, &frame->place, &module, &function);
+		symbols_name(symbols, pid, place, &module, &function);
 	snprintf(text, sizeof(text), "[%s]", module ? module : "unknown");
 	fputc(';', out);
 	put(out, function ? function : text);
@@ -81,8 +81,12 @@ static char *line_of(const struct report *report, const struct stack *stack)
 	put_thread(out, report->analysis.spaces, stack->tid);
 	if (stack->function)
 		put_place(out, stack);
-	while (i--)
-		put_frame(out, report->symbols, stack->pid, &stack->frame[i]);
+	while (i--) {
+		if (!i && report->symbols &&
+		    symbols_top_is_caller(report->symbols, &stack->frame[0].place, &stack->top))
+			put_frame(out, report->symbols, stack->pid, &stack->top);
+		put_frame(out, report->symbols, stack->pid, &stack->frame[i].place);
+	}
 	fputc(';', out);
 	put(out, stack->of->object->name);
 	return fclose(out) ? NULL : text;

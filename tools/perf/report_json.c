@@ -140,7 +140,7 @@ void report_site_json(json_t *value, const struct site *site)
 					 "line", site->line, "module", text_of(site->module)));
 	if (site->changed)
 		json_object_set_new(value, "changed_at",
-				    json_integer((json_int_t)(site_place(site)->offset)));
+				    json_integer((json_int_t)(site->named->offset)));
 }
 
 #define SITES_MOST 1000

@@ -37,7 +37,7 @@ char *report_site(const struct site *site)
 
 	if (site->changed && where)
 		text = text_format("%s+0x%" PRIx64 " (changed since)", where,
-				   site_place(site)->offset);
+				   site->named->offset);
 	else if (function && site->file)
 		text = text_format("%s (%s:%d)", shown, where, site->line);
 	else if (function && where)

@@ -10,6 +10,8 @@
 #include <search.h>
 #include <stdlib.h>
 
+#include "stacks.h"
+
 /* A power of two. Loops that fault have few call sites. */
 #define SITES_KNOWN 1024
 
@@ -17,6 +19,7 @@
 struct asked {
 	struct counted *of;
 	uint64_t ip, caller, code;
+	struct place top;
 };
 
 struct known_site {
@@ -61,7 +64,8 @@ static int compare_sites(const void *a, const void *b)
 	if (x->of != y->of)
 		return x->of < y->of ? -1 : 1;
 	r = compare_places(&x->place, &y->place);
-	return r ? r : compare_places(&x->caller, &y->caller);
+	r = r ? r : compare_places(&x->caller, &y->caller);
+	return r ? r : compare_places(&x->top, &y->top);
 }
 
 /* The instruction, and the first address of the chain behind it: markers are no addresses. */
@@ -86,6 +90,7 @@ static struct asked asked_of(struct sites *sites, struct counted *counted,
 	}
 	if (!asked.ip)
 		asked.ip = event->ip;
+	asked.top = stacks_top(sites->analysis->spaces, event, asked.ip);
 	asked.code = spaces_code_state(sites->analysis->spaces, event->pid);
 	return asked;
 }
@@ -113,6 +118,7 @@ static struct site key_of(struct sites *sites, const struct asked *asked,
 		key.caller.offset = asked->caller;
 		return key;
 	}
+	key.top = asked->top;
 	key.place = place_of(sites, event->pid, asked->ip);
 	/* The call is before where it returns to. */
 	if (asked->caller)
@@ -122,7 +128,8 @@ static struct site key_of(struct sites *sites, const struct asked *asked,
 
 static struct known_site *site_slot(struct sites *sites, const struct asked *asked)
 {
-	uint64_t mixed = ((uintptr_t)asked->of >> 4) + asked->ip * 31 + asked->caller;
+	uint64_t mixed = ((uintptr_t)asked->of >> 4) + asked->ip * 31 + asked->caller +
+			 asked->top.address * 7;
 
 	mixed *= UINT64_C(0x9e3779b97f4a7c15);
 	return &sites->known[mixed >> 32 & (SITES_KNOWN - 1)];
@@ -138,7 +145,8 @@ struct site *sites_of(struct sites *sites, struct counted *counted,
 	void *node;
 
 	if (slot->site && slot->asked.of == asked.of && slot->asked.ip == asked.ip &&
-	    slot->asked.caller == asked.caller && slot->asked.code == asked.code)
+	    slot->asked.caller == asked.caller && slot->asked.code == asked.code &&
+	    slot->asked.top.address == asked.top.address)
 		return slot->site;
 	key = key_of(sites, &asked, event);
 	slot->asked = asked;

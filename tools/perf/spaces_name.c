@@ -56,3 +56,11 @@ bool name_is_stored(const char *name)
 	       strncmp(name, "/memfd:", 7) != 0 && strncmp(name, "/dev/shm/", 9) != 0 &&
 	       strncmp(name, "/SYSV", 5) != 0;
 }
+
+bool name_is_c_library(const char *file)
+{
+	const char *slash = strrchr(file, '/'), *last = slash ? slash + 1 : file;
+
+	return !strncmp(last, "libc.so", 7) || !strncmp(last, "libc-", 5) ||
+	       !strncmp(last, "ld-linux", 8);
+}

@@ -13,5 +13,7 @@ bool name_of_hetmap(const char *file, char *name, size_t size);
 enum object_kind name_kind(const char *name);
 /* Is it a file that storage has? */
 bool name_is_stored(const char *name);
+/* Is @file, a path or its last part, the C library's? */
+bool name_is_c_library(const char *file);
 
 #endif

@@ -9,6 +9,8 @@
 #include <search.h>
 #include <stdlib.h>
 
+#include "spaces_name.h"
+
 struct stacks {
 	struct spaces *spaces;
 	bool by_thread;
@@ -70,6 +72,7 @@ static int compare(const void *a, const void *b)
 	r = r ? r : compare_numbers(x->code, y->code);
 	r = r ? r : compare_numbers((uintptr_t)x->function, (uintptr_t)y->function);
 	r = r ? r : compare_numbers((uintptr_t)x->module, (uintptr_t)y->module);
+	r = r ? r : compare_numbers(x->top.address, y->top.address);
 	r = r ? r : compare_numbers(x->n, y->n);
 	for (i = 0; !r && i < x->n; i++)
 		r = compare_numbers(x->frame[i].ip, y->frame[i].ip);
@@ -92,20 +95,38 @@ static void take_chain(struct stack *key, const struct recorded_event *event)
 		key->frame[key->n++].ip = event->ip;
 }
 
+static struct place place_of(struct spaces *spaces, uint32_t pid, uint64_t address)
+{
+	struct place place = { .offset = address, .address = address };
+	uint64_t offset;
+
+	place.file = spaces_code(spaces, pid, address, &offset);
+	if (place.file)
+		place.offset = offset;
+	return place;
+}
+
 /* A call is before where it returns to. */
 static void look_up(struct stacks *stacks, struct stack *stack)
 {
-	uint64_t address, offset;
 	uint32_t i;
 
-	for (i = 0; i < stack->n; i++) {
-		address = stack->frame[i].ip - (i != 0);
-		stack->frame[i].place.address = stack->frame[i].place.offset = address;
-		stack->frame[i].place.file =
-			spaces_code(stacks->spaces, stack->pid, address, &offset);
-		if (stack->frame[i].place.file)
-			stack->frame[i].place.offset = offset;
-	}
+	for (i = 0; i < stack->n; i++)
+		stack->frame[i].place =
+			place_of(stacks->spaces, stack->pid, stack->frame[i].ip - (i != 0));
+}
+
+struct place stacks_top(struct spaces *spaces, const struct recorded_event *event, uint64_t ip)
+{
+	struct place place = { 0 };
+	uint64_t offset;
+	const char *file = event->stack_top ? spaces_code(spaces, event->pid, ip, &offset) :
+					      NULL;
+
+	if (!file || !name_is_c_library(file))
+		return place;
+	place = place_of(spaces, event->pid, event->stack_top - 1);
+	return place.file ? place : (struct place){ 0 };
 }
 
 static int grow(struct stacks *stacks)
@@ -133,9 +154,11 @@ static bool make_key(struct stacks *stacks, struct counted *counted,
 	key->tid = stacks->by_thread ? event->tid : 0;
 	key->code = spaces_code_state(stacks->spaces, event->pid);
 	key->function = key->module = NULL;
+	key->top = (struct place){ 0 };
 	key->n = 0;
 	if (!event->function) {
 		take_chain(key, event);
+		key->top = stacks_top(stacks->spaces, event, key->frame[0].ip);
 		return true;
 	}
 	key->function = spaces_string(stacks->spaces, event->function);

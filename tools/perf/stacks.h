@@ -14,6 +14,7 @@ struct stack {
 	uint32_t n;
 	uint64_t faults;
 	uint64_t code;                 /* what code was mapped: see spaces_code_state() */
+	struct place top;              /* as a site's */
 	const char *function, *module; /* of a text, which has them in place of addresses */
 	struct frame {
 		uint64_t ip;
@@ -33,6 +34,12 @@ void stacks_free(struct stacks *stacks);
  */
 struct stack *stacks_of(struct stacks *stacks, struct counted *counted,
 			const struct recorded_event *event);
+
+/*
+ * Of an event whose instruction, @ip, is the C library's: what the top of the stack leads to, as
+ * a call. {}: that is not told, or leads to no code of a file.
+ */
+struct place stacks_top(struct spaces *spaces, const struct recorded_event *event, uint64_t ip);
 
 uint32_t stacks_count(const struct stacks *stacks);
 const struct stack *stacks_at(const struct stacks *stacks, uint32_t index);

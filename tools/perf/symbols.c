@@ -16,6 +16,7 @@
 #include "spaces_name.h"
 #include "stacks.h"
 #include "symbols_file.h"
+#include "symbols_frame.h"
 #include "symbols_map.h"
 #include "table.h"
 #include "trace_folder.h"
@@ -207,8 +208,54 @@ static bool find(struct symbols *symbols, struct site *site, const struct place 
 /* memcpy() and the like: who called them is of more use. */
 static bool is_c_library(const char *module)
 {
-	return module && (!strncmp(module, "libc.so", 7) || !strncmp(module, "libc-", 5) ||
-			  !strncmp(module, "ld-linux", 8));
+	return module && name_is_c_library(module);
+}
+
+static enum symbols_frame frame_at(struct symbols *symbols, const struct place *place)
+{
+	const struct module *module = place->file ? module_of(symbols, place->file) : NULL;
+	GElf_Addr address;
+
+	if (!module || !module->dwfl || !address_of(module->dwfl, place->offset, &address))
+		return SYMBOLS_FRAME_UNKNOWN;
+	return symbols_frame(module->dwfl, address);
+}
+
+bool symbols_top_is_caller(struct symbols *symbols, const struct place *place,
+			   const struct place *top)
+{
+	return top->file && frame_at(symbols, place) == SYMBOLS_FRAME_TOP;
+}
+
+/* The caller of the C library at that site; NULL: it is not known. */
+static const struct place *caller_of(struct symbols *symbols, const struct site *site)
+{
+	switch (frame_at(symbols, &site->place)) {
+	case SYMBOLS_FRAME_TOP:
+		return site->top.file ? &site->top : NULL;
+	case SYMBOLS_FRAME_DEEP:
+		return NULL;
+	default:
+		return &site->caller;
+	}
+}
+
+static void name_site(struct symbols *symbols, struct site *site)
+{
+	const struct place *caller;
+	struct site instruction;
+
+	site->named = &site->place;
+	find(symbols, site, site->named);
+	if (!is_c_library(site->module))
+		return;
+	caller = caller_of(symbols, site);
+	instruction = *site;
+	site->function = site->file = NULL;
+	site->changed = false;
+	site->named = caller;
+	if (!caller || !find(symbols, site, caller))
+		*site = instruction;
 }
 
 /*
@@ -266,8 +313,8 @@ static int compare_places(const void *a, const void *b)
 	/* Where nothing is known of them, instructions are as far as it goes. */
 	if (!x->module && x->ip != y->ip)
 		return x->ip < y->ip ? -1 : 1;
-	if (x->changed && site_place(x)->offset != site_place(y)->offset)
-		return site_place(x)->offset < site_place(y)->offset ? -1 : 1;
+	if (x->changed && x->named->offset != y->named->offset)
+		return x->named->offset < y->named->offset ? -1 : 1;
 	return (x->line > y->line) - (x->line < y->line);
 }
 
@@ -383,7 +430,6 @@ struct symbols *symbols_find(struct analysis *analysis, uint32_t n,
 			     const struct symbols_span *recorded)
 {
 	struct symbols *symbols = calloc(1, sizeof(*symbols));
-	struct site instruction;
 	uint32_t i;
 
 	if (!symbols)
@@ -395,21 +441,10 @@ struct symbols *symbols_find(struct analysis *analysis, uint32_t n,
 		free(symbols);
 		return NULL;
 	}
-	for (i = 0; i < n && i < analysis->n_site; i++) {
-		struct site *site = analysis->sites[i];
-
-		if (site->function)
-			continue; /* a text had it */
-		find(symbols, site, &site->place);
-		if (!is_c_library(site->module))
-			continue;
-		instruction = *site;
-		site->function = site->file = NULL;
-		site->changed = false;
-		site->in_caller = find(symbols, site, &site->caller);
-		if (!site->in_caller)
-			*site = instruction;
-	}
+	/* A text had names. */
+	for (i = 0; i < n && i < analysis->n_site; i++)
+		if (!analysis->sites[i]->function)
+			name_site(symbols, analysis->sites[i]);
 	merge(analysis);
 	find_askers(symbols, analysis, n);
 	return symbols;

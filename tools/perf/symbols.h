@@ -20,6 +20,9 @@ struct symbols *symbols_find(struct analysis *analysis, uint32_t n,
  */
 void symbols_name(struct symbols *symbols, uint32_t pid, const struct place *place,
 		  const char **ret_module, const char **ret_function);
+/* Did the function at @place, of the C library, get called from @top, which a stack led to? */
+bool symbols_top_is_caller(struct symbols *symbols, const struct place *place,
+			   const struct place *top);
 /* When the last of @trace was recorded, a folder or a file, of CLOCK_REALTIME; 0: not known. */
 uint64_t symbols_recorded(const char *trace);
 void symbols_free(struct symbols *symbols);
