@@ -96,7 +96,7 @@ static void card_nodes(void)
 {
 	struct hm_device_info info = { .struct_size = sizeof(info) };
 	struct hm_device *device = NULL;
-	char name[80], card[80];
+	char name[80], card[84];
 
 	CHECK_OK_FATAL(hm_device_open("drm:vgem", &device));
 	CHECK_OK(hm_device_query(device, &info));
