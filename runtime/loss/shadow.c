@@ -297,10 +297,9 @@ static int map_source(struct shadow *shadow, struct hm_buffer *buffer,
 }
 
 /*
- * True: no other process can take the bytes away while lost_touch_begin() holds, and a read takes
- * no page. A memfd is excluded, because a read where nothing was stored takes a page; a memfd of
- * huge pages, too, because other processes with its descriptor may punch holes, for which the
- * pool has no pages.
+ * True: the bytes stay while lost_touch_begin() holds, and a read takes no page. A memfd's takes one
+ * where nothing was stored; a memfd of huge pages is excluded, too: other processes with its
+ * descriptor may punch holes, for which the pool has no pages.
  */
 static bool bytes_stay(const struct hm_buffer *buffer)
 {
