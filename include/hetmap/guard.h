@@ -162,7 +162,8 @@ HM_API int hm_handler_query(struct hm_handler_info *ret_info);
  *              -EIO, -EHWPOISON or -EACCES is about the map's bytes, untouched by other errors
  *
  * The call copies as memcpy() does: it makes no bracket, and does not wait for work in flight.
- * An error may leave part of the bytes copied.
+ * Source and destination must have no byte in common, whether in one map or in two maps of the
+ * same bytes. An error may leave part of the bytes copied.
  *
  * A buffer may be cut off during the copy (hm_buffer_resize()). No copy has bytes from before a
  * cut together with bytes from after it. The copy waits for the end of a cut of its bytes that
@@ -201,7 +202,7 @@ HM_API int hm_handler_query(struct hm_handler_info *ret_info);
  *   -EIO:        HM_FAULT_UNREACHABLE or HM_FAULT_REPAIRED.
  *   -EHWPOISON:  HM_FAULT_BROKEN.
  *   -EACCES:     HM_FAULT_RIGHTS.
- *   -EINVAL:     @length is 0.
+ *   -EINVAL:     @length is 0, or source and destination overlap.
  *   -E2BIG:      struct_size is larger than this library knows.
  *
  * The call does not check whether another handler is above the library's: see hm_guard_begin().

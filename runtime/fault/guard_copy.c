@@ -12,6 +12,7 @@
 
 #include "core/buffer.h"
 #include "core/core.h"
+#include "core/identity.h"
 #include "fault/fault.h"
 #include "base/guard_slot.h"
 #include "fault/handler.h"
@@ -215,6 +216,14 @@ static __attribute__((noinline)) int begin_other(const struct copy *copy, char *
 	/* A fork child may use the parent's maps like any memory. */
 	if (at.map->object.fork_gen != fork_generation)
 		return 0;
+	if (maps_overlap(copy->at.map, copy->at.map_offset, copy->length, at.map, at.map_offset,
+			 copy->length))
+		return err_set(-EINVAL,
+			       "%s: %" PRIu64
+			       " bytes at %p and at %p overlap%s: copy them by way "
+			       "of other memory",
+			       copy->what, copy->length, copy->dst, copy->src,
+			       at.map == copy->at.map ? "" : ", in two maps of the same bytes");
 	other->copy = *copy;
 	other->copy.in_map = in_map;
 	other->copy.at = at;

@@ -171,9 +171,49 @@ static void check_launches(struct rig *rig, const struct twice *twice, bool copi
 	CHECK(a[N] == 3);
 }
 
+static void check_guarded(const struct twice *twice)
+{
+	float *a = twice->a + N * twice->b_page, *b = twice->b, *last = a + N;
+
+	CHECK_ERROR(-EINVAL, hm_copy_in(b, a, PAGE, NULL));
+	CHECK(text_has("overlap") && text_has("two maps"));
+	CHECK_ERROR(-EINVAL, hm_copy_out(a + 4, b, PAGE, NULL));
+	CHECK_ERROR(-EINVAL, hm_copy_in(a + 4, a, PAGE, NULL));
+	CHECK(text_has("overlap") && !strstr(hm_errmsg(), "two maps"));
+	/* Beside each other. */
+	a[0] = 5;
+	CHECK_OK(hm_copy_in(b + N, a, PAGE, NULL));
+	CHECK(last[0] == 5);
+	a[0] = 6;
+	CHECK_OK(hm_copy_out(last, b, PAGE, NULL));
+	CHECK(last[0] == 6);
+}
+
 static void (*const ways[])(struct hm_device *device, struct twice *twice) = {
 	two_maps, map_of_a_part, export_and_import, two_imports, one_file,
 };
+
+/* With an error in place of a signal. */
+static void guarded(void)
+{
+	static const char *const names[] = { "host", "soft:0" };
+	struct hm_device *device;
+	struct twice twice;
+	size_t i, k;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	for (k = 0; k < ARRAY_SIZE(names); k++) {
+		CHECK_OK_FATAL(hm_device_open(names[k], &device));
+		for (i = 0; i < ARRAY_SIZE(ways); i++) {
+			memset(&twice, 0, sizeof(twice));
+			ways[i](device, &twice);
+			check_guarded(&twice);
+			end(&twice);
+		}
+		hm_device_unref(device);
+	}
+	CHECK_OK(hm_handler_remove());
+}
 
 static void on(const char *accel, uint32_t flags, const char *device_name, bool copies)
 {
@@ -260,6 +300,7 @@ static const struct test tests[] = {
 	{ "engine", engine, 0, 0 },
 	{ "engine_that_copies", engine_that_copies, 0, 0 },
 	{ "engine_over_host", engine_over_host, 0, 0 },
+	{ "guarded", guarded, 0, 0 },
 	{ "step_of_an_engine", step_of_an_engine, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
