@@ -122,7 +122,7 @@ HM_API int hm_accel_query(struct hm_accel *accel, struct hm_accel_info *ret_info
  * Errors:
  *   -ENOENT:  the pointer is in no map.
  *   -ERANGE:  the range ends past the end of its map.
- *   -E2BIG:   the range is longer than the accelerator's window; ask about a shorter range.
+ *   -E2BIG:   the range does not lie in one window of the accelerator; ask about a shorter range.
  *   -ENODEV:  the map is lost, or a device was taken away.
  *   -EDEADLK: a callback of a view of the map made the call.
  *   -EBUSY:   a map is being changed; call again.

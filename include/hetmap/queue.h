@@ -135,7 +135,9 @@ static inline struct hm_arg hm_arg_local(uint32_t size)
  *            the parameter in the OpenCL source is not const and nothing is copied: declare the
  *            parameter const. A store of a CPU function that the launch does not tell of is a
  *            SIGSEGV.
- *   -E2BIG:  an argument is longer than the accelerator's window; pass a shorter HM_RANGE.
+ *   -E2BIG:  an argument does not lie in one window of the accelerator: windows follow each other
+ *            from the start of the map on; pass an HM_RANGE inside one. Copies and fills may be
+ *            of any length.
  *   -EBUSY:  a map is being changed, or the queue is full and its oldest work does not end; wait
  *            for earlier fences, and launch again.
  *   -ENODEV: a map is lost, or the accelerator's device was taken away.

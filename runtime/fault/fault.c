@@ -24,9 +24,11 @@ static const struct {
 } causes[] = {
 	[HM_FAULT_END] = { -ERANGE, "which is beyond the end: the object was cut off" },
 	[HM_FAULT_LOST] = { -ENODEV, "which is lost" },
-	[HM_FAULT_UNREACHABLE] = { -EIO, "which can't be reached: its storage failed, or the "
-					 "device has it where CPUs don't reach (see "
-					 "hm_map_begin_cpu)" },
+	[HM_FAULT_UNREACHABLE] = { -EIO,
+				   "which can't be reached: its storage failed, the "
+				   "device has it where CPUs don't reach (see "
+				   "hm_map_begin_cpu), or a file was cut off and has grown "
+				   "again" },
 	[HM_FAULT_BROKEN] = { -EHWPOISON, "whose memory is broken, says the hardware" },
 	[HM_FAULT_RIGHTS] = { -EACCES, "for which the map does not give that access" },
 	[HM_FAULT_REPAIRED] = { -EIO, "which an earlier fault replaced: it is not its "
