@@ -89,13 +89,14 @@ HM_API uint32_t hm_version(void);
  * hm_errmsg - describe the last failure in this thread
  *
  * A call may succeed with less than the caller asked for (a smaller reservation, base pages in
- * place of huge pages). Such a call leaves a sentence here too.
+ * place of huge pages). Such a call leaves a sentence here too, and leaves "" if it gave all.
+ * Any other call that succeeds may leave an earlier sentence as it is, or "".
  *
  * Ownership: the string belongs to the thread, and is valid until the thread's next hetmap
  * call.
  * Thread safety: any thread; each thread has its own text. A signal handler must not call this
  * function.
- * Returns: a sentence, or "" if nothing has failed yet. Never NULL.
+ * Returns: a sentence, or "" if there is none. Never NULL.
  */
 HM_API const char *hm_errmsg(void);
 

@@ -35,7 +35,7 @@ struct hm_map_desc {
 	uint32_t access; /* HM_READ, HM_READ | HM_WRITE, or HM_NONE */
 	uint32_t reserved;
 	uint64_t offset; /* offset in the buffer; page-aligned */
-	uint64_t length; /* 0: up to the buffer's end; at offset 0 the map follows its size */
+	uint64_t length; /* 0: to the buffer's end; with offset 0 the map follows the size */
 };
 
 /* hm_map_info.fields: facts that hm_map_query() reports on request, beyond the free facts. */

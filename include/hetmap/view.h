@@ -49,7 +49,8 @@ struct hm_view_ops {
 /**
  * hm_view_create - be told before a range of a map changes, and be able to refuse
  * @map:    [in] the map; the view takes a reference
- * @offset, @length: [in] a range of any alignment; length 0: the whole map, following its size
+ * @offset, @length: [in] a range of any alignment; length 0: from @offset to the map's end,
+ *          following the map's size
  * @ops:    [in] callbacks; copied
  * @user:   [in] pointer that each callback is given
  * @ret_view: [out] a view; the caller must end it with hm_view_unref()
