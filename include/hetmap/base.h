@@ -90,7 +90,9 @@ HM_API uint32_t hm_version(void);
  *
  * A call may succeed with less than the caller asked for (a smaller reservation, base pages in
  * place of huge pages). Such a call leaves a sentence here too, and leaves "" if it gave all.
- * Any other call that succeeds may leave an earlier sentence as it is, or "".
+ * Any other call that succeeds may leave an earlier sentence as it is, or "". The text is one
+ * line, in which a control character of a name is a '?'; the build log of a kernel follows its
+ * sentence on lines of its own.
  *
  * Ownership: the string belongs to the thread, and is valid until the thread's next hetmap
  * call.

@@ -11,6 +11,14 @@
 
 static _Thread_local char text[ERR_TEXT_MAX];
 
+/* Names are others' to choose: in a log no part of one may look like a line of its own. */
+static void put_on_one_line(char *sentence)
+{
+	for (; *sentence; sentence++)
+		if ((unsigned char)*sentence < ' ' || *sentence == '\177')
+			*sentence = '?';
+}
+
 int err_set(int r, const char *format, ...)
 {
 	va_list args;
@@ -18,6 +26,15 @@ int err_set(int r, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
+	put_on_one_line(text);
+	return r;
+}
+
+int err_append_lines(int r, const char *lines)
+{
+	size_t length = strlen(text);
+
+	snprintf(text + length, sizeof(text) - length, ":\n%s", lines);
 	return r;
 }
 
@@ -30,6 +47,7 @@ int err_prefix(int r, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(prefix, sizeof(prefix) - 2, format, args);
 	va_end(args);
+	put_on_one_line(prefix);
 	strcat(prefix, ": ");
 
 	length = strlen(prefix);

@@ -8,13 +8,17 @@
  *
  *     return err_set(-ERANGE, "%s: offset %" PRIu64 " is past ...", ...);
  *
- * A text longer than ERR_TEXT_MAX is cut; nothing is allocated. The attribute "cold" makes the
- * compiler move paths to it out of the way of success.
+ * Longer texts than ERR_TEXT_MAX are cut; nothing is allocated. The text is one line, with a '?'
+ * for each control character. What leads there is cold: the compiler puts it where what succeeds
+ * need not go past it.
  */
 #define ERR_TEXT_MAX 8192
 int err_set(int r, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
-/* Puts "CONTEXT: " before the present text: for callers that know the context. */
+/* Puts @lines, a compiler's, below the sentence. Returns @r. */
+int err_append_lines(int r, const char *lines) __attribute__((cold));
+
+/* Puts "WHAT: " before the text there is: for callers that know the context. */
 int err_prefix(int r, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
 /* Puts the name of @r before the text, unless the text has it. Returns @r. */

@@ -53,7 +53,7 @@ void name_copy(char *to, size_t size, const char *from)
 
 	/* Most names are shorter than the path into libc's two functions. */
 	for (i = 0; i < size - 1 && from[i]; i++)
-		to[i] = from[i];
+		to[i] = (unsigned char)from[i] < ' ' || from[i] == '\177' ? '?' : from[i];
 	to[i] = '\0';
 }
 

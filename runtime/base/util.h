@@ -68,7 +68,10 @@ int struct_read(void *to, size_t known, const void *from, uint32_t from_size, si
 int struct_check_out(uint32_t size, size_t known, size_t least, const char *what);
 void struct_write(void *to, const void *from, uint32_t to_size);
 
-/* Copies as much of a name as fits, and a '\0': printf() would take far longer. */
+/*
+ * As much of a name as there is room for, and a '\0': printf()'s ways are long. A control
+ * character becomes a '?', so that no line of a log can be made of a name.
+ */
 void name_copy(char *to, size_t size, const char *from);
 
 #endif

@@ -21,8 +21,9 @@ static int refuse_source(struct opencl *cl, const char *name, cl_program program
 				  sizeof(log) - 1, log, &length) &&
 	    !log[0])
 		snprintf(log, sizeof(log), "(the driver gives no build log that fits)");
-	return err_set(-ENOEXEC, "kernel %s does not compile for %s:\n%s", name,
-		       cl->device->name, log);
+	return err_append_lines(err_set(-ENOEXEC, "kernel %s does not compile for %s", name,
+					cl->device->name),
+				log);
 }
 
 static int from_source(struct opencl *cl, const char *name, const char *source,

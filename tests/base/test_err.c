@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+/* Error texts: a sentence is one line, whatever names are in it. */
+#include <errno.h>
+#include <string.h>
+
+#include "lib/support.h"
+#include "base/err.h"
+
+static bool is_one_line(void)
+{
+	return !hm_errmsg()[strcspn(hm_errmsg(), "\n\r\t\033\177")];
+}
+
+static void sentences(void)
+{
+	CHECK_EQUAL(err_set(-EINVAL, "%s: %s", "a\nb", "c\033[1m"), -EINVAL);
+	CHECK(!strcmp(hm_errmsg(), "a?b: c?[1m"));
+	CHECK_EQUAL(err_prefix(-EIO, "%s", "d\re"), -EIO);
+	CHECK(!strcmp(hm_errmsg(), "d?e: a?b: c?[1m"));
+	err_set(0, "%s", "\xe6\xb8\xa9\xe5\xba\xa6");
+	CHECK(!strcmp(hm_errmsg(), "\xe6\xb8\xa9\xe5\xba\xa6"));
+	/* But for what a compiler says. */
+	CHECK_EQUAL(err_append_lines(err_set(-ENOEXEC, "k"), "1\n2\n"), -ENOEXEC);
+	CHECK(!strcmp(hm_errmsg(), "k:\n1\n2\n"));
+	err_clear();
+}
+
+/* Whoever puts texts into a log has lines of his own there only. */
+static void names(void)
+{
+	static const char name[] = "sofa\nhetmap: all is well";
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
+					     .size = 4096,
+					     .name = name };
+	struct hm_device *device = NULL;
+	struct hm_accel *accel = NULL;
+	struct hm_buffer *buffer;
+
+	CHECK_ERROR(-ENODEV, hm_device_open(name, &device));
+	CHECK(strstr(hm_errmsg(), "sofa?hetmap: all is well") && is_one_line());
+	CHECK_ERROR(-ENODEV, hm_accel_open(name, NULL, &accel));
+	CHECK(is_one_line());
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_ERROR(-ENOSPC, hm_buffer_resize(buffer, 8192, 0));
+	CHECK(strstr(hm_errmsg(), "sofa?hetmap: all is well: ") && is_one_line());
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+static const struct test tests[] = {
+	{ "sentences", sentences, 0, 0 },
+	{ "names", names, 0, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "err", tests);
+}
