@@ -19,7 +19,9 @@ extern "C" {
  *
  * The call reserves max(16 x size, 64 MiB) of address space, so that hm_realloc() need not move
  * the allocation. If limits do not allow that much, the call reserves less, down to size. The
- * call still succeeds, and hm_errmsg() reports the smaller reservation.
+ * call still succeeds, and hm_errmsg() reports the smaller reservation. The allocation has the
+ * name "alloc-N" in error texts, in /proc/self/maps and for hetmap top: N counts the calls of the
+ * process, from 1 on. For another name, use hm_buffer_create() and hm_map_create().
  *
  * Thread safety: any thread.
  *
@@ -46,7 +48,8 @@ HM_API int hm_alloc(struct hm_device *device, uint64_t size, uint32_t access,
  * Errors:
  *   -EINVAL:     @pointer is not the base of an allocation (the text names the base), was
  *                freed before, or does not come from hm_alloc().
- *   -ENOSPC:     the allocation would have to move; pass HM_MAY_MOVE.
+ *   -ENOSPC:     the allocation would have to move; pass HM_MAY_MOVE, or, if the memory of this
+ *                device can't move, make another allocation. The text says which.
  *   -EOWNERDEAD: the parent made the allocation before fork().
  *
  * In addition the errors of hm_buffer_resize().

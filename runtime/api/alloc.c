@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Short calls: a buffer with one whole map, known by its address. */
 #include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/buffer.h"
@@ -15,14 +17,14 @@ static bool may_be_smaller(int r)
 	return r == -ENOMEM || r == -EFBIG || r == -EAGAIN || r == -ENOSPC;
 }
 
-static int create(struct hm_device *device, uint64_t size, uint64_t max_size, uint32_t access,
-		  struct hm_map **ret_map)
+static int create(struct hm_device *device, const char *name, uint64_t size, uint64_t max_size,
+		  uint32_t access, struct hm_map **ret_map)
 {
 	const struct hm_buffer_desc desc = {
 		.struct_size = sizeof(desc),
 		.size = size,
 		.max_size = max_size,
-		.name = "alloc",
+		.name = name,
 	};
 	const struct hm_map_desc map_desc = {
 		.struct_size = sizeof(map_desc),
@@ -41,8 +43,9 @@ static int create(struct hm_device *device, uint64_t size, uint64_t max_size, ui
 
 int hm_alloc(struct hm_device *device, uint64_t size, uint32_t access, void *ret_pointer)
 {
+	static _Atomic uint64_t number;
 	uint64_t wanted, max_size;
-	char want[16], have[16];
+	char want[16], have[16], name[32];
 	struct hm_map *map;
 	int r;
 
@@ -64,8 +67,9 @@ int hm_alloc(struct hm_device *device, uint64_t size, uint32_t access, void *ret
 	wanted = size < BUFFER_SIZE_MAX / ALLOC_GROWTH ? ALLOC_GROWTH * size : size;
 	wanted = max_u64(wanted, ALLOC_RESERVE_LEAST);
 	max_size = wanted;
+	snprintf(name, sizeof(name), "alloc-%" PRIu64, atomic_fetch_add(&number, 1) + 1);
 	for (;;) {
-		r = create(device, size, max_size, access, &map);
+		r = create(device, name, size, max_size, access, &map);
 		if (!r || max_size == size || !may_be_smaller(r))
 			break;
 		max_size = max_u64(max_size / 2, size);
@@ -124,6 +128,29 @@ err_unref:
 	return r;
 }
 
+/* A buffer can be made with more room, an allocation can't: @r and the way that is left. */
+static int explain_room(struct hm_buffer *buffer, int r, uint64_t size, uint32_t flags)
+{
+	struct hm_buffer_info info = { .struct_size = sizeof(info) };
+	char text[ERR_TEXT_MAX];
+	bool moves, grows;
+
+	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	if (hm_buffer_query(buffer, &info))
+		return err_set(r, "%s", text);
+	grows = info.caps & HM_CAP_RESIZE;
+	moves = grows && info.caps & HM_CAP_REPLACE;
+	if ((grows && size <= info.max_size) || (moves && flags & HM_MAY_MOVE))
+		return err_set(r, "%s", text);
+	return err_set(r,
+		       "hm_realloc: %" PRIu64 " bytes are not in the %" PRIu64
+		       " that %s may have at its address: %s",
+		       size, grows ? info.max_size : info.size, buffer->name,
+		       moves ? "pass HM_MAY_MOVE" :
+			       "this device's memory can't move: make another allocation by "
+			       "hm_alloc(), and copy");
+}
+
 int hm_realloc(void *pointer, uint64_t size, uint32_t flags, void *ret_pointer)
 {
 	struct hm_map *map = NULL;
@@ -135,6 +162,8 @@ int hm_realloc(void *pointer, uint64_t size, uint32_t flags, void *ret_pointer)
 	if (r)
 		return r;
 	r = hm_buffer_resize(map->buffer, size, flags);
+	if (r == -ENOSPC || r == -EOPNOTSUPP)
+		r = explain_room(map->buffer, r, size, flags);
 	if (!r && ret_pointer)
 		memcpy(ret_pointer, &map->address, sizeof(map->address));
 	hm_map_unref(map);

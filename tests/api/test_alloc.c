@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "lib/minimal_backend.h"
 #include "lib/support.h"
 
 #define MIB (1ull << 20)
@@ -109,11 +110,51 @@ static void grows_in_place(void)
 	CHECK(pattern_holds(bytes, 0, 5, 1));
 	CHECK(is_zero(bytes, 5, 2 * MIB));
 	CHECK_ERROR(-ENOSPC, hm_realloc(bytes, 1024 * MIB, 0, &again));
+	CHECK(strstr(hm_errmsg(), "HM_MAY_MOVE") && !strstr(hm_errmsg(), "max_size"));
 	CHECK(again == bytes);
 	CHECK_OK(hm_free(bytes));
 	CHECK_OK_FATAL(hm_alloc(device, 8 * MIB, HM_READ | HM_WRITE, &bytes));
 	CHECK(stats_now().bytes_reserved - before.bytes_reserved >= 128 * MIB);
 	CHECK_OK(hm_free(bytes));
+	hm_device_unref(device);
+}
+
+/* Each has a name of its own. */
+static unsigned long number_of(void *pointer)
+{
+	const char *name;
+
+	CHECK_ERROR(-ENOSPC, hm_realloc(pointer, 1024 * MIB, 0, NULL));
+	name = strstr(hm_errmsg(), "alloc-");
+	return name ? strtoul(name + strlen("alloc-"), NULL, 10) : 0;
+}
+
+static void numbered(void)
+{
+	struct hm_device *device = open_host();
+	void *first, *second;
+
+	CHECK_OK_FATAL(hm_alloc(device, MIB, HM_READ | HM_WRITE, &first));
+	CHECK_OK_FATAL(hm_alloc(device, MIB, HM_READ | HM_WRITE, &second));
+	CHECK(number_of(first) > 0);
+	CHECK_EQUAL(number_of(second), number_of(first) + 1);
+	CHECK_OK(hm_free(first));
+	CHECK_OK(hm_free(second));
+	hm_device_unref(device);
+}
+
+/* Past its end nothing is possible there but another allocation. */
+static void cannot_move(void)
+{
+	struct hm_device *device;
+	void *pointer;
+
+	hm_backend_register(&minimal_backend);
+	CHECK_OK_FATAL(hm_device_open("minimal", &device));
+	CHECK_OK_FATAL(hm_alloc(device, MIB, HM_READ | HM_WRITE, &pointer));
+	CHECK_ERROR(-EOPNOTSUPP, hm_realloc(pointer, 1024 * MIB, HM_MAY_MOVE, &pointer));
+	CHECK(strstr(hm_errmsg(), "hm_alloc()") && !strstr(hm_errmsg(), "pass HM_MAY_MOVE"));
+	CHECK_OK(hm_free(pointer));
 	hm_device_unref(device);
 }
 
@@ -340,6 +381,8 @@ static const struct test tests[] = {
 	{ "default_device", default_device, 0, 0 },
 	{ "sizes", sizes, 0, 0 },
 	{ "grows_in_place", grows_in_place, 0, 0 },
+	{ "numbered", numbered, 0, 0 },
+	{ "cannot_move", cannot_move, 0, 0 },
 	{ "moves", moves, 0, 0 },
 	{ "double_free", double_free, 0, 0 },
 	{ "interior", interior, 0, 0 },
