@@ -2,6 +2,8 @@
 /* Sorted runs of equal value: each change makes a new array. */
 #include "base/rangemap.h"
 
+#include <string.h>
+
 #include "base/sys.h"
 #include "base/util.h"
 
@@ -52,36 +54,45 @@ static void append(struct rangemap *to, uint64_t offset, uint32_t value, uint32_
 	to->run[to->n++] = (struct rangemap_run){ offset, value, cache };
 }
 
-/* Keeps the bits @keep of each value in the range, and adds those of @value. */
+/* Appends runs [@from, @to) of @old, of which the first may be of the kind of the run before. */
+static void append_all(struct rangemap *to, const struct rangemap *old, uint32_t from,
+		       uint32_t end)
+{
+	const struct rangemap_run *run = &old->run[from];
+
+	if (from == end)
+		return;
+	append(to, run->offset, run->value, run->cache);
+	memcpy(&to->run[to->n], run + 1, (end - from - 1) * sizeof(*run));
+	to->n += end - from - 1;
+}
+
+/* Of each value in the range the bits of @keep, and @value's. */
 static struct rangemap *change(const struct rangemap *old, uint64_t offset, uint64_t length,
 			       uint32_t keep, uint32_t value)
 {
-	/* A range to the largest offset, or past it, means all of the rest. */
-	bool open = length >= UINT64_MAX - offset;
-	uint64_t end = offset + length;
+	/* To the largest offset there is, or past it: all of the rest. */
+	uint64_t end = length >= UINT64_MAX - offset ? UINT64_MAX : offset + length;
+	uint32_t first = length ? run_index(old, offset) : old->n, i;
 	struct rangemap *ranges;
-	uint32_t i;
 
 	/* The range can split one run in three. */
 	ranges = rangemap_allocate((uint64_t)old->n + 2);
 	if (!ranges)
 		return NULL;
-	for (i = 0; i < old->n; i++) {
+	append_all(ranges, old, 0, first);
+	for (i = first; i < old->n && old->run[i].offset < end; i++) {
 		const struct rangemap_run *run = &old->run[i];
-		bool last = i + 1 == old->n;
-		uint64_t next = last ? UINT64_MAX : run[1].offset;
+		uint64_t next = i + 1 < old->n ? run[1].offset : UINT64_MAX;
 
-		if (!length || next <= offset || (!open && run->offset >= end)) {
-			append(ranges, run->offset, run->value, run->cache);
-			continue;
-		}
 		if (run->offset < offset)
 			append(ranges, run->offset, run->value, run->cache);
 		append(ranges, max_u64(run->offset, offset), (run->value & keep) | value,
 		       run->cache);
-		if (!open && (last || end < next))
+		if (end < next)
 			append(ranges, end, run->value, run->cache);
 	}
+	append_all(ranges, old, i, old->n);
 	return ranges;
 }
 
