@@ -10,6 +10,7 @@
 #include "core/device_link.h"
 #include "loss/lost.h"
 #include "base/sys.h"
+#include "tell/publish.h"
 #include "tell/trace.h"
 
 /* "host, file", for the text about an unknown name. */
@@ -125,8 +126,10 @@ int hm_device_open(const char *name, struct hm_device **ret_device)
 	if (r)
 		return r;
 	r = name ? open_named(name, ret_device) : open_default(ret_device);
-	if (!r)
+	if (!r) {
 		trace_tell();
+		publish_tell();
+	}
 	return r;
 }
 

@@ -37,7 +37,8 @@ int check_read_environment(void)
 	pthread_once(&once, read_environment);
 	if (likely(!is_bad))
 		return 0;
-	return err_set(-EINVAL, "HETMAP_CHECK is \"%s\": it is 1, the checking mode, or 0",
+	return err_set(-EINVAL,
+		       "HETMAP_CHECK is \"%s\": it is 1, the checking mode, or 0, or not set",
 		       getenv("HETMAP_CHECK"));
 }
 

@@ -534,10 +534,10 @@ static void read_environment(void)
 		return;
 	environment_is_bad = !read_number(&text, OBJECTS_MAX, &objects) ||
 			     (*text == ',' && (text++, !read_number(&text, MIB_MAX, &mib))) ||
-			     *text;
+			     *text || !mib;
 	environment_objects = objects;
 	environment_bytes = MIB(mib);
-	environment_is_due = !environment_is_bad && objects && mib;
+	environment_is_due = !environment_is_bad && objects;
 }
 
 int retire_read_environment(void)
@@ -555,7 +555,8 @@ int retire_read_environment(void)
 	return err_set(
 		-EINVAL,
 		"HETMAP_RETIRE is \"%s\": it is OBJECTS[,MIB], how many maps and buffers, "
-		"and MiB of them, may wait to be released, OBJECTS 0 (none) to %u",
+		"and MiB of them, may wait to be released: set OBJECTS to 0 (none) to %u, and "
+		"MIB to 1 at least",
 		getenv("HETMAP_RETIRE"), OBJECTS_MAX);
 }
 

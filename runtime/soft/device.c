@@ -118,8 +118,9 @@ static int setting_read(struct settings *settings, const char *text, size_t leng
 	char *end;
 
 	if (name >= length)
-		return err_set(-EINVAL, "HETMAP_SOFT: \"%.*s\" is not NAME=VALUE", (int)length,
-			       text);
+		return err_set(-EINVAL,
+			       "HETMAP_SOFT: \"%.*s\" is not NAME=VALUE, as vram_mb=64 is",
+			       (int)length, text);
 	length -= name + 1;
 	if (name == strlen("kind") && !strncmp(text, "kind", name))
 		return setting_kind(value, length, &settings->kind);
@@ -164,7 +165,7 @@ static int settings_load(void)
 	if (settings.bar_mb > settings.vram_mb)
 		return err_set(-EINVAL,
 			       "HETMAP_SOFT: bar_mb=%" PRIu32 " is more than vram_mb=%" PRIu32
-			       ", of which it is a part",
+			       ", of which it is a part: lower the one, or raise the other",
 			       settings.bar_mb, settings.vram_mb);
 	table.settings = settings;
 	soft_test = settings.test;

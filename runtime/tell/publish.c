@@ -270,6 +270,21 @@ err_forget:
 	return r;
 }
 
+void publish_tell(void)
+{
+	const char *wish = secure_getenv("HETMAP_PUBLISH");
+	int r;
+
+	if (likely(!wish || !*wish || !strcmp(wish, "0")))
+		return;
+	r = sys_access(wish, W_OK | X_OK);
+	if (r)
+		err_set(0,
+			"HETMAP_PUBLISH: no table can be in %s, it is in memory instead: %s: "
+			"name a folder that can be written to, or 0 for no table",
+			wish, err_name(r));
+}
+
 static void open_table(void)
 {
 	const char *wish = secure_getenv("HETMAP_PUBLISH");

@@ -37,6 +37,9 @@ void publish_change(struct hm_map *map);
 /* Ends the map's entry. The bytes are still mapped, so no other map is at the address. */
 void publish_end(struct hm_map *map);
 
+/* For who has opened a device: a sentence where the table can't be where it was asked for. */
+void publish_tell(void);
+
 /* Maps that are in no table. */
 uint64_t publish_left_out(void);
 

@@ -116,6 +116,18 @@ static void interior_basic(void)
 	interior_pointers("basic");
 }
 
+static void bad_environment(void)
+{
+	struct hm_accel *accel = NULL;
+
+	setenv("HETMAP_OPENCL_QUIRKS", "no", 1);
+	if (!use_pocl("basic"))
+		return;
+	CHECK_ERROR(-EINVAL, hm_accel_open("opencl:0", NULL, &accel));
+	CHECK(text_has("HETMAP_OPENCL_QUIRKS is \"no\": set it to 0"));
+	CHECK(!accel);
+}
+
 static void quirks_by_environment(void)
 {
 	struct hm_accel_info info = { .struct_size = sizeof(info) };
@@ -543,6 +555,7 @@ static const struct test tests[] = {
 	{ "saxpy_basic", saxpy_basic, 60, 0 },
 	{ "interior_pthread", interior_pthread, 60, 0 },
 	{ "interior_basic", interior_basic, 60, 0 },
+	{ "bad_environment", bad_environment, 0, 0 },
 	{ "quirks_by_environment", quirks_by_environment, 60, 0 },
 	{ "overlapping_arguments", overlapping_arguments, 60, 0 },
 	{ "forced_copies", forced_copies, 60, 0 },

@@ -653,9 +653,9 @@ static void bad_environment_child(void *user)
 static void environment(void)
 {
 	static const char *const good[] = { "", "0", "0,5", "7", "7,1" };
-	static const char *const bad[] = { "x",  "-1",      "7,",   "7,x",
-					   "7x", "1048577", "7,1,", "18446744073709551616",
-					   " 7" };
+	static const char *const bad[] = { "x",   "-1",      "7,",   "7,x",
+					   "7x",  "1048577", "7,1,", "18446744073709551616",
+					   "7,0", " 7" };
 	size_t i;
 
 	for (i = 0; i < sizeof(good) / sizeof(good[0]); i++)

@@ -53,6 +53,18 @@ bool opencl_quirks_allowed(uint32_t accel_flags)
 	return !(accel_flags & HM_ACCEL_NO_QUIRKS) && !(wish && !strcmp(wish, "0"));
 }
 
+int opencl_check_environment(void)
+{
+	const char *wish = getenv("HETMAP_OPENCL_QUIRKS");
+
+	if (!wish || !*wish || !strcmp(wish, "0") || !strcmp(wish, "1"))
+		return 0;
+	return err_set(-EINVAL,
+		       "HETMAP_OPENCL_QUIRKS is \"%s\": set it to 0, to rely on documented "
+		       "behaviour only, or to 1, or not at all",
+		       wish);
+}
+
 static bool version_between(const char *text, const uint32_t first[2], const uint32_t last[2])
 {
 	unsigned int major, minor;

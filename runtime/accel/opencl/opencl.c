@@ -104,6 +104,8 @@ static int opencl_open(const char *rest, const struct hm_accel_desc *desc, void 
 	int r;
 
 	r = parse_index(rest, &index);
+	if (!r)
+		r = opencl_check_environment();
 	if (r)
 		return r;
 	device = opencl_device_at(index);

@@ -79,6 +79,8 @@ struct opencl_quirk {
 /* The @index-th device, best first; NULL past the last. The first call loads the drivers. */
 struct opencl_device *opencl_device_at(uint32_t index);
 bool opencl_quirks_allowed(uint32_t accel_flags);
+/* HETMAP_OPENCL_QUIRKS: 0, or -EINVAL with a text. */
+int opencl_check_environment(void);
 
 /* ---- threads.c ---- */
 
