@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "../hetmap/text.h"
+#include "pieces.h"
 #include "report.h"
 
 #define PAGE 4096.0
@@ -19,6 +20,7 @@
 /* Fewer pages than that of 2 MiB are no use as one huge page. */
 #define DENSE_LEAST 0.5
 #define FAULT_AROUND 16
+#define HUGE_PAGES 512
 /* Fewer that waited, or a smaller part of them, may have waited for a CPU. */
 #define WAITS_LEAST 16
 #define WAITS_OF 100
@@ -167,41 +169,104 @@ static double cost_of(const struct report *report, const struct counted *counted
 	return report->analysis.has_latency && cost > traced ? traced : cost;
 }
 
-static int on_memory(struct report *report, const struct counted *counted)
+/* Is it worth a word? */
+static bool is_gain(const struct report *report, double gain)
+{
+	return gain >= GAIN_LEAST_NS && gain >= GAIN_LEAST_SHARE * (double)report->duration_ns;
+}
+
+/*
+ * Memory that is taken and given back faults anew each time: what all but the first in each place
+ * cost.
+ */
+static double gain_of_keeping(const struct report *report, const struct counted *pieces,
+			      double *ret_now)
 {
 	const struct costs *costs = &report->costs;
-	double n = (double)counted->minor, now = cost_of(report, counted, costs->anon_fault);
-	double dense = n * PAGE / reach_of(counted), best = costs->anon_populate;
-	char minor[TEXT_MAX], cost[TEXT_MAX], all[TEXT_MAX], other[TEXT_MAX];
-	/* The library asks for huge pages for its own memory already. */
-	bool huge = counted->object->kind != OBJECT_HETMAP && reach_of(counted) >= 4 << 20;
-	double gain;
+	bool huge = llabs(pieces->stride) == HUGE_PAGES && costs->anon_huge > 0;
 
-	if (counted->pattern == PATTERN_FEW || costs->anon_fault <= 0)
-		return 0;
-	/* A call populates all of the memory: of little use where little is touched. */
-	if (dense < DENSE_LEAST)
-		return 0;
-	if (huge && costs->anon_huge > 0 && (best <= 0 || costs->anon_huge < best))
-		best = costs->anon_huge;
-	else
-		huge = false;
-	if (best <= 0)
-		return 0;
-	gain = now - n * best;
-	if (gain < GAIN_LEAST_NS || gain < GAIN_LEAST_SHARE * (double)report->duration_ns)
-		return 0;
+	*ret_now = cost_of(report, pieces,
+			   huge ? HUGE_PAGES * costs->anon_huge : costs->anon_fault);
+	return costs->anon_fault > 0 ?
+		       *ret_now * (double)pieces->again / (double)pieces->taken :
+		       0;
+}
+
+static int advise_keeping(struct report *report, const struct counted *of,
+			  const struct counted *pieces)
+{
+	char taken[TEXT_MAX], again[TEXT_MAX], size[TEXT_MAX], minor[TEXT_MAX];
+	char cost[TEXT_MAX], all[TEXT_MAX];
+	double now, gain = gain_of_keeping(report, pieces, &now);
+
 	return add(
-		report, counted, gain, false,
+		report, of, gain, false,
+		of->object->kind == OBJECT_HETMAP ?
+			text_format("keep the buffer and use it again, in place of a new one "
+				    "each time") :
+			text_format("keep the memory and use it again, in place of giving it "
+				    "back each time; malloc(3) keeps it with mallopt(3), "
+				    "M_MMAP_MAX 0 and M_TRIM_THRESHOLD above its size"),
+		text_format("%s of %s pieces of %s, touched by the same code, were taken where "
+			    "another one had been given back: of %s faults one costs %s here, "
+			    "measured, which is %s in all",
+			    text_count(pieces->again, again), text_count(pieces->taken, taken),
+			    text_bytes(of->object->length, size),
+			    text_count(pieces->minor, minor),
+			    text_seconds(now / (double)pieces->minor / 1e9, cost),
+			    text_seconds(now / 1e9, all)));
+}
+
+/* What a page costs that comes with others: 0 where that is not known, or of little use. */
+static double cost_with_others(const struct report *report, const struct counted *counted,
+			       bool *ret_huge)
+{
+	const struct costs *costs = &report->costs;
+	double dense =
+		(double)counted->minor * PAGE / (reach_of(counted) * (double)counted->taken);
+	double best = costs->anon_populate;
+
+	*ret_huge = false;
+	/* What is populated is populated whole: of little use where little is touched. */
+	if (counted->pattern == PATTERN_FEW || costs->anon_fault <= 0 || dense < DENSE_LEAST)
+		return 0;
+	/* What the library makes is asked for in huge pages already. */
+	*ret_huge = counted->object->kind != OBJECT_HETMAP && reach_of(counted) >= 4 << 20 &&
+		    costs->anon_huge > 0 && (best <= 0 || costs->anon_huge < best);
+	return *ret_huge ? costs->anon_huge : best > 0 ? best : 0;
+}
+
+/* @counted has the numbers of all pieces that are like those of the row @of. */
+static int on_memory(struct report *report, const struct counted *of,
+		     const struct counted *counted)
+{
+	double n = (double)counted->minor;
+	double now = cost_of(report, counted, report->costs.anon_fault);
+	char minor[TEXT_MAX], cost[TEXT_MAX], all[TEXT_MAX], other[TEXT_MAX];
+	char pieces[TEXT_MAX], several[96] = "";
+	bool huge;
+	double best = cost_with_others(report, counted, &huge), kept_now;
+	double gain = best > 0 ? now - n * best : 0;
+	double kept = gain_of_keeping(report, counted, &kept_now);
+
+	if (!is_gain(report, kept > gain ? kept : gain))
+		return 0;
+	if (kept >= gain)
+		return advise_keeping(report, of, counted);
+	if (counted->taken > 1)
+		snprintf(several, sizeof(several), "%s such pieces, touched by the same code: ",
+			 text_count(counted->taken, pieces));
+	return add(
+		report, of, gain, false,
 		huge ? text_format(
 			       "use pages of 2 MiB: madvise(MADV_HUGEPAGE) on memory that is "
 			       "aligned to them; where they can't be had, bring it in by one "
 			       "call, madvise(MADV_POPULATE_WRITE)") :
 		       text_format("bring it in by one call: hm_map_prefetch(), or "
 				   "madvise(MADV_POPULATE_WRITE)"),
-		text_format("%s faults of 4 KiB, %s: one costs %s here, measured, which is "
+		text_format("%s%s faults of 4 KiB, %s: one costs %s here, measured, which is "
 			    "%s in all; a page costs %s %s",
-			    text_count(counted->minor, minor), order_of(counted),
+			    several, text_count(counted->minor, minor), order_of(counted),
 			    text_seconds(now / n / 1e9, cost), text_seconds(now / 1e9, all),
 			    text_seconds(best / 1e9, other),
 			    huge ? "as a part of a huge one" : "where one call brings it"));
@@ -237,7 +302,7 @@ static int on_file(struct report *report, const struct counted *counted)
 	if (pages > reach_of(counted) / PAGE)
 		pages = reach_of(counted) / PAGE;
 	gain = now - pages * costs->file_populate;
-	if (gain < GAIN_LEAST_NS || gain < GAIN_LEAST_SHARE * (double)report->duration_ns)
+	if (!is_gain(report, gain))
 		return 0;
 	return add(report, counted, gain, false,
 		   text_format("map it in by one call: hm_map_prefetch(), HM_MAP_POPULATE, or "
@@ -318,15 +383,55 @@ const char *advice_unknown(const struct report *report)
 			 "cost on that machine was recorded: hetmap trace records both.";
 }
 
+/* Of each kind of pieces the sums, by number. NULL: no memory. */
+static struct counted *sum_pieces(const struct analysis *analysis)
+{
+	struct counted *kinds = calloc(analysis->n_kind + 1, sizeof(*kinds));
+	uint32_t i;
+
+	for (i = 0; kinds && i < analysis->n_counted; i++) {
+		const struct counted *counted = analysis->counted[i];
+		struct counted *sum = &kinds[counted->piece_kind];
+
+		if (!counted->piece_kind)
+			continue;
+		if (sum->object)
+			pieces_sum(sum, counted);
+		else
+			*sum = *counted;
+	}
+	return kinds;
+}
+
+/* Pieces of one kind are advised together, where the first of them is met: it has most. */
+static int on_memory_or_pieces(struct report *report, const struct counted *counted,
+			       struct counted *kinds)
+{
+	struct counted *sum = &kinds[counted->piece_kind];
+	int r;
+
+	if (!counted->piece_kind)
+		return on_memory(report, counted, counted);
+	if (!sum->object)
+		return 0;
+	r = on_memory(report, counted, sum);
+	sum->object = NULL;
+	return r;
+}
+
 int advice_find(struct report *report, const struct measures *measures)
 {
 	const struct counted *counted;
+	struct counted *kinds;
 	uint32_t i, before;
 	int r = 0;
 
 	/* Advice needs the number and the order of all faults. */
 	if (report->analysis.share != RECORDED_EACH)
 		return 0;
+	kinds = sum_pieces(&report->analysis);
+	if (!kinds)
+		return -ENOMEM;
 	for (i = 0; i < report->analysis.n_counted && !r; i++) {
 		counted = report->analysis.counted[i];
 		r = on_node(report, counted, measures);
@@ -339,8 +444,9 @@ int advice_find(struct report *report, const struct measures *measures)
 		if (is_backed(counted))
 			r = on_file(report, counted);
 		else if (is_memory(counted))
-			r = on_memory(report, counted);
+			r = on_memory_or_pieces(report, counted, kinds);
 	}
+	free(kinds);
 	if (report->n_advice)
 		qsort(report->advice, report->n_advice, sizeof(*report->advice), by_gain);
 	return r;

@@ -18,6 +18,7 @@
 #include "calls.h"
 #include "device_sites.h"
 #include "perf_data.h"
+#include "pieces.h"
 #include "sites.h"
 #include "stacks.h"
 #include "stalls.h"
@@ -97,6 +98,7 @@ static struct counted *counted_of(struct reader *reader, struct object *object)
 	if (!counted)
 		return NULL;
 	counted->object = object;
+	counted->taken = 1;
 	counted->lowest = UINT64_MAX;
 	analysis->counted[analysis->n_counted++] = counted;
 	return object->user = counted;
@@ -594,6 +596,7 @@ static int read_all(struct reader *reader, const char **ret_reason)
 	r = recording_each(reader->recording, on_event, reader, &analysis->totals, ret_reason);
 	progress_end();
 	r = r ? r : sum_devices(reader);
+	r = r ? r : pieces_find(analysis);
 	if (r)
 		return r;
 	twalk_r(reader->threads, unfinished, NULL);
@@ -670,7 +673,7 @@ void analysis_free(struct analysis *analysis)
 {
 	uint32_t i;
 
-	for (i = 0; i < analysis->n_counted; i++) {
+	for (i = 0; i < analysis->n_counted + analysis->n_folded; i++) {
 		pattern_free(analysis->counted[i]->streams);
 		free(analysis->counted[i]->by_nodes);
 		free(analysis->counted[i]);

@@ -60,6 +60,9 @@ struct streams; /* streams of one thread in one object (pattern.c) */
 /* Faults of one object. */
 struct counted {
 	struct object *object;
+	/* Pieces of memory that are in this row, and those in the place of an earlier one. */
+	uint64_t taken, again;
+	uint32_t piece_kind; /* the same of those that are alike; 0: of none. See pieces.c */
 	uint64_t minor, major;
 	uint64_t unfinished; /* began, and have no end: signals, or records that are lost */
 	uint64_t in_kernel;
@@ -112,6 +115,8 @@ struct analysis {
 	uint64_t begin_ns, end_ns; /* of the first and last fault; end_ns 0: there is none */
 	struct counted **counted;  /* by time, then by faults, most first */
 	uint32_t n_counted;
+	uint32_t n_folded;   /* behind these: rows that are now in another one */
+	uint32_t n_kind;     /* of pieces */
 	struct site **sites; /* likewise */
 	uint32_t n_site;
 	struct stacks *stacks; /* with ANALYSIS_STACKS */
@@ -153,7 +158,9 @@ int pattern_note(struct streams **streams, uint32_t tid, int64_t page);
 void pattern_waited(struct streams *streams, uint32_t tid, uint64_t ns);
 /* The longest wait of one thread: other threads waited at the same time. */
 uint64_t pattern_longest_wait(const struct streams *streams);
-/* Judges the pattern of the streams. */
+/* Those of @from go to @to. */
+void pattern_join(struct streams **to, struct streams **from);
+/* What it comes to. */
 void pattern_judge(struct counted *counted);
 void pattern_free(struct streams *streams);
 

@@ -29,6 +29,7 @@
  *			object), faults, minor, major, time_ns (null, as in totals and sites:
  *			latency was not recorded),
  *			pattern: "sequential", "strided", "random", "few" or "", stride, page_size,
+ *			taken: pieces of memory, one after another, that are in this row,
  *			first_ns, last_ns, reads, writes: of those that are known, null: of none is;
  *			calls: {madvise, mprotect, mremap, munmap}, where they were recorded,
  *			nodes: {pages: {NUMA node: n}, local, remote: by CPUs of another one}, where

@@ -152,6 +152,17 @@ uint64_t pattern_longest_wait(const struct streams *streams)
 	return longest;
 }
 
+void pattern_join(struct streams **to, struct streams **from)
+{
+	struct streams **end = from;
+
+	while (*end)
+		end = &(*end)->next;
+	*end = *to;
+	*to = *from;
+	*from = NULL;
+}
+
 /*
  * A fault on a file brings in what is there of the pages around it: up to FAULT_AROUND, or
  * fewer where it came before the read that was under way.

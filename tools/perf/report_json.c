@@ -103,6 +103,7 @@ static json_t *buffer_json(const struct analysis *analysis, const struct counted
 				 (json_int_t)since(analysis, counted->last_ns), "unfinished",
 				 (json_int_t)counted->unfinished, "in_kernel",
 				 (json_int_t)counted->in_kernel));
+	json_object_set_new(value, "taken", json_integer((json_int_t)counted->taken));
 	/* Of none it is known: null, of some: the numbers of those. */
 	json_object_set_new(value, "reads", known_or_null(analysis, counted->reads));
 	json_object_set_new(value, "writes", known_or_null(analysis, counted->writes));
