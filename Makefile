@@ -265,7 +265,7 @@ $(test_programs): $(start_object) $(O)/tests/support.a $(O)/runtime.a
 $(O)/tests/test_histogram_kernels: $(O)/tools/hetmap/histogram.o
 $(O)/tests/test_nodes $(O)/tests/test_two_nodes: $(O)/tools/perf/nodes.o
 $(O)/tests/test_stat_counters: $(O)/tools/perf/stat_figure.o $(O)/tools/perf/stat_perf.o
-$(O)/tests/test_page_write: $(O)/tools/perf/page.o
+$(O)/tests/test_page_write: $(O)/tools/perf/page.o $(O)/tools/perf/page_events.o
 $(O)/tests/test_serials: $(O)/tools/perf/serials.o
 $(O)/tests/test_report_advice $(O)/tests/test_report_merged $(O)/tests/test_report_missing \
 	$(O)/tests/test_report_rows $(O)/tests/test_report_devices \
@@ -288,7 +288,7 @@ $(O)/tests/hammer_hetsim: $(hammer_objects) $(start_object) $(O)/runtime.a
 	$(say) LD $@
 	$(Q)$(link) -o $@ $^ $(call libs_of,$(lib_packages)) -lm -ldl
 
-$(O)/tests/page_data: $(page_objects) $(O)/tools/perf/page.o
+$(O)/tests/page_data: $(page_objects) $(O)/tools/perf/page.o $(O)/tools/perf/page_events.o
 	$(say) LD $@
 	$(Q)$(link) -o $@ $^ $(call libs_of,$(tool_packages))
 

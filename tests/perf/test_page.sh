@@ -156,7 +156,7 @@ advice_first() {
 
 # What is wrong with the data is said in the page.
 torn() {
-	render torn && shows "can't be shown" 'the column "time" has 1 values, not 2' &&
+	render torn && shows "can't be shown" 'its events end before the last one' &&
 		[ -z "$(attribute ready)" ]
 }
 

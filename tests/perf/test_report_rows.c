@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* What a picture of a trace is made of: its faults, one by one, by when they began. */
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "../../tools/hetmap/command.h"
 #include "../../tools/perf/analysis.h"
@@ -9,6 +10,7 @@
 #include "lib/support.h"
 
 #define FAULTS 20000
+#define MANY_FAULTS 500000
 
 /*
  * Of two CPUs in a trace one waits for storage now and then, for as long as the other one
@@ -40,8 +42,32 @@ static void by_time(void)
 	folder_remove(folder);
 }
 
+/* A page of many faults can be sent by mail: what of them can be foretold is not in it. */
+static void page_is_small(void)
+{
+	char *folder = folder_make(), path[512], page[512];
+	const struct command command = { .args = { "report", "-q", "--html", page, path } };
+	struct trace_folder trace;
+	struct outcome outcome;
+	uint64_t bytes;
+	struct stat st;
+
+	output.quiet = true;
+	snprintf(path, sizeof(path), "%s/trace", folder);
+	snprintf(page, sizeof(page), "%s/page", folder);
+	CHECK_EQUAL(made_trace(path, MANY_FAULTS, &trace, &bytes), 0);
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	outcome_free(&outcome);
+	CHECK_EQUAL(stat(page, &st), 0);
+	CHECK(st.st_size < 2000000);
+	trace_folder_close(&trace, false);
+	folder_remove(folder);
+}
+
 static const struct test tests[] = {
 	{ "by_time", by_time, 60, TEST_ONCE },
+	{ "page_is_small", page_is_small, 120, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
 

@@ -5,7 +5,6 @@
  */
 #include "page.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -20,24 +19,9 @@
 
 TEXT(page_frame, FILE_TEXT("page.html"));
 TEXT(page_style, FILE_TEXT("page.css"));
-TEXT(page_script, FILE_TEXT("page_data.js") FILE_TEXT("page_map.js") FILE_TEXT("page_input.js")
-			  FILE_TEXT("page_tables.js") FILE_TEXT("page_begin.js"));
-
-/* ---- columns ---- */
-
-static void little_endian(const void *values, size_t size, size_t n, void *bytes)
-{
-	size_t i;
-
-	if (size == 4)
-		for (i = 0; i < n; i++)
-			((uint32_t *)bytes)[i] = htole32(((const uint32_t *)values)[i]);
-	else if (size == 2)
-		for (i = 0; i < n; i++)
-			((uint16_t *)bytes)[i] = htole16(((const uint16_t *)values)[i]);
-	else if (n)
-		memcpy(bytes, values, n);
-}
+TEXT(page_script,
+     FILE_TEXT("page_events.js") FILE_TEXT("page_data.js") FILE_TEXT("page_map.js")
+	     FILE_TEXT("page_input.js") FILE_TEXT("page_tables.js") FILE_TEXT("page_begin.js"));
 
 /* base64 of RFC 4648; @text has room for 4 letters for every 3 bytes that were begun. */
 static void encode(const unsigned char *bytes, size_t n, char *text)
@@ -57,30 +41,18 @@ static void encode(const unsigned char *bytes, size_t n, char *text)
 	}
 }
 
-int page_column(const void *values, size_t size, size_t n, json_t **ret_column)
+json_t *page_base64(const unsigned char *bytes, size_t n)
 {
-	size_t length, letters;
-	unsigned char *bytes;
-	json_t *column;
-	char *text;
+	size_t letters = (n + 2) / 3 * 4;
+	char *text = malloc(letters + 1);
+	json_t *json;
 
-	if ((size != 1 && size != 2 && size != 4) || n > SIZE_MAX / 16)
-		return -EINVAL;
-	length = size * n;
-	letters = (length + 2) / 3 * 4;
-	bytes = malloc(length + 1);
-	text = malloc(letters + 1);
-	if (bytes && text) {
-		little_endian(values, size, n, bytes);
-		encode(bytes, length, text);
-	}
-	column = bytes && text ? json_stringn_nocheck(text, letters) : NULL;
+	if (!text)
+		return NULL;
+	encode(bytes, n, text);
+	json = json_stringn_nocheck(text, letters);
 	free(text);
-	free(bytes);
-	if (!column)
-		return -ENOMEM;
-	*ret_column = column;
-	return 0;
+	return json;
 }
 
 /* ---- the page ---- */

@@ -7,7 +7,9 @@
 #define HETMAP_PAGE_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /*
@@ -49,13 +51,8 @@
  *			a page has no such table where it is not there, or empty
  *	lanes		[{name, spans: [[begin_ns, end_ns, label], ...] by begin}]
  *	events		{n, of: of how many these n are a sample, time_unit_us: 1, or more of
- *			a trace that is longer than 71 minutes, and columns of n values, made by
- *			page_column(), in order of time: time u32 (of time_unit_us each),
- *			buffer u16 (at or beyond the number of buffers: none),
- *			page u32 (of 4 KiB, from the buffer's address),
- *			thread u16 (as buffer), cpu u8 (255: not known), kind u8 (PAGE_*),
- *			cost_ns u32 (0: not known), of a machine with several: node u8 (NUMA node
- *			of the page; 255: not known)}
+ *			a trace that is longer than 71 minutes, nodes: the machine has several, and
+ *			node is told; packed: by page_events(), in order of time}
  *
  * A "buffer" elsewhere than in events is an index into buffers, or -1.
  */
@@ -65,8 +62,22 @@
 #define PAGE_KERNEL (1u << 3) /* the kernel's own access */
 #define PAGE_DEVICE (1u << 4) /* a device's fault */
 
-/* @n values of @size bytes, 1, 2 or 4, as a column of events. 0 or -EINVAL, -ENOMEM. */
-int page_column(const void *values, size_t size, size_t n, json_t **ret_column);
+struct page_event {
+	uint32_t time;    /* of time_unit_us each */
+	uint32_t page;    /* of 4 KiB, from the buffer's address */
+	uint32_t cost_ns; /* 0: not known */
+	uint16_t buffer;  /* at or beyond the number of buffers: none */
+	uint16_t thread;  /* as buffer */
+	uint8_t cpu;      /* 255: not known */
+	uint8_t kind;     /* PAGE_* */
+	uint8_t node;     /* NUMA node of the page; 255: not known */
+};
+
+/* What page_events.js reads: all of @n events, @nodes: and their nodes. 0 or -ENOMEM. */
+int page_events(const struct page_event *events, size_t n, bool nodes, json_t **ret_text);
+
+/* base64. NULL: no memory. */
+json_t *page_base64(const unsigned char *bytes, size_t n);
 
 /* Writes the page with @report in it, and flushes @out. 0 or a negative errno. */
 int page_write(FILE *out, const json_t *report);

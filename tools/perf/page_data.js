@@ -95,37 +95,13 @@ const { buffers, threads, sites, advice, lanes, totals, machine } = data;
 const events = data.events.n;
 const sampled = data.events.of > events;
 
-/* Little-endian, as every machine is that runs browsers. */
-function column(name, Type) {
-	const text = data.events[name];
-	let raw;
-	if (Uint8Array.fromBase64) {
-		raw = Uint8Array.fromBase64(text);
-	} else {
-		const letters = atob(text);
-		raw = new Uint8Array(letters.length);
-		for (let i = 0; i < letters.length; i++)
-			raw[i] = letters.charCodeAt(i);
-	}
-	const values = new Type(raw.buffer, 0, Math.floor(raw.length / Type.BYTES_PER_ELEMENT));
-	if (values.length !== events)
-		throw new Error(`the column "${name}" has ${values.length} values, not ${events}`);
-	delete data.events[name];
-	return values;
-}
-
-/* In microseconds, or, of a long trace, in several of them. */
+/* In microseconds, or, of a long trace, in several of them; memory_node: null, the machine has one
+   NUMA node. */
 const time_unit = data.events.time_unit_us;
-const times = column('time', Uint32Array);
+const { time: times, buffer, page, thread, cpu, kind, cost, node: memory_node } =
+	unpack(data.events);
+delete data.events.packed;
 const time = time_unit === 1 ? times : Float64Array.from(times, t => t * time_unit);
-const buffer = column('buffer', Uint16Array);
-const page = column('page', Uint32Array);
-const thread = column('thread', Uint16Array);
-const cpu = column('cpu', Uint8Array);
-const kind = column('kind', Uint8Array);
-const cost = column('cost_ns', Uint32Array);
-/* Of a machine with several NUMA nodes. */
-const memory_node = data.events.node ? column('node', Uint8Array) : null;
 const MAJOR = 1, KNOWN = 2, WRITE = 4, KERNEL = 8, DEVICE = 16;
 
 /* What is looked up by event: pages that a buffer was touched in, threads, CPUs. */

@@ -238,73 +238,70 @@ static json_t *totals_json(const struct report *report)
 			 "time_ns", timed_or_null(analysis, time));
 }
 
-/* ---- columns ---- */
+/* ---- events ---- */
 
-static int column(json_t *events, const char *name, const void *values, size_t size, uint32_t n)
+/* A page is below 2 MB: of a trace with more it has every second fault, or every fourth. */
+#define EVENTS_LETTERS_MOST 1700000
+/* Of more events costs have 6 digits of 2: their sums are as good, and half as long. */
+#define EVENTS_EXACT 65536
+#define COST_DIGITS 6
+
+static uint32_t rounded(uint32_t cost)
 {
-	json_t *value;
-	int r = page_column(values, size, n, &value);
+	int low = cost ? 32 - __builtin_clz(cost) - COST_DIGITS : 0;
+	uint32_t half = low > 0 ? UINT32_C(1) << (low - 1) : 0;
 
-	return r ? r : json_object_set_new(events, name, value);
+	return low > 0 && cost <= UINT32_MAX - half ? (cost + half) >> low << low : cost;
+}
+
+static struct page_event event_of(const struct analysis *analysis, const struct event_row *row,
+				  const uint32_t *place, uint64_t unit)
+{
+	return (struct page_event){
+		.time = (uint32_t)(since(analysis, row->time_ns) / unit),
+		.page = row->page < UINT32_MAX ? (uint32_t)row->page : UINT32_MAX,
+		.cost_ns = analysis->n_row > EVENTS_EXACT ? rounded(row->cost_ns) :
+							    row->cost_ns,
+		.buffer = place[row->object] < NO_BUFFER ? (uint16_t)place[row->object] :
+							   NO_BUFFER,
+		.thread = row->thread < UINT16_MAX ? (uint16_t)row->thread : UINT16_MAX,
+		.cpu = row->cpu < UINT8_MAX ? (uint8_t)row->cpu : UINT8_MAX,
+		.node = row->node < UINT8_MAX ? (uint8_t)row->node : UINT8_MAX,
+		.kind = (uint8_t)((row->major ? PAGE_MAJOR : 0) |
+				  (row->in_kernel ? PAGE_KERNEL : 0) |
+				  (row->access_known ? PAGE_ACCESS_KNOWN : 0) |
+				  (row->write ? PAGE_WRITE : 0)),
+	};
 }
 
 static json_t *events_json(const struct analysis *analysis, const uint32_t *place)
 {
 	uint32_t n = analysis->n_row, i;
-	uint32_t *time = calloc(n + 1, sizeof(*time)), *page = calloc(n + 1, sizeof(*page));
-	uint32_t *cost = calloc(n + 1, sizeof(*cost));
-	uint16_t *buffer = calloc(n + 1, sizeof(*buffer));
-	uint16_t *thread = calloc(n + 1, sizeof(*thread));
-	uint8_t *cpu = calloc(n + 1, sizeof(*cpu)), *kind = calloc(n + 1, sizeof(*kind));
-	uint8_t *node = calloc(n + 1, sizeof(*node));
+	struct page_event *events = malloc((n + 1) * sizeof(*events));
 	/* Of 71 minutes and more the microseconds have no room. */
 	uint64_t unit = 1000 * (since(analysis, analysis->end_ns) / 1000 / UINT32_MAX + 1);
-	json_t *events = NULL;
+	bool nodes = analysis->nodes.n > 1;
+	json_t *packed = NULL;
 	int r;
 
-	if (!time || !page || !cost || !buffer || !thread || !cpu || !kind || !node)
-		goto out;
-	for (i = 0; i < n; i++) {
-		const struct event_row *row = &analysis->rows[i];
-
-		time[i] = (uint32_t)(since(analysis, row->time_ns) / unit);
-		page[i] = row->page < UINT32_MAX ? (uint32_t)row->page : UINT32_MAX;
-		cost[i] = row->cost_ns;
-		buffer[i] = place[row->object] < NO_BUFFER ? (uint16_t)place[row->object] :
-							     NO_BUFFER;
-		thread[i] = row->thread < UINT16_MAX ? (uint16_t)row->thread : UINT16_MAX;
-		cpu[i] = row->cpu < UINT8_MAX ? (uint8_t)row->cpu : UINT8_MAX;
-		node[i] = row->node < UINT8_MAX ? (uint8_t)row->node : UINT8_MAX;
-		kind[i] = (row->major ? PAGE_MAJOR : 0) | (row->in_kernel ? PAGE_KERNEL : 0) |
-			  (row->access_known ? PAGE_ACCESS_KNOWN : 0) |
-			  (row->write ? PAGE_WRITE : 0);
+	if (!events)
+		return NULL;
+	for (i = 0; i < n; i++)
+		events[i] = event_of(analysis, &analysis->rows[i], place, unit);
+	while (!(r = page_events(events, n, nodes, &packed)) &&
+	       json_string_length(packed) > EVENTS_LETTERS_MOST) {
+		json_decref(packed);
+		for (i = 0; 2 * i < n; i++)
+			events[i] = events[2 * i];
+		n = i;
 	}
-	events = json_pack("{s:I, s:I, s:I}", "n", (json_int_t)n, "of",
-			   (json_int_t)(analysis->each > 1 ? analysis->samples : n),
-			   "time_unit_us", (json_int_t)(unit / 1000));
-	r = column(events, "time", time, sizeof(*time), n);
-	r = r ? r : column(events, "buffer", buffer, sizeof(*buffer), n);
-	r = r ? r : column(events, "page", page, sizeof(*page), n);
-	r = r ? r : column(events, "thread", thread, sizeof(*thread), n);
-	r = r ? r : column(events, "cpu", cpu, sizeof(*cpu), n);
-	if (analysis->nodes.n > 1)
-		r = r ? r : column(events, "node", node, sizeof(*node), n);
-	r = r ? r : column(events, "kind", kind, sizeof(*kind), n);
-	r = r ? r : column(events, "cost_ns", cost, sizeof(*cost), n);
-	if (r) {
-		json_decref(events);
-		events = NULL;
-	}
-out:
-	free(time);
-	free(page);
-	free(cost);
-	free(buffer);
-	free(thread);
-	free(cpu);
-	free(node);
-	free(kind);
-	return events;
+	free(events);
+	if (r)
+		return NULL;
+	return json_pack(
+		"{s:I, s:I, s:I, s:b, s:o}", "n", (json_int_t)n, "of",
+		(json_int_t)(analysis->each > 1 || n < analysis->n_row ? analysis->samples : n),
+		"time_unit_us", (json_int_t)(unit / 1000), "nodes", nodes, "packed", packed);
 }
 
 json_t *report_json(const struct report *report, bool with_events)

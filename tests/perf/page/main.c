@@ -115,7 +115,7 @@ static int advised(void)
 	return scene_end(&scene, 0);
 }
 
-/* A column that lacks a value. */
+/* Events of which the last ones are not there. */
 static int torn(void)
 {
 	struct scene scene;
@@ -123,7 +123,7 @@ static int torn(void)
 	scene_begin(&scene, "./infer", 1);
 	json_object_set_new(scene.report, "events",
 			    json_pack("{s:i, s:i, s:i, s:s}", "n", 2, "of", 2, "time_unit_us",
-				      1, "time", "AAAAAA=="));
+				      1, "packed", "AAAAAA=="));
 	json_object_set_new(scene.report, "totals", json_object());
 	if (page_write(stdout, scene.report))
 		return -1;

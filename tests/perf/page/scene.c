@@ -236,21 +236,27 @@ static int by_time(const void *a, const void *b)
 	return x->time_us < y->time_us ? -1 : x->time_us > y->time_us;
 }
 
-#define COLUMN(scene, events, key, type, field)                               \
-	do {                                                                  \
-		type *values_ = malloc(((scene)->n + 1) * sizeof(type));      \
-		json_t *column_;                                              \
-		size_t i_;                                                    \
-                                                                              \
-		if (!values_)                                                 \
-			abort();                                              \
-		for (i_ = 0; i_ < (scene)->n; i_++)                           \
-			values_[i_] = (scene)->events[i_].field;              \
-		if (page_column(values_, sizeof(type), (scene)->n, &column_)) \
-			abort();                                              \
-		json_object_set_new(events, key, column_);                    \
-		free(values_);                                                \
-	} while (0)
+static json_t *packed(const struct scene *scene)
+{
+	struct page_event *events = calloc(scene->n + 1, sizeof(*events));
+	json_t *text;
+	size_t i;
+
+	if (!events)
+		abort();
+	for (i = 0; i < scene->n; i++)
+		events[i] = (struct page_event){ .time = scene->events[i].time_us,
+						 .page = scene->events[i].page,
+						 .cost_ns = scene->events[i].cost_ns,
+						 .buffer = scene->events[i].buffer,
+						 .thread = scene->events[i].thread,
+						 .cpu = scene->events[i].cpu,
+						 .kind = scene->events[i].kind };
+	if (page_events(events, scene->n, false, &text))
+		abort();
+	free(events);
+	return text;
+}
 
 int scene_end(struct scene *scene, uint64_t of)
 {
@@ -264,13 +270,7 @@ int scene_end(struct scene *scene, uint64_t of)
 	json_object_set_new(scene->report, "latency",
 			    made(json_pack("{s:o, s:o}", "minor", latency(scene, 0), "major",
 					   latency(scene, PAGE_MAJOR))));
-	COLUMN(scene, events, "time", uint32_t, time_us);
-	COLUMN(scene, events, "buffer", uint16_t, buffer);
-	COLUMN(scene, events, "page", uint32_t, page);
-	COLUMN(scene, events, "thread", uint16_t, thread);
-	COLUMN(scene, events, "cpu", uint8_t, cpu);
-	COLUMN(scene, events, "kind", uint8_t, kind);
-	COLUMN(scene, events, "cost_ns", uint32_t, cost_ns);
+	json_object_set_new(events, "packed", packed(scene));
 	json_object_set_new(scene->report, "events", events);
 	r = page_write(stdout, scene->report);
 	json_decref(scene->report);

@@ -41,7 +41,7 @@ void scene_lane(struct scene *scene, const char *name, json_t *spans);
 /* From 0 to @below - 1. */
 uint32_t scene_random(struct scene *scene, uint32_t below);
 /*
- * Sorts the events, adds them up for buffers, totals and latencies, and makes columns.
+ * Sorts the events, adds them up for buffers, totals and latencies, and packs them.
  * They are a sample of @of; 0: all. Prints the page; false: standard output takes it not.
  */
 int scene_end(struct scene *scene, uint64_t of);
