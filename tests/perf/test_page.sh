@@ -27,7 +27,7 @@ render() {
 	# shellcheck disable=SC2086 # nothing, or one option
 	timeout 120 chromium --headless=new $sandbox --disable-gpu --no-first-run \
 		--disable-background-networking --disable-component-update \
-		--disable-dev-shm-usage --user-data-dir="$work/profile" \
+		--disable-dev-shm-usage --allow-file-access-from-files --user-data-dir="$work/profile" \
 		--blink-settings=preferredColorScheme=$scheme \
 		--enable-logging=stderr --window-size=1600,1200 \
 		--dump-dom "file://$work/$1.html${2-}" >"$work/dom" 2>"$work/log"
@@ -166,6 +166,22 @@ hostile_names() {
 		! grep -q '<img' "$work/dom"
 }
 
+# On a telephone a page scrolls down, and not sideways. No window is as narrow, but a frame is.
+narrow() {
+	for scene in known hostile many; do
+		opens "$scene" || return
+		cat >"$work/frame.html" <<-END
+			<iframe id="f" width="400" height="900" src="$scene.html"></iframe><script>
+			f.onload = () => document.documentElement.dataset.width =
+				f.contentDocument.documentElement.scrollWidth</script>
+		END
+		render frame && [ -n "$(attribute width)" ] && [ "$(attribute width)" -le 400 ] || {
+			echo "$scene is $(attribute width) pixels wide"
+			return 1
+		}
+	done
+}
+
 # A table is not longer than one reads, until it is asked for.
 many_buffers() {
 	opens many && shows 'Show 500 more of 9,975' 'Show all 3,000' 'nnnnnnnnnn' &&
@@ -196,7 +212,7 @@ a_million() {
 }
 
 tests='draws device_sites draws_in_the_dark draws_nothing hover_cell hover_second hover_elsewhere
-	zoom threads untimed sample advice_first torn hostile_names many_buffers a_million'
+	zoom threads untimed sample advice_first torn hostile_names narrow many_buffers a_million'
 if command -v chromium >/dev/null; then
 	for test in $tests; do
 		check "$test" "$test"

@@ -5,7 +5,8 @@
 /* ---- the map: what is where ---- */
 
 let cursor = null; /* the pointer, or where the keys moved it */
-const cell = 3, left = 118, right = 12;
+const cell = 3, right = 12;
+let left; /* of the plot: as wide as what stands there */
 const heights = [0, 330, 190, 142, 116, 100, 90];
 let figure;
 
@@ -13,7 +14,8 @@ let figure;
 const cells = (length, span) => Math.max(1, Math.min(Math.floor(length / cell), span));
 
 function arrange() {
-	const width = Math.max(480, $('stage').clientWidth);
+	const width = Math.max(300, $('stage').clientWidth);
+	left = width < 480 ? 88 : 118;
 	const w = width - left - right;
 	const span = view.to - view.from;
 	let y = 2;
@@ -218,7 +220,7 @@ function draw_lanes(context, colours, minor) {
 			}, left, y, w, strip);
 			context.fillStyle = colours.muted;
 			if (k % every === 0)
-				context.fillText(cpu_name(c), left - 9, y + Math.min(strip, 10));
+				context.fillText(fitted(context, cpu_name(c), left - 12), left - 9, y + Math.min(strip, 10));
 		}
 	}
 	if (lanes.length)
