@@ -133,7 +133,7 @@ static void test_screen(void)
 	await(&terminal, "of 'hal'");
 	await(&terminal, "filter: hal_");
 	press(&terminal, "\r");
-	await(&terminal, "  half (host, 2 maps)");
+	await(&terminal, " (host, 2 maps)");
 	await(&terminal, "/ filter");
 	press(&terminal, " ");
 	await(&terminal, "of 'hal'");
@@ -147,6 +147,8 @@ static void test_resized(void)
 {
 	struct watched watched = watched_start("buffers", NULL);
 	struct winsize wide = { .ws_row = 30, .ws_col = 120 };
+	/* A name and an address are 21 of them behind the figures. */
+	struct winsize less = { .ws_row = 30, .ws_col = 74 };
 	struct winsize small = { .ws_row = 2, .ws_col = 12 };
 	char pid[16];
 	const char *const args[6] = { "-p", pid, "-d", "3600" };
@@ -157,6 +159,9 @@ static void test_resized(void)
 	await(&terminal, " FENCE  N");
 	CHECK(!ioctl(terminal.other, TIOCSWINSZ, &wide));
 	await(&terminal, " NAME");
+	await(&terminal, "  half 0x");
+	CHECK(!ioctl(terminal.other, TIOCSWINSZ, &less));
+	await(&terminal, "  half (host, 2");
 	CHECK(!ioctl(terminal.other, TIOCSWINSZ, &small));
 	await(&terminal, "\033[Khetmap top -\r\r\n\033[K\033[2mq quit  s so\033");
 	press(&terminal, "q");

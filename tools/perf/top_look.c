@@ -100,6 +100,9 @@ static void add_map(struct top_buffer *buffer, const struct live_map *map,
 	struct top_figures *figures = &buffer->figures;
 	struct smaps_sum sum;
 
+	/* Maps come by address. */
+	if (!figures->maps)
+		buffer->address = entry->address;
 	mappings_sum(mappings, entry->address, live_end(map), &sum);
 	figures->maps++;
 	figures->mapped += sum.mapped;

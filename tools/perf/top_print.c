@@ -204,9 +204,20 @@ void top_print_columns(FILE *out)
 	fputs("MAPPED  RESID LOCKED   HUGE FAULT/S EVICT/S BRACK FENCE  NAME", out);
 }
 
-static char *name_of(const struct top_row *row)
+/* One for each character. */
+static size_t columns_of(const char *text)
 {
-	char *name, *device, *text, maps[TEXT_MAX] = "";
+	size_t n = 0;
+
+	for (; *text; text++)
+		n += ((unsigned char)*text & 0xc0) != 0x80;
+	return n;
+}
+
+/* In @room columns; a part of an address would be another one. */
+static char *name_of(const struct top_row *row, size_t room)
+{
+	char *name, *device, *text, maps[TEXT_MAX] = "", address[32];
 
 	if (!row->buffer) {
 		name = text_escape(row->process->command);
@@ -218,7 +229,10 @@ static char *name_of(const struct top_row *row)
 	device = text_escape(row->buffer->device);
 	if (row->buffer->figures.maps > 1)
 		snprintf(maps, sizeof(maps), ", %" PRIu64 " maps", row->buffer->figures.maps);
-	text = text_format("  %s (%s%s%s)", name, device, maps,
+	snprintf(address, sizeof(address), " 0x%" PRIx64, row->buffer->address);
+	if (2 + columns_of(name) + strlen(address) > room)
+		*address = '\0';
+	text = text_format("  %s%s (%s%s%s)", name, address, device, maps,
 			   row->buffer->lost ? ", lost" : "");
 	free(device);
 	free(name);
@@ -243,7 +257,7 @@ void top_print_row(const struct top_row *row, size_t width, FILE *out)
 {
 	const struct top_figures *figures = row->buffer ? &row->buffer->figures :
 							  &row->process->sum;
-	char text[8][TEXT_MAX], *name = name_of(row);
+	char text[8][TEXT_MAX], *name;
 	int n = fprintf(out, "%6s %6s %6s %6s %7s %7s %5s %5s  ",
 			short_bytes(figures->mapped, text[0]),
 			short_bytes(figures->resident, text[1]),
@@ -253,10 +267,10 @@ void top_print_row(const struct top_row *row, size_t width, FILE *out)
 			known_count(figures->brackets, text[6]),
 			known_count(figures->in_flight, text[7]));
 
-	if (!width)
-		fputs(name, out);
-	else if (n > 0 && (size_t)n < width)
-		fprintf(out, "%.*s", cut(name, width - (size_t)n), name);
+	size_t room = !width ? SIZE_MAX : n > 0 && (size_t)n < width ? width - (size_t)n : 0;
+
+	name = name_of(row, room);
+	fprintf(out, "%.*s", cut(name, room), name);
 	free(name);
 }
 
@@ -376,10 +390,13 @@ static void set_figures(json_t *object, const struct top_figures *figures)
 static json_t *json_buffer(const struct top_buffer *buffer)
 {
 	json_t *object = json_object();
+	char address[32];
 
 	json_object_set_new(object, "buffer", json_integer((json_int_t)buffer->serial));
 	json_object_set_new(object, "name", json_text(buffer->name));
 	json_object_set_new(object, "device", json_text(buffer->device));
+	snprintf(address, sizeof(address), "0x%" PRIx64, buffer->address);
+	json_object_set_new(object, "address", json_string(address));
 	json_object_set_new(object, "lost", json_boolean(buffer->lost));
 	set_figures(object, &buffer->figures);
 	json_object_set_new(object, "faults_per_second", json_rate(buffer->figures.faults));
