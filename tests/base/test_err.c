@@ -25,7 +25,7 @@ static void sentences(void)
 	err_clear();
 }
 
-/* Whoever puts texts into a log has lines of his own there only. */
+/* In a log that texts go into, no line is of a name. */
 static void names(void)
 {
 	static const char name[] = "sofa\nhetmap: all is well";

@@ -35,7 +35,7 @@ static int make(struct hm_device *device, int fd, const struct hm_buffer_desc *d
 	return hm_buffer_from_file(device, NULL, fd, desc, ret_buffer);
 }
 
-/* It is @r for who wants to write, and @read for who does not; 0: it can be mapped, too. */
+/* To make it for writing is @r, for reading @read; 0: it can be mapped, too. */
 static void is_made(const char *name, int fd, int r, int read)
 {
 	struct hm_buffer *buffer = POISON;
