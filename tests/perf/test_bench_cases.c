@@ -138,6 +138,67 @@ static void test_seq_killed(void)
 	folder_remove(folder);
 }
 
+/* A python that never comes to an end, and says which process it is. */
+static void write_python(const char *folder)
+{
+	static const char text[] = "#!/bin/sh\n"
+				   "echo $$ >\"$XDG_CACHE_HOME/new\"\n"
+				   "mv \"$XDG_CACHE_HOME/new\" \"$XDG_CACHE_HOME/pid\"\n"
+				   "exec sleep 1000000\n";
+	char command[600];
+
+	file_write(folder, "python", text, strlen(text));
+	snprintf(command, sizeof(command),
+		 "cd '%s' && mkdir -p hetmap/safetensors-0.8.0/bin tmp && chmod 755 python && "
+		 "mv python hetmap/safetensors-0.8.0/bin",
+		 folder);
+	CHECK_EQUAL(system(command), 0);
+}
+
+static pid_t python_of(const char *folder)
+{
+	char *path = folder_path(folder, "pid");
+	FILE *file;
+	int pid = 0;
+
+	while (!(file = fopen(path, "re")))
+		usleep(1000);
+	CHECK_EQUAL(fscanf(file, "%d", &pid), 1);
+	fclose(file);
+	free(path);
+	return pid;
+}
+
+/* One sample never ends: Ctrl-C does not wait for it, and leaves neither files nor programs. */
+static void test_interrupted(void)
+{
+	char *folder = folder_make(), cache[512], tmp[512], rmdir_tmp[600], program[64],
+	     target[512];
+	const struct command command = { .args = { "bench", "safetensors_open" },
+					 .env = { cache, tmp } };
+	struct outcome outcome;
+	pid_t pid, python;
+
+	write_python(folder);
+	snprintf(cache, sizeof(cache), "XDG_CACHE_HOME=%s", folder);
+	snprintf(tmp, sizeof(tmp), "TMPDIR=%s/tmp", folder);
+	pid = command_start(&command);
+	python = python_of(folder);
+	kill(pid, SIGINT);
+	command_wait(pid, &outcome);
+	CHECK_EQUAL(outcome.status, 128 + SIGINT);
+	CHECK(!strcmp(outcome.err, ""));
+	outcome_free(&outcome);
+	/* What has ended and was not waited for has none. */
+	snprintf(program, sizeof(program), "/proc/%d/exe", (int)python);
+	while (readlink(program, target, sizeof(target)) > 0)
+		usleep(1000);
+	snprintf(rmdir_tmp, sizeof(rmdir_tmp), "%s/tmp", folder);
+	while (rmdir(rmdir_tmp))
+		usleep(1000);
+	folder_remove(folder);
+}
+
 static void test_report_10m(void)
 {
 	struct outcome outcome;
@@ -494,6 +555,7 @@ static void test_safetensors_open(void)
 }
 
 static const struct test tests[] = {
+	{ "interrupted", test_interrupted, 60, TEST_ONCE },
 	{ "report_10m", test_report_10m, 120, 0 },
 	{ "seq", test_seq, 120, 0 },
 	{ "seq_killed", test_seq_killed, 60, 0 },

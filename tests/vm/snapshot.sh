@@ -164,6 +164,7 @@ machine_with() {
 
 # shellcheck disable=SC2034 # tests/vm/boot's console begins with $said_before
 start_from_it() {
+	tell 'going on from the snapshot of an earlier machine'
 	touch -c "$snapshot"
 	ln -sfn "$snapshot" "$work/from"
 	said_before=$snapshot/console
@@ -187,6 +188,7 @@ start_and_take() {
 		start_from_it
 		return
 	fi
+	tell 'keeping a snapshot of this one on the way, from which the next ones start'
 	new=$(mktemp -d "$snapshots/.new.XXXXXX") || return
 	mkdir -p "$work/no files"
 	# shellcheck disable=SC2086 # a list of names

@@ -66,6 +66,23 @@ no_such_kernel() {
 		says "tests/vm/kernel: no kernel of the name '2.4': 6.1, 6.12, debug or debug-6.12"
 }
 
+# What is done until a machine runs, before it is done; without being asked, nothing.
+told() {
+	expect 3 offline env HETMAP_VM_TELL=1 tests/vm/kernel 6.1 &&
+		grep -q '^tests/vm/kernel: fetching Linux 6[.]1 ' "$work/out" || return
+	stub_kernel && expect 1 env XDG_CACHE_HOME="$work/stub" B="$work/built" HETMAP_VM_TELL=1 \
+		tests/vm/module 6.1 &&
+		grep -q '^tests/vm/module: building the module hetsim for ' "$work/out" &&
+		expect 1 env XDG_CACHE_HOME="$work/stub" B="$work/built" tests/vm/module 6.1 &&
+		! grep -q 'building' "$work/out"
+}
+
+# A kernel that is there, and has no headers to build anything with.
+stub_kernel() {
+	mkdir -p "$work/stub/hetmap/kernels/6.1/headers" &&
+		: >"$work/stub/hetmap/kernels/6.1/image"
+}
+
 offline() {
 	rm -rf "$work/offline" "$work/cache"
 	mkdir "$work/offline"
@@ -427,6 +444,7 @@ check skips_are_forbidden skips_are_forbidden
 check left_out left_out
 check no_such_kernel no_such_kernel
 check no_network no_network
+check told told
 check no_network_is_skipped no_network_is_skipped
 check debug_is_skipped debug_is_skipped
 check refreshed refreshed

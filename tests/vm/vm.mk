@@ -7,7 +7,7 @@ KERNEL ?= 6.1
 
 # Tests are built where they are run: a newcomer does not wait for all of them.
 vm: $(if $(findstring /tests/,$(value CMD)),tests,all) ## a shell in a machine with hetsim; or make vm KERNEL=6.12 CMD='...'
-	$(Q)module=$$(B=$(B) tests/vm/module $(KERNEL)) && \
+	$(Q)export HETMAP_VM_TELL=1; module=$$(B=$(B) tests/vm/module $(KERNEL)) && \
 		$(if $(value CMD),,echo 'A shell in a machine with hetsim: /dev/hetsim0.' \
 			'Try $(B)/hetmap tour; exit ends it.' >&2 &&) \
 		tests/vm/boot -k $(KERNEL) -m "$$module" \

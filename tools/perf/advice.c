@@ -217,7 +217,7 @@ static int advise_keeping(struct report *report, const struct counted *of,
 			    text_seconds(now / 1e9, all)));
 }
 
-/* What a page costs that comes with others: 0 where that is not known, or of little use. */
+/* The cost of a page that comes with more; 0: it is not known, or of little use. */
 static double cost_with_others(const struct report *report, const struct counted *counted,
 			       bool *ret_huge)
 {
@@ -383,7 +383,7 @@ const char *advice_unknown(const struct report *report)
 			 "cost on that machine was recorded: hetmap trace records both.";
 }
 
-/* Of each kind of pieces the sums, by number. NULL: no memory. */
+/* The sums of each kind of pieces, by its number. NULL: no memory. */
 static struct counted *sum_pieces(const struct analysis *analysis)
 {
 	struct counted *kinds = calloc(analysis->n_kind + 1, sizeof(*kinds));

@@ -448,7 +448,7 @@ static int on_event(void *user, const struct recorded_event *event)
 
 /* ---- the whole ---- */
 
-/* What cost most is first; by the number of faults where no times are known. */
+/* The most time is first; the most faults, where no times are known. */
 static int by_time(const void *a, const void *b)
 {
 	const struct counted *x = *(struct counted *const *)a;

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "../hetmap/command.h"
 #include "../hetmap/job.h"
@@ -108,29 +110,7 @@ static int show(bool list, bool peers)
 	return STATUS_DONE;
 }
 
-static int measure(struct bench_run *run)
-{
-	int status = STATUS_DONE;
-	size_t i;
-
-	run->machine = bench_state_now();
-	bench_tell_machine(run);
-	for (i = 0; i < bench_list_n; i++) {
-		if (!selected[i])
-			continue;
-		bench_report_begin(run, bench_list[i].name);
-		if (bench_list[i].run())
-			status = STATUS_ENVIRONMENT;
-		if (signals_pending())
-			return 128 + signals_pending();
-		/* The reader has gone: minutes of measuring would be for nothing. */
-		if (!output_flush())
-			break;
-	}
-	return status;
-}
-
-/* Prints a run that was read, as measuring it would have. */
+/* Of a run that was read: what measuring it would have printed. */
 static void tell_again(const struct bench_run *run)
 {
 	size_t i;
@@ -146,6 +126,7 @@ struct work {
 	struct bench_run old; /* the run of --compare */
 	struct bench_run run;
 	FILE *html;
+	bool rewritten; /* it is a file, which can have the cases so far */
 	char *html_shown;
 };
 
@@ -154,6 +135,7 @@ static int prepare(struct work *work, bool any)
 {
 	const struct bench_options *o = &bench_options;
 	int status = STATUS_DONE, error;
+	struct stat st;
 
 	if (o->compare)
 		status = bench_load(o->compare, &work->old);
@@ -169,21 +151,61 @@ static int prepare(struct work *work, bool any)
 		return STATUS_DONE;
 	work->html_shown = text_escape(o->html);
 	work->html = fopen(o->html, "we");
-	if (work->html)
+	if (work->html) {
+		work->rewritten = !fstat(fileno(work->html), &st) && S_ISREG(st.st_mode);
 		return STATUS_DONE;
+	}
 	error = errno;
 	status = error == EACCES || error == EROFS ? STATUS_ENVIRONMENT : STATUS_USAGE;
 	return fail(status, error, NULL, "bench: cannot write '%s': %s", work->html_shown,
 		    strerror(error));
 }
 
+/* In place of what is there. */
 static int write_html(const struct work *work)
 {
+	int fd = fileno(work->html);
+
+	if (work->rewritten)
+		rewind(work->html);
 	bench_html(&work->run, work->html);
-	if (!fflush(work->html) && !ferror(work->html))
+	if (!fflush(work->html) && !ferror(work->html) &&
+	    (!work->rewritten || !ftruncate(fd, lseek(fd, 0, SEEK_CUR))))
 		return STATUS_DONE;
 	return fail(STATUS_ENVIRONMENT, errno, NULL, "bench: cannot write '%s': %s",
 		    work->html_shown, strerror(errno));
+}
+
+/*
+ * A case ends at once by Ctrl-C: one sample of some takes ten seconds. What was told before, and
+ * the page, have the cases up to then; keepers put back what it changed.
+ */
+static int measure(struct work *work)
+{
+	struct bench_run *run = &work->run;
+	int status = STATUS_DONE, r;
+	size_t i;
+
+	run->machine = bench_state_now();
+	bench_tell_machine(run);
+	for (i = 0; i < bench_list_n; i++) {
+		if (!selected[i])
+			continue;
+		if (work->rewritten && write_html(work))
+			return STATUS_ENVIRONMENT;
+		bench_report_begin(run, bench_list[i].name);
+		signals_end_at_once(true);
+		r = bench_list[i].run();
+		signals_end_at_once(false);
+		if (r)
+			status = STATUS_ENVIRONMENT;
+		if (signals_pending())
+			return 128 + signals_pending();
+		/* Nobody reads on: minutes of measuring would be for nothing. */
+		if (!output_flush())
+			break;
+	}
+	return status;
 }
 
 /* The run is there, or its cases are measured; then all that was asked for is made. */
@@ -193,10 +215,9 @@ static int make(struct work *work)
 	int status = STATUS_DONE, r;
 
 	if (!o->with)
-		status = measure(&work->run);
+		status = measure(work);
 	else if (!o->compare && !o->html && !o->claims && !o->markdown)
 		tell_again(&work->run);
-	/* After a run that was broken off, too: the file exists by now. */
 	if (work->html) {
 		r = write_html(work);
 		status = status ? status : r;

@@ -6,7 +6,8 @@
 #include <stdint.h>
 
 /*
- * Makes one in TMPDIR, or in /tmp, which has room for @bytes; bench_folder_remove() ends it.
+ * Makes one in TMPDIR, or in /tmp, which has room for @bytes; bench_folder_remove() ends it,
+ * and so does the end of this process, however it comes.
  * NULL: it was told, as the case @name that is skipped.
  */
 char *bench_folder_make(const char *name, uint64_t bytes);

@@ -5,14 +5,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <hetmap/reader.h>
@@ -22,6 +20,7 @@
 #include "bench.h"
 #include "bench_folder.h"
 #include "bench_options.h"
+#include "keeper.h"
 #include "peer.h"
 
 #define SIZE GIB(2)
@@ -202,48 +201,17 @@ static bool set_read_ahead(const char *path, unsigned int kib)
 	return !fclose(file);
 }
 
-/*
- * A child that puts it back when this process closes the line to it, or ends in any way: by a
- * second signal, too, and by SIGKILL.
- */
-struct keeper {
-	pid_t pid;
-	int line;
+/* The setting before. */
+struct read_ahead {
+	const char *path;
+	unsigned int kib;
 };
 
-static int keeper_start(struct keeper *keeper, const char *path, unsigned int kib)
+static void restore_read_ahead(void *user)
 {
-	sigset_t all, before;
-	int line[2], r = 0;
-	char end;
+	const struct read_ahead *before = user;
 
-	if (pipe2(line, O_CLOEXEC))
-		return -errno;
-	/* In the child, for good: a terminal's signals come to both. */
-	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, &before);
-	keeper->pid = fork();
-	if (keeper->pid < 0)
-		r = -errno;
-	if (!keeper->pid) {
-		close(line[1]);
-		while (read(line[0], &end, 1) < 0 && errno == EINTR)
-			;
-		_exit(set_read_ahead(path, kib) ? 0 : STATUS_ENVIRONMENT);
-	}
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	close(line[0]);
-	keeper->line = line[1];
-	if (r)
-		close(line[1]);
-	return r;
-}
-
-static void keeper_end(const struct keeper *keeper)
-{
-	close(keeper->line);
-	while (waitpid(keeper->pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	set_read_ahead(before->path, before->kib);
 }
 
 /* ---- measuring ---- */
@@ -300,7 +268,7 @@ static int measure_at_each(struct reading *reading)
 		r = measure(reading, before);
 		goto out;
 	}
-	r = keeper_start(&keeper, path, before);
+	r = keeper_start(&keeper, restore_read_ahead, &(struct read_ahead){ path, before });
 	if (r) {
 		bench_fail("other read-ahead", r, false);
 		goto out;

@@ -73,7 +73,7 @@ struct page_event {
 	uint8_t node;     /* NUMA node of the page; 255: not known */
 };
 
-/* What page_events.js reads: all of @n events, @nodes: and their nodes. 0 or -ENOMEM. */
+/* Packs @n events, @nodes: with their nodes, for page_events.js. 0 or -ENOMEM. */
 int page_events(const struct page_event *events, size_t n, bool nodes, json_t **ret_text);
 
 /* base64. NULL: no memory. */

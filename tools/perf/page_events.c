@@ -5,7 +5,7 @@
  * learnt as they come, in the coder that LZMA has [G. N. N. Martin, Range encoding, 1979].
  * page_events.js reads it, and foretells the same.
  *
- * Of an event come, in this order: the time since the one before it; its thread, and the CPU,
+ * An event is, in this order: the time since the one before it; its thread, and the CPU,
  * buffer and kind that the thread had last, or others; the page as a step from the thread's last
  * one in that buffer, or from the buffer's last one, which is the thread's last step, or another;
  * what it cost, as of its kind; and the NUMA node that the buffer's last page was of, or another.

@@ -54,7 +54,7 @@ static int compare(const void *a, const void *b)
 	return r ? r : compare_numbers(x->counted->object->index, y->counted->object->index);
 }
 
-/* Of each object the site with most of its faults, by index. NULL: no memory. */
+/* The site with most faults of each object, by its index. NULL: no memory. */
 static const struct site **main_sites(const struct analysis *analysis)
 {
 	const struct site **sites, *site, *most;
@@ -160,7 +160,7 @@ static int fold(const struct analysis *analysis, struct counted *to, struct coun
 	return 0;
 }
 
-/* What is needed to go through pieces of one kind: of each place the last one that was there. */
+/* Places that pieces of one kind were in, each with the last one that was there. */
 struct places {
 	struct counted **row;  /* that it is in */
 	struct object *latest; /* as it was */

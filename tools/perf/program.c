@@ -7,7 +7,9 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +23,8 @@ static _Noreturn void become(char *const argv[], int out, int errors)
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
 	signals_restore();
+	/* Its result is of no use without its parent. */
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
 	    dup2(errors, STDERR_FILENO) < 0)
 		_exit(STATUS_OWN);

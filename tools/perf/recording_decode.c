@@ -113,7 +113,7 @@ static bool decode_raw(const struct point_layout *point, const struct cursor *cu
 #define LONG_FIELDS \
 	(BEFORE_STACK | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_INTR)
 
-/* Of the bytes of a stack the first word; before them are registers. What is short has none. */
+/* The first word of a sample's stack, which stands behind its registers; 0: it has none. */
 static uint64_t stack_top(const struct recorded_attr *attr, struct cursor cursor)
 {
 	uint64_t words = 0, size, top = 0;
@@ -128,7 +128,7 @@ static uint64_t stack_top(const struct recorded_attr *attr, struct cursor cursor
 		return 0;
 	memcpy(&top, cursor.at, sizeof(top));
 	cursor.at += size;
-	/* So many of them were there. */
+	/* The number of bytes that were there. */
 	return take(&cursor) >= sizeof(top) ? top : 0;
 }
 

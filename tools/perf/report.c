@@ -19,7 +19,7 @@
 
 #define ROWS 10
 #define SITES_NAMED 1000
-/* What is recorded may be in its file so much later. */
+/* A recording is whole in its file at most so much later. */
 #define WRITING_NS (UINT64_C(60) * 1000000000)
 
 enum {
@@ -248,7 +248,7 @@ static int read_report(struct report *report, uint32_t flags)
 	return 0;
 }
 
-/* Of a text nothing is looked up. When it began perf does not tell. */
+/* Nothing is looked up for a text. perf does not tell when a recording began. */
 static struct symbols_span when_recorded(const struct report *report, bool text)
 {
 	struct symbols_span span = { .to_ns = text ? 0 : symbols_recorded(report->path) };

@@ -58,7 +58,7 @@ static void put_thread(FILE *out, const struct spaces *spaces, uint32_t tid)
 	put(out, *name ? name : text);
 }
 
-/* Of a text there is no chain. */
+/* A text has no chains. */
 static void put_place(FILE *out, const struct stack *stack)
 {
 	const struct site site = { .function = stack->function, .module = stack->module };

@@ -240,9 +240,9 @@ static json_t *totals_json(const struct report *report)
 
 /* ---- events ---- */
 
-/* A page is below 2 MB: of a trace with more it has every second fault, or every fourth. */
+/* A page is below 2 MB: of a trace with more it has as many events as fit, evenly spaced. */
 #define EVENTS_LETTERS_MOST 1700000
-/* Of more events costs have 6 digits of 2: their sums are as good, and half as long. */
+/* Costs of more events have 6 binary digits: their sums are as good, and half as long. */
 #define EVENTS_EXACT 65536
 #define COST_DIGITS 6
 
@@ -274,6 +274,17 @@ static struct page_event event_of(const struct analysis *analysis, const struct 
 	};
 }
 
+/* Leaves as many of @n events, which take @letters, as should fit; returns their number. */
+static uint32_t thinned(struct page_event *events, uint32_t n, size_t letters)
+{
+	uint32_t fewer = (uint32_t)((double)n * EVENTS_LETTERS_MOST / (double)letters * 0.95);
+	uint32_t i;
+
+	for (i = 0; i < fewer; i++)
+		events[i] = events[(uint64_t)i * n / fewer];
+	return fewer;
+}
+
 static json_t *events_json(const struct analysis *analysis, const uint32_t *place)
 {
 	uint32_t n = analysis->n_row, i;
@@ -290,10 +301,8 @@ static json_t *events_json(const struct analysis *analysis, const uint32_t *plac
 		events[i] = event_of(analysis, &analysis->rows[i], place, unit);
 	while (!(r = page_events(events, n, nodes, &packed)) &&
 	       json_string_length(packed) > EVENTS_LETTERS_MOST) {
+		n = thinned(events, n, json_string_length(packed));
 		json_decref(packed);
-		for (i = 0; 2 * i < n; i++)
-			events[i] = events[2 * i];
-		n = i;
 	}
 	free(events);
 	if (r)

@@ -36,8 +36,8 @@ struct stack *stacks_of(struct stacks *stacks, struct counted *counted,
 			const struct recorded_event *event);
 
 /*
- * Of an event whose instruction, @ip, is the C library's: what the top of the stack leads to, as
- * a call. {}: that is not told, or leads to no code of a file.
+ * The call that the top of the stack leads to, of an event whose instruction, @ip, is the C
+ * library's. {}: that is not told, or leads to no code of a file.
  */
 struct place stacks_top(struct spaces *spaces, const struct recorded_event *event, uint64_t ip);
 

@@ -96,7 +96,7 @@ static struct living living_of(uint32_t pid)
 
 /*
  * Written while it was recorded; or before or since then by a process that is still there, and
- * was then. Nobody else than its user and root may say what a process's code is called.
+ * was then. Only its user and root may say how a process's code is called.
  */
 static bool is_of(const struct stat *st, const struct living *living,
 		  const struct symbols_span *recorded)
@@ -145,7 +145,7 @@ static FILE *find_file(uint32_t pid, const struct symbols_span *recorded)
 	return file ? file : open_file(path, &living, recorded);
 }
 
-/* What is no line of that form is passed over. -ENOMEM: no memory. */
+/* Passes over lines of another form. 0 or -ENOMEM. */
 static int take_line(struct symbols_map *map, struct spaces *spaces, char *line)
 {
 	char *end = strchr(line, '\n'), *at;

@@ -20,7 +20,7 @@ struct symbols_map;
  */
 struct symbols_map *symbols_map_open(struct spaces *spaces, uint32_t pid,
 				     const struct symbols_span *recorded);
-/* What is at @address, by the last line that has it; NULL: nothing. */
+/* The code at @address, by the last line that has it; NULL: none. */
 const char *symbols_map_name(const struct symbols_map *map, uint64_t address);
 void symbols_map_close(struct symbols_map *map);
 
