@@ -27,9 +27,9 @@ struct hm_drm_node {
 	uint16_t device;   /* PCI; 0: none */
 	int32_t numa_node; /* -1: none or unknown */
 	int32_t error;     /* 0, or a negative errno: why the node cannot be opened */
-	uint32_t features; /* HM_DRM_*; 0 if not asked, see hm_drm_list() */
-	char remedy[160];  /* remedy for error */
-	uint64_t caps;     /* HM_CAP_* that the driver is known for; 0: none on this node */
+	uint32_t features; /* HM_DRM_*; only HM_DRM_EXPERIMENTAL if not asked, see hm_drm_list() */
+	char remedy[160]; /* remedy for error */
+	uint64_t caps;    /* HM_CAP_* that the driver is known for; 0: none on this node */
 	/* Bytes; 0: none, not told by the driver, or not asked. */
 	uint64_t memory;         /* the device's own memory */
 	uint64_t memory_visible; /* part of memory within reach of CPUs */
@@ -41,6 +41,8 @@ struct hm_drm_node {
 #define HM_DRM_USERPTR (1u << 1)  /* hm_drm_view_create(), if the hardware can */
 #define HM_DRM_SYNCOBJ (1u << 2)  /* hm_fence_import_syncobj(), hm_fence_export_syncobj() */
 #define HM_DRM_TIMELINE (1u << 3) /* the same functions with points of timelines */
+/* The library's code for this driver ran against a fake only, never on hardware. */
+#define HM_DRM_EXPERIMENTAL (1u << 4)
 
 /**
  * hm_drm_list - list the DRM nodes of this machine

@@ -8,6 +8,7 @@
 
 #include "base/util.h"
 #include "drm/drm_support.h"
+#include "lib/command.h"
 #include "lib/support.h"
 
 static const struct fake_drm_control *fake;
@@ -60,8 +61,46 @@ static void card_by_name(void)
 	CHECK(!device);
 }
 
+/* The command says of each device and node whether its driver never ran on hardware. */
+static void experimental(void)
+{
+	static const struct command as_json = { .args = { "devices", "--json" } };
+	static const struct command as_text = { .args = { "devices" } };
+	size_t i, k, n_node = 0, n_device = 0;
+	struct outcome outcome;
+	json_t *json, *one;
+	const char *driver;
+	bool told;
+
+	command_run(&as_json, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	json = outcome_json(&outcome);
+	json_array_foreach(json_object_get(json, "drm_nodes"), i, one)
+	{
+		driver = string_of(one, "driver");
+		told = false;
+		for (k = 0; k < json_array_size(json_object_get(one, "features")); k++)
+			told |= !strcmp(json_string_value(json_array_get(
+						json_object_get(one, "features"), k)),
+					"experimental");
+		CHECK_EQUAL(told, strcmp(driver, "virtio_gpu") && strcmp(driver, "mgag200"));
+		n_node += told;
+	}
+	json_array_foreach(json_object_get(json, "devices"), i, one)
+		n_device += strstr(string_of(one, "description"), "(experimental)") != NULL;
+	CHECK(n_node >= 4);
+	CHECK_EQUAL(n_device, n_node);
+	json_decref(json);
+	outcome_free(&outcome);
+	command_run(&as_text, &outcome);
+	CHECK(strstr(outcome.out, "DRM driver amdgpu (experimental), render node") != NULL);
+	CHECK(strstr(outcome.out, "experimental: never run on hardware") != NULL);
+	outcome_free(&outcome);
+}
+
 static const struct test tests[] = {
 	{ "names", names, .seconds = 0 },
+	{ "experimental", experimental, .seconds = 60 },
 	{ "card_by_name", card_by_name, .seconds = 0 },
 	{ 0 },
 };

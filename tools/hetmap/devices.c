@@ -68,6 +68,7 @@ static const struct bit features[] = {
 	{ HM_DRM_USERPTR, "userptr", "takes in mapped memory" },
 	{ HM_DRM_SYNCOBJ, "syncobj", "syncobjs" },
 	{ HM_DRM_TIMELINE, "timeline", "timelines" },
+	{ HM_DRM_EXPERIMENTAL, "experimental", "experimental: never run on hardware" },
 	{ 0 },
 };
 

@@ -186,6 +186,7 @@ const struct drm_driver drm_amdgpu = {
 	.name = "amdgpu",
 	.description = "AMD GPU",
 	.caps = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT | HM_CAP_PLACE,
+	.experimental = true,
 	.open = amdgpu_open,
 	.create = amdgpu_create,
 	.map_offset = amdgpu_map_offset,

@@ -79,9 +79,9 @@ static int device_query(void *device, struct hm_device_info *info)
 	info->numa_node = node->numa_node;
 	info->memory_total = total ? total : node->vram_total;
 	info->memory_free = available;
-	snprintf(info->description, sizeof(info->description), "DRM driver %s, %s: %s",
-		 node->name, node->primary ? "card node" : "render node",
-		 node->driver->description);
+	snprintf(info->description, sizeof(info->description), "DRM driver %s%s, %s: %s",
+		 node->name, node->driver->experimental ? " (experimental)" : "",
+		 node->primary ? "card node" : "render node", node->driver->description);
 	return 0;
 }
 

@@ -247,6 +247,7 @@ const struct drm_driver drm_i915 = {
 	.name = "i915",
 	.description = "Intel GPU (i915)",
 	.caps = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT | HM_CAP_PLACE,
+	.experimental = true,
 	.present = true, /* integrated ones: vm_fault_cpu() */
 	.open = i915_open,
 	.create = i915_create,

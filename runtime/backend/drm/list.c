@@ -21,6 +21,13 @@ static uint64_t caps_of(const struct drm_found *found)
 	return driver && (found->primary || driver != &drm_dumb) ? driver->caps : 0;
 }
 
+static bool is_experimental(const struct drm_found *found)
+{
+	const struct drm_driver *driver = drm_driver_of(found->driver, false);
+
+	return driver && driver->experimental;
+}
+
 static bool has_cap(const struct drm_node *node, uint64_t capability)
 {
 	struct drm_get_cap cap = { .capability = capability };
@@ -44,10 +51,10 @@ static void ask(struct hm_drm_node *node)
 	node->memory = opened->vram_total;
 	node->memory_visible = opened->vram_visible;
 	node->memory_system = opened->system_total;
-	node->features = (opened->driver->wait ? HM_DRM_WAIT : 0) |
-			 (opened->driver->userptr ? HM_DRM_USERPTR : 0) |
-			 (has_cap(opened, DRM_CAP_SYNCOBJ) ? HM_DRM_SYNCOBJ : 0) |
-			 (has_cap(opened, DRM_CAP_SYNCOBJ_TIMELINE) ? HM_DRM_TIMELINE : 0);
+	node->features |= (opened->driver->wait ? HM_DRM_WAIT : 0) |
+			  (opened->driver->userptr ? HM_DRM_USERPTR : 0) |
+			  (has_cap(opened, DRM_CAP_SYNCOBJ) ? HM_DRM_SYNCOBJ : 0) |
+			  (has_cap(opened, DRM_CAP_SYNCOBJ_TIMELINE) ? HM_DRM_TIMELINE : 0);
 	drm_node_put(opened);
 }
 
@@ -60,6 +67,7 @@ static struct hm_drm_node public_of(const struct drm_found *found)
 		.numa_node = found->numa_node,
 		.error = found->error,
 		.caps = caps_of(found),
+		.features = is_experimental(found) ? HM_DRM_EXPERIMENTAL : 0,
 	};
 
 	memcpy(node.path, found->path, sizeof(node.path));

@@ -146,6 +146,7 @@ const struct drm_driver drm_nouveau = {
 	.name = "nouveau",
 	.description = "NVIDIA GPU (nouveau)",
 	.caps = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT,
+	.experimental = true,
 	.open = nouveau_open,
 	.create = nouveau_create,
 	.map_offset = nouveau_map_offset,

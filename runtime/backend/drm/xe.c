@@ -157,6 +157,7 @@ const struct drm_driver drm_xe = {
 	.name = "xe",
 	.description = "Intel GPU (xe)",
 	.caps = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT | HM_CAP_PLACE,
+	.experimental = true,
 	.open = xe_open,
 	.create = xe_create,
 	.map_offset = xe_map_offset,
