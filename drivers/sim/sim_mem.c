@@ -214,7 +214,7 @@ static unsigned int sim_mem_block_get(struct page **pages)
 static int sim_mem_batch_get(struct sim_buffer *buffer, u32 place, struct page **pages,
 			     unsigned int n_pages, bool evict)
 {
-	/* As many pages are given back at once: the limit of a full group does not stop an eviction. */
+	/* As many pages go back at once: the limit of a full group stops no eviction. */
 	gfp_t gfp = GFP_USER | __GFP_ACCOUNT | __GFP_ZERO | __GFP_NOWARN | __GFP_RETRY_MAYFAIL |
 		    (evict ? __GFP_HIGH : 0);
 	struct mem_cgroup *old = set_active_memcg(buffer->memcg);

@@ -297,9 +297,9 @@ static int map_source(struct shadow *shadow, struct hm_buffer *buffer,
 }
 
 /*
- * True: the bytes stay while lost_touch_begin() holds, and a read takes no page. A memfd's takes one
- * where nothing was stored; a memfd of huge pages is excluded, too: other processes with its
- * descriptor may punch holes, for which the pool has no pages.
+ * True: the bytes stay while lost_touch_begin() holds, and a read takes no page. A memfd's read
+ * takes one where nothing was stored. A memfd of huge pages is excluded, too: other processes with
+ * its descriptor may punch holes, for which the pool has no pages.
  */
 static bool bytes_stay(const struct hm_buffer *buffer)
 {
