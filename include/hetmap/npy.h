@@ -48,7 +48,7 @@ struct hm_npy_info {
 	uint64_t itemsize;               /* bytes of an element; 0 for "S0" and similar types */
 	/*
 	 * Name of the type in numpy, such as "<u2", or its list of fields, in printable
-	 * characters. A longer text is cut and ends in "...".
+	 * characters of UTF-8. A longer text is cut and ends in "...".
 	 */
 	char descr[HM_NPY_DESCR_MAX];
 };
@@ -63,8 +63,8 @@ struct hm_npy_info {
  * Thread safety: any thread.
  *
  * Errors:
- *   -EBADMSG:    the file is no .npy file, its header breaks a rule, or the file ends before the
- *                array does; the text says which.
+ *   -EBADMSG:    the file is no .npy file, its header breaks a rule, a structure has two fields or
+ *                titles of one name, or the file ends before the array does; the text says which.
  *   -EOPNOTSUPP: the library does not support the file. It begins like a file of another kind, such
  *                as a pointer of Git LFS. The elements are objects, structures with
  *                objects, or structures nested 17 deep; numpy knows no type of that name; an

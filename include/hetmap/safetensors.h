@@ -155,6 +155,10 @@ struct hm_safetensors_desc {
  * "diffusion_pytorch_model" or "adapter_model", in this order. Without an index each tensor must be
  * in one file.
  *
+ * The rules are those of the format, but for these: white space may be before the header's object,
+ * __metadata__ may be null, and a tensor may have further keys, as for the reference reader; a key
+ * twice, and \u0000 in a key or a string, are refused.
+ *
  * A file that is cut off while it is opened is an error. After the open, a touch of bytes that
  * were cut off raises SIGBUS, unless hetmap/guard.h handles the fault.
  *

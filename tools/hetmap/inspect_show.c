@@ -185,15 +185,17 @@ static void print_parts(const struct contents *contents, uint64_t rows)
 	for (i = 0; i < n; i++) {
 		const struct contents_part *part = &contents->part[i];
 		char *shape = shape_text(part), *shown = text_escape(part->name);
+		char *type = text_escape(part->dtype);
 
 		file = &contents->file[part->file];
 		there = resident(file, part->offset, part->offset + part->bytes, &pages);
 		printf("%14" PRIu64 " %9s %5" PRIu64 " %6s  %-8s %-14s %s\n", part->offset,
 		       text_bytes(part->bytes, bytes), alignment_of(part),
-		       can_be_told(file) ? percent(there, pages, share) : "?", part->dtype,
-		       shape, *shown ? shown : "''");
+		       can_be_told(file) ? percent(there, pages, share) : "?", type, shape,
+		       *shown ? shown : "''");
 		free(shown);
 		free(shape);
+		free(type);
 	}
 	if (n < contents->n_part)
 		printf("%14s and %s more (-n 0 shows all)\n", "...",

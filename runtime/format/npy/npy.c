@@ -60,22 +60,17 @@ int npy_begin(const void *from, size_t length, struct npy_header *ret_header,
 
 /* ---- descr ---- */
 
-/* Keeps the type's text for display: without quotes round a name, and cut to the room. */
-static void keep_descr(const char *from, size_t length, struct npy_header *header)
+/* As it is written, fit to be shown: without quotes round a name, and no longer than fits. */
+static void keep_descr(const struct npy_text *text, const char *from, struct npy_header *header)
 {
-	size_t room = sizeof(header->descr) - 1, i;
-	bool cut;
+	size_t length = (size_t)(text->at - from);
 
 	if (length >= 2 && (*from == '\'' || *from == '"')) {
 		from++;
 		length -= 2;
 	}
-	cut = length > room;
 	memset(header->descr, 0, sizeof(header->descr));
-	for (i = 0; i < length && i < room; i++)
-		header->descr[i] = from[i] < ' ' || from[i] > '~' ? '?' : from[i];
-	if (cut)
-		memset(header->descr + room - 3, '.', 3);
+	npy_text_show(text, from, length, header->descr, sizeof(header->descr));
 }
 
 static int take_descr(struct npy_text *text, struct npy_header *header)
@@ -92,7 +87,7 @@ static int take_descr(struct npy_text *text, struct npy_header *header)
 	header->dtype = type.dtype;
 	header->itemsize = type.size;
 	header->swapped = type.swapped;
-	keep_descr(begin, (size_t)(text->at - begin), header);
+	keep_descr(text, begin, header);
 	return 0;
 }
 
@@ -191,12 +186,15 @@ static int take_member(struct npy_text *text, struct npy_header *header, uint32_
 
 int npy_parse(const char *from, size_t length, struct npy_header *header)
 {
-	struct npy_text text = { .begin = from, .at = from, .end = from + length };
 	struct npy_header parsed = *header;
+	struct npy_text text;
 	bool comma = true;
 	uint32_t seen = 0;
 	int r;
 
+	r = npy_text_begin(&text, from, length, header->version);
+	if (r)
+		return r;
 	if (!npy_text_take(&text, '{'))
 		return npy_text_broken(&text, "\"{\"");
 	while (!npy_text_take(&text, '}')) {

@@ -44,7 +44,10 @@ bool npy_begins(const void *bytes, size_t length);
 int npy_begin(const void *bytes, size_t length, struct npy_header *ret_header,
 	      uint32_t *ret_length);
 
-/* Parses the dict, @length bytes at @text. Fills in the rest of @header, unchanged on failure. */
+/*
+ * The dict, @length bytes at @text, NPY_HEADER_MAX at most, of @header's version. Fills in the
+ * rest of @header, unchanged on failure.
+ */
 int npy_parse(const char *text, size_t length, struct npy_header *header);
 
 #endif

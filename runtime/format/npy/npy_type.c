@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/util.h"
+#include "format/npy/npy.h"
 
 /* numpy keeps it in an int. */
 #define SIZE_MOST INT32_MAX
@@ -188,6 +189,7 @@ static bool find_bytes(struct name name, struct npy_type *type)
 	*type = (struct npy_type){
 		.dtype = HM_NPY_OPAQUE,
 		.size = (uint64_t)n * (kind == 'U' ? 4 : 1),
+		.padding = kind == 'V',
 	};
 	return type->size <= SIZE_MOST;
 }
@@ -199,7 +201,11 @@ static bool find_known(const struct name *name, bool ordered, struct npy_type *t
 	for (i = 0; i < ARRAY_SIZE(known); i++) {
 		if (!name_is(name, known[i].name) || (ordered && known[i].whole))
 			continue;
-		*type = (struct npy_type){ .dtype = known[i].dtype, .size = known[i].size };
+		*type = (struct npy_type){
+			.dtype = known[i].dtype,
+			.size = known[i].size,
+			.padding = name_is(name, "void"),
+		};
 		return true;
 	}
 	return false;
@@ -279,9 +285,12 @@ static int take_field_shape(struct npy_text *text, struct npy_type *type)
 	int r = 0;
 
 	if (!npy_text_take(text, '(')) {
+		type->padding = true;
 		r = npy_text_take_number(text, &n);
 		return r ? r : grow(&type->size, n, 0);
 	}
+	/* "()" is no array. */
+	type->padding |= !npy_text_is(text, ')');
 	while (!r && !npy_text_take(text, ')')) {
 		if (!comma)
 			return npy_text_broken(text, "\",\" or \")\"");
@@ -293,60 +302,113 @@ static int take_field_shape(struct npy_text *text, struct npy_type *type)
 	return r;
 }
 
-/* Skips the name, since no caller asks for a field by name. "name", or ("title", "name"). */
-static int take_field_name(struct npy_text *text)
+/*
+ * Names and titles of the structures that are not complete yet, each behind those of the structure
+ * that it is in: numpy takes none twice in one. A field has eight characters for each at least.
+ */
+#define NAMES_MOST (NPY_HEADER_MAX / 8)
+
+struct names_seen {
+	uint32_t n;
+	struct npy_string name[NAMES_MOST];
+};
+
+/* "name", or ("title", "name"). */
+struct field_name {
+	struct npy_string name, title;
+	bool titled;
+};
+
+static int take_field_name(struct npy_text *text, struct field_name *ret_name)
 {
-	const char *name;
-	size_t length;
 	int r;
 
-	if (!npy_text_take(text, '('))
-		return npy_text_take_string(text, &name, &length);
-	r = npy_text_take_string(text, &name, &length);
+	*ret_name = (struct field_name){ 0 };
+	ret_name->titled = npy_text_take(text, '(');
+	if (!ret_name->titled)
+		return npy_text_take_name(text, &ret_name->name);
+	r = npy_text_take_name(text, &ret_name->title);
 	if (!r && !npy_text_take(text, ','))
 		r = npy_text_broken(text, "\",\" behind a field's title");
 	if (!r)
-		r = npy_text_take_string(text, &name, &length);
+		r = npy_text_take_name(text, &ret_name->name);
 	npy_text_take(text, ',');
 	if (!r && !npy_text_take(text, ')'))
 		r = npy_text_broken(text, "\")\" behind a field's name");
 	return r;
 }
 
-static int take_at(struct npy_text *text, uint32_t depth, struct npy_type *ret_type);
+/* @first: of the names of the same structure. */
+static int add_name(const struct npy_text *text, struct names_seen *seen, uint32_t first,
+		    struct npy_string name)
+{
+	char shown[64];
+	uint32_t i;
+
+	for (i = first; i < seen->n; i++)
+		if (npy_text_same(text, seen->name[i], name))
+			return err_set(-EBADMSG,
+				       "a structure has two fields or titles that are '%s'",
+				       npy_text_show(text, text->begin + name.at, name.length,
+						     shown, sizeof(shown)));
+	if (seen->n == NAMES_MOST)
+		return err_set(-EOPNOTSUPP, "its elements have more than %d fields",
+			       NAMES_MOST);
+	seen->name[seen->n++] = name;
+	return 0;
+}
+
+static int add_names(const struct npy_text *text, struct names_seen *seen, uint32_t first,
+		     const struct field_name *name, const struct npy_type *type)
+{
+	int r = 0;
+
+	if (type->padding && !name->titled && !name->name.length)
+		return 0;
+	if (name->titled)
+		r = add_name(text, seen, first, name->title);
+	return r ? r : add_name(text, seen, first, name->name);
+}
+
+static int take_at(struct npy_text *text, uint32_t depth, struct names_seen *seen,
+		   struct npy_type *ret_type);
 
 /* ('name', type) or ('name', type, shape). */
-static int take_field(struct npy_text *text, uint32_t depth, struct npy_type *ret_type)
+static int take_field(struct npy_text *text, uint32_t depth, struct names_seen *seen,
+		      uint32_t first, struct npy_type *ret_type)
 {
+	struct field_name name;
 	int r;
 
 	if (!npy_text_take(text, '('))
 		return npy_text_broken(text, "\"(\" of a field");
-	r = take_field_name(text);
+	r = take_field_name(text, &name);
 	if (!r && !npy_text_take(text, ','))
 		r = npy_text_broken(text, "\",\" behind a field's name");
 	if (!r)
-		r = take_at(text, depth, ret_type);
+		r = take_at(text, depth, seen, ret_type);
 	if (!r && npy_text_take(text, ',') && !npy_text_is(text, ')')) {
 		r = take_field_shape(text, ret_type);
 		npy_text_take(text, ',');
 	}
 	if (!r && !npy_text_take(text, ')'))
 		r = npy_text_broken(text, "\")\" behind a field");
-	return r;
+	return r ? r : add_names(text, seen, first, &name, ret_type);
 }
 
-/* One field behind another; a gap between them is a field without a name. */
-static int take_fields(struct npy_text *text, uint32_t depth, struct npy_type *ret_type)
+/* One field behind another; what is between them is a field without a name. */
+static int take_fields(struct npy_text *text, uint32_t depth, struct names_seen *seen,
+		       struct npy_type *ret_type)
 {
 	struct npy_type whole = { .dtype = HM_NPY_OPAQUE }, field;
+	uint32_t first = seen->n;
 	bool comma = true;
 	int r;
 
 	while (!npy_text_take(text, ']')) {
 		if (!comma)
 			return npy_text_broken(text, "\",\" or \"]\"");
-		r = take_field(text, depth, &field);
+		r = take_field(text, depth, seen, first, &field);
 		if (!r)
 			r = grow(&whole.size, 1, field.size);
 		if (r)
@@ -354,11 +416,14 @@ static int take_fields(struct npy_text *text, uint32_t depth, struct npy_type *r
 		whole.swapped |= field.swapped;
 		comma = npy_text_take(text, ',');
 	}
+	/* The structure that this one is in goes on behind its own names. */
+	seen->n = first;
 	*ret_type = whole;
 	return 0;
 }
 
-static int take_at(struct npy_text *text, uint32_t depth, struct npy_type *ret_type)
+static int take_at(struct npy_text *text, uint32_t depth, struct names_seen *seen,
+		   struct npy_type *ret_type)
 {
 	if (!npy_text_take(text, '['))
 		return take_name(text, ret_type);
@@ -366,10 +431,13 @@ static int take_at(struct npy_text *text, uint32_t depth, struct npy_type *ret_t
 		return err_set(-EOPNOTSUPP,
 			       "its elements are structures in more than %d others",
 			       DEPTH_MOST);
-	return take_fields(text, depth + 1, ret_type);
+	return take_fields(text, depth + 1, seen, ret_type);
 }
 
 int npy_type_take(struct npy_text *text, struct npy_type *ret_type)
 {
-	return take_at(text, 0, ret_type);
+	struct names_seen seen;
+
+	seen.n = 0;
+	return take_at(text, 0, &seen, ret_type);
 }

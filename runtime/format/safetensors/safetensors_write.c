@@ -13,7 +13,7 @@
 
 #include "hook/access.h"
 #include "fault/fault.h"
-#include "format/text/json.h"
+#include "format/text/utf8.h"
 #include "format/safetensors/safetensors.h"
 #include "base/sys.h"
 
@@ -44,7 +44,7 @@ static int check_item(const struct hm_tensor_source *source, struct item *ret_it
 
 	if (!source->name)
 		return err_set(-EINVAL, "its name is NULL");
-	if (!jtext_is_utf8(source->name))
+	if (!utf8_is(source->name, strlen(source->name)))
 		return err_set(-EINVAL, "its name is no UTF-8");
 	if (!strcmp(source->name, METADATA))
 		return err_set(-EINVAL, "the name is the format's own");
@@ -109,7 +109,8 @@ static int check_metadata(const struct hm_safetensors_desc *desc)
 		if (r == -EEXIST)
 			r = err_set(-EINVAL, "metadata %s: the key is there twice",
 				    safetensors_shown(pair->key, shown));
-		else if (!r && (!jtext_is_utf8(pair->key) || !jtext_is_utf8(pair->value)))
+		else if (!r && (!utf8_is(pair->key, strlen(pair->key)) ||
+				!utf8_is(pair->value, strlen(pair->value))))
 			r = err_set(-EINVAL, "metadata %s: it is no UTF-8",
 				    safetensors_shown(pair->key, shown));
 	}

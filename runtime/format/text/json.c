@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "format/text/names.h"
+#include "format/text/utf8.h"
 
 /* Depth of values in a value that is skipped; jansson's own limit. */
 #define DEPTH_MAX 2048
@@ -81,69 +82,6 @@ int jtext_more(struct jtext *json, char bracket, int *more)
 
 /* ---- strings ---- */
 
-/* Bytes of the UTF-8 character at @at, 2 to 4; 0: not a character. */
-static size_t utf8_length(const unsigned char *at, size_t room)
-{
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	uint32_t code;
-	size_t n, i;
-
-	if (*at >= 0xc2 && *at <= 0xdf)
-		n = 2;
-	else if (*at >= 0xe0 && *at <= 0xef)
-		n = 3;
-	else if (*at >= 0xf0 && *at <= 0xf4)
-		n = 4;
-	else
-		return 0;
-	if (n > room)
-		return 0;
-	code = *at & (0x7fu >> n);
-	for (i = 1; i < n; i++) {
-		if ((at[i] & 0xc0) != 0x80)
-			return 0;
-		code = code << 6 | (at[i] & 0x3f);
-	}
-	if (code < least[n] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
-		return 0;
-	return n;
-}
-
-bool jtext_is_utf8(const char *text)
-{
-	size_t room = strlen(text), n;
-
-	for (; room; text += n, room -= n) {
-		n = (unsigned char)*text < 0x80 ?
-			    1 :
-			    utf8_length((const unsigned char *)text, room);
-		if (!n)
-			return false;
-	}
-	return true;
-}
-
-static char *put_utf8(char *to, uint32_t code)
-{
-	if (code < 0x80) {
-		*to++ = (char)code;
-		return to;
-	}
-	if (code < 0x800) {
-		*to++ = (char)(0xc0 | code >> 6);
-	} else {
-		if (code < 0x10000) {
-			*to++ = (char)(0xe0 | code >> 12);
-		} else {
-			*to++ = (char)(0xf0 | code >> 18);
-			*to++ = (char)(0x80 | (code >> 12 & 0x3f));
-		}
-		*to++ = (char)(0x80 | (code >> 6 & 0x3f));
-	}
-	*to++ = (char)(0x80 | (code & 0x3f));
-	return to;
-}
-
 static int hex4(struct jtext *json, uint32_t *ret_code)
 {
 	uint32_t code = 0;
@@ -191,7 +129,7 @@ static int unescape_code(struct jtext *json, char **to)
 		return err_set(-EBADMSG, "byte %" PRIu64 ": \\u%04x is half of a character",
 			       offset, code);
 	}
-	*to = put_utf8(*to, code);
+	*to = utf8_put(*to, code);
 	return 0;
 }
 

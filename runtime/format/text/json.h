@@ -54,7 +54,4 @@ int jtext_close(struct jtext *json);
 /* Offset of the next token in the file. */
 uint64_t jtext_offset(struct jtext *json);
 
-/* Is the text UTF-8 [RFC 3629]? For names that are to be written. */
-bool jtext_is_utf8(const char *text);
-
 #endif
