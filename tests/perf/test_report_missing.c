@@ -212,10 +212,11 @@ static void test_outputs_refused(void)
 	} cases[] = {
 		{ { "--html", data, trace }, "--html '" },
 		{ { "--html", link, trace }, "--html '" },
-		{ { "--html", maps, trace }, "would overwrite the trace" },
+		{ { "--html", maps, trace }, "would overwrite its own trace" },
 		{ { "--svg", about, trace }, "--svg '" },
 		{ { "--folded", data, data }, "--folded '" },
-		{ { "--folded", data, "--perf-script", data }, "would overwrite the trace" },
+		{ { "--folded", data, "--perf-script", data },
+		  "would overwrite its own trace" },
 		{ { "--html", "-", "--svg", "-", trace }, "--html and --svg go to the same" },
 		{ { "--svg", "x", "--folded", "x", trace }, "--svg and --folded go to" },
 		{ { "--html", "-", "--svg", "-", trace }, "one can be \"-\"" },

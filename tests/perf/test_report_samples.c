@@ -108,7 +108,7 @@ static void check_samples(bool freq)
 	CHECK(json_is_null(json_object_get(buffer, "time_ns")));
 	CHECK_EQUAL(integer_of(json_array_get(json_object_get(json, "sites"), 0), "faults"),
 		    100 * FAULTS);
-	CHECK(misses(json, "40 stand for 4,000"));
+	CHECK(misses(json, "40 samples stand for 4,000 faults"));
 	CHECK_EQUAL(json_array_size(json_object_get(json, "advice")), 0);
 	CHECK(strstr(string_of(json, "advice_unknown"), "perf record -c 1"));
 	json_decref(json);
