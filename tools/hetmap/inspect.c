@@ -130,8 +130,8 @@ static int inspect(const struct inspect_head *head, const struct inspect_kind *k
 }
 
 /*
- * The kind of a file; what is no file, or of no kind, or not of that one's, is refused. NULL: it
- * is empty, one of several.
+ * Finds the kind of a file. Refuses paths that are no file, and files of no kind or of another
+ * one. NULL: the file is empty, one of several.
  */
 static int look_at(const char *path, struct inspect_head *head,
 		   const struct inspect_kind **ret_kind)
@@ -176,7 +176,7 @@ static int inspect_path(const char *path, const struct raw_tokens *raw, uint64_t
 	return status ? status : inspect(&head, kind, n_row);
 }
 
-/* What has tensors, or is named as numpy's and has something else in it; not what is empty. */
+/* Refuses a shard that has tensors, or that is named as numpy's and is not; takes an empty one. */
 static int check_shard(const struct inspect_head *head, const struct inspect_kind *kind)
 {
 	bool tensors = kind == &inspect_safetensors;

@@ -53,7 +53,7 @@ int raw_tokens_check(const struct raw_tokens *raw, const char *command,
 		     const struct input *input);
 /* A file that does not begin as numpy's: a failure if the library knows its kind. */
 int raw_tokens_check_kind(const char *path);
-/* What hm_tokens_open() failed with; @some: of the files some are raw. */
+/* Prints a failure of hm_tokens_open(); @some: some of the files are raw. */
 int raw_tokens_open_failed(const struct raw_tokens *raw, bool some, int r);
 /*
  * Checks the options for @path, which is no raw file. @type: its type; NULL: unknown, or

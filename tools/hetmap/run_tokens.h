@@ -48,7 +48,7 @@ struct tokens_job {
 	long minor, major;
 };
 
-/* Of each file so many tokens are looked at first. */
+/* Tokens of each file that are looked at first. */
 #define VOCABULARY_FIRST 4096
 
 /* ---- run_tokens_check.c ---- */

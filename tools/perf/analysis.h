@@ -36,7 +36,7 @@ struct site {
 	uint64_t ip; /* where it was first */
 	struct place place,
 		caller; /* by the call chain. {}: not known. Of a text: its names, as addresses */
-	struct place top; /* of the C library's: what the top of the stack leads to, as a call */
+	struct place top; /* place to which the top of the stack leads, for the C library */
 	uint64_t faults;
 	uint64_t time_ns;
 	/* Filled by symbols.c: */
@@ -110,13 +110,13 @@ struct analysis {
 	uint64_t samples;          /* number of samples */
 	bool has_latency;
 	bool has_stalls;           /* and when threads ran */
-	bool has_calls;            /* and what changed what is mapped */
-	bool has_access;           /* it is told which faults were writes */
-	uint64_t begin_ns, end_ns; /* of the first and last fault; end_ns 0: there is none */
+	bool has_calls;            /* and the calls that changed mappings */
+	bool has_access;           /* faults have their direction */
+	uint64_t begin_ns, end_ns; /* times of the first and last fault; end_ns 0: none */
 	struct counted **counted;  /* by time, then by faults, most first */
 	uint32_t n_counted;
 	uint32_t n_folded;   /* behind these: rows that are now in another one */
-	uint32_t n_kind;     /* of pieces */
+	uint32_t n_kind;     /* number of kinds of pieces */
 	struct site **sites; /* likewise */
 	uint32_t n_site;
 	struct stacks *stacks; /* with ANALYSIS_STACKS */
@@ -142,9 +142,9 @@ struct analysis {
 #define ANALYSIS_STACKS (1u << 1)
 
 /*
- * Reads the trace's folder @path, or one file of perf's, or, with ANALYSIS_TEXT, what perf
- * script printed; ANALYSIS_STACKS: with call chains. @nodes: as nodes_here() told of the
- * machine, or NULL. A status, after the user was told.
+ * Reads the trace's folder @path, or one file of perf's, or, with ANALYSIS_TEXT, the output of
+ * perf script; ANALYSIS_STACKS: with call chains. @nodes: the result of nodes_here() on that
+ * machine, or NULL. Returns a status, after the user was told.
  */
 int analysis_read(const char *path, uint32_t flags, const json_t *nodes,
 		  struct analysis *ret_analysis);
@@ -160,7 +160,7 @@ void pattern_waited(struct streams *streams, uint32_t tid, uint64_t ns);
 uint64_t pattern_longest_wait(const struct streams *streams);
 /* Those of @from go to @to. */
 void pattern_join(struct streams **to, struct streams **from);
-/* What it comes to. */
+/* Judges the pattern of the streams. */
 void pattern_judge(struct counted *counted);
 void pattern_free(struct streams *streams);
 

@@ -41,7 +41,7 @@ struct link {
 	struct device_use *use;
 };
 
-/* Who opened a device. */
+/* An opener of a device. */
 struct client {
 	uint32_t device;
 	uint64_t opener;
@@ -196,7 +196,7 @@ int devices_map(struct devices *devices, const struct recorded_event *event)
 	return -ENOMEM;
 }
 
-/* What the kernel has mapped at the address of a fault tells how long a window is. */
+/* Learns the length of a window from the mapping at the address of a fault. */
 static void learn_window(struct devices *devices, struct known_device *device, uint32_t pid,
 			 uint64_t address, uint32_t slot, uint64_t page)
 {
@@ -295,7 +295,7 @@ static int buffer_use(struct devices *devices, const struct known_device *device
 	return link->use ? 0 : -ENOMEM;
 }
 
-/* ---- what is told ---- */
+/* ---- events ---- */
 
 static bool is_eviction(const struct recorded_event *event)
 {

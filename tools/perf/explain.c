@@ -91,7 +91,7 @@ static double now(void)
 	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-/* What is only known by waiting a while: the costs take some 50 ms to measure. */
+/* Facts that take a while: the costs take some 50 ms to measure. */
 static void explained_measure(struct explained *explained)
 {
 	double began = now();

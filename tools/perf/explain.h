@@ -17,7 +17,7 @@
 #define EXPLAIN_UNKNOWN UINT64_MAX
 #define EXPLAIN_NODES 64
 
-/* Whom it is about. */
+/* The process to explain. */
 struct explained {
 	pid_t pid;
 	char command[32];
@@ -42,7 +42,7 @@ enum memory_kind {
 struct subject {
 	const struct explained *of;
 	const struct live_map *map; /* NULL: of none that is published */
-	uint64_t start, end;        /* what may be touched */
+	uint64_t start, end;        /* range that may be touched */
 	bool asked;                 /* for an address: */
 	uint64_t address;
 
@@ -73,7 +73,7 @@ struct subject {
 
 void explain_look(struct subject *subject);
 
-/* ---- what was found ---- */
+/* ---- findings ---- */
 
 enum finding_class {
 	FINDING_LOST,     /* wrong bytes, or none */
@@ -97,7 +97,7 @@ size_t explain_find(const struct subject *subject, struct finding findings[FINDI
 /* Why it has no huge pages although it could; NULL: that is no question. free() both. */
 char *explain_no_huge(const struct subject *subject, char **ret_remedy);
 
-/* ---- what is said (explain_print.c) ---- */
+/* ---- output (explain_print.c) ---- */
 
 void explain_print(const struct subject *subject);
 json_t *explain_json(const struct subject *subject);

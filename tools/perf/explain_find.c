@@ -17,7 +17,7 @@
 #define HUGE_BYTES (UINT64_C(2) << 20)
 /* The kernel's default of fault_around_bytes. */
 #define AROUND_BYTES (UINT64_C(64) << 10)
-/* So little that reading ahead does not keep a disk busy. */
+/* Too little read-ahead to keep a disk busy. */
 #define READ_AHEAD_LITTLE (UINT64_C(128) << 10)
 /* Mappings in a map: more than its rights can be worth. */
 #define MAPPINGS_MANY 64

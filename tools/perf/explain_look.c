@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the kernel knows of a range of a process, its file, its storage and its nodes. */
+/* The kernel's facts on a range of a process, its file, its storage and its nodes. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

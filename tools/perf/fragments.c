@@ -50,7 +50,7 @@ struct fragments {
 	unsigned int n_pipe;
 };
 
-/* ---- what is free ---- */
+/* ---- free memory ---- */
 
 static int add_zone(const char *line, struct free_memory *memory)
 {
@@ -203,7 +203,7 @@ static int take_memory(struct fragments *fragments)
 	return 0;
 }
 
-/* ---- what is where ---- */
+/* ---- places of pages ---- */
 
 static int compare_frames(const void *a, const void *b)
 {

@@ -117,7 +117,7 @@ bool nodes_several(void)
 	return n > 1;
 }
 
-/* ---- what was told of one ---- */
+/* ---- facts on a node ---- */
 
 static bool number_of(const json_t *value, uint64_t most, uint64_t *ret_number)
 {
@@ -238,7 +238,7 @@ bool nodes_has_memory(const struct nodes *nodes, uint32_t node)
 	return false;
 }
 
-/* ---- what it costs ---- */
+/* ---- cost ---- */
 
 static double now_ns(void)
 {

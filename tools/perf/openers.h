@@ -12,7 +12,7 @@
 
 #include "live.h"
 
-/* What is not told is TOP_UNKNOWN. */
+/* Unknown figures are TOP_UNKNOWN. */
 struct opener {
 	uint64_t device, id;
 	uint64_t evictions;

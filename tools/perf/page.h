@@ -63,8 +63,8 @@
 #define PAGE_DEVICE (1u << 4) /* a device's fault */
 
 struct page_event {
-	uint32_t time;    /* of time_unit_us each */
-	uint32_t page;    /* of 4 KiB, from the buffer's address */
+	uint32_t time;    /* time in units of time_unit_us */
+	uint32_t page;    /* page of 4 KiB, from the buffer's address */
 	uint32_t cost_ns; /* 0: not known */
 	uint16_t buffer;  /* at or beyond the number of buffers: none */
 	uint16_t thread;  /* as buffer */

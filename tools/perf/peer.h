@@ -101,7 +101,7 @@ int peer_host_saxpy(struct peer_opencl *peer, float a, size_t bytes);
 /* An access of the CPU's to the dma-buf is begun and ended. 0 or -errno. */
 int peer_bracket(int fd);
 
-/* What came over a socket, mapped. */
+/* A received object, mapped. */
 struct peer_share {
 	int fd;
 	char *address;

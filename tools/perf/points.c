@@ -79,7 +79,7 @@ static void parse_field(const char *line, struct point_layout *layout)
 		return;
 	while (name > line && name[-1] != ' ' && name[-1] != '*' && name[-1] != '\t')
 		name--;
-	/* Of other sizes it is no number. */
+	/* Fields of other sizes are no numbers. */
 	if (size != 1 && size != 2 && size != 4 && size != 8)
 		return;
 	for (i = 0; i < POINT_FIELDS && fields[i]; i++)

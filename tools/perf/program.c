@@ -17,7 +17,7 @@
 #include "bench.h"
 #include "child.h"
 
-/* Of the child, which never returns. */
+/* The child's side, which never returns. */
 static _Noreturn void become(char *const argv[], int out, int errors)
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -55,7 +55,7 @@ static uint64_t *whole_of(struct attaching *attaching, uint32_t tid)
 	return tid < NUMBERS ? &attaching->whole[tid] : &none;
 }
 
-/* ---- who the kernel has told of ---- */
+/* ---- threads of the kernel's records ---- */
 
 struct fork_record {
 	struct perf_event_header header;
@@ -107,7 +107,7 @@ static int note_forks(struct recorder *recorder, struct attaching *attaching)
 	return 0;
 }
 
-/* ---- who is there ---- */
+/* ---- threads that exist ---- */
 
 static int find(struct attaching *attaching, pid_t pid, pid_t tid)
 {

@@ -295,7 +295,7 @@ int record_cut(struct recorder *recorder)
 	return give_back(recorder);
 }
 
-/* ---- what is in it ---- */
+/* ---- contents ---- */
 
 /* Of the records that are read at a time; the longest has 64 KiB. */
 #define BLOCK_BYTES (UINT64_C(1) << 20)

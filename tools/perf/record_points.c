@@ -405,7 +405,7 @@ int points_tracing_data(const struct record_points *points, char **ret_data,
 	return 0;
 }
 
-/* ---- what is said of it ---- */
+/* ---- its text ---- */
 
 /* Without the module there is nothing to be said of its devices. */
 static bool has_device(void)
@@ -420,7 +420,7 @@ char *points_missing(const struct record_points *points, bool left_out)
 	const char *why = "this kernel has no such tracepoints";
 	int r;
 
-	/* What was not wished for is not missing. */
+	/* Records that were not asked for are not missing. */
 	if (access == -ECANCELED)
 		access = 0;
 	r = calls ? calls : access ? access : device;

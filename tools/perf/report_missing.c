@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a trace lacks, and why: sentences of a report, each with what helps. */
+/* The gaps of a trace, with their reasons: sentences of a report, each with its remedy. */
 #include <inttypes.h>
 #include <stdlib.h>
 

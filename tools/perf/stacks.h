@@ -15,7 +15,7 @@ struct stack {
 	uint64_t faults;
 	uint64_t code;                 /* what code was mapped: see spaces_code_state() */
 	struct place top;              /* as a site's */
-	const char *function, *module; /* of a text, which has them in place of addresses */
+	const char *function, *module; /* of a text, which has names in place of addresses */
 	struct frame {
 		uint64_t ip;
 		struct place place; /* without a file: its offset is the address */

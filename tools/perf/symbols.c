@@ -30,7 +30,7 @@ struct module {
 /* Code that a process made while it ran. */
 struct made {
 	struct symbols_map *map; /* NULL: it has none */
-	char name[32];           /* of the map, as of a module */
+	char name[32];           /* name of the map, as of a module */
 };
 
 struct symbols {

@@ -46,7 +46,7 @@ struct top_figures {
 
 struct top_buffer {
 	uint64_t serial;
-	uint64_t address; /* of its first map */
+	uint64_t address; /* address of its first map */
 	char name[64], device[40];
 	bool lost;
 	uint64_t sampled;    /* faults, by samples of them */
