@@ -10,9 +10,9 @@
 #include <linux/dma-buf.h>
 #include <linux/dma-direct.h>
 #include <linux/dma-map-ops.h>
-#include <linux/highmem.h>
 #include <linux/memremap.h>
 #include <linux/slab.h>
+#include <linux/uaccess.h>
 #include <linux/uio.h>
 
 #include "sim.h"
@@ -286,7 +286,7 @@ static ssize_t sim_import_copy_page(struct sim_buffer *buffer, u64 position, siz
 	down_read(&buffer->lock);
 	pagefault_disable();
 	if (index < buffer->n_pages && write)
-		got = copy_page_from_iter_atomic(buffer->pages[index], inside, length, iter);
+		got = copy_page_from_iter(buffer->pages[index], inside, length, iter);
 	else if (index < buffer->n_pages)
 		got = copy_page_to_iter(buffer->pages[index], inside, length, iter);
 	pagefault_enable();
