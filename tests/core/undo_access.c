@@ -65,6 +65,7 @@ int undo_budget_query(struct world *world)
 /* ---- accesses: the bytes stay as they are ---- */
 
 #define COPIED (2 * PAGE + 11)
+#define BEHIND (4 * PAGE + 5) /* the first copied bytes */
 
 int undo_bracket(struct world *world)
 {
@@ -95,12 +96,17 @@ int undo_copy_out(struct world *world)
 	return r;
 }
 
-/* Both ends are in maps, and of the same bytes. */
+/* Both ends are in maps of one buffer, and the bytes are those that are there. */
 int undo_copy_between(struct world *world)
 {
-	char *to = hm_map_address(world->second), *from = hm_map_address(world->map);
+	char *to = (char *)hm_map_address(world->second) + 5;
+	char *base = hm_map_address(world->map);
+	int r;
 
-	return hm_copy_in(to + 5, from + 5, COPIED, NULL);
+	memcpy(base + BEHIND, to, COPIED);
+	r = hm_copy_in(to, base + BEHIND, COPIED, NULL);
+	pattern_write(base, BEHIND, BEHIND + COPIED, 1);
+	return r;
 }
 
 /* A scope in which faults would end the process is none. */

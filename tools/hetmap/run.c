@@ -90,8 +90,8 @@ static const struct option_row rows[] = {
 				"tokens: byte order of a raw FILE, little or big\n"
 				"(default: this machine's)" },
 	[OPTION_VOCAB] = { 0, "vocab", "N",
-			   "tokens: all are below N; a larger one is an error, as a\n"
-			   "wrong type or a header that was not skipped makes them" },
+			   "tokens: fail at a token of N or more, which a wrong\n"
+			   "type makes, or a header that was not skipped" },
 	[OPTION_TO] = { 0, "to", "TYPE",
 			"tokens: type in the device (default: int64, or the\n"
 			"files' own type if it is no integer)" },
