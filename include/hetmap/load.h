@@ -113,9 +113,11 @@ struct hm_load_place {
  * tensors are loaded. The tensors lie in the order of loading. A tensor without bytes has an
  * address without bytes, in or just behind the map.
  *
- * A window of 0 is 64 MiB. A window that is larger than both 64 MiB and the size of all tensors
- * is reduced to the larger of the two. If threads is 0, one thread copies where CPUs reach only
- * a part of the device's memory (HM_CAP_BRACKET), and up to four threads copy elsewhere.
+ * A window of 0 is 64 MiB, or an eighth of the memory that the process may have if that is less
+ * (memory.max of its control groups). A window that is larger than both 64 MiB and the size of
+ * all tensors is reduced to the larger of the two. If threads is 0, one thread copies where CPUs
+ * reach only a part of the device's memory (HM_CAP_BRACKET), and up to four threads copy
+ * elsewhere.
  *
  * After an error nothing is left: no buffer, no map, no thread, no descriptor.
  *
@@ -129,7 +131,9 @@ struct hm_load_place {
  *   -ENODATA:   a file was cut off.
  *   -EIO:       storage failed.
  *   -ENOSPC:    the device has no room for the buffer; the text has the number of bytes.
- *   -ENOMEM:    the host has no memory for the buffer; the text has the number of bytes.
+ *   -ENOMEM:    the host has no memory for the buffer, or the buffer is in the host's memory and
+ *               larger than the memory and swap that the process may have; the text has the
+ *               numbers of bytes.
  *   -ENODEV:    the device was taken away.
  *   -EAGAIN:    no thread could be started.
  *   -ECANCELED: a function of @desc returned a positive value.

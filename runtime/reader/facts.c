@@ -36,8 +36,11 @@ static uint64_t least_limit(const char *root, char *group, const char *file)
 	}
 }
 
-/* One line of /proc/self/cgroup: number, controllers, group [cgroups(7)]. */
-static uint64_t limit_of_line(char *line)
+/*
+ * One line of /proc/self/cgroup: number, controllers, group [cgroups(7)]. The limit has a name
+ * in groups of version 2 and one in those of version 1; NULL: there is none.
+ */
+static uint64_t limit_of_line(char *line, const char *file, const char *file_of_v1)
 {
 	char *controllers = strchr(line, ':'), *group;
 
@@ -45,25 +48,41 @@ static uint64_t limit_of_line(char *line)
 	if (!group)
 		return UINT64_MAX;
 	*group++ = '\0';
-	if (!*controllers)
-		return least_limit("/sys/fs/cgroup", group, "memory.max");
-	if (!strcmp(controllers, "memory"))
-		return least_limit("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes");
+	if (!*controllers && file)
+		return least_limit("/sys/fs/cgroup", group, file);
+	if (!strcmp(controllers, "memory") && file_of_v1)
+		return least_limit("/sys/fs/cgroup/memory", group, file_of_v1);
 	return UINT64_MAX;
+}
+
+static uint64_t limit_of_groups(const char *file, const char *file_of_v1)
+{
+	char text[4096], *line, *rest = text;
+	uint64_t least = UINT64_MAX;
+
+	if (!proc_read("/proc/self/cgroup", text, sizeof(text)))
+		return least;
+	while ((line = strsep(&rest, "\n")))
+		least = min_u64(least, limit_of_line(line, file, file_of_v1));
+	return least;
 }
 
 uint64_t facts_ram(void)
 {
 	uint64_t ram = meminfo_read("MemTotal");
-	char text[4096], *line, *rest = text;
 
-	if (!ram)
-		ram = UINT64_MAX;
-	if (!proc_read("/proc/self/cgroup", text, sizeof(text)))
-		return ram;
-	while ((line = strsep(&rest, "\n")))
-		ram = min_u64(ram, limit_of_line(line));
-	return ram;
+	return min_u64(ram ? ram : UINT64_MAX,
+		       limit_of_groups("memory.max", "memory.limit_in_bytes"));
+}
+
+uint64_t facts_ram_and_swap(void)
+{
+	uint64_t swap =
+		min_u64(meminfo_read("SwapTotal"), limit_of_groups("memory.swap.max", NULL));
+	uint64_t ram = facts_ram();
+
+	return min_u64(ram > UINT64_MAX - swap ? UINT64_MAX : ram + swap,
+		       limit_of_groups(NULL, "memory.memsw.limit_in_bytes"));
 }
 
 /* ---- the device ---- */

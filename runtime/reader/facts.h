@@ -44,6 +44,8 @@ uint64_t facts_fault_most(int fd);
 
 /* Memory that the process may use: MemTotal, or the least memory.max above it, if less. */
 uint64_t facts_ram(void);
+/* The same, and the swap that the process may have besides. */
+uint64_t facts_ram_and_swap(void);
 
 /* Are all @length bytes at @offset of @whole resident? False where the kernel does not tell. */
 bool facts_are_resident(const struct hm_map *whole, uint64_t offset, uint64_t length);

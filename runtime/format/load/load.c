@@ -2,11 +2,14 @@
 /* Load: tensors of a model in a buffer of a device; made, queried, dropped. */
 #include "format/load/load.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/sys.h"
+#include "core/core.h"
+#include "reader/facts.h"
 
 #define LOAD_DESC_LEAST sizeof(struct hm_load_desc)
 #define LOAD_INFO_LEAST sizeof(struct hm_load_info)
@@ -46,7 +49,30 @@ static int read_desc(const struct hm_load_desc *from, struct hm_load_desc *ret_d
 	return 0;
 }
 
-/* Makes one buffer for all tensors, named after the model's first file. */
+/*
+ * Memory of this machine, in ordinary pages, is charged to the process, and what there is not
+ * ends it at the first touch: said before. Devices with memory of their own say so themselves.
+ */
+static int check_memory(const struct hm_load *load)
+{
+	char need[16], have[16];
+	uint64_t most;
+
+	if (!(load->map->buffer->caps & HM_CAP_POPULATE))
+		return 0;
+	most = facts_ram_and_swap();
+	if (load->info.buffer <= most)
+		return 0;
+	return err_set(
+		-ENOMEM,
+		"%u tensors take %s of this machine's memory, and the process may have %s, "
+		"swap included: raise memory.max of its control group if that is the "
+		"limit, or load fewer tensors",
+		load->n, format_bytes(load->info.buffer, need, sizeof(need)),
+		format_bytes(most, have, sizeof(have)));
+}
+
+/* One for all: it is called as the model's first file. */
 static int make_room(struct hm_load *load, struct hm_device *device)
 {
 	const char *path = load->safetensors->shard[0].path, *slash = strrchr(path, '/');
@@ -94,6 +120,8 @@ int hm_load_create(struct hm_device *device, struct hm_safetensors *safetensors,
 	r = load_plan(load, &desc);
 	if (!r)
 		r = make_room(load, device);
+	if (!r)
+		r = check_memory(load);
 	if (!r)
 		r = load_run(load, &desc);
 	if (r) {

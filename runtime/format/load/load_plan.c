@@ -6,10 +6,13 @@
 
 #include "format/load/load.h"
 #include "base/sys.h"
+#include "reader/facts.h"
 
-/* Default window: enough to keep storage busy, and little beside a model. */
+/* Where a window is not given: what storage needs to be busy, and little beside a model ... */
 #define WINDOW MIB(64)
-/* Every accelerator tried accepts a pointer at it; OpenCL asks for 128 at most here. */
+/* ... and beside what the process may have, by its control groups. */
+#define WINDOW_OF_RAM 8
+/* What every accelerator tried takes a pointer at; OpenCL asks for 128 at most here. */
 #define ALIGNMENT 256
 
 /*
@@ -36,8 +39,9 @@ static int check_window(uint64_t window)
 static void choose_window(struct hm_load_info *info, uint64_t window)
 {
 	uint64_t page = page_size(), step;
+	uint64_t chosen = max_u64(min_u64(WINDOW, facts_ram() / WINDOW_OF_RAM), page);
 
-	info->window = window ? min_u64(window, max_u64(info->bytes, WINDOW)) : WINDOW;
+	info->window = window ? min_u64(window, max_u64(info->bytes, WINDOW)) : chosen;
 	step = min_u64(info->window / STEPS_LEAST, STEP_MOST);
 	step = max_u64(step, info->window / STEPS_MOST);
 	info->step = max_u64(round_down(step, page), page);
