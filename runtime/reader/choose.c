@@ -2,7 +2,8 @@
 /*
  * Chooses a policy, its window and its memory. The figures behind the choice are those of
  * "hetmap bench seq_cold seq_warm" in tools/perf/results/notes.md: maps beat reads wherever this
- * kernel answers a fault, and announced pieces beat all other ways where they are not resident.
+ * kernel answers a fault, and announced pieces beat all else where they are not resident. O_DIRECT
+ * is faster on some machines, and slower on others; it leaves nothing in memory for the next pass.
  */
 #include "reader/choose.h"
 
@@ -24,12 +25,18 @@
 
 #define AHEAD_WINDOWS 2
 /*
- * From this size on the kernel's own read-ahead, told that the access is sequential, keeps the
- * device busy, and uses large folios where the file system has them. Announced windows come in
- * pages of 4 KiB: 0.7 of the time at 128 KiB, but 1.5 times at 8 MiB, and twice the CPU's.
+ * From here on the kernel's own read-ahead keeps the device busy, and by large folios where the
+ * file system has them. Announced windows come by pages of 4 KiB: 0.7 of the time at 128 KiB, but
+ * 1.5 times at 8 MiB, and twice the CPU's. MADV_SEQUENTIAL gains nothing there, and takes 1.5
+ * times as long on a busy machine.
  */
 #define READ_AHEAD_ENOUGH MIB(2)
-/* More than any address space has: sums of such windows don't overflow. */
+/*
+ * Windows of a chosen size take no more than this part of what the process may have: in a small
+ * control group their pages, which are locked while they are read, would be most of it.
+ */
+#define RAM_PART 8
+/* More than any address space has: their sums are no overflow. */
 #define WINDOW_MOST (GIB(1) << 20)
 /* io_uring: windows in memory, including the one in use. */
 #define QUEUED_WINDOWS 3
@@ -240,7 +247,14 @@ static int refuse_budget(const struct reader_wish *wish, uint64_t least, const c
 		       wish->budget, what, least);
 }
 
-/* The wanted window, but at most @most; @chosen where none is wanted. A multiple of @grain. */
+/* Of @n windows that are in memory at a time: @usual, less where memory is little. */
+static uint64_t default_window(const struct reader_facts *facts, uint64_t usual, uint32_t n)
+{
+	return max_u64(round_down(min_u64(usual, facts->ram / RAM_PART / n), facts->page),
+		       facts->page);
+}
+
+/* As asked for, but no larger than @most, in whole @grains; @chosen where it was not. */
 static uint64_t window_of(const struct reader_wish *wish, uint64_t chosen, uint64_t most,
 			  uint64_t grain)
 {
@@ -255,19 +269,20 @@ static int size_mapped(const struct reader_facts *facts, const struct reader_wis
 {
 	uint64_t least = reader_mapped_cost(facts->page, facts->page);
 	uint64_t most = wish->budget ? mapped_within(wish->budget, facts->page) : UINT64_MAX;
+	uint64_t chosen;
 
 	if (!most || (wish->budget && wish->budget < least))
 		return refuse_budget(wish, least, "a mapped page and its tables");
 	choice->mapped = true;
-	choice->window =
-		min_u64(window_of(wish, WINDOW_MAPPED, facts->size, facts->page), most);
-	/* A window in whole tables needs fewer of them. */
-	if (!wish->window && choice->window > MIB(2))
-		choice->window = round_down(choice->window, MIB(2));
 	choice->begins =
 		choice->policy != HM_POLICY_FAULT &&
 		(choice->policy != HM_POLICY_AHEAD || facts->read_ahead < READ_AHEAD_ENOUGH);
 	choice->ahead = choice->begins ? AHEAD_WINDOWS : 0;
+	chosen = default_window(facts, WINDOW_MAPPED, choice->ahead + 1);
+	choice->window = min_u64(window_of(wish, chosen, facts->size, facts->page), most);
+	/* A window in whole tables is mapped by fewer of them. */
+	if (!wish->window && choice->window > MIB(2))
+		choice->window = round_down(choice->window, MIB(2));
 	choice->budget = wish->budget ? wish->budget :
 					reader_mapped_cost(choice->window, facts->page);
 	return 0;
@@ -279,11 +294,11 @@ static int size_read(const struct reader_facts *facts, const struct reader_wish 
 {
 	bool queued = choice->policy != HM_POLICY_READ;
 	uint32_t n = queued ? QUEUED_WINDOWS : 1;
-	uint64_t chosen = queued ? WINDOW_QUEUED : WINDOW_READ, window, most;
+	uint64_t usual = queued ? WINDOW_QUEUED : WINDOW_READ, chosen, window, most;
 	uint64_t grain = max_u64(facts->page, choice->unit);
 	uint64_t least = reader_read_memory(choice, grain, facts->page);
 
-	chosen = min_u64(chosen, max_u64(facts->length, 1));
+	chosen = min_u64(default_window(facts, usual, n), max_u64(facts->length, 1));
 	window = window_of(wish, chosen, facts->length, grain);
 	if (wish->budget) {
 		/* This memory has page tables, too. */

@@ -3,11 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <sys/mman.h>
 
 #include "map/map.h"
 #include "reader/reader.h"
-#include "base/sys.h"
 
 /* Bytes begun ahead that are not wanted any more stay: they are page cache. */
 void window_end(struct hm_reader *reader, struct phase *phase)
@@ -48,8 +46,6 @@ static int map_window(struct hm_reader *reader, uint64_t offset, uint64_t bytes)
 	r = hm_map_create(phase->buffer, &desc, &phase->window);
 	if (r)
 		return r;
-	if (phase->choice.policy == HM_POLICY_AHEAD && !phase->choice.begins)
-		sys_madvise(phase->window->address, phase->window->span, MADV_SEQUENTIAL);
 	phase->window_offset = offset;
 	phase->window_bytes = bytes;
 	return 0;

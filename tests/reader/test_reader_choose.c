@@ -185,6 +185,31 @@ static void test_windows(void)
 			}
 }
 
+/* In a control group with little memory: chosen windows are small, and the sentence says both. */
+static void test_little_memory(void)
+{
+	struct reader_facts facts = facts_of(MIB(512));
+	struct reader_wish wish = { .pattern = HM_PATTERN_SEQUENTIAL };
+	struct reader_choice choice;
+
+	facts.ram = MIB(160);
+	for (wish.policy = 0; wish.policy <= HM_POLICY_DIRECT; wish.policy++) {
+		CHECK_OK_FATAL(reader_choose(&facts, &wish, &choice));
+		CHECK((choice.ahead + 1) * choice.window <= facts.ram / 8);
+		CHECK(choice.window >= MIB(1));
+		CHECK(strstr(choice.why, "memory 160") != NULL);
+	}
+	/* A page is the least. */
+	facts.ram = MIB(1) / 16;
+	wish.policy = HM_POLICY_AHEAD;
+	CHECK_OK_FATAL(reader_choose(&facts, &wish, &choice));
+	CHECK_EQUAL(choice.window, PAGE);
+	/* A window that is asked for is given. */
+	wish.window = MIB(64);
+	CHECK_OK_FATAL(reader_choose(&facts, &wish, &choice));
+	CHECK_EQUAL(choice.window, MIB(64));
+}
+
 /* Whatever is asked for: windows in whole pages, and what they cost is in the budget. */
 static void test_budgets(void)
 {
@@ -441,6 +466,7 @@ static const struct test tests[] = {
 	{ "table", test_table, 10, 0 },
 	{ "refused", test_refused, 10, 0 },
 	{ "windows", test_windows, 10, 0 },
+	{ "little_memory", test_little_memory, 10, 0 },
 	{ "budgets", test_budgets, 20, 0 },
 	{ "random", test_pieces, 10, 0 },
 	{ "units", test_units, 10, 0 },
