@@ -249,9 +249,7 @@ static void test_escapes(void)
 		const char *says;
 	} cases[] = {
 		{ { "bench", "\033[31mred" }, NULL, "no case '\\x1b[31mred'" },
-		{ { "run", "saxpy", "-d", "\033[2Jx\nhetmap: y" },
-		  NULL,
-		  "\"?[2Jx?hetmap: y\"" },
+		{ { "run", "saxpy", "-d", "\033[2Jx\nhetmap: y" }, NULL, "\"?[2Jx?hetmap: y\"" },
 		{ { "tour", "-d", "soft:0" }, "HETMAP_SOFT=\033c=1", "\"?c\"" },
 		{ { "bench", "soft_submit" }, "HETMAP_SOFT=\033c=1", "\"?c\"" },
 		{ { "doctor" }, "HETMAP_SOFT=\033c=1", "\"?c\"" },

@@ -466,10 +466,9 @@ static void test_names(void)
 	run_traced(path, map_odd_name, false);
 	events = read_whole(path);
 	check_order(events, mapped);
-	CHECK(!strcmp(
-		text_of(nth(events, "map", 0), "buffer"),
-		"a\"b\\c??? \xc3\xa4 \xef\xbf\xbd \xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd "
-		"\xef\xbf\xbd\xef\xbf\xbd"));
+	CHECK(!strcmp(text_of(nth(events, "map", 0), "buffer"),
+		      "a\"b\\c??? \xc3\xa4 \xef\xbf\xbd \xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd "
+		      "\xef\xbf\xbd\xef\xbf\xbd"));
 	json_decref(events);
 }
 
