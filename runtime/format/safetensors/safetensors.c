@@ -99,12 +99,13 @@ static int open_files(char **path, uint32_t n_path, const struct weight_map *ind
 
 static int open_file(const char *path, struct hm_safetensors **ret_safetensors)
 {
-	char *copy = sys_calloc(1, strlen(path) + 1);
+	size_t size = strlen(path) + 1;
+	char *copy = sys_calloc(1, size);
 	int r;
 
 	if (!copy)
-		return err_set(-ENOMEM, "no memory for a path of %zu bytes", strlen(path));
-	memcpy(copy, path, strlen(path));
+		return err_set(-ENOMEM, "no memory for a path of %zu bytes", size);
+	memcpy(copy, path, size);
 	r = open_files(&copy, 1, NULL, ret_safetensors);
 	free(copy);
 	return r;
