@@ -14,38 +14,38 @@ function bytes_of(text) {
 	return raw;
 }
 
+const RANGE = 0, CODE = 1;
+
 /* Decisions, and numbers made of them: chances are found by where their model begins. */
 class Decoder {
 	constructor(text, chances) {
 		this.bytes = bytes_of(text);
-		this.at = 0;
-		this.range = 0xffffffff;
-		this.code = 0;
+		this.at = 5;
+		/* Numbers of 32 bits are objects of their own anywhere but in such an array. */
+		this.word = new Uint32Array(2);
+		this.word[RANGE] = 0xffffffff;
+		this.word[CODE] = this.bytes[1] << 24 | this.bytes[2] << 16 | this.bytes[3] << 8 |
+			this.bytes[4];
 		this.chances = new Uint16Array(chances).fill(2048);
-		for (let i = 0; i < 5; i++)
-			this.next();
-	}
-
-	next() {
-		if (this.at >= this.bytes.length)
-			throw new Error('its events end before the last one');
-		this.code = (this.code << 8 | this.bytes[this.at++]) >>> 0;
 	}
 
 	bit(which) {
-		const chance = this.chances[which], bound = (this.range >>> 12) * chance;
-		const one = this.code >= bound;
+		const word = this.word, chances = this.chances, chance = chances[which];
+		const bound = Math.imul(word[RANGE] >>> 12, chance) >>> 0;
+		const one = word[CODE] >= bound;
 		if (one) {
-			this.code -= bound;
-			this.range -= bound;
-			this.chances[which] = chance - (chance >> 5);
+			word[CODE] -= bound;
+			word[RANGE] -= bound;
+			chances[which] = chance - (chance >> 5);
 		} else {
-			this.range = bound;
-			this.chances[which] = chance + (4096 - chance >> 5);
+			word[RANGE] = bound;
+			chances[which] = chance + (4096 - chance >> 5);
 		}
-		while (this.range < 0x1000000) {
-			this.range = this.range << 8 >>> 0;
-			this.next();
+		while (word[RANGE] < 0x1000000) {
+			if (this.at >= this.bytes.length)
+				throw new Error('its events end before the last one');
+			word[RANGE] <<= 8;
+			word[CODE] = word[CODE] << 8 | this.bytes[this.at++];
 		}
 		return one ? 1 : 0;
 	}
