@@ -97,7 +97,7 @@ int resolve_range(struct hm_fence *fence, uint32_t index, uint64_t length)
 	map = registry_acquire(range->pointer, &info);
 	if (!map)
 		return refuse_pointer(fence, index, range->pointer);
-	/* Of a parent's map no lock may be taken: another thread may have held it at the fork. */
+	/* No lock of a parent's map may be taken: another thread may have held it at the fork. */
 	r = object_check(&map->object, OBJECT_MAP);
 	if (unlikely(r))
 		goto err_unref;

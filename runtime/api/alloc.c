@@ -128,7 +128,10 @@ err_unref:
 	return r;
 }
 
-/* A buffer can be made with more room, an allocation can't: @r and the way that is left. */
+/*
+ * The text may ask for a buffer with more room, which an allocation can't have. Replaces it by one
+ * with a remedy that is left. Returns @r.
+ */
 static int explain_room(struct hm_buffer *buffer, int r, uint64_t size, uint32_t flags)
 {
 	struct hm_buffer_info info = { .struct_size = sizeof(info) };

@@ -106,7 +106,7 @@ static int from_file(void *device, int fd, const struct hm_buffer_desc *desc,
 		return err_set(-EACCES, "a seal of the memory forbids to write it: pass "
 					"HM_BUFFER_READ_ONLY or HM_BUFFER_PRIVATE");
 
-	/* Only a buffer that ends where the file does can grow or be cut. */
+	/* Only a buffer that ends at the file's end can grow or be cut. */
 	capacity = max_u64(desc->max_size, size);
 	*ret_recipe = (struct hm_recipe){
 		.segment = {

@@ -11,7 +11,7 @@
 
 static _Thread_local char text[ERR_TEXT_MAX];
 
-/* Names are others' to choose: in a log no part of one may look like a line of its own. */
+/* Other programs choose names: no part of one may look like a line of its own in a log. */
 static void put_on_one_line(char *sentence)
 {
 	for (; *sentence; sentence++)

@@ -8,17 +8,17 @@
  *
  *     return err_set(-ERANGE, "%s: offset %" PRIu64 " is past ...", ...);
  *
- * Longer texts than ERR_TEXT_MAX are cut; nothing is allocated. The text is one line, with a '?'
- * for each control character. What leads there is cold: the compiler puts it where what succeeds
- * need not go past it.
+ * A text longer than ERR_TEXT_MAX is cut; nothing is allocated. The text is one line: a control
+ * character becomes a '?'. The attribute "cold" makes the compiler move paths to it out of the way
+ * of success.
  */
 #define ERR_TEXT_MAX 8192
 int err_set(int r, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
-/* Puts @lines, a compiler's, below the sentence. Returns @r. */
+/* Puts @lines, the output of a compiler, below the sentence. Returns @r. */
 int err_append_lines(int r, const char *lines) __attribute__((cold));
 
-/* Puts "WHAT: " before the text there is: for callers that know the context. */
+/* Puts "CONTEXT: " before the present text: for callers that know the context. */
 int err_prefix(int r, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
 /* Puts the name of @r before the text, unless the text has it. Returns @r. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Paths that can't be opened, and why: see path.h. */
+/* Explains why paths can't be opened: see path.h. */
 #include "base/path.h"
 
 #include <errno.h>
@@ -11,10 +11,10 @@
 #include "base/err.h"
 #include "base/sys.h"
 
-/* As many as the kernel follows [path_resolution(7)]. */
+/* The kernel follows as many links [path_resolution(7)]. */
 #define LINKS_MOST 40
 
-/* Replaces the link at @path by the path that it has; false: it is none, or too long. */
+/* Replaces the link at @path by its target; false: no link, or the target is too long. */
 static bool follow(char path[PATH_MAX])
 {
 	char target[PATH_MAX], folder[PATH_MAX];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Paths that can't be opened, and why. */
+/* Texts for paths that can't be opened. */
 #ifndef HETMAP_PATH_H
 #define HETMAP_PATH_H
 
 /*
- * Sets the text for @path, which could not be opened with @r: the error's name or, where the path
- * is a link that leads nowhere, what is missing. Returns @r. The caller puts the path before.
+ * Sets the text for @path, which could not be opened with @r: the error's name or, if the path is a
+ * link that leads nowhere, the missing file. Returns @r. The caller puts the path before the text.
  */
 int path_explain_open(int r, const char *path);
 

@@ -54,7 +54,7 @@ static void append(struct rangemap *to, uint64_t offset, uint32_t value, uint32_
 	to->run[to->n++] = (struct rangemap_run){ offset, value, cache };
 }
 
-/* Appends runs [@from, @to) of @old, of which the first may be of the kind of the run before. */
+/* Appends runs [@from, @end) of @old. The first one may have the values of the last run of @to. */
 static void append_all(struct rangemap *to, const struct rangemap *old, uint32_t from,
 		       uint32_t end)
 {
@@ -67,11 +67,11 @@ static void append_all(struct rangemap *to, const struct rangemap *old, uint32_t
 	to->n += end - from - 1;
 }
 
-/* Of each value in the range the bits of @keep, and @value's. */
+/* Keeps the bits @keep of each value in the range, and adds those of @value. */
 static struct rangemap *change(const struct rangemap *old, uint64_t offset, uint64_t length,
 			       uint32_t keep, uint32_t value)
 {
-	/* To the largest offset there is, or past it: all of the rest. */
+	/* A range to the largest offset, or past it, means all of the rest. */
 	uint64_t end = length >= UINT64_MAX - offset ? UINT64_MAX : offset + length;
 	uint32_t first = length ? run_index(old, offset) : old->n, i;
 	struct rangemap *ranges;

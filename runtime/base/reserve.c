@@ -10,7 +10,7 @@
 
 #define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
-/* ret_base: a reservation of @length bytes, near @hint or anywhere. */
+/* Reserves @length bytes near @hint or anywhere. *@ret_base is the first byte. */
 static int reserve_at(uintptr_t hint, uint64_t length, char **ret_base)
 {
 	void *mapped;
@@ -23,8 +23,8 @@ static int reserve_at(uintptr_t hint, uint64_t length, char **ret_base)
 }
 
 /*
- * With room to align in, of which the rest is given back. ret_base: of @length bytes, at a
- * multiple of @alignment less @guard.
+ * Reserves room to align in, and gives the rest back. *@ret_base is the first of @length bytes, at
+ * a multiple of @alignment less @guard.
  */
 static int reserve_aligned(uint64_t length, uint64_t alignment, uint64_t guard, char **ret_base)
 {
@@ -39,7 +39,7 @@ static int reserve_aligned(uint64_t length, uint64_t alignment, uint64_t guard, 
 		return r;
 	first = (char *)round_up((uintptr_t)base + guard, alignment) - guard;
 
-	/* Trimming an end off an own mapping can fail only by the mapping count. */
+	/* Trimming an end off an own mapping can fail only by the number of mappings. */
 	head = (uint64_t)(first - base);
 	tail = wanted - head - length;
 	if (tail) {
@@ -62,8 +62,9 @@ err_unmap:
 }
 
 /*
- * Without: an earlier map's hole, where that one was aligned; or the multiple of @alignment
- * below what the kernel chose, which is free as a rule; or at least a multiple of @page.
+ * Reserves @length bytes without room to align in. The kernel's choice is aligned if it is the hole
+ * of an aligned map. If it is not, tries the multiple of @alignment below it, which is usually
+ * free. The address may be a multiple of @page only.
  */
 static int reserve_exact(uint64_t length, uint64_t page, uint64_t alignment, uint64_t guard,
 			 char **ret_base)
@@ -77,7 +78,7 @@ static int reserve_exact(uint64_t length, uint64_t page, uint64_t alignment, uin
 		return r;
 	first = (uintptr_t)base + guard;
 	below = round_down(first, alignment);
-	/* Held, it would count against RLIMIT_AS. */
+	/* As long as the range is held, it counts against RLIMIT_AS. */
 	if (first != below && !sys_munmap(base, length)) {
 		r = reserve_at(below - guard, length, &base);
 		if (r)

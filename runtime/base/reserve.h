@@ -6,10 +6,9 @@
 #include "core/core.h"
 
 /*
- * Reserves @length bytes at a multiple of @page with @guard bytes on both sides:
- * inaccessible, backed by nothing, charged to nobody. The address is a multiple of
- * @alignment, too, if there is room to align in. ret_address is the first byte behind the
- * first guard.
+ * Reserves @length bytes at a multiple of @page with @guard bytes on both sides: inaccessible,
+ * backed by nothing, charged to no limit of memory. The address is a multiple of @alignment, too,
+ * if there is room to align in. *ret_address is the first byte behind the first guard.
  */
 int reserve_range(uint64_t length, uint64_t page, uint64_t alignment, uint64_t guard,
 		  struct reservation *ret_reservation, char **ret_address);

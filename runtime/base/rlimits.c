@@ -17,7 +17,7 @@
 /* Limits of address space, and the usage that counts against each [getrlimit(2)]. */
 static const struct space {
 	int resource;
-	uint32_t takes; /* TAKES_*: what counts */
+	uint32_t takes; /* TAKES_*: what the limit counts */
 	const char *name, *option;
 	const char *used; /* in /proc/self/status */
 } spaces[] = {
@@ -27,12 +27,12 @@ static const struct space {
 
 #define SPACE_TEXT 160
 
-/* The C library asks for so much of the heap at a time [M_TOP_PAD of mallopt(3)]. */
+/* The C library grows the heap by so much at a time [M_TOP_PAD of mallopt(3)]. */
 #define HEAP_STEP KIB(128)
 
 /*
- * "RLIMIT_AS, 97.7 MiB, of which 91.3 MiB are in use: raise it (ulimit -v)", if that is the
- * limit that @length bytes of @takes don't fit.
+ * "RLIMIT_AS, 97.7 MiB, of which 91.3 MiB are in use: raise it (ulimit -v)", if the limit counts
+ * @takes and @length more bytes exceed it.
  */
 static bool is_beyond(const struct space *space, uint64_t length, uint32_t takes,
 		      char text[SPACE_TEXT])

@@ -28,17 +28,17 @@ int rlimits_explain_fd(int r, const char *what);
 int rlimits_explain_thread(int r, const char *what);
 
 /*
- * What a call would have taken besides mappings: a limit that it can't have met is not named.
- * A reservation takes address space; what is mapped into one, or gets rights, does not.
+ * Memory that a failed call needed, besides a mapping: the text names no limit that does not count
+ * it. A reservation needs address space; mapping into one, or setting rights, does not.
  */
 #define TAKES_SPACE (1u << 0) /* address space */
-#define TAKES_DATA (1u << 1)  /* private memory that may be written, perhaps */
+#define TAKES_DATA (1u << 1)  /* private memory that may be writable */
 
 /*
- * Text for a failed mmap or mprotect of @length bytes, which takes @takes (TAKES_*): which of
- * RLIMIT_AS, RLIMIT_DATA, vm.max_map_count, mlockall(MCL_FUTURE) and memory it was, or pages
- * that a driver does not give. To be called before what was taken until then is given back.
- * Returns @r.
+ * Text for a failed mmap or mprotect of @length bytes, which needed @takes (TAKES_*): names the
+ * cause among RLIMIT_AS, RLIMIT_DATA, vm.max_map_count, mlockall(MCL_FUTURE), memory, and pages
+ * that a driver does not give. The caller must not have given back yet the memory that it had taken
+ * before the failure. Returns @r.
  */
 int rlimits_explain_map(int r, uint64_t length, uint32_t takes, const char *what);
 

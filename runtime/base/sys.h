@@ -168,7 +168,7 @@ int sys_prctl(int option, unsigned long a, unsigned long b, unsigned long c, uns
  */
 int sys_futex_wait(void *word, uint32_t value, uint64_t timeout_ns);
 void sys_futex_wake(void *word); /* wakes all sleepers */
-/* -EAGAIN is returned at once: the socket is a non-blocking one. Raises no SIGPIPE. */
+/* Returns -EAGAIN at once: the socket is a non-blocking one. Raises no SIGPIPE. */
 ssize_t sys_sendmsg(int socket, const struct msghdr *message);
 ssize_t sys_recvmsg(int socket, struct msghdr *message); /* descriptors: O_CLOEXEC */
 int sys_getsockopt(int socket, int level, int option, int *ret_value);

@@ -69,8 +69,8 @@ int struct_check_out(uint32_t size, size_t known, size_t least, const char *what
 void struct_write(void *to, const void *from, uint32_t to_size);
 
 /*
- * As much of a name as there is room for, and a '\0': printf()'s ways are long. A control
- * character becomes a '?', so that no line of a log can be made of a name.
+ * Copies as much of a name as fits, and a '\0': printf() would take far longer. A control character
+ * becomes a '?', so that a name can't make a line of a log.
  */
 void name_copy(char *to, size_t size, const char *from);
 

@@ -222,7 +222,7 @@ static int look(struct hm_recipe *recipe, const uint32_t *map_flags)
 	return 0;
 }
 
-/* Of less than the caller asked for no buffer is made: its map, for writing, would fail. */
+/* Refuses less access than the caller asked for: the buffer could not be mapped for writing. */
 static int check_access(const struct hm_device *device, const struct hm_buffer_desc *desc,
 			const struct hm_recipe *recipe)
 {
@@ -235,7 +235,10 @@ static int check_access(const struct hm_device *device, const struct hm_buffer_d
 		device->name);
 }
 
-/* @fd becomes the buffer's, or is closed. What a message says, its receiver checks. */
+/*
+ * Takes ownership of @fd: the buffer owns it, or it is closed. Receivers of a message, which pass
+ * @map_flags, check the message's access themselves.
+ */
 static int adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_desc *desc,
 		    int (*describe)(void *device, int fd, const struct hm_buffer_desc *desc,
 				    struct hm_recipe *ret_recipe),

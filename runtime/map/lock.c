@@ -145,7 +145,7 @@ static int explain_lock(int r, uint64_t length, uint64_t wanted)
 			       "pages just now (memory.max of the control group, or the "
 			       "machine's): try again later, or pass HM_LOCK_ONFAULT",
 			       length);
-	/* Not the limit: a mapping too many, where the range is part of one. */
+	/* The limit is not to blame, but the number of mappings, where the range is part of one. */
 	return rlimits_explain_map(r, length, 0, "locking");
 }
 

@@ -58,7 +58,7 @@ int map_dress(const struct hm_buffer *buffer, char *address, uint64_t length)
 	if (buffer->caps & HM_CAP_FORK)
 		return 0;
 	r = sys_madvise(address, length, MADV_DONTFORK);
-	/* EAGAIN, which is what madvise(2) makes of it where mappings run out. */
+	/* madvise(2) answers EAGAIN when the process runs out of mappings. */
 	return r ? rlimits_explain_map(r == -EAGAIN ? -ENOMEM : r, length, 0,
 				       "keeping a device map out of fork children") :
 		   0;

@@ -8,7 +8,7 @@
 /* From this size on huge pages are asked for: smaller ranges cannot hold one. */
 #define MAP_HUGE_LEAST MIB(2)
 
-/* Can a descriptor of @mode, as F_GETFL has it, be mapped? -EBADF, -EACCES, with a text. */
+/* Checks that a descriptor of @mode (F_GETFL) can be mapped. -EBADF, -EACCES, with a text. */
 int map_check_mode(int mode);
 
 /*
@@ -19,9 +19,12 @@ int map_direct(const struct hm_segment *segment, uint64_t offset, uint64_t lengt
 	       char *address, int flags, int prot, void **ret_address);
 /* True: map_direct() can map that range. */
 bool map_is_direct(const struct hm_segment *segment, uint64_t offset, uint64_t length);
-/* The text for one that has failed with @r, and would have taken @takes (TAKES_*). Returns @r. */
+/* Sets the text for a map_direct() that failed with @r and needed @takes (TAKES_*). Returns @r. */
 int map_explain(const struct hm_segment *segment, uint64_t length, uint32_t takes, int r);
-/* The same at @address, which the caller reserved, whether or not it can be. With a text. */
+/*
+ * Maps the range at @address, which the caller reserved, even where map_direct() can't. Sets a
+ * text.
+ */
 int map_one(const struct hm_segment *segment, uint64_t offset, uint64_t length, char *address,
 	    int prot);
 

@@ -198,7 +198,7 @@ static int refuse_sealed(const struct hm_buffer *buffer)
 		       buffer->name);
 }
 
-/* Why the map finds no place, where the failed call's own text does not say it. */
+/* Explains why the map finds no place, where the failed call's own text does not. */
 static int explain_place(const struct hm_map *map, int r)
 {
 	const struct hm_buffer *buffer = map->buffer;

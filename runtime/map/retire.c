@@ -403,7 +403,7 @@ bool retire_unmap(bool *relieved)
 	if (*relieved || !atomic_load(&was_used) || !flush())
 		return false;
 	*relieved = true;
-	/* The sentence of the try that does not count. */
+	/* Forgets the text of the first try, which does not count. */
 	err_clear();
 	return true;
 }

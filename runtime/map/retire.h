@@ -47,9 +47,9 @@ void retire(struct retired *retired, uint64_t bytes, bool now, retire_release *r
 bool retire_is_on(void);
 
 /*
- * Is @r, of an operation that holds no lock, a lack of something that the backlog may have
- * held when it failed? Then all of that was released, here or meanwhile, and the operation is
- * tried again: once, *@relieved is false before. For the end of a loop.
+ * Does an operation that holds no lock have to be tried again? True: @r was a lack of a resource,
+ * which the backlog may have held then, and all of the backlog was released, here or in the
+ * meantime. True once only: the caller sets *@relieved to false first. For the end of a loop.
  */
 bool retire_relieve(int r, bool *relieved);
 /* The same for an operation that failed because of other mappings. */

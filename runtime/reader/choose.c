@@ -25,18 +25,18 @@
 
 #define AHEAD_WINDOWS 2
 /*
- * From here on the kernel's own read-ahead keeps the device busy, and by large folios where the
- * file system has them. Announced windows come by pages of 4 KiB: 0.7 of the time at 128 KiB, but
- * 1.5 times at 8 MiB, and twice the CPU's. MADV_SEQUENTIAL gains nothing there, and takes 1.5
+ * From this size on the kernel's own read-ahead keeps the device busy, and uses large folios where
+ * the file system has them. Announced windows come in pages of 4 KiB: 0.7 of the time at 128 KiB,
+ * but 1.5 times at 8 MiB, and twice the CPU's. MADV_SEQUENTIAL gains nothing there, and takes 1.5
  * times as long on a busy machine.
  */
 #define READ_AHEAD_ENOUGH MIB(2)
 /*
- * Windows of a chosen size take no more than this part of what the process may have: in a small
+ * Windows whose size the reader chooses take at most this part of the process's memory: in a small
  * control group their pages, which are locked while they are read, would be most of it.
  */
 #define RAM_PART 8
-/* More than any address space has: their sums are no overflow. */
+/* More than any address space has: sums of such windows don't overflow. */
 #define WINDOW_MOST (GIB(1) << 20)
 /* io_uring: windows in memory, including the one in use. */
 #define QUEUED_WINDOWS 3
@@ -247,14 +247,14 @@ static int refuse_budget(const struct reader_wish *wish, uint64_t least, const c
 		       wish->budget, what, least);
 }
 
-/* Of @n windows that are in memory at a time: @usual, less where memory is little. */
+/* The default size of @n windows that are in memory at a time: @usual, or less in little memory. */
 static uint64_t default_window(const struct reader_facts *facts, uint64_t usual, uint32_t n)
 {
 	return max_u64(round_down(min_u64(usual, facts->ram / RAM_PART / n), facts->page),
 		       facts->page);
 }
 
-/* As asked for, but no larger than @most, in whole @grains; @chosen where it was not. */
+/* The wanted window, but at most @most, in whole @grains; @chosen where none is wanted. */
 static uint64_t window_of(const struct reader_wish *wish, uint64_t chosen, uint64_t most,
 			  uint64_t grain)
 {
@@ -280,7 +280,7 @@ static int size_mapped(const struct reader_facts *facts, const struct reader_wis
 	choice->ahead = choice->begins ? AHEAD_WINDOWS : 0;
 	chosen = default_window(facts, WINDOW_MAPPED, choice->ahead + 1);
 	choice->window = min_u64(window_of(wish, chosen, facts->size, facts->page), most);
-	/* A window in whole tables is mapped by fewer of them. */
+	/* A window of whole page tables needs fewer of them. */
 	if (!wish->window && choice->window > MIB(2))
 		choice->window = round_down(choice->window, MIB(2));
 	choice->budget = wish->budget ? wish->budget :

@@ -37,8 +37,8 @@ static uint64_t least_limit(const char *root, char *group, const char *file)
 }
 
 /*
- * One line of /proc/self/cgroup: number, controllers, group [cgroups(7)]. The limit has a name
- * in groups of version 2 and one in those of version 1; NULL: there is none.
+ * One line of /proc/self/cgroup: number, controllers, group [cgroups(7)]. @file is the limit's name
+ * in groups of version 2, @file_of_v1 in those of version 1; NULL: there is none.
  */
 static uint64_t limit_of_line(char *line, const char *file, const char *file_of_v1)
 {

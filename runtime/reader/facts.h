@@ -44,7 +44,7 @@ uint64_t facts_fault_most(int fd);
 
 /* Memory that the process may use: MemTotal, or the least memory.max above it, if less. */
 uint64_t facts_ram(void);
-/* The same, and the swap that the process may have besides. */
+/* The same, with the swap that the process may use. */
 uint64_t facts_ram_and_swap(void);
 
 /* Are all @length bytes at @offset of @whole resident? False where the kernel does not tell. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What stands in a slot of the registry: a descriptor of a map, and its runs of rights. */
+/* Contents of a slot of the registry: a map's descriptor, and its runs of rights. */
 #ifndef HETMAP_DESCRIPTOR_H
 #define HETMAP_DESCRIPTOR_H
 
@@ -14,13 +14,12 @@
 #include "base/fork.h"
 
 /*
- * One cache line, in which the common case needs nothing unpacked. The last
- * word is what stands at the end of struct hm_pointer_info: generation, access,
- * cache mode, and in the place of its reserved field the flags below. Without
- * any of them it is copied as it is.
+ * One cache line, in which the common case needs nothing unpacked. The last word has the layout of
+ * the end of struct hm_pointer_info: generation, access, cache mode, and the flags below in the
+ * place of its reserved field. A word without flags is copied as it is.
  */
 struct registry_descriptor {
-	/* Upper half: fork generation in which it was made. Or SEQ_FORWARD. */
+	/* Upper half: fork generation at publication. Or SEQ_FORWARD. */
 	_Atomic uint64_t seq;
 	_Atomic uint64_t base;
 	_Atomic uint64_t length;
@@ -42,8 +41,8 @@ struct registry_slot {
 /* Only in a slot, during a change: a pointer to the descriptor that counts. */
 #define SEQ_FORWARD (1ull << 63)
 
-#define DESCRIPTOR_RUNS (1u << 0)          /* rights by range: they stand in an array */
-#define DESCRIPTOR_NOT_INHERITED (1u << 1) /* in a fork child it counts for nothing */
+#define DESCRIPTOR_RUNS (1u << 0)          /* rights by range, in an array */
+#define DESCRIPTOR_NOT_INHERITED (1u << 1) /* not valid in a fork child */
 
 struct tail {
 	uint32_t generation;
@@ -64,7 +63,7 @@ _Static_assert(sizeof(struct tail) == sizeof(uint64_t) &&
 		       sizeof(struct hm_pointer_info) == INFO_TAIL + sizeof(struct tail),
 	       "struct tail is the end of struct hm_pointer_info");
 
-/* A run: offset (page-aligned), and below it access and cache mode. */
+/* A run is one word: a page-aligned offset, and access and cache mode in the bits below it. */
 #define RUN_CACHE_SHIFT 2
 #define RUN_FIELD_MASK 3u
 
@@ -72,7 +71,7 @@ _Static_assert(HM_CACHE_UNKNOWN <= RUN_FIELD_MASK, "a run has room for each cach
 
 /* Never changed while a descriptor with an even sequence points to it. */
 struct runs {
-	_Atomic uint64_t n; /* at most the class's, also while it is free */
+	_Atomic uint64_t n; /* at most the class's; kept while the array is free */
 	_Atomic uint64_t device;
 	_Atomic uint64_t run[];
 };
@@ -96,7 +95,7 @@ static inline struct tail tail_unpack(uint64_t word)
 	return tail;
 }
 
-/* Was its map left behind by a fork()? */
+/* Did the parent of this fork child have the map, which the child has not inherited? */
 static inline bool is_left(uint64_t seq, uint64_t tail)
 {
 	return tail_unpack(tail).flags & DESCRIPTOR_NOT_INHERITED &&

@@ -33,7 +33,7 @@
 /* How often a lookup tries before it answers -EAGAIN. */
 #define TRIES 16
 
-/* Arrays of 8 bytes << class in all; vm.max_map_count needs no more. */
+/* An array has 8 bytes << class in all; vm.max_map_count needs no larger class. */
 #define RUNS_CLASS_MIN 2
 #define RUNS_HEADER 2
 #define RUNS_CLASS_MAX 24

@@ -97,14 +97,14 @@ int registry_find_reserved(const void *pointer, struct hm_pointer_info *ret_info
 struct hm_map *registry_acquire(const void *pointer, struct hm_pointer_info *ret_info);
 
 /*
- * For who found no map: -EOWNERDEAD, with a text, where @pointer is in one of the parent's
- * that this fork child has not inherited; else 0.
+ * For a pointer in no map: -EOWNERDEAD, with a text, if it is in a map of the parent that this fork
+ * child has not inherited; otherwise 0.
  */
 int registry_check_left(const void *pointer);
 
 /*
- * For error texts: the map nearest to @pointer in either direction.
- * False when there is no map at all. Takes the mutex; not fast.
+ * Finds the map nearest to @pointer in either direction, for error texts. False: there are no maps.
+ * Takes the mutex, and is not fast.
  */
 bool registry_nearest(const void *pointer, struct registry_entry *ret_entry);
 

@@ -180,7 +180,7 @@ struct soft_binding {
 	uint64_t start, n_pages;    /* pages of the address space */
 	uint64_t first;             /* page of the buffer */
 	bool write;
-	bool by_maker; /* of the buffer */
+	bool by_maker; /* the opener has made the buffer */
 };
 
 #define SOFT_TLB_ENTRIES 64

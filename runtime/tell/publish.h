@@ -37,7 +37,10 @@ void publish_change(struct hm_map *map);
 /* Ends the map's entry. The bytes are still mapped, so no other map is at the address. */
 void publish_end(struct hm_map *map);
 
-/* For who has opened a device: a sentence where the table can't be where it was asked for. */
+/*
+ * Must be called when a device was opened: sets a text if HETMAP_PUBLISH names a folder that can't
+ * have the table.
+ */
 void publish_tell(void);
 
 /* Maps that are in no table. */

@@ -2,15 +2,16 @@
 /*
  * One build at a time, of all processes that share a driver's cache of kernels.
  *
- * PoCL does not lock its cache: of two processes that build one program, the second may remove
- * the program's bitcode and write it again while the first collects its binary, which then has
- * none, and an assertion ends each process that loads such a binary [pocl_write_file(), and
+ * PoCL does not lock its cache. When two processes build one program, the second may remove the
+ * program's bitcode and write it again while the first collects its binary. That binary has no
+ * bitcode, and an assertion ends each process that loads it [pocl_write_file(), and
  * pocl_binary_get_kernels_metadata(), of PoCL 3.1 to 7.1].
  *
  * The lock is a record lock of fcntl(2) on a file in that cache. A child of fork(2) does not
- * inherit it, and the kernel ends it with its process. It belongs to the process, so a mutex
- * keeps threads apart. No fork handler takes the mutex: PoCL itself forks to call its linker,
- * and a child uses no OpenCL. The wait is bounded, because a process may be stopped in a build.
+ * inherit it, and the kernel drops it when its process ends. It belongs to the process, so a mutex
+ * keeps threads apart. No fork handler takes the mutex: PoCL itself forks to call its linker, and a
+ * child of fork(2) uses no OpenCL. The wait is bounded, because a process may be stopped in a
+ * build.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,13 +25,13 @@
 #define LOCK_NAME "hetmap.lock"
 #define PATH_BYTES 4096
 
-/* 30 seconds in all. */
+/* The longest wait is 30 seconds. */
 #define NAP_MS 10
 #define NAPS 3000
 
 static pthread_mutex_t builders = PTHREAD_MUTEX_INITIALIZER;
 
-/* Where PoCL has its cache, by its own rule [pocl_cache_init_topdir()]. */
+/* Finds PoCL's cache by PoCL's own rule [pocl_cache_init_topdir()]. */
 static int pocl_folder(char *path, size_t size)
 {
 	const char *cache = getenv("POCL_CACHE_DIR"), *base = getenv("XDG_CACHE_HOME");
@@ -48,7 +49,7 @@ static int pocl_folder(char *path, size_t size)
 	return n > 0 && (size_t)n < size ? 0 : -ENAMETOOLONG;
 }
 
-/* Drivers with a cache that they do not lock. The lock of all other drivers is in ours. */
+/* Drivers that do not lock their cache. For all others the lock is in hetmap's own cache. */
 static const struct {
 	const char *platform;
 	int (*folder)(char *path, size_t size);
@@ -80,7 +81,7 @@ static int set_lock(int fd, short type)
 	return sys_fcntl(fd, F_SETLK, (long)&lock);
 }
 
-/* A descriptor, or -EAGAIN: another process holds it. The mutex is held. */
+/* Returns a descriptor; -EAGAIN: another process has the lock. The caller holds the mutex. */
 static int try_lock(const char *path)
 {
 	int fd = sys_open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
@@ -123,7 +124,7 @@ void build_lock_drop(int lock)
 {
 	if (lock < 0)
 		return;
-	/* Closing it ends the lock. */
+	/* Closing the descriptor ends the lock. */
 	sys_close(lock);
 	pthread_mutex_unlock(&builders);
 }

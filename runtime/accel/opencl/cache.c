@@ -23,7 +23,7 @@
 #include "base/sys.h"
 
 #define CACHE_MAGIC "hetmapCL"
-/* 1: may hold binaries of PoCL that were torn by another build (build_lock.c). */
+/* Version 1 may hold binaries of PoCL that were torn by another build (build_lock.c). */
 #define CACHE_VERSION 2
 #define BINARY_MAX MIB(256)
 #define PATH_BYTES 4096
@@ -85,7 +85,7 @@ int cache_key_make(const struct opencl_device *device, const char *source, const
 	return 0;
 }
 
-/* Paths that are not absolute are ignored, as the XDG rules ask. */
+/* Ignores relative paths, as the XDG rules ask. */
 int cache_folder(char *path, size_t size)
 {
 	const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -216,7 +216,7 @@ int cache_load(const struct cache_key *key, unsigned char **ret_binary, size_t *
 	return r;
 }
 
-/* Each folder of the path; those that are there already are fine. */
+/* Makes each folder of the path; those that exist are fine. */
 void cache_make_folders(char *path)
 {
 	char *at;

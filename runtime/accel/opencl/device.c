@@ -31,16 +31,16 @@ static const struct opencl_quirk quirks[] = {
 };
 
 /*
- * Options that a driver is given besides the caller's.
+ * Options that a driver needs besides the caller's.
  *
  * PoCL's compiler, clang, counts its diagnostics on stderr ("1 error generated."), unless it is
- * told to draw no carets. PoCL refuses that option, but looks at no more than the first two
- * letters of a word that begins with -I, and splits the words at tabs only later. "-I." is what
- * PoCL gives clang itself [process_options(), pocl_llvm_build_program()].
+ * told to draw no carets. PoCL refuses that option, but looks only at the first two letters of a
+ * word that begins with -I, and splits the words at tabs later. PoCL gives clang "-I." itself
+ * [process_options(), pocl_llvm_build_program()].
  */
 static const struct {
 	const char *platform;
-	uint32_t first[2], last[2]; /* as of a quirk */
+	uint32_t first[2], last[2]; /* as in struct opencl_quirk */
 	const char *options;
 } build_options[] = {
 	{ "Portable Computing Language", { 3, 0 }, { 3, 1 }, "-I.\t-fno-caret-diagnostics" },
@@ -100,7 +100,7 @@ static const char *find_build_options(const struct opencl_device *device)
 	return "";
 }
 
-/* A string of a device or platform that is longer than @to is cut. */
+/* A string of a device or platform, cut if it is longer than @to. */
 static void device_text(cl_device_id id, cl_device_info what, char *to, size_t size)
 {
 	char text[1024] = "";

@@ -54,7 +54,7 @@ struct opencl_device {
 	uint64_t memory;
 	uint32_t units;
 	const struct opencl_quirk *quirk; /* or NULL */
-	const char *build_options;        /* that this driver needs, or "" */
+	const char *build_options;        /* options that this driver needs, or "" */
 	char name[128];
 	char platform_name[64];
 	char platform_version[64];
@@ -79,7 +79,7 @@ struct opencl_quirk {
 /* The @index-th device, best first; NULL past the last. The first call loads the drivers. */
 struct opencl_device *opencl_device_at(uint32_t index);
 bool opencl_quirks_allowed(uint32_t accel_flags);
-/* HETMAP_OPENCL_QUIRKS: 0, or -EINVAL with a text. */
+/* Checks HETMAP_OPENCL_QUIRKS. -EINVAL: an unknown value, with a text. */
 int opencl_check_environment(void);
 
 /* ---- threads.c ---- */
@@ -142,7 +142,7 @@ int cache_key_make(const struct opencl_device *device, const char *source, const
 int cache_load(const struct cache_key *key, unsigned char **ret_binary, size_t *ret_length);
 /* Ignores failures: a cache is a convenience. */
 void cache_store(const struct cache_key *key, const unsigned char *binary, size_t length);
-/* The folder of the cache; -ENOENT: the environment names none. */
+/* Finds the folder of the cache. -ENOENT: the environment names none. */
 int cache_folder(char *path, size_t size);
 /* Makes the folders of a path up to its last '/'. */
 void cache_make_folders(char *path);
@@ -150,9 +150,9 @@ void cache_make_folders(char *path);
 /* ---- build_lock.c ---- */
 
 /*
- * From before a binary is loaded until the one that was built is stored. A negative errno: it
- * can't be had, as where no folder can be written, or within 30 seconds; a build without it
- * must store nothing. Sets no text.
+ * Takes the lock, which the caller must hold from before it loads a binary until it has stored the
+ * one that it built. A negative errno: no folder can be written, or another build took more than 30
+ * seconds. A build without the lock must store nothing. Sets no text.
  */
 int build_lock_take(const struct opencl_device *device);
 void build_lock_drop(int lock);

@@ -115,8 +115,8 @@ struct drm_driver {
 	 * before.
 	 */
 	bool present;
-	bool vram_whole;   /* what it makes in VRAM is mapped as a whole or not at all */
-	bool experimental; /* it ran against tests/fake_drm only, never on hardware */
+	bool vram_whole;   /* objects in VRAM can only be mapped as a whole */
+	bool experimental; /* ran against tests/fake_drm only, never on hardware */
 
 	/*
 	 * Reads memory sizes and versions of the node. -EOPNOTSUPP: too old, with a text. NULL:

@@ -322,9 +322,9 @@ static int parse(const char *rest, struct wanted *wanted)
 }
 
 /*
- * Dumb buffers are made on card nodes alone, so the name of a driver that makes dumb buffers only
- * means its card node. A driver without a row is such a driver. Card nodes of all other drivers
- * open by their path only.
+ * The name of a driver that makes dumb buffers only means its card node: no other node makes dumb
+ * buffers. A driver without a row is such a driver. Card nodes of all other drivers open by their
+ * path only.
  */
 static bool makes_on_card(const struct drm_found *found)
 {
@@ -361,7 +361,7 @@ static bool is_candidate(const struct wanted *wanted, const struct drm_found *fo
 	return fits(wanted, found) && !found->primary == !makes_on_card(found);
 }
 
-/* The first node that is meant and opens; of a number, that one. */
+/* Opens the first candidate that opens; with a name, only the one of that number. */
 static int get_by_name(const char *rest, struct drm_node **ret_node)
 {
 	struct drm_found *found;

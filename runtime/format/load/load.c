@@ -50,8 +50,9 @@ static int read_desc(const struct hm_load_desc *from, struct hm_load_desc *ret_d
 }
 
 /*
- * Memory of this machine, in ordinary pages, is charged to the process, and what there is not
- * ends it at the first touch: said before. Devices with memory of their own say so themselves.
+ * Refuses a buffer in ordinary pages of this machine that is larger than the memory of the process:
+ * the kernel would end the process at the first touch that exceeds it. Devices with memory of their
+ * own refuse by themselves.
  */
 static int check_memory(const struct hm_load *load)
 {
@@ -72,7 +73,7 @@ static int check_memory(const struct hm_load *load)
 		format_bytes(most, have, sizeof(have)));
 }
 
-/* One for all: it is called as the model's first file. */
+/* Makes one buffer for all tensors, named after the model's first file. */
 static int make_room(struct hm_load *load, struct hm_device *device)
 {
 	const char *path = load->safetensors->shard[0].path, *slash = strrchr(path, '/');

@@ -8,11 +8,11 @@
 #include "base/sys.h"
 #include "reader/facts.h"
 
-/* Where a window is not given: what storage needs to be busy, and little beside a model ... */
+/* Default window: enough to keep storage busy, and little beside a model ... */
 #define WINDOW MIB(64)
-/* ... and beside what the process may have, by its control groups. */
+/* ... but at most this part of facts_ram(), which knows the control groups. */
 #define WINDOW_OF_RAM 8
-/* What every accelerator tried takes a pointer at; OpenCL asks for 128 at most here. */
+/* Every accelerator tried accepts a pointer at it; OpenCL asks for 128 at most here. */
 #define ALIGNMENT 256
 
 /*

@@ -60,7 +60,7 @@ int npy_begin(const void *from, size_t length, struct npy_header *ret_header,
 
 /* ---- descr ---- */
 
-/* As it is written, fit to be shown: without quotes round a name, and no longer than fits. */
+/* Keeps the type's text for display: without quotes round a name, and cut to the room. */
 static void keep_descr(const struct npy_text *text, const char *from, struct npy_header *header)
 {
 	size_t length = (size_t)(text->at - from);

@@ -31,7 +31,7 @@ struct npy_header {
 	char descr[HM_NPY_DESCR_MAX];
 };
 
-/* Does a file with these first bytes say that it is one? */
+/* Does a file that begins with these bytes say that it is a .npy file? */
 bool npy_begins(const void *bytes, size_t length);
 
 /*
@@ -45,8 +45,8 @@ int npy_begin(const void *bytes, size_t length, struct npy_header *ret_header,
 	      uint32_t *ret_length);
 
 /*
- * The dict, @length bytes at @text, NPY_HEADER_MAX at most, of @header's version. Fills in the
- * rest of @header, unchanged on failure.
+ * Parses the dict, @length bytes at @text, at most NPY_HEADER_MAX, in the encoding of @header's
+ * version. Fills in the rest of @header, unchanged on failure.
  */
 int npy_parse(const char *text, size_t length, struct npy_header *header);
 

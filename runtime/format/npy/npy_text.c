@@ -18,7 +18,7 @@ int npy_text_begin(struct npy_text *text, const char *from, size_t length, uint3
 	return err_set(-EBADMSG, "its header is not in UTF-8, as that of version 3.0 is");
 }
 
-/* The next character before @end, as it is written. */
+/* Takes the next character as the file has it; an escape is several characters. */
 static uint32_t take_character(const struct npy_text *text, const char **at)
 {
 	return text->version < 3 ? (unsigned char)*(*at)++ : utf8_take(at);
@@ -46,7 +46,7 @@ const char *npy_text_show(const struct npy_text *text, const char *from, size_t 
 
 	while (from < end) {
 		code = take_character(text, &from);
-		/* C0 and C1: what a terminal would act upon. */
+		/* C0 and C1, the characters that control a terminal. */
 		if (code < 0x20 || (code >= 0x7f && code < 0xa0))
 			code = '?';
 		bytes = (size_t)(utf8_put(one, code) - one);
@@ -108,7 +108,7 @@ int npy_text_take_string(struct npy_text *text, const char **ret_string, size_t 
 
 /* ---- names, which may have escapes ---- */
 
-/* @n digits of @bits each, as many as there are of those that are @most at most. */
+/* Takes digits of @bits bits each, at most @most. *@ret_n is their number. */
 static uint32_t take_digits(const char **at, const char *end, uint32_t most, uint32_t bits,
 			    uint32_t *ret_n)
 {
@@ -119,7 +119,7 @@ static uint32_t take_digits(const char **at, const char *end, uint32_t most, uin
 	for (; n < most && *at < end && **at; n++, (*at)++) {
 		which = strchr(digits, **at);
 		digit = which ? (uint32_t)(which - digits) : UINT32_MAX;
-		/* Capitals are behind the small ones. */
+		/* The capitals are behind the small letters. */
 		digit = digit > 15 && which ? digit - 6 : digit;
 		if (digit >> bits)
 			break;
@@ -129,7 +129,10 @@ static uint32_t take_digits(const char **at, const char *end, uint32_t most, uin
 	return value;
 }
 
-/* Behind "\\": what repr() and people write. UINT32_MAX: Python has no such escape. */
+/*
+ * Takes an escape, behind its backslash, of those that repr() and people write. UINT32_MAX: Python
+ * has no such escape.
+ */
 static uint32_t take_escape(const char **at, const char *end)
 {
 	static const char from[] = "\\'\"abfnrtv", into[] = "\\'\"\a\b\f\n\r\t\v";
@@ -153,14 +156,14 @@ static uint32_t take_escape(const char **at, const char *end)
 	if (**at == 'N')
 		return UINT32_MAX;
 	which = strchr(from, **at);
-	/* All others stand for themselves, and so does the backslash before. */
+	/* Any other character stands for itself, and so does the backslash before it. */
 	if (!which)
 		return '\\';
 	(*at)++;
 	return (uint32_t)(unsigned char)into[which - from];
 }
 
-/* The next character of a name; UINT32_MAX: an escape that is none. */
+/* Takes the next character of a name. UINT32_MAX: Python has no such escape. */
 static uint32_t take_code(const struct npy_text *text, const char **at, const char *end)
 {
 	uint32_t code = take_character(text, at);
@@ -179,7 +182,7 @@ int npy_text_take_name(struct npy_text *text, struct npy_string *ret_name)
 	quote = *text->at++;
 	begin = text->at;
 	for (; text->at < text->end && *text->at != quote; text->at++) {
-		/* What is escaped ends no string. */
+		/* An escaped quote does not end the string. */
 		if (*text->at == '\\' && text->at + 1 < text->end)
 			text->at++;
 		if (*text->at == '\n' || !*text->at)
@@ -212,7 +215,7 @@ bool npy_text_same(const struct npy_text *text, struct npy_string a, struct npy_
 
 /* ---- numbers and truth ---- */
 
-/* Python 2 wrote 10L, which version 3.0 is too young for. */
+/* Python 2 wrote 10L. Version 3.0 is younger than that. */
 int npy_text_take_number(struct npy_text *text, uint64_t *ret_number)
 {
 	const char *begin;

@@ -15,30 +15,30 @@ struct npy_text {
 	uint32_t version; /* of the format: 1 and 2 are in Latin-1, 3 is in UTF-8 */
 };
 
-/* What is between a string's quotes, as it is written: begin and length in the text. */
+/* The text between a string's quotes, with its escapes: its place in the header, and its length. */
 struct npy_string {
 	uint16_t at, length;
 };
 
-/* -EBADMSG: it is not in the version's encoding. @length NPY_HEADER_MAX at most. */
+/* Begins @text. -EBADMSG: not in the encoding of @version. @length is at most NPY_HEADER_MAX. */
 int npy_text_begin(struct npy_text *text, const char *from, size_t length, uint32_t version);
 
-/* -EBADMSG: there is no @expected where the text is. */
+/* -EBADMSG: @expected is missing at the text's position. */
 int npy_text_broken(const struct npy_text *text, const char *expected);
 void npy_text_skip_space(struct npy_text *text);
 /* Takes the sign, if it is next. */
 bool npy_text_take(struct npy_text *text, char sign);
 /* Is the sign next? Takes nothing. */
 bool npy_text_is(struct npy_text *text, char sign);
-/* Without escapes: no key and no type needs one. */
+/* Refuses escapes: no key and no type needs one. */
 int npy_text_take_string(struct npy_text *text, const char **ret_string, size_t *ret_length);
-/* With Python's escapes, but for names of characters, which repr() never writes. */
+/* Accepts Python's escapes except names of characters, which repr() never writes. */
 int npy_text_take_name(struct npy_text *text, struct npy_string *ret_name);
-/* Are they the same characters, however they are written? */
+/* Do the names have the same characters, whatever escapes they are written with? */
 bool npy_text_same(const struct npy_text *text, struct npy_string a, struct npy_string b);
 /*
- * The @length bytes at @from of the text for a sentence or a terminal: UTF-8 of @size bytes at
- * most, with its '\0', that ends in "..." where it was cut. Returns @to.
+ * Converts the @length bytes at @from, which are in the text, for a sentence or a terminal: UTF-8
+ * of @size bytes at most, with its '\0'. A cut text ends in "...". Returns @to.
  */
 const char *npy_text_show(const struct npy_text *text, const char *from, size_t length,
 			  char *to, size_t size);

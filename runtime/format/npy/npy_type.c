@@ -303,8 +303,9 @@ static int take_field_shape(struct npy_text *text, struct npy_type *type)
 }
 
 /*
- * Names and titles of the structures that are not complete yet, each behind those of the structure
- * that it is in: numpy takes none twice in one. A field has eight characters for each at least.
+ * Names and titles of the structures that are not complete yet. Those of an inner structure are
+ * behind those of the outer one: numpy refuses two equal ones in one structure. A field has at
+ * least eight characters for each.
  */
 #define NAMES_MOST (NPY_HEADER_MAX / 8)
 
@@ -338,7 +339,7 @@ static int take_field_name(struct npy_text *text, struct field_name *ret_name)
 	return r;
 }
 
-/* @first: of the names of the same structure. */
+/* @first: index of the first name of the same structure. */
 static int add_name(const struct npy_text *text, struct names_seen *seen, uint32_t first,
 		    struct npy_string name)
 {
@@ -396,7 +397,7 @@ static int take_field(struct npy_text *text, uint32_t depth, struct names_seen *
 	return r ? r : add_names(text, seen, first, &name, ret_type);
 }
 
-/* One field behind another; what is between them is a field without a name. */
+/* Takes one field behind another; a gap between them is a field without a name. */
 static int take_fields(struct npy_text *text, uint32_t depth, struct names_seen *seen,
 		       struct npy_type *ret_type)
 {
@@ -416,7 +417,7 @@ static int take_fields(struct npy_text *text, uint32_t depth, struct names_seen 
 		whole.swapped |= field.swapped;
 		comma = npy_text_take(text, ',');
 	}
-	/* The structure that this one is in goes on behind its own names. */
+	/* The outer structure continues behind its own names. */
 	seen->n = first;
 	*ret_type = whole;
 	return 0;

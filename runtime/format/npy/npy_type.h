@@ -16,7 +16,7 @@ struct npy_type {
 	uint32_t dtype; /* enum hm_dtype, or HM_NPY_OPAQUE */
 	bool swapped;   /* not in this machine's byte order; for a structure: some field */
 	uint64_t size;  /* bytes of an element */
-	bool padding; /* bytes, or an array of anything: without a name it is none of the fields */
+	bool padding;   /* bytes, or an array of any type: without a name it is padding */
 };
 
 /*

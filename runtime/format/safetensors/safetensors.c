@@ -69,7 +69,10 @@ static int open_shards(struct hm_safetensors *safetensors)
 	return r;
 }
 
-/* The files become the object's: of @path, NULL is left. @index: which tensors count, or NULL. */
+/*
+ * Moves the paths into the object, and leaves NULL in their place. @index: the tensors that count,
+ * or NULL for all.
+ */
 static int open_files(char **path, uint32_t n_path, const struct weight_map *index,
 		      struct hm_safetensors **ret_safetensors)
 {

@@ -33,8 +33,8 @@ struct shard {
 	uint64_t size;
 	uint64_t data;     /* offset of the first tensor's bytes */
 	uint64_t bytes;    /* of the n tensors */
-	uint32_t first, n; /* of hm_safetensors.tensor */
-	uint32_t ignored; /* further tensors of the file, which the index does not list for it */
+	uint32_t first, n; /* in hm_safetensors.tensor */
+	uint32_t ignored;  /* number of tensors that the index does not list for the file */
 };
 
 struct hm_safetensors {
@@ -48,9 +48,9 @@ struct hm_safetensors {
 	struct names names; /* value: index of tensor */
 	struct hm_metadata *metadata;
 	uint32_t n_metadata, room_metadata;
-	const struct weight_map *index; /* during the open of one; NULL: all tensors count */
-	pthread_mutex_t lock;           /* protects the below; a leaf */
-	uint32_t *by_name;              /* of tensor; made when somebody asks for that order */
+	const struct weight_map *index; /* while an index is opened; NULL: all tensors count */
+	pthread_mutex_t lock;           /* protects the field below; a leaf */
+	uint32_t *by_name;              /* indexes of tensor; made for its first user */
 };
 
 /* ---- safetensors_header.c ---- */
@@ -103,21 +103,21 @@ int safetensors_index_read(const char *path, struct weight_map *ret_map);
 /* Parses @length bytes at @text, which the map then owns, also on failure. @folder: "a/". */
 int safetensors_index_parse(char *text, uint64_t length, const char *folder,
 			    struct weight_map *ret_map);
-/* -EBADMSG: a tensor of the index is not in its file. */
+/* Checks that each tensor of the index is in its file. -EBADMSG: one is not. */
 int safetensors_index_check(const struct weight_map *map,
 			    const struct hm_safetensors *safetensors);
 void safetensors_index_free(struct weight_map *map);
 
 /* ---- safetensors_folder.c ---- */
 
-/* The model of a folder: its index, or its n_path files in the order of their names. */
+/* The model of a folder: its index, or its n_path files, sorted by name. */
 struct folder_model {
-	char *index; /* or NULL */
+	char *index; /* path of the index, or NULL */
 	char **path;
 	uint32_t n_path;
 };
 
-/* -ENOENT: there is no model, or not all of it; -EINVAL: there are several. */
+/* -ENOENT: no model, or not all of it; -EINVAL: several models. */
 int safetensors_folder_find(const char *folder, struct folder_model *ret_model);
 void safetensors_folder_free(struct folder_model *model);
 

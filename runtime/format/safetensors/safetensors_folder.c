@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * A folder with a model. The tools that write models call the files of one
+ * A folder with a model. The tools that write models name its files
  *
  *     STEM.safetensors.index.json, or STEM.safetensors.index.VARIANT.json
  *     STEM.safetensors
  *     STEM-00001-of-00003.safetensors
  *
- * and use the first of these that is there. With VARIANT the stem is STEM.VARIANT.
+ * and read the first of these that exists. With VARIANT the stem is STEM.VARIANT.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -22,10 +22,10 @@
 #define ENTRIES_BYTES 32768
 #define SUFFIX ".safetensors"
 
-/* Where a folder has several: those of transformers, diffusers and PEFT. */
+/* The stems to look for in a folder with several: of transformers, diffusers and PEFT. */
 static const char *const preferred[] = { "model", "diffusion_pytorch_model", "adapter_model" };
 
-enum kind { INDEX, FILE_ALONE, PART }; /* in the order of what is used */
+enum kind { INDEX, FILE_ALONE, PART }; /* in the order of preference */
 
 struct entry {
 	char name[NAME_MAX + 1];
@@ -39,7 +39,7 @@ struct entries {
 	uint64_t n, room;
 };
 
-/* ---- what a name says ---- */
+/* ---- names of files ---- */
 
 static bool ends_in(const char *name, const char *end)
 {
@@ -156,7 +156,7 @@ static uint64_t count_stem(const struct entries *entries, uint64_t first)
 	return n;
 }
 
-/* The entries of one stem: [*@ret_first, *@ret_first + *@ret_n). */
+/* Chooses the entries of one stem: [*@ret_first, *@ret_first + *@ret_n). */
 static int choose_stem(const struct entries *entries, uint64_t *ret_first, uint64_t *ret_n)
 {
 	const struct entry *entry = entries->entry;
@@ -184,7 +184,7 @@ static int choose_stem(const struct entries *entries, uint64_t *ret_first, uint6
 		       entry[0].name, entry[count_stem(entries, 0)].name);
 }
 
-/* Are the @n parts all that their names tell of? */
+/* Are the @n parts complete, by the numbers in their names? */
 static int check_parts(const struct entry *part, uint64_t n)
 {
 	uint32_t i;

@@ -14,7 +14,7 @@
 
 #define METADATA "__metadata__"
 
-/* Of struct tensor.shard, until place(): the index does not list it for its file. */
+/* Value of tensor.shard until place(): the index does not list the tensor for its file. */
 #define NOT_LISTED UINT32_MAX
 
 static const struct {
@@ -223,7 +223,7 @@ static int read_offsets(struct jtext *json, struct tensor *tensor)
 	return 0;
 }
 
-/* What another program keeps beside the three is its own; the format's reader skips it, too. */
+/* Skips a key that another program has added, as the format's own reader does. */
 static int skip_member(struct jtext *json, const struct jtext_string *key, struct names *others)
 {
 	char shown[SHOWN_MAX];
@@ -236,7 +236,7 @@ static int skip_member(struct jtext *json, const struct jtext_string *key, struc
 	return r ? r : jtext_skip(json);
 }
 
-/* @others: the keys so far that are none of the format's. */
+/* @others: the entry's keys so far that are none of the format's. */
 static int read_member(struct hm_safetensors *safetensors, struct jtext *json,
 		       struct tensor *tensor, uint32_t *seen, struct names *others)
 {
@@ -316,7 +316,7 @@ static int room_for_tensors(struct hm_safetensors *safetensors, uint64_t n)
 	return r;
 }
 
-/* The index is the authority: a copy that it does not list for this file does not count. */
+/* The index decides: a copy that it does not list for this file does not count. */
 static bool is_listed(const struct hm_safetensors *safetensors, uint32_t shard,
 		      const struct jtext_string *name)
 {
@@ -334,7 +334,7 @@ static int refuse_twice(const struct hm_safetensors *safetensors, uint32_t shard
 {
 	char shown[SHOWN_MAX];
 
-	/* Those of this shard have no place yet: their values are what comes later. */
+	/* Names of this shard have values from its first tensor on, also before place(). */
 	if (old->value >= safetensors->shard[shard].first)
 		return err_set(-EBADMSG, "tensor %s is there twice",
 			       safetensors_shown(old->text, shown));
@@ -342,7 +342,7 @@ static int refuse_twice(const struct hm_safetensors *safetensors, uint32_t shard
 		       safetensors->shard[safetensors->tensor[old->value].shard].path);
 }
 
-/* @ignored: names of this shard's tensors that are not listed. */
+/* @ignored: names of this shard's tensors that the index does not list for it. */
 static int add_tensor(struct hm_safetensors *safetensors, uint32_t shard, struct jtext *json,
 		      const struct jtext_string *name, struct names *ignored)
 {
@@ -408,7 +408,7 @@ static int read_metadata(struct hm_safetensors *safetensors, struct jtext *json)
 	struct names keys = { 0 };
 	int more = 0, r;
 
-	/* Some writers say so that they have none. */
+	/* Some writers write null for no strings. */
 	if (jtext_null(json))
 		return 0;
 	r = jtext_open(json, '{');
@@ -449,8 +449,8 @@ static void sort(struct tensor *tensor, uint32_t n)
 }
 
 /*
- * No hole, no overlap, the last byte is the file's. Offsets become those of the file, and
- * tensors that are not listed leave the list.
+ * Checks: no hole, no overlap, the last byte is the file's. Offsets become those of the file.
+ * Tensors that the index does not list leave the list.
  */
 static int place(struct hm_safetensors *safetensors, struct shard *shard,
 		 const struct names *ignored)

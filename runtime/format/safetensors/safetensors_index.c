@@ -273,7 +273,10 @@ int safetensors_index_read(const char *path, struct weight_map *ret_map)
 	return r ? err_prefix(r, "%s", path) : 0;
 }
 
-/* The tensors that count are listed, each once: is all that is listed there? */
+/*
+ * Checks that each tensor of the index was found. Only listed tensors count, each once, so equal
+ * numbers mean that all were.
+ */
 int safetensors_index_check(const struct weight_map *map,
 			    const struct hm_safetensors *safetensors)
 {

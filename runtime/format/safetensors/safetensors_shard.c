@@ -65,13 +65,16 @@ static int map_file(struct hm_device *device, struct shard *shard)
 	return r ? err_prefix(r, "%s", shard->path) : 0;
 }
 
-/* It is no damage, but no reader of the format takes it: text that begins as a header does. */
+/*
+ * Is the header intact, but longer than any reader of the format takes? Its text begins as a
+ * header.
+ */
 static bool is_large(const struct shard *shard, uint64_t length, char first)
 {
 	return length > HEADER_MAX && length <= shard->size - sizeof(length) && first == '{';
 }
 
-/* Of the file's first 8 bytes. */
+/* Reads the length from the file's first 8 bytes. */
 static int header_length(const struct shard *shard, uint64_t *ret_length)
 {
 	struct {
@@ -113,7 +116,7 @@ static int header_length(const struct shard *shard, uint64_t *ret_length)
 	return 0;
 }
 
-/* What is no file of tensors may be known as another kind. 0: it is not. */
+/* -EOPNOTSUPP: a file of another kind, with a text. 0: no known kind. */
 static int check_kind(const struct shard *shard)
 {
 	unsigned char bytes[FOREIGN_BYTES];

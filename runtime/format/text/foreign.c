@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Files of other kinds, told by their first bytes: see foreign.h. */
+/* Knows files of other kinds by their first bytes: see foreign.h. */
 #include "format/text/foreign.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/util.h"
 
-/* Bytes that a file has at an offset. */
+/* Bytes that a file of a kind has at an offset. */
 struct mark {
 	uint16_t offset, length;
 	const char *bytes;
@@ -30,10 +30,10 @@ struct mark {
 	"a server sent it instead of the file: get the file again, logged in if it must be"
 
 static const struct {
-	struct mark mark[2]; /* a file has both; the second one may be of no bytes */
+	struct mark mark[2]; /* a file must have both; the second one may be empty */
 	const char *what, *remedy;
 } kinds[] = {
-	/* What stands for a file [github.com/git-lfs/git-lfs, docs/spec.md]. */
+	/* Pointers, which stand for a file [github.com/git-lfs/git-lfs, docs/spec.md]. */
 	{ { BEGINS("version https://git-lfs.github.com/spec/v1") },
 	  "a pointer of Git LFS, which stands for the file",
 	  "run \"git lfs pull\" in its folder" },
@@ -44,7 +44,9 @@ static const struct {
 	{ { BEGINS("<!doctype html") }, "a page of HTML", SERVER },
 	{ { BEGINS("<html") }, "a page of HTML", SERVER },
 	{ { BEGINS("<?xml") }, "a text of XML", SERVER },
-	/* Data in another form. The stream of Arrow has no name in it, but a message's length. */
+	/*
+	 * Data in other formats. A stream of Arrow begins with a message's length, not with a name.
+	 */
 	{ { BEGINS("ARROW1\0\0") }, "a file of Arrow", PYARROW },
 	{ { BEGINS("\xff\xff\xff\xff"), AT(8, "\x10\0\0\0\0\0\x0a\0") },
 	  "a stream of Arrow, as the datasets package keeps them",
@@ -60,11 +62,11 @@ static const struct {
 	{ { BEGINS("\x93NUMPY") }, "a .npy file", "hm_npy(3) and hm_tokens(3) read those" },
 	{ { BEGINS("MMIDIDX\0\0") }, "an index of Megatron (.idx)", BESIDE },
 	{ { BEGINS("TNTIDX\0\0") }, "an index of fairseq (.idx)", BESIDE },
-	/* torch.save() of before version 1.6: a number of the format, as a pickle. */
+	/* torch.save() before version 1.6: a pickle of the format's magic number. */
 	{ { BEGINS("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19.") },
 	  "a checkpoint of PyTorch, a pickle, which runs code when it is read",
 	  "get the model in the form of safetensors" },
-	/* Archives, and what is compressed. */
+	/* Archives and compressed files. */
 	{ { AT(257, "ustar") }, "an archive of tar", UNPACK },
 	{ { BEGINS("PK\3\4") }, "an archive of zip, as .npz and .pt are", UNPACK },
 	{ { BEGINS("\x1f\x8b\x08\0") }, "compressed by gzip", "run gunzip first" },

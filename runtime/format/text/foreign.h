@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files of other kinds than those that are read here, told by their first bytes: one table for all
+ * Files of kinds that this room does not read, known by their first bytes: one table for all
  * readers of this room.
  */
 #ifndef HETMAP_FORMAT_FOREIGN_H
@@ -8,10 +8,10 @@
 
 #include <stddef.h>
 
-/* The first bytes of a file that are to be shown, where it has so many. */
+/* Number of first bytes that callers must pass, of a file that has as many. */
 #define FOREIGN_BYTES 262
 
-/* -EOPNOTSUPP: the text says what begins so, and what to do. 0, without a text: not known. */
+/* -EOPNOTSUPP: the text names the kind and the remedy. 0, without a text: no known kind. */
 int foreign_check(const void *bytes, size_t n);
 
 #endif

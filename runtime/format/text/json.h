@@ -46,7 +46,7 @@ int jtext_key(struct jtext *json, struct jtext_string *ret_key);
 int jtext_integer(struct jtext *json, uint64_t *ret_number);
 /* Takes a null, if one is next. */
 bool jtext_null(struct jtext *json);
-/* Whatever value is next. -ENOMEM, too. */
+/* Skips the next value of any kind. -ENOMEM, too. */
 int jtext_skip(struct jtext *json);
 /* Checks that only white space is left. */
 int jtext_close(struct jtext *json);

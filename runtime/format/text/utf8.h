@@ -7,13 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the character at @at, 2 to 4; 0: it is none, or one of ASCII. */
+/* Returns the length of the character at @at, 2 to 4 bytes; 0: ASCII, or no character. */
 size_t utf8_length(const unsigned char *at, size_t room);
-/* Takes the character off the front of @at, where one is. */
+/* Takes the character off the front of *@at, which must have one. */
 uint32_t utf8_take(const char **at);
-/* Puts up to 4 bytes; returns what is behind them. */
+/* Stores up to 4 bytes. Returns the end of them. */
 char *utf8_put(char *to, uint32_t code);
-/* All of @text, ASCII included. */
+/* Is all of @text UTF-8? ASCII is. */
 bool utf8_is(const char *text, size_t length);
 
 #endif

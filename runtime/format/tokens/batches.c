@@ -124,7 +124,7 @@ static int create(struct hm_tokens *tokens, const struct hm_batches_desc *desc,
 	batches->ahead = desc->ahead;
 	for (i = 0; i < tokens->n_shard; i++)
 		batches->in_order |= tokens->shard[i].n && !tokens->shard[i].rank;
-	/* What is not in RAM costs more than an advice that was for nothing. */
+	/* A wait for storage costs more than useless advice. */
 	batches->announcing = batches->in_order;
 	batches->tells_announcing = batches->in_order;
 	order_init(&batches->order, desc->order, desc->seed, tokens->n, desc->block);

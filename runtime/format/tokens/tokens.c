@@ -98,7 +98,7 @@ static int map_file(struct hm_device *device, const struct hm_tokens_desc *wish,
 	return r == -EOPNOTSUPP && access_refusals() == refusals ? 0 : r;
 }
 
-/* A .npy file says itself what it has. What begins as another kind of file has no raw tokens. */
+/* A .npy file describes itself. A file that begins like another kind has no raw tokens. */
 static int look_at(const struct token_shard *shard, const struct hm_tokens_desc *desc,
 		   bool *ret_npy)
 {
@@ -110,7 +110,7 @@ static int look_at(const struct token_shard *shard, const struct hm_tokens_desc 
 	if (r)
 		return r;
 	*ret_npy = npy_begins(bytes, n);
-	/* Numbers at an offset may be in a file of any kind: the caller knows where. */
+	/* Tokens at an offset may be in a file of any kind: the caller knows where. */
 	if (*ret_npy || desc->offset)
 		return 0;
 	r = foreign_check(bytes, n);
@@ -197,7 +197,7 @@ static int open_shard(struct hm_tokens *tokens, struct hm_device *device,
 	int r;
 
 	r = map_file(device, desc, shard);
-	/* What cuts data into shards may have none left for the last ones. */
+	/* A tool that cuts data into shards may have no tokens left for the last ones. */
 	if (r == -ENODATA && !shard->buffer) {
 		shard->first = tokens->n;
 		return 0;
@@ -209,7 +209,10 @@ static int open_shard(struct hm_tokens *tokens, struct hm_device *device,
 	if (r)
 		return r;
 	shard->first = tokens->n;
-	/* Of nothing the type does not matter: numpy's is float64, unless another one is said. */
+	/*
+	 * The type of no tokens does not matter: numpy's is float64 unless the program names
+	 * another.
+	 */
 	if (!shard->n)
 		return 0;
 	if (tokens->n && dtype != tokens->dtype)

@@ -32,8 +32,8 @@ struct token_shard {
 	enum no_map no_map;       /* if map is NULL */
 	uint64_t size;            /* of the file */
 	uint64_t offset;          /* of the first token's bytes */
-	uint64_t first;           /* number of it in the array */
-	uint64_t n;               /* 0: there is none in the file, and may be no buffer */
+	uint64_t first;           /* number of its first token in the array */
+	uint64_t n;               /* 0: the file has no tokens, and maybe no buffer */
 	uint32_t version;         /* of .npy; 0: raw */
 	bool swapped;
 	uint32_t rank;          /* 0: C's order; if not, Fortran's, with this shape */
@@ -56,9 +56,9 @@ struct hm_tokens {
 	pthread_mutex_t counting;
 };
 
-/* The shard that token @number is in, which is there: never one without tokens. */
+/* The shard with token @number, which must exist. Never a shard without tokens. */
 uint32_t tokens_shard_of(const struct hm_tokens *tokens, uint64_t number);
-/* The same; *@ret_n: how many of the @n tokens from @number on are in it, too. */
+/* The same; *@ret_n: how many of the @n tokens from @number on are in that shard. */
 const struct token_shard *tokens_shard_at(const struct hm_tokens *tokens, uint64_t number,
 					  uint64_t n, uint64_t *ret_n);
 

@@ -70,7 +70,7 @@ void tokens_announce(const struct hm_tokens *tokens, uint64_t first, uint64_t n)
 
 	for (; n; first += now, n -= now) {
 		shard = tokens_shard_at(tokens, first, n, &now);
-		/* In Fortran's order they are all over the file. */
+		/* In Fortran's order tokens are spread over the file. */
 		if (shard->rank)
 			continue;
 		from = shard->offset + (first - shard->first) * tokens->width;
