@@ -273,8 +273,8 @@ int sim_import_mmap(struct sim_buffer *buffer, struct vm_area_struct *vma)
 }
 
 /*
- * A part of a page, under the lock that keeps it there: memory of the caller that is not there is
- * not brought in. Bytes copied, or -ENODEV.
+ * Copies a part of a page, with the lock held that keeps the page in place. Memory of the caller
+ * that is absent is not brought in. Returns the number of bytes copied, or -ENODEV.
  */
 static ssize_t sim_import_copy_page(struct sim_buffer *buffer, u64 position, size_t length,
 				    struct iov_iter *iter, bool write)
