@@ -57,7 +57,7 @@ struct hm_recipe {
 	struct hm_segment segment; /* first segment, as a rule the only one */
 	uint64_t size;             /* bytes to commit at first */
 	uint64_t page_size;        /* unit of offsets and rights */
-	uint64_t alignment;        /* of the map's address, with room for it; 0: page_size */
+	uint64_t alignment;        /* of the map's address, if there is room; 0: page_size */
 	uint64_t caps;             /* HM_CAP_* of this buffer */
 	uint32_t access;           /* HM_READ | HM_WRITE a map may have */
 	uint32_t cache;            /* enum hm_cache; HM_CACHE_UNKNOWN: not told */

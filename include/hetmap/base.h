@@ -89,7 +89,7 @@ HM_API uint32_t hm_version(void);
  * hm_errmsg - describe the last failure in this thread
  *
  * A call may succeed with less than the caller asked for (a smaller reservation, base pages in
- * place of huge pages). Such a call leaves a sentence here too, and leaves "" if it gave all.
+ * place of huge pages). Such a call leaves a sentence here too, or "" if the caller got all of it.
  * Any other call that succeeds may leave an earlier sentence as it is, or "". The text is one
  * line, in which a control character of a name is a '?'; the build log of a kernel follows its
  * sentence on lines of its own.

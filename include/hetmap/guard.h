@@ -51,7 +51,7 @@ enum hm_fault_cause {
 	HM_FAULT_NONE = 0,
 	HM_FAULT_END = 1,         /* -ERANGE: past the present end of the file or buffer */
 	HM_FAULT_LOST = 2,        /* -ENODEV: device or map is lost, or became so meanwhile */
-	HM_FAULT_UNREACHABLE = 3, /* -EIO: storage failed, no way for CPUs, or cut and grown */
+	HM_FAULT_UNREACHABLE = 3, /* -EIO: storage failed, no CPU access, or cut and grown */
 	HM_FAULT_BROKEN = 4,      /* -EHWPOISON: the hardware reports broken memory */
 	HM_FAULT_RIGHTS = 5,      /* -EACCES: forbidden by the map or a scope (protect.h) */
 	HM_FAULT_REPAIRED = 6,    /* -EIO: replaced after an earlier fault elsewhere */

@@ -148,16 +148,17 @@ struct hm_safetensors_desc {
  * Reads the header and maps the file, and does not touch the tensors' bytes. An index names a file
  * for each tensor (weight_map), in the folder of the index or below. The function opens each file
  * once. Each tensor must be in the file that the index says. The function checks further tensors of
- * the files, such as a copy in another file, and ignores them: hm_safetensors_info.ignored.
+ * the files, such as a copy in another file, and ignores them; hm_safetensors_info.ignored has
+ * their number.
  *
  * A folder's model is NAME.safetensors.index.json, else NAME.safetensors, else all of
  * NAME-00001-of-N.safetensors and so on. Where the folder has several names, NAME is "model",
  * "diffusion_pytorch_model" or "adapter_model", in this order. Without an index each tensor must be
  * in one file.
  *
- * The rules are those of the format, but for these: white space may be before the header's object,
- * __metadata__ may be null, and a tensor may have further keys, as for the reference reader; a key
- * twice, and \u0000 in a key or a string, are refused.
+ * The rules are those of the format, with these exceptions. As the reference reader does, the
+ * function accepts white space before the header's object, a __metadata__ of null, and further keys
+ * of a tensor. The function refuses a key that occurs twice, and \u0000 in a key or a string.
  *
  * A file that is cut off while it is opened is an error. After the open, a touch of bytes that
  * were cut off raises SIGBUS, unless hetmap/guard.h handles the fault.

@@ -25,7 +25,7 @@ struct hm_tokens;  /* files of tokens, as one array */
 struct hm_batches; /* batches of tokens, in an order that a seed determines */
 
 /* hm_tokens_desc.flags */
-#define HM_TOKENS_RAW (1u << 0)     /* no header, whatever a file begins like */
+#define HM_TOKENS_RAW (1u << 0)     /* no header, however a file begins */
 #define HM_TOKENS_SWAPPED (1u << 1) /* raw: tokens are not in this machine's byte order */
 #define HM_TOKENS_BOOL (1u << 2)    /* raw: dtype 0 means HM_DTYPE_BOOL, which is 0 */
 #define HM_TOKENS_READ (1u << 3)    /* no maps: all tokens are read by pread(2) */
@@ -78,8 +78,8 @@ struct hm_tokens_shard_info {
  * A file that begins like a .npy file is treated as one. Its elements may be of any type of enum
  * hm_dtype that has whole bytes, in any byte order, with any number of dimensions. The dimensions
  * make one row in C's order, even if the file has Fortran's order. All other files are raw: whole
- * tokens from desc->offset to the file's end. All files must have tokens of one type, except that a
- * file may have none, as an empty one. The function reads no tokens.
+ * tokens from desc->offset to the file's end. All tokens must be of one type. Some of the files
+ * may have no tokens, or be empty. The function reads no tokens.
  *
  * Bytes that were taken out of a file's map stay mapped until their size reaches the file's part
  * of the budget. The library then releases all pages of the map, with their page tables, which the
