@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Builds of several processes and threads: one at a time, also when the builder is killed. */
+/* Builds of several processes and threads run one at a time, also when the builder is killed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -19,9 +19,9 @@
 
 /* ---- folders ---- */
 
-static char top[] = "/tmp/hetmap-build-XXXXXX"; /* of this test */
+static char top[] = "/tmp/hetmap-build-XXXXXX"; /* the folder of this test */
 
-/* Empty caches, of the library and of PoCL. */
+/* Empties the caches of the library and of PoCL. */
 static void cold_caches(void)
 {
 	char path[64];
@@ -82,7 +82,7 @@ static void build(void)
 	hm_accel_unref(accel);
 }
 
-/* How many sources this process has compiled. */
+/* Number of sources that this process has compiled. */
 static unsigned int compiled(void)
 {
 	unsigned int (*calls)(const char *function) =
@@ -95,7 +95,7 @@ static unsigned int compiled(void)
 
 static pid_t holder;
 
-/* A process that holds @folder's lock until it is killed. */
+/* Starts a process that holds the lock in @folder until it is killed. */
 static void hold(const char *folder)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
@@ -167,13 +167,13 @@ static void test_holder_dies(void)
 	wait_for_the_holder("", "hetmap");
 }
 
-/* The lock protects the cache of PoCL, and lies in it. */
+/* The lock protects PoCL's cache, and is in it. */
 static void test_lock_of_pocl(void)
 {
 	wait_for_the_holder("pocl", "pocl");
 }
 
-/* A process was stopped in a build: the others build without the lock, and store nothing. */
+/* A process is stopped in a build: the others build without the lock, and store nothing. */
 static void test_holder_stays(void)
 {
 	cold_caches();
@@ -191,7 +191,7 @@ static void test_holder_stays(void)
 	remove_caches();
 }
 
-/* The lock can't be had, and that is no error. */
+/* A build succeeds where no lock can be made. */
 static void test_no_lock(void)
 {
 	char path[64];
@@ -205,7 +205,7 @@ static void test_no_lock(void)
 	remove_caches();
 }
 
-/* Children that begin together; the sum of their exit statuses. */
+/* Runs @child in processes that begin together. Returns the sum of their exit statuses. */
 static int run_together(int (*child)(void))
 {
 	int start[2], status, sum = 0, i;
@@ -218,7 +218,7 @@ static int run_together(int (*child)(void))
 		CHECK_FATAL(pid[i] >= 0);
 		if (!pid[i]) {
 			close(start[1]);
-			/* The end of the file is the start. */
+			/* End of file starts the child. */
 			_exit(read(start[0], &byte, 1) ? 100 : child());
 		}
 	}
@@ -240,7 +240,7 @@ static int build_and_count(void)
 	return (int)compiled();
 }
 
-/* One compiles, and all the others find what it has stored. */
+/* One process compiles, and all others find the binary that it has stored. */
 static void test_processes(void)
 {
 	cold_caches();
@@ -279,7 +279,7 @@ static void test_threads(void)
 static int end_of_child[2];
 static pid_t child;
 
-/* In the middle of a build: the child has all that this process has. */
+/* Forks in the middle of a build: the child inherits the state of the build. */
 static int fork_and_rename(const char *from, const char *to)
 {
 	char byte;
@@ -347,7 +347,7 @@ static int launch_on_pocl(void)
 	return p[15] == 7 ? 0 : 101;
 }
 
-/* Without the lock PoCL aborts some of them now and then, and later ones by what these store. */
+/* Without the lock PoCL aborts some processes now and then, and later ones by their binaries. */
 static void test_pocl(void)
 {
 	if (TEST_ASAN || TEST_TSAN) {
@@ -362,7 +362,7 @@ static void test_pocl(void)
 		return;
 	}
 	CHECK_EQUAL(run_together(launch_on_pocl), 0);
-	/* Both kernels, and that of the self-test, each once. */
+	/* Both kernels and the kernel of the self-test, each once. */
 	CHECK_EQUAL(stored(), 3);
 	CHECK_EQUAL(run_together(launch_on_pocl), 0);
 	remove_caches();

@@ -73,7 +73,7 @@ static void wrong_sources(void)
 	hm_accel_unref(accel);
 }
 
-/* Errors and warnings of a compiler are for hm_errmsg() alone. */
+/* Errors and warnings of a compiler go to hm_errmsg() only. */
 static void nothing_on_stderr(void)
 {
 	struct hm_kernel *wrong, *warned;
@@ -81,7 +81,7 @@ static void nothing_on_stderr(void)
 	char folder[] = "/tmp/hetmap-cache-XXXXXX", command[600], text[512] = "";
 	int file, before;
 
-	/* A warning is not given again for a kernel that is in a cache. */
+	/* The cache of kernels does not repeat a warning. */
 	CHECK_FATAL(mkdtemp(folder));
 	setenv("XDG_CACHE_HOME", folder, 1);
 	setenv("POCL_CACHE_DIR", folder, 1);

@@ -193,7 +193,7 @@ static void (*const ways[])(struct hm_device *device, struct twice *twice) = {
 	two_maps, map_of_a_part, export_and_import, two_imports, one_file,
 };
 
-/* With an error in place of a signal. */
+/* The copy fails with an error in place of a signal. */
 static void guarded(void)
 {
 	static const char *const names[] = { "host", "soft:0" };

@@ -119,7 +119,7 @@ static void grows_in_place(void)
 	hm_device_unref(device);
 }
 
-/* Each has a name of its own. */
+/* Each allocation has a name of its own. */
 static unsigned long number_of(void *pointer)
 {
 	const char *name;
@@ -143,7 +143,7 @@ static void numbered(void)
 	hm_device_unref(device);
 }
 
-/* Past its end nothing is possible there but another allocation. */
+/* Past the end of its room only another allocation is possible there. */
 static void cannot_move(void)
 {
 	struct hm_device *device;
@@ -276,7 +276,7 @@ static void less_room(void)
 	CHECK_EQUAL(test_fork(limited, NULL), 0);
 }
 
-/* What a fork child has of its parent, inherited or not. */
+/* Maps that a fork child has of its parent, inherited or not. */
 static void *parents[2];
 
 static void in_child(void *user)
@@ -294,7 +294,7 @@ static void in_child(void *user)
 		CHECK_ERROR(-EOWNERDEAD, hm_free((char *)parents[i] + 64));
 		CHECK(!at);
 	}
-	/* Other calls that take a pointer; of its own the child has all. */
+	/* Other calls that take a pointer. The child's own pointers are good for all of them. */
 	CHECK_OK_FATAL(hm_alloc(open_host(), MIB, HM_READ | HM_WRITE, &own));
 	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &accel));
 	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));

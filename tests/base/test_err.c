@@ -19,13 +19,13 @@ static void sentences(void)
 	CHECK(!strcmp(hm_errmsg(), "d?e: a?b: c?[1m"));
 	err_set(0, "%s", "\xe6\xb8\xa9\xe5\xba\xa6");
 	CHECK(!strcmp(hm_errmsg(), "\xe6\xb8\xa9\xe5\xba\xa6"));
-	/* But for what a compiler says. */
+	/* The output of a compiler keeps its lines. */
 	CHECK_EQUAL(err_append_lines(err_set(-ENOEXEC, "k"), "1\n2\n"), -ENOEXEC);
 	CHECK(!strcmp(hm_errmsg(), "k:\n1\n2\n"));
 	err_clear();
 }
 
-/* In a log that texts go into, no line is of a name. */
+/* No name makes a line of its own in a log of texts. */
 static void names(void)
 {
 	static const char name[] = "sofa\nhetmap: all is well";

@@ -10,7 +10,7 @@
 #define N_TOKEN 20000
 #define VOCAB "50257"
 
-/* FOLDER/NAME with tokens of @width bytes, all below 50,257, but for number @at, which is @odd. */
+/* Makes FOLDER/NAME with tokens of @width bytes, all below 50,257, except number @at: @odd. */
 static char *make(const char *folder, const char *name, size_t width, size_t at, int64_t odd)
 {
 	char *bytes = calloc(N_TOKEN, width);
@@ -58,7 +58,7 @@ static void below(void)
 	CHECK_EQUAL(integer_of(json, "vocab"), 50257);
 	json_decref(json);
 	outcome_free(&outcome);
-	/* Without the option nothing is said of it. */
+	/* Without the option the report has no vocabulary. */
 	command.args[3] = "--block=100";
 	command.args[4] = path;
 	command.args[5] = NULL;
@@ -71,7 +71,10 @@ static void below(void)
 	folder_remove(folder);
 }
 
-/* Tokens of 4 bytes as 2: each other one is 0, and none is too large; as 8, all are. */
+/*
+ * Tokens of 4 bytes, read as 2 bytes: each other one is 0, and none is too large. Read as 8 bytes,
+ * all are too large.
+ */
 static void wrong(void)
 {
 	static const char header[64] = "a header of text, which is no tokens";
@@ -97,7 +100,10 @@ static void wrong(void)
 	folder_remove(folder);
 }
 
-/* At its place: the first one that is out of the batches, of either sign, of numpy's. */
+/*
+ * The message has the place of the first token outside the vocabulary in the batches: too large or
+ * negative, and in a .npy file.
+ */
 static void places(void)
 {
 	char *folder = folder_make(), *path = make(folder, "far", 2, 12345, 50257);
@@ -105,7 +111,7 @@ static void places(void)
 
 	told(NULL, path, 2, "token 12,345 of '");
 	told(NULL, path, 2, "is 50257 as U16, and --vocab is 50257");
-	/* It is in no batch that is fed, and not among the first: nobody has looked. */
+	/* The token is in no batch that is fed, and not among the first 4096: nothing checks it. */
 	told("--batches=2", path, 0, "verified");
 	free(path);
 	path = make(folder, "negative", 4, 4095, -100);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Buffers of descriptors that permit less than reading and writing: by mode, and by seal. */
+/* Buffers of descriptors that permit less than reading and writing, by their mode or a seal. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 static const struct hm_buffer_desc reader = { .struct_size = sizeof(reader),
 					      .flags = HM_BUFFER_READ_ONLY };
 
-/* A memfd that nobody can truncate, as host takes it. */
+/* A memfd that can't be truncated, as the host device requires. */
 static int sealed_memfd(void)
 {
 	int fd = memfd_create("descriptors", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -35,7 +35,10 @@ static int make(struct hm_device *device, int fd, const struct hm_buffer_desc *d
 	return hm_buffer_from_file(device, NULL, fd, desc, ret_buffer);
 }
 
-/* To make it for writing is @r, for reading @read; 0: it can be mapped, too. */
+/*
+ * Making a buffer for writing fails with @r. Making one for reading fails with @read; if that is 0,
+ * the buffer can be mapped, too.
+ */
 static void is_made(const char *name, int fd, int r, int read)
 {
 	struct hm_buffer *buffer = POISON;
@@ -98,7 +101,7 @@ static void seals(void)
 	}
 }
 
-/* A dma-buf can't be opened again, but for its name. */
+/* A dma-buf can't be opened again, except to read its name. */
 static void dmabufs(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };

@@ -165,7 +165,9 @@ static void just_enough_space(void *user)
 	hm_device_unref(device);
 }
 
-/* Room for a map, and none to align it in; then not for its guards, nor for itself. */
+/*
+ * Address space for a map but not for its alignment; then not for its guards; then not for the map.
+ */
 static void space_for_one_map(void *user)
 {
 	const struct hm_map_desc guarded = { .struct_size = sizeof(guarded),
@@ -179,7 +181,7 @@ static void space_for_one_map(void *user)
 
 	(void)user;
 	CHECK_OK_FATAL(create(device, size, 0, &buffer));
-	/* What the registry needs for a map stays. */
+	/* Memory of the registry for a map stays. */
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	hm_map_unref(map);
 	before = test_status_bytes("VmSize");
@@ -205,7 +207,7 @@ static void space_for_one_map(void *user)
 
 #define HOLE (512ull << 30)
 
-/* All of the address space is in use but for one place, which is as large as a map. */
+/* All address space is in use, except one place that is as large as a map. */
 static void one_hole(void *user)
 {
 	struct hm_device *device = open_host();
@@ -238,7 +240,7 @@ static void one_hole(void *user)
 	hm_device_unref(device);
 }
 
-/* Private memory that may be written has a limit of its own. */
+/* Private memory that may be written counts against a limit of its own. */
 static void little_data(void *user)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),

@@ -640,7 +640,7 @@ static void listed(void)
 		CHECK_EQUAL(!!(nodes[i].features & HM_DRM_USERPTR), one->userptr);
 		CHECK_EQUAL(nodes[i].features & (HM_DRM_SYNCOBJ | HM_DRM_TIMELINE),
 			    one->timelines ? HM_DRM_SYNCOBJ | HM_DRM_TIMELINE : 0);
-		/* virtio_gpu's alone ran on a real kernel. */
+		/* Only virtio_gpu's code ran on a real kernel. */
 		CHECK_EQUAL(!!(nodes[i].features & HM_DRM_EXPERIMENTAL),
 			    strcmp(one->driver, "virtio_gpu") != 0);
 		at++;

@@ -13,7 +13,7 @@
 
 static const struct fake_drm_control *fake;
 
-/* By the driver's name, a number, and the address: libdrm and sysfs find them. */
+/* Nodes by driver's name, number and address: libdrm and sysfs find them. */
 static void names(void)
 {
 	static const struct {
@@ -39,7 +39,7 @@ static void names(void)
 	CHECK_ERROR(-ENODEV, drm_node_get("i915#3", &node));
 }
 
-/* A driver of dumb buffers has no other node than the card node, which its name means. */
+/* A driver of dumb buffers has a card node only, and its name means that node. */
 static void card_by_name(void)
 {
 	struct hm_device_info info = { .struct_size = sizeof(info) };

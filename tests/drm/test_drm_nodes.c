@@ -91,7 +91,7 @@ static void names(void)
 	CHECK(!none);
 }
 
-/* Dumb buffers are made on card nodes: the name of their driver means that node. */
+/* Only card nodes make dumb buffers: the name of such a driver means its card node. */
 static void card_nodes(void)
 {
 	struct hm_device_info info = { .struct_size = sizeof(info) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Files that are something else than their reader expects, and links that lead nowhere. */
+/* Files of other kinds than their reader expects, and links that lead nowhere. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #define UNTOUCHED ((void *)0x10)
 #define SIZE 512
 
-/* As pyarrow, h5py, numpy, gzip and others begin them; the rest of the file is of zeros. */
+/* The first bytes of files of pyarrow, h5py, numpy, gzip and others; zeros follow them. */
 static const struct {
 	uint32_t offset, length;
 	const char *bytes;
@@ -73,7 +73,7 @@ static void says(size_t kind, const char *path)
 			  kinds[kind].remedy, hm_errmsg());
 }
 
-/* Every reader says so, an index's too; nothing is left open. */
+/* Every reader names the kind, the reader of an index too, and leaves nothing open. */
 static void each(void)
 {
 	struct hm_npy_info info = { .struct_size = sizeof(info) };
@@ -98,14 +98,14 @@ static void each(void)
 		free(path);
 	}
 	CHECK(safetensors == UNTOUCHED && tokens == UNTOUCHED);
-	/* Its first bytes make a header's length that there may be. */
+	/* The first bytes of this kind are also a valid length of a header. */
 	for (i = 0; strcmp(kinds[i].what, "gzip") != 0; i++)
 		;
 	path = make(folder, "a.safetensors", i, 1 << 20);
 	CHECK_ERROR(-EOPNOTSUPP, hm_safetensors_open(path, 0, &safetensors));
 	says(i, path);
 	free(path);
-	/* Of numpy's kind is what has no tensors; the others read it. */
+	/* A .npy file has no tensors by name; all other readers read it. */
 	path = tokens_npy(folder, "a.npy", 1, "<u2", false, "(4,)", "abcdefgh", 8);
 	CHECK_ERROR(-EOPNOTSUPP, hm_safetensors_open(path, 0, &safetensors));
 	CHECK(strstr(hm_errmsg(), "it is a .npy file") != NULL);
@@ -113,7 +113,7 @@ static void each(void)
 	folder_remove(folder);
 }
 
-/* Where the caller says that they are numbers, they are: raw ones, or at an offset. */
+/* The caller can say that a file of any kind has tokens: by HM_TOKENS_RAW, or by an offset. */
 static void numbers(void)
 {
 	const struct hm_tokens_desc raw = { .struct_size = sizeof(raw),
@@ -131,7 +131,7 @@ static void numbers(void)
 	folder_remove(folder);
 }
 
-/* A byte off, and cut off: not that kind. */
+/* Bytes that differ in one byte or are cut off do not make that kind. */
 static void near(void)
 {
 	char *folder = folder_make(), *path, bytes[SIZE];
@@ -155,7 +155,7 @@ static void near(void)
 	folder_remove(folder);
 }
 
-/* A cache of models: snapshots of links to blobs, of which one is missing. */
+/* A cache of models: snapshots have links to blobs, and one blob is missing. */
 static void links(void)
 {
 	static const char where[] = "../../blobs/4d7a";
@@ -174,7 +174,7 @@ static void links(void)
 	CHECK_ERROR(-ENOENT, hm_safetensors_open(model, 0, &safetensors));
 	CHECK(strstr(hm_errmsg(), "snapshots/1/t.safetensors: it is a link to ") != NULL);
 	CHECK(strstr(hm_errmsg(), "snapshots/1/../../blobs/4d7a, which is not there") != NULL);
-	/* By the index of the folder; by a link to a link; by every other reader. */
+	/* Paths: the folder's index, a link to a link, and every other reader. */
 	CHECK_ERROR(-ENOENT, hm_safetensors_open(snapshot, 0, &safetensors));
 	CHECK(strstr(hm_errmsg(), "../../blobs/4d7a, which is not there") != NULL);
 	CHECK_ERROR(-ENOENT, hm_safetensors_open(other, 0, &safetensors));
@@ -191,7 +191,7 @@ static void links(void)
 	CHECK_FATAL(!symlink("/nowhere/x", other));
 	CHECK_ERROR(-ENOENT, hm_safetensors_open(other, 0, &safetensors));
 	CHECK(strstr(hm_errmsg(), "it is a link to /nowhere/x, which is not there") != NULL);
-	/* No link, and links in a circle: the error's own name. */
+	/* Without a link, or with links in a circle, the text has the error's own name. */
 	CHECK(!unlink(model));
 	CHECK_ERROR(-ENOENT, hm_safetensors_open(model, 0, &safetensors));
 	CHECK(strstr(hm_errmsg(), "opening it: ENOENT") != NULL);
@@ -218,7 +218,7 @@ static void told(const struct command *command, int status, const char *text)
 	outcome_free(&outcome);
 }
 
-/* By their bytes, whatever their names and --dtype say. */
+/* The command knows kinds by their bytes, whatever the names and --dtype are. */
 static void command(void)
 {
 	static const char *const names[] = { "a.bin", "a.npy", "a.npz", "a.safetensors" };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Loads in a control group with little memory, whose files are played here. */
+/* Loads in a control group with little memory, with the group's files made by this test. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "format/load_support.h"
 
 static struct sys_table real;
-/* Of the group: bytes, or "max"; "" there is no such file. */
+/* Contents of the group's files: bytes, or "max"; "": no such file. */
 static const char *memory_max, *swap_max, *memory_of_v1, *memsw_of_v1;
 
 static int open_text(const char *text)
@@ -49,7 +49,7 @@ static int open_group(const char *path, int flags, mode_t mode)
 							  open_text("");
 }
 
-/* 8 MiB in a group of these limits, into @name; *ret_window is the one that was chosen. */
+/* Loads 8 MiB into @name in a group of these limits. *@ret_window is the chosen window. */
 static int load_8_mib(const char *name, uint64_t *ret_window)
 {
 	const uint64_t bytes[] = { 4 << 20, 4 << 20 };
@@ -78,7 +78,7 @@ static int load_8_mib(const char *name, uint64_t *ret_window)
 	return r;
 }
 
-/* Not killed in the middle: refused before. */
+/* A load that exceeds the limits is refused at its begin. */
 static void test_too_large(void)
 {
 	static const struct {
@@ -115,7 +115,7 @@ static void test_too_large(void)
 		}
 }
 
-/* What is under way besides is little of what the process may have. */
+/* The chosen window is a small part of the process's memory. */
 static void test_window(void)
 {
 	uint64_t window = 0;

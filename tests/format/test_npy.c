@@ -39,7 +39,10 @@ static const struct accepted {
 	{ "{'descr': '<c8', 'fortran_order': False, 'shape': (5L, 2L), }", HM_DTYPE_C64, 2, 0,
 	  80 },
 	{ WITH("[('a', '<i4', (3L,))]", "(2L,)"), HM_NPY_OPAQUE, 1, 0, 24 },
-	/* Names of fields: in the version's encoding, with escapes; in another structure again. */
+	/*
+	 * Names of fields in the encoding of the version, with escapes. Another structure may have
+	 * the same names.
+	 */
 	{ WITH("[('\xff', '<i4')]", "(2,)"), HM_NPY_OPAQUE, 1, 0, 8 },
 	{ WITH("[('a\\\\b', '<i4'), ('it\\'s', '|u1'), (\"\\\"\", '|u1')]", "(2,)"),
 	  HM_NPY_OPAQUE, 1, 0, 12 },
@@ -47,7 +50,7 @@ static const struct accepted {
 	  8 },
 	{ WITH("[('a', '<i4'), ('b', [('a', '<i4'), ('b', '<i4')]), ('c', '|u1')]", "(2,)"),
 	  HM_NPY_OPAQUE, 1, 0, 26 },
-	/* What has no name and no fields is padding. */
+	/* An array without a name is padding. */
 	{ WITH("[('', '|V4'), ('', '<i4', (2,)), ('', '<i4', 1), ('', 'void'), ('', '<i4')]",
 	       "(2,)"),
 	  HM_NPY_OPAQUE, 1, 0, 40 },
@@ -77,7 +80,7 @@ static const struct accepted {
 	  HM_DTYPE_F64, 1, 0, 8 },
 };
 
-/* Of version 3.0. */
+/* The same for version 3.0. */
 static const struct accepted accepted_3[] = {
 	{ WITH("[('\xe6\xb8\xa9\xe5\xba\xa6', '<i4')]", "(2,)"), HM_NPY_OPAQUE, 1, 0, 8 },
 	{ WITH("[('a', '<i4', (3,))]", "(2,)"), HM_NPY_OPAQUE, 1, 0, 24 },
@@ -169,7 +172,7 @@ static const struct refused {
 	{ WITH("[(('t', ''), '|V4'), (('u', ''), '|V4')]", "(1,)"), -EBADMSG, "are ''" },
 	{ WITH("[('a', '<i4'), ('b', [('c', '<i4')]), ('a', '<i4')]", "(1,)"), -EBADMSG,
 	  "are 'a'" },
-	/* Escapes that are none. */
+	/* Escapes that Python does not have. */
 	{ WITH("[('\\x6', '<i4')]", "(1,)"), -EBADMSG, "escape" },
 	{ WITH("[('\\U00110000', '<i4')]", "(1,)"), -EBADMSG, "escape" },
 	{ WITH("[('\\N{DIGIT ONE}', '<i4')]", "(1,)"), -EBADMSG, "escape" },
@@ -370,7 +373,7 @@ static void test_inspect(void)
 	CHECK(!strcmp(string_of(part, "dtype"), "<M8[ns]"));
 	CHECK_EQUAL(integer_of(part, "bytes"), 48);
 	json_decref(json);
-	/* A field's name is what it is called; a terminal without UTF-8 has its bytes. */
+	/* A field is shown by its name; a terminal without UTF-8 gets its bytes. */
 	write_npy(folder, "a", WITH("[('\xe9', '<u4')]", "(3,)"), 12);
 	command_run(&command, &outcome);
 	json = outcome_json(&outcome);
@@ -549,7 +552,7 @@ static void test_descr(void)
 	snprintf(text, sizeof(text), WITH("[('\x1b\xc3', '<u2')]", "(3,)"));
 	CHECK(!npy_parse(text, strlen(text), &header));
 	CHECK(!strcmp(header.descr, "[('?\xc3\x83', '<u2')]"));
-	/* What a file of version 3.0 calls them; escapes are shown as they are written. */
+	/* Names of a file of version 3.0; escapes are shown as the file has them. */
 	header.version = 3;
 	snprintf(text, sizeof(text),
 		 WITH("[('\xe6\xb8\xa9\xe5\xba\xa6\xc2\x85', '<u2')]", "(3,)"));
@@ -558,7 +561,7 @@ static void test_descr(void)
 	snprintf(text, sizeof(text), WITH("[('\\n', '<u2')]", "(3,)"));
 	CHECK(!npy_parse(text, strlen(text), &header));
 	CHECK(!strcmp(header.descr, "[('\\n', '<u2')]"));
-	/* Cut between characters: "[('", 40 of three bytes, and the dots. */
+	/* Cut between characters: "[('", 40 characters of three bytes, and the dots. */
 	for (i = 0; i < 50; i++)
 		strcat(fields, "\xe6\xb8\xa9");
 	snprintf(text, sizeof(text), WITH("[('%s', '<u2')]", "(3,)"), fields);

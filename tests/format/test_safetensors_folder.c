@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Folders with a model: which of their files it is in. */
+/* Folders with a model: which of the files are opened. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static void put_index(const char *folder, const char *name, const char *file)
 	file_write(folder, name, text, strlen(text));
 }
 
-/* What is opened: the files of @names, or the sentence has @says. */
+/* Opening the folder opens the files of @names, or fails with a text that has @says. */
 static void check(const char *folder, int error, const char *const names[4], const char *says)
 {
 	struct hm_safetensors_info info = { .struct_size = sizeof(info) };
@@ -56,12 +56,12 @@ static void check(const char *folder, int error, const char *const names[4], con
 
 static const struct scene {
 	const char *files[4];
-	const char *index, *of; /* NULL: there is none */
+	const char *index, *of; /* NULL: no index */
 	int error;
 	const char *opened[4];
 	const char *says;
 } scenes[] = {
-	/* transformers, diffusers, PEFT, and what has any name. */
+	/* The names of transformers, diffusers and PEFT, and any other name. */
 	{ { "model.safetensors" }, NULL, NULL, 0, { "model.safetensors" }, NULL },
 	{ { "diffusion_pytorch_model.safetensors" },
 	  NULL,
@@ -71,7 +71,7 @@ static const struct scene {
 	  NULL },
 	{ { "adapter_model.safetensors" }, NULL, NULL, 0, { "adapter_model.safetensors" }, NULL },
 	{ { "x.y.safetensors" }, NULL, NULL, 0, { "x.y.safetensors" }, NULL },
-	/* By an index, also of a variant; it comes before a file of its stem. */
+	/* An index, also of a variant, comes before a file of the same stem. */
 	{ { "a.safetensors" },
 	  "diffusion_pytorch_model.safetensors.index.json",
 	  "a.safetensors",
@@ -113,9 +113,9 @@ static const struct scene {
 	  -EINVAL,
 	  { NULL },
 	  "two models, as model-00001-of-00001.safetensors and" },
-	/* No numbers: names as any other. */
+	/* Names without numbers are like any other name. */
 	{ { "a-b-of-c.safetensors" }, NULL, NULL, 0, { "a-b-of-c.safetensors" }, NULL },
-	/* Several: the known names, in their order. */
+	/* Several models: known names win, in their order. */
 	{ { "adapter_model.safetensors", "consolidated.safetensors", "model.safetensors" },
 	  NULL,
 	  NULL,
@@ -134,7 +134,7 @@ static const struct scene {
 	  -EINVAL,
 	  { NULL },
 	  "several models, as a.safetensors and b.safetensors: name a file" },
-	/* None. */
+	/* No model. */
 	{ { ".safetensors", ".model.safetensors", "model.bin" },
 	  "model.safetensors.indexjson",
 	  "a",

@@ -175,7 +175,7 @@ static void index_refused(void)
 	folder_remove(folder);
 }
 
-/* Files have tensors that the index does not list for them: it is the authority. */
+/* Files may have tensors that the index does not list for them: the index decides. */
 static void unlisted(void)
 {
 	struct hm_safetensors_info all = { .struct_size = sizeof(all) };
@@ -186,7 +186,7 @@ static void unlisted(void)
 	struct hm_tensor *tensor;
 	uint64_t index;
 
-	/* Of "a" each file has one, other bytes, and the copy that counts comes last. */
+	/* Each file has an "a" with other bytes. The listed one comes last. */
 	tensors_file(folder, "1.safetensors",
 		     "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
 		     "\"b\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[2,5]},"
@@ -215,7 +215,7 @@ static void unlisted(void)
 	CHECK_EQUAL(tensor_info(safetensors, "b").index, 0);
 	CHECK_ERROR(-ENOENT, hm_safetensors_find(safetensors, "extra", &index));
 	hm_safetensors_unref(safetensors);
-	/* An old caller's struct ends before. */
+	/* The struct of an old caller ends before the field. */
 	safetensors = tensors_open(path);
 	all = (struct hm_safetensors_info){
 		.struct_size = offsetof(struct hm_safetensors_info, ignored),
@@ -225,7 +225,7 @@ static void unlisted(void)
 	CHECK_EQUAL(all.ignored, 77);
 	hm_safetensors_unref(safetensors);
 
-	/* The rules are those of all that there is: a hole, a name twice. */
+	/* The rules hold for tensors that are not listed, too: a hole, a name twice. */
 	tensors_file(folder, "2.safetensors",
 		     "{\"extra\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]},"
 		     "\"a\":{\"dtype\":\"U8\",\"shape\":[6],\"data_offsets\":[2,8]}}",

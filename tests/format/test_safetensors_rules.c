@@ -196,7 +196,7 @@ static void header_length(void)
 		{ 0, 10, -EBADMSG, "its header is empty" },
 		{ 3, 10, -EBADMSG, "ends behind the file, which has 10" },
 		{ 100000000, 100000007, -EBADMSG, "ends behind the file" },
-		/* It is there, and too long; or no header at all. */
+		/* A header that is there but too long; or no header at all. */
 		{ 100000001, 200000000, -EOPNOTSUPP, "the format allows 100000000: store the" },
 		{ 100000001, 100000008, -EBADMSG, "it is no safetensors file" },
 		{ UINT64_MAX, 10, -EBADMSG, "the format allows" },

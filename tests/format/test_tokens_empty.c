@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Files of no tokens among those that have some: they count as no more than that. */
+/* Files without tokens among files with tokens. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,10 @@
 #define SHARDS 8
 #define HEADER 6
 
-/* Empty ones first, between and last; numpy's of no elements, and of another type. */
+/*
+ * Empty files are first, in between and last. Of the .npy files without elements some have another
+ * type.
+ */
 static void make(const char *folder, char *path[SHARDS])
 {
 	path[0] = tokens_file(folder, "0", 0, 0);
@@ -55,7 +58,7 @@ static void check_batches(struct hm_tokens *tokens, uint32_t way)
 	CHECK_EQUAL(i, 1700);
 	CHECK_OK(hm_batches_query(batches, &info));
 	CHECK_EQUAL(info.way, way);
-	/* Those that have no map because they are empty are no reason for anything. */
+	/* Files without a map because they are empty are no reason to read. */
 	CHECK(way == HM_BATCHES_MAPPED || strstr(info.why, "no handler"));
 	hm_batches_unref(batches);
 }
@@ -93,7 +96,7 @@ static void among_others(void)
 	folder_remove(folder);
 }
 
-/* A budget that counts: what is touched has an account, what is empty has none. */
+/* A budget that counts maps: files that are touched have an account, empty ones have none. */
 static void within_budget(void)
 {
 	const struct hm_tokens_desc desc = { .struct_size = sizeof(desc), .budget = 1 << 16 };
@@ -120,7 +123,7 @@ static void within_budget(void)
 	folder_remove(folder);
 }
 
-/* Nothing but a header is no token, either; a part of one is an error. */
+/* A file with a header only has no tokens. Part of a header is an error. */
 static void header_only(void)
 {
 	const struct hm_tokens_desc desc = { .struct_size = sizeof(desc), .offset = HEADER };
@@ -140,7 +143,7 @@ static void header_only(void)
 	folder_remove(folder);
 }
 
-/* All of them empty: there is nothing to open. Types are those of what has tokens. */
+/* If all files are empty, nothing can be opened. The type is that of files with tokens. */
 static void refused(void)
 {
 	struct hm_tokens *tokens = UNTOUCHED;
@@ -165,7 +168,7 @@ static void refused(void)
 	folder_remove(folder);
 }
 
-/* The command: batches of what there is, and what each file has. */
+/* The command makes batches of all tokens there are, and reports the tokens of each file. */
 static void command(void)
 {
 	char *folder = folder_make(), *path[SHARDS];
@@ -188,7 +191,7 @@ static void command(void)
 	CHECK(strstr(outcome.out, "in all: 1,701 tokens of U16") != NULL);
 	CHECK(strstr(outcome.out, "\n  0 bytes, of which the header takes 0 bytes\n") != NULL);
 	outcome_free(&outcome);
-	/* Of numpy's, without a type that is said. */
+	/* A .npy file, without --dtype. */
 	free(path[1]);
 	path[1] = tokens_npy(folder, "i4.npy", 1, "<i4", false, "(2,)", "abcdefgh", 8);
 	look = (struct command){ .args = { "inspect", path[0], path[1] } };

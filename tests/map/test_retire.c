@@ -499,7 +499,7 @@ static int short_of_mappings(void *address, size_t length, int prot)
 	return -1;
 }
 
-/* What was in the way has been released by the time that the call fails. */
+/* The obstacle has been released by the time that the call fails. */
 static void *short_just_now(void *address, size_t length, int prot, int flags, int fd,
 			    off_t offset)
 {

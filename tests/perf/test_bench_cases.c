@@ -138,7 +138,7 @@ static void test_seq_killed(void)
 	folder_remove(folder);
 }
 
-/* A python that never comes to an end, and says which process it is. */
+/* A python that never ends, and reports its process number. */
 static void write_python(const char *folder)
 {
 	static const char text[] = "#!/bin/sh\n"
@@ -189,7 +189,7 @@ static void test_interrupted(void)
 	CHECK_EQUAL(outcome.status, 128 + SIGINT);
 	CHECK(!strcmp(outcome.err, ""));
 	outcome_free(&outcome);
-	/* What has ended and was not waited for has none. */
+	/* A process that has ended and was not waited for has none. */
 	snprintf(program, sizeof(program), "/proc/%d/exe", (int)python);
 	while (readlink(program, target, sizeof(target)) > 0)
 		usleep(1000);

@@ -466,7 +466,7 @@ static void test_table(void)
 	CHECK_FATAL(second != NULL);
 	CHECK(strstr(second + 3, "\n\n") == NULL);
 	outcome_free(&outcome);
-	/* The address is what explain takes, and JSON has it, too. */
+	/* explain takes the address, and JSON has it, too. */
 	snprintf(text, sizeof(text), "0x%" PRIx64, address);
 	run(&explain, 0, &outcome);
 	CHECK(strstr(outcome.out, "half") != NULL);

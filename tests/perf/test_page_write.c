@@ -63,7 +63,7 @@ static size_t letters_of(const struct page_event *events, size_t n, bool nodes)
 	return length;
 }
 
-/* What can be foretold takes next to nothing, and what can't about what it is. */
+/* Predictable bytes take almost no room, others about their own size. */
 static void events_are_small(void)
 {
 	static struct page_event events[100000];
@@ -201,7 +201,7 @@ static void check_whole(const struct page_event *events, size_t n)
 		    was->cost_ns != e->cost_ns || node_of[b] != e->node)
 			test_fail(__FILE__, __LINE__, "event %zu is another one", i);
 	}
-	/* All of it was needed, to a byte or two. */
+	/* The text was needed up to its last byte or two. */
 	CHECK(json_string_length(text) / 4 * 3 - d.n_byte < 5);
 	json_decref(text);
 }

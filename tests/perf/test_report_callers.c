@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * The caller of the C library: by the top of the stack, where its function keeps nothing there and
- * has no frame pointer, so that the call chain goes on with that one's caller.
+ * The caller of a function of the C library is the word at the top of the stack if the function
+ * keeps nothing there and has no frame pointer. The call chain of such a fault goes on with the
+ * caller's caller.
  */
 #include <inttypes.h>
 
 #include "perf/written_trace.h"
 
-/* As memset() is; as one that has kept a register; and as one with a frame pointer. */
+/* A function like memset(); one that has saved a register; and one with a frame pointer. */
 __asm__(".pushsection .text\n"
 	".type leaf,@function\n.type framed,@function\n"
 	"leaf: .cfi_startproc\n"
@@ -35,7 +36,7 @@ __attribute__((noinline, used)) static void callers_caller(void)
 	__asm__ volatile("nop; nop");
 }
 
-/* Where in this program's file that is. */
+/* The offset of @code in this program's file. */
 static uint64_t offset_of(const void *code)
 {
 	uint64_t at = (uintptr_t)code, start, end, offset, found = 0;
@@ -75,7 +76,7 @@ static void check_text(const char *text, const char *expected)
 		test_fail(__FILE__, __LINE__, "'%s', not '%s'", text, expected);
 }
 
-/* Of one fault at @instruction, where the stack's top is @top: 0, it is not told. */
+/* Checks the report of one fault at @instruction, with @top at the stack's top; 0: unknown. */
 static void check_named(const char *library, const char *instruction, uint64_t top,
 			const char *function, const char *line)
 {
@@ -106,11 +107,14 @@ static void test_top(void)
 
 	check_named("libc.so.6", leaf, caller, "the_caller",
 		    "program;callers_caller;the_caller;leaf;/data 1\n");
-	/* Elsewhere a function is of use itself, and has frame pointers or is not known. */
+	/*
+	 * Functions of other files are reported themselves: they have frame pointers, or are
+	 * unknown.
+	 */
 	check_named("program", leaf, caller, "leaf", "program;callers_caller;leaf;/data 1\n");
 }
 
-/* The caller is not known: no other function is named. */
+/* If the caller is unknown, no other function is named. */
 static void test_not_told(void)
 {
 	uint64_t caller = CODE + offset_of((const void *)the_caller) + 1;
@@ -129,7 +133,7 @@ static void test_frame_pointer(void)
 		    "program;callers_caller;framed;/data 1\n");
 }
 
-/* Words that are no code at the top of many faults' stacks are not as many call sites. */
+/* Words at the top of the stack that are no code do not make call sites of their own. */
 static void test_many_words(void)
 {
 	const uint64_t chain[] = { CODE + offset_of(deep) };

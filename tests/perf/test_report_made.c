@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * Code that a process made while it ran has the names of /tmp/perf-PID.map, if that file is the
- * recorded process's.
+ * Code that a process made while it ran has names of /tmp/perf-PID.map, if the file belongs to the
+ * recorded process.
  */
 #include <inttypes.h>
 #include <time.h>
 
 #include "perf/written_trace.h"
 
-/* "int fast(int)" was made in the middle of what was "old;er" before. */
+/* "int fast(int)" was made in the middle of the older "old;er". */
 static const char lines[] = "10000000 100 old;er\n"
 			    "0x10000080 40 int fast(int)\n"
 			    "no line\n"
@@ -16,7 +16,7 @@ static const char lines[] = "10000000 100 old;er\n"
 			    "10000300 10 unfinished";
 static const uint64_t old_code = CODE + 0x10, fast_code = CODE + 0x90;
 
-/* More than any process has: its file is nobody else's. */
+/* A number that no process can have, so that no other process has its file. */
 static uint32_t number(void)
 {
 	return (uint32_t)(1 << 22) + 1 + (uint32_t)getpid();
@@ -30,7 +30,7 @@ static char *map_path(uint32_t pid)
 	return path;
 }
 
-/* Its last byte is written so long after now, which is as the file system's clock has it. */
+/* Writes a map that was modified @seconds after now, by the file system's clock. */
 static void write_map(const char *path, long seconds)
 {
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT } };
@@ -42,7 +42,7 @@ static void write_map(const char *path, long seconds)
 	CHECK(!seconds || !utimensat(AT_FDCWD, path, times, 0));
 }
 
-/* A trace of @pid, in whose memory three places in code fault: one has no name. */
+/* Writes a trace of @pid with faults by three places in code, one of them without a name. */
 static void write_trace(struct written *written, uint32_t pid, const char *code)
 {
 	const uint64_t chain[] = { fast_code, old_code, CODE + 0x90 }, other = CODE + 0x305;
@@ -56,7 +56,7 @@ static void write_trace(struct written *written, uint32_t pid, const char *code)
 	put_fault(written, pid, MEMORY, 3, chain);
 	put_fault(written, pid, MEMORY + PAGE, 1, &fast_code);
 	put_fault(written, pid, MEMORY + 2 * PAGE, 1, &other);
-	/* That clock is behind this one by up to a tick. */
+	/* The file system's clock is behind this clock by up to a tick. */
 	finish(written, json_pack("{s:f}", "began", (double)now.tv_sec - 1));
 }
 
@@ -72,7 +72,7 @@ static uint64_t faults_in(const json_t *json, const char *function)
 	return n;
 }
 
-/* Of a map that was written so much later than the trace began, in two faults or none. */
+/* The map was written @seconds after the trace began. @expected is the number of named faults. */
 static void check_named(uint32_t pid, const char *code, long seconds, uint64_t expected)
 {
 	char *path = map_path(pid), module[32], *folded;
@@ -99,18 +99,18 @@ static void test_named(void)
 {
 	check_named(number(), "//anon", 0, 2);
 	check_named(number(), "/memfd:compiled (deleted)", 0, 2);
-	/* What is in a file has the file's functions. */
+	/* Code of a file has the names of the file's functions. */
 	check_named(number(), "/no/such/file", 0, 0);
 }
 
-/* The number was another process's once, or is another one's by now. */
+/* The process number belonged to another process before, or belongs to one now. */
 static void test_of_another(void)
 {
 	check_named(number(), "//anon", -3600, 0);
 	check_named(number(), "//anon", 3600, 0);
 }
 
-/* This process is there, and was: it may have written its map before it was traced, or since. */
+/* The process exists, so its map may be older or newer than the trace, but not than the process. */
 static void test_still_there(void)
 {
 	check_named((uint32_t)getpid(), "//anon", 3600, 2);
@@ -123,7 +123,7 @@ static void test_no_file(void)
 	struct written written;
 	json_t *json;
 
-	/* A link may lead anywhere. */
+	/* A link is refused: it may lead anywhere. */
 	CHECK_FATAL(asprintf(&target, "%s.target", path) > 0);
 	write_map(target, 0);
 	CHECK_EQUAL(symlink(target, path), 0);

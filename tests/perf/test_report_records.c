@@ -374,7 +374,7 @@ static void test_folded(void)
 	end(&written);
 }
 
-/* A fault is its thread's, which may have another name than the first one of the process. */
+/* A fault belongs to its thread, which may have another name than the process's first thread. */
 static void test_folded_threads(void)
 {
 	static const char text[] =

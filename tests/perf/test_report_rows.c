@@ -42,7 +42,7 @@ static void by_time(void)
 	folder_remove(folder);
 }
 
-/* A page of many faults can be sent by mail: what of them can be foretold is not in it. */
+/* A page of many faults is small enough for mail: it leaves out predictable data. */
 static void page_is_small(void)
 {
 	char *folder = folder_make(), path[512], page[512];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The rows of hetmap report's tables: their order, and which of them are one. */
+/* The rows of hetmap report's tables: their order, and which rows are joined. */
 #include "perf/written_trace.h"
 
-/* Where the row of @name begins in the table that begins with @table. */
+/* Finds the row of @name in the table that begins with @table. */
 static const char *row_of(const char *text, const char *table, const char *name)
 {
 	const char *at = strstr(text, table);
@@ -12,7 +12,7 @@ static const char *row_of(const char *text, const char *table, const char *name)
 	return at;
 }
 
-/* Few faults that took long are above many that did not, wherever rows are shown. */
+/* A few long faults are above many short ones in every table. */
 static void test_by_time(void)
 {
 	static const char *const tables[] = { "\nBuffer ", "\nCall site of " };
@@ -42,7 +42,7 @@ static void test_by_time(void)
 	CHECK(!strcmp(string_of(json_array_get(json_object_get(json, "sites"), 0), "module"),
 		      "few.so"));
 	json_decref(json);
-	/* The picture is of the most faults. */
+	/* The picture has the row of the most faults. */
 	text = report_as(&written, "--svg");
 	CHECK(strstr(text, "/many: 8 page faults"));
 	free(text);
@@ -55,7 +55,7 @@ static void test_by_time(void)
 #define TIMES 40
 #define FAULTS 64
 
-/* Each fault takes so long, and costs as much without a trace. */
+/* Duration of each fault, and its cost without a trace. */
 #define FAULT_NS 10000
 
 static const uint64_t first_code = CODE + 0x10, other_code = CODE + 0x20;
@@ -88,7 +88,7 @@ static json_t *end_pieces(struct written *written)
 	return json;
 }
 
-/* The gain of the only advice, in faults; 0: it is none of keeping memory, or there is none. */
+/* The gain, in faults, of the only advice; 0: no advice, or not the one to keep memory. */
 static int64_t faults_kept(const json_t *json)
 {
 	const json_t *advice = json_object_get(json, "advice"),
@@ -101,7 +101,7 @@ static int64_t faults_kept(const json_t *json)
 	return integer_of(only, "gain_ns") / FAULT_NS;
 }
 
-/* Each of them is too little to be advised, and all of them are one. */
+/* Each piece is too little to be advised, and all pieces are one row. */
 static void test_again(void)
 {
 	struct written written;
@@ -111,7 +111,7 @@ static void test_again(void)
 	begin_pieces(&written);
 	for (i = 0; i < TIMES; i++) {
 		put_piece(&written, MEMORY, PIECE, &first_code);
-		/* Most of the time goes elsewhere. */
+		/* Most of the time is spent elsewhere. */
 		written.time += 100 * FAULTS * FAULT_NS / 2;
 	}
 	json = end_pieces(&written);
@@ -127,7 +127,7 @@ static void test_again(void)
 	CHECK_EQUAL(faults_kept(json), 0);
 	json_decref(json);
 
-	/* With less time in between it is more than 2 %. */
+	/* With less time in between, the faults are more than 2 % of it. */
 	begin_pieces(&written);
 	for (i = 0; i < TIMES; i++) {
 		put_piece(&written, MEMORY, PIECE, &first_code);
@@ -138,7 +138,10 @@ static void test_again(void)
 	json_decref(json);
 }
 
-/* Two at a time are two rows, each of which is kept; what moves by a page is in the same place. */
+/*
+ * Two pieces at a time are two rows, and each is advised to be kept. A piece that moves by a page
+ * counts as in the same place.
+ */
 static void test_two_at_a_time(void)
 {
 	struct written written;
@@ -154,7 +157,7 @@ static void test_two_at_a_time(void)
 	json_decref(json);
 }
 
-/* Of another size, by other code, or in places of their own, they are not one after another. */
+/* Pieces of another size, by other code or in other places do not follow each other. */
 static void test_not_again(void)
 {
 	struct written written;
@@ -174,7 +177,7 @@ static void test_not_again(void)
 	json = end_pieces(&written);
 	CHECK_EQUAL(json_array_size(json_object_get(json, "buffers")), 2);
 	json_decref(json);
-	/* All of them are there, but the 2 % are those of all. */
+	/* All pieces are separate rows, but the 2 % are those of all pieces together. */
 	begin_pieces(&written);
 	for (i = 1; i < 60; i++)
 		put_piece(&written, i * 8 * MEMORY, FAULTS * PAGE << 4, &first_code);

@@ -40,8 +40,8 @@ struct written {
 	struct record_event events[N_TRACE_EVENT];
 	struct recorder recorder;
 	uint64_t time;
-	uint64_t inode;     /* of what is mapped from now on */
-	uint64_t stack_top; /* that faults have from now on */
+	uint64_t inode;     /* of later maps */
+	uint64_t stack_top; /* of later faults */
 };
 
 static const struct record_options options = { .max_stack = 16 };
@@ -164,7 +164,7 @@ static inline void put_thread_name(struct written *written, uint32_t pid, uint32
 	put_name_of(written, pid, tid, name, false);
 }
 
-/* A thread faults on the page at @address, and that takes so long. */
+/* A thread faults on the page at @address, and the fault takes so long. */
 static inline void put_thread_fault(struct written *written, uint32_t pid, uint32_t tid,
 				    uint64_t address, uint64_t n_chain, const uint64_t *chain,
 				    uint64_t ns)
@@ -187,7 +187,7 @@ static inline void put_thread_fault(struct written *written, uint32_t pid, uint3
 		.n_chain = n_chain + 1,
 		.chain = { PERF_CONTEXT_USER },
 	};
-	/* Bytes that were asked for, they, and bytes that were there. */
+	/* The size that was asked for, the bytes, and the size that was there. */
 	const uint64_t stack[] = { sizeof(uint64_t), written->stack_top, sizeof(uint64_t) };
 
 	CHECK_FATAL(n_chain < CHAIN_MOST);

@@ -199,12 +199,12 @@ static void test_little_memory(void)
 		CHECK(choice.window >= MIB(1));
 		CHECK(strstr(choice.why, "memory 160") != NULL);
 	}
-	/* A page is the least. */
+	/* A window is at least a page. */
 	facts.ram = MIB(1) / 16;
 	wish.policy = HM_POLICY_AHEAD;
 	CHECK_OK_FATAL(reader_choose(&facts, &wish, &choice));
 	CHECK_EQUAL(choice.window, PAGE);
-	/* A window that is asked for is given. */
+	/* A window that the caller asks for is given. */
 	wish.window = MIB(64);
 	CHECK_OK_FATAL(reader_choose(&facts, &wish, &choice));
 	CHECK_EQUAL(choice.window, MIB(64));

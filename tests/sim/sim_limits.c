@@ -26,7 +26,7 @@
 #define EVENTS 1024    /* of a queue */
 #define FENCES 1500    /* more than a queue may have events, fewer than submissions */
 
-/* As many buffers as an opener needs to have all the bindings that it may. */
+/* Number of buffers with which one opener reaches its limit of bindings. */
 static void make_for_bindings(int fd, uint64_t length, struct hetsim_buffer *buffers)
 {
 	int i;
@@ -235,7 +235,7 @@ static void test_bindings(void)
 	hetsim_close(fd);
 }
 
-/* Binds a page below @end again and again: how often that went, and the errno of the end. */
+/* Binds a page below @end until that fails. Returns the number of bindings, and the errno. */
 static uint64_t bind_often(int fd, uint32_t handle, uint64_t end, int *ret_error)
 {
 	struct hetsim_bind bind = { .size = sizeof(bind), .length = PAGE, .handle = handle };
@@ -276,7 +276,7 @@ static void test_bindings_of_buffer(void)
 	CHECK_EQUAL(bind_often(fd, buffer.handle, end, &r), SHARE);
 	CHECK_EQUAL(r, -ENOSPC);
 
-	/* What is unbound makes room, and the end of an opener does. */
+	/* An unbind makes room, and so does the end of an opener. */
 	unbind.address = end - PAGE;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_UNBIND, &unbind), 0);
 	CHECK_EQUAL(bind_often(fd, buffer.handle, end, &r), 1);

@@ -361,8 +361,8 @@ static void test_default_timeout(void)
 }
 
 /*
- * One that waits for a fence waits for one time-out, though each submission before it ends in
- * time: without an end to the sum these 40 take 16 s and more, and end well.
+ * A waiter for a fence waits for one time-out, even if each submission before it ends in time.
+ * Without this limit these 40 submissions would end well, after 16 s or more.
  */
 static void test_fence_sum(void)
 {
@@ -388,7 +388,7 @@ static void test_fence_sum(void)
 	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).resets, 1);
 	CHECK_EQUAL(close(fence.fd), 0);
 
-	/* What is asked for in time ends well. */
+	/* A fence that is asked for in time ends well. */
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, queue, 0), 0);
 	CHECK_EQUAL(hetsim_run(fd, queue, &nothing), 0);
 	hetsim_close(fd);

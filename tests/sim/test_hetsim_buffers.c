@@ -24,7 +24,7 @@ static void test_bad_pointer(void)
 	close(fd);
 }
 
-/* A call whose answer can't be written; it is to leave no descriptor behind. */
+/* A call that can't write its answer must leave no descriptor behind. */
 static void refuse_answer(int fd, unsigned long cmd, const void *argument, size_t size)
 {
 	void *page = mmap(NULL, HETSIM_PAGE, PROT_READ | PROT_WRITE,

@@ -16,7 +16,7 @@ static char program[4096];
 #define SLOTS 65536ull     /* buffers of a device, and windows in the space of offsets */
 #define MMAP2 (1ull << 44) /* bytes that offsets of a 32-bit process reach */
 
-/* What a slot's window has. */
+/* Bytes of a slot's window. */
 static uint64_t window_of(int fd)
 {
 	uint64_t most = hetsim_query(fd).max_buffer, window = 1;

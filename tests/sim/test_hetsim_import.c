@@ -623,7 +623,7 @@ out:
 	close(fd);
 }
 
-/* The device goes, and lets go of other devices' memory: that may move again. */
+/* A device that goes lets go of other devices' memory, which may move again. */
 static void test_unplug_lets_go(void)
 {
 	struct hetsim_bind bind = { .size = sizeof(bind), .length = MIB, .address = MIB };

@@ -100,7 +100,7 @@ static void test_user_queues(void)
 	hetsim_close(other);
 }
 
-/* The opener's number, which its threads have in their names. */
+/* Number of the opener, which is in the names of its threads. */
 static unsigned int client_of(int fd)
 {
 	char path[64], line[128];
@@ -116,7 +116,7 @@ static unsigned int client_of(int fd)
 	return client;
 }
 
-/* The task of that name; 0 if there is none. */
+/* The task with that name; 0: no such task. */
 static pid_t task_find(const char *name)
 {
 	char path[300], comm[64] = "";

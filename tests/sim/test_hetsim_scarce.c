@@ -164,7 +164,7 @@ static void test_group(void)
 
 #define COMMANDS 256 /* as many as a submission may have */
 
-/* Each in a place of its own: four page tables. 0 or a negative errno. */
+/* Binds each at a place of its own: four page tables. 0 or a negative errno. */
 static int bind_sparsely(int fd, uint32_t handle, unsigned int most)
 {
 	struct hetsim_bind bind = { .size = sizeof(bind), .handle = handle };
@@ -198,8 +198,8 @@ static int submit_many(int fd, uint32_t queue, unsigned int most)
 }
 
 /*
- * All that is called in the full group was called before, and stays in memory: a page that the
- * process had to bring in there would end it.
+ * The code that runs in the full group ran before, and stays in memory: a page that the process had
+ * to bring in there would end the process.
  */
 static void calls_in_group(void *user)
 {
@@ -227,7 +227,7 @@ static void calls_in_group(void *user)
 	hetsim_close(fd);
 }
 
-/* Page tables and submissions that the group has no room for are refused, and nobody ends. */
+/* Page tables and submissions without room in the group are refused, and no process ends. */
 static void test_group_calls(void)
 {
 	if (!group_is_ours())

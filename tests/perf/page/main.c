@@ -115,7 +115,7 @@ static int advised(void)
 	return scene_end(&scene, 0);
 }
 
-/* Events of which the last ones are not there. */
+/* Events, the last of which are missing. */
 static int torn(void)
 {
 	struct scene scene;

@@ -51,7 +51,7 @@ static long hetsim(long fd, unsigned long cmd, void *argument)
 	return call6(__NR_ioctl, fd, (long)cmd, (long)argument, 0, 0, 0);
 }
 
-/* One that a 64-bit process exported: its offset is none of mmap2(). */
+/* A buffer that a 64-bit process exported: mmap2() does not reach its offset. */
 static void refuse_import(long fd, long dmabuf)
 {
 	struct hetsim_import import = { .size = sizeof(import), .fd = (int)dmabuf };
@@ -59,7 +59,7 @@ static void refuse_import(long fd, long dmabuf)
 	REQUIRE(hetsim(fd, HETSIM_IMPORT, &import) == -95); /* EOPNOTSUPP */
 }
 
-/* The descriptor in the first argument; -1 if there is none. */
+/* The descriptor in the first argument; -1: no argument. */
 static long descriptor_of(const long *stack)
 {
 	const char *text = stack[0] > 1 ? (const char *)stack[2] : "";
