@@ -9,11 +9,14 @@
 extern "C" {
 #endif
 
+/* Together with HM_READ | HM_WRITE in @access of hm_alloc(). */
+#define HM_ALLOC_POOLED (1u << 16)
+
 /**
  * hm_alloc - allocate zeroed memory of a device, and map it
  * @device:      [in] device that owns the memory
  * @size:        [in] bytes, from 1
- * @access:      [in] HM_READ | HM_WRITE, or HM_READ
+ * @access:      [in] HM_READ | HM_WRITE, HM_READ, or HM_READ | HM_WRITE | HM_ALLOC_POOLED
  * @ret_pointer: [out] address of any object pointer (float **, ...); the caller gives the
  *               memory back with hm_free()
  *
@@ -22,6 +25,10 @@ extern "C" {
  * call still succeeds, and hm_errmsg() reports the smaller reservation. The allocation has the
  * name "alloc-N" in error texts, in /proc/self/maps and for hetmap top: N counts the calls of the
  * process, from 1 on. For another name, use hm_buffer_create() and hm_map_create().
+ *
+ * With HM_ALLOC_POOLED, up to 1 MiB come out of a pool of the device (hetmap/pool.h), which is
+ * far cheaper, and reserves nothing to grow into. If the device has no room for a block of the
+ * pool, the call does without a pool.
  *
  * Thread safety: any thread.
  *

@@ -25,6 +25,7 @@
 #include <hetmap/map.h>
 #include <hetmap/npy.h>
 #include <hetmap/pointer.h>
+#include <hetmap/pool.h>
 #include <hetmap/protect.h>
 #include <hetmap/queue.h>
 #include <hetmap/reader.h>

@@ -9,6 +9,8 @@
 extern "C" {
 #endif
 
+struct hm_pool;
+
 /*
  * Objects at an address. The struct takes no references: the pointers are valid only as long as
  * the caller knows that the objects live, by a reference of its own or by the logic of its
@@ -22,6 +24,7 @@ struct hm_pointer_info {
 	uint64_t buffer_offset; /* offset of the address in the buffer */
 	void *base;             /* first byte of the allocation */
 	uint64_t length;        /* bytes of the allocation */
+	struct hm_pool *pool;   /* NULL: the allocation has a map of its own */
 	uint32_t generation;    /* generation of the map */
 	uint8_t access;         /* HM_READ | HM_WRITE at the address */
 	uint8_t cache;          /* enum hm_cache at the address */
@@ -40,7 +43,7 @@ struct hm_pointer_info {
  *
  * Errors:
  *   -ENOENT: the address is in no map; or, in a fork child, in a map that the child did not
- *            inherit.
+ *            inherit; or in a block of a pool, and in no allocation.
  *   -EAGAIN: a change was under way in each of a bounded number of tries; try again.
  */
 HM_API int hm_pointer_find(const void *pointer, struct hm_pointer_info *ret_info);
@@ -70,7 +73,7 @@ struct hm_pointer_detail {
  * Thread safety: any thread.
  *
  * Errors:
- *   -ENOENT:     the address is in no map.
+ *   -ENOENT:     as for hm_pointer_find(); the text says which.
  *   -EAGAIN:     as for hm_pointer_find().
  *   -E2BIG:      struct_size is larger than this library knows.
  *   -EOPNOTSUPP: the kernel lacks the facility, or lacks it for maps of this device

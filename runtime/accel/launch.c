@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "accel/accel.h"
+#include "pool/pool.h"
 #include "core/identity.h"
 #include "loss/lost.h"
 #include "tell/probe.h"
@@ -526,6 +527,11 @@ int hm_accel_way_in(struct hm_accel *accel, const void *pointer, uint64_t length
 		r = registry_check_left(pointer);
 		return r ? err_prefix(r, "hm_accel_way_in") :
 			   err_set(-ENOENT, "hm_accel_way_in: %p is in no map", pointer);
+	}
+	if (!length && pool_narrow(pointer, &info)) {
+		r = err_set(-ENOENT, "hm_accel_way_in: %p is in no allocation of its pool",
+			    pointer);
+		goto out;
 	}
 	range.offset = info.map_offset;
 	range.length =

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "accel/accel.h"
+#include "pool/pool.h"
 
 const char *range_label(const struct hm_fence *fence, uint32_t index)
 {
@@ -46,6 +47,14 @@ static int refuse_pointer(const struct hm_fence *fence, uint32_t index, const vo
 		       "%s: %p is in no map: the nearest, at 0x%" PRIx64 " with %" PRIu64
 		       " bytes, ends %" PRIu64 " bytes below it",
 		       label, pointer, near.base, near.length, at - (near.base + near.length));
+}
+
+static int refuse_unallocated(const struct hm_fence *fence, uint32_t index, const void *pointer)
+{
+	return err_set(-EFAULT,
+		       "%s: %p is in a block of a pool and in no allocation: freed already, or "
+		       "beside one",
+		       range_label(fence, index), pointer);
 }
 
 static int refuse_length(const struct hm_fence *fence, uint32_t index, uint64_t offset,
@@ -101,6 +110,11 @@ int resolve_range(struct hm_fence *fence, uint32_t index, uint64_t length)
 	r = object_check(&map->object, OBJECT_MAP);
 	if (unlikely(r))
 		goto err_unref;
+	/* A range without a length is the allocation, which may be a part of a pool's block. */
+	if (!length && pool_narrow(range->pointer, &info)) {
+		r = refuse_unallocated(fence, index, range->pointer);
+		goto err_unref;
+	}
 	map_length = atomic_load(&map->length);
 	range->offset = info.map_offset;
 	begin = info.map_offset;

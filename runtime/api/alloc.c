@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/buffer.h"
+#include "pool/pool.h"
 
 /* Address space for growth: sixteen times the size, and not less than this. */
 #define ALLOC_GROWTH 16
@@ -41,8 +42,26 @@ static int create(struct hm_device *device, const char *name, uint64_t size, uin
 	return r;
 }
 
+/* False: *@ret_r is nothing to the caller, who allocates without the pool. */
+static bool from_pool(struct hm_device *device, uint64_t size, void *ret_pointer, int *ret_r)
+{
+	char *pointer;
+	int r;
+
+	if (size > POOL_CLASS_MOST)
+		return false;
+	r = pool_alloc_of_device(device, size, &pointer);
+	if (may_be_smaller(r))
+		return false;
+	if (!r)
+		memcpy(ret_pointer, &pointer, sizeof(pointer));
+	*ret_r = r;
+	return true;
+}
+
 int hm_alloc(struct hm_device *device, uint64_t size, uint32_t access, void *ret_pointer)
 {
+	const uint32_t pooled = HM_READ | HM_WRITE | HM_ALLOC_POOLED;
 	static _Atomic uint64_t number;
 	uint64_t wanted, max_size;
 	char want[16], have[16], name[32];
@@ -58,11 +77,17 @@ int hm_alloc(struct hm_device *device, uint64_t size, uint32_t access, void *ret
 	if (!size || size > BUFFER_SIZE_MAX)
 		return err_set(-EINVAL, "hm_alloc: %" PRIu64 " bytes are not in 1 to 2^62",
 			       size);
-	if (access != HM_READ && access != (HM_READ | HM_WRITE))
+	if (access != HM_READ && access != (HM_READ | HM_WRITE) && access != pooled)
 		return err_set(-EINVAL,
 			       "hm_alloc: access 0x%x is neither HM_READ nor "
-			       "HM_READ | HM_WRITE",
+			       "HM_READ | HM_WRITE, the latter with or without HM_ALLOC_POOLED",
 			       access);
+	if (access & HM_ALLOC_POOLED) {
+		if (from_pool(device, size, ret_pointer, &r))
+			return r;
+		err_clear();
+		access &= ~HM_ALLOC_POOLED;
+	}
 
 	wanted = size < BUFFER_SIZE_MAX / ALLOC_GROWTH ? ALLOC_GROWTH * size : size;
 	wanted = max_u64(wanted, ALLOC_RESERVE_LEAST);
@@ -161,6 +186,8 @@ int hm_realloc(void *pointer, uint64_t size, uint32_t flags, void *ret_pointer)
 
 	if (flags & ~HM_MAY_MOVE)
 		return err_set(-EINVAL, "hm_realloc: unknown flags 0x%x", flags & ~HM_MAY_MOVE);
+	if (pool_has(pointer))
+		return pool_realloc(NULL, pointer, size, flags, "hm_realloc", ret_pointer);
 	r = acquire(pointer, "hm_realloc", &map);
 	if (r)
 		return r;
@@ -180,6 +207,8 @@ int hm_free(void *pointer)
 
 	if (!pointer)
 		return 0;
+	if (pool_has(pointer))
+		return pool_free(NULL, pointer, "hm_free");
 	r = acquire(pointer, "hm_free", &map);
 	if (r)
 		return r;

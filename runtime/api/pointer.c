@@ -7,6 +7,7 @@
 
 #include "core/core.h"
 #include "base/err.h"
+#include "pool/pool.h"
 #include "registry/registry.h"
 #include "base/smaps.h"
 #include "base/sys.h"
@@ -14,9 +15,19 @@
 
 int hm_pointer_find(const void *pointer, struct hm_pointer_info *ret_info)
 {
+	struct hm_pointer_info info;
+	int r;
+
 	if (unlikely(!ret_info))
 		return -EINVAL;
-	return registry_find(pointer, ret_info);
+	if (likely(!pool_has(pointer)))
+		return registry_find(pointer, ret_info);
+	r = registry_find(pointer, &info);
+	if (!r)
+		r = pool_narrow(pointer, &info);
+	if (likely(!r))
+		*ret_info = info;
+	return r;
 }
 
 static int query_node(void *page, struct hm_pointer_detail *detail)
@@ -116,6 +127,12 @@ int hm_pointer_query(const void *pointer, struct hm_pointer_detail *ret_detail)
 		return err_set(-EINVAL, "fields has unknown bits 0x%" PRIx32,
 			       detail.fields & ~known);
 	r = registry_find(pointer, &detail.info);
+	if (!r && pool_narrow(pointer, &detail.info))
+		return err_set(
+			-ENOENT,
+			"%p is in a block of a pool and in no allocation: freed already, "
+			"or beside one",
+			pointer);
 	if (r == -EAGAIN)
 		return err_set(r, "the map at %p was being changed all the time", pointer);
 	if (r && !registry_nearest(pointer, &nearest))

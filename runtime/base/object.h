@@ -33,7 +33,8 @@
 	X(TOKENS, 0x686d546b, "hm_tokens")           \
 	X(BATCHES, 0x686d4261, "hm_batches")         \
 	X(LOAD, 0x686d4c6f, "load")                  \
-	X(RING, 0x686d5267, "ring")
+	X(RING, 0x686d5267, "ring")                  \
+	X(POOL, 0x686d506f, "pool")
 
 enum object_kind {
 	OBJECT_FREED = 0,

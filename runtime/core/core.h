@@ -43,6 +43,8 @@ struct hm_device {
 	const struct hm_backend_ops *ops;
 	_Atomic(struct device_link *) link; /* without lock: link_get() */
 	char name[64];
+	/* Of HM_ALLOC_POOLED; NULL: none yet. Set once. */
+	_Atomic(struct hm_pool *) pool;
 	pthread_mutex_t lock;         /* a leaf; protects the three below, links' closing */
 	struct cds_list_head buffers; /* hm_buffer.device_link */
 	uint64_t n_buffer;            /* ever made */
@@ -50,6 +52,14 @@ struct hm_device {
 	_Atomic uint32_t generation;  /* number of recoveries */
 	pthread_mutex_t recovery;     /* one at a time, outermost: recover.c */
 };
+
+/* What the room of pools does for a device with a pool of its own. */
+struct device_pool_ops {
+	bool (*put)(struct hm_device *device); /* as object_put() */
+	void (*end)(struct hm_device *device);
+};
+/* Must be called before the library is used. */
+void device_set_pool_ops(const struct device_pool_ops *ops);
 
 #define BUFFER_NAME_MAX 64
 

@@ -256,10 +256,27 @@ struct hm_device *hm_device_ref(struct hm_device *device)
 	return device;
 }
 
+static const struct device_pool_ops *pool_ops;
+
+void device_set_pool_ops(const struct device_pool_ops *ops)
+{
+	pool_ops = ops;
+}
+
+static bool put(struct hm_device *device)
+{
+	return unlikely(atomic_load(&device->pool)) &&
+			       device->object.fork_gen == fork_generation ?
+		       pool_ops->put(device) :
+		       object_put(&device->object);
+}
+
 void hm_device_unref(struct hm_device *device)
 {
-	if (!device || !object_put(&device->object))
+	if (!device || !put(device))
 		return;
+	if (atomic_load(&device->pool))
+		pool_ops->end(device);
 	link_end(device);
 	device->object.kind = OBJECT_FREED;
 	device_free(device);

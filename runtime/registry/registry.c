@@ -264,6 +264,7 @@ find_once(const struct registry_slot *slot, uint64_t address, struct hm_pointer_
 	ret_info->buffer_offset = buffer_offset + (address - base);
 	ret_info->base = (void *)(uintptr_t)base;
 	ret_info->length = length;
+	ret_info->pool = NULL;
 	memcpy((char *)ret_info + INFO_TAIL, &tail, sizeof(tail));
 	return 0;
 }

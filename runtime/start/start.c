@@ -21,6 +21,7 @@
 #include "map/lock_budget.h"
 #include "map/retire.h"
 #include "map/view.h"
+#include "pool/pool.h"
 #include "registry/registry.h"
 #include "ring/ring.h"
 #include "share/control.h"
@@ -53,6 +54,7 @@ static const struct fork_part parts[] = {
 	{ NULL, publish_fork_prepare, publish_fork_parent, publish_fork_child },
 	{ trace_init, trace_fork_prepare, trace_fork_parent, trace_fork_child },
 	{ NULL, ring_fork_prepare, ring_fork_parent, ring_fork_child },
+	{ NULL, pool_fork_prepare, pool_fork_after, pool_fork_child },
 };
 
 /*
@@ -87,10 +89,13 @@ DECLARE_ACCEL(opencl_accel)
 static const struct hm_backend_ops *const backends[] = { BACKENDS(ADDRESS) };
 static const struct hm_accel_ops *const last_accels[] = { LAST_ACCELS(ADDRESS) };
 
+static const struct device_pool_ops device_pool_ops = { pool_device_put, pool_device_end };
+
 /* Runs before constructors of the application, which may use the library. */
 static __attribute__((constructor(101))) void start(void)
 {
 	fork_set_parts(parts, ARRAY_SIZE(parts));
+	device_set_pool_ops(&device_pool_ops);
 	backend_set_builtin(backends, ARRAY_SIZE(backends));
 	accel_set_builtin(&opencl_accel, last_accels, ARRAY_SIZE(last_accels));
 }

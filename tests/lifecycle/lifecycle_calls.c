@@ -95,6 +95,16 @@ static int alloc(struct life *life)
 			&life->made_memory);
 }
 
+static int pool_create(struct life *life)
+{
+	struct hm_pool *pool;
+	int r = hm_pool_create(life->f.device, NULL, &pool);
+
+	if (!r)
+		hm_pool_unref(pool);
+	return r;
+}
+
 static int load_create(struct life *life)
 {
 	char *folder = folder_make();
@@ -521,6 +531,7 @@ const struct life_call life_calls[] = {
 	CALL(DEVICE, hm_buffer_import, "", buffer_import, NULL, has_import),
 	CALL(DEVICE, hm_buffer_receive, "", buffer_receive, NULL, life_is_sent),
 	CALL(DEVICE, hm_alloc, "", alloc, NULL, NULL),
+	CALL(DEVICE, hm_pool_create, "", pool_create, NULL, NULL),
 	CALL(DEVICE, hm_load_create, "", load_create, NULL, NULL),
 	CALL(DEVICE, hm_sim_call, "", sim_call, is_sim, NULL),
 	CALL(DEVICE, hm_drm_view_create, "", device_drm_view, takes_memory, NULL),

@@ -267,6 +267,8 @@ CHECKED(DEVICE, hm_buffer_import, (struct hm_device *device, int fd,
 CHECKED(DEVICE, hm_buffer_receive, (struct hm_device *device, int socket,
 	const struct hm_buffer_desc *desc, struct hm_buffer **ret_buffer),
 	device, socket, desc, ret_buffer)
+CHECKED(DEVICE, hm_pool_create, (struct hm_device *device, const struct hm_pool_desc *desc,
+	struct hm_pool **ret_pool), device, desc, ret_pool)
 CHECKED(DEVICE, hm_alloc, (struct hm_device *device, uint64_t size, uint32_t access,
 	void *ret_pointer), device, size, access, ret_pointer)
 CHECKED(DEVICE, hm_sim_call, (struct hm_device *device, unsigned long cmd, void *argument),

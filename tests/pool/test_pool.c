@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: MIT
+/* Pools as their users see them: sizes, addresses, what is refused, limits, trims, the end. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/support.h"
+
+#define KIB(n) ((uint64_t)(n) << 10)
+#define MIB(n) ((uint64_t)(n) << 20)
+
+static struct hm_pool *make_on(const char *name, uint64_t limit, uint64_t block)
+{
+	const struct hm_pool_desc desc = {
+		.struct_size = sizeof(desc),
+		.name = "tested",
+		.limit = limit,
+		.block_size = block,
+	};
+	struct hm_device *device;
+	struct hm_pool *pool;
+
+	CHECK_OK_FATAL(hm_device_open(name, &device));
+	CHECK_OK_FATAL(hm_pool_create(device, &desc, &pool));
+	hm_device_unref(device); /* the pool holds it */
+	return pool;
+}
+
+static struct hm_pool *make(uint64_t limit)
+{
+	return make_on("host", limit, 0);
+}
+
+static struct hm_pool_info info_of(struct hm_pool *pool)
+{
+	struct hm_pool_info info = { .struct_size = sizeof(info) };
+
+	CHECK_OK(hm_pool_query(pool, &info));
+	CHECK_EQUAL(info.live + info.rounding + info.cached + info.busy + info.unused,
+		    info.held);
+	return info;
+}
+
+static void *take(struct hm_pool *pool, uint64_t size)
+{
+	void *pointer = NULL;
+
+	CHECK_OK_FATAL(hm_pool_alloc(pool, size, 0, &pointer));
+	return pointer;
+}
+
+/* Every size: an address that is found, with base, length and pool; and not beyond. */
+static void sizes(void)
+{
+	struct hm_pool *pool = make(0);
+	struct hm_pointer_info at;
+	uint64_t size;
+
+	for (size = 1; size <= MIB(40); size += 1 + size / 7) {
+		struct hm_pointer_detail detail = { .struct_size = sizeof(detail) };
+		unsigned char *bytes = take(pool, size);
+
+		CHECK_EQUAL((uintptr_t)bytes % 16, 0);
+		pattern_write(bytes, 0, size, 1);
+		CHECK(pattern_holds(bytes, 0, size, 1));
+		CHECK_EQUAL(hm_pointer_find(bytes + size - 1, &at), 0);
+		CHECK(at.base == bytes && at.pool == pool);
+		CHECK_EQUAL(at.length, size);
+		CHECK(hm_map_address(at.map) == (char *)bytes + size - 1 - at.map_offset);
+		CHECK_OK(hm_pointer_query(bytes + size / 2, &detail));
+		CHECK(detail.info.base == bytes && detail.info.pool == pool);
+		CHECK_EQUAL(hm_pointer_find(bytes + size, &at), -ENOENT);
+		if (size % 2)
+			CHECK_OK(hm_pool_free(pool, bytes));
+		else
+			CHECK_OK(hm_free(bytes));
+		CHECK_EQUAL(hm_pointer_find(bytes, &at), -ENOENT);
+		CHECK_ERROR(-ENOENT, hm_pointer_query(bytes, &detail));
+	}
+	CHECK_EQUAL(info_of(pool).allocations, 0);
+	CHECK_EQUAL(info_of(pool).live, 0);
+	hm_pool_unref(pool);
+}
+
+static void alignments(void)
+{
+	struct hm_pool *pool = make(0);
+	struct hm_pointer_info at;
+	uint64_t alignment, size;
+	unsigned int i, n = 0;
+	void *kept[1024];
+
+	for (alignment = 1; alignment <= MIB(8); alignment *= 2)
+		for (size = 1; size <= MIB(2); size = size * 5 + 3) {
+			CHECK_OK_FATAL(hm_pool_alloc(pool, size, alignment, &kept[n]));
+			CHECK_EQUAL((uintptr_t)kept[n] % alignment, 0);
+			CHECK_EQUAL(hm_pointer_find(kept[n], &at), 0);
+			CHECK_EQUAL(at.length, size);
+			n++;
+		}
+	for (i = 0; i < n; i++)
+		CHECK_OK(hm_pool_free(pool, kept[i]));
+	CHECK_ERROR(-EINVAL, hm_pool_alloc(pool, 1, 24, &kept[0]));
+	CHECK_ERROR(-EINVAL, hm_pool_alloc(pool, 1, MIB(2048), &kept[0]));
+	hm_pool_unref(pool);
+}
+
+static void refused_desc(uint32_t flags, uint64_t limit, uint64_t block, uint64_t alignment,
+			 const char *name)
+{
+	const struct hm_pool_desc desc = {
+		.struct_size = sizeof(desc),
+		.flags = flags,
+		.name = name,
+		.limit = limit,
+		.block_size = block,
+		.alignment = alignment,
+	};
+	struct hm_device *device;
+	struct hm_pool *pool = NULL;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_ERROR(-EINVAL, hm_pool_create(device, &desc, &pool));
+	CHECK(!pool && hm_errmsg()[0]);
+	hm_device_unref(device);
+}
+
+static void refuses(void)
+{
+	static const char name[] = "a name that has one byte more than a pool may...";
+	struct hm_pool *pool = make(0), *other = make(0), *none = NULL;
+	struct hm_pool_info info = { .struct_size = sizeof(info) + 8 };
+	char *bytes = take(pool, 100), *beside = take(pool, 100), *map, local;
+	struct hm_device *device;
+
+	refused_desc(2, 0, 0, 0, NULL);
+	refused_desc(0, 1, 0, 0, NULL);
+	refused_desc(0, 0, 5000, 0, NULL);
+	refused_desc(0, 0, MIB(2048), 0, NULL);
+	refused_desc(0, 0, 0, 48, NULL);
+	CHECK_EQUAL(strlen(name), 48);
+	refused_desc(0, 0, 0, 0, "a name that has one byte more than a pool may...!");
+	CHECK_OK_FATAL(hm_device_open("file", &device));
+	CHECK_ERROR(-EOPNOTSUPP, hm_pool_create(device, NULL, &none));
+	hm_device_unref(device);
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_ERROR(-EINVAL, hm_pool_create(device, NULL, NULL));
+	CHECK_OK_FATAL(hm_alloc(device, 100, HM_READ | HM_WRITE, &map));
+	CHECK_ERROR(-EINVAL, hm_pool_create((struct hm_device *)pool, NULL, &none));
+	CHECK_ERROR(-EINVAL, hm_pool_alloc((struct hm_pool *)device, 1, 0, &bytes));
+	hm_device_unref(device);
+
+	CHECK_ERROR(-EINVAL, hm_pool_alloc(pool, 0, 0, &bytes));
+	CHECK_ERROR(-EINVAL, hm_pool_alloc(pool, UINT64_MAX, 0, &bytes));
+	CHECK_ERROR(-EINVAL, hm_pool_alloc(pool, 1, 0, NULL));
+	CHECK_ERROR(-EINVAL, hm_pool_alloc(NULL, 1, 0, &bytes));
+	CHECK_ERROR(-E2BIG, hm_pool_query(pool, &info));
+	CHECK_ERROR(-EINVAL, hm_pool_query(pool, NULL));
+	CHECK_ERROR(-EINVAL, hm_pool_trim(NULL, 0, NULL));
+
+	CHECK_OK(hm_pool_free(pool, NULL));
+	CHECK_ERROR(-EINVAL, hm_pool_free(pool, bytes + 1));
+	CHECK(strstr(hm_errmsg(), "1 bytes into the allocation of 100 bytes"));
+	CHECK_ERROR(-EINVAL, hm_pool_free(other, bytes));
+	CHECK(strstr(hm_errmsg(), "belongs to pool tested"));
+	CHECK_ERROR(-EINVAL, hm_pool_free(pool, map));
+	CHECK(strstr(hm_errmsg(), "is in no pool"));
+	CHECK_ERROR(-EINVAL, hm_pool_free(pool, &local));
+	CHECK_ERROR(-EINVAL, hm_pool_free(pool, (void *)~(uintptr_t)0));
+	CHECK_ERROR(-EINVAL, hm_pool_realloc(pool, bytes, 0, 0, NULL));
+	CHECK_ERROR(-EINVAL, hm_pool_realloc(pool, bytes, 1, 8, NULL));
+	CHECK_ERROR(-EINVAL, hm_pool_realloc(pool, map, 1, 0, NULL));
+	CHECK_OK(hm_pool_free(pool, bytes));
+	CHECK_ERROR(-EINVAL, hm_pool_free(pool, bytes));
+	CHECK(strstr(hm_errmsg(), "was freed already"));
+	CHECK_ERROR(-EINVAL, hm_free(bytes));
+	CHECK_ERROR(-EINVAL, hm_pool_realloc(pool, bytes, 1, 0, NULL));
+	/* In its block, too, and not only in this thread's cache. */
+	CHECK_OK(hm_pool_trim(pool, 0, NULL));
+	CHECK_ERROR(-EINVAL, hm_pool_free(pool, bytes));
+	CHECK_OK(hm_free(beside));
+	CHECK_OK(hm_pool_trim(pool, 0, NULL));
+	CHECK_ERROR(-EINVAL, hm_pool_free(pool, beside));
+	CHECK_OK(hm_free(map));
+	hm_pool_unref(other);
+	hm_pool_unref(pool);
+}
+
+/* The limit holds for blocks, and the text tells who has the memory. */
+static void limit(void)
+{
+	struct hm_pool *pool = make(MIB(3));
+	static void *kept[800];
+	struct hm_pool_info info;
+	unsigned int n;
+	char *last = NULL;
+	int r;
+
+	for (n = 0; n < 800; n++) {
+		r = hm_pool_alloc(pool, 4096, 0, &kept[n]);
+		if (r)
+			break;
+	}
+	CHECK_EQUAL(r, -ENOSPC);
+	CHECK_ERROR(-ENOSPC, hm_pool_alloc(pool, 4096, 0, &last));
+	CHECK(strstr(hm_errmsg(), "pool tested: no room for 4096 bytes: its limit is 3145728"));
+	CHECK(strstr(hm_errmsg(), "allocations of up to 4096 bytes hold"));
+	CHECK(strstr(hm_errmsg(), "bytes more than it freed"));
+	CHECK(strstr(hm_errmsg(), "hm_pool_desc.limit"));
+	info = info_of(pool);
+	CHECK_EQUAL(info.held, MIB(3));
+	CHECK_EQUAL(info.held_peak, MIB(3));
+	CHECK(n >= 750);
+	CHECK_EQUAL(info.allocations, n);
+	/* As before: a failure changes nothing. */
+	CHECK_ERROR(-ENOSPC, hm_pool_alloc(pool, MIB(4), 0, &last));
+	CHECK_EQUAL(info_of(pool).allocations, n);
+	/* What this thread keeps is brought together for another size. */
+	while (n)
+		CHECK_OK(hm_pool_free(pool, kept[--n]));
+	last = take(pool, 1500 * 1024);
+	CHECK_OK(hm_pool_free(pool, last));
+	hm_pool_unref(pool);
+}
+
+static void trims(void)
+{
+	struct hm_pool *pool = make(0);
+	struct hm_pool_info info;
+	static void *kept[64];
+	uint64_t bytes = 1;
+	unsigned int i;
+
+	for (i = 0; i < 64; i++)
+		kept[i] = take(pool, MIB(1));
+	info = info_of(pool);
+	CHECK(info.held >= MIB(64) && info.blocks > 1);
+	CHECK_EQUAL(info.live, MIB(64));
+	for (i = 1; i < 64; i++)
+		CHECK_OK(hm_pool_free(pool, kept[i]));
+	CHECK(info_of(pool).held < MIB(32)); /* one empty block is kept, and no more */
+	CHECK_OK(hm_pool_trim(pool, UINT64_MAX, &bytes));
+	CHECK_EQUAL(bytes, 0);
+	CHECK_OK(hm_pool_trim(pool, 0, &bytes));
+	CHECK(bytes > 0);
+	CHECK_EQUAL(info_of(pool).blocks, 1);
+	CHECK_EQUAL(info_of(pool).cached, 0);
+	CHECK_OK(hm_pool_free(pool, kept[0]));
+	CHECK_OK(hm_pool_trim(pool, 0, NULL));
+	info = info_of(pool);
+	CHECK_EQUAL(info.held + info.blocks, 0);
+	CHECK(info.live_peak >= MIB(64) - KIB(64) && info.held_peak >= MIB(64));
+	CHECK_EQUAL(info.allocated, 64);
+	hm_pool_unref(pool);
+}
+
+static void resizes(void)
+{
+	static const uint64_t sizes[] = { 1,      20,      100,     3000,     40000,
+					  300000, 2000000, 5000000, 2500001,  70000,
+					  1,      16,      17,      20000000, 100 };
+	struct hm_pool *pool = make(0);
+	char *bytes = take(pool, 1), *again = NULL, *neighbour;
+	struct hm_pointer_info at;
+	uint64_t had = 1;
+	size_t i;
+
+	pattern_write(bytes, 0, 1, 3);
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		CHECK_OK_FATAL(hm_pool_realloc(pool, bytes, sizes[i], HM_MAY_MOVE, &again));
+		bytes = again;
+		CHECK(pattern_holds(bytes, 0, had < sizes[i] ? had : sizes[i], 3));
+		pattern_write(bytes, 0, sizes[i], 3);
+		had = sizes[i];
+		CHECK_EQUAL(hm_pointer_find(bytes, &at), 0);
+		CHECK_EQUAL(at.length, had);
+		CHECK_EQUAL(info_of(pool).live, had);
+		CHECK_EQUAL(info_of(pool).allocations, 1);
+	}
+	CHECK_OK(hm_pool_free(pool, bytes));
+	/* In place: pages behind the allocation, while they are free. */
+	bytes = take(pool, MIB(2));
+	CHECK_OK(hm_pool_realloc(pool, bytes, MIB(3), 0, &again));
+	CHECK(again == bytes);
+	CHECK_OK(hm_realloc(bytes, MIB(1), 0, NULL));
+	neighbour = take(pool, 2 * MIB(1));
+	CHECK_ERROR(-ENOSPC, hm_pool_realloc(pool, bytes, MIB(16), 0, &again));
+	CHECK(strstr(hm_errmsg(), "HM_MAY_MOVE"));
+	CHECK(again == bytes);
+	CHECK_OK(hm_free(neighbour));
+	CHECK_OK(hm_free(bytes));
+	CHECK_EQUAL(info_of(pool).live, 0);
+	hm_pool_unref(pool);
+}
+
+static void zeroes(void)
+{
+	struct hm_pool_desc desc = { .struct_size = sizeof(desc), .flags = HM_POOL_ZERO };
+	struct hm_device *device;
+	struct hm_pool *pool;
+	unsigned char *bytes;
+	uint64_t size;
+	int round;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_pool_create(device, &desc, &pool));
+	hm_device_unref(device);
+	for (round = 0; round < 3; round++)
+		for (size = 1; size < MIB(3); size = size * 3 + 1) {
+			bytes = take(pool, size);
+			CHECK(is_zero(bytes, 0, size));
+			memset(bytes, 0xff, size);
+			CHECK_OK(hm_pool_realloc(pool, bytes, size + 50, HM_MAY_MOVE, &bytes));
+			CHECK(is_zero(bytes, size, size + 50));
+			memset(bytes, 0xff, size + 50);
+			CHECK_OK(hm_pool_free(pool, bytes));
+		}
+	hm_pool_unref(pool);
+}
+
+/* Allocations outlive the pool's last reference, and the device's. */
+static void outlives(void)
+{
+	struct hm_stats before = stats_now();
+	struct hm_pool *pool = make(0);
+	struct hm_pointer_info at;
+	char *one = take(pool, 100), *two = take(pool, MIB(3)), *three = take(pool, 100);
+
+	CHECK_OK(hm_free(three));
+	hm_pool_unref(pool);
+	one[99] = two[MIB(3) - 1] = 1;
+	CHECK_EQUAL(hm_pointer_find(one + 50, &at), 0);
+	CHECK(at.base == one);
+	CHECK_OK(hm_realloc(one, 90, 0, NULL));
+	CHECK_ERROR(-ENOSPC, hm_realloc(one, 5000, HM_MAY_MOVE, NULL));
+	CHECK_OK(hm_free(two));
+	CHECK_ERROR(-EINVAL, hm_free(three));
+	CHECK_EQUAL(stats_now().devices, before.devices + 1);
+	CHECK_OK(hm_free(one));
+	CHECK_EQUAL(stats_now().devices, before.devices);
+	CHECK_EQUAL(stats_now().buffers, before.buffers);
+	CHECK_EQUAL(stats_now().maps, before.maps);
+	CHECK_ERROR(-EINVAL, hm_free(one));
+}
+
+/* hm_alloc() out of the device's own pool, which ends with the device. */
+static void pooled_alloc(void)
+{
+	const uint32_t pooled = HM_READ | HM_WRITE | HM_ALLOC_POOLED;
+	struct hm_stats before = stats_now();
+	struct hm_pointer_info at, other;
+	struct hm_device *device;
+	char *bytes, *more, *large;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_ERROR(-EINVAL, hm_alloc(device, 10, HM_READ | HM_ALLOC_POOLED, &bytes));
+	CHECK_OK_FATAL(hm_alloc(device, 1000, pooled, &bytes));
+	CHECK_OK_FATAL(hm_alloc(device, 1000, pooled, &more));
+	CHECK_OK_FATAL(hm_alloc(device, MIB(1) + 1, pooled, &large));
+	CHECK(is_zero(bytes, 0, 1000));
+	CHECK_EQUAL(hm_pointer_find(bytes, &at), 0);
+	CHECK_EQUAL(hm_pointer_find(more, &other), 0);
+	CHECK(at.map == other.map && at.pool && at.base == bytes && at.length == 1000);
+	CHECK_EQUAL(hm_pointer_find(large, &other), 0);
+	CHECK(!other.pool && other.map != at.map);
+	memset(bytes, 1, 1000);
+	CHECK_OK(hm_free(bytes));
+	CHECK_OK_FATAL(hm_alloc(device, 1000, pooled, &bytes));
+	CHECK(is_zero(bytes, 0, 1000));
+	CHECK_OK(hm_free(bytes));
+	CHECK_OK(hm_free(large));
+	hm_device_unref(device);
+	/* An allocation holds the device, and what is cached does not. */
+	CHECK_EQUAL(stats_now().devices, before.devices + 1);
+	CHECK_EQUAL(stats_now().maps, before.maps + 1);
+	more[999] = 1;
+	CHECK_OK(hm_free(more));
+	CHECK_EQUAL(stats_now().devices, before.devices);
+	CHECK_EQUAL(stats_now().maps, before.maps);
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_alloc(device, 1000, pooled, &bytes));
+	CHECK_OK(hm_free(bytes));
+	hm_device_unref(device);
+	CHECK_EQUAL(stats_now().devices, before.devices);
+	CHECK_EQUAL(stats_now().buffers, before.buffers);
+}
+
+static void blocks_of(const char *device, uint64_t least, uint64_t most)
+{
+	struct hm_pool *pool = make_on(device, 0, 0);
+	struct hm_pool_info info = info_of(pool);
+
+	CHECK_EQUAL(info.block_least, least);
+	CHECK_EQUAL(info.block_most, most);
+	CHECK_EQUAL(info.blocks, 0);
+	CHECK(!strcmp(info.name, "tested"));
+	hm_pool_unref(pool);
+}
+
+/* The length of blocks by kind of device, and by the description. */
+static void blocks(void)
+{
+	struct hm_pool *pool;
+	struct hm_pointer_info at;
+	struct hm_pool_info info;
+	char *bytes;
+
+	blocks_of("host", MIB(2), MIB(32));
+	pool = make_on("host", 0, KIB(64));
+	bytes = take(pool, 100);
+	CHECK_EQUAL(hm_pointer_find(bytes, &at), 0);
+	CHECK_EQUAL(hm_map_length(at.map), KIB(64));
+	/* One that is longer than a block has a longer block. */
+	CHECK_OK(hm_pool_free(pool, take(pool, KIB(100))));
+	info = info_of(pool);
+	CHECK_EQUAL(info.block_most, KIB(64));
+	CHECK_EQUAL(info.held, KIB(64) + KIB(128));
+	CHECK_OK(hm_pool_free(pool, bytes));
+	hm_pool_unref(pool);
+}
+
+static void blocks_gpu(void)
+{
+	struct hm_pool *pool;
+
+	setenv("HETMAP_SOFT", "vram_mb=256 system_mb=64", 1);
+	blocks_of("soft:0", MIB(128), MIB(128));
+	/* A device with too little room for such a block has a shorter one. */
+	pool = make_on("soft:0", MIB(100), 0);
+	CHECK_OK(hm_free(take(pool, 100)));
+	CHECK(info_of(pool).held <= MIB(100));
+	hm_pool_unref(pool);
+}
+
+static void blocks_small_gpu(void)
+{
+	struct hm_pool *pool;
+
+	setenv("HETMAP_SOFT", "vram_mb=16 system_mb=16", 1);
+	pool = make_on("soft:0", 0, 0);
+	CHECK_OK(hm_free(take(pool, 100)));
+	CHECK(info_of(pool).held >= MIB(1) && info_of(pool).held <= MIB(32));
+	hm_pool_unref(pool);
+}
+
+static void blocks_fpga(void)
+{
+	struct hm_pool *pool;
+
+	setenv("HETMAP_SOFT", "vram_mb=64 kind=fpga", 1);
+	blocks_of("soft:0", KIB(64), MIB(4));
+	pool = make_on("soft:0", 0, 0);
+	CHECK_OK(hm_free(take(pool, 100)));
+	CHECK_EQUAL(info_of(pool).held, KIB(64));
+	hm_pool_unref(pool);
+}
+
+static void blocks_nic(void)
+{
+	setenv("HETMAP_SOFT", "vram_mb=64 kind=nic", 1);
+	blocks_of("soft:0", MIB(2), MIB(4));
+}
+
+/* A buffer of the pool can't be taken from under it. */
+static void buffer_stays(void)
+{
+	struct hm_pool *pool = make(0);
+	char *bytes = take(pool, 100);
+	struct hm_pointer_info at;
+
+	CHECK_EQUAL(hm_pointer_find(bytes, &at), 0);
+	CHECK_EQUAL(at.buffer_offset, at.map_offset);
+	CHECK(hm_buffer_resize(at.buffer, 4096, 0) == -EBUSY);
+	CHECK(hm_buffer_resize(at.buffer, MIB(64), HM_MAY_MOVE) <= 0);
+	CHECK_EQUAL(hm_pointer_find(bytes, &at), 0);
+	CHECK(at.base == bytes);
+	bytes[99] = 1;
+	CHECK_OK(hm_pool_free(pool, bytes));
+	hm_pool_unref(pool);
+}
+
+static const struct test tests[] = {
+	{ .name = "sizes", .run = sizes },
+	{ .name = "alignments", .run = alignments },
+	{ .name = "refuses", .run = refuses },
+	{ .name = "limit", .run = limit },
+	{ .name = "trims", .run = trims },
+	{ .name = "resizes", .run = resizes },
+	{ .name = "zeroes", .run = zeroes },
+	{ .name = "outlives", .run = outlives },
+	{ .name = "pooled_alloc", .run = pooled_alloc },
+	{ .name = "blocks", .run = blocks },
+	{ .name = "blocks_gpu", .run = blocks_gpu },
+	{ .name = "blocks_small_gpu", .run = blocks_small_gpu },
+	{ .name = "blocks_fpga", .run = blocks_fpga },
+	{ .name = "blocks_nic", .run = blocks_nic },
+	{ .name = "buffer_stays", .run = buffer_stays },
+	{ .name = NULL },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "pool", tests);
+}
