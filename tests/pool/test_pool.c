@@ -6,61 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/support.h"
-
-#define KIB(n) ((uint64_t)(n) << 10)
-#define MIB(n) ((uint64_t)(n) << 20)
-
-static struct hm_pool *make_on(const char *name, uint64_t limit, uint64_t block)
-{
-	const struct hm_pool_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = "tested",
-		.limit = limit,
-		.block_size = block,
-	};
-	struct hm_device *device;
-	struct hm_pool *pool;
-
-	CHECK_OK_FATAL(hm_device_open(name, &device));
-	CHECK_OK_FATAL(hm_pool_create(device, &desc, &pool));
-	hm_device_unref(device); /* the pool holds it */
-	return pool;
-}
-
-static struct hm_pool *make(uint64_t limit)
-{
-	return make_on("host", limit, 0);
-}
-
-static struct hm_pool_info info_of(struct hm_pool *pool)
-{
-	struct hm_pool_info info = { .struct_size = sizeof(info) };
-
-	CHECK_OK(hm_pool_query(pool, &info));
-	CHECK_EQUAL(info.live + info.rounding + info.cached + info.busy + info.unused,
-		    info.held);
-	return info;
-}
-
-static void *take(struct hm_pool *pool, uint64_t size)
-{
-	void *pointer = NULL;
-
-	CHECK_OK_FATAL(hm_pool_alloc(pool, size, 0, &pointer));
-	return pointer;
-}
+#include "pool/pool_support.h"
 
 /* Every size: an address that is found, with base, length and pool; and not beyond. */
 static void sizes(void)
 {
-	struct hm_pool *pool = make(0);
+	struct hm_pool *pool = pool_make("host", 0, 0);
 	struct hm_pointer_info at;
 	uint64_t size;
 
 	for (size = 1; size <= MIB(40); size += 1 + size / 7) {
 		struct hm_pointer_detail detail = { .struct_size = sizeof(detail) };
-		unsigned char *bytes = take(pool, size);
+		unsigned char *bytes = pool_take(pool, size);
 
 		CHECK_EQUAL((uintptr_t)bytes % 16, 0);
 		pattern_write(bytes, 0, size, 1);
@@ -79,14 +36,14 @@ static void sizes(void)
 		CHECK_EQUAL(hm_pointer_find(bytes, &at), -ENOENT);
 		CHECK_ERROR(-ENOENT, hm_pointer_query(bytes, &detail));
 	}
-	CHECK_EQUAL(info_of(pool).allocations, 0);
-	CHECK_EQUAL(info_of(pool).live, 0);
+	CHECK_EQUAL(pool_info(pool).allocations, 0);
+	CHECK_EQUAL(pool_info(pool).live, 0);
 	hm_pool_unref(pool);
 }
 
 static void alignments(void)
 {
-	struct hm_pool *pool = make(0);
+	struct hm_pool *pool = pool_make("host", 0, 0);
 	struct hm_pointer_info at;
 	uint64_t alignment, size;
 	unsigned int i, n = 0;
@@ -130,9 +87,10 @@ static void refused_desc(uint32_t flags, uint64_t limit, uint64_t block, uint64_
 static void refuses(void)
 {
 	static const char name[] = "a name that has one byte more than a pool may...";
-	struct hm_pool *pool = make(0), *other = make(0), *none = NULL;
+	struct hm_pool *pool = pool_make("host", 0, 0), *other = pool_make("host", 0, 0),
+		       *none = NULL;
 	struct hm_pool_info info = { .struct_size = sizeof(info) + 8 };
-	char *bytes = take(pool, 100), *beside = take(pool, 100), *map, local;
+	char *bytes = pool_take(pool, 100), *beside = pool_take(pool, 100), *map, local;
 	struct hm_device *device;
 
 	refused_desc(2, 0, 0, 0, NULL);
@@ -191,7 +149,7 @@ static void refuses(void)
 /* The limit holds for blocks, and the text tells who has the memory. */
 static void limit(void)
 {
-	struct hm_pool *pool = make(MIB(3));
+	struct hm_pool *pool = pool_make("host", MIB(3), 0);
 	static void *kept[800];
 	struct hm_pool_info info;
 	unsigned int n;
@@ -209,47 +167,47 @@ static void limit(void)
 	CHECK(strstr(hm_errmsg(), "allocations of up to 4096 bytes hold"));
 	CHECK(strstr(hm_errmsg(), "bytes more than it freed"));
 	CHECK(strstr(hm_errmsg(), "hm_pool_desc.limit"));
-	info = info_of(pool);
+	info = pool_info(pool);
 	CHECK_EQUAL(info.held, MIB(3));
 	CHECK_EQUAL(info.held_peak, MIB(3));
 	CHECK(n >= 750);
 	CHECK_EQUAL(info.allocations, n);
 	/* As before: a failure changes nothing. */
 	CHECK_ERROR(-ENOSPC, hm_pool_alloc(pool, MIB(4), 0, &last));
-	CHECK_EQUAL(info_of(pool).allocations, n);
+	CHECK_EQUAL(pool_info(pool).allocations, n);
 	/* What this thread keeps is brought together for another size. */
 	while (n)
 		CHECK_OK(hm_pool_free(pool, kept[--n]));
-	last = take(pool, 1500 * 1024);
+	last = pool_take(pool, 1500 * 1024);
 	CHECK_OK(hm_pool_free(pool, last));
 	hm_pool_unref(pool);
 }
 
 static void trims(void)
 {
-	struct hm_pool *pool = make(0);
+	struct hm_pool *pool = pool_make("host", 0, 0);
 	struct hm_pool_info info;
 	static void *kept[64];
 	uint64_t bytes = 1;
 	unsigned int i;
 
 	for (i = 0; i < 64; i++)
-		kept[i] = take(pool, MIB(1));
-	info = info_of(pool);
+		kept[i] = pool_take(pool, MIB(1));
+	info = pool_info(pool);
 	CHECK(info.held >= MIB(64) && info.blocks > 1);
 	CHECK_EQUAL(info.live, MIB(64));
 	for (i = 1; i < 64; i++)
 		CHECK_OK(hm_pool_free(pool, kept[i]));
-	CHECK(info_of(pool).held < MIB(32)); /* one empty block is kept, and no more */
+	CHECK(pool_info(pool).held < MIB(32)); /* one empty block is kept, and no more */
 	CHECK_OK(hm_pool_trim(pool, UINT64_MAX, &bytes));
 	CHECK_EQUAL(bytes, 0);
 	CHECK_OK(hm_pool_trim(pool, 0, &bytes));
 	CHECK(bytes > 0);
-	CHECK_EQUAL(info_of(pool).blocks, 1);
-	CHECK_EQUAL(info_of(pool).cached, 0);
+	CHECK_EQUAL(pool_info(pool).blocks, 1);
+	CHECK_EQUAL(pool_info(pool).cached, 0);
 	CHECK_OK(hm_pool_free(pool, kept[0]));
 	CHECK_OK(hm_pool_trim(pool, 0, NULL));
-	info = info_of(pool);
+	info = pool_info(pool);
 	CHECK_EQUAL(info.held + info.blocks, 0);
 	CHECK(info.live_peak >= MIB(64) - KIB(64) && info.held_peak >= MIB(64));
 	CHECK_EQUAL(info.allocated, 64);
@@ -261,8 +219,8 @@ static void resizes(void)
 	static const uint64_t sizes[] = { 1,      20,      100,     3000,     40000,
 					  300000, 2000000, 5000000, 2500001,  70000,
 					  1,      16,      17,      20000000, 100 };
-	struct hm_pool *pool = make(0);
-	char *bytes = take(pool, 1), *again = NULL, *neighbour;
+	struct hm_pool *pool = pool_make("host", 0, 0);
+	char *bytes = pool_take(pool, 1), *again = NULL, *neighbour;
 	struct hm_pointer_info at;
 	uint64_t had = 1;
 	size_t i;
@@ -276,22 +234,22 @@ static void resizes(void)
 		had = sizes[i];
 		CHECK_EQUAL(hm_pointer_find(bytes, &at), 0);
 		CHECK_EQUAL(at.length, had);
-		CHECK_EQUAL(info_of(pool).live, had);
-		CHECK_EQUAL(info_of(pool).allocations, 1);
+		CHECK_EQUAL(pool_info(pool).live, had);
+		CHECK_EQUAL(pool_info(pool).allocations, 1);
 	}
 	CHECK_OK(hm_pool_free(pool, bytes));
 	/* In place: pages behind the allocation, while they are free. */
-	bytes = take(pool, MIB(2));
+	bytes = pool_take(pool, MIB(2));
 	CHECK_OK(hm_pool_realloc(pool, bytes, MIB(3), 0, &again));
 	CHECK(again == bytes);
 	CHECK_OK(hm_realloc(bytes, MIB(1), 0, NULL));
-	neighbour = take(pool, 2 * MIB(1));
+	neighbour = pool_take(pool, 2 * MIB(1));
 	CHECK_ERROR(-ENOSPC, hm_pool_realloc(pool, bytes, MIB(16), 0, &again));
 	CHECK(strstr(hm_errmsg(), "HM_MAY_MOVE"));
 	CHECK(again == bytes);
 	CHECK_OK(hm_free(neighbour));
 	CHECK_OK(hm_free(bytes));
-	CHECK_EQUAL(info_of(pool).live, 0);
+	CHECK_EQUAL(pool_info(pool).live, 0);
 	hm_pool_unref(pool);
 }
 
@@ -309,7 +267,7 @@ static void zeroes(void)
 	hm_device_unref(device);
 	for (round = 0; round < 3; round++)
 		for (size = 1; size < MIB(3); size = size * 3 + 1) {
-			bytes = take(pool, size);
+			bytes = pool_take(pool, size);
 			CHECK(is_zero(bytes, 0, size));
 			memset(bytes, 0xff, size);
 			CHECK_OK(hm_pool_realloc(pool, bytes, size + 50, HM_MAY_MOVE, &bytes));
@@ -324,9 +282,10 @@ static void zeroes(void)
 static void outlives(void)
 {
 	struct hm_stats before = stats_now();
-	struct hm_pool *pool = make(0);
+	struct hm_pool *pool = pool_make("host", 0, 0);
 	struct hm_pointer_info at;
-	char *one = take(pool, 100), *two = take(pool, MIB(3)), *three = take(pool, 100);
+	char *one = pool_take(pool, 100), *two = pool_take(pool, MIB(3)),
+	     *three = pool_take(pool, 100);
 
 	CHECK_OK(hm_free(three));
 	hm_pool_unref(pool);
@@ -390,8 +349,8 @@ static void pooled_alloc(void)
 
 static void blocks_of(const char *device, uint64_t least, uint64_t most)
 {
-	struct hm_pool *pool = make_on(device, 0, 0);
-	struct hm_pool_info info = info_of(pool);
+	struct hm_pool *pool = pool_make(device, 0, 0);
+	struct hm_pool_info info = pool_info(pool);
 
 	CHECK_EQUAL(info.block_least, least);
 	CHECK_EQUAL(info.block_most, most);
@@ -409,13 +368,13 @@ static void blocks(void)
 	char *bytes;
 
 	blocks_of("host", MIB(2), MIB(32));
-	pool = make_on("host", 0, KIB(64));
-	bytes = take(pool, 100);
+	pool = pool_make("host", 0, KIB(64));
+	bytes = pool_take(pool, 100);
 	CHECK_EQUAL(hm_pointer_find(bytes, &at), 0);
 	CHECK_EQUAL(hm_map_length(at.map), KIB(64));
 	/* One that is longer than a block has a longer block. */
-	CHECK_OK(hm_pool_free(pool, take(pool, KIB(100))));
-	info = info_of(pool);
+	CHECK_OK(hm_pool_free(pool, pool_take(pool, KIB(100))));
+	info = pool_info(pool);
 	CHECK_EQUAL(info.block_most, KIB(64));
 	CHECK_EQUAL(info.held, KIB(64) + KIB(128));
 	CHECK_OK(hm_pool_free(pool, bytes));
@@ -429,9 +388,9 @@ static void blocks_gpu(void)
 	setenv("HETMAP_SOFT", "vram_mb=256 system_mb=64", 1);
 	blocks_of("soft:0", MIB(128), MIB(128));
 	/* A device with too little room for such a block has a shorter one. */
-	pool = make_on("soft:0", MIB(100), 0);
-	CHECK_OK(hm_free(take(pool, 100)));
-	CHECK(info_of(pool).held <= MIB(100));
+	pool = pool_make("soft:0", MIB(100), 0);
+	CHECK_OK(hm_free(pool_take(pool, 100)));
+	CHECK(pool_info(pool).held <= MIB(100));
 	hm_pool_unref(pool);
 }
 
@@ -440,9 +399,9 @@ static void blocks_small_gpu(void)
 	struct hm_pool *pool;
 
 	setenv("HETMAP_SOFT", "vram_mb=16 system_mb=16", 1);
-	pool = make_on("soft:0", 0, 0);
-	CHECK_OK(hm_free(take(pool, 100)));
-	CHECK(info_of(pool).held >= MIB(1) && info_of(pool).held <= MIB(32));
+	pool = pool_make("soft:0", 0, 0);
+	CHECK_OK(hm_free(pool_take(pool, 100)));
+	CHECK(pool_info(pool).held >= MIB(1) && pool_info(pool).held <= MIB(32));
 	hm_pool_unref(pool);
 }
 
@@ -452,9 +411,9 @@ static void blocks_fpga(void)
 
 	setenv("HETMAP_SOFT", "vram_mb=64 kind=fpga", 1);
 	blocks_of("soft:0", KIB(64), MIB(4));
-	pool = make_on("soft:0", 0, 0);
-	CHECK_OK(hm_free(take(pool, 100)));
-	CHECK_EQUAL(info_of(pool).held, KIB(64));
+	pool = pool_make("soft:0", 0, 0);
+	CHECK_OK(hm_free(pool_take(pool, 100)));
+	CHECK_EQUAL(pool_info(pool).held, KIB(64));
 	hm_pool_unref(pool);
 }
 
@@ -467,8 +426,8 @@ static void blocks_nic(void)
 /* A buffer of the pool can't be taken from under it. */
 static void buffer_stays(void)
 {
-	struct hm_pool *pool = make(0);
-	char *bytes = take(pool, 100);
+	struct hm_pool *pool = pool_make("host", 0, 0);
+	char *bytes = pool_take(pool, 100);
 	struct hm_pointer_info at;
 
 	CHECK_EQUAL(hm_pointer_find(bytes, &at), 0);

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+/* Makes pools for tests, and checks that their numbers add up. */
+#include "pool/pool_support.h"
+
+#include <stdlib.h>
+
+struct hm_pool *pool_make(const char *name, uint64_t limit, uint64_t block_size)
+{
+	const struct hm_pool_desc desc = {
+		.struct_size = sizeof(desc),
+		.name = "tested",
+		.limit = limit,
+		.block_size = block_size,
+	};
+	struct hm_device *device;
+	struct hm_pool *pool;
+
+	CHECK_OK_FATAL(hm_device_open(name, &device));
+	CHECK_OK_FATAL(hm_pool_create(device, &desc, &pool));
+	hm_device_unref(device);
+	return pool;
+}
+
+struct hm_pool_info pool_info(struct hm_pool *pool)
+{
+	struct hm_pool_info info = { .struct_size = sizeof(info) };
+
+	CHECK_OK(hm_pool_query(pool, &info));
+	CHECK_EQUAL(info.live + info.rounding + info.cached + info.busy + info.unused,
+		    info.held);
+	CHECK(info.largest <= info.unused && info.held <= info.held_peak);
+	return info;
+}
+
+void *pool_take(struct hm_pool *pool, uint64_t size)
+{
+	void *pointer = NULL;
+
+	CHECK_OK_FATAL(hm_pool_alloc(pool, size, 0, &pointer));
+	return pointer;
+}
+
+unsigned int pool_rounds(void)
+{
+	const char *text = getenv("HETMAP_ROUNDS");
+
+	return text && atoi(text) > 0 ? (unsigned int)atoi(text) : 1;
+}
