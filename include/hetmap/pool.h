@@ -68,7 +68,7 @@ struct hm_pool_info {
 	uint64_t held;        /* bytes of all blocks */
 	uint64_t held_peak;   /* the most so far */
 	uint64_t live;        /* bytes of allocations */
-	uint64_t live_peak;   /* the most so far, to 64 KiB for each thread */
+	uint64_t live_peak;   /* the most so far, to 1 MiB for each thread */
 	uint64_t allocations; /* now */
 	uint64_t allocated;   /* allocations so far */
 	uint64_t rounding;    /* bytes by which allocations are rounded up */

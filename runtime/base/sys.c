@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <numaif.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -113,6 +114,11 @@ static int real_getrusage(int who, struct rusage *ret_usage)
 static long real_getdents(int fd, void *entries, size_t size)
 {
 	return syscall(SYS_getdents64, fd, entries, size);
+}
+
+static int real_membarrier(int command, unsigned int flags)
+{
+	return (int)syscall(SYS_membarrier, command, flags, 0);
 }
 
 static int real_futex(void *word, int operation, uint32_t value, const struct timespec *timeout)
@@ -249,6 +255,7 @@ struct sys_table sys_table = {
 	.pidfd_open = real_pidfd_open,
 	.poll = poll,
 	.prctl = real_prctl,
+	.membarrier = real_membarrier,
 	.futex = real_futex,
 	.sendmsg = sendmsg,
 	.recvmsg = recvmsg,
@@ -595,6 +602,16 @@ int sys_poll_ns(struct pollfd *files, uint32_t n_files, uint64_t timeout_ns)
 int sys_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
 {
 	return (int)RETRY(sys_table.prctl(option, a, b, c, d));
+}
+
+int sys_barrier_prepare(void)
+{
+	return sys_table.membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0) ? -errno : 0;
+}
+
+int sys_barrier(void)
+{
+	return sys_table.membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0) ? -errno : 0;
 }
 
 int sys_futex_wait(void *word, uint32_t value, uint64_t timeout_ns)

@@ -74,6 +74,7 @@ struct sys_table {
 	int (*poll)(struct pollfd *files, nfds_t n_files, int timeout_ms);
 	int (*prctl)(int option, unsigned long a, unsigned long b, unsigned long c,
 		     unsigned long d);
+	int (*membarrier)(int command, unsigned int flags);
 	int (*futex)(void *word, int operation, uint32_t value, const struct timespec *timeout);
 	ssize_t (*sendmsg)(int socket, const struct msghdr *message, int flags);
 	ssize_t (*recvmsg)(int socket, struct msghdr *message, int flags);
@@ -158,6 +159,13 @@ int sys_poll(struct pollfd *files, uint32_t n_files, int timeout_ms);
 /* The same for a time in ns, rounded up to ms; signals don't lengthen it. */
 int sys_poll_ns(struct pollfd *files, uint32_t n_files, uint64_t timeout_ns);
 int sys_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d);
+/*
+ * A full barrier in all running threads of the process, so that a thread may do with a barrier for
+ * the compiler where others need one for the CPU, too. sys_barrier_prepare() goes before, once a
+ * process. -ENOSYS, -EPERM: the kernel has none, or a sandbox refuses it [membarrier(2)].
+ */
+int sys_barrier_prepare(void);
+int sys_barrier(void);
 /*
  * Sleeps while *@word is @value, for @timeout_ns at most. Words may lie in files: the futexes
  * are not private ones. Returns 0 when woken, perhaps for no reason.

@@ -9,7 +9,7 @@
 
 #include "loss/lost.h"
 #include "pool/poison.h"
-#include "pool/pool.h"
+#include "pool/cache.h"
 
 /* Rounds of taking memory that others take away in between, until that is an error. */
 #define TRIES 64
@@ -311,10 +311,8 @@ static bool put_aside(const struct pool_place *place, uint64_t bytes)
 int pool_free(struct hm_pool *pool, void *pointer, const char *what)
 {
 	struct pool_place place;
-	struct pool_cache *cache;
 	uint64_t bytes;
 	uint32_t tag;
-	CDS_LIST_HEAD(to);
 	int r;
 
 	r = pool_find(pool, pointer, what, &place);
@@ -331,10 +329,7 @@ int pool_free(struct hm_pool *pool, void *pointer, const char *what)
 					  memory_order_acquire)) &&
 	    put_aside(&place, bytes))
 		return 0;
-	cache = cache_get(place.pool);
-	cache_put(cache, &place, bytes, &to);
-	if (unlikely(!cds_list_empty(&to)))
-		block_release(&to);
+	cache_put(cache_get(place.pool), &place, bytes);
 	return 0;
 }
 

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
  * A thread's cache of one pool: freed objects of each class, taken last in first out. The thread
- * alone uses it, except when the pool is trimmed, short of memory or at its end: so the lock is
- * nearly always free, and costs one atomic exchange.
+ * alone uses it, except when the pool is trimmed, short of memory or at its end.
+ *
+ * So the lock is for the thread: it says that it is inside, and looks whether another thread wants
+ * it to stay outside. Between the two there must be a barrier, or both may go on. The other
+ * thread makes that barrier for all threads, by membarrier(2), and the cache's own thread needs
+ * none; without such a call it makes its own.
  *
  * A cache ends with its thread, and is of no pool any more once its pool has ended.
  */
@@ -12,48 +16,61 @@
 #include <unistd.h>
 
 #include "base/sys.h"
-#include "pool/pool.h"
-
-/* Bytes of all objects in a cache. Beyond that all of them go back. */
-#define CACHE_MOST MIB(2)
-/* The pool learns of changes of a thread's live bytes in steps of this. */
-#define REPORT KIB(64)
-/* Caches of a thread that are found at once. */
-#define SLOTS 8u
-
-struct pool_cache {
-	_Atomic uint32_t lock; /* protects the fields up to link */
-	int tid;
-	uint32_t fork_gen;
-	_Atomic(struct hm_pool *) pool; /* NULL: it has ended. Cleared under cache_mutex */
-	uint64_t serial;                /* the pool's; constant */
-	struct pool_counts counts;
-	int64_t unreported; /* bytes of counts.live that the pool does not know */
-	uint64_t bytes;     /* of all objects here */
-	uint32_t n[POOL_N_CLASS];
-	struct cds_list_head link; /* pool->caches; cache_mutex */
-	struct pool_cache *next;   /* of the thread */
-	struct pool_entry entry[]; /* from pool_class.first on for each class */
-};
+#include "pool/cache.h"
 
 /* Outermost of the pool's locks: protects which caches pools have. */
 static pthread_mutex_t cache_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static _Thread_local struct pool_cache *slots[SLOTS];
+_Thread_local struct pool_cache *cache_slots[CACHE_SLOTS];
 static _Thread_local struct pool_cache *first; /* all of the thread's */
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static bool key_made;
 
-static void lock(struct pool_cache *cache)
+/* ---- the lock ---- */
+
+/* sys_barrier() works in the process of this fork generation; -1: in none. */
+static _Atomic int64_t barriers = -1;
+
+void cache_prepare(void)
 {
-	while (atomic_exchange_explicit(&cache->lock, 1, memory_order_acquire))
-		sched_yield();
+	if (atomic_load(&barriers) != fork_generation && !sys_barrier_prepare())
+		atomic_store(&barriers, fork_generation);
 }
 
-static void unlock(struct pool_cache *cache)
+void cache_wait_outside(struct pool_cache *cache)
 {
-	atomic_store_explicit(&cache->lock, 0, memory_order_release);
+	do {
+		atomic_store_explicit(&cache->inside, 0, memory_order_release);
+		while (atomic_load_explicit(&cache->stopped, memory_order_acquire))
+			sched_yield();
+		atomic_store(&cache->inside, 1);
+		atomic_thread_fence(memory_order_seq_cst);
+	} while (atomic_load_explicit(&cache->stopped, memory_order_acquire));
+}
+
+/* Keep the threads of the pool's caches outside. Caller holds cache_mutex. */
+static void stop_all(struct hm_pool *pool)
+{
+	struct pool_cache *cache;
+
+	cds_list_for_each_entry(cache, &pool->caches, link)
+		atomic_store(&cache->stopped, 1);
+	atomic_thread_fence(memory_order_seq_cst);
+	/* Registered before, it can't fail [membarrier(2)]. */
+	if (atomic_load(&barriers) == fork_generation)
+		sys_barrier();
+	cds_list_for_each_entry(cache, &pool->caches, link)
+		while (atomic_load_explicit(&cache->inside, memory_order_acquire))
+			sched_yield();
+}
+
+static void resume_all(struct hm_pool *pool)
+{
+	struct pool_cache *cache;
+
+	cds_list_for_each_entry(cache, &pool->caches, link)
+		atomic_store_explicit(&cache->stopped, 0, memory_order_release);
 }
 
 /* ---- counting ---- */
@@ -68,28 +85,20 @@ static void report(struct hm_pool *pool, int64_t bytes)
 		;
 }
 
-static inline void count(struct pool_counts *counts, int64_t bytes)
+void cache_report(struct pool_cache *cache, struct hm_pool *pool)
 {
-	if (bytes > 0)
-		counts->allocated++;
-	else
-		counts->freed++;
-	counts->live += bytes;
-}
-
-static inline void count_here(struct pool_cache *cache, struct hm_pool *pool, int64_t bytes)
-{
-	count(&cache->counts, bytes);
-	cache->unreported += bytes;
-	if (likely((uint64_t)(cache->unreported + (int64_t)REPORT) <= 2 * REPORT))
-		return;
+	cache->counts.live += cache->unreported;
 	report(pool, cache->unreported);
 	cache->unreported = 0;
 }
 
 void pool_count_locked(struct hm_pool *pool, int64_t bytes)
 {
-	count(&pool->past, bytes);
+	if (bytes > 0)
+		pool->past.allocated++;
+	else
+		pool->past.freed++;
+	pool->past.live += bytes;
 	report(pool, bytes);
 }
 
@@ -100,12 +109,6 @@ void pool_count_resized_locked(struct hm_pool *pool, int64_t bytes)
 }
 
 /* ---- objects ---- */
-
-static inline struct pool_entry *entries_of(struct pool_cache *cache, struct hm_pool *pool,
-					    unsigned int class)
-{
-	return &cache->entry[pool->class[class].first];
-}
 
 static void put_entry_locked(const struct pool_entry *entry)
 {
@@ -118,7 +121,7 @@ static void put_entry_locked(const struct pool_entry *entry)
 static void drain_locked(struct pool_cache *cache, struct hm_pool *pool, unsigned int class,
 			 uint32_t n)
 {
-	struct pool_entry *entries = entries_of(cache, pool, class);
+	struct pool_entry *entries = cache_entries(cache, pool, class);
 	uint32_t i;
 
 	for (i = 0; i < n; i++)
@@ -159,29 +162,24 @@ static int refill(struct pool_cache *cache, struct hm_pool *pool, unsigned int c
 
 	pthread_mutex_lock(&pool->lock);
 	r = central_take_locked(pool, class, (of->cached + 1) / 2,
-				entries_of(cache, pool, class), &cache->n[class]);
+				cache_entries(cache, pool, class), &cache->n[class]);
 	pthread_mutex_unlock(&pool->lock);
 	cache->bytes += cache->n[class] * (uint64_t)of->size;
 	return r;
 }
 
-int cache_take(struct hm_pool *pool, struct pool_cache *cache, unsigned int class,
-	       uint64_t bytes, struct pool_entry *ret_entry)
+int cache_take_slow(struct hm_pool *pool, struct pool_cache *cache, unsigned int class,
+		    uint64_t bytes, struct pool_entry *ret_entry)
 {
-	uint64_t size = pool->class[class].size;
-	int r = 0;
+	int r;
 
-	if (unlikely(!cache))
+	if (!cache)
 		return take_past(pool, class, bytes, ret_entry);
-	lock(cache);
-	if (unlikely(!cache->n[class]))
-		r = refill(cache, pool, class);
-	if (likely(!r)) {
-		*ret_entry = entries_of(cache, pool, class)[--cache->n[class]];
-		cache->bytes -= size;
-		count_here(cache, pool, (int64_t)bytes);
-	}
-	unlock(cache);
+	cache_enter(cache);
+	r = cache->n[class] ? 0 : refill(cache, pool, class);
+	if (!r)
+		cache_pop(cache, pool, class, bytes, ret_entry);
+	cache_leave(cache);
 	return r;
 }
 
@@ -211,32 +209,25 @@ static void make_room(struct pool_cache *cache, struct hm_pool *pool, unsigned i
 	pthread_mutex_unlock(&pool->lock);
 }
 
-void cache_put(struct pool_cache *cache, const struct pool_place *place, uint64_t bytes,
-	       struct cds_list_head *to)
+void cache_put_slow(struct pool_cache *cache, const struct pool_place *place, uint64_t bytes)
 {
 	struct hm_pool *pool = place->pool;
 	unsigned int class = place->span->class;
-	const struct pool_class *of = &pool->class[class];
+	bool done = false;
+	CDS_LIST_HEAD(to);
 
-	if (unlikely(!cache || class == POOL_N_CLASS)) {
-		put_past(place, bytes, to);
-		return;
+	if (cache && class < POOL_N_CLASS) {
+		cache_enter(cache);
+		if (!atomic_load_explicit(&pool->closed, memory_order_relaxed)) {
+			make_room(cache, pool, class, &to);
+			cache_push(cache, pool, place, bytes);
+			done = true;
+		}
+		cache_leave(cache);
 	}
-	lock(cache);
-	if (unlikely(atomic_load_explicit(&pool->closed, memory_order_relaxed))) {
-		unlock(cache);
-		put_past(place, bytes, to);
-		return;
-	}
-	if (unlikely(cache->n[class] == of->cached || cache->bytes + of->size > CACHE_MOST))
-		make_room(cache, pool, class, to);
-	entries_of(cache, pool, class)[cache->n[class]++] = (struct pool_entry){
-		.address = (char *)(uintptr_t)place->base,
-		.tag = &place->span->tag[place->index],
-	};
-	cache->bytes += of->size;
-	count_here(cache, pool, -(int64_t)bytes);
-	unlock(cache);
+	if (!done)
+		put_past(place, bytes, &to);
+	block_release(&to);
 }
 
 /* ---- all caches of a pool ---- */
@@ -246,13 +237,12 @@ void cache_flush_all(struct hm_pool *pool)
 	struct pool_cache *cache;
 
 	pthread_mutex_lock(&cache_mutex);
-	cds_list_for_each_entry(cache, &pool->caches, link) {
-		lock(cache);
-		pthread_mutex_lock(&pool->lock);
+	stop_all(pool);
+	pthread_mutex_lock(&pool->lock);
+	cds_list_for_each_entry(cache, &pool->caches, link)
 		drain_all_locked(cache, pool);
-		pthread_mutex_unlock(&pool->lock);
-		unlock(cache);
-	}
+	pthread_mutex_unlock(&pool->lock);
+	resume_all(pool);
 	pthread_mutex_unlock(&cache_mutex);
 }
 
@@ -263,10 +253,9 @@ void cache_sum(struct hm_pool *pool, struct cache_sums *ret_sums)
 
 	memset(ret_sums, 0, sizeof(*ret_sums));
 	pthread_mutex_lock(&cache_mutex);
+	stop_all(pool);
 	cds_list_for_each_entry(cache, &pool->caches, link) {
-		lock(cache);
-		report(pool, cache->unreported);
-		cache->unreported = 0;
+		cache_report(cache, pool);
 		ret_sums->counts.allocated += cache->counts.allocated;
 		ret_sums->counts.freed += cache->counts.freed;
 		ret_sums->counts.live += cache->counts.live;
@@ -278,8 +267,8 @@ void cache_sum(struct hm_pool *pool, struct cache_sums *ret_sums)
 			ret_sums->most = cache->counts.live;
 			ret_sums->tid = cache->tid;
 		}
-		unlock(cache);
 	}
+	resume_all(pool);
 	pthread_mutex_lock(&pool->lock);
 	ret_sums->counts.allocated += pool->past.allocated;
 	ret_sums->counts.freed += pool->past.freed;
@@ -303,7 +292,7 @@ void cache_leave_all(struct hm_pool *pool)
 /* ---- a thread's caches ---- */
 
 /* Gives back what the cache holds, if its pool is there. Caller holds cache_mutex. */
-static void leave_locked(struct pool_cache *cache, struct cds_list_head *to)
+static void end_locked(struct pool_cache *cache, struct cds_list_head *to)
 {
 	struct hm_pool *pool = atomic_load(&cache->pool);
 
@@ -311,7 +300,7 @@ static void leave_locked(struct pool_cache *cache, struct cds_list_head *to)
 		return;
 	cds_list_del(&cache->link);
 	pool->n_cache--;
-	report(pool, cache->unreported);
+	cache_report(cache, pool);
 	pthread_mutex_lock(&pool->lock);
 	drain_all_locked(cache, pool);
 	pool->past.allocated += cache->counts.allocated;
@@ -322,18 +311,18 @@ static void leave_locked(struct pool_cache *cache, struct cds_list_head *to)
 }
 
 /* The thread ends. */
-static void leave(void *unused)
+static void end_all(void *unused)
 {
 	struct pool_cache *cache, *next, *all = first;
 	CDS_LIST_HEAD(to);
 
 	(void)unused;
 	first = NULL;
-	memset(slots, 0, sizeof(slots));
+	memset(cache_slots, 0, sizeof(cache_slots));
 	pthread_mutex_lock(&cache_mutex);
 	for (cache = all; cache; cache = next) {
 		next = cache->next;
-		leave_locked(cache, &to);
+		end_locked(cache, &to);
 		free(cache);
 	}
 	pthread_mutex_unlock(&cache_mutex);
@@ -342,7 +331,7 @@ static void leave(void *unused)
 
 static void make_key(void)
 {
-	key_made = !pthread_key_create(&key, leave);
+	key_made = !pthread_key_create(&key, end_all);
 }
 
 /* Frees the thread's caches of pools that have ended, or are the parent process's. */
@@ -358,7 +347,7 @@ static void forget_ended(void)
 		*at = cache->next;
 		free(cache);
 	}
-	memset(slots, 0, sizeof(slots));
+	memset(cache_slots, 0, sizeof(cache_slots));
 }
 
 static struct pool_cache *make_cache(struct hm_pool *pool)
@@ -374,6 +363,7 @@ static struct pool_cache *make_cache(struct hm_pool *pool)
 		return NULL;
 	cache->serial = pool->serial;
 	cache->fork_gen = fork_generation;
+	cache->fences = atomic_load(&barriers) != fork_generation;
 	cache->tid = gettid();
 	atomic_init(&cache->pool, pool);
 	cache->next = first;
@@ -390,7 +380,7 @@ static struct pool_cache *make_cache(struct hm_pool *pool)
 	return cache;
 }
 
-static __attribute__((noinline)) struct pool_cache *find_cache(struct hm_pool *pool)
+struct pool_cache *cache_find(struct hm_pool *pool)
 {
 	struct pool_cache *cache;
 
@@ -400,15 +390,8 @@ static __attribute__((noinline)) struct pool_cache *find_cache(struct hm_pool *p
 	if (!cache && !atomic_load(&pool->closed))
 		cache = make_cache(pool);
 	if (cache)
-		slots[pool->serial % SLOTS] = cache;
+		cache_slots[pool->serial % CACHE_SLOTS] = cache;
 	return cache;
-}
-
-struct pool_cache *cache_get(struct hm_pool *pool)
-{
-	struct pool_cache *cache = slots[pool->serial % SLOTS];
-
-	return likely(cache && cache->serial == pool->serial) ? cache : find_cache(pool);
 }
 
 void cache_fork_prepare(void)

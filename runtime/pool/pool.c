@@ -9,6 +9,7 @@
 
 #include "base/sys.h"
 #include "loss/lost.h"
+#include "pool/cache.h"
 
 /*
  * Bytes of blocks by the kind of device: the first row that fits counts. A device's granule says
@@ -149,6 +150,7 @@ int hm_pool_create(struct hm_device *device, const struct hm_pool_desc *from,
 	if (!pool)
 		return err_set(-ENOMEM, "no memory for a pool's description");
 	fill(pool, device, &desc, &info);
+	cache_prepare();
 	*ret_pool = pool;
 	return 0;
 }

@@ -3,7 +3,7 @@
  * Pools: allocations out of few buffers. From the caller down, each step in a file of its own:
  *
  *	alloc.c    hm_pool_alloc, _realloc, _free
- *	cache.c    a thread's freed objects of each class
+ *	cache.c    a thread's freed objects of each class; cache.h has its calls
  *	central.c  from classes to spans, and objects that work still uses
  *	heap.c     runs of free pages: split, joined, found by length
  *	block.c    a buffer and its map: made, and given back
@@ -166,6 +166,15 @@ void heap_forget(struct pool_span *run);
 /* Bytes of the longest run. */
 uint64_t heap_largest(const struct hm_pool *pool);
 
+/* ---- cache.c ---- */
+
+/* The pool ends: no thread's cache is of it any more. */
+void cache_leave_all(struct hm_pool *pool);
+/* Counts an allocation of @bytes, or the end of one (negative), that used no cache. */
+void pool_count_locked(struct hm_pool *pool, int64_t bytes);
+/* Counts an allocation that has @bytes more, or (negative) less. */
+void pool_count_resized_locked(struct hm_pool *pool, int64_t bytes);
+
 /* ---- central.c ---- */
 
 /* An object on its way: the tag makes it an allocation. */
@@ -192,46 +201,6 @@ void central_forget_busy_locked(struct hm_pool *pool);
 void central_sweep(struct hm_pool *pool);
 /* Does no work use the object any more? No locks are held. */
 bool pool_is_idle(const struct pool_span *span, uint32_t index);
-
-/* ---- cache.c ---- */
-
-struct pool_cache;
-
-/* The calling thread's; NULL: there is no memory for one. */
-struct pool_cache *cache_get(struct hm_pool *pool);
-/*
- * Takes an object for an allocation of @bytes. Errors as for central_take_locked(). @cache may be
- * NULL.
- */
-int cache_take(struct hm_pool *pool, struct pool_cache *cache, unsigned int class,
-	       uint64_t bytes, struct pool_entry *ret_entry);
-/*
- * Takes an object back whose tag is 0 by now, from an allocation of @bytes. @cache may be NULL.
- * Blocks to release go to the list @to.
- */
-void cache_put(struct pool_cache *cache, const struct pool_place *place, uint64_t bytes,
-	       struct cds_list_head *to);
-/* Empties the caches of all threads, for good if the pool is closed. No locks are held. */
-void cache_flush_all(struct hm_pool *pool);
-/* Adds the counts of all threads; for hm_pool_query() and texts. */
-struct cache_sums {
-	struct pool_counts counts;
-	uint64_t cached; /* bytes */
-	uint32_t threads;
-	uint64_t in_class[POOL_N_CLASS]; /* objects in caches */
-	/* The thread that allocated most bytes more than it freed. */
-	int tid;
-	int64_t most;
-};
-void cache_sum(struct hm_pool *pool, struct cache_sums *ret_sums);
-/* The pool ends: no thread's cache is of it any more. */
-void cache_leave_all(struct hm_pool *pool);
-/* Counts an allocation of @bytes, or the end of one (negative), that used no cache. */
-void pool_count_locked(struct hm_pool *pool, int64_t bytes);
-/* Counts an allocation that has @bytes more, or (negative) less. */
-void pool_count_resized_locked(struct hm_pool *pool, int64_t bytes);
-void cache_fork_prepare(void);
-void cache_fork_after(void);
 
 /* ---- alloc.c ---- */
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pool/pool.h"
+#include "pool/cache.h"
 
 /* The numbers under the pool's lock, and those of the caches. */
 static void look(struct hm_pool *pool, struct cache_sums *sums, struct hm_pool_info *info)

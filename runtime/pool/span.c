@@ -19,7 +19,7 @@ _Static_assert(1u << (ORDERS - 1) == POOL_OBJECTS_MOST, "the largest span");
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct slab slabs[ORDERS];
 
-#define LOAD(field) atomic_load_explicit(&(field), memory_order_acquire)
+#define LOAD SPAN_LOAD
 #define STORE(field, value) atomic_store_explicit(&(field), value, memory_order_release)
 
 void span_lock(void)
@@ -152,50 +152,12 @@ void span_put_object(struct pool_span *span, uint32_t index)
 
 /* ---- looking up ---- */
 
-static inline __attribute__((always_inline)) int find_once(uint64_t address,
-							   struct pool_place *ret_place)
+int span_find_again(uint64_t address, struct pool_place *ret_place)
 {
-	struct pool_span *span = pool_span_at(address);
-	uint64_t base, bytes, size, offset, index;
-	struct hm_pool *pool;
-	uint32_t seq, n, tag;
-
-	if (likely(!span))
-		return -ENOENT;
-	seq = LOAD(span->seq);
-	n = LOAD(span->n);
-	base = LOAD(span->base);
-	bytes = LOAD(span->bytes);
-	size = LOAD(span->size);
-	offset = address - base;
-	index = (uint64_t)((unsigned __int128)offset * LOAD(span->reciprocal) >> 64);
-	pool = LOAD(span->pool);
-	/* The capacity is constant; n may be another span's by now. */
-	tag = LOAD(span->tag[index & (span->capacity - 1)]);
-	if (unlikely(LOAD(span->seq) != seq || (seq & 1)))
-		return -EAGAIN;
-	if (unlikely(offset >= bytes || index >= n))
-		return -ESTALE;
-	*ret_place = (struct pool_place){
-		.span = span,
-		.base = base + index * size,
-		.size = size,
-		.index = (uint32_t)index,
-		.tag = tag,
-		.pool = pool,
-	};
-	return 0;
-}
-
-int span_find(uint64_t address, struct pool_place *ret_place)
-{
-	int tries, r = find_once(address, ret_place);
+	int tries, r = -EAGAIN;
 
 	/* A retired span stays odd until it is used again: it holds no object. */
-	for (tries = 1; unlikely(r == -EAGAIN); tries++) {
-		if (tries == TRIES)
-			return -ESTALE;
-		r = find_once(address, ret_place);
-	}
-	return r;
+	for (tries = 1; tries < TRIES && r == -EAGAIN; tries++)
+		r = span_find_once(address, ret_place);
+	return r == -EAGAIN ? -ESTALE : r;
 }

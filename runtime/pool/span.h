@@ -13,6 +13,7 @@
 #ifndef HETMAP_POOL_SPAN_H
 #define HETMAP_POOL_SPAN_H
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,18 +30,19 @@ struct pool_span {
 	_Atomic uint32_t seq;
 	_Atomic uint32_t n;          /* objects; 0: a free run */
 	_Atomic uint64_t base;       /* address of the first byte */
-	_Atomic uint64_t bytes;      /* whole pages */
 	_Atomic uint64_t size;       /* of an object */
 	_Atomic uint64_t reciprocal; /* 2^64 / size, rounded up */
 	_Atomic(struct hm_pool *) pool;
 	_Atomic(struct hm_map *) map; /* of the block */
 	uint32_t capacity;            /* tags; constant */
-	uint32_t n_free;              /* the pool's lock protects this and the rest */
-
+	uint32_t class;               /* POOL_N_CLASS: one object of any length */
 	_Atomic uint64_t slab_link;
+
+	/* Protected by the pool's lock, as class is. */
+	_Atomic uint64_t bytes; /* whole pages */
 	struct pool_block *block;
 	struct cds_list_head link; /* spans with free objects of a class; or runs of a length */
-	uint32_t class;            /* POOL_N_CLASS: one object of any length */
+	uint32_t n_free;
 	uint64_t *free; /* a bit for each object that neither a thread nor an allocation has */
 
 	_Atomic uint32_t tag[]; /* capacity of them, and then the bits */
@@ -106,10 +108,54 @@ static inline uint64_t span_address(const struct pool_span *span, uint32_t index
 	return span_base(span) + index * span_size(span);
 }
 
+#define SPAN_LOAD(field) atomic_load_explicit(&(field), memory_order_acquire)
+
+/* -EAGAIN: the span was changing. Others as span_find(). */
+static inline int span_find_once(uint64_t address, struct pool_place *ret_place)
+{
+	struct pool_span *span = pool_span_at(address);
+	uint64_t base, size, offset, index;
+	struct hm_pool *pool;
+	uint32_t seq, n, tag;
+
+	if (likely(!span))
+		return -ENOENT;
+	seq = SPAN_LOAD(span->seq);
+	n = SPAN_LOAD(span->n);
+	base = SPAN_LOAD(span->base);
+	size = SPAN_LOAD(span->size);
+	offset = address - base;
+	index = (uint64_t)((unsigned __int128)offset * SPAN_LOAD(span->reciprocal) >> 64);
+	pool = SPAN_LOAD(span->pool);
+	/* The capacity is constant; n may be another span's by now. */
+	tag = SPAN_LOAD(span->tag[index & (span->capacity - 1)]);
+	if (unlikely(SPAN_LOAD(span->seq) != seq || (seq & 1)))
+		return -EAGAIN;
+	/* With one object, index 0 is all there is. */
+	if (unlikely(index >= n || offset - index * size >= size))
+		return -ESTALE;
+	*ret_place = (struct pool_place){
+		.span = span,
+		.base = base + index * size,
+		.size = size,
+		.index = (uint32_t)index,
+		.tag = tag,
+		.pool = pool,
+	};
+	return 0;
+}
+
+int span_find_again(uint64_t address, struct pool_place *ret_place);
+
 /*
  * Finds the object that holds an address, without a lock; legal in a signal handler.
  * -ENOENT: no pool has the address. -ESTALE: a pool has it, and no object is there.
  */
-int span_find(uint64_t address, struct pool_place *ret_place);
+static inline int span_find(uint64_t address, struct pool_place *ret_place)
+{
+	int r = span_find_once(address, ret_place);
+
+	return unlikely(r == -EAGAIN) ? span_find_again(address, ret_place) : r;
+}
 
 #endif

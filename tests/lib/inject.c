@@ -296,6 +296,7 @@ HOOK(int, prctl, EINVAL,
      (int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d),
      (option, a, b, c, d))
 
+HOOK(int, membarrier, EPERM, (int command, unsigned int flags), (command, flags))
 HOOK(int, futex, EFAULT,
      (void *word, int operation, uint32_t value, const struct timespec *timeout),
      (word, operation, value, timeout))
@@ -366,6 +367,7 @@ void inject_install(void)
 		.userfaultfd = hook_userfaultfd,
 		.poll = hook_poll,
 		.prctl = hook_prctl,
+		.membarrier = hook_membarrier,
 		.futex = hook_futex,
 		.sendmsg = hook_sendmsg,
 		.recvmsg = hook_recvmsg,

@@ -45,6 +45,7 @@ static const struct {
 	{ "safetensors_open", "safe_open(" },
 	{ "load", "malloc(" },
 	{ "ipc_ring", "socketpair(" },
+	{ "pool_cycle", "umfPoolMalloc" },
 	{ "workers", "one process" },
 };
 

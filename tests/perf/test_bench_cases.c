@@ -224,6 +224,18 @@ static void test_ipc_ring(void)
 	outcome_free(&outcome);
 }
 
+static void test_pool_cycle(void)
+{
+	struct outcome outcome;
+
+	run_short("pool_cycle", &outcome);
+	check_row(&outcome, "64 B");
+	check_row(&outcome, "1 MiB, two threads");
+	check_row(&outcome, "64 KiB, against hm_alloc");
+	check_row(&outcome, "found among 1,000,000 live");
+	outcome_free(&outcome);
+}
+
 static void test_workers(void)
 {
 	struct outcome outcome;
@@ -560,6 +572,7 @@ static const struct test tests[] = {
 	{ "seq", test_seq, 120, 0 },
 	{ "seq_killed", test_seq_killed, 60, 0 },
 	{ "ipc_ring", test_ipc_ring, 60, 0 },
+	{ "pool_cycle", test_pool_cycle, 60, 0 },
 	{ "workers", test_workers, 60, 0 },
 	{ "trace_overhead", test_trace_overhead, 120, 0 },
 	{ "no_perf", test_no_perf, 60, 0 },

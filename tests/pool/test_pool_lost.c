@@ -181,6 +181,6 @@ static const struct sim_case cases[] = {
 
 int main(int argc, char **argv)
 {
-	return sim_main_with(argc, argv, "pool_lost",
-			     "vram_mb=64 system_mb=64 bar_mb=4 test=1", cases);
+	return sim_main_with(argc, argv, "pool_lost", "vram_mb=64 system_mb=64 bar_mb=4 test=1",
+			     cases);
 }

@@ -117,6 +117,15 @@ static void eight_threads(void)
 	hm_pool_unref(crowd.pool);
 }
 
+/* Where the kernel makes no barrier for all threads, each one makes its own. */
+static void eight_threads_fenced(void)
+{
+	inject_install();
+	inject_always("membarrier", EPERM);
+	eight_threads();
+	inject_disarm();
+}
+
 /* ---- caches of other threads ---- */
 
 struct keeper {
@@ -413,6 +422,7 @@ static void undoes(void)
 
 static const struct test tests[] = {
 	{ .name = "eight_threads", .run = eight_threads, .seconds = 60 },
+	{ .name = "eight_threads_fenced", .run = eight_threads_fenced, .seconds = 60 },
 	{ .name = "takes_others_caches", .run = takes_others_caches },
 	{ .name = "pool_ends_first", .run = pool_ends_first },
 	{ .name = "racing_frees", .run = racing_frees },

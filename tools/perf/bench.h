@@ -126,6 +126,7 @@ int bench_map_cycle(void);
 int bench_protect_pair(void);
 int bench_lock_pair(void);
 int bench_pointer_find(void);
+int bench_pool_cycle(void);
 int bench_launch(void);
 int bench_zero_copy(void);
 int bench_grow(void);

@@ -18,6 +18,8 @@ const struct bench bench_list[] = {
 	{ "lock_pair", "lock and unlock 64 KiB", bench_lock_pair, peer_maps_source },
 	{ "pointer_find", "look addresses up among 10,000 and 60,000 maps", bench_pointer_find,
 	  peer_pointer_source },
+	{ "pool_cycle", "take 64 B to 1 MiB from a pool, touch and give back", bench_pool_cycle,
+	  peer_pool_source },
 	{ "launch", "an empty kernel, and wait for it", bench_launch, peer_opencl_source },
 	{ "zero_copy", "SAXPY on 2 x 256 MiB, in place", bench_zero_copy, peer_opencl_source },
 	{ "grow", "1 GiB in sixteen steps, at one address", bench_grow, peer_maps_source },

@@ -38,6 +38,7 @@ extern const char peer_file_source[];
 extern const char peer_tokens_source[];
 extern const char peer_model_source[];
 extern const char peer_ipc_source[];
+extern const char peer_pool_source[];
 
 /* ---- peer_maps.c ---- */
 
@@ -213,5 +214,18 @@ int peer_pipe_open(int ret_fds[2]);
 int peer_sockets_open(int ret_fds[2]);
 int peer_record_write(int fd, const char *record, size_t length);
 int peer_record_read(int fd, char *record, size_t length);
+
+/* ---- peer_pool.c ---- */
+
+struct peer_pool {
+	const char *name; /* of the peer */
+	void *pool;       /* UMF's; NULL: malloc() */
+	void *(*allocate)(void *pool, size_t size);
+	int (*release)(void *pool, void *bytes);
+};
+
+/* UMF's where its library is found; it stays loaded. */
+int peer_pool_open(struct peer_pool *pool);
+int peer_pool_cycle(struct peer_pool *pool, size_t size, size_t n);
 
 #endif
