@@ -45,8 +45,7 @@ void cache_wait_outside(struct pool_cache *cache)
 		while (atomic_load_explicit(&cache->stopped, memory_order_acquire))
 			sched_yield();
 		atomic_store(&cache->inside, 1);
-		atomic_thread_fence(memory_order_seq_cst);
-	} while (atomic_load_explicit(&cache->stopped, memory_order_acquire));
+	} while (atomic_load(&cache->stopped));
 }
 
 /* Keep the threads of the pool's caches outside. Caller holds cache_mutex. */
@@ -56,12 +55,11 @@ static void stop_all(struct hm_pool *pool)
 
 	cds_list_for_each_entry(cache, &pool->caches, link)
 		atomic_store(&cache->stopped, 1);
-	atomic_thread_fence(memory_order_seq_cst);
 	/* Registered before, it can't fail [membarrier(2)]. */
 	if (atomic_load(&barriers) == fork_generation)
 		sys_barrier();
 	cds_list_for_each_entry(cache, &pool->caches, link)
-		while (atomic_load_explicit(&cache->inside, memory_order_acquire))
+		while (atomic_load(&cache->inside))
 			sched_yield();
 }
 

@@ -50,11 +50,12 @@ void cache_wait_outside(struct pool_cache *cache);
 
 static inline void cache_enter(struct pool_cache *cache)
 {
-	atomic_store_explicit(&cache->inside, 1, memory_order_relaxed);
-	atomic_signal_fence(memory_order_seq_cst);
 	if (unlikely(cache->fences))
-		atomic_thread_fence(memory_order_seq_cst);
-	if (unlikely(atomic_load_explicit(&cache->stopped, memory_order_acquire)))
+		atomic_store(&cache->inside, 1);
+	else
+		atomic_store_explicit(&cache->inside, 1, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+	if (unlikely(atomic_load(&cache->stopped)))
 		cache_wait_outside(cache);
 }
 

@@ -31,7 +31,7 @@ int central_take_locked(struct hm_pool *pool, unsigned int class, uint32_t most,
 {
 	struct pool_class *of = &pool->class[class];
 	uint32_t n = 0, index;
-	int r;
+	int r = 0;
 
 	while (n < most) {
 		struct pool_span *span;

@@ -423,6 +423,26 @@ static void blocks_nic(void)
 	blocks_of("soft:0", MIB(2), MIB(4));
 }
 
+/* Blocks have the pool's name, for those who look at the process. */
+static void names(void)
+{
+	struct hm_pool *pool = pool_make("host", 0, 0);
+	char *bytes = pool_take(pool, 100), line[512];
+	FILE *maps = fopen("/proc/self/maps", "re");
+	bool named = false;
+	char *end;
+
+	CHECK_FATAL(maps != NULL);
+	while (fgets(line, sizeof(line), maps))
+		if (strtoul(line, &end, 16) <= (uintptr_t)bytes &&
+		    (uintptr_t)bytes < strtoul(end + 1, NULL, 16))
+			named = strstr(line, "tested");
+	CHECK(named);
+	fclose(maps);
+	CHECK_OK(hm_pool_free(pool, bytes));
+	hm_pool_unref(pool);
+}
+
 /* A buffer of the pool can't be taken from under it. */
 static void buffer_stays(void)
 {
@@ -456,6 +476,7 @@ static const struct test tests[] = {
 	{ .name = "blocks_small_gpu", .run = blocks_small_gpu },
 	{ .name = "blocks_fpga", .run = blocks_fpga },
 	{ .name = "blocks_nic", .run = blocks_nic },
+	{ .name = "names", .run = names },
 	{ .name = "buffer_stays", .run = buffer_stays },
 	{ .name = NULL },
 };
