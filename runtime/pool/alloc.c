@@ -281,6 +281,14 @@ int pool_find(struct hm_pool *pool, const void *pointer, const char *what,
 		       object_refuse(&ret_place->pool->object, OBJECT_POOL);
 }
 
+static inline bool is_idle(const struct pool_place *place)
+{
+	const struct hm_map *map = atomic_load(&place->span->map);
+
+	return likely(!atomic_load_explicit(&map->n_use, memory_order_acquire)) ||
+	       pool_is_idle(place->span, place->index);
+}
+
 /*
  * Work in flight goes on, and the object waits for its end. A pool without references makes no
  * allocations any more, and work keeps the maps that it uses: there the object need not wait.
@@ -292,8 +300,6 @@ static bool put_aside(const struct pool_place *place, uint64_t bytes)
 	bool aside = false;
 	int r = 0;
 
-	if (pool_is_idle(place->span, place->index))
-		return false;
 	pthread_mutex_lock(&pool->lock);
 	if (!atomic_load(&pool->closed)) {
 		r = central_busy_locked(place->span, place->index);
@@ -302,9 +308,11 @@ static bool put_aside(const struct pool_place *place, uint64_t bytes)
 	if (aside)
 		pool_count_locked(pool, -(int64_t)bytes);
 	pthread_mutex_unlock(&pool->lock);
-	if (r)
+	if (r) {
 		map_use_wait(map, place->base - (uintptr_t)map->address, place->size, HM_WRITE,
 			     UINT64_MAX);
+		poison(place->base, place->size);
+	}
 	return aside;
 }
 
@@ -324,10 +332,9 @@ int pool_free(struct hm_pool *pool, void *pointer, const char *what)
 		return err_set(-EINVAL, "%s: %p was freed already", what, pointer);
 	place.tag = tag;
 	bytes = pool_length(&place);
-	poison(place.base, place.size);
-	if (unlikely(atomic_load_explicit(&atomic_load(&place.span->map)->n_use,
-					  memory_order_acquire)) &&
-	    put_aside(&place, bytes))
+	if (likely(is_idle(&place)))
+		poison(place.base, place.size);
+	else if (put_aside(&place, bytes))
 		return 0;
 	cache_put(cache_get(place.pool), &place, bytes);
 	return 0;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "pool/poison.h"
 #include "pool/pool.h"
 
 static int new_span(struct hm_pool *pool, unsigned int class)
@@ -154,8 +155,10 @@ void central_sweep(struct hm_pool *pool)
 		/* The object keeps its block, and so the map. */
 		done = pool_is_idle(busy.span, busy.index);
 		pthread_mutex_lock(&pool->lock);
-		if (i < pool->n_busy && done)
-			busy_end_locked(pool, i);
+		if (i >= pool->n_busy || !done)
+			continue;
+		poison(span_address(busy.span, busy.index), span_size(busy.span));
+		busy_end_locked(pool, i);
 	}
 	pool->sweeping = false;
 unlock:

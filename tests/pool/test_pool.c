@@ -146,6 +146,42 @@ static void refuses(void)
 	hm_pool_unref(pool);
 }
 
+#if TEST_ASAN
+#include <sanitizer/asan_interface.h>
+#else
+static int __asan_address_is_poisoned(const volatile void *address)
+{
+	(void)address;
+	return -1;
+}
+#endif
+
+static void check_poison(const char *bytes, bool wanted)
+{
+	if (TEST_ASAN)
+		CHECK_EQUAL(!!__asan_address_is_poisoned(bytes), wanted);
+}
+
+/* Under AddressSanitizer bytes are poisoned unless they are in an allocation. */
+static void poisons(void)
+{
+	struct hm_pool *pool = pool_make("host", 0, 0);
+	char *bytes = pool_take(pool, 100);
+
+	check_poison(bytes + 99, false);
+	check_poison(bytes + 104, true); /* of the same object */
+	CHECK_OK(hm_pool_realloc(pool, bytes, 110, 0, NULL));
+	check_poison(bytes + 109, false);
+	CHECK_OK(hm_pool_realloc(pool, bytes, 50, 0, NULL));
+	check_poison(bytes + 49, false);
+	check_poison(bytes + 56, true);
+	CHECK_OK(hm_pool_free(pool, bytes));
+	check_poison(bytes, true);
+	CHECK_OK(hm_pool_trim(pool, 0, NULL));
+	check_poison(bytes, false); /* no more of a pool */
+	hm_pool_unref(pool);
+}
+
 /* The limit holds for blocks, and the text tells who has the memory. */
 static void limit(void)
 {
@@ -465,6 +501,7 @@ static const struct test tests[] = {
 	{ .name = "sizes", .run = sizes },
 	{ .name = "alignments", .run = alignments },
 	{ .name = "refuses", .run = refuses },
+	{ .name = "poisons", .run = poisons },
 	{ .name = "limit", .run = limit },
 	{ .name = "trims", .run = trims },
 	{ .name = "resizes", .run = resizes },
