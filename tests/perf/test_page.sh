@@ -13,7 +13,8 @@ work=$(mktemp -d) || exit 3
 trap 'rm -rf "$work"' EXIT
 
 # What a page of a million faults may take until it is drawn, on processors of its own; in ms.
-most=3000
+# It is longer than twice the pages that the report writes.
+most=6000
 # 1 is light, 0 dark: the theme that its user prefers.
 scheme=1
 # Its sandbox is not for root.
