@@ -15,8 +15,6 @@
  *					given to one more
  *	sim_va.change			one bind or unbind at a time; allocates
  *	mmap_lock of a process		held by the kernel around faults and mmap
- *	sim_device.imports_lock		one attachment or its end at a time; taken where the
- *					last reference of an import goes
  *	dma_resv of a buffer		its dma-bufs'; held by the kernel around
  *					attachments' maps, which end when an imported
  *					buffer is freed
@@ -36,6 +34,7 @@
  *					reclaim may wait for that fence
  *	sim_queue.lock			the same
  *	sim_device.memory_lock		innermost
+ *	sim_device.imports_lock		the same; around no exporter's callback
  *
  * sim_device.lock and the locks of the xarrays are taken with none of these
  * inside them, except that debugfs tries for sim_va.change inside sim_device.lock.
@@ -185,7 +184,7 @@ struct sim_device {
 	u64 opener_system_pages; /* and ask for of SYSTEM, out of which nothing is evicted */
 	atomic64_t uses;  /* a clock that ticks with each use of a buffer */
 
-	struct mutex imports_lock; /* protects the next member */
+	spinlock_t imports_lock; /* protects the next member */
 	struct list_head imports; /* that are attached */
 
 	struct mutex brackets_lock; /* protects the next two members */
@@ -361,7 +360,7 @@ struct sim_buffer {
 	struct kref ref; /* handles, maps, bindings, dma-bufs, calls in it */
 	struct sim_device *dev;
 	struct sim_account *account; /* the maker's */
-	u32 slot;
+	u32 slot; /* in sim_device.buffers; 0: none yet */
 	u32 cache;
 	u32 place; /* where further pages go */
 	struct mem_cgroup *memcg; /* the same one's, NULL where there are none */

@@ -118,6 +118,7 @@ int sim_buffer_publish(struct sim_opener *opener, struct sim_buffer *buffer, u32
 	r = xa_reserve(&opener->handles, buffer->slot, SIM_GFP);
 	if (r) {
 		xa_erase(&dev->buffers, buffer->slot);
+		buffer->slot = 0;
 		return r;
 	}
 

@@ -22,10 +22,10 @@ struct sim_import {
 	struct dma_buf *dmabuf; /* with a reference */
 	enum dma_data_direction direction;
 
-	/* Under sim_device.imports_lock. */
-	struct list_head link; /* in sim_device.imports while it is attached, else empty */
 	struct dma_buf_attachment *attachment;
 	struct sg_table *table;
+	/* In sim_device.imports, under its lock. The task that unlinks it ends the attachment. */
+	struct list_head link;
 };
 
 /*
@@ -72,16 +72,12 @@ static int sim_import_pages(struct sim_buffer *buffer)
 	return n == buffer->n_pages ? 0 : -EOPNOTSUPP;
 }
 
-/* With dev->imports_lock held. */
+/* The exporter may wait for its own work here, so the caller holds no lock of the device. */
 static int sim_import_attach(struct sim_import *import)
 {
-	struct sim_device *dev = import->buffer->dev;
 	int r;
 
-	lockdep_assert_held(&dev->imports_lock);
-	if (READ_ONCE(dev->gone))
-		return -ENODEV;
-	import->attachment = dma_buf_attach(import->dmabuf, dev->dma);
+	import->attachment = dma_buf_attach(import->dmabuf, import->buffer->dev->dma);
 	if (IS_ERR(import->attachment))
 		return sim_import_errno(PTR_ERR(import->attachment));
 	import->table = dma_buf_map_attachment_unlocked(import->attachment, import->direction);
@@ -90,25 +86,50 @@ static int sim_import_attach(struct sim_import *import)
 		dma_buf_detach(import->dmabuf, import->attachment);
 		return r;
 	}
-	list_add(&import->link, &dev->imports);
 	return 0;
 }
 
-/* With dev->imports_lock held. Nothing uses the pages any more. */
+/* Nothing uses the pages any more. The exporter may wait, as above. */
 static void sim_import_detach(struct sim_import *import)
 {
-	lockdep_assert_held(&import->buffer->dev->imports_lock);
-	if (list_empty(&import->link))
-		return;
-	list_del_init(&import->link);
 	dma_buf_unmap_attachment_unlocked(import->attachment, import->table, import->direction);
 	dma_buf_detach(import->dmabuf, import->attachment);
 }
 
-/* Takes a reference on the dma-buf. */
+/* From here on, sim_imports_lose() may take the buffer's pages away and end the attachment. */
+static int sim_import_link(struct sim_import *import)
+{
+	struct sim_device *dev = import->buffer->dev;
+	int r = 0;
+
+	spin_lock(&dev->imports_lock);
+	if (READ_ONCE(dev->gone))
+		r = -ENODEV;
+	else
+		list_add(&import->link, &dev->imports);
+	spin_unlock(&dev->imports_lock);
+	return r;
+}
+
+/* True: the caller ends the attachment. False: sim_imports_lose() has ended it. */
+static bool sim_import_unlink(struct sim_import *import)
+{
+	struct sim_device *dev = import->buffer->dev;
+	bool linked;
+
+	spin_lock(&dev->imports_lock);
+	linked = !list_empty(&import->link);
+	list_del_init(&import->link);
+	spin_unlock(&dev->imports_lock);
+	return linked;
+}
+
+/*
+ * Takes a reference on the dma-buf. Once this returns 0, other tasks may have references on the
+ * buffer.
+ */
 static int sim_import_begin(struct sim_buffer *buffer, struct dma_buf *dmabuf, bool write)
 {
-	struct mutex *lock = &buffer->dev->imports_lock;
 	struct sim_import *import;
 	int r;
 
@@ -120,25 +141,21 @@ static int sim_import_begin(struct sim_buffer *buffer, struct dma_buf *dmabuf, b
 	get_dma_buf(dmabuf);
 	import->dmabuf = dmabuf;
 	import->direction = write ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE;
-	if (mutex_lock_interruptible(lock)) {
-		r = -EINTR;
-		goto err_put;
-	}
 	r = sim_import_attach(import);
 	if (r)
-		goto err_unlock;
+		goto err_put;
 	buffer->import = import;
 	r = sim_import_pages(buffer);
 	if (r)
 		goto err_detach;
-	mutex_unlock(lock);
+	r = sim_import_link(import);
+	if (r)
+		goto err_detach;
 	return 0;
 
 err_detach:
 	buffer->import = NULL;
 	sim_import_detach(import);
-err_unlock:
-	mutex_unlock(lock);
 err_put:
 	dma_buf_put(dmabuf);
 	kfree(import);
@@ -150,23 +167,41 @@ void sim_import_end(struct sim_buffer *buffer)
 {
 	struct sim_import *import = buffer->import;
 
-	mutex_lock(&buffer->dev->imports_lock);
-	sim_import_detach(import);
-	mutex_unlock(&buffer->dev->imports_lock);
+	if (sim_import_unlink(import))
+		sim_import_detach(import);
 	dma_buf_put(import->dmabuf);
 	kfree(import);
 }
 
 /*
- * The device goes, and is not attached to anything afterwards. It is marked as gone, so nothing
- * new is attached. The buffers stay, without pages.
+ * Unlinks an attached import: with a reference on its buffer, because the last one ends it. NULL
+ * if there is none but those that other tasks are ending.
+ */
+static struct sim_import *sim_import_take(struct sim_device *dev)
+{
+	struct sim_import *import;
+
+	spin_lock(&dev->imports_lock);
+	list_for_each_entry(import, &dev->imports, link) {
+		if (kref_get_unless_zero(&import->buffer->ref)) {
+			list_del_init(&import->link);
+			spin_unlock(&dev->imports_lock);
+			return import;
+		}
+	}
+	spin_unlock(&dev->imports_lock);
+	return NULL;
+}
+
+/*
+ * The device goes, and is not attached to anything afterwards, except for buffers whose end has
+ * begun. It is marked as gone, so nothing new is linked. The buffers stay, without pages.
  */
 void sim_imports_lose(struct sim_device *dev)
 {
-	struct sim_import *import, *next;
+	struct sim_import *import;
 
-	mutex_lock(&dev->imports_lock);
-	list_for_each_entry_safe(import, next, &dev->imports, link) {
+	while ((import = sim_import_take(dev))) {
 		struct sim_buffer *buffer = import->buffer;
 		u64 n_pages;
 
@@ -177,9 +212,9 @@ void sim_imports_lose(struct sim_device *dev)
 		sim_va_rebind(buffer, 0, n_pages, false);
 		up_write(&buffer->lock);
 		sim_import_detach(import);
+		sim_buffer_put(buffer);
 		cond_resched();
 	}
-	mutex_unlock(&dev->imports_lock);
 }
 
 #define SIM_IMPORT_LOOKS 256u /* at buffers, while other tasks wait for the handles */
@@ -226,17 +261,13 @@ static int sim_import_new(struct sim_opener *opener, struct dma_buf *dmabuf, boo
 		return PTR_ERR(buffer);
 	buffer->place = HETSIM_PLACE_SYSTEM;
 	r = sim_import_begin(buffer, dmabuf, write);
-	if (r)
-		goto err_buffer;
+	if (r) {
+		sim_buffer_delete(buffer);
+		return r;
+	}
 	r = sim_buffer_publish(opener, buffer, ret_handle);
 	if (r)
-		goto err_import;
-	return 0;
-
-err_import:
-	sim_import_end(buffer);
-err_buffer:
-	sim_buffer_delete(buffer);
+		sim_buffer_put(buffer); /* sim_imports_lose() may have a reference, too */
 	return r;
 }
 

@@ -77,7 +77,6 @@ static void sim_device_free(struct kref *ref)
 	iput(dev->inode);
 	put_device(dev->dma);
 	mutex_destroy(&dev->brackets_lock);
-	mutex_destroy(&dev->imports_lock);
 	mutex_destroy(&dev->lock);
 	kfree(dev);
 }
@@ -126,7 +125,7 @@ static struct sim_device *sim_device_add(unsigned int index)
 	mutex_init(&dev->lock);
 	INIT_LIST_HEAD(&dev->openers);
 	xa_init(&dev->users);
-	mutex_init(&dev->imports_lock);
+	spin_lock_init(&dev->imports_lock);
 	INIT_LIST_HEAD(&dev->imports);
 	mutex_init(&dev->brackets_lock);
 	INIT_LIST_HEAD(&dev->brackets);
@@ -172,7 +171,6 @@ err_iput:
 	iput(dev->inode);
 err_free:
 	mutex_destroy(&dev->brackets_lock);
-	mutex_destroy(&dev->imports_lock);
 	mutex_destroy(&dev->lock);
 	kfree(dev);
 	return ERR_PTR(r);
