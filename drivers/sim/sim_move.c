@@ -260,27 +260,33 @@ int sim_evict_part(struct sim_buffer *buffer, u64 n_pages)
 	return r;
 }
 
+static int sim_buffer_try_pin(struct sim_buffer *buffer, bool must)
+{
+	int r;
+
+	down_write(&buffer->lock);
+	r = sim_mem_pin(buffer, must);
+	up_write(&buffer->lock);
+	return r;
+}
+
 /*
  * Pins a buffer for an access that can't be refused. Pages that may not be pinned in their place
  * go to system memory, where pins have no limit. Those that find no room there, and those of a
- * caller that is to die, are pinned where they are.
+ * buffer that another task is changing, are pinned where they are: the caller holds the buffer's
+ * dma_resv, under which nothing waits for a change.
  */
 void sim_buffer_pin(struct sim_buffer *buffer)
 {
-	bool pinned, alone = !mutex_lock_killable(&buffer->change);
 	u64 evicted;
 
-	down_write(&buffer->lock);
-	pinned = !sim_mem_pin(buffer, !alone);
-	up_write(&buffer->lock);
-	if (!pinned) {
+	if (!sim_buffer_try_pin(buffer, false))
+		return;
+	if (mutex_trylock(&buffer->change)) {
 		sim_evict_buffer(buffer, HETSIM_PLACE_VRAM, buffer->n_pages, &evicted);
-		down_write(&buffer->lock);
-		sim_mem_pin(buffer, true);
-		up_write(&buffer->lock);
-	}
-	if (alone)
 		mutex_unlock(&buffer->change);
+	}
+	sim_buffer_try_pin(buffer, true);
 }
 
 /*
