@@ -10,7 +10,7 @@
 
 static struct page **sim_buffer_array(u64 n_pages)
 {
-	return kvcalloc(n_pages, sizeof(struct page *), SIM_GFP);
+	return kvcalloc(n_pages, sizeof(struct page *), SIM_GFP_KV);
 }
 
 /* A buffer that no look-up finds yet, with room for as many pages but none of them. */

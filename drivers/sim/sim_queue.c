@@ -74,7 +74,7 @@ int sim_queue_create(struct file *file, void *argument)
 	    create->timeout_ms > HETSIM_MAX_TIMEOUT_MS)
 		return -EINVAL;
 
-	queue = kvzalloc(sizeof(*queue), SIM_GFP);
+	queue = kvzalloc(sizeof(*queue), SIM_GFP_KV);
 	if (!queue)
 		return -ENOMEM;
 	r = sim_queue_count(opener);
@@ -247,7 +247,7 @@ int sim_submit(struct file *file, void *argument)
 	queue = sim_queue_get(opener, submit->queue);
 	if (!queue)
 		return -ENOENT;
-	job = kvzalloc(struct_size(job, commands, submit->n_commands), SIM_GFP);
+	job = kvzalloc(struct_size(job, commands, submit->n_commands), SIM_GFP_KV);
 	if (!job) {
 		r = -ENOMEM;
 		goto err_queue;

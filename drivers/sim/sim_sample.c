@@ -17,7 +17,7 @@ static int sim_sample_start(struct sim_buffer *buffer)
 {
 	atomic_t *fresh, *old;
 
-	fresh = kvcalloc(buffer->n_pages, sizeof(*fresh), SIM_GFP);
+	fresh = kvcalloc(buffer->n_pages, sizeof(*fresh), SIM_GFP_KV);
 	if (!fresh)
 		return -ENOMEM;
 	down_write(&buffer->lock);
