@@ -78,7 +78,7 @@ struct dma_buf;
 /* Limits that no parameter changes: they bound the objects of one opener. */
 #define SIM_MAX_DEVICES 16
 #define SIM_MAX_BUFFERS 65536	/* in a device */
-#define SIM_MAX_COMPAT_BUFFERS (SIM_MAX_BUFFERS / 4) /* slots that 64-bit processes leave */
+#define SIM_MAX_COMPAT_BUFFERS (SIM_MAX_BUFFERS / 4) /* slots that 64-bit processes leave at most */
 #define SIM_MAX_OPENER_BUFFERS (SIM_MAX_BUFFERS / 4) /* made by one opener */
 #define SIM_MAX_BINDINGS 16384	/* in an opener */
 /*

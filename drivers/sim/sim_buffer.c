@@ -86,14 +86,18 @@ static u32 sim_slot_most_compat(const struct sim_device *dev)
 	return min_t(u64, SIM_MAX_BUFFERS, U32_MAX / dev->window_pages);
 }
 
-/* Slots that the calling process may have buffers in. The lowest ones are for 32-bit processes. */
+/*
+ * Slots that the calling process may have buffers in. The lowest ones are for 32-bit processes, but
+ * not all that these can map: buffers of 64-bit processes take the lowest that are left, and can be
+ * imported by 32-bit ones as long as those last.
+ */
 static struct xa_limit sim_slots(const struct sim_device *dev)
 {
 	u32 most = sim_slot_most_compat(dev);
 
 	if (in_compat_syscall())
 		return XA_LIMIT(1, most);
-	return XA_LIMIT(min_t(u32, most, SIM_MAX_COMPAT_BUFFERS) + 1, SIM_MAX_BUFFERS);
+	return XA_LIMIT(min_t(u32, most / 2, SIM_MAX_COMPAT_BUFFERS) + 1, SIM_MAX_BUFFERS);
 }
 
 /* Can the calling process map the buffer in that slot? */

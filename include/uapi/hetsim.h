@@ -342,8 +342,9 @@ struct hetsim_counters {
  *
  * The pages are taken, zeroed and charged to the caller's control group now. ENOSPC, too,
  * when the opener has made, or taken in from other devices, 16384 buffers that live.
- * Buffers of 64-bit processes leave a quarter of all slots for offsets, or as many as mmap2()
- * reaches, to 32-bit processes, which get only these: ENOSPC when all of them are taken.
+ * A 32-bit process gets only slots for offsets that mmap2() reaches: ENOSPC when all of them are
+ * taken. Buffers of 64-bit processes leave it a quarter of all slots, or half of those that mmap2()
+ * reaches if that is less, and take the lowest ones of the rest.
  * A buffer lives until its handle is closed, nothing maps it, nothing is bound to it, and
  * no dma-buf is of it any more.
  */
@@ -524,8 +525,8 @@ struct hetsim_export {
  *
  * The buffer stays charged to its maker. A dma-buf that this device has exported
  * becomes the same buffer again; EOPNOTSUPP to a 32-bit process where mmap2() does not reach the
- * buffer's offset, as with those that 64-bit processes made on a large device. Such a process
- * can map the dma-buf itself.
+ * buffer's offset, as with the later ones of many that 64-bit processes made on a large device. Such
+ * a process can map the dma-buf itself.
  *
  * Memory of other devices is taken in as it is: it stays where it is while a handle or a
  * binding is there, and this device is. No place of this device counts it. Two limits apply

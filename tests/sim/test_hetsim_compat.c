@@ -26,37 +26,66 @@ static uint64_t window_of(int fd)
 	return window;
 }
 
-/* 64-bit processes leave a quarter of the buffers, or what mmap2() reaches, to 32-bit ones. */
+/*
+ * 64-bit processes leave a quarter of the buffers, or half of what mmap2() reaches, to 32-bit ones,
+ * and take the first ones of the rest: those are in reach of 32-bit processes.
+ */
 static void test_low_offsets(void)
 {
 	struct hetsim_buffer buffer = { 0 };
 	int fd = hetsim_open(O_RDWR);
-	uint64_t window, left;
+	uint64_t window, left, reach;
 
 	if (fd < 0)
 		return;
 	window = window_of(fd);
-	left = MMAP2 / window - 1 < SLOTS / 4 ? MMAP2 / window - 1 : SLOTS / 4;
+	reach = MMAP2 / window - 1;
+	left = reach / 2 < SLOTS / 4 ? reach / 2 : SLOTS / 4;
 	CHECK_EQUAL(hetsim_buffer_create(fd, HETSIM_PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer), 0);
 	CHECK(buffer.offset / window > left);
+	CHECK(buffer.offset / window <= reach);
 	hetsim_close(fd);
 }
 
-/* A dma-buf whose buffer is beyond what mmap2() reaches; -1 if such a device has none. */
-static int export_high(int fd)
+/* Dma-bufs that a 32-bit process takes in, and must not take in; -1 if such a device has none. */
+struct dmabufs {
+	int low;
+	int high;
+};
+
+static int export_page(int fd, uint64_t *ret_offset)
 {
 	struct hetsim_buffer buffer = { 0 };
+	int dmabuf;
 
-	CHECK_FATAL(!hetsim_buffer_create(fd, HETSIM_PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer));
-	if (buffer.offset < MMAP2)
+	if (hetsim_buffer_create(fd, HETSIM_PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer))
 		return -1;
-	return hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_FATAL(dmabuf >= 0 && !fcntl(dmabuf, F_SETFD, 0));
+	*ret_offset = buffer.offset;
+	return dmabuf;
+}
+
+/* The first buffer is in reach of mmap2(). The one behind all in its reach, if there can be one. */
+static struct dmabufs export_both(int fd)
+{
+	uint64_t offset = 0;
+	struct dmabufs dmabufs = { .low = export_page(fd, &offset), .high = -1 };
+
+	CHECK_FATAL(dmabufs.low >= 0);
+	do {
+		if (dmabufs.high >= 0)
+			close(dmabufs.high);
+		dmabufs.high = export_page(fd, &offset);
+	} while (dmabufs.high >= 0 && offset < MMAP2);
+	return dmabufs;
 }
 
 static void test_32_bits(void)
 {
-	char command[sizeof(program) + 16];
-	int fd = hetsim_open(O_RDWR), status, dmabuf;
+	char command[sizeof(program) + 32];
+	int fd = hetsim_open(O_RDWR), status;
+	struct dmabufs dmabufs;
 
 	if (fd < 0)
 		return;
@@ -65,15 +94,16 @@ static void test_32_bits(void)
 		close(fd);
 		return;
 	}
-	dmabuf = export_high(fd);
-	snprintf(command, sizeof(command), "%s", program);
-	if (dmabuf >= 0) {
-		CHECK_EQUAL(fcntl(dmabuf, F_SETFD, 0), 0);
-		snprintf(command, sizeof(command), "%s %d", program, dmabuf);
-	}
+	dmabufs = export_both(fd);
+	if (dmabufs.high >= 0)
+		snprintf(command, sizeof(command), "%s %d %d", program, dmabufs.low,
+			 dmabufs.high);
+	else
+		snprintf(command, sizeof(command), "%s %d", program, dmabufs.low);
 	status = system(command); /* NOLINT */
-	if (dmabuf >= 0)
-		close(dmabuf);
+	if (dmabufs.high >= 0)
+		close(dmabufs.high);
+	close(dmabufs.low);
 	close(fd);
 	if (WIFEXITED(status) && (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127))
 		test_skip("kernel", "the kernel runs no 32-bit programs");

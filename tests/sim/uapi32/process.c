@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * A 32-bit process at work with /dev/hetsim0, without a C library, which may not be
- * there for 32 bits. Its exit status is the line that failed; 0: all went well. An argument is
- * the descriptor of a dma-buf that such a process must not take in.
+ * there for 32 bits. Its exit status is the line that failed; 0: all went well. The arguments are
+ * descriptors of dma-bufs: one that such a process takes in, and one that it must not take in.
  */
 #include <asm/unistd_32.h>
 #include <linux/fcntl.h>
@@ -51,7 +51,19 @@ static long hetsim(long fd, unsigned long cmd, void *argument)
 	return call6(__NR_ioctl, fd, (long)cmd, (long)argument, 0, 0, 0);
 }
 
-/* A buffer that a 64-bit process exported: mmap2() does not reach its offset. */
+/* One that a 64-bit process exported: its offset is one of mmap2(). */
+static void take_in(long fd, long dmabuf)
+{
+	struct hetsim_import import = { .size = sizeof(import), .fd = (int)dmabuf };
+	long bytes;
+
+	REQUIRE(hetsim(fd, HETSIM_IMPORT, &import) == 0 && import.length == 4096);
+	bytes = call6(__NR_mmap2, 0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		      (long)(import.offset >> 12));
+	REQUIRE((unsigned long)bytes < -4096ul);
+}
+
+/* The same, whose offset is none. */
 static void refuse_import(long fd, long dmabuf)
 {
 	struct hetsim_import import = { .size = sizeof(import), .fd = (int)dmabuf };
@@ -59,10 +71,10 @@ static void refuse_import(long fd, long dmabuf)
 	REQUIRE(hetsim(fd, HETSIM_IMPORT, &import) == -95); /* EOPNOTSUPP */
 }
 
-/* The descriptor in the first argument; -1: no argument. */
-static long descriptor_of(const long *stack)
+/* The descriptor in an argument, from 1; -1 if there is none. */
+static long descriptor_of(const long *stack, int which)
 {
-	const char *text = stack[0] > 1 ? (const char *)stack[2] : "";
+	const char *text = stack[0] > which ? (const char *)stack[1 + which] : "";
 	long n = *text ? 0 : -1;
 
 	while (*text >= '0' && *text <= '9')
@@ -121,8 +133,10 @@ void work(const long *stack)
 	info.handle = create.handle;
 	REQUIRE(hetsim(fd, HETSIM_BUFFER_INFO, &info) == 0);
 	REQUIRE(info.length == MIB && info.offset == create.offset && info.maps == 1);
-	if (descriptor_of(stack) >= 0)
-		refuse_import(fd, descriptor_of(stack));
+	if (descriptor_of(stack, 1) >= 0)
+		take_in(fd, descriptor_of(stack, 1));
+	if (descriptor_of(stack, 2) >= 0)
+		refuse_import(fd, descriptor_of(stack, 2));
 	info.size = 4;
 	REQUIRE(hetsim(fd, HETSIM_BUFFER_INFO, &info) == -22);     /* EINVAL */
 	REQUIRE(hetsim(fd, HETSIM_BUFFER_INFO, (void *)8) == -14); /* EFAULT */
