@@ -3,7 +3,12 @@
 #ifndef SIM_COMPAT_H
 #define SIM_COMPAT_H
 
+#include <linux/device.h>
+#include <linux/dma-map-ops.h>
 #include <linux/eventfd.h>
+#ifdef HAVE_USE_DMA_IOMMU
+#include <linux/iommu-dma.h>
+#endif
 #include <linux/mm.h>
 #include <linux/module.h>
 #ifdef HAVE_PFN_T
@@ -61,6 +66,19 @@ static inline vm_fault_t sim_insert_block(struct vm_fault *vmf, struct page *fir
 static inline bool sim_is_block(pmd_t pmd)
 {
 	return SIM_BLOCKS && pmd_leaf(pmd);
+}
+
+/*
+ * Is DMA memory of the device mapped by an IOMMU? Where the kernel calls the common code for IOMMUs
+ * by itself, the device has no operations for it.
+ */
+static inline bool sim_uses_iommu(struct device *dev)
+{
+#ifdef HAVE_USE_DMA_IOMMU
+	if (use_dma_iommu(dev))
+		return true;
+#endif
+	return get_dma_ops(dev) && device_iommu_mapped(dev);
 }
 
 static inline void sim_eventfd_signal(struct eventfd_ctx *eventfd)

@@ -36,15 +36,15 @@ static unsigned int sim_dmabuf_segment(struct device *dev)
 
 /*
  * True if the device reaches the pages themselves, and not copies in bounce buffers, and sees
- * stores of CPUs without being told. dma_need_sync() of 6.1 is true for all behind an IOMMU, which
- * maps whole pages where they are.
+ * stores of CPUs without being told. An IOMMU maps whole pages where they are, but dma_need_sync()
+ * may be true for all behind one: always in 6.1, and later once any of the device was bounced.
  */
 static bool sim_dmabuf_is_shared(struct device *dev, const struct sg_table *table)
 {
 	struct scatterlist *segment;
 	unsigned int i;
 
-	if (get_dma_ops(dev) && device_iommu_mapped(dev))
+	if (sim_uses_iommu(dev))
 		return dev_is_dma_coherent(dev);
 	for_each_sgtable_dma_sg(table, segment, i) {
 		if (dma_need_sync(dev, sg_dma_address(segment)))
