@@ -174,10 +174,10 @@ struct sim_device {
 	struct dentry *debugfs;
 	struct sim_counters counters;
 
-	struct mutex lock; /* protects the members up to n_queues, and struct sim_user */
+	struct mutex lock; /* protects the members up to n_queues; nothing under it allocates */
 	struct list_head openers;
 	u64 n_openers_ever;
-	struct xarray users; /* uid -> struct sim_user */
+	struct rb_root users; /* struct sim_user, by uid */
 	unsigned int n_queues; /* in all openers */
 
 	/*
@@ -273,6 +273,7 @@ struct sim_tlb {
 
 /* A user with open files of the device. Under sim_device.lock. */
 struct sim_user {
+	struct rb_node node;	/* in sim_device.users */
 	uid_t uid;		/* in the initial user namespace */
 	unsigned int n_openers; /* that the user has; the entry is freed with the last one */
 	unsigned int n_queues;	/* that these openers have */

@@ -66,22 +66,35 @@ void sim_account_put(struct sim_account *account)
 	kref_put(&account->ref, sim_account_free);
 }
 
-/* Finds or makes the entry of the calling user, and counts an opener in it. */
-static struct sim_user *sim_user_get(struct sim_device *dev)
+static int sim_user_compare(struct rb_node *one, const struct rb_node *other)
 {
-	uid_t uid = __kuid_val(current_euid());
-	struct sim_user *user = xa_load(&dev->users, uid);
+	uid_t a = rb_entry(one, struct sim_user, node)->uid;
+	uid_t b = rb_entry(other, struct sim_user, node)->uid;
+
+	return a < b ? -1 : a > b;
+}
+
+/* An entry of the calling user that is in no tree yet; NULL without memory. */
+static struct sim_user *sim_user_new(void)
+{
+	struct sim_user *user = kzalloc(sizeof(*user), SIM_GFP);
+
+	if (user)
+		user->uid = __kuid_val(current_euid());
+	return user;
+}
+
+/* The user's entry in the tree, which is @fresh or replaces it. Counts an opener in it. */
+static struct sim_user *sim_user_get(struct sim_device *dev, struct sim_user *fresh)
+{
+	struct sim_user *user = fresh;
+	struct rb_node *node;
 
 	lockdep_assert_held(&dev->lock);
-	if (!user) {
-		user = kzalloc(sizeof(*user), SIM_GFP);
-		if (!user)
-			return NULL;
-		user->uid = uid;
-		if (xa_is_err(xa_store(&dev->users, uid, user, SIM_GFP))) {
-			kfree(user);
-			return NULL;
-		}
+	node = rb_find_add(&fresh->node, &dev->users, sim_user_compare);
+	if (node) {
+		kfree(fresh);
+		user = rb_entry(node, struct sim_user, node);
 	}
 	user->n_openers++;
 	return user;
@@ -92,7 +105,7 @@ static void sim_user_put(struct sim_device *dev, struct sim_user *user)
 	lockdep_assert_held(&dev->lock);
 	if (--user->n_openers)
 		return;
-	xa_erase(&dev->users, user->uid);
+	rb_erase(&user->node, &dev->users);
 	kfree(user);
 }
 
@@ -101,6 +114,7 @@ static int sim_open(struct inode *inode, struct file *file)
 	struct sim_device *dev = container_of(file->private_data, struct sim_device, misc);
 	struct sim_opener *opener;
 	struct sim_account *account;
+	struct sim_user *user;
 	unsigned int i;
 
 	opener = kzalloc(sizeof(*opener), SIM_GFP);
@@ -109,8 +123,11 @@ static int sim_open(struct inode *inode, struct file *file)
 	account = kzalloc(sizeof(*account), SIM_GFP);
 	if (!account)
 		goto err_opener;
-	if (sim_va_init(&opener->va))
+	user = sim_user_new();
+	if (!user)
 		goto err_account;
+	if (sim_va_init(&opener->va))
+		goto err_user;
 
 	kref_init(&account->ref);
 	account->pid = task_tgid_nr(current);
@@ -127,11 +144,7 @@ static int sim_open(struct inode *inode, struct file *file)
 
 	/* The caller, misc_open(), keeps the device from going away. */
 	mutex_lock(&dev->lock);
-	opener->user = sim_user_get(dev);
-	if (!opener->user) {
-		mutex_unlock(&dev->lock);
-		goto err_va;
-	}
+	opener->user = sim_user_get(dev, user);
 	kref_get(&dev->ref);
 	opener->dev = dev;
 	account->id = ++dev->n_openers_ever;
@@ -142,8 +155,8 @@ static int sim_open(struct inode *inode, struct file *file)
 	file->private_data = opener;
 	return 0;
 
-err_va:
-	sim_va_destroy(&opener->va);
+err_user:
+	kfree(user);
 err_account:
 	kfree(account);
 err_opener:

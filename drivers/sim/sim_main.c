@@ -73,7 +73,7 @@ static void sim_device_free(struct kref *ref)
 	WARN_ON(!xa_empty(&dev->buffers));
 	sim_debugfs_remove(dev);
 	xa_destroy(&dev->buffers);
-	xa_destroy(&dev->users);
+	WARN_ON(!RB_EMPTY_ROOT(&dev->users));
 	iput(dev->inode);
 	put_device(dev->dma);
 	mutex_destroy(&dev->brackets_lock);
@@ -124,7 +124,7 @@ static struct sim_device *sim_device_add(unsigned int index)
 	snprintf(dev->name, sizeof(dev->name), "hetsim%u", index);
 	mutex_init(&dev->lock);
 	INIT_LIST_HEAD(&dev->openers);
-	xa_init(&dev->users);
+	dev->users = RB_ROOT;
 	spin_lock_init(&dev->imports_lock);
 	INIT_LIST_HEAD(&dev->imports);
 	mutex_init(&dev->brackets_lock);
