@@ -296,7 +296,8 @@ struct sim_opener {
 struct sim_job {
 	struct list_head link; /* in sim_queue.jobs */
 	u64 seqno;
-	struct dma_fence *fence; /* NULL until someone asks; under sim_queue.lock, as the next */
+	struct dma_fence *fence; /* NULL until a call asks; under sim_queue.lock, as the next two */
+	u64 n_fence_calls; /* that have the fence, or are about to */
 	struct list_head fence_link; /* in sim_queue.fenced, with a fence */
 	unsigned long fence_due; /* jiffies: when the fence has to be signalled */
 	unsigned int n_commands;

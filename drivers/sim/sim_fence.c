@@ -103,6 +103,39 @@ void sim_fence_signal(struct dma_fence *fence, int status)
 	dma_fence_put(fence);
 }
 
+/* The job that is queued, or runs, under that number; NULL if none is. */
+static struct sim_job *sim_fence_job(struct sim_queue *queue, u64 seqno)
+{
+	struct sim_job *job;
+
+	lockdep_assert_held(&queue->lock);
+	list_for_each_entry(job, &queue->jobs, link) {
+		if (job->seqno == seqno)
+			return job;
+	}
+	return NULL;
+}
+
+/*
+ * Undoes sim_fence_attach(), for a caller that fails. A fence that no call has given to anyone
+ * must not limit the time of the job.
+ */
+static void sim_fence_detach(struct sim_queue *queue, u64 seqno)
+{
+	struct dma_fence *fence = NULL;
+	struct sim_job *job;
+
+	spin_lock(&queue->lock);
+	job = sim_fence_job(queue, seqno);
+	if (job && !--job->n_fence_calls) {
+		list_del(&job->fence_link);
+		fence = job->fence;
+		job->fence = NULL;
+	}
+	spin_unlock(&queue->lock);
+	dma_fence_put(fence);
+}
+
 /*
  * The fence of a submission, with a reference for the caller: @fresh, which then
  * is the job's if it is under way, or the one that the job has. From here on the job has one
@@ -122,18 +155,15 @@ static struct dma_fence *sim_fence_attach(struct sim_queue *queue, struct dma_fe
 		status = sim_queue_status(queue, fresh->seqno, &address);
 		fence = dma_fence_get(fresh);
 	} else if (fresh->seqno && fresh->seqno <= queue->submitted) {
-		list_for_each_entry(job, &queue->jobs, link) {
-			if (job->seqno != fresh->seqno)
-				continue;
-			if (!job->fence) {
-				job->fence = dma_fence_get(fresh);
-				job->fence_due = jiffies + queue->timeout;
-				list_add_tail(&job->fence_link, &queue->fenced);
-			}
-			fence = dma_fence_get(job->fence);
-			wake = sim_engine_rouse(queue);
-			break;
+		job = sim_fence_job(queue, fresh->seqno);
+		if (!job->fence) {
+			job->fence = dma_fence_get(fresh);
+			job->fence_due = jiffies + queue->timeout;
+			list_add_tail(&job->fence_link, &queue->fenced);
 		}
+		job->n_fence_calls++;
+		fence = dma_fence_get(job->fence);
+		wake = sim_engine_rouse(queue);
 	}
 	spin_unlock(&queue->lock);
 	if (wake)
@@ -174,17 +204,19 @@ int sim_fence_fd(struct file *file, void *argument)
 	sync = sync_file_create(fence);
 	if (!sync) {
 		r = -ENOMEM;
-		goto out_fence;
+		goto out_detach;
 	}
 	fd = sim_reply_file(argument, sync->file);
 	if (fd < 0) {
 		fput(sync->file);
 		r = fd;
-		goto out_fence;
+		goto out_detach;
 	}
 	trace_fence(queue, ask->seqno, 0);
 	ask->fd = fd;
-out_fence:
+out_detach:
+	if (r)
+		sim_fence_detach(queue, ask->seqno);
 	dma_fence_put(fence);
 out_fresh:
 	dma_fence_put(fresh);
