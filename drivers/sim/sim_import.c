@@ -325,7 +325,10 @@ static ssize_t sim_import_copy_page(struct sim_buffer *buffer, u64 position, siz
 	return got;
 }
 
-/* Bytes copied; less than asked at a bad pointer, or when the caller is to die. */
+/*
+ * Bytes copied; less than asked at a bad pointer, when the caller is to die, or when a signal comes
+ * while nothing is copied: memory that faults bring in may be taken away before each copy.
+ */
 static ssize_t sim_import_copy(struct sim_buffer *buffer, u64 position, size_t length,
 			       struct iov_iter *iter, bool write)
 {
@@ -341,6 +344,8 @@ static ssize_t sim_import_copy(struct sim_buffer *buffer, u64 position, size_t l
 		if (missing == want)
 			return done ?: -EFAULT;
 		got = sim_import_copy_page(buffer, position + done, want - missing, iter, write);
+		if (!got && signal_pending(current))
+			got = -EINTR;
 		if (got < 0)
 			return done ?: got;
 		done += got;
