@@ -229,8 +229,40 @@ static void test_no_chains(void)
 	end(&written);
 }
 
+/* A program that was built anew since: its code is told by the place in the file. */
+static void test_changed(void)
+{
+	static const uint64_t chain[] = { PERF_CONTEXT_USER, MEMORY + 0x10 };
+	const struct told out = move_of(16, SYSTEM, false);
+	char *program, *text;
+	struct written written;
+	json_t *json;
+
+	begin_points(&written, &options);
+	file_write(written.folder, "program", "another one", 11);
+	program = folder_path(written.folder, "program");
+	written.inode = UINT64_MAX;
+	put_map(&written, PID, MEMORY, PAGE, program, true);
+	put_told(&written, 2, PID, &out, 2, chain);
+	finish(&written, json_object());
+	json = json_of(&written);
+	check_row(json, 0, "move", "system", 1, 16, "code", "program");
+	CHECK_EQUAL(integer_of(json_array_get(json_object_get(json, "device_sites"), 0),
+			       "changed_at"),
+		    0x10);
+	json_decref(json);
+	text = report_as(&written, NULL);
+	CHECK(strstr(text, "program+0x10 (changed since)\n") != NULL);
+	CHECK(strstr(text, "not those that were recorded, such as program") != NULL);
+	free(text);
+	free(program);
+	points_close(&written.recorder.points);
+	end(&written);
+}
+
 static const struct test tests[] = {
 	{ "sites", test_sites, 60, TEST_ONCE },
+	{ "changed", test_changed, 60, TEST_ONCE },
 	{ "no_chains", test_no_chains, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

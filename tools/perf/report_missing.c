@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "../hetmap/text.h"
+#include "device_sites.h"
 #include "report.h"
 
 static void miss(struct report *report, char *sentence)
@@ -163,6 +164,9 @@ void report_find_changed(struct report *report)
 	for (i = 0; i < analysis->n_site && !first; i++)
 		if (analysis->sites[i]->changed)
 			first = analysis->sites[i];
+	for (i = 0; i < analysis->n_device_site && !first; i++)
+		if (analysis->device_sites[i]->site.changed)
+			first = &analysis->device_sites[i]->site;
 	if (first) {
 		char *shown = text_escape(first->module);
 

@@ -190,6 +190,7 @@ static bool find(struct symbols *symbols, struct site *site, const struct place 
 	GElf_Addr address;
 	Dwfl_Line *line;
 
+	site->named = place;
 	site->function = made_name(symbols, site->pid, place, &site->module);
 	if (site->function || !place->file)
 		return site->function;
@@ -245,15 +246,13 @@ static void name_site(struct symbols *symbols, struct site *site)
 	const struct place *caller;
 	struct site instruction;
 
-	site->named = &site->place;
-	find(symbols, site, site->named);
+	find(symbols, site, &site->place);
 	if (!is_c_library(site->module))
 		return;
 	caller = caller_of(symbols, site);
 	instruction = *site;
 	site->function = site->file = NULL;
 	site->changed = false;
-	site->named = caller;
 	if (!caller || !find(symbols, site, caller))
 		*site = instruction;
 }
