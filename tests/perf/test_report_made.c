@@ -4,6 +4,9 @@
  * recorded process.
  */
 #include <inttypes.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "perf/written_trace.h"
@@ -42,11 +45,14 @@ static void write_map(const char *path, long seconds)
 	CHECK(!seconds || !utimensat(AT_FDCWD, path, times, 0));
 }
 
-/* Writes a trace of @pid with faults by three places in code, one of them without a name. */
-static void write_trace(struct written *written, uint32_t pid, const char *code)
+/*
+ * A trace of @pid, in whose memory three places in code fault: one has no name. @seconds: from now
+ * to the end of its recording.
+ */
+static void write_trace(struct written *written, uint32_t pid, const char *code, long seconds)
 {
 	const uint64_t chain[] = { fast_code, old_code, CODE + 0x90 }, other = CODE + 0x305;
-	struct timespec now;
+	struct timespec now, times[2] = { { .tv_nsec = UTIME_OMIT } };
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	begin(written);
@@ -56,8 +62,10 @@ static void write_trace(struct written *written, uint32_t pid, const char *code)
 	put_fault(written, pid, MEMORY, 3, chain);
 	put_fault(written, pid, MEMORY + PAGE, 1, &fast_code);
 	put_fault(written, pid, MEMORY + 2 * PAGE, 1, &other);
-	/* The file system's clock is behind this clock by up to a tick. */
-	finish(written, json_pack("{s:f}", "began", (double)now.tv_sec - 1));
+	/* That clock is behind this one by up to a tick. */
+	finish(written, json_pack("{s:f}", "began", (double)(now.tv_sec + seconds) - 1));
+	times[1] = (struct timespec){ now.tv_sec + seconds, now.tv_nsec };
+	CHECK(!seconds || !futimens(written->trace.data_fd, times));
 }
 
 static uint64_t faults_in(const json_t *json, const char *function)
@@ -80,7 +88,7 @@ static void check_named(uint32_t pid, const char *code, long seconds, uint64_t e
 	json_t *json;
 
 	write_map(path, seconds);
-	write_trace(&written, pid, code);
+	write_trace(&written, pid, code, 0);
 	snprintf(module, sizeof(module), "perf-%" PRIu32 ".map", pid);
 	json = json_of(&written);
 	CHECK_EQUAL(faults_in(json, "int fast(int)"), expected);
@@ -117,6 +125,46 @@ static void test_still_there(void)
 	check_named((uint32_t)getpid(), "//anon", -3600 * 24 * 365 * 20, 0);
 }
 
+#define ANOTHER_USER 65534
+
+/* A process of another user has the number by now: it does not name what was recorded before. */
+static void test_number_again(void)
+{
+	struct written written;
+	json_t *json;
+	int ready[2];
+	pid_t child;
+	char *path, byte;
+
+	if (geteuid()) {
+		test_skip("kernel", "only root can begin a process of another user");
+		return;
+	}
+	CHECK_FATAL(!pipe2(ready, O_CLOEXEC));
+	child = fork();
+	if (!child) {
+		if (!setuid(ANOTHER_USER) && !prctl(PR_SET_PDEATHSIG, SIGKILL) &&
+		    write(ready[1], "", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	close(ready[1]);
+	CHECK_FATAL(child > 0 && read(ready[0], &byte, 1) == 1);
+	close(ready[0]);
+	path = map_path((uint32_t)child);
+	write_map(path, -3600);
+	CHECK_OK(chown(path, ANOTHER_USER, ANOTHER_USER));
+	write_trace(&written, (uint32_t)child, "//anon", -3600);
+	json = json_of(&written);
+	CHECK_EQUAL(faults_in(json, "int fast(int)"), 0);
+	json_decref(json);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	unlink(path);
+	free(path);
+	end(&written);
+}
+
 static void test_no_file(void)
 {
 	char *path = map_path(number()), *target = NULL;
@@ -127,7 +175,7 @@ static void test_no_file(void)
 	CHECK_FATAL(asprintf(&target, "%s.target", path) > 0);
 	write_map(target, 0);
 	CHECK_EQUAL(symlink(target, path), 0);
-	write_trace(&written, number(), "//anon");
+	write_trace(&written, number(), "//anon", 0);
 	json = json_of(&written);
 	CHECK_EQUAL(faults_in(json, "int fast(int)"), 0);
 	json_decref(json);
@@ -142,6 +190,7 @@ static const struct test tests[] = {
 	{ "named", test_named, 60, TEST_ONCE },
 	{ "of_another", test_of_another, 60, TEST_ONCE },
 	{ "still_there", test_still_there, 60, TEST_ONCE },
+	{ "number_again", test_number_again, 60, TEST_ONCE },
 	{ "no_file", test_no_file, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

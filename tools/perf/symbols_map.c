@@ -26,7 +26,7 @@ struct symbols_map {
 	struct range_tree *ranges; /* file is the name */
 };
 
-/* The one of that number now. */
+/* The recorded process, where it is there still: a later one of its number is another one. */
 struct living {
 	bool there;
 	uint64_t began_ns; /* of CLOCK_REALTIME */
@@ -79,14 +79,15 @@ static uint32_t inner_number(uint32_t pid)
 	return number;
 }
 
-static struct living living_of(uint32_t pid)
+static struct living living_of(uint32_t pid, const struct symbols_span *recorded)
 {
 	struct living living = { 0 };
 	struct stat st;
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%" PRIu32, pid);
-	living.there = !stat(path, &st) && read_began(pid, &living.began_ns);
+	living.there = !stat(path, &st) && read_began(pid, &living.began_ns) &&
+		       living.began_ns <= recorded->to_ns;
 	if (living.there) {
 		living.uid = st.st_uid;
 		living.inner = inner_number(pid);
@@ -95,8 +96,8 @@ static struct living living_of(uint32_t pid)
 }
 
 /*
- * Written while it was recorded; or before or since then by a process that is still there, and
- * was then. Only its user and root may say how a process's code is called.
+ * Written while it was recorded; or before or since then by that process, which is still there.
+ * Only its user and root may say how a process's code is called.
  */
 static bool is_of(const struct stat *st, const struct living *living,
 		  const struct symbols_span *recorded)
@@ -109,8 +110,7 @@ static bool is_of(const struct stat *st, const struct living *living,
 		return false;
 	if (written >= recorded->from_ns && written <= recorded->to_ns)
 		return true;
-	return living->there && living->began_ns <= recorded->to_ns &&
-	       living->began_ns <= written;
+	return living->there && living->began_ns <= written;
 }
 
 static FILE *open_file(const char *path, const struct living *living,
@@ -132,7 +132,7 @@ static FILE *open_file(const char *path, const struct living *living,
 /* In its own root, where it is there; else in ours. */
 static FILE *find_file(uint32_t pid, const struct symbols_span *recorded)
 {
-	struct living living = living_of(pid);
+	struct living living = living_of(pid, recorded);
 	FILE *file = NULL;
 	char path[96];
 
