@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <hetmap/access.h>
+
 #include "format/tokens_support.h"
+#include "lib/inject.h"
 
 #define UNTOUCHED ((void *)0x10)
 #define SHARDS 8
@@ -168,7 +171,46 @@ static void refused(void)
 	folder_remove(folder);
 }
 
-/* The command makes batches of all tokens there are, and reports the tokens of each file. */
+/* Refuses the file whose path ends in "/1", as if there were no data in it. */
+static int no_data(void *user, const struct hm_access_request *request, char *reason)
+{
+	size_t length = request->path ? strlen(request->path) : 0;
+
+	(void)user;
+	(void)reason;
+	return length > 2 && !strcmp(request->path + length - 2, "/1") ? -ENODATA : 0;
+}
+
+/* Only a file of 0 bytes is empty. A refusal and a failure that have the same errno are errors. */
+static void same_errno(void)
+{
+	char *folder = folder_make(), *path[2];
+	struct hm_tokens *tokens = UNTOUCHED;
+	int k;
+
+	for (k = 0; k < 2; k++) {
+		path[0] = tokens_file(folder, "0", 0, 1000);
+		path[1] = tokens_file(folder, "1", 1000, k ? 0 : 700);
+		CHECK_OK(hm_access_hook_set(no_data, NULL));
+		CHECK_ERROR(-ENODATA,
+			    hm_tokens_open((const char *const *)path, 2, NULL, &tokens));
+		CHECK(strstr(hm_errmsg(), "the access hook refused"));
+		CHECK_OK(hm_access_hook_set(NULL, NULL));
+		free(path[0]);
+		free(path[1]);
+	}
+	path[0] = tokens_file(folder, "1", 0, 700);
+	inject_install();
+	inject_some("open", ENODATA, 1);
+	CHECK_ERROR(-ENODATA, hm_tokens_open((const char *const *)path, 1, NULL, &tokens));
+	CHECK(inject_disarm());
+	CHECK(strstr(hm_errmsg(), path[0]) && !strstr(hm_errmsg(), "empty"));
+	CHECK(tokens == UNTOUCHED);
+	free(path[0]);
+	folder_remove(folder);
+}
+
+/* The command: batches of what there is, and what each file has. */
 static void command(void)
 {
 	char *folder = folder_make(), *path[SHARDS];
@@ -204,9 +246,13 @@ static void command(void)
 }
 
 static const struct test tests[] = {
-	{ "among_others", among_others, 0, 0 }, { "within_budget", within_budget, 0, 0 },
-	{ "header_only", header_only, 0, 0 },   { "refused", refused, 0, 0 },
-	{ "command", command, 60, 0 },          { NULL, NULL, 0, 0 },
+	{ "among_others", among_others, 0, 0 },
+	{ "within_budget", within_budget, 0, 0 },
+	{ "header_only", header_only, 0, 0 },
+	{ "refused", refused, 0, 0 },
+	{ "same_errno", same_errno, 0, 0 },
+	{ "command", command, 60, 0 },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)
