@@ -165,8 +165,11 @@ static int place_simple(struct hm_map *map, int prot)
 		return r;
 	/* Rare: the first window, or a hole between foreign mappings. */
 	r = place_reserved(map, WINDOW_ALIGNMENT, prot);
-	/* Without room to align in, any place will do. */
-	return r ? place_at(map, 0, prot) : 0;
+	if (!r)
+		return 0;
+	/* Without room to align in, any place will do, and that it is another is no failure. */
+	err_clear();
+	return place_at(map, 0, prot);
 }
 
 /*
@@ -241,6 +244,8 @@ int map_place(struct hm_map *map, uint64_t committed)
 
 	r = simple ? place_simple(map, first) : place_reserved(map, alignment, first);
 	if (r == -ENODEV && may_be_private(buffer)) {
+		/* The sentence of the try that does not count. */
+		err_clear();
 		set_backing(buffer, HM_BACKING_FILE_PRIVATE,
 			    HM_SEGMENT_PRIVATE | HM_SEGMENT_NORESERVE);
 		r = simple ? place_simple(map, first) : place_reserved(map, alignment, first);

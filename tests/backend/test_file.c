@@ -232,6 +232,8 @@ static void shared_refused(void)
 	CHECK_OK(hm_map_create(buffer, NULL, &map));
 	CHECK(inject_disarm());
 	CHECK_FATAL(map != NULL);
+	/* The refused try leaves no text. */
+	CHECK(!*hm_errmsg());
 	CHECK_EQUAL(buffer_info(buffer).backing, HM_BACKING_FILE_PRIVATE);
 	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 1));
 	hm_map_unref(map);
