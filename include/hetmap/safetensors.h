@@ -171,7 +171,8 @@ struct hm_safetensors_desc {
  *                header has more than 100,000,000 bytes; or a tensor has more than
  *                HM_TENSOR_RANK_MAX dimensions.
  *   -ENOENT:     the file, or a file of the model, does not exist; or the folder has no model.
- *   -EINVAL:     the folder has several models of other names; the path names no regular file.
+ *   -EINVAL:     the folder has several models of other names, or, without an index, a numbered
+ *                file twice or too many; the path names no regular file.
  *   -ENODATA:    the file is empty.
  *
  * In addition the errors of hm_buffer_from_file() and hm_map_create().

@@ -184,23 +184,36 @@ static int choose_stem(const struct entries *entries, uint64_t *ret_first, uint6
 		       entry[0].name, entry[count_stem(entries, 0)].name);
 }
 
-/* Are the @n parts complete, by the numbers in their names? */
+/* Are the @n parts, in the order of their numbers, all that their names tell of? */
 static int check_parts(const struct entry *part, uint64_t n)
 {
-	uint32_t i;
+	uint64_t i;
 
 	if (part[0].of != part[n - 1].of)
 		return err_set(-EINVAL,
 			       "the folder has no index, and two models, as %s and %s: name a "
 			       "file",
 			       part[0].name, part[n - 1].name);
+	for (i = 0; i < n; i++) {
+		if (!part[i].number || part[i].number > part[i].of)
+			return err_set(-EINVAL,
+				       "the folder has no index, and %s is none of the numbers "
+				       "1 to %u: get the model again",
+				       part[i].name, part[i].of);
+		if (i && part[i].number == part[i - 1].number)
+			return err_set(-EINVAL,
+				       "the folder has no index, and number %u of %u twice, as "
+				       "%s and %s: remove one",
+				       part[i].number, part[i].of, part[i - 1].name,
+				       part[i].name);
+	}
 	for (i = 0; i < n && part[i].number == i + 1; i++)
 		;
-	if (i == part[0].of && i == n)
+	if (i == part[0].of)
 		return 0;
 	return err_set(-ENOENT,
-		       "the folder has no index, and number %u of the %u files %s-*" SUFFIX
-		       " is not there, or there twice: get the model again",
+		       "the folder has no index, and number %" PRIu64
+		       " of the %u files %s-*" SUFFIX " is not there: get the model again",
 		       i + 1, part[0].of, part[0].stem);
 }
 
