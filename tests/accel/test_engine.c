@@ -591,7 +591,9 @@ static void too_many_queues(void)
 	for (i = 1; i < query.max_queues; i++)
 		CHECK_OK_FATAL(hm_queue_create(rig.accel, 0, &queue[i]));
 	CHECK_ERROR(-ENOSPC, hm_queue_create(rig.accel, 0, &queue[0]));
-	CHECK(text_has("queues of the engine are taken"));
+	CHECK(text_has("all 16 queues of the engine are taken, or all that its device gives"));
+	CHECK(text_has(engine_subject->settings ? "to this process: " :
+						  "to one user or to all processes: "));
 	while (--i)
 		hm_queue_unref(queue[i]);
 	CHECK_OK_FATAL(hm_queue_create(rig.accel, 0, &queue[0]));

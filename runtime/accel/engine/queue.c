@@ -31,11 +31,11 @@ int engine_queue_create(void *accel, void **ret_queue)
 		return err_set(-ENOMEM, "%s: no memory for a queue", engine->name);
 	r = sim_port_call(engine->port, HETSIM_QUEUE_CREATE, &create);
 	if (r == -ENOSPC) {
-		r = err_set(
-			r,
-			"%s: all %u queues of the engine are taken, or 128 by this user: unref "
-			"one that is not needed",
-			engine->name, engine->port->query.max_queues);
+		r = err_set(r,
+			    "%s: all %u queues of the engine are taken, or all that its "
+			    "device gives to %s: unref one that is not needed",
+			    engine->name, engine->port->query.max_queues,
+			    engine->port->ops->queue_limits);
 		goto err_free;
 	}
 	if (r) {

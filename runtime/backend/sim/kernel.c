@@ -116,6 +116,7 @@ const struct sim_port_ops sim_port_kernel = {
 	.name = "sim",
 	.settings = "the module's parameters",
 	.sharers = "all processes have",
+	.queue_limits = "one user or to all processes",
 	.count = kernel_count,
 	.open = kernel_open,
 	.close = kernel_close,

@@ -27,6 +27,8 @@ struct sim_port_ops {
 	const char *name;     /* "sim": name of devices and accelerators */
 	const char *settings; /* where limits are set, for remedies */
 	const char *sharers; /* sharers of a device's memory, for texts: "all processes have" */
+	/* takers of queues that a device limits together, for texts: "this process" */
+	const char *queue_limits;
 	/* Number of devices that may be opened; they are 0 to that less 1. */
 	uint32_t (*count)(void);
 	int (*open)(struct sim_port *port, uint32_t index, void **ret_file);

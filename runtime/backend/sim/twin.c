@@ -97,6 +97,7 @@ const struct sim_port_ops sim_port_soft = {
 	.name = "soft",
 	.settings = "HETMAP_SOFT",
 	.sharers = "this process has",
+	.queue_limits = "this process",
 	.count = soft_count,
 	.open = twin_open,
 	.close = twin_close,
