@@ -477,7 +477,7 @@ static void stuck_engine(void)
 	CHECK_OK_FATAL(fill_launch(&rig, kernel, d, PAGE, 2, &behind));
 	CHECK_ERROR(-ETIME, hm_fence_wait(stuck, 1000000));
 	CHECK_ERROR(-ETIMEDOUT, hm_fence_wait(stuck, UINT64_MAX));
-	CHECK(text_has("the engine was reset"));
+	CHECK(text_has("kept a fence waiting, for ") && text_has("the engine was reset"));
 	/* Nobody waits for one time-out after another: what was behind it has not run. */
 	CHECK_ERROR(-ECANCELED, hm_fence_wait(behind, UINT64_MAX));
 	CHECK(text_has("the engine was reset"));

@@ -178,7 +178,9 @@ static const char *explain_end(const struct engine *engine, const struct engine_
 		snprintf(text, size, "address 0x%" PRIx64 " is not bound, or not for writing",
 			 end->address);
 	else if (end->status == -ETIMEDOUT)
-		snprintf(text, size, "it ran longer than %u ms, and the engine was reset",
+		/* A running job ends, too, when the earliest fence of its queue is due. */
+		snprintf(text, size,
+			 "it ran, or kept a fence waiting, for %u ms: the engine was reset",
 			 engine->port->query.timeout_ms);
 	else
 		snprintf(text, size, "%.90s", err_name(end->status));
