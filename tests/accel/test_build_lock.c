@@ -319,6 +319,38 @@ static void test_fork_in_a_build(void)
 	remove_caches();
 }
 
+/* In the middle of a build: the file is opened and closed, as another copy of the library does. */
+static int close_and_rename(const char *from, const char *to)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/hetmap/hetmap.lock", top);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	CHECK_FATAL(fd >= 0);
+	close(fd);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	CHECK_FATAL(fd >= 0);
+	CHECK_EQUAL(fcntl(fd, F_OFD_GETLK, &lock), 0);
+	CHECK_EQUAL(lock.l_type, F_WRLCK);
+	close(fd);
+	return real.rename(from, to);
+}
+
+/* Another copy of the library in this process neither shares the lock nor ends it. */
+static void test_two_copies(void)
+{
+	cold_caches();
+	use_stub("");
+	count_naps(false);
+	sys_table.rename = close_and_rename;
+	build();
+	sys_table = real;
+	CHECK_EQUAL(stored(), 1);
+	remove_caches();
+}
+
 /* ---- on PoCL ---- */
 
 static void look_for_pocl(void *user)
@@ -376,6 +408,7 @@ static const struct test tests[] = {
 	{ "processes", test_processes, 60, 0 },
 	{ "threads", test_threads, 60, 0 },
 	{ "fork_in_a_build", test_fork_in_a_build, 20, 0 },
+	{ "two_copies", test_two_copies, 20, 0 },
 	{ "pocl", test_pocl, 120, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

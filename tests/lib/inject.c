@@ -220,7 +220,7 @@ static int hook_close(int fd)
 
 static int hook_fcntl(int fd, int command, long argument)
 {
-	bool locks = command == F_OFD_SETLKW || command == F_OFD_SETLK || command == F_SETLK;
+	bool locks = command == F_OFD_SETLKW || command == F_OFD_SETLK;
 
 	return fails("fcntl", locks ? ENOLCK : EMFILE) ? -1 : real.fcntl(fd, command, argument);
 }

@@ -7,10 +7,13 @@
  * bitcode, and an assertion ends each process that loads it [pocl_write_file(), and
  * pocl_binary_get_kernels_metadata(), of PoCL 3.1 to 7.1].
  *
- * The lock is a record lock of fcntl(2) on a file in that cache. A child of fork(2) does not
- * inherit it, and the kernel drops it when its process ends. It belongs to the process, so a mutex
- * keeps threads apart. No fork handler takes the mutex: PoCL itself forks to call its linker, and a
- * child of fork(2) uses no OpenCL. The wait is bounded, because a process may be stopped in a
+ * The lock is an open file description lock of fcntl(2) on a file in that cache. A record lock of
+ * the process would not keep two copies of the library in one process apart, and the first close
+ * of the file by either would end it. A child of fork(2) shares the description, and would hold
+ * the lock as long as it lives, so the end of a build unlocks it instead of closing alone; only
+ * a builder that is killed leaves it to such a child, until that calls execve(2) or exits. A
+ * mutex spares threads the file. No fork handler takes the mutex: PoCL itself forks to call its
+ * linker, and a child uses no OpenCL. The wait is bounded, because a process may be stopped in a
  * build.
  */
 #include <errno.h>
@@ -78,10 +81,10 @@ static int set_lock(int fd, short type)
 {
 	struct flock lock = { .l_type = type, .l_whence = SEEK_SET };
 
-	return sys_fcntl(fd, F_SETLK, (long)&lock);
+	return sys_fcntl(fd, F_OFD_SETLK, (long)&lock);
 }
 
-/* Returns a descriptor; -EAGAIN: another process has the lock. The caller holds the mutex. */
+/* A descriptor, or -EAGAIN: another builder holds it. The mutex is held. */
 static int try_lock(const char *path)
 {
 	int fd = sys_open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
@@ -124,7 +127,8 @@ void build_lock_drop(int lock)
 {
 	if (lock < 0)
 		return;
-	/* Closing the descriptor ends the lock. */
+	/* Closing it would not end the lock if a child has it, too. */
+	set_lock(lock, F_UNLCK);
 	sys_close(lock);
 	pthread_mutex_unlock(&builders);
 }
