@@ -183,6 +183,10 @@ static void test_holder_stays(void)
 	build();
 	CHECK_EQUAL(naps, 3000);
 	CHECK_EQUAL(stored(), 0);
+	/* One wait is enough. */
+	build();
+	CHECK_EQUAL(naps, 3000);
+	CHECK_EQUAL(stored(), 0);
 	kill_holder();
 	build();
 	CHECK_EQUAL(naps, 3000);

@@ -18,6 +18,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,13 @@
 
 static pthread_mutex_t builders = PTHREAD_MUTEX_INITIALIZER;
 
-/* Finds PoCL's cache by PoCL's own rule [pocl_cache_init_topdir()]. */
+/*
+ * A wait ended without the lock: its holder is stopped, and every further kernel would wait as
+ * long again, also one whose binary is stored. From then on one try has to do, until one succeeds.
+ */
+static _Atomic bool gave_up;
+
+/* Where PoCL has its cache, by its own rule [pocl_cache_init_topdir()]. */
 static int pocl_folder(char *path, size_t size)
 {
 	const char *cache = getenv("POCL_CACHE_DIR"), *base = getenv("XDG_CACHE_HOME");
@@ -112,14 +119,19 @@ int build_lock_take(const struct opencl_device *device)
 		r = -EAGAIN;
 		if (!pthread_mutex_trylock(&builders)) {
 			r = try_lock(path);
-			if (r >= 0)
+			if (r >= 0) {
+				atomic_store(&gave_up, false);
 				return r;
+			}
 			pthread_mutex_unlock(&builders);
+			if (atomic_load(&gave_up))
+				return r == -EAGAIN ? -ETIMEDOUT : r;
 		}
 		if (r != -EAGAIN)
 			return r;
 		sys_poll(NULL, 0, NAP_MS);
 	}
+	atomic_store(&gave_up, true);
 	return -ETIMEDOUT;
 }
 

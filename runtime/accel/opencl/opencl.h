@@ -150,9 +150,9 @@ void cache_make_folders(char *path);
 /* ---- build_lock.c ---- */
 
 /*
- * Takes the lock, which the caller must hold from before it loads a binary until it has stored the
- * one that it built. A negative errno: no folder can be written, or another build took more than 30
- * seconds. A build without the lock must store nothing. Sets no text.
+ * From before a binary is loaded until the one that was built is stored. A negative errno: it
+ * can't be had, as where no folder can be written, or within 30 seconds, which only the
+ * first of several calls in a row waits; a build without it must store nothing. Sets no text.
  */
 int build_lock_take(const struct opencl_device *device);
 void build_lock_drop(int lock);
