@@ -153,30 +153,32 @@ err_unref:
 	return r;
 }
 
-/*
- * The text may ask for a buffer with more room, which an allocation can't have. Replaces it by one
- * with a remedy that is left. Returns @r.
- */
+#define COPY_INSTEAD "make another allocation by hm_alloc(), and copy"
+
+/* A buffer can be made with more room, an allocation can't: @r and the way that is left. */
 static int explain_room(struct hm_buffer *buffer, int r, uint64_t size, uint32_t flags)
 {
 	struct hm_buffer_info info = { .struct_size = sizeof(info) };
 	char text[ERR_TEXT_MAX];
-	bool moves, grows;
+	bool moves;
 
 	snprintf(text, sizeof(text), "%s", hm_errmsg());
 	if (hm_buffer_query(buffer, &info))
 		return err_set(r, "%s", text);
-	grows = info.caps & HM_CAP_RESIZE;
-	moves = grows && info.caps & HM_CAP_REPLACE;
-	if ((grows && size <= info.max_size) || (moves && flags & HM_MAY_MOVE))
+	if (!(info.caps & HM_CAP_RESIZE))
+		return err_set(r,
+			       "hm_realloc: %s has %" PRIu64 " bytes, and this device's memory "
+			       "can't change its size: " COPY_INSTEAD,
+			       buffer->name, info.size);
+	moves = info.caps & HM_CAP_REPLACE;
+	if (size <= info.max_size || (moves && flags & HM_MAY_MOVE))
 		return err_set(r, "%s", text);
 	return err_set(r,
 		       "hm_realloc: %" PRIu64 " bytes are not in the %" PRIu64
 		       " that %s may have at its address: %s",
-		       size, grows ? info.max_size : info.size, buffer->name,
+		       size, info.max_size, buffer->name,
 		       moves ? "pass HM_MAY_MOVE" :
-			       "this device's memory can't move: make another allocation by "
-			       "hm_alloc(), and copy");
+			       "this device's memory can't move: " COPY_INSTEAD);
 }
 
 int hm_realloc(void *pointer, uint64_t size, uint32_t flags, void *ret_pointer)

@@ -154,6 +154,9 @@ static void cannot_move(void)
 	CHECK_OK_FATAL(hm_alloc(device, MIB, HM_READ | HM_WRITE, &pointer));
 	CHECK_ERROR(-EOPNOTSUPP, hm_realloc(pointer, 1024 * MIB, HM_MAY_MOVE, &pointer));
 	CHECK(strstr(hm_errmsg(), "hm_alloc()") && !strstr(hm_errmsg(), "pass HM_MAY_MOVE"));
+	/* A smaller size is no lack of room. */
+	CHECK_ERROR(-EOPNOTSUPP, hm_realloc(pointer, 100, 0, &pointer));
+	CHECK(strstr(hm_errmsg(), "has 1048576 bytes") && !strstr(hm_errmsg(), "not in the"));
 	CHECK_OK(hm_free(pointer));
 	hm_device_unref(device);
 }
