@@ -87,6 +87,7 @@ static void each(void)
 		CHECK_ERROR(-EOPNOTSUPP,
 			    hm_tokens_open((const char *const *)&path, 1, NULL, &tokens));
 		says(i, path);
+		CHECK(strstr(hm_errmsg(), "pass HM_TOKENS_RAW if") != NULL);
 		CHECK_ERROR(-EOPNOTSUPP, hm_npy_query(path, &info));
 		says(i, path);
 		CHECK_ERROR(-EOPNOTSUPP, hm_safetensors_open(path, 0, &safetensors));

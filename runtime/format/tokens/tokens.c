@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,7 +121,7 @@ static int map_file(struct hm_device *device, const struct hm_tokens_desc *wish,
 static int look_at(const struct token_shard *shard, const struct hm_tokens_desc *desc,
 		   bool *ret_npy)
 {
-	char bytes[FOREIGN_BYTES];
+	char bytes[FOREIGN_BYTES], text[512];
 	uint64_t n = min_u64(sizeof(bytes), shard->size);
 	int r;
 
@@ -132,7 +133,12 @@ static int look_at(const struct token_shard *shard, const struct hm_tokens_desc 
 	if (*ret_npy || desc->offset)
 		return 0;
 	r = foreign_check(bytes, n);
-	return r ? err_prefix(r, "%s", shard->path) : 0;
+	if (!r)
+		return 0;
+	/* Text as tokens of one byte may begin like a page of HTML. */
+	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	return err_set(r, "%s: %s; pass HM_TOKENS_RAW if its bytes are tokens nevertheless",
+		       shard->path, text);
 }
 
 static int open_npy(struct token_shard *shard, uint32_t *ret_dtype)
