@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "../../tools/perf/symbols_map.h"
 #include "perf/written_trace.h"
 
 /* "int fast(int)" was made in the middle of the older "old;er". */
@@ -165,6 +166,51 @@ static void test_number_again(void)
 	end(&written);
 }
 
+static bool is_told(const json_t *json, const char *words)
+{
+	const json_t *missing = json_object_get(json, "missing");
+	size_t i;
+
+	for (i = 0; i < json_array_size(missing); i++)
+		if (strstr(json_string_value(json_array_get(missing, i)), words))
+			return true;
+	return false;
+}
+
+/* Of a map that is too large, not a part is read. */
+static void check_refused(const char *path)
+{
+	struct written written;
+	json_t *json;
+
+	write_trace(&written, number(), "//anon", 0);
+	json = json_of(&written);
+	CHECK_EQUAL(faults_in(json, "int fast(int)"), 0);
+	CHECK(is_told(json, ".map was not read, as it has more than 256 MiB or "));
+	json_decref(json);
+	unlink(path);
+	end(&written);
+}
+
+static void test_too_large(void)
+{
+	char *path = map_path(number());
+	uint64_t i;
+	FILE *file;
+
+	write_map(path, 0);
+	CHECK_OK(truncate(path, SYMBOLS_MAP_BYTES_MOST + 1));
+	check_refused(path);
+	write_map(path, 0);
+	file = fopen(path, "ae");
+	CHECK_FATAL(file != NULL);
+	for (i = 0; i < SYMBOLS_MAP_LINES_MOST; i++)
+		fputs("\n", file);
+	CHECK_EQUAL(fclose(file), 0);
+	check_refused(path);
+	free(path);
+}
+
 static void test_no_file(void)
 {
 	char *path = map_path(number()), *target = NULL;
@@ -191,6 +237,7 @@ static const struct test tests[] = {
 	{ "of_another", test_of_another, 60, TEST_ONCE },
 	{ "still_there", test_still_there, 60, TEST_ONCE },
 	{ "number_again", test_number_again, 60, TEST_ONCE },
+	{ "too_large", test_too_large, 60, TEST_ONCE },
 	{ "no_file", test_no_file, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

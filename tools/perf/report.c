@@ -529,7 +529,7 @@ int report_main(int argc, char **argv)
 	if (!status) {
 		recorded = when_recorded(&report, wish.text);
 		report.symbols = symbols_find(&report.analysis, SITES_NAMED, &recorded);
-		report_find_changed(&report);
+		report_find_unnamed(&report);
 		status = show(&report, &wish);
 		symbols_free(report.symbols);
 	}

@@ -56,9 +56,9 @@ uint64_t about_count(const json_t *object, const char *name);
 
 /* ---- report_missing.c ---- */
 
-/* Fills in report->missing: of the trace, and of the files that its code is from. */
+/* Fills in report->missing: of the trace, and of the files that have its code and names. */
 void report_find_missing(struct report *report);
-void report_find_changed(struct report *report);
+void report_find_unnamed(struct report *report);
 
 /* ---- advice.c ---- */
 

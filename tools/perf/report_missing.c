@@ -6,6 +6,7 @@
 #include "../hetmap/text.h"
 #include "device_sites.h"
 #include "report.h"
+#include "symbols.h"
 
 static void miss(struct report *report, char *sentence)
 {
@@ -155,7 +156,7 @@ void report_find_missing(struct report *report)
 					 text_count(analysis->totals.records, b)));
 }
 
-void report_find_changed(struct report *report)
+static void find_changed(struct report *report)
 {
 	const struct analysis *analysis = &report->analysis;
 	const struct site *first = NULL;
@@ -176,4 +177,24 @@ void report_find_changed(struct report *report)
 					 shown));
 		free(shown);
 	}
+}
+
+static void find_refused(struct report *report)
+{
+	const char *name = report->symbols ? symbols_refused(report->symbols) : NULL;
+	char bytes[TEXT_MAX], lines[TEXT_MAX];
+
+	if (name)
+		miss(report,
+		     text_format("/tmp/%s was not read, as it has more than %s or %s lines: "
+				 "code that its process made has no names. A shorter run writes "
+				 "a smaller file",
+				 name, text_bytes(SYMBOLS_MAP_BYTES_MOST, bytes),
+				 text_count(SYMBOLS_MAP_LINES_MOST, lines)));
+}
+
+void report_find_unnamed(struct report *report)
+{
+	find_changed(report);
+	find_refused(report);
 }

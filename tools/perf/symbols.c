@@ -39,6 +39,7 @@ struct symbols {
 	struct table modules; /* struct module, by the address of the file's name */
 	struct table made;    /* struct made, by pid */
 	struct symbols_span recorded;
+	const struct made *refused; /* first whose map is too large; NULL: none */
 };
 
 static char *debuginfo_path;
@@ -153,6 +154,8 @@ static const char *made_name(struct symbols *symbols, uint32_t pid, const struct
 		if (made) {
 			made->map = symbols_map_open(symbols->spaces, pid, &symbols->recorded);
 			snprintf(made->name, sizeof(made->name), "perf-%" PRIu32 ".map", pid);
+			if (!symbols->refused && symbols_map_is_too_large(made->map))
+				symbols->refused = made;
 		}
 	}
 	made = at ? *at : NULL;
@@ -447,6 +450,11 @@ struct symbols *symbols_find(struct analysis *analysis, uint32_t n,
 	merge(analysis);
 	find_askers(symbols, analysis, n);
 	return symbols;
+}
+
+const char *symbols_refused(const struct symbols *symbols)
+{
+	return symbols->refused ? symbols->refused->name : NULL;
 }
 
 uint64_t symbols_recorded(const char *trace)

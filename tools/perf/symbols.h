@@ -23,6 +23,8 @@ void symbols_name(struct symbols *symbols, uint32_t pid, const struct place *pla
 /* Did the function at @place, of the C library, get called from @top, which a stack led to? */
 bool symbols_top_is_caller(struct symbols *symbols, const struct place *place,
 			   const struct place *top);
+/* The first perf-PID.map, as its name, that is too large to be read; NULL: none is. */
+const char *symbols_refused(const struct symbols *symbols);
 /* When the last of @trace was recorded, a folder or a file, of CLOCK_REALTIME; 0: not known. */
 uint64_t symbols_recorded(const char *trace);
 void symbols_free(struct symbols *symbols);

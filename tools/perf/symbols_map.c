@@ -24,6 +24,7 @@
 
 struct symbols_map {
 	struct range_tree *ranges; /* file is the name */
+	bool too_large;
 };
 
 /* The recorded process, where it is there still: a later one of its number is another one. */
@@ -113,51 +114,84 @@ static bool is_of(const struct stat *st, const struct living *living,
 	return living->there && living->began_ns <= written;
 }
 
-static FILE *open_file(const char *path, const struct living *living,
-		       const struct symbols_span *recorded)
+/* -1: there is none, or it is not the process's. Else *ret_bytes: how many it has. */
+static int open_file(const char *path, const struct living *living,
+		     const struct symbols_span *recorded, uint64_t *ret_bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-	FILE *file = NULL;
 	struct stat st;
 
 	if (fd < 0)
-		return NULL;
-	if (!fstat(fd, &st) && is_of(&st, living, recorded))
-		file = fdopen(fd, "r");
-	if (!file)
+		return -1;
+	if (fstat(fd, &st) || !is_of(&st, living, recorded)) {
 		close(fd);
-	return file;
+		return -1;
+	}
+	*ret_bytes = (uint64_t)st.st_size;
+	return fd;
 }
 
 /* In its own root, where it is there; else in ours. */
-static FILE *find_file(uint32_t pid, const struct symbols_span *recorded)
+static int find_file(uint32_t pid, const struct symbols_span *recorded, uint64_t *ret_bytes)
 {
 	struct living living = living_of(pid, recorded);
-	FILE *file = NULL;
 	char path[96];
+	int fd = -1;
 
 	if (living.there) {
 		snprintf(path, sizeof(path), "/proc/%" PRIu32 "/root/tmp/perf-%" PRIu32 ".map",
 			 pid, living.inner);
-		file = open_file(path, &living, recorded);
+		fd = open_file(path, &living, recorded, ret_bytes);
 	}
 	snprintf(path, sizeof(path), "/tmp/perf-%" PRIu32 ".map", pid);
-	return file ? file : open_file(path, &living, recorded);
+	return fd < 0 ? open_file(path, &living, recorded, ret_bytes) : fd;
+}
+
+/* Reads @bytes, or less if the file has less by now, and ends them with a zero. 0 or -errno. */
+static int read_text(int fd, uint64_t bytes, char **ret_text, size_t *ret_length)
+{
+	char *text = malloc(bytes + 1);
+	size_t length = 0;
+	ssize_t n = 1;
+
+	if (!text)
+		return -ENOMEM;
+	while (length < bytes && n > 0) {
+		n = read(fd, text + length, bytes - length);
+		if (n < 0 && errno == EINTR)
+			n = 1;
+		else if (n > 0)
+			length += (size_t)n;
+	}
+	text[length] = '\0';
+	*ret_text = text;
+	*ret_length = length;
+	return 0;
+}
+
+static uint64_t count_lines(const char *text, size_t length)
+{
+	const char *end = text + length;
+	uint64_t n = 0;
+
+	while ((text = memchr(text, '\n', (size_t)(end - text)))) {
+		text++;
+		n++;
+	}
+	return n;
 }
 
 /* Passes over lines of another form. 0 or -ENOMEM. */
 static int take_line(struct symbols_map *map, struct spaces *spaces, char *line)
 {
-	char *end = strchr(line, '\n'), *at;
+	char *at;
 	struct range range = { .start = strtoull(line, &at, 16) };
 	uint64_t length;
 	bool code = false;
 	int r;
 
-	/* Without an end it is being written. */
-	if (!end || *at != ' ')
+	if (*at != ' ')
 		return 0;
-	*end = '\0';
 	length = strtoull(at, &at, 16);
 	range.end = range.start + length;
 	if (*at != ' ' || !at[1] || range.end <= range.start)
@@ -170,21 +204,45 @@ static int take_line(struct symbols_map *map, struct spaces *spaces, char *line)
 	return r ? r : range_insert(&map->ranges, &range);
 }
 
+static void take_lines(struct symbols_map *map, struct spaces *spaces, char *text,
+		       size_t length)
+{
+	char *end = text + length, *line = text, *next;
+	int r = 0;
+
+	/* Without an end a line is being written. */
+	while (!r && (next = memchr(line, '\n', (size_t)(end - line)))) {
+		*next = '\0';
+		r = take_line(map, spaces, line);
+		line = next + 1;
+	}
+}
+
 struct symbols_map *symbols_map_open(struct spaces *spaces, uint32_t pid,
 				     const struct symbols_span *recorded)
 {
-	FILE *file = recorded->to_ns ? find_file(pid, recorded) : NULL;
-	struct symbols_map *map = file ? calloc(1, sizeof(*map)) : NULL;
-	char *line = NULL;
-	size_t room = 0;
+	uint64_t bytes;
+	int fd = recorded->to_ns ? find_file(pid, recorded, &bytes) : -1;
+	struct symbols_map *map = fd >= 0 ? calloc(1, sizeof(*map)) : NULL;
+	char *text = NULL;
+	size_t length;
 
-	while (map && getline(&line, &room, file) > 0)
-		if (take_line(map, spaces, line))
-			break;
-	free(line);
-	if (file)
-		fclose(file);
+	if (map && bytes > SYMBOLS_MAP_BYTES_MOST) {
+		map->too_large = true;
+	} else if (map && !read_text(fd, bytes, &text, &length)) {
+		map->too_large = count_lines(text, length) > SYMBOLS_MAP_LINES_MOST;
+		if (!map->too_large)
+			take_lines(map, spaces, text, length);
+	}
+	free(text);
+	if (fd >= 0)
+		close(fd);
 	return map;
+}
+
+bool symbols_map_is_too_large(const struct symbols_map *map)
+{
+	return map && map->too_large;
 }
 
 const char *symbols_map_name(const struct symbols_map *map, uint64_t address)
