@@ -138,10 +138,27 @@ static void test_again(void)
 	json_decref(json);
 }
 
-/*
- * Two pieces at a time are two rows, and each is advised to be kept. A piece that moves by a page
- * counts as in the same place.
- */
+/* Two threads are in a fault as the recording ends, one of them in memory of an earlier place. */
+static void test_unfinished(void)
+{
+	struct written written;
+	json_t *json, *row;
+	uint32_t i;
+
+	begin_pieces(&written);
+	for (i = 0; i < 2; i++) {
+		put_piece(&written, MEMORY, PIECE, &first_code);
+		put_thread_fault(&written, PID, PID + 1 + i, MEMORY + FAULTS * PAGE, 1,
+				 &first_code, 0);
+	}
+	json = end_pieces(&written);
+	row = json_array_get(json_object_get(json, "buffers"), 0);
+	CHECK_EQUAL(integer_of(row, "taken"), 2);
+	CHECK_EQUAL(integer_of(row, "unfinished"), 2);
+	json_decref(json);
+}
+
+/* Two at a time are two rows, each of which is kept; what moves by a page is in the same place. */
 static void test_two_at_a_time(void)
 {
 	struct written written;
@@ -191,6 +208,7 @@ static void test_not_again(void)
 static const struct test tests[] = {
 	{ "by_time", test_by_time, 60, TEST_ONCE },
 	{ "again", test_again, 60, TEST_ONCE },
+	{ "unfinished", test_unfinished, 60, TEST_ONCE },
 	{ "two_at_a_time", test_two_at_a_time, 60, TEST_ONCE },
 	{ "not_again", test_not_again, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },

@@ -164,7 +164,7 @@ static inline void put_thread_name(struct written *written, uint32_t pid, uint32
 	put_name_of(written, pid, tid, name, false);
 }
 
-/* A thread faults on the page at @address, and the fault takes so long. */
+/* A thread faults on the page at @address; that takes so long, or with 0 has no end. */
 static inline void put_thread_fault(struct written *written, uint32_t pid, uint32_t tid,
 				    uint64_t address, uint64_t n_chain, const uint64_t *chain,
 				    uint64_t ns)
@@ -195,6 +195,8 @@ static inline void put_thread_fault(struct written *written, uint32_t pid, uint3
 	memcpy(record.chain + 1 + n_chain, stack, sizeof(stack));
 	record.header.size = (uint16_t)((char *)&record.chain[n_chain + 4] - (char *)&record);
 	CHECK_OK(record_write(&written->recorder, &record, record.header.size));
+	if (!ns)
+		return;
 	/* Its end has no chain. */
 	record.identifier = written->events[TRACE_MINOR].id;
 	record.time = written->time += ns;

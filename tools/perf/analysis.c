@@ -595,11 +595,12 @@ static int read_all(struct reader *reader, const char **ret_reason)
 	progress_begin("reading", size);
 	r = recording_each(reader->recording, on_event, reader, &analysis->totals, ret_reason);
 	progress_end();
+	/* A thread may be in a fault of a row that becomes part of another one. */
+	twalk_r(reader->threads, unfinished, NULL);
 	r = r ? r : sum_devices(reader);
 	r = r ? r : pieces_find(analysis);
 	if (r)
 		return r;
-	twalk_r(reader->threads, unfinished, NULL);
 	sort_rows(analysis);
 	for (i = 0; i < analysis->n_counted && analysis->share == RECORDED_EACH; i++)
 		pattern_judge(analysis->counted[i]);
