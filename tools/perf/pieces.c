@@ -14,6 +14,7 @@
 #include "../hetmap/text.h"
 #include "spaces_merged.h"
 #include "spaces_objects.h"
+#include "spaces_range.h"
 
 struct piece {
 	struct counted *counted;
@@ -93,11 +94,6 @@ static struct piece *list(const struct analysis *analysis, uint32_t *ret_n)
 	return pieces;
 }
 
-static bool overlap(const struct object *a, const struct object *b)
-{
-	return a->address < b->address + b->length && b->address < a->address + a->length;
-}
-
 /* ---- one row of several ---- */
 
 static int add_nodes(const struct analysis *analysis, struct counted *to, struct counted *from)
@@ -160,54 +156,66 @@ static int fold(const struct analysis *analysis, struct counted *to, struct coun
 	return 0;
 }
 
-/* Places that pieces of one kind were in, each with the last one that was there. */
-struct places {
-	struct counted **row;  /* that it is in */
-	struct object *latest; /* as it was */
-	uint32_t n;
-};
-
-static int find_again(struct analysis *analysis, struct piece *pieces, uint32_t n,
-		      struct places *places)
+/*
+ * Puts @counted where the place was that it overlaps, or in a place of its own: *ret_row is the
+ * first that was in it. Other places lose the part that is its own now. 0 or -ENOMEM.
+ */
+static int take_place(struct range_tree **places, struct counted *counted,
+		      struct counted **ret_row)
 {
-	uint32_t i, at;
+	struct object *object = counted->object;
+	struct range own = { .start = object->address,
+			     .end = object->address + object->length,
+			     .object = object };
+	const struct range *found;
+	bool code = false;
 	int r = 0;
 
-	places->n = 0;
+	*ret_row = counted;
+	if (own.end <= own.start)
+		return 0;
+	found = range_find(*places, own.start, own.end);
+	if (found) {
+		own.object = found->object;
+		*ret_row = own.object->user;
+		r = range_cut(places, found->start, found->end, &code);
+	}
+	r = r ? r : range_cut(places, own.start, own.end, &code);
+	return r ? r : range_insert(places, &own);
+}
+
+static int find_again(struct analysis *analysis, struct piece *pieces, uint32_t n)
+{
+	struct range_tree *places = NULL;
+	struct counted *row;
+	uint32_t i;
+	int r = 0;
+
 	for (i = 0; i < n && !r; i++) {
 		struct counted *counted = pieces[i].counted;
-		const struct object own = *counted->object;
 
-		for (at = 0; at < places->n; at++)
-			if (overlap(&places->latest[at], &own))
-				break;
-		places->latest[at] = own;
-		if (at == places->n) {
-			places->row[places->n++] = counted;
+		r = take_place(&places, counted, &row);
+		if (r || row == counted)
 			continue;
-		}
 		counted->again = 1;
-		if (own.kind == OBJECT_ANON)
-			r = fold(analysis, places->row[at], counted);
+		if (counted->object->kind == OBJECT_ANON)
+			r = fold(analysis, row, counted);
 	}
+	range_drop(&places);
 	return r;
 }
 
 static int find_kinds(struct analysis *analysis, struct piece *pieces, uint32_t n)
 {
-	struct places places = { .row = calloc(n + 1, sizeof(*places.row)),
-				 .latest = calloc(n + 1, sizeof(*places.latest)) };
-	int r = places.row && places.latest ? 0 : -ENOMEM;
 	uint32_t i, first;
+	int r = 0;
 
 	for (first = 0; first < n && !r; first = i) {
 		analysis->n_kind++;
 		for (i = first; i < n && !compare_kinds(&pieces[first], &pieces[i]); i++)
 			pieces[i].counted->piece_kind = analysis->n_kind;
-		r = find_again(analysis, pieces + first, i - first, &places);
+		r = find_again(analysis, pieces + first, i - first);
 	}
-	free(places.row);
-	free(places.latest);
 	return r;
 }
 
