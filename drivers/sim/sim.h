@@ -108,8 +108,8 @@ struct dma_buf;
 #define SIM_GFP (GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
 /*
- * The same for kvmalloc() and its kin, which would take __GFP_RETRY_MAYFAIL as a wish for pages that
- * lie behind each other, and compact memory for them. Nor is a process ended with __GFP_NORETRY.
+ * The same for kvmalloc() and its kin, which take __GFP_RETRY_MAYFAIL as a wish for pages that lie
+ * behind each other, and compact memory for them. __GFP_NORETRY ends no process either.
  */
 #define SIM_GFP_KV (GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN)
 

@@ -72,7 +72,7 @@ static int sim_import_pages(struct sim_buffer *buffer)
 	return n == buffer->n_pages ? 0 : -EOPNOTSUPP;
 }
 
-/* The exporter may wait for its own work here, so the caller holds no lock of the device. */
+/* The exporter may wait for its own work here: the caller holds no lock that other openers take. */
 static int sim_import_attach(struct sim_import *import)
 {
 	int r;

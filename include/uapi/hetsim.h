@@ -525,8 +525,8 @@ struct hetsim_export {
  *
  * The buffer stays charged to its maker. A dma-buf that this device has exported
  * becomes the same buffer again; EOPNOTSUPP to a 32-bit process where mmap2() does not reach the
- * buffer's offset, as with the later ones of many that 64-bit processes made on a large device. Such
- * a process can map the dma-buf itself.
+ * buffer's offset, as with the last of many that 64-bit processes made on a large device. Such a
+ * process can map the dma-buf itself.
  *
  * Memory of other devices is taken in as it is: it stays where it is while a handle or a
  * binding is there, and this device is. No place of this device counts it. Two limits apply

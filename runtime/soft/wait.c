@@ -199,23 +199,28 @@ static struct soft_job *job_find(struct soft_queue *queue, uint64_t seqno)
 static int fence_get(struct soft_queue *queue, uint64_t seqno)
 {
 	struct soft_job *job;
-	int r;
+	int fence, copy;
 
 	if (!was_submitted(queue, seqno))
 		return -ERANGE;
 	if (seqno <= queue->done)
 		return sys_eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
 	job = job_find(queue, seqno);
-	if (job->fence < 0) {
-		r = sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-		if (r < 0)
-			return r;
-		job->fence = r;
-		/* From here on the job, and those before it, have one time-out to end. */
-		job->fence_due_ns = time_now_ns() + queue->timeout_ns;
-		cds_list_add_tail(&job->fence_link, &queue->fenced);
+	if (job->fence >= 0)
+		return sys_dup(job->fence);
+	fence = sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (fence < 0)
+		return fence;
+	copy = sys_dup(fence);
+	if (copy < 0) {
+		sys_close(fence);
+		return copy;
 	}
-	return sys_dup(job->fence);
+	job->fence = fence;
+	/* From here on the job, and those before it, have one time-out to end. */
+	job->fence_due_ns = time_now_ns() + queue->timeout_ns;
+	cds_list_add_tail(&job->fence_link, &queue->fenced);
+	return copy;
 }
 
 int soft_fence_fd(struct soft_file *file, void *argument)

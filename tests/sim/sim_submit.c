@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -394,6 +395,39 @@ static void test_fence_sum(void)
 	hetsim_close(fd);
 }
 
+/*
+ * A call that fails for want of a descriptor limits no time: these four take 1.6 time-outs of the
+ * queue together. The twin needs one descriptor for itself.
+ */
+static void test_fence_refused(void)
+{
+	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
+	struct rlimit before, none;
+	int fd = hetsim_open(O_RDWR), next, r, i;
+	uint32_t queue;
+
+	if (fd < 0)
+		return;
+	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 5 * SIM_TIMEOUT_MS);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, queue,
+				  2 * SIM_TIMEOUT_MS * (NS_PER_S / 1000)),
+		    0);
+	for (i = 0; i < 4; i++)
+		fence.seqno = submit(fd, queue, &nothing).seqno;
+	fence.queue = queue;
+	next = dup(fd);
+	CHECK_FATAL(next >= 0 && !close(next) && !getrlimit(RLIMIT_NOFILE, &before));
+	none = before;
+	none.rlim_cur = (rlim_t)next + hetsim_soft_has(fd);
+	CHECK_FATAL(!setrlimit(RLIMIT_NOFILE, &none));
+	r = hetsim_call(fd, HETSIM_FENCE_FD, &fence);
+	CHECK_FATAL(!setrlimit(RLIMIT_NOFILE, &before));
+	CHECK_EQUAL(r, -EMFILE);
+	CHECK_EQUAL(wait_for(fd, queue, fence.seqno), 0);
+	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).resets, 0);
+	hetsim_close(fd);
+}
+
 /* ---- a waiter that signals interrupt time and again ---- */
 
 static _Atomic unsigned int n_ticks;
@@ -498,6 +532,7 @@ const struct test sim_submit_tests[] = {
 	{ "queue_limit", test_queue_limit, 0, 0 },
 	{ "default_timeout", test_default_timeout, 0, TEST_ONCE },
 	{ "fence_sum", test_fence_sum, 120, 0 },
+	{ "fence_refused", test_fence_refused, 60, 0 },
 	{ "signals", test_signals, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
