@@ -6,11 +6,12 @@
 #include <linux/device.h>
 #include <linux/dma-map-ops.h>
 #include <linux/eventfd.h>
-#ifdef HAVE_USE_DMA_IOMMU
-#include <linux/iommu-dma.h>
-#endif
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/scatterlist.h>
+#ifdef HAVE_USE_DMA_IOMMU
+#include <linux/iommu-dma.h> /* wants scatterlist.h before it */
+#endif
 #ifdef HAVE_PFN_T
 #include <linux/pfn_t.h>
 #endif

@@ -415,7 +415,7 @@ static void test_fence_refused(void)
 	for (i = 0; i < 4; i++)
 		fence.seqno = submit(fd, queue, &nothing).seqno;
 	fence.queue = queue;
-	next = dup(fd);
+	next = open("/dev/null", O_RDWR | O_CLOEXEC);
 	CHECK_FATAL(next >= 0 && !close(next) && !getrlimit(RLIMIT_NOFILE, &before));
 	none = before;
 	none.rlim_cur = (rlim_t)next + hetsim_soft_has(fd);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* hetsim: the device is taken away under everything, and comes back. */
+#include <drm.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -14,6 +17,7 @@
 #include "lib/harness.h"
 #include "lib/hetsim.h"
 #include "sim/sim_tests.h"
+#include "sim/vgem_support.h"
 
 #define MIB (1024ull * 1024)
 
@@ -387,7 +391,81 @@ static void test_unnoticed(void)
 	CHECK_OK(hm_handler_remove());
 }
 
+/* ---- imports that begin and end as the device goes ---- */
+
+#define IMPORTERS 2
+
+struct importer {
+	pthread_t thread;
+	int fd;
+	int dmabuf;
+	int r; /* why it ended */
+	unsigned int n;
+};
+
+static void *import_until_lost(void *user)
+{
+	struct importer *importer = user;
+	struct hetsim_import import;
+
+	do {
+		importer->r = hetsim_import(importer->fd, importer->dmabuf, &import);
+		__atomic_add_fetch(&importer->n, 1, __ATOMIC_RELAXED);
+		if (!importer->r)
+			importer->r = hetsim_close_handle(importer->fd, import.handle);
+	} while (!importer->r);
+	return NULL;
+}
+
+static void unplug_among(int vgem)
+{
+	struct importer importers[IMPORTERS];
+	int i;
+
+	for (i = 0; i < IMPORTERS; i++) {
+		importers[i] = (struct importer){
+			.fd = hetsim_open(O_RDWR),
+			.dmabuf = vgem_make(vgem, MIB, DRM_RDWR),
+		};
+		CHECK_FATAL(importers[i].fd >= 0);
+		CHECK_FATAL(!pthread_create(&importers[i].thread, NULL, import_until_lost,
+					    &importers[i]));
+	}
+	for (i = 0; i < IMPORTERS; i++)
+		while (!__atomic_load_n(&importers[i].n, __ATOMIC_RELAXED))
+			sched_yield();
+	CHECK_EQUAL(hetsim_inject(importers[0].fd, HETSIM_INJECT_UNPLUG, 0, 0), 0);
+	for (i = 0; i < IMPORTERS; i++) {
+		CHECK_FATAL(!pthread_join(importers[i].thread, NULL));
+		CHECK_EQUAL(importers[i].r, -ENODEV);
+		close(importers[i].dmabuf);
+		close(importers[i].fd);
+	}
+	hetsim_plug();
+}
+
+/* Each attachment ends once: with its buffer, or with the device. */
+static void test_among_imports(void)
+{
+	int fd = hetsim_open(O_RDWR), vgem, i;
+	bool may = fd >= 0 && hetsim_may_unplug(fd);
+
+	if (fd >= 0)
+		close(fd);
+	if (!may)
+		return;
+	vgem = vgem_open();
+	if (vgem < 0) {
+		test_skip("kernel", "no vgem");
+		return;
+	}
+	for (i = 0; i < 10; i++)
+		unplug_among(vgem);
+	close(vgem);
+}
+
 static const struct test tests[] = {
+	{ "among_imports", test_among_imports, 60, 0 },
 	{ "unnoticed", test_unnoticed, 0, 0 },
 	{ "kept_on_fork", test_kept_on_fork, 0, 0 },
 	{ "when_lost", test_when_lost, 0, 0 },
