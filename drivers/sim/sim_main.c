@@ -37,21 +37,18 @@ MODULE_PARM_DESC(system_mb,
 
 static unsigned int bar_mb;
 module_param(bar_mb, uint, 0444);
-MODULE_PARM_DESC(
-	bar_mb,
-	"MiB of VRAM that CPUs can reach at a time (default 0: all of it, at any time)");
+MODULE_PARM_DESC(bar_mb,
+		 "MiB of VRAM that CPUs can reach at a time (default 0: all of it, at any time)");
 
 static unsigned int opener_mb;
 module_param(opener_mb, uint, 0444);
-MODULE_PARM_DESC(
-	opener_mb,
-	"MiB that one opener may take of both (default 3/4 of their sum, and of system memory)");
+MODULE_PARM_DESC(opener_mb,
+		 "MiB of both that one opener may take (default 3/4 of both, and of system memory)");
 
 bool sim_huge;
 module_param_named(huge, sim_huge, bool, 0444);
-MODULE_PARM_DESC(
-	huge,
-	"Get memory in blocks of 2 MiB, mapped by one entry where the kernel can (default 0)");
+MODULE_PARM_DESC(huge,
+		 "Get memory in blocks of 2 MiB, mapped by one entry if possible (default 0)");
 
 static char *kind = "gpu";
 module_param(kind, charp, 0444);
