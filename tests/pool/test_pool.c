@@ -211,7 +211,7 @@ static void limit(void)
 	/* As before: a failure changes nothing. */
 	CHECK_ERROR(-ENOSPC, hm_pool_alloc(pool, MIB(4), 0, &last));
 	CHECK_EQUAL(pool_info(pool).allocations, n);
-	/* What this thread keeps is brought together for another size. */
+	/* Objects in this thread's cache are joined to serve another size. */
 	while (n)
 		CHECK_OK(hm_pool_free(pool, kept[--n]));
 	last = pool_take(pool, 1500 * 1024);
@@ -261,6 +261,9 @@ static void resizes(void)
 	uint64_t had = 1;
 	size_t i;
 
+	/* The pool stays while one reference is left. */
+	CHECK(hm_pool_ref(pool) == pool && !hm_pool_ref(NULL));
+	hm_pool_unref(pool);
 	pattern_write(bytes, 0, 1, 3);
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		CHECK_OK_FATAL(hm_pool_realloc(pool, bytes, sizes[i], HM_MAY_MOVE, &again));
