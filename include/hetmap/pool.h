@@ -120,6 +120,7 @@ HM_API int hm_pool_create(struct hm_device *device, const struct hm_pool_desc *d
  *            are in allocations, in caches and in pieces, and which sizes and threads have most
  *            of them. Or the device is full.
  *   -ENODEV: the device was taken away.
+ *   -EAGAIN: other threads took the memory that was made for the call, 64 times; try again.
  *   -EDEADLK: the pool needs a block, and the call is made by the access hook that is asked for
  *            that block; allocate outside of the hook.
  *

@@ -128,7 +128,7 @@ static inline struct hm_arg hm_arg_local(uint32_t size)
  *            - with HM_ZERO_COPY_ONLY, an argument would be copied; the text has the required
  *              alignment.
  *   -EFAULT: a pointer is outside every map; the text names the nearest map.
- *   -ERANGE: a range ends past its map.
+ *   -ERANGE: a range ends past its map, or past its allocation of a pool.
  *   -EACCES: the kernel would write to a range of a map that does not allow writes, or read a
  *            range without access; the text has the kernel, the argument and the range. The error
  *            also occurs for an argument that the launch only reads, if its map is not writable,

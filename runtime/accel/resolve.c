@@ -57,6 +57,24 @@ static int refuse_unallocated(const struct hm_fence *fence, uint32_t index, cons
 		       range_label(fence, index), pointer);
 }
 
+/* Bytes of the allocation from @pointer on. */
+static uint64_t room_behind(const struct hm_pointer_info *info, const char *pointer)
+{
+	return info->length - (uint64_t)(pointer - (const char *)info->base);
+}
+
+static int refuse_beyond(const struct hm_fence *fence, uint32_t index, uint64_t length,
+			 const struct hm_pointer_info *info)
+{
+	const char *pointer = fence->work.range[index].pointer;
+
+	return err_set(-ERANGE,
+		       "%s: %" PRIu64 " bytes at %p end past its allocation of %" PRIu64
+		       " bytes, of which %" PRIu64 " are left from there on",
+		       range_label(fence, index), length, pointer, info->length,
+		       room_behind(info, pointer));
+}
+
 static int refuse_length(const struct hm_fence *fence, uint32_t index, uint64_t offset,
 			 uint64_t length, uint64_t map_length)
 {
@@ -110,9 +128,13 @@ int resolve_range(struct hm_fence *fence, uint32_t index, uint64_t length)
 	r = object_check(&map->object, OBJECT_MAP);
 	if (unlikely(r))
 		goto err_unref;
-	/* A range without a length is the allocation, which may be a part of a pool's block. */
-	if (!length && pool_narrow(range->pointer, &info)) {
+	/* In a pool's block, the range must lie in one allocation. */
+	if (pool_narrow(range->pointer, &info)) {
 		r = refuse_unallocated(fence, index, range->pointer);
+		goto err_unref;
+	}
+	if (info.pool && length > room_behind(&info, range->pointer)) {
+		r = refuse_beyond(fence, index, length, &info);
 		goto err_unref;
 	}
 	map_length = atomic_load(&map->length);

@@ -109,8 +109,8 @@ static int take(struct hm_pool *pool, uint64_t size, uint64_t alignment,
 		if (r && r != -EAGAIN)
 			return r;
 	}
-	return err_set(-EAGAIN, "other threads took all memory of pool %s %d times", pool->name,
-		       TRIES);
+	return err_set(-EAGAIN, "other threads took all memory of pool %s %d times: try again",
+		       pool->name, TRIES);
 }
 
 /* ---- a device that may go ---- */
@@ -167,7 +167,7 @@ static int take_present(struct hm_pool *pool, uint64_t size, uint64_t alignment,
 		if (r || likely(!is_lost(ret_entry)))
 			return r;
 		give_back(ret_entry, size);
-		/* What this thread's cache has of the lost blocks goes back at once. */
+		/* Caches may hold more objects of the lost blocks: empty them all. */
 		pool_reclaim(pool);
 	}
 	return err_set(-ENODEV, "%s was taken away, and is being recovered (hm_device_recover)",

@@ -40,10 +40,17 @@ static void launches_on(const char *accel)
 	/* Two allocations of one block do not overlap. */
 	RUN(&rig, FILL, 1000, HM_RANGE(two, 4000, HM_WRITE), HM_U32(9));
 	CHECK(two[999] == 9);
+	/* A length of the caller's must end inside of the allocation. */
+	CHECK_ERROR(-ERANGE, hm_launch(rig.queue, rig.kernel[FILL], 1, NULL,
+				       HM_RANGE(one + 990, 41, HM_WRITE), HM_U32(1)));
+	CHECK(text_has("41 bytes") && text_has("of which 40 are left"));
+	CHECK_ERROR(-ERANGE, hm_queue_copy(rig.queue, one, two, 4001, NULL));
+	CHECK_EQUAL(one[999], 8);
 	CHECK_OK(hm_pool_free(pool, freed));
 	CHECK_ERROR(-EFAULT,
 		    hm_launch(rig.queue, rig.kernel[FILL], 1, NULL, HM_OUT(freed), HM_U32(1)));
 	CHECK(text_has("in no allocation"));
+	CHECK_ERROR(-EFAULT, hm_queue_copy(rig.queue, freed, two, 64, NULL));
 	CHECK_EQUAL(way_of(&rig, one, 0), way_of(&rig, one, 4000));
 	CHECK_OK(hm_pool_free(pool, one));
 	CHECK_OK(hm_pool_free(pool, two));
