@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/inject.h"
+
 static FILE *begin(const char *folder, const char *name, const char *header, uint64_t length,
 		   const char **ret_path)
 {
@@ -62,6 +64,29 @@ struct hm_safetensors *tensors_open(const char *path)
 
 	CHECK_OK_FATAL(hm_safetensors_open(path, 0, &safetensors));
 	return safetensors;
+}
+
+void tensors_open_failing(const char *path, unsigned int least)
+{
+	struct hm_safetensors *safetensors;
+	bool failed = true;
+	unsigned int n;
+	int r;
+
+	make_table();
+	inject_install();
+	for (n = 1; failed; n++) {
+		safetensors = UNTOUCHED;
+		inject_arm(n, INJECT_ONE);
+		r = hm_safetensors_open(path, 0, &safetensors);
+		failed = inject_disarm();
+		if (r)
+			CHECK(failed && safetensors == UNTOUCHED && *hm_errmsg());
+		else
+			hm_safetensors_unref(safetensors);
+		inject_forgive();
+	}
+	CHECK(n > least);
 }
 
 struct hm_tensor_info tensor_info(struct hm_safetensors *safetensors, const char *name)

@@ -14,6 +14,9 @@ static inline unsigned char data_byte(uint64_t i)
 	return (unsigned char)(i * 7 + i / 251);
 }
 
+/* The value of a result before a call that must not touch it. */
+#define UNTOUCHED ((void *)0x10)
+
 /*
  * FOLDER/NAME: the length of @header, @header and @data bytes of data. Returns the path,
  * which lives until the next call.
@@ -31,6 +34,12 @@ const char *tensors_sparse_file(const char *folder, const char *name, const char
 
 /* Opened, or the test is abandoned. */
 struct hm_safetensors *tensors_open(const char *path);
+
+/*
+ * Opens @path again and again, each time with the next call that can fail failing, until none
+ * fails: more than @least times. Makes the table of calls, and installs the injection.
+ */
+void tensors_open_failing(const char *path, unsigned int least);
 
 struct hm_tensor_info tensor_info(struct hm_safetensors *safetensors, const char *name);
 

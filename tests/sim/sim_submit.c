@@ -361,6 +361,20 @@ static void test_default_timeout(void)
 	hetsim_close(fd);
 }
 
+/* Makes a queue, and submits @n times to it; each takes 0.4 of its time-out. Returns the last. */
+static uint64_t slow_submissions(int fd, int n, uint32_t *ret_queue)
+{
+	uint64_t seqno = 0;
+
+	*ret_queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 5 * SIM_TIMEOUT_MS);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, *ret_queue,
+				  2 * SIM_TIMEOUT_MS * (NS_PER_S / 1000)),
+		    0);
+	while (n--)
+		seqno = submit(fd, *ret_queue, &nothing).seqno;
+	return seqno;
+}
+
 /*
  * A waiter for a fence waits for one time-out, even if each submission before it ends in time.
  * Without this limit these 40 submissions would end well, after 16 s or more.
@@ -369,17 +383,12 @@ static void test_fence_sum(void)
 {
 	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
 	struct pollfd poll_it = { .events = POLLIN };
-	int fd = hetsim_open(O_RDWR), i;
+	int fd = hetsim_open(O_RDWR);
 	uint32_t queue;
 
 	if (fd < 0)
 		return;
-	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 5 * SIM_TIMEOUT_MS);
-	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, queue,
-				  2 * SIM_TIMEOUT_MS * (NS_PER_S / 1000)),
-		    0);
-	for (i = 0; i < 40; i++)
-		fence.seqno = submit(fd, queue, &nothing).seqno;
+	fence.seqno = slow_submissions(fd, 40, &queue);
 	fence.queue = queue;
 	CHECK_FATAL(hetsim_call(fd, HETSIM_FENCE_FD, &fence) == 0);
 	poll_it.fd = fence.fd;
@@ -403,17 +412,12 @@ static void test_fence_refused(void)
 {
 	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
 	struct rlimit before, none;
-	int fd = hetsim_open(O_RDWR), next, r, i;
+	int fd = hetsim_open(O_RDWR), next, r;
 	uint32_t queue;
 
 	if (fd < 0)
 		return;
-	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 5 * SIM_TIMEOUT_MS);
-	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, queue,
-				  2 * SIM_TIMEOUT_MS * (NS_PER_S / 1000)),
-		    0);
-	for (i = 0; i < 4; i++)
-		fence.seqno = submit(fd, queue, &nothing).seqno;
+	fence.seqno = slow_submissions(fd, 4, &queue);
 	fence.queue = queue;
 	next = open("/dev/null", O_RDWR | O_CLOEXEC);
 	CHECK_FATAL(next >= 0 && !close(next) && !getrlimit(RLIMIT_NOFILE, &before));

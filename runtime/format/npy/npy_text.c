@@ -84,15 +84,22 @@ bool npy_text_is(struct npy_text *text, char sign)
 	return text->at < text->end && *text->at == sign;
 }
 
+/* Takes the quote that a string begins with. 0: there is none. */
+static char take_quote(struct npy_text *text)
+{
+	npy_text_skip_space(text);
+	if (text->at == text->end || (*text->at != '\'' && *text->at != '"'))
+		return 0;
+	return *text->at++;
+}
+
 int npy_text_take_string(struct npy_text *text, const char **ret_string, size_t *ret_length)
 {
 	const char *begin;
-	char quote;
+	char quote = take_quote(text);
 
-	npy_text_skip_space(text);
-	if (text->at == text->end || (*text->at != '\'' && *text->at != '"'))
+	if (!quote)
 		return npy_text_broken(text, "string");
-	quote = *text->at++;
 	begin = text->at;
 	while (text->at < text->end && *text->at != quote) {
 		if (*text->at == '\\' || *text->at == '\n' || !*text->at)
@@ -174,12 +181,10 @@ static uint32_t take_code(const struct npy_text *text, const char **at, const ch
 int npy_text_take_name(struct npy_text *text, struct npy_string *ret_name)
 {
 	const char *begin, *at;
-	char quote;
+	char quote = take_quote(text);
 
-	npy_text_skip_space(text);
-	if (text->at == text->end || (*text->at != '\'' && *text->at != '"'))
+	if (!quote)
 		return npy_text_broken(text, "string");
-	quote = *text->at++;
 	begin = text->at;
 	for (; text->at < text->end && *text->at != quote; text->at++) {
 		/* An escaped quote does not end the string. */

@@ -221,7 +221,7 @@ static int open_shard(struct hm_tokens *tokens, struct hm_device *device,
 	int r;
 
 	r = map_file(device, desc, shard);
-	/* What cuts data into shards may have none left for the last ones. */
+	/* A writer of shards may have no tokens left for the last ones. */
 	if (!r && !shard->buffer) {
 		shard->first = tokens->n;
 		return 0;
