@@ -28,7 +28,7 @@ int main(void)
 		if (hm_pool_alloc(pool, 300 * sizeof(float), 0, &vectors[i]))
 			errx(1, "%s", hm_errmsg());
 
-	/* What a launch with HM_INOUT(&vectors[7][100]) would have: the vector, and no more. */
+	/* A launch with HM_INOUT(&vectors[7][100]) would get the vector, and no more. */
 	if (hm_pointer_find(&vectors[7][100], &at) || at.base != vectors[7])
 		errx(1, "the vector is not found");
 	if (hm_pool_query(pool, &info))

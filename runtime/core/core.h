@@ -43,7 +43,7 @@ struct hm_device {
 	const struct hm_backend_ops *ops;
 	_Atomic(struct device_link *) link; /* without lock: link_get() */
 	char name[64];
-	/* Of HM_ALLOC_POOLED; NULL: none yet. Set once. */
+	/* Pool that serves HM_ALLOC_POOLED; NULL: none yet. Set once. */
 	_Atomic(struct hm_pool *) pool;
 	pthread_mutex_t lock;         /* a leaf; protects the three below, links' closing */
 	struct cds_list_head buffers; /* hm_buffer.device_link */
@@ -53,7 +53,7 @@ struct hm_device {
 	pthread_mutex_t recovery;     /* one at a time, outermost: recover.c */
 };
 
-/* What the room of pools does for a device with a pool of its own. */
+/* Steps of hm_device_unref() for a device with a pool of its own. */
 struct device_pool_ops {
 	bool (*put)(struct hm_device *device); /* as object_put() */
 	void (*end)(struct hm_device *device);

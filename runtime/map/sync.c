@@ -281,7 +281,7 @@ static inline __attribute__((always_inline)) bool close_one(struct hm_map *map, 
 	return false;
 }
 
-/* Of the rights that the map was made with, are some taken away? */
+/* Refuses an access that hm_map_protect() has taken away from the map. */
 static __attribute__((noinline, cold)) int check_rights(struct hm_map *map, uint64_t offset,
 							uint64_t length, uint32_t access,
 							const char *what)

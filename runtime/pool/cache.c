@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
  * A thread's cache of one pool: freed objects of each class, taken last in first out. The thread
- * alone uses it, except when the pool is trimmed, short of memory or at its end.
+ * alone uses its cache, except when the pool is trimmed, short of memory or at its end.
  *
- * So the lock is for the thread: it says that it is inside, and looks whether another thread wants
- * it to stay outside. Between the two there must be a barrier, or both may go on. The other
- * thread makes that barrier for all threads, by membarrier(2), and the cache's own thread needs
- * none; without such a call it makes its own.
+ * The lock of a cache favours its own thread, which stores "inside" and then loads "stopped". A
+ * thread that wants to stop it stores "stopped" and then loads "inside". Both sides need a full
+ * barrier between store and load, or both may go on. The stopping thread makes the barrier for all
+ * threads by membarrier(2), so that the cache's own thread needs none. Where the kernel refuses
+ * membarrier(2), the cache's own thread makes a barrier itself.
  *
- * A cache ends with its thread, and is of no pool any more once its pool has ended.
+ * A cache ends with its thread, and belongs to no pool once its pool has ended.
  */
 #include <sched.h>
 #include <stdlib.h>

@@ -54,7 +54,7 @@ struct pool_class {
 	uint64_t out;    /* in caches and allocations, now */
 };
 
-/* What a thread has done: allocations, and their bytes. */
+/* Counts of a thread: its allocations and frees, and their bytes. */
 struct pool_counts {
 	uint64_t allocated;
 	uint64_t freed;

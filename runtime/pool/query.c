@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a pool holds, and who has it; bringing memory together when it runs short. */
+/* Reports where the memory of a pool is, and gathers unused memory when it runs short. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -177,7 +177,7 @@ static bool is_told(const json_t *json, const char *words)
 	return false;
 }
 
-/* Of a map that is too large, not a part is read. */
+/* No part of a map that is too large is read. */
 static void check_refused(const char *path)
 {
 	struct written written;

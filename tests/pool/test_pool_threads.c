@@ -154,7 +154,7 @@ static void *keep(void *user)
 	return NULL;
 }
 
-/* What another thread keeps is no reason to refuse: here its cache has all free blocks' pages. */
+/* Another thread's cache holds the pages of all free blocks; the pool takes them back. */
 static void takes_others_caches(void)
 {
 	struct keeper keeper = { .pool = pool_make("host", KIB(512), KIB(512)) };
