@@ -9,7 +9,6 @@
 #include "lib/inject.h"
 #include "format/safetensors_support.h"
 
-
 /* A file of one tensor, which has the file's name. */
 static void put(const char *folder, const char *name)
 {
