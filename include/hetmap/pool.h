@@ -190,7 +190,7 @@ HM_API int hm_pool_trim(struct hm_pool *pool, uint64_t keep, uint64_t *ret_bytes
  * @pool:     [in]
  * @ret_info: [in,out] the caller must set struct_size
  *
- * While other threads allocate, the numbers are not a snapshot.
+ * The numbers are those of one moment, also while other threads allocate.
  *
  * Thread safety: any thread.
  *

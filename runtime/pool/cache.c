@@ -245,7 +245,7 @@ void cache_flush_all(struct hm_pool *pool)
 	pthread_mutex_unlock(&cache_mutex);
 }
 
-void cache_sum(struct hm_pool *pool, struct cache_sums *ret_sums)
+void cache_sum_lock(struct hm_pool *pool, struct cache_sums *ret_sums)
 {
 	struct pool_cache *cache;
 	unsigned int class;
@@ -267,12 +267,12 @@ void cache_sum(struct hm_pool *pool, struct cache_sums *ret_sums)
 			ret_sums->tid = cache->tid;
 		}
 	}
-	resume_all(pool);
 	pthread_mutex_lock(&pool->lock);
 	ret_sums->counts.allocated += pool->past.allocated;
 	ret_sums->counts.freed += pool->past.freed;
 	ret_sums->counts.live += pool->past.live;
-	pthread_mutex_unlock(&pool->lock);
+	/* From here on threads move objects between allocations and their caches at most. */
+	resume_all(pool);
 	pthread_mutex_unlock(&cache_mutex);
 }
 

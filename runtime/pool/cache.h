@@ -165,8 +165,11 @@ struct cache_sums {
 	int64_t most;
 };
 
-/* Adds up the counts of all threads. */
-void cache_sum(struct hm_pool *pool, struct cache_sums *ret_sums);
+/*
+ * Adds up the counts of all threads at one moment, and returns with the pool's lock held: what the
+ * lock protects is still as it was at that moment.
+ */
+void cache_sum_lock(struct hm_pool *pool, struct cache_sums *ret_sums);
 
 void cache_fork_prepare(void);
 void cache_fork_after(void);

@@ -6,11 +6,10 @@
 
 #include "pool/cache.h"
 
-/* The numbers under the pool's lock, and those of the caches. */
+/* The numbers of the pool and of the caches, at one moment. */
 static void look(struct hm_pool *pool, struct cache_sums *sums, struct hm_pool_info *info)
 {
-	cache_sum(pool, sums);
-	pthread_mutex_lock(&pool->lock);
+	cache_sum_lock(pool, sums);
 	*info = (struct hm_pool_info){
 		.flags = pool->flags,
 		.limit = pool->limit,
@@ -19,7 +18,8 @@ static void look(struct hm_pool *pool, struct cache_sums *sums, struct hm_pool_i
 		.alignment = pool->alignment,
 		.blocks = pool->n_block,
 		.held = pool->held,
-		.held_peak = pool->held_peak,
+		/* Of a block that is being made, too: it may fail. */
+		.held_peak = max_u64(pool->held_peak, pool->held),
 		.live = (uint64_t)sums->counts.live,
 		.live_peak = (uint64_t)atomic_load(&pool->live_peak),
 		.allocations = sums->counts.allocated - sums->counts.freed,
@@ -27,13 +27,12 @@ static void look(struct hm_pool *pool, struct cache_sums *sums, struct hm_pool_i
 		.cached = sums->cached,
 		.busy = pool->busy_bytes,
 		.unused = pool->held - pool->out,
-		.rounding = pool->out - pool->busy_bytes - sums->cached,
+		.rounding = pool->out - pool->busy_bytes - sums->cached -
+			    (uint64_t)sums->counts.live,
 		.largest = heap_largest(pool),
 		.threads = sums->threads,
 	};
 	pthread_mutex_unlock(&pool->lock);
-	/* Other threads go on between the two: no number is below 0. */
-	info->rounding -= min_u64(info->rounding, info->live);
 	memcpy(info->name, pool->name, sizeof(info->name));
 }
 

@@ -29,6 +29,9 @@ struct hm_pool_info pool_info(struct hm_pool *pool)
 	CHECK_EQUAL(info.live + info.rounding + info.cached + info.busy + info.unused,
 		    info.held);
 	CHECK(info.largest <= info.unused && info.held <= info.held_peak);
+	/* No number is below 0, which would be a very large one. */
+	CHECK(info.live <= info.held && info.rounding <= info.held &&
+	      info.allocations <= info.held);
 	return info;
 }
 

@@ -126,6 +126,33 @@ static void eight_threads_fenced(void)
 	inject_disarm();
 }
 
+/* Numbers add up at each moment, also while others allocate and empty the caches. */
+static void sums_at_work(void)
+{
+	struct crowd crowd = { .seed = test_seed(), .pool = pool_make("host", 0, 0) };
+	pthread_t workers[2], trimmer;
+	unsigned int i;
+
+	crowd.steps = test_is_slow() ? 5000 : 100000;
+	pthread_barrier_init(&crowd.start, NULL, 2);
+	CHECK_FATAL(!pthread_create(&trimmer, NULL, trimming, &crowd));
+	for (i = 0; i < 2; i++)
+		CHECK_FATAL(!pthread_create(&workers[i], NULL, in_crowd, &crowd));
+	while (atomic_load(&crowd.allocated) < 2ull * crowd.steps &&
+	       !atomic_load(&crowd.failed))
+		pool_info(crowd.pool);
+	atomic_store(&crowd.over, true);
+	for (i = 0; i < 2; i++)
+		pthread_join(workers[i], NULL);
+	pthread_join(trimmer, NULL);
+	CHECK_EQUAL(crowd.failed, 0);
+	for (i = 0; i < EXCHANGE; i++)
+		if (crowd.exchange[i])
+			give_back(&crowd, crowd.exchange[i]);
+	pthread_barrier_destroy(&crowd.start);
+	hm_pool_unref(crowd.pool);
+}
+
 /* ---- caches of other threads ---- */
 
 struct keeper {
@@ -423,6 +450,7 @@ static void undoes(void)
 static const struct test tests[] = {
 	{ .name = "eight_threads", .run = eight_threads, .seconds = 60 },
 	{ .name = "eight_threads_fenced", .run = eight_threads_fenced, .seconds = 60 },
+	{ .name = "sums_at_work", .run = sums_at_work, .seconds = 60 },
 	{ .name = "takes_others_caches", .run = takes_others_caches },
 	{ .name = "pool_ends_first", .run = pool_ends_first },
 	{ .name = "racing_frees", .run = racing_frees },
