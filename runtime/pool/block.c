@@ -37,9 +37,13 @@ void block_fork_child(void)
 {
 	struct pool_block *block;
 
-	cds_list_for_each_entry(block, &all, global_link)
-		if (!block->pool->inherited)
-			pool_table_enter(block->base, block->bytes, NULL);
+	cds_list_for_each_entry(block, &all, global_link) {
+		if (block->pool->inherited)
+			continue;
+		pool_table_enter(block->base, block->bytes, NULL);
+		/* The kernel may give the addresses to other maps. */
+		unpoison(block->base, block->bytes);
+	}
 	CDS_INIT_LIST_HEAD(&all);
 }
 

@@ -56,6 +56,22 @@ static int resize_in_place(const struct pool_place *place, uint64_t size)
 	return 0;
 }
 
+/* -EAGAIN: the allocation must move. */
+static int resize(const struct pool_place *place, uint64_t size)
+{
+	uint64_t old = pool_length(place);
+	int r;
+
+	/* First: another thread may have the pages behind the new end at once. */
+	if (size < old)
+		poison(place->base + size, old - size);
+	r = resize_in_place(place, size);
+	unpoison(place->base, r ? old : size);
+	if (r || size <= old || !(place->pool->flags & HM_POOL_ZERO))
+		return r;
+	return pool_clear((char *)(uintptr_t)place->base, old, size - old);
+}
+
 /* A bracket of each end: the bytes may be out of reach of CPUs. */
 static int copy(char *to, char *from, uint64_t bytes)
 {
@@ -120,7 +136,6 @@ int pool_realloc(struct hm_pool *pool, void *pointer, uint64_t size, uint32_t fl
 {
 	struct pool_place place;
 	char *to = pointer;
-	uint64_t old;
 	int r;
 
 	r = pool_check_size(size, what);
@@ -128,20 +143,13 @@ int pool_realloc(struct hm_pool *pool, void *pointer, uint64_t size, uint32_t fl
 		r = pool_find(pool, pointer, what, &place);
 	if (r)
 		return r;
-	old = pool_length(&place);
 	/* A short allocation in a long object would waste the rest of it. */
 	r = (flags & HM_MAY_MOVE) && size < place.size / 2 && span_n(place.span) > 1 ?
 		    -EAGAIN :
-		    resize_in_place(&place, size);
-	if (!r) {
-		poison(place.base, max_u64(place.size, size));
-		unpoison(place.base, size);
-		if (place.pool->flags & HM_POOL_ZERO && size > old)
-			r = pool_clear(pointer, old, size - old);
-	} else if (r == -EAGAIN) {
+		    resize(&place, size);
+	if (r == -EAGAIN)
 		r = flags & HM_MAY_MOVE ? move(&place, size, &to) :
 					  refuse_move(&place, size, what);
-	}
 	if (!r && ret_pointer)
 		memcpy(ret_pointer, &to, sizeof(to));
 	return r;

@@ -293,6 +293,49 @@ static void racing_frees(void)
 	hm_pool_unref(race.pool);
 }
 
+/* ---- a thread uses what another one resizes in place ---- */
+
+struct resized {
+	struct hm_pool *pool;
+	char *bytes;
+	_Atomic bool over;
+};
+
+static void *use_it(void *user)
+{
+	struct resized *resized = user;
+	char *other;
+
+	while (!atomic_load(&resized->over)) {
+		resized->bytes[0]++;
+		/* Has the pages that the other one has just lost. */
+		other = pool_take(resized->pool, KIB(1500));
+		memset(other, 1, KIB(1500));
+		CHECK_OK(hm_pool_free(resized->pool, other));
+	}
+	return NULL;
+}
+
+/* Under AddressSanitizer neither its bytes nor those of others are poisoned for a while. */
+static void resized_in_use(void)
+{
+	struct resized resized = { .pool = pool_make("host", 0, MIB(8)) };
+	unsigned int i, n = test_is_slow() ? 500 : 5000;
+	pthread_t thread;
+
+	resized.bytes = pool_take(resized.pool, MIB(3));
+	CHECK_FATAL(!pthread_create(&thread, NULL, use_it, &resized));
+	for (i = 0; i < n; i++) {
+		CHECK_OK(hm_pool_realloc(resized.pool, resized.bytes, MIB(1), 0, NULL));
+		hm_pool_realloc(resized.pool, resized.bytes, MIB(3), 0, NULL);
+	}
+	atomic_store(&resized.over, true);
+	pthread_join(thread, NULL);
+	CHECK_OK(hm_pool_free(resized.pool, resized.bytes));
+	CHECK_EQUAL(pool_info(resized.pool).live, 0);
+	hm_pool_unref(resized.pool);
+}
+
 /* ---- fork ---- */
 
 struct family {
@@ -367,6 +410,7 @@ static void in_child_of_device(void *user)
 		CHECK_OK_FATAL(hm_alloc(device, MIB(16), HM_READ | HM_WRITE, &bytes));
 		CHECK_EQUAL(hm_pointer_find(bytes + MIB(8), &at), 0);
 		CHECK(at.base == bytes && !at.pool && at.length == MIB(16));
+		memset(bytes, 1, MIB(16));
 	}
 }
 
@@ -454,6 +498,7 @@ static const struct test tests[] = {
 	{ .name = "takes_others_caches", .run = takes_others_caches },
 	{ .name = "pool_ends_first", .run = pool_ends_first },
 	{ .name = "racing_frees", .run = racing_frees },
+	{ .name = "resized_in_use", .run = resized_in_use, .seconds = 60 },
 	{ .name = "forks", .run = forks },
 	{ .name = "forks_on_device", .run = forks_on_device },
 	{ .name = "undoes", .run = undoes },
