@@ -46,20 +46,24 @@ static int resize_in_place(const struct pool_place *place, uint64_t size)
 {
 	bool alone = span_n(place->span) == 1, fits = size <= place->size;
 
-	/* Pages that work still uses must not go to another allocation. */
-	if (alone && (!fits || (size + POOL_PAGE <= place->size &&
-				pool_is_idle(place->span, place->index))))
+	if (alone && !fits)
 		return resize_span(place, size);
+	/* Pages that work still uses must not go to another allocation. */
+	if (alone && size + POOL_PAGE <= place->size &&
+	    pool_is_idle(place->span, place->index) && !resize_span(place, size))
+		return 0;
 	if (!fits || place->size - size >= UINT32_MAX)
 		return -EAGAIN;
 	retag(place, size);
 	return 0;
 }
 
-/* -EAGAIN: the allocation must move. */
+/* -EAGAIN: the allocation must move. A failure leaves it as it was. */
 static int resize(const struct pool_place *place, uint64_t size)
 {
+	char *bytes = (char *)(uintptr_t)place->base;
 	uint64_t old = pool_length(place);
+	struct pool_place grown;
 	int r;
 
 	/* First: another thread may have the pages behind the new end at once. */
@@ -69,7 +73,10 @@ static int resize(const struct pool_place *place, uint64_t size)
 	unpoison(place->base, r ? old : size);
 	if (r || size <= old || !(place->pool->flags & HM_POOL_ZERO))
 		return r;
-	return pool_clear((char *)(uintptr_t)place->base, old, size - old);
+	r = pool_clear(bytes, old, size - old);
+	if (r && !span_find(place->base, &grown))
+		resize(&grown, old);
+	return r;
 }
 
 /* A bracket of each end: the bytes may be out of reach of CPUs. */

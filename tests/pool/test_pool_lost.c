@@ -42,6 +42,14 @@ static bool holds_in_bracket(char *bytes, uint64_t size, uint32_t salt)
 	return holds;
 }
 
+static void check_length(char *bytes, uint64_t length)
+{
+	struct hm_pointer_info at;
+
+	CHECK_EQUAL(hm_pointer_find(bytes, &at), 0);
+	CHECK_EQUAL(at.length, length);
+}
+
 /* Addresses stay, the pool makes nothing more, and what is freed is freed. */
 static void lost(void)
 {
@@ -75,6 +83,39 @@ out:
 	hm_pool_unref(pool);
 	hm_device_unref(device);
 	CHECK_OK(hm_free(bytes));
+}
+
+/* Growth whose new bytes can't be cleared does not happen. */
+static void lost_before_clearing(void)
+{
+	struct hm_pool_desc desc = {
+		.struct_size = sizeof(desc),
+		.flags = HM_POOL_ZERO,
+		.block_size = MIB(4),
+	};
+	struct hm_device *device = sim_open();
+	struct hm_pool *pool;
+	struct hm_pool_info before;
+	char *bytes, *pages;
+
+	CHECK_OK_FATAL(hm_pool_create(device, &desc, &pool));
+	bytes = pool_take(pool, 100);
+	pages = pool_take(pool, MIB(1) + 1);
+	before = pool_info(pool);
+	if (!sim_unplug(device))
+		goto out;
+	CHECK_ERROR(-ENODEV, hm_pool_realloc(pool, bytes, 110, 0, NULL));
+	CHECK_ERROR(-ENODEV, hm_pool_realloc(pool, pages, MIB(2), 0, NULL));
+	check_length(bytes, 100);
+	check_length(pages, MIB(1) + 1);
+	CHECK_EQUAL(pool_info(pool).live, before.live);
+	CHECK_EQUAL(pool_info(pool).rounding, before.rounding);
+	sim_plug();
+out:
+	CHECK_OK(hm_pool_free(pool, bytes));
+	CHECK_OK(hm_pool_free(pool, pages));
+	hm_pool_unref(pool);
+	hm_device_unref(device);
 }
 
 /* Blocks without a policy stay lost: new allocations are in new ones. */
@@ -174,8 +215,11 @@ static void windowed(void)
 }
 
 static const struct sim_case cases[] = {
-	{ "lost", lost },         { "recovered", recovered },
-	{ "shadowed", shadowed }, { "windowed", windowed },
+	{ "lost", lost },
+	{ "lost_before_clearing", lost_before_clearing },
+	{ "recovered", recovered },
+	{ "shadowed", shadowed },
+	{ "windowed", windowed },
 	{ NULL, NULL },
 };
 

@@ -491,6 +491,28 @@ static void undoes(void)
 	hm_device_unref(device);
 }
 
+#define SHRUNK 600
+
+/* An allocation can always become shorter: what describes free pages may lack memory. */
+static void shrinks_without_memory(void)
+{
+	struct hm_pool *pool = pool_make("host", 0, MIB(4));
+	static char *kept[SHRUNK];
+	unsigned int i;
+
+	inject_install();
+	for (i = 0; i < SHRUNK; i++)
+		kept[i] = pool_take(pool, KIB(64));
+	inject_always("mmap", ENOMEM);
+	for (i = 0; i < SHRUNK; i++)
+		CHECK_OK(hm_pool_realloc(pool, kept[i], 100, 0, NULL));
+	CHECK(inject_disarm());
+	CHECK_EQUAL(pool_info(pool).live, SHRUNK * 100);
+	for (i = 0; i < SHRUNK; i++)
+		CHECK_OK(hm_pool_free(pool, kept[i]));
+	hm_pool_unref(pool);
+}
+
 static const struct test tests[] = {
 	{ .name = "eight_threads", .run = eight_threads, .seconds = 60 },
 	{ .name = "eight_threads_fenced", .run = eight_threads_fenced, .seconds = 60 },
@@ -502,6 +524,7 @@ static const struct test tests[] = {
 	{ .name = "forks", .run = forks },
 	{ .name = "forks_on_device", .run = forks_on_device },
 	{ .name = "undoes", .run = undoes },
+	{ .name = "shrinks_without_memory", .run = shrinks_without_memory },
 	{ .name = NULL },
 };
 
