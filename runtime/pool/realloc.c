@@ -150,10 +150,12 @@ int pool_realloc(struct hm_pool *pool, void *pointer, uint64_t size, uint32_t fl
 		r = pool_find(pool, pointer, what, &place);
 	if (r)
 		return r;
-	/* A short allocation in a long object would waste the rest of it. */
-	r = (flags & HM_MAY_MOVE) && size < place.size / 2 && span_n(place.span) > 1 ?
-		    -EAGAIN :
-		    resize(&place, size);
+	/* A short allocation in a long object would waste the rest of it, and moves if it can. */
+	if (!(flags & HM_MAY_MOVE) || size >= place.size / 2 || span_n(place.span) == 1 ||
+	    move(&place, size, &to)) {
+		err_clear();
+		r = resize(&place, size);
+	}
 	if (r == -EAGAIN)
 		r = flags & HM_MAY_MOVE ? move(&place, size, &to) :
 					  refuse_move(&place, size, what);

@@ -324,7 +324,7 @@ static void outlives(void)
 	struct hm_pool *pool = pool_make("host", 0, 0);
 	struct hm_pointer_info at;
 	char *one = pool_take(pool, 100), *two = pool_take(pool, MIB(3)),
-	     *three = pool_take(pool, 100);
+	     *three = pool_take(pool, 100), *four = NULL;
 
 	CHECK_OK(hm_free(three));
 	hm_pool_unref(pool);
@@ -333,6 +333,11 @@ static void outlives(void)
 	CHECK(at.base == one);
 	CHECK_OK(hm_realloc(one, 90, 0, NULL));
 	CHECK_ERROR(-ENOSPC, hm_realloc(one, 5000, HM_MAY_MOVE, NULL));
+	/* Becoming shorter takes no memory. */
+	CHECK_OK(hm_realloc(one, 10, HM_MAY_MOVE, &four));
+	CHECK(four == one && !hm_errmsg()[0]);
+	CHECK_EQUAL(hm_pointer_find(one, &at), 0);
+	CHECK_EQUAL(at.length, 10);
 	CHECK_OK(hm_free(two));
 	CHECK_ERROR(-EINVAL, hm_free(three));
 	CHECK_EQUAL(stats_now().devices, before.devices + 1);
