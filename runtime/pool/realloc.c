@@ -18,16 +18,20 @@ static void retag(const struct pool_place *place, uint64_t size)
 	pthread_mutex_unlock(&pool->lock);
 }
 
-/* Gives pages behind the allocation back, or takes some. -EAGAIN: they are not free. */
+/*
+ * Gives pages behind the allocation back, or takes some. -EAGAIN: they are not free, or the pool
+ * has no references: its free pages may still be used by work (put_aside() in alloc.c).
+ */
 static int resize_span(const struct pool_place *place, uint64_t size)
 {
 	uint64_t bytes = round_up(size, POOL_PAGE), old = place->size;
 	struct pool_span *span = place->span;
 	struct hm_pool *pool = place->pool;
-	int r;
+	int r = -EAGAIN;
 
 	pthread_mutex_lock(&pool->lock);
-	r = heap_resize(span, bytes, pool_tag(bytes, size));
+	if (bytes < old || !atomic_load(&pool->closed))
+		r = heap_resize(span, bytes, pool_tag(bytes, size));
 	if (!r) {
 		if (span->class < POOL_N_CLASS) {
 			pool->class[span->class].out--;

@@ -145,12 +145,16 @@ static void left_under_work(void)
 	rig_open(&rig, "cpu", 0, 0);
 	before = stats_now();
 	pool = pool_of(&rig);
-	bytes = pool_take(pool, 5000);
-	second = pool_take(pool, 5000);
+	second = pool_take(pool, KIB(64));
+	bytes = pool_take(pool, KIB(64));
+	CHECK(bytes == second + KIB(64));
 	pthread_mutex_lock(&gate.go);
 	CHECK_OK_FATAL(hm_launch(rig.queue, kernel, 1, &fence, HM_INOUT(bytes)));
 	CHECK_OK(hm_pool_free(pool, bytes)); /* waits in the pool */
 	hm_pool_unref(pool);
+	/* Not into the bytes that work will write. */
+	CHECK_ERROR(-ENOSPC, hm_realloc(second, KIB(128), 0, NULL));
+	CHECK_ERROR(-ENOSPC, hm_realloc(second, KIB(128), HM_MAY_MOVE, NULL));
 	CHECK_OK(hm_free(second));
 	CHECK_EQUAL(stats_now().maps, before.maps + 1);
 	pthread_mutex_unlock(&gate.go);
