@@ -81,7 +81,7 @@ static int make_room(struct hm_pool *pool, unsigned int class, uint64_t size,
 		if (pool_reclaim(pool))
 			return 0;
 	}
-	return r == -ENOSPC ? pool_refuse_limit(pool, size) : r;
+	return r == -EDQUOT ? pool_refuse_limit(pool, size) : r;
 }
 
 static int take(struct hm_pool *pool, uint64_t size, uint64_t alignment,

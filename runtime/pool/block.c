@@ -197,7 +197,7 @@ int pool_grow(struct hm_pool *pool, uint64_t bytes, uint64_t alignment)
 	if (r || waited)
 		return r;
 	if (!length)
-		return -ENOSPC;
+		return -EDQUOT;
 	counted = length;
 	while ((r = make(pool, length, &block, &run)) && shorter(pool, r, least, &length))
 		;

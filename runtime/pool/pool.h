@@ -121,7 +121,7 @@ struct hm_pool {
 /*
  * Makes a block with room for @bytes at @alignment. No locks are held. Other threads that want
  * one meanwhile wait, and try the pool again (0).
- * -ENOSPC: the limit, without a text.
+ * -EDQUOT: the limit, without a text.
  */
 int pool_grow(struct hm_pool *pool, uint64_t bytes, uint64_t alignment);
 /*

@@ -449,6 +449,25 @@ static void blocks_small_gpu(void)
 	hm_pool_unref(pool);
 }
 
+/* A device that is full is not a limit of the pool's, and says so itself. */
+static void device_full(void)
+{
+	struct hm_pool *pool;
+	char *bytes[64], *none = NULL;
+	unsigned int n = 0;
+
+	setenv("HETMAP_SOFT", "vram_mb=16 system_mb=16", 1);
+	pool = pool_make("soft:0", 0, 0);
+	while (n < 64 && !hm_pool_alloc(pool, MIB(2), 0, &bytes[n]))
+		n++;
+	CHECK(n < 64);
+	CHECK_ERROR(-ENOSPC, hm_pool_alloc(pool, MIB(2), 0, &none));
+	CHECK(hm_errmsg()[0] && !strstr(hm_errmsg(), "limit is 0"));
+	while (n)
+		CHECK_OK(hm_pool_free(pool, bytes[--n]));
+	hm_pool_unref(pool);
+}
+
 static void blocks_fpga(void)
 {
 	struct hm_pool *pool;
@@ -519,6 +538,7 @@ static const struct test tests[] = {
 	{ .name = "blocks", .run = blocks },
 	{ .name = "blocks_gpu", .run = blocks_gpu },
 	{ .name = "blocks_small_gpu", .run = blocks_small_gpu },
+	{ .name = "device_full", .run = device_full },
 	{ .name = "blocks_fpga", .run = blocks_fpga },
 	{ .name = "blocks_nic", .run = blocks_nic },
 	{ .name = "names", .run = names },
