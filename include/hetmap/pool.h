@@ -199,7 +199,10 @@ HM_API int hm_pool_trim(struct hm_pool *pool, uint64_t keep, uint64_t *ret_bytes
  */
 HM_API int hm_pool_query(struct hm_pool *pool, struct hm_pool_info *ret_info);
 
-/** hm_pool_ref - take a reference; returns @pool. NULL gives NULL. */
+/**
+ * hm_pool_ref - take a reference; returns @pool. NULL gives NULL.
+ * @pool: [in, optional] a device's own pool (HM_ALLOC_POOLED), too: the reference holds the device
+ */
 HM_API struct hm_pool *hm_pool_ref(struct hm_pool *pool);
 
 /**

@@ -24,13 +24,14 @@ static int make(struct hm_device *device, struct hm_pool **ret_pool)
 
 	if (r)
 		return r;
+	pool->of_device = true;
 	if (!atomic_compare_exchange_strong(&device->pool, &first, pool)) {
+		pool->of_device = false;
 		hm_pool_unref(pool);
 		*ret_pool = first;
 		return 0;
 	}
 	/* The caller has a reference, so this is not the last one. */
-	pool->of_device = true;
 	object_put(&device->object);
 	*ret_pool = pool;
 	return 0;

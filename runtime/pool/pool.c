@@ -155,9 +155,12 @@ int hm_pool_create(struct hm_device *device, const struct hm_pool_desc *from,
 	return 0;
 }
 
+/* A device's own pool lives as long as the device, so a reference on one is on the other. */
 struct hm_pool *hm_pool_ref(struct hm_pool *pool)
 {
-	if (pool)
+	if (pool && pool->of_device)
+		hm_device_ref(pool->device);
+	else if (pool)
 		object_ref(&pool->object);
 	return pool;
 }
@@ -179,6 +182,10 @@ void pool_close(struct hm_pool *pool)
 
 void hm_pool_unref(struct hm_pool *pool)
 {
+	if (pool && pool->of_device) {
+		hm_device_unref(pool->device);
+		return;
+	}
 	if (!pool || !object_put(&pool->object))
 		return;
 	pool->object.kind = OBJECT_FREED;

@@ -391,6 +391,30 @@ static void pooled_alloc(void)
 	CHECK_EQUAL(stats_now().buffers, before.buffers);
 }
 
+/* The device's own pool stays while anyone has a reference on it, and the device with it. */
+static void pooled_ref(void)
+{
+	struct hm_stats before = stats_now();
+	struct hm_device *device;
+	struct hm_pointer_info at;
+	struct hm_pool *pool;
+	char *bytes, *more;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_alloc(device, 100, HM_READ | HM_WRITE | HM_ALLOC_POOLED, &bytes));
+	CHECK_EQUAL(hm_pointer_find(bytes, &at), 0);
+	pool = hm_pool_ref(at.pool);
+	CHECK_OK(hm_free(bytes));
+	hm_device_unref(device);
+	CHECK_EQUAL(stats_now().devices, before.devices + 1);
+	more = pool_take(pool, 100);
+	CHECK_EQUAL(pool_info(pool).allocated, 2);
+	CHECK_OK(hm_pool_free(pool, more));
+	hm_pool_unref(pool);
+	CHECK_EQUAL(stats_now().devices, before.devices);
+	CHECK_EQUAL(stats_now().maps, before.maps);
+}
+
 static void blocks_of(const char *device, uint64_t least, uint64_t most)
 {
 	struct hm_pool *pool = pool_make(device, 0, 0);
@@ -535,6 +559,7 @@ static const struct test tests[] = {
 	{ .name = "zeroes", .run = zeroes },
 	{ .name = "outlives", .run = outlives },
 	{ .name = "pooled_alloc", .run = pooled_alloc },
+	{ .name = "pooled_ref", .run = pooled_ref },
 	{ .name = "blocks", .run = blocks },
 	{ .name = "blocks_gpu", .run = blocks_gpu },
 	{ .name = "blocks_small_gpu", .run = blocks_small_gpu },
