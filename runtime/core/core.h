@@ -50,6 +50,7 @@ struct hm_device {
 	uint64_t n_buffer;            /* ever made */
 	struct counts ended;          /* of buffers that have ended */
 	_Atomic uint32_t generation;  /* number of recoveries */
+	_Atomic uint32_t recovered;   /* ends of hm_device_recover() */
 	pthread_mutex_t recovery;     /* one at a time, outermost: recover.c */
 };
 

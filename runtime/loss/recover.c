@@ -582,6 +582,7 @@ static int recover_locked(struct hm_device *device, uint32_t flags,
 		hm_buffer_unref(lost.buffers[i]);
 	}
 	free(lost.buffers);
+	atomic_fetch_add(&device->recovered, 1);
 	info->generation = device->generation;
 	if (!r)
 		r = lost_check_link(device, link);

@@ -122,7 +122,7 @@ static int check_device(struct hm_pool *pool)
 
 	if (r)
 		return r;
-	now = atomic_load(&pool->device->generation);
+	now = atomic_load(&pool->device->recovered);
 	if (likely(now == atomic_load(&pool->recoveries)))
 		return 0;
 	pthread_mutex_lock(&pool->lock);

@@ -263,24 +263,30 @@ uint64_t block_release(struct cds_list_head *blocks)
 	return bytes;
 }
 
+/* The page table has each span at its first page. */
+static void look_at_spans(const struct pool_block *block)
+{
+	uint64_t at = block->base;
+
+	while (at < block->base + block->bytes) {
+		struct pool_span *span = pool_span_at(at);
+
+		if (!span_n(span))
+			heap_look(span);
+		else if (span->n_free)
+			central_look(span);
+		at += span_bytes(span);
+	}
+}
+
 void block_look_locked(struct hm_pool *pool)
 {
 	struct pool_block *block;
-	uint64_t at;
 
 	cds_list_for_each_entry(block, &pool->blocks, link) {
-		if (block->dead || !block->map->lost)
+		if (block->dead == block->map->lost)
 			continue;
-		block->dead = true;
-		/* The page table has each span at its first page. */
-		for (at = block->base; at < block->base + block->bytes;) {
-			struct pool_span *span = pool_span_at(at);
-
-			if (!span_n(span))
-				heap_forget(span);
-			else if (span->n_free)
-				central_forget(span);
-			at += span_bytes(span);
-		}
+		block->dead = !block->dead;
+		look_at_spans(block);
 	}
 }

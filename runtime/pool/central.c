@@ -60,6 +60,15 @@ int central_take_locked(struct hm_pool *pool, unsigned int class, uint32_t most,
 	return 0;
 }
 
+/* In a dead block, the span is on no list. */
+static void span_link(struct pool_span *span)
+{
+	if (span->block->dead)
+		CDS_INIT_LIST_HEAD(&span->link);
+	else
+		cds_list_add(&span->link, &span->block->pool->class[span->class].spans);
+}
+
 void central_put_locked(struct pool_span *span, uint32_t index)
 {
 	struct hm_pool *pool = span->block->pool;
@@ -75,17 +84,15 @@ void central_put_locked(struct pool_span *span, uint32_t index)
 		if (linked)
 			cds_list_del(&span->link);
 		heap_put(span);
-	} else if (!linked && span->block->dead) {
-		CDS_INIT_LIST_HEAD(&span->link);
 	} else if (!linked) {
-		cds_list_add(&span->link, &pool->class[span->class].spans);
+		span_link(span);
 	}
 }
 
-void central_forget(struct pool_span *span)
+void central_look(struct pool_span *span)
 {
 	cds_list_del(&span->link);
-	CDS_INIT_LIST_HEAD(&span->link);
+	span_link(span);
 }
 
 /* ---- objects that work still uses ---- */

@@ -226,10 +226,10 @@ void heap_remove_block(struct pool_block *block)
 	span_put(run);
 }
 
-void heap_forget(struct pool_span *run)
+void heap_look(struct pool_span *run)
 {
 	run_unlink(run);
-	CDS_INIT_LIST_HEAD(&run->link);
+	run_link(run);
 }
 
 uint64_t heap_largest(const struct hm_pool *pool)

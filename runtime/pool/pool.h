@@ -42,7 +42,7 @@ struct pool_block {
 	uint64_t base;
 	uint64_t bytes;
 	uint64_t used; /* bytes of spans with objects */
-	bool dead;     /* lost for good: nothing is allocated here any more */
+	bool dead;     /* stayed lost after a recovery: nothing is allocated here */
 };
 
 /* Objects of a class. */
@@ -135,7 +135,7 @@ void block_take_surplus_locked(struct hm_pool *pool, struct cds_list_head *to);
  * unless the caller has a reference.
  */
 uint64_t block_release(struct cds_list_head *blocks);
-/* Blocks that stay lost after a recovery of the device serve no allocations any more. */
+/* After a recovery of the device blocks that are lost serve no allocations, and others do. */
 void block_look_locked(struct hm_pool *pool);
 /* Ends the pool with the last hold. No locks are held. */
 void pool_hold_drop(struct hm_pool *pool);
@@ -161,8 +161,8 @@ int heap_resize(struct pool_span *span, uint64_t bytes, uint32_t tag);
 /* The whole block becomes a run; and ceases to be one, where nothing is allocated in it. */
 void heap_add_block(struct pool_block *block, struct pool_span *run);
 void heap_remove_block(struct pool_block *block);
-/* Takes a run of a dead block out of its bin. */
-void heap_forget(struct pool_span *run);
+/* Takes a run of a block that has become dead out of its bin, or puts it in again. */
+void heap_look(struct pool_span *run);
 /* Bytes of the longest run. */
 uint64_t heap_largest(const struct hm_pool *pool);
 
@@ -191,8 +191,8 @@ int central_take_locked(struct hm_pool *pool, unsigned int class, uint32_t most,
 			struct pool_entry *entries, uint32_t *ret_n);
 /* Gives an object back to its span, and the span, once it is empty, to the heap. */
 void central_put_locked(struct pool_span *span, uint32_t index);
-/* Takes a span of a dead block off its class. */
-void central_forget(struct pool_span *span);
+/* Takes a span of a block that has become dead off its class, or puts it there again. */
+void central_look(struct pool_span *span);
 /* Notes an object that work still uses. -ENOMEM: there is no room to note it. */
 int central_busy_locked(struct pool_span *span, uint32_t index);
 /* After the end of all references: work keeps the maps that it uses. */

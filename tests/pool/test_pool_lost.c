@@ -182,6 +182,46 @@ out:
 	hm_device_unref(device);
 }
 
+/* A block that stays lost at first, and comes back by a second recovery, goes on as well. */
+static void shadowed_later(void)
+{
+	const struct hm_loss_desc loss = {
+		.struct_size = sizeof(loss),
+		.policy = HM_LOSS_SHADOW,
+	};
+	struct hm_device *device = sim_open();
+	struct hm_pool *pool = pool_on(device);
+	char *bytes = pool_take(pool, 1000), *fresh;
+	struct hm_pointer_info old, at;
+
+	CHECK_EQUAL(hm_pointer_find(bytes, &old), 0);
+	CHECK_OK(hm_buffer_set_loss(old.buffer, &loss));
+	if (!sim_unplug(device))
+		goto out;
+	sim_plug();
+	sim_recover(device, 0);
+	fresh = pool_take(pool, 1000);
+	CHECK_EQUAL(hm_pointer_find(fresh, &at), 0);
+	CHECK(at.map != old.map);
+	sim_recover(device, HM_RECOVER_SHADOWED);
+	CHECK_OK(hm_pool_free(pool, fresh));
+	CHECK_OK(hm_pool_trim(pool, 0, NULL));
+	/* Of the same class, and of pages. */
+	fresh = pool_take(pool, 1000);
+	CHECK_EQUAL(hm_pointer_find(fresh, &at), 0);
+	CHECK(at.map == old.map);
+	CHECK_OK(hm_pool_free(pool, fresh));
+	fresh = pool_take(pool, KIB(512));
+	CHECK_EQUAL(hm_pointer_find(fresh, &at), 0);
+	CHECK(at.map == old.map);
+	CHECK_OK(hm_pool_free(pool, fresh));
+	CHECK_EQUAL(pool_info(pool).blocks, 1);
+out:
+	CHECK_OK(hm_pool_free(pool, bytes));
+	hm_pool_unref(pool);
+	hm_device_unref(device);
+}
+
 /* The pool's own touches of bytes are in brackets, too. */
 static void windowed(void)
 {
@@ -219,6 +259,7 @@ static const struct sim_case cases[] = {
 	{ "lost_before_clearing", lost_before_clearing },
 	{ "recovered", recovered },
 	{ "shadowed", shadowed },
+	{ "shadowed_later", shadowed_later },
 	{ "windowed", windowed },
 	{ NULL, NULL },
 };
