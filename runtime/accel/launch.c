@@ -528,7 +528,7 @@ int hm_accel_way_in(struct hm_accel *accel, const void *pointer, uint64_t length
 		return r ? err_prefix(r, "hm_accel_way_in") :
 			   err_set(-ENOENT, "hm_accel_way_in: %p is in no map", pointer);
 	}
-	if (!length && pool_narrow(pointer, &info)) {
+	if (!length && pool_narrow_wait(pointer, &info)) {
 		r = err_set(-ENOENT, "hm_accel_way_in: %p is in no allocation of its pool",
 			    pointer);
 		goto out;

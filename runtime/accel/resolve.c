@@ -129,7 +129,7 @@ int resolve_range(struct hm_fence *fence, uint32_t index, uint64_t length)
 	if (unlikely(r))
 		goto err_unref;
 	/* In a pool's block, the range must lie in one allocation. */
-	if (pool_narrow(range->pointer, &info)) {
+	if (pool_narrow_wait(range->pointer, &info)) {
 		r = refuse_unallocated(fence, index, range->pointer);
 		goto err_unref;
 	}

@@ -127,7 +127,7 @@ int hm_pointer_query(const void *pointer, struct hm_pointer_detail *ret_detail)
 		return err_set(-EINVAL, "fields has unknown bits 0x%" PRIx32,
 			       detail.fields & ~known);
 	r = registry_find(pointer, &detail.info);
-	if (!r && pool_narrow(pointer, &detail.info))
+	if (!r && pool_narrow_wait(pointer, &detail.info))
 		return err_set(
 			-ENOENT,
 			"%p is in a block of a pool and in no allocation: freed already, "

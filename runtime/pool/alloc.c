@@ -247,7 +247,7 @@ int hm_pool_alloc(struct hm_pool *pool, uint64_t size, uint64_t alignment, void 
 
 static int refuse_foreign(const void *pointer, int r, const char *what)
 {
-	if (r == -ESTALE)
+	if (r != -ENOENT)
 		return err_set(-EINVAL,
 			       "%s: %p is in a block of a pool and in no allocation: freed "
 			       "already, or beside one",

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* For hm_pointer_find() and launches: from a map's range to that of an allocation in it. */
+#include <sched.h>
+
 #include "pool/pool.h"
+
+/* Bounded: in a fork child, a thread that is not there may have been changing the span. */
+#define WAITS 100000
 
 int pool_narrow(const void *pointer, struct hm_pointer_info *info)
 {
@@ -11,7 +16,7 @@ int pool_narrow(const void *pointer, struct hm_pointer_info *info)
 	if (likely(r == -ENOENT))
 		return 0;
 	if (unlikely(r))
-		return -ENOENT;
+		return r == -EAGAIN ? r : -ENOENT;
 	length = place.size - (place.tag - 1);
 	/* Also for tag 0, which is one too many. */
 	if (unlikely(!place.tag || (uintptr_t)pointer - place.base >= length))
@@ -20,4 +25,15 @@ int pool_narrow(const void *pointer, struct hm_pointer_info *info)
 	info->length = length;
 	info->pool = place.pool;
 	return 0;
+}
+
+int pool_narrow_wait(const void *pointer, struct hm_pointer_info *info)
+{
+	int r = pool_narrow(pointer, info), waits;
+
+	for (waits = 0; waits < WAITS && r == -EAGAIN; waits++) {
+		sched_yield();
+		r = pool_narrow(pointer, info);
+	}
+	return r;
 }

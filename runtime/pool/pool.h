@@ -263,9 +263,12 @@ static inline bool pool_has(const void *pointer)
 
 /*
  * Narrows what the registry found to the allocation, where the address is in a pool. -ENOENT,
- * without a text: it is there, and in no allocation. Legal in a signal handler.
+ * without a text: it is there, and in no allocation. -EAGAIN: another thread resizes it. Legal in
+ * a signal handler.
  */
 int pool_narrow(const void *pointer, struct hm_pointer_info *info);
+/* Waits for the other thread, instead of -EAGAIN. Not for signal handlers. */
+int pool_narrow_wait(const void *pointer, struct hm_pointer_info *info);
 
 void pool_fork_prepare(void);
 void pool_fork_after(void);

@@ -81,8 +81,12 @@ struct pool_span *span_take(uint32_t n)
 
 void span_put(struct pool_span *span)
 {
+	uint32_t seq = LOAD(span->seq) | 1;
+
 	/* Readers find no object from here on. */
-	STORE(span->seq, LOAD(span->seq) | 1);
+	STORE(span->seq, seq);
+	STORE(span->n, 0);
+	STORE(span->seq, seq + 1);
 	span_lock();
 	slab_put(slab_of(order_of(span->capacity)), span);
 	span_unlock();
@@ -156,8 +160,7 @@ int span_find_again(uint64_t address, struct pool_place *ret_place)
 {
 	int tries, r = -EAGAIN;
 
-	/* A retired span stays odd until it is used again: it holds no object. */
 	for (tries = 1; tries < TRIES && r == -EAGAIN; tries++)
 		r = span_find_once(address, ret_place);
-	return r == -EAGAIN ? -ESTALE : r;
+	return r;
 }

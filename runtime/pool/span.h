@@ -110,7 +110,7 @@ static inline uint64_t span_address(const struct pool_span *span, uint32_t index
 
 #define SPAN_LOAD(field) atomic_load_explicit(&(field), memory_order_acquire)
 
-/* -EAGAIN: the span was changing. Others as span_find(). */
+/* Errors as for span_find(), -EAGAIN in the one try. */
 static inline int span_find_once(uint64_t address, struct pool_place *ret_place)
 {
 	struct pool_span *span = pool_span_at(address);
@@ -149,7 +149,8 @@ int span_find_again(uint64_t address, struct pool_place *ret_place);
 
 /*
  * Finds the object that holds an address, without a lock; legal in a signal handler.
- * -ENOENT: no pool has the address. -ESTALE: a pool has it, and no object is there.
+ * -ENOENT: no pool has the address. -ESTALE: a pool has it, and no object is there. -EAGAIN: the
+ * span was changing in each of a bounded number of tries.
  */
 static inline int span_find(uint64_t address, struct pool_place *ret_place)
 {

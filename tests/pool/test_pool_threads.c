@@ -11,6 +11,7 @@
 
 #include "lib/inject.h"
 #include "pool/pool_support.h"
+#include "pool/span.h"
 
 #define THREADS 8
 #define EXCHANGE 512
@@ -336,6 +337,39 @@ static void resized_in_use(void)
 	hm_pool_unref(resized.pool);
 }
 
+static void *end_resize(void *user)
+{
+	struct pool_span *span = user;
+
+	usleep(2000);
+	atomic_fetch_add(&span->seq, 1);
+	return NULL;
+}
+
+/* What another thread is about to resize is not said to be freed. */
+static void found_while_resized(void)
+{
+	struct hm_pointer_detail detail = { .struct_size = sizeof(detail) };
+	struct hm_pool *pool = pool_make("host", 0, 0);
+	char *bytes = pool_take(pool, MIB(2));
+	struct pool_span *span = pool_span_at((uintptr_t)bytes);
+	struct hm_pointer_info at = { 0 };
+	pthread_t thread;
+
+	CHECK_FATAL(span != NULL);
+	atomic_fetch_add(&span->seq, 1); /* as span_resize() begins */
+	CHECK_EQUAL(hm_pointer_find(bytes, &at), -EAGAIN);
+	CHECK(!at.base);
+	CHECK_FATAL(!pthread_create(&thread, NULL, end_resize, span));
+	CHECK_OK(hm_pointer_query(bytes, &detail));
+	CHECK_EQUAL(detail.info.length, MIB(2));
+	pthread_join(thread, NULL);
+	CHECK_EQUAL(hm_pointer_find(bytes, &at), 0);
+	CHECK_OK(hm_pool_free(pool, bytes));
+	CHECK_EQUAL(hm_pointer_find(bytes, &at), -ENOENT);
+	hm_pool_unref(pool);
+}
+
 /* ---- fork ---- */
 
 struct family {
@@ -521,6 +555,7 @@ static const struct test tests[] = {
 	{ .name = "pool_ends_first", .run = pool_ends_first },
 	{ .name = "racing_frees", .run = racing_frees },
 	{ .name = "resized_in_use", .run = resized_in_use, .seconds = 60 },
+	{ .name = "found_while_resized", .run = found_while_resized },
 	{ .name = "forks", .run = forks },
 	{ .name = "forks_on_device", .run = forks_on_device },
 	{ .name = "undoes", .run = undoes },
