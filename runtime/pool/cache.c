@@ -298,7 +298,6 @@ static void end_locked(struct pool_cache *cache, struct cds_list_head *to)
 	if (!pool || cache->fork_gen != fork_generation)
 		return;
 	cds_list_del(&cache->link);
-	pool->n_cache--;
 	cache_report(cache, pool);
 	pthread_mutex_lock(&pool->lock);
 	drain_all_locked(cache, pool);
@@ -374,7 +373,6 @@ static struct pool_cache *make_cache(struct hm_pool *pool)
 	first = cache;
 	pthread_mutex_lock(&cache_mutex);
 	cds_list_add(&cache->link, &pool->caches);
-	pool->n_cache++;
 	pthread_mutex_unlock(&cache_mutex);
 	return cache;
 }

@@ -113,7 +113,6 @@ struct hm_pool {
 
 	/* cache_mutex: */
 	struct cds_list_head caches; /* pool_cache.link */
-	uint32_t n_cache;
 };
 
 /* ---- block.c ---- */
