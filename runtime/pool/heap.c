@@ -199,7 +199,8 @@ int heap_resize(struct pool_span *span, uint64_t bytes, uint32_t tag)
 	}
 	block->used += bytes - old;
 	span_resize(span, bytes, tag);
-	pool_table_enter(base, bytes, span);
+	if (bytes > old)
+		pool_table_enter(base + old, bytes - old, span);
 	if (bytes < old + room) {
 		span_set(run, block, base + bytes, old + room - bytes, 0, 0);
 		run_link(run);
