@@ -86,15 +86,15 @@ package_flags := $(shell $(PKG_CONFIG) --cflags $(lib_packages) $(tool_packages)
 libs_of = $(shell $(PKG_CONFIG) --libs $(1))
 
 cpp_flags := -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=300 -Iinclude
-inner_flags := -Iruntime -I$(O)
+inner_flags := -Iruntime -Idrivers/sim -I$(O)
 c_flags := -std=gnu11 -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes \
 	-Wpointer-arith -Wvla $(if $(WERROR),-Werror) -fvisibility=hidden -fPIC \
 	-fno-common -pthread $(package_flags)
 compile = $(CC) $(cpp_flags) $(CPPFLAGS) $(c_flags) $(CFLAGS) $(kind_flags)
 link = $(CC) $(CFLAGS) -pthread $(kind_flags) -Wl,--as-needed $(LDFLAGS)
 
-# Rooms are folders: see runtime/ROOMS.
-lib_sources := $(wildcard runtime/*/*.c runtime/*/*/*.c)
+# Rooms are folders: see runtime/ROOMS. The model is what soft/ has in common with the module.
+lib_sources := $(wildcard runtime/*/*.c runtime/*/*/*.c drivers/sim/model/*.c)
 tool_sources := $(wildcard tools/hetmap/*.c tools/perf/*.c)
 test_sources := $(wildcard tests/*/test_*.c)
 fuzz_sources := $(wildcard tests/*/fuzz_*.c)

@@ -63,42 +63,17 @@
 #include <linux/wait.h>
 #include <linux/xarray.h>
 
-#include <uapi/hetsim.h>
-
 #include "compat.h"
+#include "model/model.h"
 
 struct dma_buf;
 
-#define SIM_MINOR_VERSION_MINIMUM 0
-
-#define SIM_FEATURES                                                            \
-	((u64)HETSIM_FEATURE_BUFFERS | HETSIM_FEATURE_ENGINE | HETSIM_FEATURE_MOVE | \
-	 HETSIM_FEATURE_DMABUF | HETSIM_FEATURE_INJECT | HETSIM_FEATURE_SAMPLE)
-
-/* Limits that no parameter changes: they bound the objects of one opener. */
-#define SIM_MAX_DEVICES 16
-#define SIM_MAX_BUFFERS 65536	/* in a device */
+/* Limits that the twin does not have, because the module's users are many. */
 #define SIM_MAX_COMPAT_BUFFERS (SIM_MAX_BUFFERS / 4) /* slots that 64-bit processes leave at most */
-#define SIM_MAX_OPENER_BUFFERS (SIM_MAX_BUFFERS / 4) /* made by one opener */
-#define SIM_MAX_BINDINGS 16384	/* in an opener */
-/*
- * Bindings of a buffer by its maker, and by all other openers together: an eviction writes the
- * entries of each binding, and the openers that it makes room for wait for that.
- */
-#define SIM_MAX_BUFFER_BINDINGS 4096
-#define SIM_MAX_TABLES (4 * SIM_MAX_BINDINGS) /* in an opener: 128 GiB in one piece */
-#define SIM_MAX_QUEUES 16	/* in an opener */
-#define SIM_MAX_DEVICE_QUEUES 512 /* in all openers: each is a thread, and the kernel has few */
 #define SIM_MAX_USER_QUEUES 128 /* in one user's openers, without CAP_SYS_RESOURCE */
-#define SIM_MAX_PENDING 2048	/* submissions of a queue */
-#define SIM_MAX_EVENTS 1024	/* eventfds pending in a queue */
-#define SIM_MAX_COMMANDS 256	/* in a submission */
-#define SIM_FAILURES 256	/* that a queue remembers */
-#define SIM_TIMEOUT_MS 2000
 
-#define SIM_N_PLACES 3
 #define SIM_FAULT_PAGES BIT(SIM_BLOCK_ORDER) /* pages that one fault may map */
-#define SIM_FAULT_ORDERS (SIM_BLOCK_ORDER + 1)
+static_assert(SIM_FAULT_ORDERS == SIM_BLOCK_ORDER + 1);
 
 /*
  * For memory that calls take: charged to the caller's control group, and -ENOMEM where that is
@@ -113,52 +88,9 @@ struct dma_buf;
  */
 #define SIM_GFP_KV (GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN)
 
-/* In the order of struct hetsim_counters. */
-enum sim_counter {
-	SIM_FAULTS,
-	SIM_FAULT_PAGES_MAPPED,
-	SIM_FAULTS_BY_ORDER,
-	SIM_FAULTS_REFUSED = SIM_FAULTS_BY_ORDER + SIM_FAULT_ORDERS,
-	SIM_BYTES_READ,
-	SIM_BYTES_WRITTEN,
-	SIM_SUBMISSIONS,
-	SIM_COMMANDS,
-	SIM_BYTES_ENGINE,
-	SIM_TLB_HITS,
-	SIM_TLB_MISSES,
-	SIM_DEVICE_FAULTS,
-	SIM_RESETS,
-	SIM_MOVES,
-	SIM_BYTES_MOVED,
-	SIM_EVICTIONS,
-	SIM_BRACKETS,
-	SIM_BRACKETS_MISSED,
-	SIM_FAULTS_HUGE,
-	SIM_ENGINE_NS,
-	SIM_N_COUNTERS
-};
-
 struct sim_counters {
 	atomic64_t value[SIM_N_COUNTERS];
 };
-
-/* Properties of a kind of accelerator. */
-struct sim_kind {
-	const char *name;
-	u64 granule_min;
-	u64 granule_max;
-	u64 dma_align;
-	u64 max_segment;
-};
-
-/* The room that a call has not found. */
-struct sim_lack {
-	u32 place;
-	u64 n_pages; /* 0: no other opener could make room */
-	unsigned int tries;
-};
-
-#define SIM_MEM_TRIES 32 /* in a row, since other calls may take the pages that were made free */
 
 struct sim_device {
 	struct kref ref; /* openers, buffers, and the list of devices */
@@ -186,8 +118,6 @@ struct sim_device {
 	 */
 	struct xarray buffers;
 	u64 window_pages;
-	u64 opener_pages; /* that one opener may take of all places together */
-	u64 opener_system_pages; /* and ask for of SYSTEM, out of which nothing is evicted */
 	atomic64_t uses;  /* a clock that ticks with each use of a buffer */
 
 	spinlock_t imports_lock; /* protects the next member */
@@ -197,10 +127,8 @@ struct sim_device {
 	struct list_head brackets; /* one for each dma-buf */
 	unsigned int n_brackets; /* in that list */
 
-	/* Pages in the window count against VRAM's limit, too. */
-	u64 pages_limit[SIM_N_PLACES];
 	spinlock_t memory_lock; /* protects the members below, and sim_account.pages_used */
-	u64 pages_used[SIM_N_PLACES];
+	struct sim_memory memory; /* its limits never change */
 	u64 pages_pinned[SIM_N_PLACES]; /* for importers: see sim_mem_pin() */
 };
 
@@ -245,17 +173,11 @@ struct sim_binding {
 	struct list_head link;	 /* in sim_buffer.bindings */
 	struct sim_va *va;
 	struct sim_buffer *buffer; /* with a reference */
-	u64 start;		   /* in pages */
-	u64 n_pages;
+	struct sim_span span;
 	u64 first; /* page of the buffer */
 	bool write;
 	bool by_maker; /* the opener has made the buffer */
 };
-
-#define SIM_TLB_ENTRIES 64
-
-#define SIM_OPERANDS 3	 /* that a command can have */
-#define SIM_BURST SZ_128K /* bytes between looks at the clock, with va->lock held */
 
 /* Belongs to one queue: only its thread uses it. */
 struct sim_tlb {
@@ -310,14 +232,6 @@ struct sim_event {
 	struct eventfd_ctx *eventfd;
 };
 
-/* Submissions in a row that ended in one way. */
-struct sim_failure {
-	u64 first;
-	u64 last;
-	u64 address;
-	int status;
-};
-
 /* States of a queue's thread that has nothing to run: see sim_engine_rest(). */
 enum sim_rest {
 	SIM_AWAKE,
@@ -334,7 +248,7 @@ struct sim_queue {
 	struct task_struct *thread;
 	u64 fence_context;
 
-	spinlock_t lock; /* protects the members up to n_failures */
+	spinlock_t lock; /* protects the members up to failures */
 	bool stopped;
 	u64 submitted;
 	u64 done; /* read without the lock, too */
@@ -343,9 +257,7 @@ struct sim_queue {
 	struct list_head fenced; /* jobs with a fence: the first is due first */
 	struct list_head events;
 	unsigned int n_events;
-	struct sim_failure failures[SIM_FAILURES]; /* a ring: next at n_records */
-	u64 n_records;
-	u64 n_failures; /* submissions */
+	struct sim_failures failures;
 
 	wait_queue_head_t work;	     /* for the thread: it is awake, or the end */
 	wait_queue_head_t completed; /* holds struct sim_waiter: done has risen */
@@ -455,17 +367,9 @@ static inline struct sim_buffer *sim_page_buffer(struct page *page)
 	return (struct sim_buffer *)(page_private(page) & ~SIM_PAGE_PLACE);
 }
 
-/* Where there is a window, CPUs reach VRAM in it only. */
 static inline bool sim_page_reachable(struct sim_device *dev, struct page *page)
 {
-	return sim_page_place(page) != HETSIM_PLACE_VRAM ||
-	       !dev->pages_limit[HETSIM_PLACE_WINDOW];
-}
-
-/* Length of the longest buffer. */
-static inline u64 sim_max_pages(const struct sim_device *dev)
-{
-	return max(dev->pages_limit[HETSIM_PLACE_VRAM], dev->pages_limit[HETSIM_PLACE_SYSTEM]);
+	return sim_memory_reachable(&dev->memory, sim_page_place(page));
 }
 
 static inline pgoff_t sim_slot_pgoff(const struct sim_device *dev, u32 slot)
@@ -490,6 +394,10 @@ static inline void *sim_name_take(struct xarray *names, u32 name)
 	return object;
 }
 
+/* A function for each call: sim_handshake(), sim_query() and so on. */
+#define HETSIM_CALL(NAME, name, last) int sim_##name(struct file *file, void *argument);
+#include "model/calls.h"
+
 /* sim_main.c */
 extern bool sim_test;
 extern bool sim_huge;
@@ -505,7 +413,6 @@ struct inode *sim_fs_inode(void);
 void sim_account_put(struct sim_account *account);
 
 /* sim_ioctl.c */
-extern const struct sim_kind sim_kinds[];
 unsigned int sim_cache_modes(void);
 u32 sim_cache_of(struct page *page);
 long sim_ioctl(struct file *file, unsigned int cmd, unsigned long argument);
@@ -530,16 +437,11 @@ struct sim_buffer *sim_buffer_get(struct sim_opener *opener, u32 handle);
 void sim_buffer_put(struct sim_buffer *buffer);
 void sim_buffer_handle_put(struct sim_buffer *buffer);
 void sim_buffers_close(struct sim_opener *opener);
-int sim_buffer_create(struct file *file, void *argument);
-int sim_buffer_close(struct file *file, void *argument);
-int sim_buffer_resize(struct file *file, void *argument);
-int sim_buffer_info(struct file *file, void *argument);
 
 /* sim_move.c */
 void sim_buffer_pin(struct sim_buffer *buffer);
 int sim_evict_part(struct sim_buffer *buffer, u64 n_pages);
 int sim_evict(struct sim_buffer *except, u32 place, u64 n_pages, u64 *ret_evicted);
-int sim_buffer_move(struct file *file, void *argument);
 
 /* sim_mmap.c */
 int sim_mmap(struct file *file, struct vm_area_struct *vma);
@@ -554,11 +456,8 @@ void sim_va_destroy(struct sim_va *va);
 void sim_va_rebind(struct sim_buffer *buffer, u64 first, u64 n_pages, bool moving);
 int sim_va_translate(struct sim_va *va, struct sim_tlb *tlb, u64 address, bool write,
 		     struct page **pages, unsigned int n);
-int sim_bind(struct file *file, void *argument);
-int sim_unbind(struct file *file, void *argument);
 
 /* sim_command.c */
-int sim_command_check(const struct sim_kind *kind, const struct hetsim_command *command);
 int sim_command_run(struct sim_queue *queue, const struct hetsim_command *command,
 		    u64 *ret_address);
 
@@ -575,28 +474,18 @@ int sim_engine_moving(struct sim_queue *queue, u64 generation);
 struct sim_queue *sim_queue_get(struct sim_opener *opener, u32 id);
 void sim_queue_put(struct sim_queue *queue);
 void sim_queues_destroy(struct sim_opener *opener);
-int sim_queue_status(struct sim_queue *queue, u64 seqno, u64 *ret_address);
-int sim_queue_create(struct file *file, void *argument);
-int sim_queue_destroy(struct file *file, void *argument);
-int sim_submit(struct file *file, void *argument);
 
 /* sim_wait.c */
 void sim_waiters_wake(struct sim_queue *queue, u64 done);
-int sim_wait(struct file *file, void *argument);
-int sim_queue_event(struct file *file, void *argument);
 
 /* sim_fence.c */
 void sim_fence_signal(struct dma_fence *fence, int status);
-int sim_fence_fd(struct file *file, void *argument);
 void sim_fence_debugfs(struct dentry *parent);
 
 /* sim_sample.c */
 void sim_sample_stop(struct sim_buffer *buffer);
-int sim_buffer_sample(struct file *file, void *argument);
 
 /* sim_dmabuf.c */
-int sim_buffer_export(struct file *file, void *argument);
-int sim_buffer_import(struct file *file, void *argument);
 bool sim_dmabuf_is_idle(struct sim_buffer *buffer, struct dma_buf *dmabuf);
 struct dma_buf *sim_dmabuf_take(struct sim_buffer *buffer, unsigned int write, bool idle_only);
 void sim_dmabufs_put(struct dma_buf **dmabufs);
@@ -611,7 +500,8 @@ void sim_brackets_miss(struct sim_brackets *brackets);
 void sim_brackets_look(struct sim_device *dev);
 
 /* sim_import.c */
-int sim_import(struct sim_opener *opener, struct dma_buf *dmabuf, bool write, u32 *ret_handle);
+int sim_import_foreign(struct sim_opener *opener, struct dma_buf *dmabuf, bool write,
+		       u32 *ret_handle);
 void sim_import_end(struct sim_buffer *buffer);
 void sim_imports_lose(struct sim_device *dev);
 int sim_import_mmap(struct sim_buffer *buffer, struct vm_area_struct *vma);
@@ -624,13 +514,11 @@ void sim_device_lose(struct sim_device *dev);
 vm_fault_t sim_lost_fault(struct vm_fault *vmf, struct sim_map *map);
 bool sim_lost_access(const struct vm_area_struct *vma, pgoff_t index, unsigned int inside,
 		     void *bytes, unsigned int n, bool write);
-int sim_buffer_when_lost(struct file *file, void *argument);
 void sim_lost_free(struct sim_map *map);
 
 /* sim_fault_inject.c */
 bool sim_inject_due(atomic64_t *countdown);
 bool sim_inject_take(atomic64_t *count);
-int sim_inject(struct file *file, void *argument);
 
 /* sim_rw.c */
 ssize_t sim_read_iter(struct kiocb *iocb, struct iov_iter *to);

@@ -183,31 +183,6 @@ void sim_buffers_close(struct sim_opener *opener)
 	xa_destroy(&opener->handles);
 }
 
-/* Converts bytes to pages, within the limit of the device. */
-static int sim_buffer_pages(struct sim_device *dev, u64 length, u32 place, u64 *ret_n_pages)
-{
-	if (!length || length & ~PAGE_MASK)
-		return -EINVAL;
-	if (length >> PAGE_SHIFT > dev->pages_limit[place])
-		return -ENOSPC;
-	*ret_n_pages = length >> PAGE_SHIFT;
-	return 0;
-}
-
-/* How far maps may reach: as long as a slot's window at most. */
-static int sim_buffer_capacity(struct sim_device *dev, const struct hetsim_buffer_create *create,
-			       u64 *ret_n_pages)
-{
-	u64 capacity = create->capacity ?: create->length;
-
-	if (capacity < create->length || capacity & ~PAGE_MASK)
-		return -EINVAL;
-	if (capacity >> PAGE_SHIFT > sim_max_pages(dev))
-		return -ENOSPC;
-	*ret_n_pages = capacity >> PAGE_SHIFT;
-	return 0;
-}
-
 int sim_buffer_create(struct file *file, void *argument)
 {
 	struct hetsim_buffer_create *create = argument;
@@ -218,16 +193,13 @@ int sim_buffer_create(struct file *file, void *argument)
 	u64 n_pages, capacity;
 	int r;
 
-	if (create->flags || create->__reserved || create->place >= SIM_N_PLACES ||
-	    create->cache > HETSIM_CACHE_COMBINE)
-		return -EINVAL;
 	create->place = array_index_nospec(create->place, SIM_N_PLACES);
-	if (!(sim_cache_modes() & 1u << create->cache) || !dev->pages_limit[create->place])
+	if (!(sim_cache_modes() & 1u << create->cache) || !dev->memory.limit[create->place])
 		return -EOPNOTSUPP;
-	r = sim_buffer_pages(dev, create->length, create->place, &n_pages);
+	r = sim_length_pages(&dev->memory, create->length, create->place, &n_pages);
 	if (r)
 		return r;
-	r = sim_buffer_capacity(dev, create, &capacity);
+	r = sim_capacity_pages(&dev->memory, create, &capacity);
 	if (r)
 		return r;
 
@@ -357,7 +329,7 @@ static int sim_buffer_set(struct sim_buffer *buffer, u64 length, struct sim_lack
 
 	if (mutex_lock_interruptible(&buffer->change))
 		return -EINTR;
-	r = sim_buffer_pages(buffer->dev, length, buffer->place, &n_pages);
+	r = sim_length_pages(&buffer->dev->memory, length, buffer->place, &n_pages);
 	if (!r && buffer->import)
 		r = -EOPNOTSUPP;
 	if (!r && n_pages > buffer->n_pages)
@@ -385,10 +357,6 @@ int sim_buffer_resize(struct file *file, void *argument)
 	struct sim_lack lack = {};
 	int r;
 
-	if (resize->flags || resize->__reserved)
-		return -EINVAL;
-	if (!(file->f_mode & FMODE_WRITE))
-		return -EACCES;
 	buffer = sim_buffer_get(opener, resize->handle);
 	if (!buffer)
 		return -ENOENT;

@@ -1,38 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The engine's commands: the operands of each, and running one page after page
+ * The engine's commands: a step for each, and running one page after page
  * through the device's page table.
  */
 #include <linux/bitops.h>
 #include <linux/crc32.h>
 #include <linux/highmem.h>
 #include <linux/nospec.h>
-#include <linux/overflow.h>
 
 #include "sim.h"
-
-enum {
-	SIM_DESTINATION,
-	SIM_SOURCE,
-	SIM_SOURCE2,
-};
-
-struct sim_run;
-
-struct sim_operation {
-	unsigned int reads;	  /* BIT(SIM_SOURCE) and so on */
-	bool writes;		  /* length bytes at destination, while reading */
-	unsigned int result_size; /* bytes at destination, at the end */
-	bool words;		  /* length is in whole words */
-	bool value;
-	/* One piece within a page of each operand. True to stop early. */
-	bool (*step)(struct sim_run *run, void *const *operand, size_t n);
-};
 
 /* A command on its way. */
 struct sim_run {
 	struct sim_queue *queue;
-	const struct sim_operation *op;
+	/* Does one piece within a page of each operand. True to stop early. */
+	bool (*step)(struct sim_run *run, void *const *operand, size_t n);
 	u32 value;
 	u64 address[SIM_OPERANDS]; /* where each operand goes on */
 	struct page **pages[SIM_OPERANDS]; /* the same, in queue->pages */
@@ -115,84 +97,18 @@ static bool sim_step_store(struct sim_run *run, void *const *operand, size_t n)
 	return false;
 }
 
-static const struct sim_operation sim_operation_store = {
-	.writes = true,
-	.step = sim_step_store,
+static bool (*const sim_steps[SIM_N_OPERATIONS])(struct sim_run *run, void *const *operand,
+						  size_t n) = {
+	[HETSIM_OP_FILL]	= sim_step_fill,
+	[HETSIM_OP_COPY]	= sim_step_copy,
+	[HETSIM_OP_ADD]		= sim_step_add,
+	[HETSIM_OP_XOR]		= sim_step_xor,
+	[HETSIM_OP_SCALE]	= sim_step_scale,
+	[HETSIM_OP_AXPY]	= sim_step_axpy,
+	[HETSIM_OP_HISTOGRAM]	= sim_step_histogram,
+	[HETSIM_OP_CRC32]	= sim_step_crc32,
+	[HETSIM_OP_COMPARE]	= sim_step_compare,
 };
-
-#define SIM_BOTH (BIT(SIM_SOURCE) | BIT(SIM_SOURCE2))
-
-static const struct sim_operation sim_operations[] = {
-	[HETSIM_OP_NOTHING]	= {},
-	[HETSIM_OP_FILL]	= { .writes = true, .words = true, .value = true,
-				    .step = sim_step_fill },
-	[HETSIM_OP_COPY]	= { .reads = BIT(SIM_SOURCE), .writes = true,
-				    .step = sim_step_copy },
-	[HETSIM_OP_ADD]		= { .reads = SIM_BOTH, .writes = true, .words = true,
-				    .step = sim_step_add },
-	[HETSIM_OP_XOR]		= { .reads = SIM_BOTH, .writes = true, .words = true,
-				    .step = sim_step_xor },
-	[HETSIM_OP_SCALE]	= { .reads = BIT(SIM_SOURCE), .writes = true, .words = true,
-				    .value = true, .step = sim_step_scale },
-	[HETSIM_OP_AXPY]	= { .reads = BIT(SIM_SOURCE), .writes = true, .words = true,
-				    .value = true, .step = sim_step_axpy },
-	[HETSIM_OP_HISTOGRAM]	= { .reads = BIT(SIM_SOURCE), .result_size = 256 * sizeof(u32),
-				    .step = sim_step_histogram },
-	[HETSIM_OP_CRC32]	= { .reads = BIT(SIM_SOURCE), .result_size = sizeof(u32),
-				    .step = sim_step_crc32 },
-	[HETSIM_OP_COMPARE]	= { .reads = SIM_BOTH, .result_size = sizeof(u64),
-				    .step = sim_step_compare },
-};
-
-static const struct sim_operation *sim_operation_of(const struct hetsim_command *command)
-{
-	return &sim_operations[array_index_nospec(command->op, ARRAY_SIZE(sim_operations))];
-}
-
-static int sim_operand_check(const struct sim_kind *kind, u64 address, u64 length)
-{
-	u64 end;
-
-	if (address & (kind->dma_align - 1))
-		return -EINVAL;
-	return check_add_overflow(address, length, &end) ? -EOVERFLOW : 0;
-}
-
-/* Checks all of a command that needs no look at memory. */
-int sim_command_check(const struct sim_kind *kind, const struct hetsim_command *command)
-{
-	const struct sim_operation *op;
-	u64 written;
-	int r;
-
-	if (command->op >= ARRAY_SIZE(sim_operations) || command->flags)
-		return -EINVAL;
-	op = sim_operation_of(command);
-	if (!op->step)
-		return command->destination || command->source || command->source2 ||
-		       command->length || command->value ? -EINVAL : 0;
-
-	if (!command->length || command->length & (kind->dma_align - 1) ||
-	    command->length > kind->max_segment || (op->words && command->length % sizeof(u32)))
-		return -EINVAL;
-	if ((!op->value && command->value) || command->value > U32_MAX ||
-	    (!(op->reads & BIT(SIM_SOURCE)) && command->source) ||
-	    (!(op->reads & BIT(SIM_SOURCE2)) && command->source2))
-		return -EINVAL;
-
-	written = op->writes ? command->length : op->result_size;
-	r = sim_operand_check(kind, command->destination, written);
-	r = r ?: sim_operand_check(kind, command->source, command->length);
-	r = r ?: sim_operand_check(kind, command->source2, command->length);
-	if (r)
-		return r;
-
-	if (command->op == HETSIM_OP_COPY &&
-	    command->source < command->destination + command->length &&
-	    command->destination < command->source + command->length)
-		return -EINVAL;
-	return 0;
-}
 
 /* Bytes until one of the operands comes to the end of its page. */
 static size_t sim_piece_size(const struct sim_run *run, u64 left)
@@ -219,7 +135,7 @@ static bool sim_piece_run(struct sim_run *run, size_t n)
 			operand[i] = kmap_local_page(*run->pages[i]) +
 				     offset_in_page(run->address[i]);
 	}
-	stop = run->op->step(run, operand, n);
+	stop = run->step(run, operand, n);
 	while (i--) {
 		if (!(run->used & BIT(i)))
 			continue;
@@ -309,18 +225,19 @@ static int sim_range_run(struct sim_run *run, u64 length)
 int sim_command_run(struct sim_queue *queue, const struct hetsim_command *command,
 		    u64 *ret_address)
 {
-	const struct sim_operation *op = sim_operation_of(command);
+	unsigned int which = array_index_nospec(command->op, SIM_N_OPERATIONS);
+	const struct sim_operation *op = &sim_operations[which];
 	struct sim_run run = {
 		.queue = queue,
-		.op = op,
+		.step = sim_steps[which],
 		.value = command->value,
 		.address = { command->destination, command->source, command->source2 },
-		.used = op->reads | (op->writes ? BIT(SIM_DESTINATION) : 0),
+		.used = op->used,
 	};
 	u32 crc;
 	int r;
 
-	if (!op->step)
+	if (!op->used)
 		return sim_engine_poll(queue);
 
 	if (command->op == HETSIM_OP_CRC32)
@@ -345,7 +262,7 @@ int sim_command_run(struct sim_queue *queue, const struct hetsim_command *comman
 		run.bytes = (const u8 *)&run.number;
 		break;
 	}
-	run.op = &sim_operation_store;
+	run.step = sim_step_store;
 	run.used = BIT(SIM_DESTINATION);
 	run.address[SIM_DESTINATION] = command->destination;
 	r = sim_range_run(&run, op->result_size);

@@ -47,8 +47,8 @@ static void sim_bindings_show(struct seq_file *m, struct sim_opener *opener)
 		struct sim_binding *binding = rb_entry(node, struct sim_binding, node);
 
 		seq_printf(m, "binding\t0x%llx\t%llu\t%d\t%s\t%llu\n",
-			   binding->start << PAGE_SHIFT, account->id, account->pid,
-			   account->comm, binding->n_pages << (PAGE_SHIFT - 10));
+			   binding->span.start << PAGE_SHIFT, account->id, account->pid,
+			   account->comm, binding->span.n_pages << (PAGE_SHIFT - 10));
 		cond_resched();
 	}
 	mutex_unlock(&opener->va.change);

@@ -418,17 +418,13 @@ unsigned int sim_dmabufs_idle(struct sim_buffer *buffer)
 	return n;
 }
 
-int sim_buffer_export(struct file *file, void *argument)
+int sim_export(struct file *file, void *argument)
 {
 	struct hetsim_export *ask = argument;
 	struct sim_buffer *buffer;
 	struct dma_buf *dmabuf;
 	int fd, r = 0;
 
-	if (ask->flags & ~HETSIM_EXPORT_WRITE || ask->__reserved)
-		return -EINVAL;
-	if (ask->flags & HETSIM_EXPORT_WRITE && !(file->f_mode & FMODE_WRITE))
-		return -EACCES;
 	buffer = sim_buffer_get(file->private_data, ask->handle);
 	if (!buffer)
 		return -ENOENT;
@@ -488,7 +484,7 @@ static int sim_dmabuf_handle(struct sim_opener *opener, struct dma_buf *dmabuf, 
 	return 0;
 }
 
-int sim_buffer_import(struct file *file, void *argument)
+int sim_import(struct file *file, void *argument)
 {
 	struct hetsim_import *ask = argument;
 	struct sim_opener *opener = file->private_data;
@@ -496,8 +492,6 @@ int sim_buffer_import(struct file *file, void *argument)
 	struct dma_buf *dmabuf;
 	int r;
 
-	if (ask->flags)
-		return -EINVAL;
 	dmabuf = dma_buf_get(ask->fd);
 	if (IS_ERR(dmabuf))
 		return -EINVAL;
@@ -507,7 +501,7 @@ int sim_buffer_import(struct file *file, void *argument)
 	else if (dmabuf->ops == &sim_dmabuf_ops && sim_dmabuf_buffer(dmabuf)->dev == opener->dev)
 		r = sim_dmabuf_handle(opener, dmabuf, &ask->handle);
 	else
-		r = sim_import(opener, dmabuf, write, &ask->handle);
+		r = sim_import_foreign(opener, dmabuf, write, &ask->handle);
 	if (!r) {
 		ask->length = dmabuf->size;
 		ask->offset = (u64)sim_slot_pgoff(opener->dev, ask->handle) << PAGE_SHIFT;

@@ -118,26 +118,6 @@ int sim_engine_moving(struct sim_queue *queue, u64 generation)
 	return r == -ETIME ? -ETIMEDOUT : r;
 }
 
-/* Failures in a row that end in one way are one record: all of a queue may be cancelled. */
-static void sim_engine_record(struct sim_queue *queue, u64 seqno, int status, u64 address)
-{
-	struct sim_failure *failure = &queue->failures[(queue->n_records - 1) % SIM_FAILURES];
-
-	lockdep_assert_held(&queue->lock);
-	queue->n_failures++;
-	/* Before the first record there is an empty one, with a status of 0. */
-	if (failure->last + 1 == seqno && failure->status == status &&
-	    failure->address == address) {
-		failure->last = seqno;
-		return;
-	}
-	failure = &queue->failures[queue->n_records++ % SIM_FAILURES];
-	failure->first = seqno;
-	failure->last = seqno;
-	failure->status = status;
-	failure->address = address;
-}
-
 /*
  * Marks the submission as done, and then tells everyone that waits.
  * @job is gone afterwards.
@@ -154,7 +134,7 @@ static void sim_engine_complete(struct sim_queue *queue, struct sim_job *job, in
 	if (job->fence)
 		list_del(&job->fence_link);
 	if (status)
-		sim_engine_record(queue, seqno, status, address);
+		sim_failures_add(&queue->failures, seqno, status, address);
 	WRITE_ONCE(queue->done, seqno);
 	list_for_each_entry_safe(event, next, &queue->events, link) {
 		if (event->seqno > seqno)

@@ -113,29 +113,23 @@ int sim_inject(struct file *file, void *argument)
 	struct hetsim_inject *inject = argument;
 	struct sim_opener *opener = file->private_data;
 
-	if (inject->flags)
-		return -EINVAL;
 	switch (inject->kind) {
 	case HETSIM_INJECT_LATENCY:
 	case HETSIM_INJECT_STUCK:
 	case HETSIM_INJECT_LOST_INTERRUPT:
-		return inject->value > S64_MAX ? -EINVAL : sim_inject_queue(opener, inject);
+		return sim_inject_queue(opener, inject);
 	case HETSIM_INJECT_SIGBUS:
 	case HETSIM_INJECT_POISON:
 	case HETSIM_INJECT_EVICTION:
 		return sim_inject_buffer(opener, inject);
 	case HETSIM_INJECT_ENOMEM:
 	case HETSIM_INJECT_EINTR:
-		if (inject->target || inject->value > S64_MAX)
-			return -EINVAL;
 		atomic64_set(inject->kind == HETSIM_INJECT_ENOMEM ? &opener->account->enomem :
 								    &opener->account->eintr,
 			     inject->value);
 		return 0;
 	case HETSIM_INJECT_RESET:
 	case HETSIM_INJECT_UNPLUG:
-		if (inject->target || inject->value)
-			return -EINVAL;
 		return sim_inject_device(opener->dev, inject->kind);
 	default:
 		return -EINVAL;

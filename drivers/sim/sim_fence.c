@@ -152,7 +152,7 @@ static struct dma_fence *sim_fence_attach(struct sim_queue *queue, struct dma_fe
 	spin_lock(&queue->lock);
 	if (fresh->seqno && fresh->seqno <= queue->done) {
 		done = true;
-		status = sim_queue_status(queue, fresh->seqno, &address);
+		status = sim_failures_find(&queue->failures, fresh->seqno, &address);
 		fence = dma_fence_get(fresh);
 	} else if (fresh->seqno && fresh->seqno <= queue->submitted) {
 		job = sim_fence_job(queue, fresh->seqno);
@@ -182,8 +182,6 @@ int sim_fence_fd(struct file *file, void *argument)
 	struct sim_queue *queue;
 	int fd, r = 0;
 
-	if (ask->flags)
-		return -EINVAL;
 	queue = sim_queue_get(file->private_data, ask->queue);
 	if (!queue)
 		return -ENOENT;

@@ -237,9 +237,9 @@ static void sim_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "hetsim-memory-window:\t%llu KiB\n",
 		   used[HETSIM_PLACE_WINDOW] << (PAGE_SHIFT - 10));
 	seq_printf(m, "hetsim-memory-limit:\t%llu KiB\n",
-		   dev->opener_pages << (PAGE_SHIFT - 10));
+		   dev->memory.opener_limit << (PAGE_SHIFT - 10));
 	seq_printf(m, "hetsim-memory-system-limit:\t%llu KiB\n",
-		   dev->opener_system_pages << (PAGE_SHIFT - 10));
+		   dev->memory.opener_system_limit << (PAGE_SHIFT - 10));
 	seq_printf(m, "hetsim-faults:\t%lld\n",
 		   atomic64_read(&account->counters.value[SIM_FAULTS]));
 	seq_printf(m, "hetsim-evictions:\t%lld\n",

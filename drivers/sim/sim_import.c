@@ -254,7 +254,7 @@ static int sim_import_new(struct sim_opener *opener, struct dma_buf *dmabuf, boo
 
 	if (!dmabuf->size || offset_in_page(dmabuf->size))
 		return -EOPNOTSUPP;
-	if (dmabuf->size >> PAGE_SHIFT > sim_max_pages(opener->dev))
+	if (dmabuf->size >> PAGE_SHIFT > sim_memory_most(&opener->dev->memory))
 		return -ENOSPC;
 	buffer = sim_buffer_new(opener, dmabuf->size >> PAGE_SHIFT);
 	if (IS_ERR(buffer))
@@ -272,7 +272,8 @@ static int sim_import_new(struct sim_opener *opener, struct dma_buf *dmabuf, boo
 }
 
 /* The handle for memory of another device: one, however many threads ask for it. */
-int sim_import(struct sim_opener *opener, struct dma_buf *dmabuf, bool write, u32 *ret_handle)
+int sim_import_foreign(struct sim_opener *opener, struct dma_buf *dmabuf, bool write,
+		       u32 *ret_handle)
 {
 	u32 handle;
 	int r = 0;

@@ -88,8 +88,6 @@ int sim_buffer_when_lost(struct file *file, void *argument)
 	struct sim_buffer *buffer;
 	int r = 0;
 
-	if (lost->when > HETSIM_WHEN_LOST_SIGNAL || lost->__reserved)
-		return -EINVAL;
 	xa_lock(&opener->handles);
 	buffer = xa_load(&opener->handles, lost->handle);
 	if (!buffer)

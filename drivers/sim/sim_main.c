@@ -9,7 +9,6 @@
 #include <linux/log2.h>
 #include <linux/module.h>
 #include <linux/rcupdate.h>
-#include <linux/sizes.h>
 #include <linux/slab.h>
 
 #include "sim.h"
@@ -108,7 +107,6 @@ static int sim_device_dma_add(struct sim_device *dev)
 static struct sim_device *sim_device_add(unsigned int index)
 {
 	struct sim_device *dev;
-	u64 total;
 	int r;
 
 	dev = kzalloc(sizeof(*dev), GFP_KERNEL);
@@ -129,15 +127,8 @@ static struct sim_device *sim_device_add(unsigned int index)
 	xa_init_flags(&dev->buffers, XA_FLAGS_ALLOC1);
 	spin_lock_init(&dev->memory_lock);
 
-	dev->pages_limit[HETSIM_PLACE_VRAM] = (u64)vram_mb * (SZ_1M >> PAGE_SHIFT);
-	dev->pages_limit[HETSIM_PLACE_SYSTEM] = (u64)system_mb * (SZ_1M >> PAGE_SHIFT);
-	dev->pages_limit[HETSIM_PLACE_WINDOW] = (u64)bar_mb * (SZ_1M >> PAGE_SHIFT);
-	total = dev->pages_limit[HETSIM_PLACE_VRAM] + dev->pages_limit[HETSIM_PLACE_SYSTEM];
-	dev->opener_pages = opener_mb ? (u64)opener_mb * (SZ_1M >> PAGE_SHIFT) : total / 4 * 3;
-	dev->opener_system_pages = dev->pages_limit[HETSIM_PLACE_SYSTEM];
-	if (!opener_mb)
-		dev->opener_system_pages -= dev->opener_system_pages / 4;
-	dev->window_pages = roundup_pow_of_two(sim_max_pages(dev));
+	sim_memory_set(&dev->memory, vram_mb, system_mb, bar_mb, opener_mb);
+	dev->window_pages = roundup_pow_of_two(sim_memory_most(&dev->memory));
 
 	dev->inode = sim_fs_inode();
 	if (IS_ERR(dev->inode)) {
@@ -232,9 +223,6 @@ static int sim_kind_find(const char *name)
 	}
 	return -EINVAL;
 }
-
-/* 1 TiB: the windows of all SIM_MAX_BUFFERS slots fit an offset of mmap(). */
-#define SIM_MAX_MB 1048576
 
 /* For an unused module: nothing is open, and nothing opens it any more. */
 static void sim_devices_remove(void)

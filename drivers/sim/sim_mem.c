@@ -94,66 +94,15 @@ u32 sim_cache_of(struct page *page)
 }
 #endif
 
-/*
- * How many of @n_pages lack room, and the place to make it in: the window is a
- * part of VRAM, so either may be full. Pages that leave a place in VRAM make it no fuller:
- * until they are gone, it may count more than it has. With dev->memory_lock held.
- */
-static u64 sim_mem_missing(struct sim_device *dev, u32 place, u64 n_pages,
-			   const u64 *leaving, u32 *ret_where)
-{
-	u64 vram = dev->pages_used[HETSIM_PLACE_VRAM] + dev->pages_used[HETSIM_PLACE_WINDOW];
-	u64 limit = dev->pages_limit[HETSIM_PLACE_VRAM];
-	u64 left = dev->pages_limit[place] - dev->pages_used[place];
-
-	lockdep_assert_held(&dev->memory_lock);
-	*ret_where = place;
-	if (place == HETSIM_PLACE_SYSTEM || (place == HETSIM_PLACE_WINDOW && left < n_pages))
-		return n_pages - min(n_pages, left);
-	*ret_where = HETSIM_PLACE_VRAM;
-	if (leaving)
-		limit += leaving[HETSIM_PLACE_VRAM] + leaving[HETSIM_PLACE_WINDOW];
-	return n_pages - min(n_pages, limit - min(vram, limit));
-}
-
-/*
- * True if the opener may not have that much. Pages that replace others add nothing to all
- * places together, and an eviction for other openers is not the opener's doing. With
- * dev->memory_lock held.
- */
-static bool sim_mem_exceeds(struct sim_device *dev, const struct sim_account *account, u32 place,
-			    u64 n_pages, const u64 *leaving, bool evict)
-{
-	u64 system = account->pages_used[HETSIM_PLACE_SYSTEM], mine = 0;
-	unsigned int i;
-
-	lockdep_assert_held(&dev->memory_lock);
-	if (evict)
-		return false;
-	for (i = 0; i < SIM_N_PLACES; i++)
-		mine += account->pages_used[i];
-	if (!leaving && n_pages > dev->opener_pages - min(mine, dev->opener_pages))
-		return true;
-	return place == HETSIM_PLACE_SYSTEM &&
-	       n_pages > dev->opener_system_pages - min(system, dev->opener_system_pages);
-}
-
 /* Counts the pages against the limits; -ENOSPC with the missing room in *@lack. */
 static int sim_mem_reserve(struct sim_device *dev, struct sim_account *account, u32 place,
 			   u64 n_pages, const u64 *leaving, bool evict, struct sim_lack *lack)
 {
-	int r = -ENOSPC;
+	int r;
 
 	spin_lock(&dev->memory_lock);
-	lack->n_pages = 0;
-	if (!sim_mem_exceeds(dev, account, place, n_pages, leaving, evict)) {
-		lack->n_pages = sim_mem_missing(dev, place, n_pages, leaving, &lack->place);
-		r = lack->n_pages ? -ENOSPC : 0;
-	}
-	if (!r) {
-		dev->pages_used[place] += n_pages;
-		account->pages_used[place] += n_pages;
-	}
+	r = sim_memory_take(&dev->memory, account->pages_used, place, n_pages, leaving, evict,
+			    lack);
 	spin_unlock(&dev->memory_lock);
 	return r;
 }
@@ -170,8 +119,7 @@ int sim_mem_make_room(struct sim_buffer *buffer, struct sim_lack *lack)
 	u64 evicted;
 	int r;
 
-	if (!lack->n_pages || lack->place == HETSIM_PLACE_SYSTEM ||
-	    ++lack->tries > SIM_MEM_TRIES)
+	if (!sim_lack_try(lack))
 		return -ENOSPC;
 	r = sim_evict(buffer, lack->place, lack->n_pages, &evicted);
 	/* The owner may have taken away the buffer that was waited for: there is one more try. */
@@ -184,8 +132,7 @@ static void sim_mem_release(struct sim_device *dev, struct sim_account *account,
 			    u64 n_pages)
 {
 	spin_lock(&dev->memory_lock);
-	dev->pages_used[place] -= n_pages;
-	account->pages_used[place] -= n_pages;
+	sim_memory_give(&dev->memory, account->pages_used, place, n_pages);
 	spin_unlock(&dev->memory_lock);
 }
 
@@ -339,7 +286,7 @@ static bool sim_pins_fit(const struct sim_buffer *buffer, const u64 *in)
 
 	lockdep_assert_held(&dev->memory_lock);
 	for (i = 0; i < SIM_N_PLACES; i++) {
-		u64 most = dev->pages_limit[i] / 2;
+		u64 most = dev->memory.limit[i] / 2;
 
 		if (i != HETSIM_PLACE_SYSTEM &&
 		    (!sim_pins_have_room(most, dev->pages_pinned, in, i) ||

@@ -5,7 +5,6 @@
  */
 #include <linux/highmem.h>
 #include <linux/nospec.h>
-#include <linux/overflow.h>
 #include <linux/slab.h>
 #include <linux/sort.h>
 
@@ -13,9 +12,6 @@
 #include "sim_trace.h"
 
 #define SIM_MOVE_BATCH 512u
-
-/* Sets of places, as bits. */
-#define SIM_PLACES_ALL (BIT(SIM_N_PLACES) - 1)
 
 static bool sim_page_in(struct page *page, unsigned long places)
 {
@@ -114,12 +110,6 @@ static int sim_pages_move(struct sim_buffer *buffer, u64 first, u64 n_pages,
 	kvfree(fresh);
 	sim_count(buffer->dev, buffer->account, SIM_BYTES_MOVED, *ret_moved << PAGE_SHIFT);
 	return r;
-}
-
-/* Pages in which places are in the way in @place. */
-static unsigned long sim_evict_from(u32 place)
-{
-	return BIT(HETSIM_PLACE_WINDOW) | BIT(place);
 }
 
 /* How many buffers one look through all of them finds: openers may have all that there can be. */
@@ -221,7 +211,7 @@ static struct sim_buffer *sim_evictee_get(struct sim_device *dev, unsigned long 
 static int sim_evict_buffer(struct sim_buffer *buffer, u32 place, u64 n_pages,
 			    u64 *ret_evicted)
 {
-	u32 to = place == HETSIM_PLACE_WINDOW ? HETSIM_PLACE_VRAM : HETSIM_PLACE_SYSTEM;
+	u32 to = sim_evict_to(place);
 	u64 first = buffer->n_pages, evicted = 0, moved;
 	unsigned int most = SIM_MOVE_BATCH;
 	struct sim_lack lack = {};
@@ -408,18 +398,11 @@ int sim_buffer_move(struct file *file, void *argument)
 	struct sim_opener *opener = file->private_data;
 	struct sim_buffer *buffer;
 	struct sim_lack lack = {};
-	u64 end, moved, total = 0;
+	u64 end = move->offset + move->length, moved, total = 0;
 	int r;
 
-	if (move->flags || move->place >= SIM_N_PLACES || !move->length ||
-	    (move->offset | move->length) & ~PAGE_MASK)
-		return -EINVAL;
-	if (check_add_overflow((u64)move->offset, (u64)move->length, &end))
-		return -EOVERFLOW;
-	if (!(file->f_mode & FMODE_WRITE))
-		return -EACCES;
 	move->place = array_index_nospec(move->place, SIM_N_PLACES);
-	if (!opener->dev->pages_limit[move->place])
+	if (!opener->dev->memory.limit[move->place])
 		return -EOPNOTSUPP;
 	buffer = sim_buffer_get(opener, move->handle);
 	if (!buffer)

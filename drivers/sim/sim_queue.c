@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Queues: create, destroy, submit to them, and how a submission ended.
+ * Queues: create, destroy, and submit to them.
  */
 #include <linux/capability.h>
 #include <linux/dma-fence.h>
@@ -69,10 +69,6 @@ int sim_queue_create(struct file *file, void *argument)
 	struct sim_opener *opener = file->private_data;
 	struct sim_queue *queue;
 	int r;
-
-	if (create->flags || create->__reserved || create->type > HETSIM_QUEUE_COUNTER ||
-	    create->timeout_ms > HETSIM_MAX_TIMEOUT_MS)
-		return -EINVAL;
 
 	queue = kvzalloc(sizeof(*queue), SIM_GFP_KV);
 	if (!queue)
@@ -157,29 +153,6 @@ int sim_queue_destroy(struct file *file, void *argument)
 	return 0;
 }
 
-/*
- * How a submission that is done has ended: 0 or a negative errno, with -EFAULT
- * where. With queue->lock held.
- */
-int sim_queue_status(struct sim_queue *queue, u64 seqno, u64 *ret_address)
-{
-	u64 known = min_t(u64, queue->n_records, SIM_FAILURES), i;
-
-	lockdep_assert_held(&queue->lock);
-	for (i = 1; i <= known; i++) {
-		struct sim_failure *failure =
-			&queue->failures[(queue->n_records - i) % SIM_FAILURES];
-
-		if (failure->last < seqno)
-			return 0;
-		if (failure->first <= seqno) {
-			*ret_address = failure->address;
-			return failure->status;
-		}
-	}
-	return queue->n_records > SIM_FAILURES ? -EOVERFLOW : 0;
-}
-
 static int sim_job_read(struct sim_opener *opener, const struct hetsim_submit *submit,
 			struct sim_job *job)
 {
@@ -218,7 +191,7 @@ static int sim_job_add(struct sim_queue *queue, struct sim_job *job,
 		job->seqno = ++queue->submitted;
 		submit->seqno = job->seqno;
 		submit->done = queue->done;
-		submit->failures = queue->n_failures;
+		submit->failures = queue->failures.n;
 		/* Told before it can be done. */
 		trace_submit(queue, job->seqno, 0);
 		list_add_tail(&job->link, &queue->jobs);
@@ -238,12 +211,6 @@ int sim_submit(struct file *file, void *argument)
 	struct sim_job *job;
 	int r;
 
-	if (submit->flags || submit->__reserved || !submit->n_commands ||
-	    submit->n_commands > SIM_MAX_COMMANDS ||
-	    submit->command_size < offsetofend(struct hetsim_command, value))
-		return -EINVAL;
-	if (submit->command_size > PAGE_SIZE)
-		return -E2BIG;
 	queue = sim_queue_get(opener, submit->queue);
 	if (!queue)
 		return -ENOENT;

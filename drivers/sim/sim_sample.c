@@ -4,7 +4,6 @@
  * when it is touched, and counted; reading the counts unmaps all, so that a page that is
  * used again is counted again.
  */
-#include <linux/overflow.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -96,15 +95,8 @@ int sim_buffer_sample(struct file *file, void *argument)
 	struct sim_opener *opener = file->private_data;
 	bool read = sample->action == HETSIM_SAMPLE_READ;
 	struct sim_buffer *buffer;
-	u64 end;
 	int r;
 
-	if (sample->action > HETSIM_SAMPLE_STOP || sample->__reserved ||
-	    (sample->offset | sample->length) & ~PAGE_MASK ||
-	    !!sample->length != read || (!read && sample->offset))
-		return -EINVAL;
-	if (check_add_overflow((u64)sample->offset, (u64)sample->length, &end))
-		return -EOVERFLOW;
 	buffer = sim_buffer_get(opener, sample->handle);
 	if (!buffer)
 		return -ENOENT;

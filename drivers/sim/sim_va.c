@@ -3,16 +3,9 @@
  * The device's page table: binding buffers into it, and translating through it
  * for the engine.
  */
-#include <linux/overflow.h>
 #include <linux/slab.h>
 
 #include "sim.h"
-
-#define SIM_LEVELS 4
-#define SIM_LEVEL_BITS 9
-#define SIM_LEVEL_ENTRIES BIT(SIM_LEVEL_BITS)
-#define SIM_VA_BITS (SIM_LEVELS * SIM_LEVEL_BITS + 12)
-#define SIM_VA_PAGES (1ull << (SIM_VA_BITS - PAGE_SHIFT))
 
 /*
  * An entry of the lowest level is a page frame's number above these bits. Entries of the upper
@@ -40,11 +33,6 @@ int sim_va_init(struct sim_va *va)
 	return 0;
 }
 
-static unsigned int sim_level_index(u64 page, unsigned int level)
-{
-	return page >> level * SIM_LEVEL_BITS & (SIM_LEVEL_ENTRIES - 1);
-}
-
 static u64 *sim_table_of(u64 entry)
 {
 	return (u64 *)(unsigned long)entry;
@@ -69,11 +57,11 @@ static u64 *sim_entry_find(struct sim_va *va, u64 page)
  * Makes the tables for a range. A new one is empty, so the engine may come
  * across it at any time. With va->change held.
  */
-static int sim_tables_make(struct sim_va *va, u64 start, u64 n_pages)
+static int sim_tables_make(struct sim_va *va, const struct sim_span *span)
 {
-	u64 page = start;
+	u64 page = span->start;
 
-	while (page < start + n_pages) {
+	while (page < sim_span_end(span)) {
 		u64 *table = va->root;
 		unsigned int level;
 
@@ -128,9 +116,10 @@ static unsigned int sim_tables_free(u64 *table, unsigned int level, u64 start, u
 	return n;
 }
 
-static void sim_tables_prune(struct sim_va *va, u64 start, u64 n_pages)
+static void sim_tables_prune(struct sim_va *va, const struct sim_span *span)
 {
-	va->n_tables -= sim_tables_free(va->root, SIM_LEVELS - 1, start, start + n_pages);
+	va->n_tables -= sim_tables_free(va->root, SIM_LEVELS - 1, span->start,
+					sim_span_end(span));
 }
 
 enum sim_entries {
@@ -151,7 +140,7 @@ static void sim_entries_write(struct sim_binding *binding, u64 first, u64 n_page
 
 	lockdep_assert_held_write(&binding->va->lock);
 	for (i = first; i < first + n_pages; i++) {
-		u64 page = binding->start + i;
+		u64 page = binding->span.start + i;
 
 		if (!entry || !sim_level_index(page, 0)) {
 			cond_resched();
@@ -177,17 +166,18 @@ static void sim_entries_write(struct sim_binding *binding, u64 first, u64 n_page
  */
 void sim_va_rebind(struct sim_buffer *buffer, u64 first, u64 n_pages, bool moving)
 {
+	struct sim_span changed = { first, n_pages };
 	struct sim_binding *binding;
 
 	lockdep_assert_held_write(&buffer->lock);
 	list_for_each_entry(binding, &buffer->bindings, link) {
-		u64 start = max(first, binding->first);
-		u64 end = min(first + n_pages, binding->first + binding->n_pages);
+		struct sim_span there = { binding->first, binding->span.n_pages };
+		struct sim_span part = sim_span_common(changed, there);
 
-		if (start >= end)
+		if (!part.n_pages)
 			continue;
 		down_write(&binding->va->lock);
-		sim_entries_write(binding, start - binding->first, end - start,
+		sim_entries_write(binding, part.start - binding->first, part.n_pages,
 				  moving ? SIM_ENTRIES_MOVING : SIM_ENTRIES_PAGES);
 		up_write(&binding->va->lock);
 		if (!moving) /* else there is nothing to find yet */
@@ -258,7 +248,7 @@ static struct sim_binding *sim_binding_find(struct sim_va *va, u64 page)
 	while (node) {
 		struct sim_binding *binding = rb_entry(node, struct sim_binding, node);
 
-		if (page < binding->start + binding->n_pages) {
+		if (page < sim_span_end(&binding->span)) {
 			best = binding;
 			node = node->rb_left;
 		} else {
@@ -279,7 +269,7 @@ static void sim_binding_insert(struct sim_va *va, struct sim_binding *binding)
 
 	while (*where) {
 		parent = *where;
-		if (binding->start < rb_entry(parent, struct sim_binding, node)->start)
+		if (binding->span.start < rb_entry(parent, struct sim_binding, node)->span.start)
 			where = &parent->rb_left;
 		else
 			where = &parent->rb_right;
@@ -299,8 +289,8 @@ static void sim_binding_remove(struct sim_binding *binding)
 	list_del(&binding->link);
 	buffer->n_bindings[binding->by_maker]--;
 	down_write(&va->lock);
-	sim_entries_write(binding, 0, binding->n_pages, SIM_ENTRIES_NONE);
-	sim_tables_prune(va, binding->start, binding->n_pages);
+	sim_entries_write(binding, 0, binding->span.n_pages, SIM_ENTRIES_NONE);
+	sim_tables_prune(va, &binding->span);
 	up_write(&va->lock);
 	up_write(&buffer->lock);
 
@@ -325,39 +315,16 @@ void sim_va_destroy(struct sim_va *va)
 	kfree(va->root);
 }
 
-/* A range of device addresses, in pages. */
-static int sim_va_range(u64 address, u64 length, u64 *ret_start, u64 *ret_n_pages)
-{
-	u64 end;
-
-	if (!length || (address | length) & ~PAGE_MASK)
-		return -EINVAL;
-	if (check_add_overflow(address, length, &end))
-		return -EOVERFLOW;
-	if (end > SIM_VA_PAGES << PAGE_SHIFT)
-		return -ERANGE;
-	*ret_start = address >> PAGE_SHIFT;
-	*ret_n_pages = length >> PAGE_SHIFT;
-	return 0;
-}
-
-/*
- * Checks a new binding against its buffer, and counts it there. Before there are tables for it:
- * the buffer's length bounds their number.
- */
+/* Counts a new binding in its buffer, if that has room for it. */
 static int sim_binding_count(struct sim_binding *binding)
 {
 	struct sim_buffer *buffer = binding->buffer;
 	unsigned int *n = &buffer->n_bindings[binding->by_maker];
-	int r = 0;
+	int r;
 
 	down_write(&buffer->lock);
-	if (binding->first >= buffer->n_pages ||
-	    binding->n_pages > buffer->n_pages - binding->first)
-		r = -ERANGE;
-	else if (*n == SIM_MAX_BUFFER_BINDINGS)
-		r = -ENOSPC;
-	else
+	r = sim_span_check_buffer(&binding->span, binding->first, buffer->n_pages, *n);
+	if (!r)
 		++*n;
 	up_write(&buffer->lock);
 	return r;
@@ -367,25 +334,23 @@ static int sim_binding_count(struct sim_binding *binding)
 static int sim_bind_locked(struct sim_va *va, struct sim_binding *binding)
 {
 	struct sim_buffer *buffer = binding->buffer;
-	struct sim_binding *next = sim_binding_find(va, binding->start);
+	struct sim_binding *next = sim_binding_find(va, binding->span.start);
 	int r;
 
-	if (next && next->start < binding->start + binding->n_pages)
-		return -EEXIST;
-	if (va->n_bindings == SIM_MAX_BINDINGS)
-		return -ENOSPC;
-
+	r = sim_span_check_free(&binding->span, next ? &next->span : NULL, va->n_bindings);
+	if (r)
+		return r;
 	r = sim_binding_count(binding);
 	if (r)
 		return r;
-	r = sim_tables_make(va, binding->start, binding->n_pages);
+	r = sim_tables_make(va, &binding->span);
 	if (r)
 		goto err_prune;
 
 	down_write(&buffer->lock);
 	list_add_tail(&binding->link, &buffer->bindings);
 	down_write(&va->lock);
-	sim_entries_write(binding, 0, binding->n_pages, SIM_ENTRIES_PAGES);
+	sim_entries_write(binding, 0, binding->span.n_pages, SIM_ENTRIES_PAGES);
 	up_write(&va->lock);
 	up_write(&buffer->lock);
 	wake_up_all(&va->changed);
@@ -394,7 +359,7 @@ static int sim_bind_locked(struct sim_va *va, struct sim_binding *binding)
 
 err_prune:
 	down_write(&va->lock);
-	sim_tables_prune(va, binding->start, binding->n_pages);
+	sim_tables_prune(va, &binding->span);
 	up_write(&va->lock);
 	down_write(&buffer->lock);
 	buffer->n_bindings[binding->by_maker]--;
@@ -408,28 +373,13 @@ int sim_bind(struct file *file, void *argument)
 	struct sim_opener *opener = file->private_data;
 	struct sim_va *va = &opener->va;
 	struct sim_binding *binding;
-	u64 start, n_pages, end;
 	int r;
-
-	if (bind->flags & ~HETSIM_BIND_WRITE || bind->source > HETSIM_SOURCE_PROCESS_RANGE ||
-	    bind->offset & ~PAGE_MASK)
-		return -EINVAL;
-	if (bind->source != HETSIM_SOURCE_BUFFER)
-		return -EOPNOTSUPP;
-	if (bind->flags & HETSIM_BIND_WRITE && !(file->f_mode & FMODE_WRITE))
-		return -EACCES;
-	if (check_add_overflow((u64)bind->offset, (u64)bind->length, &end))
-		return -EOVERFLOW;
-	r = sim_va_range(bind->address, bind->length, &start, &n_pages);
-	if (r)
-		return r;
 
 	binding = kzalloc(sizeof(*binding), SIM_GFP);
 	if (!binding)
 		return -ENOMEM;
 	binding->va = va;
-	binding->start = start;
-	binding->n_pages = n_pages;
+	binding->span = sim_span_of(bind->address, bind->length);
 	binding->first = bind->offset >> PAGE_SHIFT;
 	binding->write = bind->flags & HETSIM_BIND_WRITE;
 	binding->buffer = sim_buffer_get(opener, bind->handle);
@@ -460,32 +410,27 @@ int sim_unbind(struct file *file, void *argument)
 	struct hetsim_unbind *unbind = argument;
 	struct sim_opener *opener = file->private_data;
 	struct sim_va *va = &opener->va;
+	struct sim_span span = sim_span_of(unbind->address, unbind->length);
+	u64 end = sim_span_end(&span);
 	struct sim_binding *first, *binding, *next;
-	u64 start, n_pages;
-	int r;
+	int r = 0;
 
-	if (unbind->flags)
-		return -EINVAL;
-	r = sim_va_range(unbind->address, unbind->length, &start, &n_pages);
-	if (r)
-		return r;
 	if (mutex_lock_interruptible(&va->change))
 		return -EINTR;
 
-	first = sim_binding_find(va, start);
-	if (!first || first->start >= start + n_pages) {
+	first = sim_binding_find(va, span.start);
+	if (!first || first->span.start >= end) {
 		r = -ENOENT;
 		goto out;
 	}
-	for (binding = first; binding && binding->start < start + n_pages;
+	for (binding = first; binding && binding->span.start < end;
 	     binding = sim_binding_next(binding)) {
-		if (binding->start < start ||
-		    binding->start + binding->n_pages > start + n_pages) {
+		if (sim_span_cuts(&span, &binding->span)) {
 			r = -ERANGE;
 			goto out;
 		}
 	}
-	for (binding = first; binding && binding->start < start + n_pages; binding = next) {
+	for (binding = first; binding && binding->span.start < end; binding = next) {
 		next = sim_binding_next(binding);
 		sim_binding_remove(binding);
 		cond_resched();

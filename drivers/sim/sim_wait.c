@@ -77,8 +77,6 @@ int sim_wait(struct file *file, void *argument)
 	u64 address = 0;
 	int r;
 
-	if (wait->__reserved)
-		return -EINVAL;
 	queue = sim_queue_get(file->private_data, wait->queue);
 	if (!queue)
 		return -ENOENT;
@@ -94,7 +92,7 @@ int sim_wait(struct file *file, void *argument)
 	if (r)
 		goto out;
 	spin_lock(&queue->lock);
-	wait->status = sim_queue_status(queue, wait->seqno, &address);
+	wait->status = sim_failures_find(&queue->failures, wait->seqno, &address);
 	spin_unlock(&queue->lock);
 	wait->fault_address = address;
 out:
@@ -133,8 +131,6 @@ int sim_queue_event(struct file *file, void *argument)
 	bool due;
 	int r;
 
-	if (ask->flags)
-		return -EINVAL;
 	queue = sim_queue_get(file->private_data, ask->queue);
 	if (!queue)
 		return -ENOENT;

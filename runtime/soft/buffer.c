@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The twin's buffers: create, close, resize, info. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 
 #include "soft/twin.h"
@@ -13,7 +12,7 @@ static int buffer_new(struct soft_file *file, struct soft_buffer **ret_buffer)
 	struct soft_buffer *buffer;
 	int r;
 
-	if (atomic_fetch_add(&account->n_buffers, 1) >= SOFT_MAX_OPENER_BUFFERS) {
+	if (atomic_fetch_add(&account->n_buffers, 1) >= SIM_MAX_OPENER_BUFFERS) {
 		r = -ENOSPC;
 		goto err_count;
 	}
@@ -60,7 +59,7 @@ static void buffer_free(struct soft_buffer *buffer)
 
 	soft_sample_stop(buffer);
 	soft_pages_free(buffer);
-	for (place = 0; place < SOFT_N_PLACES; place++)
+	for (place = 0; place < SIM_N_PLACES; place++)
 		soft_memory_give(buffer, place, buffer->pages_in[place]);
 	buffer_delete(buffer);
 }
@@ -73,50 +72,21 @@ void soft_buffer_put(struct soft_buffer *buffer)
 	buffer_free(buffer);
 }
 
-/* Converts bytes to pages, within the limit of the device's memory. */
-static int length_pages(struct soft_device *dev, uint64_t length, uint32_t place,
-			uint64_t *ret_n_pages)
-{
-	if (!length || !is_aligned(length, SOFT_PAGE))
-		return -EINVAL;
-	if (length >> SOFT_PAGE_SHIFT > dev->pages_limit[place])
-		return -ENOSPC;
-	*ret_n_pages = length >> SOFT_PAGE_SHIFT;
-	return 0;
-}
-
-/* How far maps may reach: at most a slot's window. */
-static int capacity_pages(struct soft_device *dev, const struct hetsim_buffer_create *create,
-			  uint64_t *ret_n_pages)
-{
-	uint64_t capacity = create->capacity ? create->capacity : create->length;
-
-	if (capacity < create->length || !is_aligned(capacity, SOFT_PAGE))
-		return -EINVAL;
-	if (capacity >> SOFT_PAGE_SHIFT > soft_max_pages(dev))
-		return -ENOSPC;
-	*ret_n_pages = capacity >> SOFT_PAGE_SHIFT;
-	return 0;
-}
-
 int soft_buffer_create(struct soft_file *file, void *argument)
 {
 	struct hetsim_buffer_create *create = argument;
 	struct soft_device *dev = file->dev;
 	struct soft_buffer *buffer = NULL;
-	struct soft_lack lack = { 0 };
+	struct sim_lack lack = { 0 };
 	uint64_t n_pages, capacity;
 	int r;
 
-	if (create->flags || create->__reserved || create->place >= SOFT_N_PLACES ||
-	    create->cache > HETSIM_CACHE_COMBINE)
-		return -EINVAL;
-	if (create->cache != HETSIM_CACHE_BACK || !dev->pages_limit[create->place])
+	if (create->cache != HETSIM_CACHE_BACK || !dev->memory.limit[create->place])
 		return -EOPNOTSUPP;
-	r = length_pages(dev, create->length, create->place, &n_pages);
+	r = sim_length_pages(&dev->memory, create->length, create->place, &n_pages);
 	if (r)
 		return r;
-	r = capacity_pages(dev, create, &capacity);
+	r = sim_capacity_pages(&dev->memory, create, &capacity);
 	if (r)
 		return r;
 
@@ -168,8 +138,6 @@ int soft_buffer_when_lost(struct soft_file *file, void *argument)
 	struct hetsim_buffer_when_lost *lost = argument;
 	struct soft_buffer *buffer;
 
-	if (lost->when > HETSIM_WHEN_LOST_SIGNAL || lost->__reserved)
-		return -EINVAL;
 	buffer = soft_buffer_get(file, lost->handle);
 	if (!buffer)
 		return -ENOENT;
@@ -178,14 +146,14 @@ int soft_buffer_when_lost(struct soft_file *file, void *argument)
 }
 
 /* The caller holds buffer->change. */
-static int buffer_resize(struct soft_buffer *buffer, uint64_t length, struct soft_lack *lack)
+static int buffer_resize(struct soft_buffer *buffer, uint64_t length, struct sim_lack *lack)
 {
 	uint64_t n_pages;
 	int r;
 
 	if (buffer->dev->gone)
 		return -ENODEV;
-	r = length_pages(buffer->dev, length, buffer->place, &n_pages);
+	r = sim_length_pages(&buffer->dev->memory, length, buffer->place, &n_pages);
 	if (r)
 		return r;
 	if (n_pages != buffer->n_pages)
@@ -207,14 +175,10 @@ static bool may_resize(const struct soft_file *file, const struct soft_buffer *b
 int soft_buffer_resize(struct soft_file *file, void *argument)
 {
 	struct hetsim_buffer_resize *resize = argument;
-	struct soft_lack lack = { 0 };
+	struct sim_lack lack = { 0 };
 	struct soft_buffer *buffer;
 	int r;
 
-	if (resize->flags || resize->__reserved)
-		return -EINVAL;
-	if ((file->flags & O_ACCMODE) == O_RDONLY)
-		return -EACCES;
 	buffer = soft_buffer_get(file, resize->handle);
 	if (!buffer)
 		return -ENOENT;
@@ -240,10 +204,10 @@ int soft_buffer_info(struct soft_file *file, void *argument)
 	if (!buffer)
 		return -ENOENT;
 	pthread_rwlock_rdlock(&buffer->lock);
-	info->length = buffer->n_pages << SOFT_PAGE_SHIFT;
-	info->vram_bytes = buffer->pages_in[HETSIM_PLACE_VRAM] << SOFT_PAGE_SHIFT;
-	info->system_bytes = buffer->pages_in[HETSIM_PLACE_SYSTEM] << SOFT_PAGE_SHIFT;
-	info->window_bytes = buffer->pages_in[HETSIM_PLACE_WINDOW] << SOFT_PAGE_SHIFT;
+	info->length = buffer->n_pages << SIM_PAGE_SHIFT;
+	info->vram_bytes = buffer->pages_in[HETSIM_PLACE_VRAM] << SIM_PAGE_SHIFT;
+	info->system_bytes = buffer->pages_in[HETSIM_PLACE_SYSTEM] << SIM_PAGE_SHIFT;
+	info->window_bytes = buffer->pages_in[HETSIM_PLACE_WINDOW] << SIM_PAGE_SHIFT;
 	pthread_rwlock_unlock(&buffer->lock);
 	info->place = buffer->place;
 	info->cache = buffer->cache;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The twin's commands: their operands and checks, and running one through the device's page
- * table, piece by piece, as far as pages are contiguous.
+ * The twin's commands: a step for each, and running one through the device's page table, piece by
+ * piece, as far as pages are contiguous.
  */
 #include <endian.h>
 #include <errno.h>
@@ -16,38 +16,16 @@
 #define LONG_LOOP __attribute__((optimize("O3")))
 #endif
 
-#define OPERANDS 3
-
-enum {
-	DESTINATION,
-	SOURCE,
-	SOURCE2,
-};
-
-#define BIT(n) (1u << (n))
-#define BOTH (BIT(SOURCE) | BIT(SOURCE2))
-
-struct run;
-
-struct operation {
-	uint32_t reads;       /* BIT(SOURCE) and so on */
-	bool writes;          /* length bytes at destination, while reading */
-	bool words;           /* length is in whole words */
-	bool value;           /* takes a value */
-	uint32_t result_size; /* bytes at destination, at the end */
-	/* Does one piece, which lies in one run of pages of each operand. True: stop early. */
-	bool (*step)(struct run *run, char *const *operand, size_t n);
-};
-
 /* A command that is running. */
 struct run {
 	struct soft_queue *queue;
-	const struct operation *op;
+	/* Does one piece, in one run of pages of each operand. True: stop early. */
+	bool (*step)(struct run *run, char *const *operand, size_t n);
 	uint32_t value;
-	uint64_t address[OPERANDS]; /* of the next piece */
-	uint32_t used;              /* BIT(DESTINATION) and so on */
-	uint64_t number;            /* a step's own: its result so far */
-	const char *bytes;          /* a step's own: the bytes it stores */
+	uint64_t address[SIM_OPERANDS]; /* of the next piece */
+	uint32_t used;                  /* BIT(SIM_DESTINATION) and so on */
+	uint64_t number;                /* a step's own: its result so far */
+	const char *bytes;              /* a step's own: the bytes it stores */
 	uint64_t fault_address;
 };
 
@@ -57,23 +35,23 @@ static bool step_copy(struct run *run, char *const *operand, size_t n)
 {
 	(void)run;
 	/* The ranges may be the same bytes, bound at two addresses. */
-	memmove(operand[DESTINATION], operand[SOURCE], n);
+	memmove(operand[SIM_DESTINATION], operand[SIM_SOURCE], n);
 	return false;
 }
 
 /* A step that makes each word of the destination from those of the sources. */
-#define STEP_WORDS(name, expression)                                                       \
-	LONG_LOOP static bool step_##name(struct run *run, char *const *operand, size_t n) \
-	{                                                                                  \
-		uint32_t *d = (uint32_t *)operand[DESTINATION];                            \
-		const uint32_t *a __attribute__((unused)) = (uint32_t *)operand[SOURCE];   \
-		const uint32_t *b __attribute__((unused)) = (uint32_t *)operand[SOURCE2];  \
-		const uint32_t value __attribute__((unused)) = run->value;                 \
-		size_t i;                                                                  \
-                                                                                           \
-		for (i = 0; i < n / 4; i++)                                                \
-			d[i] = (expression);                                               \
-		return false;                                                              \
+#define STEP_WORDS(name, expression)                                                          \
+	LONG_LOOP static bool step_##name(struct run *run, char *const *operand, size_t n)    \
+	{                                                                                     \
+		uint32_t *d = (uint32_t *)operand[SIM_DESTINATION];                           \
+		const uint32_t *a __attribute__((unused)) = (uint32_t *)operand[SIM_SOURCE];  \
+		const uint32_t *b __attribute__((unused)) = (uint32_t *)operand[SIM_SOURCE2]; \
+		const uint32_t value __attribute__((unused)) = run->value;                    \
+		size_t i;                                                                     \
+                                                                                              \
+		for (i = 0; i < n / 4; i++)                                                   \
+			d[i] = (expression);                                                  \
+		return false;                                                                 \
 	}
 
 STEP_WORDS(fill, value)
@@ -89,7 +67,7 @@ STEP_WORDS(axpy, d[i] + a[i] * value)
 static bool step_histogram(struct run *run, char *const *operand, size_t n)
 {
 	uint32_t counts[8][256] = { 0 };
-	const uint8_t *bytes = (const uint8_t *)operand[SOURCE];
+	const uint8_t *bytes = (const uint8_t *)operand[SIM_SOURCE];
 	uint64_t eight;
 	size_t i, j;
 
@@ -132,7 +110,7 @@ static void crc_init(void)
 
 static bool step_crc32(struct run *run, char *const *operand, size_t n)
 {
-	const uint8_t *bytes = (const uint8_t *)operand[SOURCE];
+	const uint8_t *bytes = (const uint8_t *)operand[SIM_SOURCE];
 	uint32_t crc = (uint32_t)run->number;
 	uint64_t eight;
 
@@ -156,7 +134,7 @@ static bool step_crc32(struct run *run, char *const *operand, size_t n)
  */
 static bool step_compare(struct run *run, char *const *operand, size_t n)
 {
-	const char *a = operand[SOURCE], *b = operand[SOURCE2];
+	const char *a = operand[SIM_SOURCE], *b = operand[SIM_SOURCE2];
 	size_t i = n;
 
 	if (memcmp(a, b, n))
@@ -169,96 +147,25 @@ static bool step_compare(struct run *run, char *const *operand, size_t n)
 /* Stores a command's result at its destination, over several runs of pages if need be. */
 static bool step_store(struct run *run, char *const *operand, size_t n)
 {
-	memcpy(operand[DESTINATION], run->bytes, n);
+	memcpy(operand[SIM_DESTINATION], run->bytes, n);
 	run->bytes += n;
 	return false;
 }
 
-static const struct operation operation_store = {
-	.writes = true,
-	.step = step_store,
+static bool (*const steps[SIM_N_OPERATIONS])(struct run *run, char *const *operand,
+					     size_t n) = {
+	[HETSIM_OP_FILL] = step_fill,
+	[HETSIM_OP_COPY] = step_copy,
+	[HETSIM_OP_ADD] = step_add,
+	[HETSIM_OP_XOR] = step_xor,
+	[HETSIM_OP_SCALE] = step_scale,
+	[HETSIM_OP_AXPY] = step_axpy,
+	[HETSIM_OP_HISTOGRAM] = step_histogram,
+	[HETSIM_OP_CRC32] = step_crc32,
+	[HETSIM_OP_COMPARE] = step_compare,
 };
-
-static const struct operation operations[] = {
-	[HETSIM_OP_NOTHING] = { 0 },
-	[HETSIM_OP_FILL] = { .writes = true, .words = true, .value = true, .step = step_fill },
-	[HETSIM_OP_COPY] = { .reads = BIT(SOURCE), .writes = true, .step = step_copy },
-	[HETSIM_OP_ADD] = { .reads = BOTH, .writes = true, .words = true, .step = step_add },
-	[HETSIM_OP_XOR] = { .reads = BOTH, .writes = true, .words = true, .step = step_xor },
-	[HETSIM_OP_SCALE] = { .reads = BIT(SOURCE),
-			      .writes = true,
-			      .words = true,
-			      .value = true,
-			      .step = step_scale },
-	[HETSIM_OP_AXPY] = { .reads = BIT(SOURCE),
-			     .writes = true,
-			     .words = true,
-			     .value = true,
-			     .step = step_axpy },
-	[HETSIM_OP_HISTOGRAM] = { .reads = BIT(SOURCE),
-				  .result_size = 256 * sizeof(uint32_t),
-				  .step = step_histogram },
-	[HETSIM_OP_CRC32] = { .reads = BIT(SOURCE),
-			      .result_size = sizeof(uint32_t),
-			      .step = step_crc32 },
-	[HETSIM_OP_COMPARE] = { .reads = BOTH,
-				.result_size = sizeof(uint64_t),
-				.step = step_compare },
-};
-
-/* ---- checks before a command is queued ---- */
-
-static int operand_check(const struct soft_kind *kind, uint64_t address, uint64_t length)
-{
-	uint64_t end;
-
-	if (!is_aligned(address, kind->dma_align))
-		return -EINVAL;
-	return __builtin_add_overflow(address, length, &end) ? -EOVERFLOW : 0;
-}
-
-int soft_command_check(const struct soft_kind *kind, const struct hetsim_command *command)
-{
-	const struct operation *op;
-	int r;
-
-	if (command->op >= ARRAY_SIZE(operations) || command->flags)
-		return -EINVAL;
-	op = &operations[command->op];
-	if (!op->step)
-		return command->destination || command->source || command->source2 ||
-				       command->length || command->value ?
-			       -EINVAL :
-			       0;
-
-	if (!command->length || !is_aligned(command->length, kind->dma_align) ||
-	    command->length > kind->max_segment ||
-	    (op->words && command->length % sizeof(uint32_t)))
-		return -EINVAL;
-	if ((!op->value && command->value) || command->value > UINT32_MAX ||
-	    (!(op->reads & BIT(SOURCE)) && command->source) ||
-	    (!(op->reads & BIT(SOURCE2)) && command->source2))
-		return -EINVAL;
-
-	r = operand_check(kind, command->destination,
-			  op->writes ? command->length : op->result_size);
-	if (!r)
-		r = operand_check(kind, command->source, command->length);
-	if (!r)
-		r = operand_check(kind, command->source2, command->length);
-	if (r)
-		return r;
-	if (command->op == HETSIM_OP_COPY &&
-	    ranges_overlap(command->source, command->length, command->destination,
-			   command->length))
-		return -EINVAL;
-	return 0;
-}
 
 /* ---- running ---- */
-
-/* Bytes between looks at the clock, with va->lock held. */
-#define BURST KIB(128)
 
 /*
  * Finds the address of an operand in this process; *@n shrinks to the bytes for which its pages
@@ -268,19 +175,19 @@ static int operand_find(struct run *run, unsigned int i, size_t *n, char **ret_o
 {
 	struct soft_va *va = &run->queue->file->va;
 	struct soft_tlb *tlb = &run->queue->tlb;
-	uint64_t offset = run->address[i] & (SOFT_PAGE - 1);
+	uint64_t offset = run->address[i] & (SIM_PAGE_SIZE - 1);
 	uint64_t page = run->address[i] - offset;
-	size_t found = SOFT_PAGE - offset;
+	size_t found = SIM_PAGE_SIZE - offset;
 	char *first, *next;
 	int r;
 
-	r = soft_va_translate(va, tlb, page, i == DESTINATION, &first);
+	r = soft_va_translate(va, tlb, page, i == SIM_DESTINATION, &first);
 	if (r) {
 		run->fault_address = run->address[i];
 		return r;
 	}
-	for (; found < *n; found += SOFT_PAGE) {
-		if (soft_va_translate(va, tlb, page + offset + found, i == DESTINATION,
+	for (; found < *n; found += SIM_PAGE_SIZE) {
+		if (soft_va_translate(va, tlb, page + offset + found, i == SIM_DESTINATION,
 				      &next) ||
 		    next != first + offset + found)
 			break;
@@ -293,20 +200,20 @@ static int operand_find(struct run *run, unsigned int i, size_t *n, char **ret_o
 /* The caller holds va->lock for reading. -EFAULT, or 1: the command must stop. */
 static int piece_run(struct run *run, size_t *n)
 {
-	char *operand[OPERANDS] = { 0 };
+	char *operand[SIM_OPERANDS] = { 0 };
 	unsigned int i;
 	bool stop;
 	int r;
 
-	for (i = 0; i < OPERANDS; i++) {
+	for (i = 0; i < SIM_OPERANDS; i++) {
 		if (!(run->used & BIT(i)))
 			continue;
 		r = operand_find(run, i, n, &operand[i]);
 		if (r)
 			return r;
 	}
-	stop = run->op->step(run, operand, *n);
-	for (i = 0; i < OPERANDS; i++)
+	stop = run->step(run, operand, *n);
+	for (i = 0; i < SIM_OPERANDS; i++)
 		run->address[i] += *n;
 	return stop;
 }
@@ -314,7 +221,7 @@ static int piece_run(struct run *run, size_t *n)
 /* Runs as far as the pages are there. */
 static int burst_run(struct run *run, uint64_t *left)
 {
-	uint64_t end = *left - min_u64(*left, BURST);
+	uint64_t end = *left - min_u64(*left, SIM_BURST);
 	int r = 0;
 
 	while (*left > end && !r) {
@@ -347,7 +254,7 @@ static int range_run(struct run *run, uint64_t length)
 		if (r < 0)
 			r = soft_engine_fault(queue, generation);
 	}
-	soft_count_add(queue->file->dev, queue->file->account, SOFT_BYTES_ENGINE,
+	soft_count_add(queue->file->dev, queue->file->account, SIM_BYTES_ENGINE,
 		       (length - left) * (uint64_t)__builtin_popcount(run->used));
 	return r < 0 ? r : 0;
 }
@@ -355,18 +262,18 @@ static int range_run(struct run *run, uint64_t length)
 int soft_command_run(struct soft_queue *queue, const struct hetsim_command *command,
 		     uint64_t *ret_address)
 {
-	const struct operation *op = &operations[command->op];
+	const struct sim_operation *op = &sim_operations[command->op];
 	struct run run = {
 		.queue = queue,
-		.op = op,
+		.step = steps[command->op],
 		.value = (uint32_t)command->value,
 		.address = { command->destination, command->source, command->source2 },
-		.used = op->reads | (op->writes ? BIT(DESTINATION) : 0),
+		.used = op->used,
 	};
 	uint32_t crc;
 	int r;
 
-	if (!op->step)
+	if (!op->used)
 		return soft_engine_poll(queue);
 
 	if (command->op == HETSIM_OP_CRC32) {
@@ -393,9 +300,9 @@ int soft_command_run(struct soft_queue *queue, const struct hetsim_command *comm
 		run.bytes = (const char *)&run.number;
 		break;
 	}
-	run.op = &operation_store;
-	run.used = BIT(DESTINATION);
-	run.address[DESTINATION] = command->destination;
+	run.step = step_store;
+	run.used = BIT(SIM_DESTINATION);
+	run.address[SIM_DESTINATION] = command->destination;
 	r = range_run(&run, op->result_size);
 out:
 	*ret_address = run.fault_address;

@@ -14,9 +14,6 @@
 #include "base/object.h"
 #include "soft/twin.h"
 
-/* 1 TiB: the windows of all SOFT_MAX_BUFFERS slots fit an offset of mmap(). */
-#define MAX_MB 1048576u
-
 /* The module's parameters. */
 struct settings {
 	uint32_t devices;
@@ -39,11 +36,11 @@ static const struct {
 	uint32_t min, max;
 	size_t offset;
 } settings_numbers[] = {
-	{ "devices", 1, SOFT_MAX_DEVICES, offsetof(struct settings, devices) },
-	{ "vram_mb", 1, MAX_MB, offsetof(struct settings, vram_mb) },
-	{ "system_mb", 1, MAX_MB, offsetof(struct settings, system_mb) },
-	{ "bar_mb", 0, MAX_MB, offsetof(struct settings, bar_mb) },
-	{ "opener_mb", 0, 2 * MAX_MB, offsetof(struct settings, opener_mb) },
+	{ "devices", 1, SIM_MAX_DEVICES, offsetof(struct settings, devices) },
+	{ "vram_mb", 1, SIM_MAX_MB, offsetof(struct settings, vram_mb) },
+	{ "system_mb", 1, SIM_MAX_MB, offsetof(struct settings, system_mb) },
+	{ "bar_mb", 0, SIM_MAX_MB, offsetof(struct settings, bar_mb) },
+	{ "opener_mb", 0, 2 * SIM_MAX_MB, offsetof(struct settings, opener_mb) },
 	{ "test", 0, 1, offsetof(struct settings, test) },
 };
 
@@ -54,9 +51,9 @@ static struct {
 	pthread_mutex_t lock; /* protects the fields below; a leaf */
 	bool loaded;
 	struct settings settings;
-	struct soft_device *devices[SOFT_MAX_DEVICES];
-	bool unplugged[SOFT_MAX_DEVICES];
-	struct soft_device *parents[SOFT_MAX_DEVICES]; /* the parent process's */
+	struct soft_device *devices[SIM_MAX_DEVICES];
+	bool unplugged[SIM_MAX_DEVICES];
+	struct soft_device *parents[SIM_MAX_DEVICES]; /* the parent process's */
 } table = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- fork ---- */
@@ -99,8 +96,8 @@ static int setting_kind(const char *value, size_t length, enum hetsim_kind *ret_
 	uint32_t i;
 
 	for (i = HETSIM_KIND_GPU; i <= HETSIM_KIND_NIC; i++) {
-		if (strlen(soft_kinds[i].name) == length &&
-		    !strncmp(value, soft_kinds[i].name, length)) {
+		if (strlen(sim_kinds[i].name) == length &&
+		    !strncmp(value, sim_kinds[i].name, length)) {
 			*ret_kind = (enum hetsim_kind)i;
 			return 0;
 		}
@@ -186,11 +183,6 @@ void soft_device_put(struct soft_device *dev)
 	free(dev);
 }
 
-static uint64_t pages_of_mb(uint32_t mb)
-{
-	return MIB(mb) >> SOFT_PAGE_SHIFT;
-}
-
 static uint64_t power_of_two_up(uint64_t n)
 {
 	return n > 1 ? 1ull << (64 - __builtin_clzll(n - 1)) : 1;
@@ -201,7 +193,6 @@ static int device_add(uint32_t index)
 {
 	const struct settings *settings = &table.settings;
 	struct soft_device *dev = sys_calloc(1, sizeof(*dev));
-	uint64_t total;
 
 	if (!dev)
 		return -ENOMEM;
@@ -212,17 +203,10 @@ static int device_add(uint32_t index)
 	pthread_cond_init(&dev->hooked, NULL);
 	pthread_mutex_init(&dev->memory_lock, NULL);
 	CDS_INIT_LIST_HEAD(&dev->openers);
-	dev->pages_limit[HETSIM_PLACE_VRAM] = pages_of_mb(settings->vram_mb);
-	dev->pages_limit[HETSIM_PLACE_SYSTEM] = pages_of_mb(settings->system_mb);
-	dev->pages_limit[HETSIM_PLACE_WINDOW] = pages_of_mb(settings->bar_mb);
+	sim_memory_set(&dev->memory, settings->vram_mb, settings->system_mb, settings->bar_mb,
+		       settings->opener_mb);
 	dev->hides = settings->bar_mb;
-	total = pages_of_mb(settings->vram_mb) + pages_of_mb(settings->system_mb);
-	dev->opener_pages = settings->opener_mb ? pages_of_mb(settings->opener_mb) :
-						  total / 4 * 3;
-	dev->opener_system_pages = dev->pages_limit[HETSIM_PLACE_SYSTEM];
-	if (!settings->opener_mb)
-		dev->opener_system_pages -= dev->opener_system_pages / 4;
-	dev->window_pages = power_of_two_up(soft_max_pages(dev));
+	dev->window_pages = power_of_two_up(sim_memory_most(&dev->memory));
 	table.devices[index] = dev;
 	return 0;
 }
@@ -308,7 +292,7 @@ uint32_t soft_objects(uint32_t index)
 	uint32_t n;
 
 	table_lock();
-	if (index < SOFT_MAX_DEVICES)
+	if (index < SIM_MAX_DEVICES)
 		dev = table.devices[index];
 	if (dev)
 		atomic_fetch_add(&dev->refs, 1);

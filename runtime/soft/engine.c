@@ -98,34 +98,10 @@ int soft_engine_fault(struct soft_queue *queue, uint64_t generation)
 
 	if (r)
 		return r;
-	soft_count_add(queue->file->dev, queue->file->account, SOFT_DEVICE_FAULTS, 1);
+	soft_count_add(queue->file->dev, queue->file->account, SIM_DEVICE_FAULTS, 1);
 	/* Other types must not wait: the binding may come only after their fence. */
 	r = queue->type == HETSIM_QUEUE_COUNTER ? engine_wait(queue, generation) : -EFAULT;
 	return r == -ETIME ? -EFAULT : r;
-}
-
-/*
- * Adds to the failures. Consecutive submissions with the same end share one record, since a
- * whole queue may be cancelled. The caller holds queue->lock.
- */
-static void engine_record(struct soft_queue *queue, uint64_t seqno, int status,
-			  uint64_t address)
-{
-	struct soft_failure *failure = &queue->failures[(queue->n_records - 1) % SOFT_FAILURES];
-
-	queue->n_failures++;
-	/* At first there is a record of no submission, which ended well. */
-	if (failure->last + 1 == seqno && failure->status == status &&
-	    failure->address == address) {
-		failure->last = seqno;
-		return;
-	}
-	queue->failures[queue->n_records++ % SOFT_FAILURES] = (struct soft_failure){
-		.first = seqno,
-		.last = seqno,
-		.address = address,
-		.status = status,
-	};
 }
 
 /* Completes the submission: publishes its end, wakes all waiters, and frees @job. */
@@ -141,7 +117,7 @@ static void engine_complete(struct soft_queue *queue, struct soft_job *job, int 
 	if (job->fence >= 0)
 		cds_list_del(&job->fence_link);
 	if (status)
-		engine_record(queue, job->seqno, status, address);
+		sim_failures_add(&queue->failures, job->seqno, status, address);
 	queue->done = job->seqno;
 	cds_list_for_each_entry_safe(event, next, &queue->events, link) {
 		if (event->seqno > queue->done)
@@ -163,7 +139,7 @@ static void engine_complete(struct soft_queue *queue, struct soft_job *job, int 
 	free(job);
 }
 
-static void engine_count(struct soft_queue *queue, enum soft_counter counter, uint64_t n)
+static void engine_count(struct soft_queue *queue, enum sim_counter counter, uint64_t n)
 {
 	if (n)
 		soft_count_add(queue->file->dev, queue->file->account, counter, n);
@@ -175,7 +151,7 @@ static void engine_count(struct soft_queue *queue, enum soft_counter counter, ui
  */
 static void engine_reset(struct soft_queue *queue)
 {
-	engine_count(queue, SOFT_RESETS, 1);
+	engine_count(queue, SIM_RESETS, 1);
 	memset(queue->tlb.slot, 0, sizeof(queue->tlb.slot));
 	if (queue->type != HETSIM_QUEUE_DMA_FENCE)
 		return;
@@ -226,11 +202,11 @@ static int engine_run(struct soft_queue *queue, struct soft_job *job, uint64_t *
 	if (!r && soft_inject_take(&queue->lost))
 		r = engine_hang(queue);
 
-	engine_count(queue, SOFT_ENGINE_NS, time_now_ns() - start);
-	engine_count(queue, SOFT_SUBMISSIONS, 1);
-	engine_count(queue, SOFT_COMMANDS, n_done);
-	engine_count(queue, SOFT_TLB_HITS, queue->tlb.hits);
-	engine_count(queue, SOFT_TLB_MISSES, queue->tlb.misses);
+	engine_count(queue, SIM_ENGINE_NS, time_now_ns() - start);
+	engine_count(queue, SIM_SUBMISSIONS, 1);
+	engine_count(queue, SIM_COMMANDS, n_done);
+	engine_count(queue, SIM_TLB_HITS, queue->tlb.hits);
+	engine_count(queue, SIM_TLB_MISSES, queue->tlb.misses);
 	queue->tlb.hits = 0;
 	queue->tlb.misses = 0;
 	if (r == -ETIMEDOUT)

@@ -25,14 +25,6 @@ struct soft_event {
 	int eventfd; /* its own */
 };
 
-/* Submissions in a row that ended in one way. */
-struct soft_failure {
-	uint64_t first;
-	uint64_t last;
-	uint64_t address;
-	int status;
-};
-
 struct soft_queue {
 	_Atomic uint32_t refs;  /* soft_file.queues, calls under way */
 	struct soft_file *file; /* outlives it */
@@ -52,9 +44,7 @@ struct soft_queue {
 	struct cds_list_head fenced; /* jobs with a fence: the first is due first */
 	struct cds_list_head events;
 	uint32_t n_events;
-	struct soft_failure failures[SOFT_FAILURES]; /* a ring: next at n_records */
-	uint64_t n_records;
-	uint64_t n_failures; /* submissions */
+	struct sim_failures failures;
 
 	pthread_cond_t work;      /* for the thread: new jobs, or the end */
 	pthread_cond_t completed; /* for WAIT: done has reached wanted */
@@ -74,9 +64,6 @@ struct soft_queue {
 
 struct timespec soft_timespec(uint64_t ns);
 
-/* queue.c. Returns the status of a completed submission. The caller holds queue->lock. */
-int soft_queue_status(struct soft_queue *queue, uint64_t seqno, uint64_t *ret_address);
-
 /* engine.c */
 
 /* Makes sure that there is a thread. The caller holds queue->lock. -ENOMEM. */
@@ -95,8 +82,6 @@ int soft_engine_fault(struct soft_queue *queue, uint64_t generation);
 
 /* command.c */
 
-/* Checks a command without looking at memory. */
-int soft_command_check(const struct soft_kind *kind, const struct hetsim_command *command);
 int soft_command_run(struct soft_queue *queue, const struct hetsim_command *command,
 		     uint64_t *ret_address);
 

@@ -33,11 +33,11 @@ int soft_open(uint32_t index, int flags, const struct soft_hooks *hooks, void *u
 	struct soft_file *file;
 	int r;
 
-	if (page_size() != SOFT_PAGE)
+	if (page_size() != SIM_PAGE_SIZE)
 		return err_set(-EOPNOTSUPP,
 			       "soft:%" PRIu32 " has pages of %llu bytes, this machine of "
 			       "%" PRIu64,
-			       index, SOFT_PAGE, page_size());
+			       index, SIM_PAGE_SIZE, page_size());
 	r = soft_device_get(index, &dev);
 	if (r)
 		return r;

@@ -76,10 +76,10 @@ const uint64_t *soft_evictions(struct soft_file *file, uint32_t handle)
 struct soft_buffer *soft_buffer_at(struct soft_file *file, uint64_t offset,
 				   uint64_t *ret_position)
 {
-	uint64_t slot = (offset >> SOFT_PAGE_SHIFT) / file->dev->window_pages;
+	uint64_t slot = (offset >> SIM_PAGE_SHIFT) / file->dev->window_pages;
 	struct soft_buffer *buffer;
 
-	buffer = slot <= SOFT_MAX_BUFFERS ? soft_buffer_get(file, (uint32_t)slot) : NULL;
+	buffer = slot <= SIM_MAX_BUFFERS ? soft_buffer_get(file, (uint32_t)slot) : NULL;
 	if (buffer)
 		*ret_position = offset - soft_slot_offset(file->dev, (uint32_t)slot);
 	return buffer;
@@ -124,7 +124,7 @@ static int array_grow(void **array, uint32_t *n, uint32_t slot, size_t size)
 
 	if (slot < *n)
 		return 0;
-	wanted = min_u64(wanted, SOFT_MAX_BUFFERS + 1);
+	wanted = min_u64(wanted, SIM_MAX_BUFFERS + 1);
 	longer = sys_calloc(wanted, size);
 	if (!longer)
 		return -ENOMEM;
@@ -166,7 +166,7 @@ static int buffer_publish_locked(struct soft_file *file, struct soft_buffer *buf
 		return -ENODEV;
 	while (slot < dev->n_slots && dev->buffers[slot])
 		slot++;
-	if (slot > SOFT_MAX_BUFFERS)
+	if (slot > SIM_MAX_BUFFERS)
 		return -ENOSPC;
 	r = slots_grow(dev, slot);
 	if (r)

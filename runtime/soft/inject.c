@@ -28,7 +28,7 @@ bool soft_inject_take(_Atomic int64_t *count)
  */
 static int inject_page(struct soft_buffer *buffer, uint64_t offset, uint64_t *mark)
 {
-	uint64_t index = offset == UINT64_MAX ? SOFT_NO_PAGE : offset >> SOFT_PAGE_SHIFT;
+	uint64_t index = offset == UINT64_MAX ? SOFT_NO_PAGE : offset >> SIM_PAGE_SHIFT;
 	int r = 0;
 
 	buffer->dev->hides = true;
@@ -59,20 +59,13 @@ static int inject_buffer(struct soft_file *file, const struct hetsim_inject *inj
 	else if (inject->kind == HETSIM_INJECT_POISON)
 		r = inject_page(buffer, inject->value, &buffer->poison);
 	else
-		r = soft_evict_part(buffer, inject->value >> SOFT_PAGE_SHIFT);
+		r = soft_evict_part(buffer, inject->value >> SIM_PAGE_SHIFT);
 	soft_buffer_put(buffer);
 	return r;
 }
 
-static int inject_queue(struct soft_file *file, const struct hetsim_inject *inject)
-{
-	return inject->value > INT64_MAX ? -EINVAL : soft_queue_inject(file, inject);
-}
-
 static int inject_call(struct soft_file *file, const struct hetsim_inject *inject)
 {
-	if (inject->target || inject->value > INT64_MAX)
-		return -EINVAL;
 	atomic_store(inject->kind == HETSIM_INJECT_ENOMEM ? &file->account->enomem :
 							    &file->account->eintr,
 		     (int64_t)inject->value);
@@ -81,8 +74,6 @@ static int inject_call(struct soft_file *file, const struct hetsim_inject *injec
 
 static int inject_device(struct soft_file *file, const struct hetsim_inject *inject)
 {
-	if (inject->target || inject->value)
-		return -EINVAL;
 	if (!soft_test)
 		return -EPERM;
 	if (inject->kind == HETSIM_INJECT_UNPLUG)
@@ -95,9 +86,9 @@ static int inject_device(struct soft_file *file, const struct hetsim_inject *inj
 int soft_inject(struct soft_file *file, void *argument)
 {
 	static int (*const kinds[])(struct soft_file *, const struct hetsim_inject *) = {
-		[HETSIM_INJECT_LATENCY] = inject_queue,
-		[HETSIM_INJECT_STUCK] = inject_queue,
-		[HETSIM_INJECT_LOST_INTERRUPT] = inject_queue,
+		[HETSIM_INJECT_LATENCY] = soft_queue_inject,
+		[HETSIM_INJECT_STUCK] = soft_queue_inject,
+		[HETSIM_INJECT_LOST_INTERRUPT] = soft_queue_inject,
 		[HETSIM_INJECT_SIGBUS] = inject_buffer,
 		[HETSIM_INJECT_POISON] = inject_buffer,
 		[HETSIM_INJECT_EVICTION] = inject_buffer,
@@ -108,7 +99,5 @@ int soft_inject(struct soft_file *file, void *argument)
 	};
 	const struct hetsim_inject *inject = argument;
 
-	if (inject->flags || inject->kind >= ARRAY_SIZE(kinds))
-		return -EINVAL;
 	return kinds[inject->kind](file, inject);
 }

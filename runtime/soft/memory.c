@@ -5,7 +5,6 @@
  * window, maps hide the pages in VRAM outside of it.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
 #include "soft/twin.h"
@@ -13,75 +12,22 @@
 /* Pages counted over at a time. */
 #define MOVE_BATCH 512u
 
-/* Sets of places, as bits. */
-#define PLACE(place) (1u << (place))
-#define PLACES_ALL (PLACE(SOFT_N_PLACES) - 1)
-
-/*
- * Returns how many of @n_pages lack room, and in *@ret_where the place to make it: the window is
- * a part of VRAM, so either may be full. @leaving pages that move within VRAM don't fill it
- * further: until they have left their old place, VRAM may count more pages than it has. The caller
- * holds dev->memory_lock.
- */
-static uint64_t memory_missing(const struct soft_device *dev, uint32_t place, uint64_t n_pages,
-			       const uint64_t *leaving, uint32_t *ret_where)
-{
-	uint64_t vram =
-		dev->pages_used[HETSIM_PLACE_VRAM] + dev->pages_used[HETSIM_PLACE_WINDOW];
-	uint64_t limit = dev->pages_limit[HETSIM_PLACE_VRAM];
-	uint64_t left = dev->pages_limit[place] - dev->pages_used[place];
-
-	*ret_where = place;
-	if (place == HETSIM_PLACE_SYSTEM || (place == HETSIM_PLACE_WINDOW && left < n_pages))
-		return n_pages - min_u64(n_pages, left);
-	*ret_where = HETSIM_PLACE_VRAM;
-	if (leaving)
-		limit += leaving[HETSIM_PLACE_VRAM] + leaving[HETSIM_PLACE_WINDOW];
-	return n_pages - min_u64(n_pages, limit - min_u64(vram, limit));
-}
-
-/*
- * Would the opener exceed its limits? Pages that replace leaving ones don't add to the total of
- * all places. The caller holds dev->memory_lock.
- */
-static bool memory_exceeds(const struct soft_device *dev, const struct soft_account *account,
-			   uint32_t place, uint64_t n_pages, const uint64_t *leaving)
-{
-	uint64_t system = account->pages_used[HETSIM_PLACE_SYSTEM], mine = 0;
-	unsigned int i;
-
-	for (i = 0; i < SOFT_N_PLACES; i++)
-		mine += account->pages_used[i];
-	if (!leaving && n_pages > dev->opener_pages - min_u64(mine, dev->opener_pages))
-		return true;
-	return place == HETSIM_PLACE_SYSTEM &&
-	       n_pages > dev->opener_system_pages - min_u64(system, dev->opener_system_pages);
-}
-
 /* Counts the pages against the limits. -ENOSPC, with the missing pages in *@lack. */
 static int memory_reserve(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
-			  const uint64_t *leaving, bool evict, struct soft_lack *lack)
+			  const uint64_t *leaving, bool evict, struct sim_lack *lack)
 {
 	struct soft_device *dev = buffer->dev;
-	struct soft_account *account = buffer->account;
-	int r = -ENOSPC;
+	int r;
 
 	pthread_mutex_lock(&dev->memory_lock);
-	lack->n_pages = 0;
-	if (evict || !memory_exceeds(dev, account, place, n_pages, leaving)) {
-		lack->n_pages = memory_missing(dev, place, n_pages, leaving, &lack->place);
-		r = lack->n_pages ? -ENOSPC : 0;
-	}
-	if (!r) {
-		dev->pages_used[place] += n_pages;
-		account->pages_used[place] += n_pages;
-	}
+	r = sim_memory_take(&dev->memory, buffer->account->pages_used, place, n_pages, leaving,
+			    evict, lack);
 	pthread_mutex_unlock(&dev->memory_lock);
 	return r;
 }
 
 int soft_memory_take(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
-		     const uint64_t *leaving, bool evict, struct soft_lack *lack)
+		     const uint64_t *leaving, bool evict, struct sim_lack *lack)
 {
 	bool again = lack->n_pages;
 
@@ -97,8 +43,7 @@ void soft_memory_give(struct soft_buffer *buffer, uint32_t place, uint64_t n_pag
 	struct soft_device *dev = buffer->dev;
 
 	pthread_mutex_lock(&dev->memory_lock);
-	dev->pages_used[place] -= n_pages;
-	buffer->account->pages_used[place] -= n_pages;
+	sim_memory_give(&dev->memory, buffer->account->pages_used, place, n_pages);
 	pthread_mutex_unlock(&dev->memory_lock);
 }
 
@@ -107,13 +52,13 @@ void soft_memory_give(struct soft_buffer *buffer, uint32_t place, uint64_t n_pag
  * caller holds buffer->change.
  */
 static uint64_t pages_count(struct soft_buffer *buffer, uint64_t first, uint64_t n_pages,
-			    unsigned int from, uint64_t *ret_in)
+			    unsigned long from, uint64_t *ret_in)
 {
 	uint64_t i, n = 0;
 
-	memset(ret_in, 0, SOFT_N_PLACES * sizeof(*ret_in));
+	memset(ret_in, 0, SIM_N_PLACES * sizeof(*ret_in));
 	for (i = first; i < first + n_pages; i++) {
-		if (!(from & PLACE(buffer->place_of[i])))
+		if (!(from & BIT(buffer->place_of[i])))
 			continue;
 		ret_in[buffer->place_of[i]]++;
 		n++;
@@ -123,21 +68,21 @@ static uint64_t pages_count(struct soft_buffer *buffer, uint64_t first, uint64_t
 
 /* Counts over pages in @from, @in of each place, to @place, where room has been taken. */
 static void pages_exchange(struct soft_buffer *buffer, uint64_t first, uint64_t n_pages,
-			   unsigned int from, const uint64_t *in, uint32_t place)
+			   unsigned long from, const uint64_t *in, uint32_t place)
 {
 	uint64_t i;
 	unsigned int p;
 
 	pthread_rwlock_wrlock(&buffer->lock);
 	for (i = first; i < first + n_pages; i++)
-		if (from & PLACE(buffer->place_of[i]))
+		if (from & BIT(buffer->place_of[i]))
 			buffer->place_of[i] = (uint8_t)place;
-	for (p = 0; p < SOFT_N_PLACES; p++) {
+	for (p = 0; p < SIM_N_PLACES; p++) {
 		buffer->pages_in[p] -= in[p];
 		buffer->pages_in[place] += in[p];
 	}
 	pthread_rwlock_unlock(&buffer->lock);
-	for (p = 0; p < SOFT_N_PLACES; p++)
+	for (p = 0; p < SIM_N_PLACES; p++)
 		soft_memory_give(buffer, p, in[p]);
 }
 
@@ -147,11 +92,11 @@ static void pages_exchange(struct soft_buffer *buffer, uint64_t first, uint64_t 
  * failure, too.
  */
 static int pages_move(struct soft_buffer *buffer, uint64_t first, uint64_t n_pages,
-		      unsigned int from, uint32_t place, bool evict, struct soft_lack *lack,
+		      unsigned long from, uint32_t place, bool evict, struct sim_lack *lack,
 		      uint64_t *ret_moved)
 {
 	struct soft_device *dev = buffer->dev;
-	uint64_t in[SOFT_N_PLACES], done, batch, n;
+	uint64_t in[SIM_N_PLACES], done, batch, n;
 	int r = 0;
 
 	*ret_moved = 0;
@@ -166,19 +111,13 @@ static int pages_move(struct soft_buffer *buffer, uint64_t first, uint64_t n_pag
 		pages_exchange(buffer, first + done, batch, from, in, place);
 		*ret_moved += n;
 	}
-	if (*ret_moved && dev->pages_limit[HETSIM_PLACE_WINDOW])
+	if (*ret_moved && dev->memory.limit[HETSIM_PLACE_WINDOW])
 		soft_changed(buffer);
-	soft_count_add(dev, buffer->account, SOFT_BYTES_MOVED, *ret_moved << SOFT_PAGE_SHIFT);
+	soft_count_add(dev, buffer->account, SIM_BYTES_MOVED, *ret_moved << SIM_PAGE_SHIFT);
 	return r;
 }
 
 /* ---- eviction: out of the window into VRAM elsewhere, out of VRAM to the system ---- */
-
-/* Places with pages that can make room in @place. */
-static unsigned int evict_from(uint32_t place)
-{
-	return PLACE(HETSIM_PLACE_WINDOW) | PLACE(place);
-}
 
 static bool in_the_way(struct soft_buffer *buffer, uint32_t place)
 {
@@ -225,15 +164,15 @@ static struct soft_buffer *evict_find(struct soft_buffer *except, uint32_t place
 static int evict_buffer(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
 			uint64_t *ret_evicted)
 {
-	uint32_t to = place == HETSIM_PLACE_WINDOW ? HETSIM_PLACE_VRAM : HETSIM_PLACE_SYSTEM;
+	uint32_t to = sim_evict_to(place);
 	uint64_t first = buffer->n_pages, most = MOVE_BATCH, evicted = 0, moved, batch;
-	struct soft_lack lack = { 0 };
+	struct sim_lack lack = { 0 };
 	int r = 0;
 
 	while (first && evicted < n_pages) {
 		batch = min_u64(first, most);
-		r = pages_move(buffer, first - batch, batch, evict_from(place), to, true, &lack,
-			       &moved);
+		r = pages_move(buffer, first - batch, batch, sim_evict_from(place), to, true,
+			       &lack, &moved);
 		evicted += moved;
 		if (r == -ENOSPC && batch > 1) {
 			most = batch / 2;
@@ -244,7 +183,7 @@ static int evict_buffer(struct soft_buffer *buffer, uint32_t place, uint64_t n_p
 		first -= batch;
 	}
 	atomic_fetch_add(&buffer->n_evictions, !!evicted);
-	soft_count_add(buffer->dev, buffer->account, SOFT_EVICTIONS, !!evicted);
+	soft_count_add(buffer->dev, buffer->account, SIM_EVICTIONS, !!evicted);
 	*ret_evicted = evicted;
 	return r;
 }
@@ -321,17 +260,13 @@ static uint64_t evict(struct soft_buffer *except, uint32_t place, uint64_t n_pag
 	return evicted;
 }
 
-/* Tries in a row to take room that was made before another buffer takes it. */
-#define MEMORY_TRIES 32
-
-int soft_memory_make_room(struct soft_buffer *buffer, struct soft_lack *lack)
+int soft_memory_make_room(struct soft_buffer *buffer, struct sim_lack *lack)
 {
-	if (!lack->n_pages || lack->place == HETSIM_PLACE_SYSTEM ||
-	    ++lack->tries > MEMORY_TRIES)
+	if (!sim_lack_try(lack))
 		return -ENOSPC;
 	/* Owners may have freed the pages of the buffers waited for: allow one more try. */
 	if (!evict(buffer, lack->place, lack->n_pages))
-		lack->tries = MEMORY_TRIES;
+		lack->tries = SIM_MEM_TRIES;
 	return 0;
 }
 
@@ -339,17 +274,17 @@ int soft_memory_make_room(struct soft_buffer *buffer, struct soft_lack *lack)
 
 /* Moves as far as there is room; *@ret_moved as for pages_move(). */
 static int range_move(struct soft_buffer *buffer, const struct hetsim_buffer_move *move,
-		      uint64_t end, struct soft_lack *lack, uint64_t *ret_moved)
+		      uint64_t end, struct sim_lack *lack, uint64_t *ret_moved)
 {
-	uint64_t n_pages = move->length >> SOFT_PAGE_SHIFT;
+	uint64_t n_pages = move->length >> SIM_PAGE_SHIFT;
 	int r = -ERANGE;
 
 	*ret_moved = 0;
 	pthread_mutex_lock(&buffer->change);
-	if (end >> SOFT_PAGE_SHIFT <= buffer->n_pages) {
+	if (end >> SIM_PAGE_SHIFT <= buffer->n_pages) {
 		soft_buffer_used(buffer);
-		r = pages_move(buffer, move->offset >> SOFT_PAGE_SHIFT, n_pages,
-			       PLACES_ALL & ~PLACE(move->place), move->place, false, lack,
+		r = pages_move(buffer, move->offset >> SIM_PAGE_SHIFT, n_pages,
+			       SIM_PLACES_ALL & ~BIT(move->place), move->place, false, lack,
 			       ret_moved);
 		if (!r && n_pages == buffer->n_pages)
 			buffer->place = move->place;
@@ -361,19 +296,12 @@ static int range_move(struct soft_buffer *buffer, const struct hetsim_buffer_mov
 int soft_buffer_move(struct soft_file *file, void *argument)
 {
 	struct hetsim_buffer_move *move = argument;
-	struct soft_lack lack = { 0 };
+	struct sim_lack lack = { 0 };
 	struct soft_buffer *buffer;
-	uint64_t end, moved, total = 0;
+	uint64_t end = move->offset + move->length, moved, total = 0;
 	int r;
 
-	if (move->flags || move->place >= SOFT_N_PLACES || !move->length ||
-	    !is_aligned(move->offset | move->length, SOFT_PAGE))
-		return -EINVAL;
-	if (__builtin_add_overflow(move->offset, move->length, &end))
-		return -EOVERFLOW;
-	if ((file->flags & O_ACCMODE) == O_RDONLY)
-		return -EACCES;
-	if (!file->dev->pages_limit[move->place])
+	if (!file->dev->memory.limit[move->place])
 		return -EOPNOTSUPP;
 	buffer = soft_buffer_get(file, move->handle);
 	if (!buffer)
@@ -382,12 +310,12 @@ int soft_buffer_move(struct soft_file *file, void *argument)
 		r = range_move(buffer, move, end, &lack, &moved);
 		/* Counts each page once: other buffers may be evicting them again. */
 		total += moved;
-		if (moved && total <= move->length >> SOFT_PAGE_SHIFT)
+		if (moved && total <= move->length >> SIM_PAGE_SHIFT)
 			lack.tries = 0;
 		if (r == -ENOSPC && !soft_memory_make_room(buffer, &lack))
 			r = -EAGAIN;
 	} while (r == -EAGAIN);
-	soft_count_add(buffer->dev, buffer->account, SOFT_MOVES, 1);
+	soft_count_add(buffer->dev, buffer->account, SIM_MOVES, 1);
 	soft_buffer_put(buffer);
 	return r;
 }

@@ -53,7 +53,7 @@ static int file_open(void)
  */
 static int file_grow(int fd, uint64_t old_n, uint64_t n_pages)
 {
-	uint64_t offset = old_n << SOFT_PAGE_SHIFT, end = n_pages << SOFT_PAGE_SHIFT, batch;
+	uint64_t offset = old_n << SIM_PAGE_SHIFT, end = n_pages << SIM_PAGE_SHIFT, batch;
 	int r;
 
 	r = rlimits_check_file_size(end);
@@ -71,7 +71,7 @@ static int file_grow(int fd, uint64_t old_n, uint64_t n_pages)
 	return 0;
 
 err_pages:
-	sys_ftruncate(fd, old_n << SOFT_PAGE_SHIFT);
+	sys_ftruncate(fd, old_n << SIM_PAGE_SHIFT);
 	return r == -ENOSPC ? -ENOMEM : r; /* ENOSPC means the device's limits */
 }
 
@@ -85,7 +85,7 @@ struct room {
 static int room_make(int fd, uint64_t capacity, struct room *ret_room)
 {
 	struct room room = { .capacity = capacity };
-	uint64_t length = capacity << SOFT_PAGE_SHIFT;
+	uint64_t length = capacity << SIM_PAGE_SHIFT;
 	void *bytes;
 	int r;
 
@@ -111,7 +111,7 @@ err_places:
 
 static void room_free(const struct room *room)
 {
-	sys_munmap(room->bytes, room->capacity << SOFT_PAGE_SHIFT);
+	sys_munmap(room->bytes, room->capacity << SIM_PAGE_SHIFT);
 	free(room->place_of);
 }
 
@@ -178,7 +178,7 @@ void soft_pages_free(struct soft_buffer *buffer)
  * Prepares everything before the first change, so that the last steps can't fail. If the room
  * moves, the address of every page in it changes, too.
  */
-int soft_pages_grow(struct soft_buffer *buffer, uint64_t n_pages, struct soft_lack *lack)
+int soft_pages_grow(struct soft_buffer *buffer, uint64_t n_pages, struct sim_lack *lack)
 {
 	struct room old = room_of(buffer), room = old;
 	uint64_t old_n = buffer->n_pages, more = n_pages - old_n, first = old_n;
@@ -225,7 +225,7 @@ err_room:
 int soft_pages_shrink(struct soft_buffer *buffer, uint64_t n_pages)
 {
 	uint64_t old_n = buffer->n_pages, less = old_n - n_pages, i;
-	uint64_t in[SOFT_N_PLACES] = { 0 };
+	uint64_t in[SIM_N_PLACES] = { 0 };
 	unsigned int place;
 	int r = 0;
 
@@ -236,7 +236,7 @@ int soft_pages_shrink(struct soft_buffer *buffer, uint64_t n_pages)
 	}
 	buffer->n_pages = n_pages;
 	soft_va_rebind(buffer, n_pages, less);
-	r = sys_ftruncate(buffer->fd, n_pages << SOFT_PAGE_SHIFT);
+	r = sys_ftruncate(buffer->fd, n_pages << SIM_PAGE_SHIFT);
 	if (r) {
 		buffer->n_pages = old_n;
 		soft_va_rebind(buffer, n_pages, less);
@@ -244,7 +244,7 @@ int soft_pages_shrink(struct soft_buffer *buffer, uint64_t n_pages)
 	}
 	for (i = n_pages; i < old_n; i++)
 		in[buffer->place_of[i]]++;
-	for (place = 0; place < SOFT_N_PLACES; place++) {
+	for (place = 0; place < SIM_N_PLACES; place++) {
 		buffer->pages_in[place] -= in[place];
 		soft_memory_give(buffer, place, in[place]);
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Queues of the twin: create, destroy, submit, and the status of a submission. */
+/* Queues of the twin: create, destroy, submit. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -37,14 +37,14 @@ static int queue_add(struct soft_file *file, struct soft_queue *queue)
 	uint32_t id = 1;
 
 	pthread_mutex_lock(&file->queues_lock);
-	while (id <= SOFT_MAX_QUEUES && file->queues[id])
+	while (id <= SIM_MAX_QUEUES && file->queues[id])
 		id++;
-	if (id <= SOFT_MAX_QUEUES) {
+	if (id <= SIM_MAX_QUEUES) {
 		queue->id = id;
 		file->queues[id] = queue;
 	}
 	pthread_mutex_unlock(&file->queues_lock);
-	return id <= SOFT_MAX_QUEUES ? 0 : -ENOSPC;
+	return id <= SIM_MAX_QUEUES ? 0 : -ENOSPC;
 }
 
 int soft_queue_create(struct soft_file *file, void *argument)
@@ -54,10 +54,7 @@ int soft_queue_create(struct soft_file *file, void *argument)
 	pthread_mutexattr_t attr;
 	int r;
 
-	if (create->flags || create->__reserved || create->type > HETSIM_QUEUE_COUNTER ||
-	    create->timeout_ms > HETSIM_MAX_TIMEOUT_MS)
-		return -EINVAL;
-	if (atomic_fetch_add(&file->dev->n_queues, 1) >= SOFT_MAX_DEVICE_QUEUES) {
+	if (atomic_fetch_add(&file->dev->n_queues, 1) >= SIM_MAX_DEVICE_QUEUES) {
 		r = -ENOSPC;
 		goto err_count;
 	}
@@ -70,7 +67,7 @@ int soft_queue_create(struct soft_file *file, void *argument)
 	queue->file = file;
 	queue->type = create->type;
 	queue->timeout_ns =
-		(create->timeout_ms ? create->timeout_ms : SOFT_TIMEOUT_MS) * NS_PER_MS;
+		(create->timeout_ms ? create->timeout_ms : SIM_TIMEOUT_MS) * NS_PER_MS;
 	queue->wanted = UINT64_MAX;
 	CDS_INIT_LIST_HEAD(&queue->jobs);
 	CDS_INIT_LIST_HEAD(&queue->fenced);
@@ -129,7 +126,7 @@ void soft_queues_destroy(struct soft_file *file)
 	struct soft_queue *queue;
 	uint32_t id;
 
-	for (id = 1; id <= SOFT_MAX_QUEUES; id++) {
+	for (id = 1; id <= SIM_MAX_QUEUES; id++) {
 		queue = queue_take(file, id);
 		if (queue)
 			queue_end(queue);
@@ -155,7 +152,7 @@ uint32_t soft_queues_alive(struct soft_device *dev)
 	pthread_mutex_lock(&dev->lock);
 	cds_list_for_each_entry(file, &dev->openers, link) {
 		pthread_mutex_lock(&file->queues_lock);
-		for (id = 1; id <= SOFT_MAX_QUEUES; id++)
+		for (id = 1; id <= SIM_MAX_QUEUES; id++)
 			n += !!file->queues[id];
 		pthread_mutex_unlock(&file->queues_lock);
 	}
@@ -171,7 +168,7 @@ void soft_engines_wake(struct soft_device *dev)
 	pthread_mutex_lock(&dev->lock);
 	cds_list_for_each_entry(file, &dev->openers, link) {
 		pthread_mutex_lock(&file->queues_lock);
-		for (id = 1; id <= SOFT_MAX_QUEUES; id++)
+		for (id = 1; id <= SIM_MAX_QUEUES; id++)
 			if (file->queues[id])
 				soft_engine_wake(file->queues[id]);
 		pthread_mutex_unlock(&file->queues_lock);
@@ -183,8 +180,6 @@ int soft_queue_inject(struct soft_file *file, const struct hetsim_inject *inject
 {
 	struct soft_queue *queue;
 
-	if (inject->value > INT64_MAX)
-		return -EINVAL;
 	queue = soft_queue_get(file, inject->target);
 	if (!queue)
 		return -ENOENT;
@@ -202,31 +197,13 @@ int soft_queue_inject(struct soft_file *file, const struct hetsim_inject *inject
 	return 0;
 }
 
-int soft_queue_status(struct soft_queue *queue, uint64_t seqno, uint64_t *ret_address)
-{
-	uint64_t known = min_u64(queue->n_records, SOFT_FAILURES), i;
-
-	for (i = 1; i <= known; i++) {
-		const struct soft_failure *failure =
-			&queue->failures[(queue->n_records - i) % SOFT_FAILURES];
-
-		if (failure->last < seqno)
-			return 0;
-		if (failure->first <= seqno) {
-			*ret_address = failure->address;
-			return failure->status;
-		}
-	}
-	return queue->n_records > SOFT_FAILURES ? -EOVERFLOW : 0;
-}
-
 /*
  * -EFAULT where nothing is mapped. A mapping without read access is not detected: touching it
  * raises SIGSEGV, as anywhere in a process.
  */
 static int memory_check(uint64_t address, uint64_t length)
 {
-	unsigned char there[SOFT_MAX_COMMANDS + 2]; /* pages that commands may lie in */
+	unsigned char there[SIM_MAX_COMMANDS + 2]; /* pages that commands may lie in */
 	uint64_t start = round_down(address, page_size()), end;
 
 	if (__builtin_add_overflow(address, length, &end) ||
@@ -242,7 +219,7 @@ static int memory_check(uint64_t address, uint64_t length)
 static int job_read(struct soft_file *file, const struct hetsim_submit *submit, bool own,
 		    struct soft_job *job)
 {
-	const struct soft_kind *kind = &soft_kinds[file->dev->kind];
+	const struct sim_kind *kind = &sim_kinds[file->dev->kind];
 	const char *from = (const char *)(uintptr_t)submit->commands;
 	uint32_t i;
 	int r = 0;
@@ -255,7 +232,7 @@ static int job_read(struct soft_file *file, const struct hetsim_submit *submit, 
 				submit->command_size, sizeof(job->commands[i]),
 				"hetsim_command");
 		if (!r)
-			r = soft_command_check(kind, &job->commands[i]);
+			r = sim_command_check(kind, &job->commands[i]);
 		from += submit->command_size;
 	}
 	job->n_commands = submit->n_commands;
@@ -271,7 +248,7 @@ static int job_add(struct soft_queue *queue, struct soft_job *job, struct hetsim
 	pthread_mutex_lock(&queue->lock);
 	if (queue->stopped)
 		r = -ENOENT;
-	else if (queue->submitted - queue->done >= SOFT_MAX_PENDING)
+	else if (queue->submitted - queue->done >= SIM_MAX_PENDING)
 		r = -EAGAIN;
 	else if (!queue->started)
 		r = soft_engine_start(queue);
@@ -279,7 +256,7 @@ static int job_add(struct soft_queue *queue, struct soft_job *job, struct hetsim
 		job->seqno = ++queue->submitted;
 		submit->seqno = job->seqno;
 		submit->done = queue->done;
-		submit->failures = queue->n_failures;
+		submit->failures = queue->failures.n;
 		cds_list_add_tail(&job->link, &queue->jobs);
 		idle = queue->idle;
 		queue->idle = false;
@@ -297,12 +274,6 @@ static int submit_job(struct soft_file *file, struct hetsim_submit *submit, bool
 	struct soft_job *job;
 	int r;
 
-	if (submit->flags || submit->__reserved || !submit->n_commands ||
-	    submit->n_commands > SOFT_MAX_COMMANDS ||
-	    submit->command_size < END_OF(struct hetsim_command, value))
-		return -EINVAL;
-	if (submit->command_size > SOFT_PAGE)
-		return -E2BIG;
 	queue = soft_queue_get(file, submit->queue);
 	if (!queue)
 		return -ENOENT;
@@ -339,6 +310,8 @@ int soft_submit_own(struct soft_file *file, struct hetsim_submit *submit)
 
 	if (r)
 		return r;
-	r = submit_job(file, submit, true);
+	r = sim_submit_check(submit);
+	if (!r)
+		r = submit_job(file, submit, true);
 	return r && file->dev->gone ? -ENODEV : r;
 }

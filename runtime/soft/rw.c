@@ -12,18 +12,18 @@
 /* First byte from @position on that CPUs can't reach; @position is before the end. */
 static uint64_t reach_end(const struct soft_buffer *buffer, uint64_t position, uint64_t length)
 {
-	uint64_t i = position >> SOFT_PAGE_SHIFT;
+	uint64_t i = position >> SIM_PAGE_SHIFT;
 
-	while (i < buffer->n_pages && i << SOFT_PAGE_SHIFT < position + length &&
+	while (i < buffer->n_pages && i << SIM_PAGE_SHIFT < position + length &&
 	       soft_page_reachable(buffer, i))
 		i++;
-	return i << SOFT_PAGE_SHIFT;
+	return i << SIM_PAGE_SHIFT;
 }
 
 static ssize_t copy_out(struct soft_buffer *buffer, void *to, uint64_t length,
 			uint64_t position)
 {
-	uint64_t end = buffer->n_pages << SOFT_PAGE_SHIFT;
+	uint64_t end = buffer->n_pages << SIM_PAGE_SHIFT;
 
 	if (position >= end)
 		return 0;
@@ -38,7 +38,7 @@ static ssize_t copy_out(struct soft_buffer *buffer, void *to, uint64_t length,
 static ssize_t copy_in(struct soft_buffer *buffer, const void *from, uint64_t length,
 		       uint64_t position)
 {
-	uint64_t end = buffer->n_pages << SOFT_PAGE_SHIFT;
+	uint64_t end = buffer->n_pages << SIM_PAGE_SHIFT;
 
 	if (position >= end)
 		return -ENOSPC;
@@ -76,7 +76,7 @@ static ssize_t soft_rw(struct soft_file *file, void *to, const void *from, uint6
 	pthread_rwlock_unlock(&buffer->lock);
 	if (n > 0)
 		soft_count_add(file->dev, buffer->account,
-			       to ? SOFT_BYTES_READ : SOFT_BYTES_WRITTEN, (uint64_t)n);
+			       to ? SIM_BYTES_READ : SIM_BYTES_WRITTEN, (uint64_t)n);
 	soft_buffer_put(buffer);
 	return n;
 }

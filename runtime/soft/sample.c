@@ -172,7 +172,7 @@ static int count_run(struct soft_sample *sample, uint64_t first, uint64_t n_page
 		     char *address)
 {
 	uint64_t i;
-	int r = forget(address, n_pages << SOFT_PAGE_SHIFT);
+	int r = forget(address, n_pages << SIM_PAGE_SHIFT);
 
 	for (i = 0; i < n_pages && !r; i++)
 		atomic_fetch_add(&sample->counts[first + i], 1);
@@ -183,7 +183,7 @@ static int count_batch(struct soft_sample *sample, uint64_t first, uint64_t n_pa
 		       char *address)
 {
 	uint64_t entries[SAMPLE_BATCH], i, end;
-	uint64_t at = ((uintptr_t)address >> SOFT_PAGE_SHIFT) * sizeof(entries[0]);
+	uint64_t at = ((uintptr_t)address >> SIM_PAGE_SHIFT) * sizeof(entries[0]);
 	ssize_t n = sys_pread(sample->pagemap, entries, n_pages * sizeof(entries[0]), at);
 	int r = 0;
 
@@ -195,7 +195,7 @@ static int count_batch(struct soft_sample *sample, uint64_t first, uint64_t n_pa
 			;
 		if (end > i)
 			r = count_run(sample, first + i, end - i,
-				      address + (i << SOFT_PAGE_SHIFT));
+				      address + (i << SIM_PAGE_SHIFT));
 	}
 	return r;
 }
@@ -209,7 +209,7 @@ static int count_used(struct soft_sample *sample, uint64_t first, uint64_t n_pag
 	for (done = 0; done < n_pages && !r; done += batch) {
 		batch = min_u64(n_pages - done, SAMPLE_BATCH);
 		r = count_batch(sample, first + done, batch,
-				address + (done << SOFT_PAGE_SHIFT));
+				address + (done << SIM_PAGE_SHIFT));
 	}
 	return r;
 }
@@ -218,7 +218,7 @@ static int look_at(void *context, char *address, uint64_t offset, uint64_t lengt
 {
 	const struct look *look = context;
 	struct soft_buffer *buffer = look->buffer;
-	uint64_t first = offset >> SOFT_PAGE_SHIFT, end = first + (length >> SOFT_PAGE_SHIFT);
+	uint64_t first = offset >> SIM_PAGE_SHIFT, end = first + (length >> SIM_PAGE_SHIFT);
 	uint64_t from = max_u64(first, look->first);
 	struct soft_sample *sample;
 	int r = 0;
@@ -232,10 +232,10 @@ static int look_at(void *context, char *address, uint64_t offset, uint64_t lengt
 	end = min_u64(end, min_u64(look->first + look->n_pages, sample->n_pages));
 	if (from >= end)
 		goto out;
-	address += (from - first) << SOFT_PAGE_SHIFT;
-	watch(sample, address, (end - from) << SOFT_PAGE_SHIFT);
+	address += (from - first) << SIM_PAGE_SHIFT;
+	watch(sample, address, (end - from) << SIM_PAGE_SHIFT);
 	r = look->count ? count_used(sample, from, end - from, address) :
-			  forget(address, (end - from) << SOFT_PAGE_SHIFT);
+			  forget(address, (end - from) << SIM_PAGE_SHIFT);
 out:
 	pthread_rwlock_unlock(&buffer->lock);
 	return r;
@@ -309,8 +309,8 @@ static int read_counts(struct soft_buffer *buffer, const struct hetsim_buffer_sa
 {
 	struct look look = {
 		.buffer = buffer,
-		.first = sample->offset >> SOFT_PAGE_SHIFT,
-		.n_pages = sample->length >> SOFT_PAGE_SHIFT,
+		.first = sample->offset >> SIM_PAGE_SHIFT,
+		.n_pages = sample->length >> SIM_PAGE_SHIFT,
 		.count = true,
 	};
 	void *to = (void *)(uintptr_t)sample->counts;
@@ -327,15 +327,8 @@ int soft_buffer_sample(struct soft_file *file, void *argument)
 	const struct hetsim_buffer_sample *sample = argument;
 	bool read = sample->action == HETSIM_SAMPLE_READ;
 	struct soft_buffer *buffer;
-	uint64_t end;
 	int r;
 
-	if (sample->action > HETSIM_SAMPLE_STOP || sample->__reserved ||
-	    !is_aligned(sample->offset | sample->length, SOFT_PAGE) ||
-	    !!sample->length != read || (!read && sample->offset))
-		return -EINVAL;
-	if (__builtin_add_overflow(sample->offset, sample->length, &end))
-		return -EOVERFLOW;
 	buffer = soft_buffer_get(file, sample->handle);
 	if (!buffer)
 		return -ENOENT;

@@ -42,7 +42,7 @@ int soft_map_fd(struct soft_file *file, uint64_t offset, int *ret_fd, uint64_t *
 	if (!buffer)
 		return -ENOENT;
 	pthread_rwlock_rdlock(&buffer->lock);
-	if (position >> SOFT_PAGE_SHIFT >= buffer->capacity)
+	if (position >> SIM_PAGE_SHIFT >= buffer->capacity)
 		r = -ERANGE;
 	pthread_rwlock_unlock(&buffer->lock);
 	if (r)
@@ -60,16 +60,12 @@ out:
 	return r;
 }
 
-int soft_buffer_export(struct soft_file *file, void *argument)
+int soft_export(struct soft_file *file, void *argument)
 {
 	struct hetsim_export *ask = argument;
 	struct soft_buffer *buffer;
 	int fd;
 
-	if (ask->flags & ~HETSIM_EXPORT_WRITE || ask->__reserved)
-		return -EINVAL;
-	if (ask->flags & HETSIM_EXPORT_WRITE && (file->flags & O_ACCMODE) == O_RDONLY)
-		return -EACCES;
 	buffer = soft_buffer_get(file, ask->handle);
 	if (!buffer)
 		return -ENOENT;
@@ -104,15 +100,13 @@ static struct soft_buffer *buffer_of_file(struct soft_device *dev, const struct 
 	return NULL;
 }
 
-int soft_buffer_import(struct soft_file *file, void *argument)
+int soft_import(struct soft_file *file, void *argument)
 {
 	struct hetsim_import *ask = argument;
 	struct soft_buffer *buffer;
 	struct stat st;
 	int flags, r;
 
-	if (ask->flags)
-		return -EINVAL;
 	flags = sys_fcntl(ask->fd, F_GETFL, 0);
 	r = flags < 0 ? flags : sys_fstat(ask->fd, &st);
 	if (r)
@@ -133,7 +127,7 @@ int soft_buffer_import(struct soft_file *file, void *argument)
 	ask->handle = buffer->slot;
 	ask->offset = soft_slot_offset(file->dev, buffer->slot);
 	pthread_rwlock_rdlock(&buffer->lock);
-	ask->length = buffer->n_pages << SOFT_PAGE_SHIFT;
+	ask->length = buffer->n_pages << SIM_PAGE_SHIFT;
 	pthread_rwlock_unlock(&buffer->lock);
 out:
 	soft_buffer_put(buffer);

@@ -70,7 +70,7 @@ static bool pages_hidden(const struct soft_buffer *buffer, uint64_t first, uint6
 bool soft_hidden(struct soft_file *file, uint32_t handle, uint64_t offset, uint64_t length,
 		 uint64_t *ret_length)
 {
-	uint64_t first = offset >> SOFT_PAGE_SHIFT, n_pages = length >> SOFT_PAGE_SHIFT;
+	uint64_t first = offset >> SIM_PAGE_SHIFT, n_pages = length >> SIM_PAGE_SHIFT;
 	struct soft_buffer *buffer;
 	bool hidden = false;
 
@@ -83,7 +83,7 @@ bool soft_hidden(struct soft_file *file, uint32_t handle, uint64_t offset, uint6
 	pthread_rwlock_rdlock(&buffer->lock);
 	if (n_pages && first < buffer->n_pages) {
 		hidden = pages_hidden(buffer, first, n_pages, &n_pages);
-		*ret_length = n_pages << SOFT_PAGE_SHIFT;
+		*ret_length = n_pages << SIM_PAGE_SHIFT;
 	}
 	pthread_rwlock_unlock(&buffer->lock);
 	soft_buffer_put(buffer);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Structures and functions that the files of the twin share. Names are the module's
- * (drivers/sim/sim.h) with soft_ for sim_.
+ * (drivers/sim/sim.h) with soft_ for sim_; names with sim_ are of the model, which the two have in
+ * common (drivers/sim/model/model.h).
  *
  * Locks, outermost first:
  *
@@ -34,74 +35,15 @@
 #include "base/err.h"
 #include "base/sys.h"
 #include "base/util.h"
-
-#define SOFT_PAGE 4096ull
-#define SOFT_PAGE_SHIFT 12
-
-#define SOFT_FEATURES                                                                     \
-	((uint64_t)HETSIM_FEATURE_BUFFERS | HETSIM_FEATURE_ENGINE | HETSIM_FEATURE_MOVE | \
-	 HETSIM_FEATURE_DMABUF | HETSIM_FEATURE_INJECT | HETSIM_FEATURE_SAMPLE)
-
-/* The module's limits. */
-#define SOFT_MAX_DEVICES 16
-#define SOFT_MAX_BUFFERS 65536
-#define SOFT_MAX_OPENER_BUFFERS (SOFT_MAX_BUFFERS / 4) /* made by one opener */
-#define SOFT_MAX_BINDINGS 16384
-#define SOFT_MAX_BUFFER_BINDINGS 4096           /* by its maker, and by all other files */
-#define SOFT_MAX_TABLES (4 * SOFT_MAX_BINDINGS) /* for an opener: 128 GiB in one piece */
-#define SOFT_MAX_QUEUES 16
-#define SOFT_MAX_DEVICE_QUEUES 512 /* for all openers together */
-#define SOFT_MAX_PENDING 2048
-#define SOFT_MAX_EVENTS 1024
-#define SOFT_MAX_COMMANDS 256
-#define SOFT_FAILURES 256
-#define SOFT_TIMEOUT_MS 2000
-
-#define SOFT_N_PLACES 3
-
-/* In the order of struct hetsim_counters. */
-enum soft_counter {
-	SOFT_FAULTS,
-	SOFT_FAULT_PAGES,
-	SOFT_FAULTS_BY_ORDER,
-	SOFT_FAULTS_REFUSED = SOFT_FAULTS_BY_ORDER + 10,
-	SOFT_BYTES_READ,
-	SOFT_BYTES_WRITTEN,
-	SOFT_SUBMISSIONS,
-	SOFT_COMMANDS,
-	SOFT_BYTES_ENGINE,
-	SOFT_TLB_HITS,
-	SOFT_TLB_MISSES,
-	SOFT_DEVICE_FAULTS,
-	SOFT_RESETS,
-	SOFT_MOVES,
-	SOFT_BYTES_MOVED,
-	SOFT_EVICTIONS,
-	SOFT_BRACKETS,
-	SOFT_BRACKETS_MISSED,
-	SOFT_FAULTS_HUGE, /* always 0: the kernel fills its maps */
-	SOFT_ENGINE_NS,
-	SOFT_N_COUNTERS
-};
+#include "model/model.h"
 
 struct soft_counters {
-	_Atomic uint64_t value[SOFT_N_COUNTERS];
-};
-
-struct soft_kind {
-	const char *name;
-	uint64_t granule_min;
-	uint64_t granule_max;
-	uint64_t dma_align;
-	uint64_t max_segment;
+	_Atomic uint64_t value[SIM_N_COUNTERS];
 };
 
 struct soft_buffer;
 struct soft_queue;
 struct soft_sample;
-
-/* Offset of the end of a member. */
-#define END_OF(type, member) (offsetof(type, member) + sizeof(((type *)0)->member))
 
 struct soft_device {
 	_Atomic uint32_t refs; /* held by the table, openers, buffers */
@@ -125,14 +67,11 @@ struct soft_device {
 	_Atomic uint64_t changed; /* number of changes of CPUs' view */
 	_Atomic uint64_t shown;   /* changes that all maps show */
 
-	uint64_t window_pages;        /* of the space of offsets, for one buffer */
-	uint64_t opener_pages;        /* limit of an opener over all places */
-	uint64_t opener_system_pages; /* limit of an opener on SYSTEM */
+	uint64_t window_pages; /* of the space of offsets, for one buffer */
 	_Atomic uint64_t uses;
 
-	pthread_mutex_t memory_lock; /* protects pages_used, soft_account.pages_used */
-	uint64_t pages_limit[SOFT_N_PLACES];
-	uint64_t pages_used[SOFT_N_PLACES];
+	pthread_mutex_t memory_lock; /* protects memory.used, soft_account.pages_used */
+	struct sim_memory memory;
 };
 
 /* Pages and counters of an opener: buffers may outlive the open file. */
@@ -142,7 +81,7 @@ struct soft_account {
 	_Atomic bool closed;        /* the open file is gone; never false again */
 	_Atomic int64_t enomem;     /* injected: countdown to the call that fails */
 	_Atomic int64_t eintr;
-	uint64_t pages_used[SOFT_N_PLACES];
+	uint64_t pages_used[SIM_N_PLACES];
 	struct soft_counters counters;
 };
 
@@ -153,10 +92,6 @@ struct soft_entry {
 	char *page; /* in soft_buffer.bytes; NULL: not bound */
 	struct soft_binding *binding;
 };
-
-#define SOFT_LEVELS 4
-#define SOFT_LEVEL_BITS 9
-#define SOFT_LEVEL_ENTRIES (1u << SOFT_LEVEL_BITS)
 
 struct soft_va {
 	pthread_mutex_t change;        /* protects bindings */
@@ -177,13 +112,11 @@ struct soft_binding {
 	struct cds_list_head buffer_link; /* in soft_buffer.bindings */
 	struct soft_va *va;
 	struct soft_buffer *buffer; /* with a reference */
-	uint64_t start, n_pages;    /* pages of the address space */
+	struct sim_span span;       /* of the address space */
 	uint64_t first;             /* page of the buffer */
 	bool write;
 	bool by_maker; /* the opener has made the buffer */
 };
-
-#define SOFT_TLB_ENTRIES 64
 
 struct soft_tlb {
 	uint64_t generation;
@@ -191,7 +124,7 @@ struct soft_tlb {
 	struct {
 		uint64_t page;
 		struct soft_entry entry;
-	} slot[SOFT_TLB_ENTRIES];
+	} slot[SIM_TLB_ENTRIES];
 };
 
 struct soft_file {
@@ -206,8 +139,8 @@ struct soft_file {
 	bool *handles;      /* by slot: the file has that handle; under dev->lock */
 	uint32_t n_handles; /* size of the array */
 	struct soft_va va;
-	pthread_mutex_t queues_lock;                    /* protects the fields below */
-	struct soft_queue *queues[SOFT_MAX_QUEUES + 1]; /* by number, from 1 on */
+	pthread_mutex_t queues_lock;                   /* protects the fields below */
+	struct soft_queue *queues[SIM_MAX_QUEUES + 1]; /* by number, from 1 on */
 };
 
 struct soft_buffer {
@@ -230,7 +163,7 @@ struct soft_buffer {
 	uint64_t n_pages;      /* this and the next four: written with both locks held */
 	uint64_t capacity;     /* pages that there is room for */
 	char *bytes;           /* the twin's own map of them */
-	uint64_t pages_in[SOFT_N_PLACES];
+	uint64_t pages_in[SIM_N_PLACES];
 	uint8_t *place_of;             /* enum hetsim_place of each page */
 	struct cds_list_head bindings; /* soft_binding.buffer_link */
 	uint32_t n_bindings[2];        /* by soft_binding.by_maker */
@@ -244,7 +177,7 @@ struct soft_buffer {
 #define SOFT_NO_PAGE UINT64_MAX
 
 static inline void soft_count_add(struct soft_device *dev, struct soft_account *account,
-				  enum soft_counter counter, uint64_t n)
+				  enum sim_counter counter, uint64_t n)
 {
 	atomic_fetch_add_explicit(&dev->counters.value[counter], n, memory_order_relaxed);
 	atomic_fetch_add_explicit(&account->counters.value[counter], n, memory_order_relaxed);
@@ -272,9 +205,12 @@ static inline void soft_rwlock_init(pthread_rwlock_t *lock)
 	pthread_rwlockattr_destroy(&attr);
 }
 
-/* ---- device.c: settings, devices; file.c; ioctl.c: the table ---- */
+/* A function for each call: soft_handshake(), soft_query() and so on. */
+#define HETSIM_CALL(NAME, name, last) int soft_##name(struct soft_file *file, void *argument);
+#include "model/calls.h"
 
-extern const struct soft_kind soft_kinds[];
+/* ---- device.c: settings, devices; file.c ---- */
+
 extern bool soft_test; /* HETMAP_SOFT has test=1 */
 /* 0, -EPROTO, -ENODEV: every call must begin with this check. */
 int soft_file_check(struct soft_file *file);
@@ -287,13 +223,6 @@ int soft_device_take(struct soft_device *dev);
 
 /* ---- memory.c: accounts, limits, eviction, moves ---- */
 
-/* Pages that a call found no room for. */
-struct soft_lack {
-	uint32_t place;
-	uint64_t n_pages; /* 0: eviction can't make room */
-	unsigned int tries;
-};
-
 /*
  * Counts pages of @buffer in @place. @leaving: pages of the buffer, by place, that the new ones
  * replace and that leave soon; NULL: none. @evict: the call makes room for another buffer, and
@@ -302,42 +231,33 @@ struct soft_lack {
  * -ENOSPC, -ENOMEM, -EINTR.
  */
 int soft_memory_take(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
-		     const uint64_t *leaving, bool evict, struct soft_lack *lack);
+		     const uint64_t *leaving, bool evict, struct sim_lack *lack);
 /*
  * Evicts pages of other buffers than @buffer: 0 when another try is worthwhile, -ENOSPC if not.
  * The caller holds no buffer's change, since this waits for those of other buffers.
  */
-int soft_memory_make_room(struct soft_buffer *buffer, struct soft_lack *lack);
+int soft_memory_make_room(struct soft_buffer *buffer, struct sim_lack *lack);
 void soft_memory_give(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages);
 /* Moves pages to system memory. -ENOSPC: at most a part went. */
 int soft_evict_part(struct soft_buffer *buffer, uint64_t n_pages);
-int soft_buffer_move(struct soft_file *file, void *argument);
 
-/* With a window, CPUs reach VRAM only in it. */
 static inline bool soft_page_reachable(const struct soft_buffer *buffer, uint64_t index)
 {
-	return buffer->place_of[index] != HETSIM_PLACE_VRAM ||
-	       !buffer->dev->pages_limit[HETSIM_PLACE_WINDOW];
+	return sim_memory_reachable(&buffer->dev->memory, buffer->place_of[index]);
 }
 
 /* ---- pages.c ---- */
 
-static inline uint64_t soft_max_pages(const struct soft_device *dev)
-{
-	return max_u64(dev->pages_limit[HETSIM_PLACE_VRAM],
-		       dev->pages_limit[HETSIM_PLACE_SYSTEM]);
-}
-
 static inline uint64_t soft_slot_offset(const struct soft_device *dev, uint32_t slot)
 {
-	return (slot * dev->window_pages) << SOFT_PAGE_SHIFT;
+	return (slot * dev->window_pages) << SIM_PAGE_SHIFT;
 }
 
 /* Makes the memfd of buffer->n_pages and the map of buffer->capacity. */
 int soft_pages_make(struct soft_buffer *buffer);
 void soft_pages_free(struct soft_buffer *buffer);
 /* The caller holds buffer->change. On failure nothing is changed. */
-int soft_pages_grow(struct soft_buffer *buffer, uint64_t n_pages, struct soft_lack *lack);
+int soft_pages_grow(struct soft_buffer *buffer, uint64_t n_pages, struct sim_lack *lack);
 int soft_pages_shrink(struct soft_buffer *buffer, uint64_t n_pages);
 /* Takes the pages from users of the twin, then, with drop, from all maps. */
 void soft_pages_detach(struct soft_buffer *buffer);
@@ -371,16 +291,6 @@ void soft_buffers_close(struct soft_file *file);
 /* ---- buffer.c ---- */
 
 void soft_buffer_put(struct soft_buffer *buffer);
-int soft_buffer_create(struct soft_file *file, void *argument);
-int soft_buffer_close(struct soft_file *file, void *argument);
-int soft_buffer_when_lost(struct soft_file *file, void *argument);
-int soft_buffer_resize(struct soft_file *file, void *argument);
-int soft_buffer_info(struct soft_file *file, void *argument);
-
-/* ---- share.c ---- */
-
-int soft_buffer_export(struct soft_file *file, void *argument);
-int soft_buffer_import(struct soft_file *file, void *argument);
 
 /* ---- show.c ---- */
 
@@ -403,7 +313,6 @@ int soft_visit_maps(struct soft_buffer *buffer, soft_visit *visit, void *context
 
 /* ---- sample.c ---- */
 
-int soft_buffer_sample(struct soft_file *file, void *argument);
 /* The caller holds buffer->change. Also called before a buffer changes its length. */
 void soft_sample_stop(struct soft_buffer *buffer);
 
@@ -414,7 +323,6 @@ void soft_sample_stop(struct soft_buffer *buffer);
  * the hooks of files that asked for zeros, frees every page.
  */
 int soft_device_lose(struct soft_device *dev);
-int soft_inject(struct soft_file *file, void *argument);
 /* Counts down; true once, when the count ends. */
 bool soft_inject_due(_Atomic int64_t *countdown);
 /* True as many times as requested. */
@@ -432,8 +340,6 @@ void soft_va_rebind(struct soft_buffer *buffer, uint64_t first, uint64_t n_pages
 /* The caller holds va->lock for reading, as long as it uses the page. -EFAULT. */
 int soft_va_translate(struct soft_va *va, struct soft_tlb *tlb, uint64_t address, bool write,
 		      char **ret_page);
-int soft_bind(struct soft_file *file, void *argument);
-int soft_unbind(struct soft_file *file, void *argument);
 
 /* ---- queue.c, engine.c, command.c, wait.c ---- */
 
@@ -446,11 +352,5 @@ int soft_queue_inject(struct soft_file *file, const struct hetsim_inject *inject
 /* Makes waiters and sleepers look again: the device is gone, or was reset. */
 void soft_engines_wake(struct soft_device *dev);
 uint32_t soft_queues_alive(struct soft_device *dev);
-int soft_queue_create(struct soft_file *file, void *argument);
-int soft_queue_destroy(struct soft_file *file, void *argument);
-int soft_submit(struct soft_file *file, void *argument);
-int soft_wait(struct soft_file *file, void *argument);
-int soft_fence_fd(struct soft_file *file, void *argument);
-int soft_queue_event(struct soft_file *file, void *argument);
 
 #endif

@@ -4,21 +4,17 @@
  * the engine.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "soft/engine.h"
 #include "base/thread.h"
 
-#define SOFT_VA_BITS (SOFT_LEVELS * SOFT_LEVEL_BITS + SOFT_PAGE_SHIFT)
-#define SOFT_VA_PAGES (1ull << (SOFT_VA_BITS - SOFT_PAGE_SHIFT))
-
 int soft_va_init(struct soft_va *va)
 {
 	pthread_rwlockattr_t attr;
 
-	va->root = sys_calloc(SOFT_LEVEL_ENTRIES, sizeof(*va->root));
+	va->root = sys_calloc(SIM_LEVEL_ENTRIES, sizeof(*va->root));
 	if (!va->root)
 		return -ENOMEM;
 	pthread_mutex_init(&va->change, NULL);
@@ -36,20 +32,15 @@ int soft_va_init(struct soft_va *va)
 	return 0;
 }
 
-static uint32_t level_index(uint64_t page, unsigned int level)
-{
-	return page >> (level * SOFT_LEVEL_BITS) & (SOFT_LEVEL_ENTRIES - 1);
-}
-
 /* The entry of a page; NULL: its table is not there. */
 static struct soft_entry *entry_find(struct soft_va *va, uint64_t page)
 {
 	void **table = va->root;
 	unsigned int level;
 
-	for (level = SOFT_LEVELS - 1; level && table; level--)
-		table = table[level_index(page, level)];
-	return table ? (struct soft_entry *)table + level_index(page, 0) : NULL;
+	for (level = SIM_LEVELS - 1; level && table; level--)
+		table = table[sim_level_index(page, level)];
+	return table ? (struct soft_entry *)table + sim_level_index(page, 0) : NULL;
 }
 
 /* ---- va->lock held for writing ---- */
@@ -58,22 +49,22 @@ static struct soft_entry *entry_find(struct soft_va *va, uint64_t page)
  * Makes the tables for a range. Their number is the module's, but the lowest level is twice as
  * large here. -ENOSPC, -ENOMEM: some of them are made.
  */
-static int tables_make(struct soft_va *va, uint64_t start, uint64_t n_pages)
+static int tables_make(struct soft_va *va, const struct sim_span *span)
 {
 	uint64_t page;
 
-	for (page = start; page < start + n_pages;
-	     page = round_down(page, SOFT_LEVEL_ENTRIES) + SOFT_LEVEL_ENTRIES) {
+	for (page = span->start; page < sim_span_end(span);
+	     page = round_down(page, SIM_LEVEL_ENTRIES) + SIM_LEVEL_ENTRIES) {
 		void **table = va->root;
 		unsigned int level;
 
-		for (level = SOFT_LEVELS - 1; level; level--) {
-			void **slot = &table[level_index(page, level)];
+		for (level = SIM_LEVELS - 1; level; level--) {
+			void **slot = &table[sim_level_index(page, level)];
 
 			if (!*slot) {
-				if (va->n_tables == SOFT_MAX_TABLES)
+				if (va->n_tables == SIM_MAX_TABLES)
 					return -ENOSPC;
-				*slot = sys_calloc(SOFT_LEVEL_ENTRIES,
+				*slot = sys_calloc(SIM_LEVEL_ENTRIES,
 						   level == 1 ? sizeof(struct soft_entry) :
 								sizeof(void *));
 				if (!*slot)
@@ -92,7 +83,7 @@ static bool table_is_empty(void *table, unsigned int level)
 	void *const *slot = table;
 	uint32_t i;
 
-	for (i = 0; i < SOFT_LEVEL_ENTRIES; i++)
+	for (i = 0; i < SIM_LEVEL_ENTRIES; i++)
 		if (level ? !!slot[i] : !!entry[i].binding)
 			return false;
 	return true;
@@ -102,11 +93,11 @@ static bool table_is_empty(void *table, unsigned int level)
 static uint32_t tables_free(void **table, unsigned int level, uint64_t start, uint64_t end)
 {
 	uint32_t n = 0;
-	uint64_t span = 1ull << (level * SOFT_LEVEL_BITS); /* pages of an entry */
+	uint64_t span = 1ull << (level * SIM_LEVEL_BITS); /* pages of an entry */
 	uint64_t page, next;
 
 	for (page = start; page < end; page = next) {
-		void **slot = &table[level_index(page, level)];
+		void **slot = &table[sim_level_index(page, level)];
 
 		next = min_u64(round_down(page, span) + span, end);
 		if (!*slot)
@@ -122,9 +113,9 @@ static uint32_t tables_free(void **table, unsigned int level, uint64_t start, ui
 	return n;
 }
 
-static void tables_prune(struct soft_va *va, uint64_t start, uint64_t n_pages)
+static void tables_prune(struct soft_va *va, const struct sim_span *span)
 {
-	va->n_tables -= tables_free(va->root, SOFT_LEVELS - 1, start, start + n_pages);
+	va->n_tables -= tables_free(va->root, SIM_LEVELS - 1, span->start, sim_span_end(span));
 }
 
 /*
@@ -140,16 +131,16 @@ static void entries_write(struct soft_binding *binding, uint64_t first, uint64_t
 	uint64_t i;
 
 	for (i = first; i < first + n_pages; i++) {
-		uint64_t page = binding->start + i;
+		uint64_t page = binding->span.start + i;
 
-		if (!entry || !level_index(page, 0))
+		if (!entry || !sim_level_index(page, 0))
 			entry = entry_find(binding->va, page);
 		else
 			entry++;
 		entry->binding = bound ? binding : NULL; /* also where it has no page */
 		entry->page = NULL;
 		if (binding->first + i < n)
-			entry->page = buffer->bytes + ((binding->first + i) << SOFT_PAGE_SHIFT);
+			entry->page = buffer->bytes + ((binding->first + i) << SIM_PAGE_SHIFT);
 	}
 	atomic_fetch_add(&binding->va->generation, 1);
 }
@@ -166,16 +157,17 @@ static void changed(struct soft_va *va)
 
 void soft_va_rebind(struct soft_buffer *buffer, uint64_t first, uint64_t n_pages)
 {
+	struct sim_span moved = { first, n_pages };
 	struct soft_binding *binding;
 
 	cds_list_for_each_entry(binding, &buffer->bindings, buffer_link) {
-		uint64_t start = max_u64(first, binding->first);
-		uint64_t end = min_u64(first + n_pages, binding->first + binding->n_pages);
+		struct sim_span there = { binding->first, binding->span.n_pages };
+		struct sim_span part = sim_span_common(moved, there);
 
-		if (start >= end)
+		if (!part.n_pages)
 			continue;
 		pthread_rwlock_wrlock(&binding->va->lock);
-		entries_write(binding, start - binding->first, end - start, true);
+		entries_write(binding, part.start - binding->first, part.n_pages, true);
 		pthread_rwlock_unlock(&binding->va->lock);
 		changed(binding->va);
 	}
@@ -184,10 +176,10 @@ void soft_va_rebind(struct soft_buffer *buffer, uint64_t first, uint64_t n_pages
 int soft_va_translate(struct soft_va *va, struct soft_tlb *tlb, uint64_t address, bool write,
 		      char **ret_page)
 {
-	uint64_t page = address >> SOFT_PAGE_SHIFT;
+	uint64_t page = address >> SIM_PAGE_SHIFT;
 	uint64_t generation = atomic_load_explicit(&va->generation, memory_order_relaxed);
 	struct soft_entry entry = { 0 }, *found;
-	uint32_t slot = page % SOFT_TLB_ENTRIES;
+	uint32_t slot = page % SIM_TLB_ENTRIES;
 
 	if (tlb->generation != generation) {
 		memset(tlb->slot, 0, sizeof(tlb->slot));
@@ -199,7 +191,7 @@ int soft_va_translate(struct soft_va *va, struct soft_tlb *tlb, uint64_t address
 		tlb->hits++;
 	} else {
 		tlb->misses++;
-		found = page < SOFT_VA_PAGES ? entry_find(va, page) : NULL;
+		found = page < SIM_VA_PAGES ? entry_find(va, page) : NULL;
 		if (!found || !found->page || (write && !found->binding->write))
 			return -EFAULT;
 		entry = *found;
@@ -220,7 +212,7 @@ static struct soft_binding *binding_find(struct soft_va *va, uint64_t page)
 	struct soft_binding *binding;
 
 	cds_list_for_each_entry(binding, &va->bindings, link)
-		if (page < binding->start + binding->n_pages)
+		if (page < sim_span_end(&binding->span))
 			return binding;
 	return NULL;
 }
@@ -242,8 +234,8 @@ static void binding_remove(struct soft_binding *binding, struct cds_list_head *r
 	cds_list_del(&binding->buffer_link);
 	buffer->n_bindings[binding->by_maker]--;
 	pthread_rwlock_wrlock(&va->lock);
-	entries_write(binding, 0, binding->n_pages, false);
-	tables_prune(va, binding->start, binding->n_pages);
+	entries_write(binding, 0, binding->span.n_pages, false);
+	tables_prune(va, &binding->span);
 	pthread_rwlock_unlock(&va->lock);
 	pthread_rwlock_unlock(&buffer->lock);
 
@@ -283,32 +275,24 @@ void soft_va_destroy(struct soft_va *va)
 static int bind_locked(struct soft_va *va, struct soft_binding *binding)
 {
 	struct soft_buffer *buffer = binding->buffer;
-	struct soft_binding *next = binding_find(va, binding->start);
-	int r = 0;
+	struct soft_binding *next = binding_find(va, binding->span.start);
+	int r;
 
-	if (next && next->start < binding->start + binding->n_pages)
-		return -EEXIST;
-	if (va->n_bindings == SOFT_MAX_BINDINGS)
-		return -ENOSPC;
-
+	r = sim_span_check_free(&binding->span, next ? &next->span : NULL, va->n_bindings);
+	if (r)
+		return r;
 	pthread_rwlock_wrlock(&buffer->lock);
-	/* Checked before the tables are made: the buffer's size bounds their number. */
-	if (binding->first >= buffer->n_pages ||
-	    binding->n_pages > buffer->n_pages - binding->first) {
-		r = -ERANGE;
+	r = sim_span_check_buffer(&binding->span, binding->first, buffer->n_pages,
+				  buffer->n_bindings[binding->by_maker]);
+	if (r)
 		goto out_buffer;
-	}
-	if (buffer->n_bindings[binding->by_maker] == SOFT_MAX_BUFFER_BINDINGS) {
-		r = -ENOSPC;
-		goto out_buffer;
-	}
 	pthread_rwlock_wrlock(&va->lock);
-	r = tables_make(va, binding->start, binding->n_pages);
+	r = tables_make(va, &binding->span);
 	if (r) {
-		tables_prune(va, binding->start, binding->n_pages);
+		tables_prune(va, &binding->span);
 		goto out_va;
 	}
-	entries_write(binding, 0, binding->n_pages, true);
+	entries_write(binding, 0, binding->span.n_pages, true);
 	cds_list_add_tail(&binding->buffer_link, &buffer->bindings);
 	buffer->n_bindings[binding->by_maker]++;
 	cds_list_add_tail(&binding->link, next ? &next->link : &va->bindings);
@@ -324,51 +308,19 @@ out_buffer:
 
 /* ---- the functions below take va->change ---- */
 
-/* A range of device addresses, in pages. */
-static int va_range(uint64_t address, uint64_t length, uint64_t *ret_start,
-		    uint64_t *ret_n_pages)
-{
-	uint64_t end;
-
-	if (!length || !is_aligned(address | length, SOFT_PAGE))
-		return -EINVAL;
-	if (__builtin_add_overflow(address, length, &end))
-		return -EOVERFLOW;
-	if (end > SOFT_VA_PAGES << SOFT_PAGE_SHIFT)
-		return -ERANGE;
-	*ret_start = address >> SOFT_PAGE_SHIFT;
-	*ret_n_pages = length >> SOFT_PAGE_SHIFT;
-	return 0;
-}
-
 int soft_bind(struct soft_file *file, void *argument)
 {
 	struct hetsim_bind *bind = argument;
 	struct soft_va *va = &file->va;
 	struct soft_binding *binding;
-	uint64_t start, n_pages, end;
 	int r;
-
-	if (bind->flags & ~HETSIM_BIND_WRITE || bind->source > HETSIM_SOURCE_PROCESS_RANGE ||
-	    !is_aligned(bind->offset, SOFT_PAGE))
-		return -EINVAL;
-	if (bind->source != HETSIM_SOURCE_BUFFER)
-		return -EOPNOTSUPP;
-	if (bind->flags & HETSIM_BIND_WRITE && (file->flags & O_ACCMODE) == O_RDONLY)
-		return -EACCES;
-	if (__builtin_add_overflow(bind->offset, bind->length, &end))
-		return -EOVERFLOW;
-	r = va_range(bind->address, bind->length, &start, &n_pages);
-	if (r)
-		return r;
 
 	binding = sys_calloc(1, sizeof(*binding));
 	if (!binding)
 		return -ENOMEM;
 	binding->va = va;
-	binding->start = start;
-	binding->n_pages = n_pages;
-	binding->first = bind->offset >> SOFT_PAGE_SHIFT;
+	binding->span = sim_span_of(bind->address, bind->length);
+	binding->first = bind->offset >> SIM_PAGE_SHIFT;
 	binding->write = bind->flags & HETSIM_BIND_WRITE;
 	binding->buffer = soft_buffer_get(file, bind->handle);
 	if (!binding->buffer) {
@@ -394,31 +346,26 @@ int soft_unbind(struct soft_file *file, void *argument)
 {
 	struct hetsim_unbind *unbind = argument;
 	struct soft_va *va = &file->va;
+	struct sim_span span = sim_span_of(unbind->address, unbind->length);
+	uint64_t end = sim_span_end(&span);
 	struct soft_binding *first, *binding, *next;
-	uint64_t start, n_pages, end;
 	CDS_LIST_HEAD(removed);
-	int r;
+	int r = 0;
 
-	if (unbind->flags)
-		return -EINVAL;
-	r = va_range(unbind->address, unbind->length, &start, &n_pages);
-	if (r)
-		return r;
-	end = start + n_pages;
 	pthread_mutex_lock(&va->change);
-	first = binding_find(va, start);
-	if (!first || first->start >= end) {
+	first = binding_find(va, span.start);
+	if (!first || first->span.start >= end) {
 		r = -ENOENT;
 		goto out;
 	}
-	for (binding = first; binding && binding->start < end;
+	for (binding = first; binding && binding->span.start < end;
 	     binding = binding_next(va, binding)) {
-		if (binding->start < start || binding->start + binding->n_pages > end) {
+		if (sim_span_cuts(&span, &binding->span)) {
 			r = -ERANGE;
 			goto out;
 		}
 	}
-	for (binding = first; binding && binding->start < end; binding = next) {
+	for (binding = first; binding && binding->span.start < end; binding = next) {
 		next = binding_next(va, binding);
 		binding_remove(binding, &removed);
 	}

@@ -38,8 +38,6 @@ int soft_wait(struct soft_file *file, void *argument)
 	uint64_t address = 0;
 	int status = 0, r;
 
-	if (wait->__reserved)
-		return -EINVAL;
 	queue = soft_queue_get(file, wait->queue);
 	if (!queue)
 		return -ENOENT;
@@ -51,7 +49,7 @@ int soft_wait(struct soft_file *file, void *argument)
 	else
 		r = wait_done(queue, wait->seqno, wait->deadline_ns);
 	if (!r)
-		status = soft_queue_status(queue, wait->seqno, &address);
+		status = sim_failures_find(&queue->failures, wait->seqno, &address);
 	pthread_mutex_unlock(&queue->lock);
 	if (!r) {
 		wait->status = status;
@@ -130,7 +128,7 @@ static int event_add(struct soft_queue *queue, struct soft_event *event)
 		r = -ERANGE;
 	} else if (event->seqno <= queue->done) {
 		cds_list_add_tail(&event->link, &due);
-	} else if (queue->n_events == SOFT_MAX_EVENTS) {
+	} else if (queue->n_events == SIM_MAX_EVENTS) {
 		r = -EAGAIN;
 	} else {
 		cds_list_add_tail(&event->link, &queue->events);
@@ -161,8 +159,6 @@ int soft_queue_event(struct soft_file *file, void *argument)
 	struct soft_queue *queue;
 	int r;
 
-	if (ask->flags)
-		return -EINVAL;
 	queue = soft_queue_get(file, ask->queue);
 	if (!queue)
 		return -ENOENT;
@@ -229,8 +225,6 @@ int soft_fence_fd(struct soft_file *file, void *argument)
 	struct soft_queue *queue;
 	int r = -EOPNOTSUPP;
 
-	if (ask->flags)
-		return -EINVAL;
 	queue = soft_queue_get(file, ask->queue);
 	if (!queue)
 		return -ENOENT;

@@ -22,15 +22,8 @@
 /* ---- texts for a call's refusal ---- */
 
 static const char *const calls[] = {
-#define CALL(name) [HETSIM_NR_##name] = "HETSIM_" #name
-	CALL(HANDSHAKE),     CALL(QUERY),         CALL(COUNTERS),
-	CALL(BUFFER_CREATE), CALL(BUFFER_CLOSE),  CALL(BUFFER_RESIZE),
-	CALL(BUFFER_INFO),   CALL(BUFFER_MOVE),   CALL(EXPORT),
-	CALL(IMPORT),        CALL(BUFFER_SAMPLE), CALL(BIND),
-	CALL(UNBIND),        CALL(QUEUE_CREATE),  CALL(QUEUE_DESTROY),
-	CALL(SUBMIT),        CALL(WAIT),          CALL(FENCE_FD),
-	CALL(QUEUE_EVENT),   CALL(INJECT),        CALL(BUFFER_WHEN_LOST),
-#undef CALL
+#define HETSIM_CALL(NAME, name, last) [HETSIM_NR_##NAME] = "HETSIM_" #NAME,
+#include "model/calls.h"
 };
 
 /*
