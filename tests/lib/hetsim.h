@@ -15,6 +15,7 @@
 #include <uapi/hetsim.h>
 
 #include "lib/harness.h"
+#include "lib/hetsim_argument.h"
 
 #define HETSIM_PATH "/dev/hetsim0"
 #define HETSIM_SECOND "/dev/hetsim1" /* where there are two */
@@ -97,9 +98,7 @@ void hetsim_waiter_end(struct hetsim_waiter *waiter);
 /* Submits one command and waits: how it ended. */
 int hetsim_run(int fd, uint32_t queue, const struct hetsim_command *command);
 
-/* hetsim_calls.c: all that there are. */
-#define HETSIM_N_CALLS 21
-
+/* hetsim_calls.c: all that there are, by row. */
 struct hetsim_call_entry {
 	const char *name;
 	unsigned long cmd;

@@ -10,27 +10,8 @@
 #include "base/smaps.h"
 
 const struct hetsim_call_entry hetsim_calls[HETSIM_N_CALLS] = {
-	{ "HANDSHAKE", HETSIM_HANDSHAKE, sizeof(struct hetsim_handshake) },
-	{ "QUERY", HETSIM_QUERY, sizeof(struct hetsim_query) },
-	{ "COUNTERS", HETSIM_COUNTERS, sizeof(struct hetsim_counters) },
-	{ "BUFFER_CREATE", HETSIM_BUFFER_CREATE, sizeof(struct hetsim_buffer_create) },
-	{ "BUFFER_CLOSE", HETSIM_BUFFER_CLOSE, sizeof(struct hetsim_buffer_close) },
-	{ "BUFFER_RESIZE", HETSIM_BUFFER_RESIZE, sizeof(struct hetsim_buffer_resize) },
-	{ "BUFFER_INFO", HETSIM_BUFFER_INFO, sizeof(struct hetsim_buffer_info) },
-	{ "BUFFER_MOVE", HETSIM_BUFFER_MOVE, sizeof(struct hetsim_buffer_move) },
-	{ "BUFFER_SAMPLE", HETSIM_BUFFER_SAMPLE, sizeof(struct hetsim_buffer_sample) },
-	{ "BUFFER_WHEN_LOST", HETSIM_BUFFER_WHEN_LOST, sizeof(struct hetsim_buffer_when_lost) },
-	{ "EXPORT", HETSIM_EXPORT, sizeof(struct hetsim_export) },
-	{ "IMPORT", HETSIM_IMPORT, sizeof(struct hetsim_import) },
-	{ "BIND", HETSIM_BIND, sizeof(struct hetsim_bind) },
-	{ "UNBIND", HETSIM_UNBIND, sizeof(struct hetsim_unbind) },
-	{ "QUEUE_CREATE", HETSIM_QUEUE_CREATE, sizeof(struct hetsim_queue_create) },
-	{ "QUEUE_DESTROY", HETSIM_QUEUE_DESTROY, sizeof(struct hetsim_queue_destroy) },
-	{ "SUBMIT", HETSIM_SUBMIT, sizeof(struct hetsim_submit) },
-	{ "WAIT", HETSIM_WAIT, sizeof(struct hetsim_wait) },
-	{ "FENCE_FD", HETSIM_FENCE_FD, sizeof(struct hetsim_fence_fd) },
-	{ "QUEUE_EVENT", HETSIM_QUEUE_EVENT, sizeof(struct hetsim_queue_event) },
-	{ "INJECT", HETSIM_INJECT, sizeof(struct hetsim_inject) },
+#define HETSIM_CALL(NAME, name, last) { #NAME, HETSIM_##NAME, sizeof(struct hetsim_##name) },
+#include "model/calls.h"
 };
 
 int hetsim_buffer_create(int fd, uint64_t length, uint32_t place, uint64_t capacity,

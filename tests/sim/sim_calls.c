@@ -46,30 +46,30 @@ static void fill_buffer_call(const struct world *world, unsigned long cmd,
 {
 	switch (cmd) {
 	case HETSIM_BUFFER_CREATE:
-		arg->create.length = PAGE;
-		arg->create.place = HETSIM_PLACE_SYSTEM;
+		arg->buffer_create.length = PAGE;
+		arg->buffer_create.place = HETSIM_PLACE_SYSTEM;
 		break;
 	case HETSIM_BUFFER_CLOSE:
-		arg->close.handle = world->spare.handle;
+		arg->buffer_close.handle = world->spare.handle;
 		break;
 	case HETSIM_BUFFER_RESIZE:
-		arg->resize.handle = world->buffer.handle;
-		arg->resize.length = PAGE;
+		arg->buffer_resize.handle = world->buffer.handle;
+		arg->buffer_resize.length = PAGE;
 		break;
 	case HETSIM_BUFFER_INFO:
-		arg->info.handle = world->buffer.handle;
+		arg->buffer_info.handle = world->buffer.handle;
 		break;
 	case HETSIM_BUFFER_MOVE:
-		arg->move.handle = world->buffer.handle;
-		arg->move.length = PAGE;
-		arg->move.place = HETSIM_PLACE_SYSTEM;
+		arg->buffer_move.handle = world->buffer.handle;
+		arg->buffer_move.length = PAGE;
+		arg->buffer_move.place = HETSIM_PLACE_SYSTEM;
 		break;
 	case HETSIM_BUFFER_SAMPLE:
-		arg->sample.handle = world->buffer.handle;
-		arg->sample.action = HETSIM_SAMPLE_START;
+		arg->buffer_sample.handle = world->buffer.handle;
+		arg->buffer_sample.action = HETSIM_SAMPLE_START;
 		break;
 	case HETSIM_BUFFER_WHEN_LOST:
-		arg->when_lost.handle = world->buffer.handle;
+		arg->buffer_when_lost.handle = world->buffer.handle;
 		break;
 	case HETSIM_EXPORT:
 		arg->export.handle = world->buffer.handle;
@@ -161,7 +161,7 @@ static void undo(struct world *world, unsigned long cmd, union hetsim_argument *
 {
 	switch (cmd) {
 	case HETSIM_BUFFER_CREATE:
-		CHECK_EQUAL(hetsim_close_handle(world->fd, arg->create.handle), 0);
+		CHECK_EQUAL(hetsim_close_handle(world->fd, arg->buffer_create.handle), 0);
 		break;
 	case HETSIM_BUFFER_CLOSE:
 		CHECK_EQUAL(hetsim_buffer_create(world->fd, PAGE, HETSIM_PLACE_SYSTEM, 0,
@@ -169,7 +169,7 @@ static void undo(struct world *world, unsigned long cmd, union hetsim_argument *
 			    0);
 		break;
 	case HETSIM_BUFFER_SAMPLE:
-		arg->sample.action = HETSIM_SAMPLE_STOP;
+		arg->buffer_sample.action = HETSIM_SAMPLE_STOP;
 		CHECK_EQUAL(hetsim_call(world->fd, cmd, arg), 0);
 		break;
 	case HETSIM_EXPORT:

@@ -22,7 +22,7 @@ static void test_32_bits(void)
 		"echo 'int x;' | ${CC:-cc} -m32 -fsyntax-only -x c - 2>/dev/null";
 	static const char check[] =
 		"${CC:-cc} -m32 -ffreestanding -fsyntax-only -x c -Iinclude "
-		"-I/usr/include/$(${CC:-cc} -dumpmachine) tests/sim/uapi_layout.h";
+		"-Idrivers/sim -I/usr/include/$(${CC:-cc} -dumpmachine) tests/sim/uapi_layout.h";
 	int status = system(can); /* NOLINT: the compiler is the shell's to find */
 
 	if (status) {

@@ -11,12 +11,14 @@
 
 #include <uapi/hetsim.h>
 
-#define SIZE(type, bytes) _Static_assert(sizeof(struct type) == (bytes), #type)
+/* @bytes of a structure, the first version of which has @first. */
+#define SIZE(type, bytes, first)                               \
+	_Static_assert(sizeof(struct type) == (bytes), #type); \
+	enum { type##_first = (first) }
 #define AT(type, member, offset) \
 	_Static_assert(offsetof(struct type, member) == (offset), #type "." #member)
 
-SIZE(hetsim_handshake, 48);
-AT(hetsim_handshake, size, 0);
+SIZE(hetsim_handshake, 48, 48);
 AT(hetsim_handshake, flags, 4);
 AT(hetsim_handshake, version_major, 8);
 AT(hetsim_handshake, version_minor, 12);
@@ -27,8 +29,7 @@ AT(hetsim_handshake, driver_features, 32);
 AT(hetsim_handshake, minimum_minor, 40);
 AT(hetsim_handshake, accepted, 44);
 
-SIZE(hetsim_query, 160);
-AT(hetsim_query, size, 0);
+SIZE(hetsim_query, 160, 144);
 AT(hetsim_query, flags, 4);
 AT(hetsim_query, index, 8);
 AT(hetsim_query, kind, 12);
@@ -54,8 +55,7 @@ AT(hetsim_query, window_used, 136);
 AT(hetsim_query, opener_system_bytes, 144);
 AT(hetsim_query, opener_system_used, 152);
 
-SIZE(hetsim_counters, 240);
-AT(hetsim_counters, size, 0);
+SIZE(hetsim_counters, 240, 224);
 AT(hetsim_counters, scope, 4);
 AT(hetsim_counters, faults, 8);
 AT(hetsim_counters, fault_pages, 16);
@@ -78,8 +78,7 @@ AT(hetsim_counters, brackets_missed, 216);
 AT(hetsim_counters, faults_huge, 224);
 AT(hetsim_counters, engine_ns, 232);
 
-SIZE(hetsim_buffer_create, 48);
-AT(hetsim_buffer_create, size, 0);
+SIZE(hetsim_buffer_create, 48, 48);
 AT(hetsim_buffer_create, flags, 4);
 AT(hetsim_buffer_create, length, 8);
 AT(hetsim_buffer_create, place, 16);
@@ -89,19 +88,16 @@ AT(hetsim_buffer_create, __reserved, 28);
 AT(hetsim_buffer_create, offset, 32);
 AT(hetsim_buffer_create, capacity, 40);
 
-SIZE(hetsim_buffer_close, 8);
-AT(hetsim_buffer_close, size, 0);
+SIZE(hetsim_buffer_close, 8, 8);
 AT(hetsim_buffer_close, handle, 4);
 
-SIZE(hetsim_buffer_resize, 24);
-AT(hetsim_buffer_resize, size, 0);
+SIZE(hetsim_buffer_resize, 24, 24);
 AT(hetsim_buffer_resize, handle, 4);
 AT(hetsim_buffer_resize, flags, 8);
 AT(hetsim_buffer_resize, __reserved, 12);
 AT(hetsim_buffer_resize, length, 16);
 
-SIZE(hetsim_buffer_info, 72);
-AT(hetsim_buffer_info, size, 0);
+SIZE(hetsim_buffer_info, 72, 64);
 AT(hetsim_buffer_info, handle, 4);
 AT(hetsim_buffer_info, place, 8);
 AT(hetsim_buffer_info, cache, 12);
@@ -113,31 +109,27 @@ AT(hetsim_buffer_info, system_bytes, 48);
 AT(hetsim_buffer_info, window_bytes, 56);
 AT(hetsim_buffer_info, evictions, 64);
 
-SIZE(hetsim_buffer_move, 32);
-AT(hetsim_buffer_move, size, 0);
+SIZE(hetsim_buffer_move, 32, 32);
 AT(hetsim_buffer_move, handle, 4);
 AT(hetsim_buffer_move, place, 8);
 AT(hetsim_buffer_move, flags, 12);
 AT(hetsim_buffer_move, offset, 16);
 AT(hetsim_buffer_move, length, 24);
 
-SIZE(hetsim_export, 24);
-AT(hetsim_export, size, 0);
+SIZE(hetsim_export, 24, 24);
 AT(hetsim_export, handle, 4);
 AT(hetsim_export, flags, 8);
 AT(hetsim_export, fd, 12);
 AT(hetsim_export, __reserved, 16);
 
-SIZE(hetsim_import, 32);
-AT(hetsim_import, size, 0);
+SIZE(hetsim_import, 32, 32);
 AT(hetsim_import, flags, 4);
 AT(hetsim_import, fd, 8);
 AT(hetsim_import, handle, 12);
 AT(hetsim_import, length, 16);
 AT(hetsim_import, offset, 24);
 
-SIZE(hetsim_buffer_sample, 40);
-AT(hetsim_buffer_sample, size, 0);
+SIZE(hetsim_buffer_sample, 40, 40);
 AT(hetsim_buffer_sample, handle, 4);
 AT(hetsim_buffer_sample, action, 8);
 AT(hetsim_buffer_sample, __reserved, 12);
@@ -145,14 +137,12 @@ AT(hetsim_buffer_sample, offset, 16);
 AT(hetsim_buffer_sample, length, 24);
 AT(hetsim_buffer_sample, counts, 32);
 
-SIZE(hetsim_buffer_when_lost, 16);
-AT(hetsim_buffer_when_lost, size, 0);
+SIZE(hetsim_buffer_when_lost, 16, 16);
 AT(hetsim_buffer_when_lost, handle, 4);
 AT(hetsim_buffer_when_lost, when, 8);
 AT(hetsim_buffer_when_lost, __reserved, 12);
 
-SIZE(hetsim_bind, 40);
-AT(hetsim_bind, size, 0);
+SIZE(hetsim_bind, 40, 40);
 AT(hetsim_bind, flags, 4);
 AT(hetsim_bind, source, 8);
 AT(hetsim_bind, handle, 12);
@@ -160,25 +150,22 @@ AT(hetsim_bind, address, 16);
 AT(hetsim_bind, offset, 24);
 AT(hetsim_bind, length, 32);
 
-SIZE(hetsim_unbind, 24);
-AT(hetsim_unbind, size, 0);
+SIZE(hetsim_unbind, 24, 24);
 AT(hetsim_unbind, flags, 4);
 AT(hetsim_unbind, address, 8);
 AT(hetsim_unbind, length, 16);
 
-SIZE(hetsim_queue_create, 24);
-AT(hetsim_queue_create, size, 0);
+SIZE(hetsim_queue_create, 24, 24);
 AT(hetsim_queue_create, flags, 4);
 AT(hetsim_queue_create, type, 8);
 AT(hetsim_queue_create, timeout_ms, 12);
 AT(hetsim_queue_create, queue, 16);
 AT(hetsim_queue_create, __reserved, 20);
 
-SIZE(hetsim_queue_destroy, 8);
-AT(hetsim_queue_destroy, size, 0);
+SIZE(hetsim_queue_destroy, 8, 8);
 AT(hetsim_queue_destroy, queue, 4);
 
-SIZE(hetsim_command, 48);
+SIZE(hetsim_command, 48, 48);
 AT(hetsim_command, op, 0);
 AT(hetsim_command, flags, 4);
 AT(hetsim_command, destination, 8);
@@ -187,8 +174,7 @@ AT(hetsim_command, source2, 24);
 AT(hetsim_command, length, 32);
 AT(hetsim_command, value, 40);
 
-SIZE(hetsim_submit, 56);
-AT(hetsim_submit, size, 0);
+SIZE(hetsim_submit, 56, 40);
 AT(hetsim_submit, queue, 4);
 AT(hetsim_submit, commands, 8);
 AT(hetsim_submit, n_commands, 16);
@@ -199,8 +185,7 @@ AT(hetsim_submit, seqno, 32);
 AT(hetsim_submit, done, 40);
 AT(hetsim_submit, failures, 48);
 
-SIZE(hetsim_wait, 40);
-AT(hetsim_wait, size, 0);
+SIZE(hetsim_wait, 40, 40);
 AT(hetsim_wait, queue, 4);
 AT(hetsim_wait, seqno, 8);
 AT(hetsim_wait, deadline_ns, 16);
@@ -208,22 +193,19 @@ AT(hetsim_wait, status, 24);
 AT(hetsim_wait, __reserved, 28);
 AT(hetsim_wait, fault_address, 32);
 
-SIZE(hetsim_fence_fd, 24);
-AT(hetsim_fence_fd, size, 0);
+SIZE(hetsim_fence_fd, 24, 24);
 AT(hetsim_fence_fd, queue, 4);
 AT(hetsim_fence_fd, seqno, 8);
 AT(hetsim_fence_fd, fd, 16);
 AT(hetsim_fence_fd, flags, 20);
 
-SIZE(hetsim_queue_event, 24);
-AT(hetsim_queue_event, size, 0);
+SIZE(hetsim_queue_event, 24, 24);
 AT(hetsim_queue_event, queue, 4);
 AT(hetsim_queue_event, seqno, 8);
 AT(hetsim_queue_event, eventfd, 16);
 AT(hetsim_queue_event, flags, 20);
 
-SIZE(hetsim_inject, 24);
-AT(hetsim_inject, size, 0);
+SIZE(hetsim_inject, 24, 24);
 AT(hetsim_inject, kind, 4);
 AT(hetsim_inject, target, 8);
 AT(hetsim_inject, flags, 12);
@@ -231,5 +213,17 @@ AT(hetsim_inject, value, 16);
 
 #undef AT
 #undef SIZE
+
+/*
+ * The list of calls has the same first versions, and each structure begins with its size. A call
+ * without its lines above does not compile.
+ */
+#define HETSIM_CALL(NAME, name, last)                                               \
+	_Static_assert(offsetof(struct hetsim_##name, size) == 0, #name ".size");   \
+	_Static_assert(offsetof(struct hetsim_##name, last) +                       \
+				       sizeof(((struct hetsim_##name *)0)->last) == \
+			       hetsim_##name##_first,                               \
+		       "the first version of hetsim_" #name " ends behind " #last);
+#include "model/calls.h"
 
 #endif

@@ -108,7 +108,7 @@ static uint64_t nanoseconds(void)
 
 /* ---- one ioctl each: what a caller means to pass ---- */
 
-static void fill_nothing(union hetsim_argument *a)
+static void fill_query(union hetsim_argument *a)
 {
 	(void)a;
 }
@@ -125,54 +125,56 @@ static void fill_counters(union hetsim_argument *a)
 	a->counters.scope = (uint32_t)hammer_random(2);
 }
 
-static void fill_create(union hetsim_argument *a)
+static void fill_buffer_create(union hetsim_argument *a)
 {
-	a->create.length = some_pages();
-	a->create.place = (uint32_t)(hammer_chance(8) ? hammer_random(3) : hammer_random(2));
-	a->create.cache = hammer_chance(4) ? HETSIM_CACHE_COMBINE : HETSIM_CACHE_BACK;
-	a->create.capacity = hammer_chance(2) ? 0 : a->create.length + some_offset();
+	a->buffer_create.length = some_pages();
+	a->buffer_create.place =
+		(uint32_t)(hammer_chance(8) ? hammer_random(3) : hammer_random(2));
+	a->buffer_create.cache = hammer_chance(4) ? HETSIM_CACHE_COMBINE : HETSIM_CACHE_BACK;
+	a->buffer_create.capacity = hammer_chance(2) ? 0 :
+						       a->buffer_create.length + some_offset();
 }
 
-static void fill_close(union hetsim_argument *a)
+static void fill_buffer_close(union hetsim_argument *a)
 {
-	a->close.handle = some_handle();
+	a->buffer_close.handle = some_handle();
 }
 
-static void fill_resize(union hetsim_argument *a)
+static void fill_buffer_resize(union hetsim_argument *a)
 {
-	a->resize.handle = some_handle();
-	a->resize.length = few_pages();
+	a->buffer_resize.handle = some_handle();
+	a->buffer_resize.length = few_pages();
 }
 
-static void fill_info(union hetsim_argument *a)
+static void fill_buffer_info(union hetsim_argument *a)
 {
-	a->info.handle = some_handle();
+	a->buffer_info.handle = some_handle();
 }
 
-static void fill_when_lost(union hetsim_argument *a)
+static void fill_buffer_when_lost(union hetsim_argument *a)
 {
-	a->when_lost.handle = some_handle();
-	a->when_lost.when = (uint32_t)hammer_random(3);
+	a->buffer_when_lost.handle = some_handle();
+	a->buffer_when_lost.when = (uint32_t)hammer_random(3);
 }
 
-static void fill_move(union hetsim_argument *a)
+static void fill_buffer_move(union hetsim_argument *a)
 {
-	a->move.handle = some_handle();
-	a->move.place = (uint32_t)hammer_random(3);
-	a->move.offset = some_offset();
-	a->move.length = few_pages();
+	a->buffer_move.handle = some_handle();
+	a->buffer_move.place = (uint32_t)hammer_random(3);
+	a->buffer_move.offset = some_offset();
+	a->buffer_move.length = few_pages();
 }
 
-static void fill_sample(union hetsim_argument *a)
+static void fill_buffer_sample(union hetsim_argument *a)
 {
-	a->sample.handle = some_handle();
-	a->sample.action = (uint32_t)hammer_random(3);
-	if (a->sample.action == HETSIM_SAMPLE_READ) {
-		a->sample.offset = some_offset();
-		a->sample.length = (1 + hammer_random(8)) * HAMMER_PAGE;
-		a->sample.counts = hammer_chance(4) && hammer_way->kernel ?
-					   some_address() :
-					   (uintptr_t)hammer->hot;
+	a->buffer_sample.handle = some_handle();
+	a->buffer_sample.action = (uint32_t)hammer_random(3);
+	if (a->buffer_sample.action == HETSIM_SAMPLE_READ) {
+		a->buffer_sample.offset = some_offset();
+		a->buffer_sample.length = (1 + hammer_random(8)) * HAMMER_PAGE;
+		a->buffer_sample.counts = hammer_chance(4) && hammer_way->kernel ?
+						  some_address() :
+						  (uintptr_t)hammer->hot;
 	}
 }
 
@@ -310,72 +312,63 @@ static const struct row {
 	const char *name;
 	unsigned long cmd;
 	size_t size;
-	uint64_t feature;
 	void (*fill)(union hetsim_argument *argument);
-	uint32_t pointer; /* where in it there is one; 0: nowhere */
-} rows[] = {
-#define ROW_OF(NAME, name, feature, fill, pointer)                                         \
-	{                                                                                  \
-#NAME, HETSIM_##NAME, sizeof(struct hetsim_##name), feature, fill, pointer \
-	}
-#define ROW(NAME, name, feature, fill) ROW_OF(NAME, name, feature, fill, 0)
-	ROW(HANDSHAKE, handshake, 0, fill_handshake),
-	ROW(QUERY, query, 0, fill_nothing),
-	ROW(COUNTERS, counters, 0, fill_counters),
-	ROW(BUFFER_CREATE, buffer_create, HETSIM_FEATURE_BUFFERS, fill_create),
-	ROW(BUFFER_CLOSE, buffer_close, HETSIM_FEATURE_BUFFERS, fill_close),
-	ROW(BUFFER_RESIZE, buffer_resize, HETSIM_FEATURE_BUFFERS, fill_resize),
-	ROW(BUFFER_INFO, buffer_info, HETSIM_FEATURE_BUFFERS, fill_info),
-	ROW(BUFFER_MOVE, buffer_move, HETSIM_FEATURE_MOVE, fill_move),
-	ROW_OF(BUFFER_SAMPLE, buffer_sample, HETSIM_FEATURE_SAMPLE, fill_sample,
-	       offsetof(struct hetsim_buffer_sample, counts)),
-	ROW(BUFFER_WHEN_LOST, buffer_when_lost, HETSIM_FEATURE_BUFFERS, fill_when_lost),
-	ROW(EXPORT, export, HETSIM_FEATURE_DMABUF, fill_export),
-	ROW(IMPORT, import, HETSIM_FEATURE_DMABUF, fill_import),
-	ROW(BIND, bind, HETSIM_FEATURE_ENGINE, fill_bind),
-	ROW(UNBIND, unbind, HETSIM_FEATURE_ENGINE, fill_unbind),
-	ROW(QUEUE_CREATE, queue_create, HETSIM_FEATURE_ENGINE, fill_queue_create),
-	ROW(QUEUE_DESTROY, queue_destroy, HETSIM_FEATURE_ENGINE, fill_queue_destroy),
-	ROW_OF(SUBMIT, submit, HETSIM_FEATURE_ENGINE, fill_submit,
-	       offsetof(struct hetsim_submit, commands)),
-	ROW(WAIT, wait, HETSIM_FEATURE_ENGINE, fill_wait),
-	ROW(FENCE_FD, fence_fd, HETSIM_FEATURE_ENGINE, fill_fence_fd),
-	ROW(QUEUE_EVENT, queue_event, HETSIM_FEATURE_ENGINE, fill_queue_event),
-	ROW(INJECT, inject, HETSIM_FEATURE_INJECT, fill_inject),
-#undef ROW
-#undef ROW_OF
+} rows[HETSIM_N_CALLS] = {
+#define HETSIM_CALL(NAME, name, last) \
+	{ #NAME, HETSIM_##NAME, sizeof(struct hetsim_##name), fill_##name },
+#include "model/calls.h"
 };
 
-#define N_ROWS (sizeof(rows) / sizeof(rows[0]))
+_Static_assert((int)HETSIM_N_CALLS <= (int)HAMMER_NO_IOCTL, "ioctls come before all else");
 
-_Static_assert(N_ROWS <= HAMMER_NO_IOCTL, "ioctls come before all else");
-
-/* Rows: what there has to be for most calls to reach anything. */
-enum {
-	CREATE = 3,
-	CLOSE = 4,
-	RESIZE = 5,
-	MOVE = 7,
-	EXPORT = 9,
-	IMPORT = 10,
-	BIND = 11,
-	QUEUE_CREATE = 13,
-	SUBMIT = 15
+/* Features that a device needs for the call to succeed. */
+static const uint64_t features[HETSIM_N_CALLS] = {
+	[HETSIM_ROW_BUFFER_CREATE] = HETSIM_FEATURE_BUFFERS,
+	[HETSIM_ROW_BUFFER_CLOSE] = HETSIM_FEATURE_BUFFERS,
+	[HETSIM_ROW_BUFFER_RESIZE] = HETSIM_FEATURE_BUFFERS,
+	[HETSIM_ROW_BUFFER_INFO] = HETSIM_FEATURE_BUFFERS,
+	[HETSIM_ROW_BUFFER_MOVE] = HETSIM_FEATURE_MOVE,
+	[HETSIM_ROW_BUFFER_SAMPLE] = HETSIM_FEATURE_SAMPLE,
+	[HETSIM_ROW_BUFFER_WHEN_LOST] = HETSIM_FEATURE_BUFFERS,
+	[HETSIM_ROW_EXPORT] = HETSIM_FEATURE_DMABUF,
+	[HETSIM_ROW_IMPORT] = HETSIM_FEATURE_DMABUF,
+	[HETSIM_ROW_BIND] = HETSIM_FEATURE_ENGINE,
+	[HETSIM_ROW_UNBIND] = HETSIM_FEATURE_ENGINE,
+	[HETSIM_ROW_QUEUE_CREATE] = HETSIM_FEATURE_ENGINE,
+	[HETSIM_ROW_QUEUE_DESTROY] = HETSIM_FEATURE_ENGINE,
+	[HETSIM_ROW_SUBMIT] = HETSIM_FEATURE_ENGINE,
+	[HETSIM_ROW_WAIT] = HETSIM_FEATURE_ENGINE,
+	[HETSIM_ROW_FENCE_FD] = HETSIM_FEATURE_ENGINE,
+	[HETSIM_ROW_QUEUE_EVENT] = HETSIM_FEATURE_ENGINE,
+	[HETSIM_ROW_INJECT] = HETSIM_FEATURE_INJECT,
 };
 
+/* Offset of the pointer in a call's argument; 0: it has none. */
+static const uint32_t pointers[HETSIM_N_CALLS] = {
+	[HETSIM_ROW_BUFFER_SAMPLE] = offsetof(struct hetsim_buffer_sample, counts),
+	[HETSIM_ROW_SUBMIT] = offsetof(struct hetsim_submit, commands),
+};
+
+/* Calls that most others need before they reach anything. */
+#define ROW(NAME) HETSIM_ROW_##NAME
 static const uint8_t often[] = {
-	CREATE, CREATE, CREATE, RESIZE, MOVE,       EXPORT,     BIND,       BIND,         BIND,
-	SUBMIT, SUBMIT, SUBMIT, SUBMIT, SUBMIT + 1, SUBMIT + 1, SUBMIT + 2, QUEUE_CREATE,
+	ROW(BUFFER_CREATE), ROW(BUFFER_CREATE), ROW(BUFFER_CREATE), ROW(BUFFER_RESIZE),
+	ROW(BUFFER_MOVE),   ROW(EXPORT),        ROW(BIND),          ROW(BIND),
+	ROW(BIND),          ROW(SUBMIT),        ROW(SUBMIT),        ROW(SUBMIT),
+	ROW(SUBMIT),        ROW(SUBMIT),        ROW(WAIT),          ROW(WAIT),
+	ROW(FENCE_FD),      ROW(QUEUE_CREATE),
 };
 
-/* Where there are two devices: what has each attached to the other's memory, and not. */
-static const uint8_t across[] = { EXPORT, IMPORT, IMPORT, CLOSE };
+/* With two devices: calls that attach each to the other's memory, and end that. */
+static const uint8_t across[] = { ROW(EXPORT), ROW(IMPORT), ROW(IMPORT), ROW(BUFFER_CLOSE) };
+#undef ROW
 
 static size_t some_row(void)
 {
 	if (hammer_other && hammer_chance(6))
 		return across[hammer_random(sizeof(across))];
-	return hammer_chance(2) ? often[hammer_random(sizeof(often))] : hammer_random(N_ROWS);
+	return hammer_chance(2) ? often[hammer_random(sizeof(often))] :
+				  hammer_random(HETSIM_N_CALLS);
 }
 
 const char *hammer_kind_name(unsigned int kind)
@@ -386,7 +379,7 @@ const char *hammer_kind_name(unsigned int kind)
 		"poll",     "merge", "fork", "exec",   "kill",      "unplug",    "across",
 	};
 
-	if (kind < N_ROWS)
+	if (kind < HETSIM_N_CALLS)
 		return rows[kind].name;
 	if (kind >= HAMMER_NO_IOCTL && kind <= HAMMER_ACROSS)
 		return others[kind - HAMMER_NO_IOCTL];
@@ -400,8 +393,8 @@ unsigned int hammer_calls_without_success(void)
 {
 	unsigned int n = 0, i;
 
-	for (i = 0; i < N_ROWS; i++) {
-		if ((rows[i].feature & hammer->features) != rows[i].feature ||
+	for (i = 0; i < HETSIM_N_CALLS; i++) {
+		if ((features[i] & hammer->features) != features[i] ||
 		    atomic_load(&hammer->answers[i][0]) || hammer_counted(i) < TRIES_LEAST)
 			continue;
 		printf("%s never succeeded\n", rows[i].name);
@@ -527,7 +520,7 @@ static void keep_result(const struct row *row, void *where)
 	} else if (row->cmd == HETSIM_FENCE_FD) {
 		hammer_fd_put(a.fence_fd.fd);
 	} else if (row->cmd == HETSIM_BUFFER_CREATE) {
-		keep_handle(a.create.handle);
+		keep_handle(a.buffer_create.handle);
 	} else if (row->cmd == HETSIM_IMPORT) {
 		keep_handle(a.import.handle);
 		if (hammer_other)
@@ -571,13 +564,13 @@ void hammer_furnish(unsigned int file)
 
 	hammer_me->file = file;
 	for (i = 0; i < HANDLES; i++)
-		call_right(CREATE);
-	call_right(QUEUE_CREATE);
-	call_right(QUEUE_CREATE);
+		call_right(HETSIM_ROW_BUFFER_CREATE);
+	call_right(HETSIM_ROW_QUEUE_CREATE);
+	call_right(HETSIM_ROW_QUEUE_CREATE);
 	/* Some of the pool are the other device's, or no dma-bufs. */
 	for (i = 0; hammer_other && i < 4; i++) {
-		call_right(EXPORT);
-		call_right(IMPORT);
+		call_right(HETSIM_ROW_EXPORT);
+		call_right(HETSIM_ROW_IMPORT);
 	}
 }
 
@@ -615,8 +608,8 @@ void hammer_call(void)
 	right = a;
 	if (hammer_chance(12))
 		spoil(&a, row->size);
-	if (row->pointer && !hammer_way->kernel)
-		mend_pointer(&a, row->pointer, &right);
+	if (pointers[which] && !hammer_way->kernel)
+		mend_pointer(&a, pointers[which], &right);
 	if (hammer_chance(32))
 		a.size = odd_size(row->size);
 	where = some_place(&a, row->size);
