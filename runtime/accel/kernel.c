@@ -13,6 +13,30 @@
 #include "accel/accel.h"
 #include "base/sys.h"
 
+/*
+ * The forms of a kernel: the name by which an accelerator asks for one (hm_accel_ops.form), the
+ * words for it in messages, and the field of the description that has it. check_desc() knows the
+ * rules of single forms.
+ */
+static const struct form {
+	const char *name, *text;
+	size_t offset;  /* of a pointer in hm_kernel_desc */
+	bool signature; /* it needs hm_kernel_desc.signature */
+} forms[] = {
+	{ "opencl", "OpenCL C source", offsetof(struct hm_kernel_desc, opencl), false },
+	{ "cpu", "a CPU function", offsetof(struct hm_kernel_desc, cpu), true },
+	{ "engine", "an engine program", offsetof(struct hm_kernel_desc, engine), true },
+};
+
+static bool has_form(const struct hm_kernel_desc *desc, const struct form *form)
+{
+	const void *pointer;
+
+	/* A function's pointer has the size of data's here [POSIX, dlsym()]. */
+	memcpy(&pointer, (const char *)desc + form->offset, sizeof(pointer));
+	return pointer != NULL;
+}
+
 static size_t text_size(const char *text)
 {
 	return text ? strlen(text) + 1 : 0;
@@ -30,23 +54,41 @@ static const char *text_put(char **to, const char *text)
 	return at;
 }
 
+/* A kernel has at least one form, and a signature where one of them needs it. */
+static int check_forms(const struct hm_kernel_desc *desc)
+{
+	char text[128];
+	size_t length = 0, n = 0, i;
+
+	for (i = 0; i < ARRAY_SIZE(forms); i++) {
+		length += (size_t)snprintf(text + length, sizeof(text) - length, "%s, ",
+					   forms[i].text);
+		if (!has_form(desc, &forms[i]))
+			continue;
+		n++;
+		if (forms[i].signature && !desc->signature)
+			return err_set(-EINVAL, "kernel %s: %s needs a signature", desc->name,
+				       forms[i].text);
+	}
+	if (n)
+		return 0;
+	return err_set(-EINVAL, "kernel %s has no form: give %sor several of them", desc->name,
+		       text);
+}
+
 static int check_desc(const struct hm_kernel_desc *desc)
 {
 	uint64_t threads = 1;
 	uint32_t i;
+	int r;
 
 	if (desc->flags)
 		return err_set(-EINVAL, "kernel: unknown flags 0x%" PRIx32, desc->flags);
 	if (!desc->name || !desc->name[0])
 		return err_set(-EINVAL, "kernel: it has no name");
-	if (!desc->opencl && !desc->cpu && !desc->engine)
-		return err_set(-EINVAL,
-			       "kernel %s has no form: give OpenCL C source, a CPU function, "
-			       "an engine program, or several of them",
-			       desc->name);
-	if ((desc->cpu || desc->engine) && !desc->signature)
-		return err_set(-EINVAL, "kernel %s: %s needs a signature", desc->name,
-			       desc->cpu ? "a CPU function" : "an engine program");
+	r = check_forms(desc);
+	if (r)
+		return r;
 	if (!desc->engine != !desc->n_engine || desc->n_engine > ENGINE_STEPS_MAX ||
 	    desc->reserved)
 		return err_set(-EINVAL,
@@ -180,19 +222,11 @@ static int make_build(struct hm_kernel *kernel, struct hm_accel *accel,
 static int check_form(const struct hm_kernel *kernel, const struct hm_accel *accel)
 {
 	const struct hm_kernel_desc *desc = &kernel->desc;
-	const struct {
-		const char *name;
-		bool there;
-	} forms[] = {
-		{ "opencl", desc->opencl },
-		{ "cpu", desc->cpu },
-		{ "engine", desc->engine },
-	};
 	char text[64];
 	size_t length = 0, i;
 
 	for (i = 0; i < ARRAY_SIZE(forms); i++) {
-		if (!forms[i].there)
+		if (!has_form(desc, &forms[i]))
 			continue;
 		if (!strcmp(accel->ops->form, forms[i].name))
 			return 0;
