@@ -58,7 +58,7 @@ static bool entry(const char *name, const json_t *json, struct expected *ret)
 	size_t n, i;
 
 	ret->name = name;
-	if (!json_is_object(json) || !dtype || safetensors_dtype(dtype, &ret->dtype))
+	if (!json_is_object(json) || !dtype || dtype_find(dtype, &ret->dtype))
 		return false;
 	if (!numbers(json_object_get(json, "shape"), ret->shape, &ret->rank,
 		     HM_TENSOR_RANK_MAX) ||

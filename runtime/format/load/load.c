@@ -191,8 +191,7 @@ static int tell_place(const struct hm_load *load, uint64_t index,
 
 	if (load->place[index] == LOAD_NOWHERE)
 		return err_set(-ENOENT, "tensor %s was not among the %u that were loaded",
-			       safetensors_shown(safetensors->names.name[tensor->name].text,
-						 shown),
+			       name_shown(safetensors->names.name[tensor->name].text, shown),
 			       load->n);
 	struct_write(ret_place,
 		     &(struct hm_load_place){

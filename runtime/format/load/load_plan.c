@@ -92,8 +92,7 @@ static int put(struct hm_load *load, uint32_t position, uint64_t index)
 	if (load->place[index] != LOAD_NOWHERE)
 		return err_set(-EINVAL,
 			       "hm_load_create: tensor %" PRIu64 ", %s, is listed twice", index,
-			       safetensors_shown(safetensors->names.name[tensor->name].text,
-						 shown));
+			       name_shown(safetensors->names.name[tensor->name].text, shown));
 	at = round_up(load->info.buffer, load->info.alignment);
 	if (tensor->bytes > BYTES_MAX || at > BYTES_MAX - tensor->bytes)
 		return err_set(-EOVERFLOW,

@@ -171,7 +171,7 @@ static int wants_no_more(int r, const char *name)
 	if (*hm_errmsg())
 		return r;
 	return err_set(r, "the caller's function ended the load (%s)%s%s", err_name(r),
-		       name ? " at tensor " : "", name ? safetensors_shown(name, shown) : "");
+		       name ? " at tensor " : "", name ? name_shown(name, shown) : "");
 }
 
 static int tell_one(const struct stages *stages, uint32_t position)

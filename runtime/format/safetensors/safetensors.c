@@ -280,7 +280,7 @@ int hm_safetensors_metadata_find(struct hm_safetensors *safetensors, const char 
 			return 0;
 		}
 	return err_set(-ENOENT, "there is no %s among the %u strings of __metadata__",
-		       safetensors_shown(key, shown), safetensors->n_metadata);
+		       name_shown(key, shown), safetensors->n_metadata);
 }
 
 /* ---- tensors ---- */
@@ -300,7 +300,7 @@ int hm_safetensors_find(struct hm_safetensors *safetensors, const char *name,
 	found = names_find(&safetensors->names, name, strlen(name));
 	if (!found)
 		return err_set(-ENOENT, "there is no tensor %s among the %u of %s%s",
-			       safetensors_shown(name, shown), safetensors->n_tensor,
+			       name_shown(name, shown), safetensors->n_tensor,
 			       safetensors->shard[0].path,
 			       safetensors->n_shard > 1 ? " and its further files" : "");
 	*ret_index = found->value;

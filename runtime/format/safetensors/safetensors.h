@@ -11,7 +11,9 @@
 #include <hetmap/safetensors.h>
 
 #include "core/core.h"
+#include "format/pieces/pieces.h"
 #include "format/text/names.h"
+#include "format/text/shown.h"
 
 /* The format's own limit of the header, in bytes. */
 #define HEADER_MAX 100000000ull
@@ -66,15 +68,6 @@ int safetensors_parse(struct hm_safetensors *safetensors, uint32_t shard, char *
 int safetensors_bytes(uint32_t dtype, const uint64_t *shape, uint32_t rank,
 		      uint64_t *ret_bytes);
 
-/*
- * Copies as much of a name as a sentence has room for, made safe for a terminal. Returns @text.
- */
-#define SHOWN_MAX 100
-const char *safetensors_shown(const char *name, char text[SHOWN_MAX]);
-
-/* Finds an enum hm_dtype by its name; -ENOENT, without a text. */
-int safetensors_dtype(const char *name, uint32_t *ret_dtype);
-
 /* Makes room in *@list for @n elements of @size, and for some more. -ENOMEM. */
 int safetensors_room(void **list, uint64_t n, uint64_t *room, size_t size);
 
@@ -83,9 +76,6 @@ int safetensors_room(void **list, uint64_t n, uint64_t *room, size_t size);
 /* Opens, maps and parses shard @shard, with its path set. */
 int safetensors_open_shard(struct hm_safetensors *safetensors, struct hm_device *device,
 			   uint32_t shard);
-
-/* Reads at @offset of the file of @map. -ENODATA: the file ends before. */
-int safetensors_pread(struct hm_map *map, void *to, uint64_t length, uint64_t offset);
 
 /* ---- safetensors_index.c ---- */
 

@@ -17,79 +17,6 @@
 /* Value of tensor.shard until place(): the index does not list the tensor for its file. */
 #define NOT_LISTED UINT32_MAX
 
-static const struct {
-	const char *name;
-	uint32_t bits;
-} dtypes[] = {
-	[HM_DTYPE_BOOL] = { "BOOL", 8 },
-	[HM_DTYPE_F4] = { "F4", 4 },
-	[HM_DTYPE_F6_E2M3] = { "F6_E2M3", 6 },
-	[HM_DTYPE_F6_E3M2] = { "F6_E3M2", 6 },
-	[HM_DTYPE_U8] = { "U8", 8 },
-	[HM_DTYPE_I8] = { "I8", 8 },
-	[HM_DTYPE_F8_E5M2] = { "F8_E5M2", 8 },
-	[HM_DTYPE_F8_E4M3] = { "F8_E4M3", 8 },
-	[HM_DTYPE_F8_E8M0] = { "F8_E8M0", 8 },
-	[HM_DTYPE_F8_E4M3FNUZ] = { "F8_E4M3FNUZ", 8 },
-	[HM_DTYPE_F8_E5M2FNUZ] = { "F8_E5M2FNUZ", 8 },
-	[HM_DTYPE_I16] = { "I16", 16 },
-	[HM_DTYPE_U16] = { "U16", 16 },
-	[HM_DTYPE_F16] = { "F16", 16 },
-	[HM_DTYPE_BF16] = { "BF16", 16 },
-	[HM_DTYPE_I32] = { "I32", 32 },
-	[HM_DTYPE_U32] = { "U32", 32 },
-	[HM_DTYPE_F32] = { "F32", 32 },
-	[HM_DTYPE_C64] = { "C64", 64 },
-	[HM_DTYPE_F64] = { "F64", 64 },
-	[HM_DTYPE_I64] = { "I64", 64 },
-	[HM_DTYPE_U64] = { "U64", 64 },
-};
-
-const char *hm_dtype_name(uint32_t dtype)
-{
-	return dtype < ARRAY_SIZE(dtypes) ? dtypes[dtype].name : NULL;
-}
-
-uint32_t hm_dtype_bits(uint32_t dtype)
-{
-	return dtype < ARRAY_SIZE(dtypes) ? dtypes[dtype].bits : 0;
-}
-
-int safetensors_dtype(const char *name, uint32_t *ret_dtype)
-{
-	uint32_t i;
-
-	for (i = 0; i < ARRAY_SIZE(dtypes); i++)
-		if (!strcmp(dtypes[i].name, name)) {
-			*ret_dtype = i;
-			return 0;
-		}
-	return -ENOENT;
-}
-
-const char *safetensors_shown(const char *name, char text[SHOWN_MAX])
-{
-	size_t length = strlen(name), i;
-	bool cut = length > SHOWN_MAX - 6;
-
-	if (cut)
-		length = SHOWN_MAX - 6;
-	/* Not in the middle of a character. */
-	while (cut && length && ((unsigned char)name[length] & 0xc0) == 0x80)
-		length--;
-	snprintf(text, SHOWN_MAX, "\"%.*s\"%s", (int)length, name, cut ? "..." : "");
-	for (i = 0; text[i]; i++) {
-		unsigned char c = (unsigned char)text[i];
-
-		/* C0 and C1: control characters, which a terminal would act upon. */
-		if (c < 0x20 || c == 0x7f)
-			text[i] = '?';
-		else if (c == 0xc2 && ((unsigned char)text[i + 1] & 0xe0) == 0x80)
-			text[i] = text[i + 1] = '?';
-	}
-	return text;
-}
-
 int safetensors_room(void **list, uint64_t n, uint64_t *room, size_t size)
 {
 	uint64_t more;
@@ -120,14 +47,14 @@ int safetensors_bytes(uint32_t dtype, const uint64_t *shape, uint32_t rank, uint
 				       "the product of its shape is beyond 2^64 (at "
 				       "dimension %u, %" PRIu64 ")",
 				       i, shape[i]);
-	if (__builtin_mul_overflow(elements, dtypes[dtype].bits, &bits))
+	if (__builtin_mul_overflow(elements, hm_dtype_bits(dtype), &bits))
 		return err_set(-EOVERFLOW, "%" PRIu64 " elements of %s are beyond 2^64 bits",
-			       elements, dtypes[dtype].name);
+			       elements, hm_dtype_name(dtype));
 	if (bits % 8)
 		return err_set(-EINVAL,
 			       "%" PRIu64 " elements of %s, of %u bits each, end inside of "
 			       "a byte",
-			       elements, dtypes[dtype].name, dtypes[dtype].bits);
+			       elements, hm_dtype_name(dtype), hm_dtype_bits(dtype));
 	*ret_bytes = bits / 8;
 	return 0;
 }
@@ -155,11 +82,11 @@ static int read_dtype(struct jtext *json, struct tensor *tensor)
 	if (r)
 		return r;
 	/* Usually the same as the tensor before. */
-	if (!strcmp(dtypes[tensor->dtype].name, name.text))
+	if (!strcmp(hm_dtype_name(tensor->dtype), name.text))
 		return 0;
-	if (safetensors_dtype(name.text, &tensor->dtype))
+	if (dtype_find(name.text, &tensor->dtype))
 		return err_set(-EBADMSG, "its dtype, %s, is none of the format's",
-			       safetensors_shown(name.text, shown));
+			       name_shown(name.text, shown));
 	return 0;
 }
 
@@ -231,8 +158,7 @@ static int skip_member(struct jtext *json, const struct jtext_string *key, struc
 
 	r = names_add(others, key->text, key->length, 0);
 	if (r == -EEXIST)
-		return err_set(-EBADMSG, "it has %s twice",
-			       safetensors_shown(key->text, shown));
+		return err_set(-EBADMSG, "it has %s twice", name_shown(key->text, shown));
 	return r ? r : jtext_skip(json);
 }
 
@@ -276,7 +202,7 @@ static int check_bytes(const struct hm_safetensors *safetensors, const struct te
 		return err_set(-EBADMSG,
 			       "data_offsets give it %" PRIu64 " bytes, its dtype (%s) and "
 			       "shape need %" PRIu64,
-			       tensor->bytes, dtypes[tensor->dtype].name, bytes);
+			       tensor->bytes, hm_dtype_name(tensor->dtype), bytes);
 	return 0;
 }
 
@@ -337,8 +263,8 @@ static int refuse_twice(const struct hm_safetensors *safetensors, uint32_t shard
 	/* Names of this shard have values from its first tensor on, also before place(). */
 	if (old->value >= safetensors->shard[shard].first)
 		return err_set(-EBADMSG, "tensor %s is there twice",
-			       safetensors_shown(old->text, shown));
-	return err_set(-EBADMSG, "tensor %s is in %s, too", safetensors_shown(old->text, shown),
+			       name_shown(old->text, shown));
+	return err_set(-EBADMSG, "tensor %s is in %s, too", name_shown(old->text, shown),
 		       safetensors->shard[safetensors->tensor[old->value].shard].path);
 }
 
@@ -365,7 +291,7 @@ static int add_tensor(struct hm_safetensors *safetensors, uint32_t shard, struct
 		tensor.dtype = safetensors->tensor[safetensors->n_tensor - 1].dtype;
 	r = read_entry(safetensors, json, &tensor);
 	if (r)
-		return err_prefix(r, "tensor %s", safetensors_shown(name->text, shown));
+		return err_prefix(r, "tensor %s", name_shown(name->text, shown));
 	safetensors->tensor[safetensors->n_tensor++] = tensor;
 	return 0;
 }
@@ -385,12 +311,11 @@ static int add_metadata(struct hm_safetensors *safetensors, struct jtext *json,
 		return r;
 	r = names_add(keys, key.text, key.length, 0);
 	if (r == -EEXIST)
-		return err_set(-EBADMSG, "%s is there twice",
-			       safetensors_shown(key.text, shown));
+		return err_set(-EBADMSG, "%s is there twice", name_shown(key.text, shown));
 	if (!r)
 		r = jtext_string(json, &value);
 	if (r)
-		return err_prefix(r, "%s", safetensors_shown(key.text, shown));
+		return err_prefix(r, "%s", name_shown(key.text, shown));
 	r = safetensors_room((void **)&safetensors->metadata, safetensors->n_metadata + 1ull,
 			     &room, sizeof(*safetensors->metadata));
 	if (r)
@@ -470,14 +395,13 @@ static int place(struct hm_safetensors *safetensors, struct shard *shard,
 				       "tensor %s begins at byte %" PRIu64
 				       " of the data: the one before it ends at %" PRIu64
 				       ", and neither holes nor overlaps are allowed",
-				       safetensors_shown(name->text, shown), tensor[i].offset,
-				       end);
+				       name_shown(name->text, shown), tensor[i].offset, end);
 		end += tensor[i].bytes;
 		if (end > data)
 			return err_set(-EBADMSG,
 				       "tensor %s ends at byte %" PRIu64
 				       " of the data, of which the file has %" PRIu64,
-				       safetensors_shown(name->text, shown), end, data);
+				       name_shown(name->text, shown), end, data);
 		if (!listed)
 			continue;
 		tensor[n] = tensor[i];

@@ -43,18 +43,18 @@ static int check_path(const char *path)
 		return err_set(-EBADMSG,
 			       "file %s: an absolute path leads out of the model's "
 			       "folder",
-			       safetensors_shown(path, shown));
+			       name_shown(path, shown));
 	for (;; part = end + 1) {
 		end = strchrnul(part, '/');
 		length = (size_t)(end - part);
 		if (length == 2 && !memcmp(part, "..", 2))
 			return err_set(-EBADMSG,
 				       "file %s: \"..\" leads out of the model's folder",
-				       safetensors_shown(path, shown));
+				       name_shown(path, shown));
 		if (!length || (length == 1 && *part == '.'))
 			return err_set(-EBADMSG,
 				       "file %s: no plain path (\"\", \".\" or \"//\")",
-				       safetensors_shown(path, shown));
+				       name_shown(path, shown));
 		if (!*end)
 			return 0;
 	}
@@ -102,7 +102,7 @@ static int read_weights(struct weight_map *map, struct jtext *json)
 		if (r == -EEXIST)
 			r = err_set(-EBADMSG, "it is there twice");
 		if (r)
-			return err_prefix(r, "tensor %s", safetensors_shown(name.text, shown));
+			return err_prefix(r, "tensor %s", name_shown(name.text, shown));
 	}
 	return r;
 }
@@ -124,8 +124,7 @@ static int read_top(struct weight_map *map, struct jtext *json)
 		if (!r)
 			r = names_add(&keys, key.text, key.length, 0);
 		if (r == -EEXIST)
-			r = err_set(-EBADMSG, "%s is there twice",
-				    safetensors_shown(key.text, shown));
+			r = err_set(-EBADMSG, "%s is there twice", name_shown(key.text, shown));
 		if (r)
 			break;
 		if (!strcmp(key.text, "weight_map")) {
@@ -289,7 +288,7 @@ int safetensors_index_check(const struct weight_map *map,
 		if (!names_find(&safetensors->names, listed->text, listed->length))
 			return err_set(
 				-EBADMSG, "tensor %s is not in %s, as the weight_map says",
-				safetensors_shown(listed->text, shown),
+				name_shown(listed->text, shown),
 				safetensors->shard[map->files.name[listed->value].value].path);
 	}
 	return 0;

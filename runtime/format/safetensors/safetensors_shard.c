@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * One file of tensors: opens it, maps it as a buffer of "file", and reads its header by read(2),
- * so that a truncation at the same time is an error and no signal.
+ * One file of tensors: maps it, and reads its header by read(2), so that a truncation at the same
+ * time is an error and no signal.
  */
 #include <endian.h>
 #include <inttypes.h>
@@ -9,61 +9,7 @@
 
 #include "format/safetensors/safetensors.h"
 #include "format/text/foreign.h"
-#include "core/segments.h"
 #include "base/sys.h"
-
-/* Bytes of a call; Linux reads less than 2 GiB [read(2)]. */
-#define READ_MAX GIB(1)
-
-int safetensors_pread(struct hm_map *map, void *to, uint64_t length, uint64_t offset)
-{
-	struct segment_list *list = segments_get(map->buffer);
-	int fd = list->segment[0].fd, r = 0;
-	uint64_t done = 0;
-	ssize_t n;
-
-	while (done < length) {
-		n = sys_pread(fd, (char *)to + done, min_u64(length - done, READ_MAX),
-			      offset + done);
-		if (n < 0) {
-			r = err_set((int)n, "reading %" PRIu64 " bytes at %" PRIu64 ": %s",
-				    length - done, offset + done, err_name((int)n));
-			break;
-		}
-		if (!n) {
-			r = err_set(-ENODATA,
-				    "the file ends at byte %" PRIu64 ", before %" PRIu64
-				    ": it was cut off while it was in use",
-				    offset + done, offset + length);
-			break;
-		}
-		done += (uint64_t)n;
-	}
-	segments_put(map->buffer, list);
-	return r;
-}
-
-static int map_file(struct hm_device *device, struct shard *shard)
-{
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = HM_BUFFER_READ_ONLY,
-	};
-	const struct hm_map_desc whole = {
-		.struct_size = sizeof(whole),
-		.access = HM_READ,
-	};
-	struct hm_buffer *buffer;
-	int r;
-
-	r = hm_buffer_from_file(device, shard->path, -1, &desc, &buffer);
-	if (r)
-		return r;
-	r = hm_map_create(buffer, &whole, &shard->map);
-	/* The map holds it from here on. */
-	hm_buffer_unref(buffer);
-	return r ? err_prefix(r, "%s", shard->path) : 0;
-}
 
 /*
  * Is the header intact, but longer than any reader of the format takes? Its text begins as a
@@ -90,7 +36,7 @@ static int header_length(const struct shard *shard, uint64_t *ret_length)
 			       "it has %" PRIu64 " bytes, and the length of the header alone "
 			       "takes 8: it is no safetensors file",
 			       shard->size);
-	r = safetensors_pread(shard->map, &begin, min_u64(prefix + 1, shard->size), 0);
+	r = pieces_pread(shard->map, &begin, min_u64(prefix + 1, shard->size), 0);
 	if (r)
 		return r;
 	length = le64toh(begin.word);
@@ -123,7 +69,7 @@ static int check_kind(const struct shard *shard)
 	uint64_t n = min_u64(sizeof(bytes), shard->size);
 	int r;
 
-	r = safetensors_pread(shard->map, bytes, n, 0);
+	r = pieces_pread(shard->map, bytes, n, 0);
 	return r ? r : foreign_check(bytes, n);
 }
 
@@ -134,7 +80,7 @@ int safetensors_open_shard(struct hm_safetensors *safetensors, struct hm_device 
 	uint64_t length = 0;
 	int r, other;
 
-	r = map_file(device, shard);
+	r = pieces_map_file(device, shard->path, &shard->map);
 	if (r)
 		return r;
 	shard->size = hm_map_length(shard->map);
@@ -147,7 +93,7 @@ int safetensors_open_shard(struct hm_safetensors *safetensors, struct hm_device 
 		r = err_set(-ENOMEM, "no memory for its header of %" PRIu64 " bytes", length);
 		goto out;
 	}
-	r = safetensors_pread(shard->map, shard->header, length, sizeof(uint64_t));
+	r = pieces_pread(shard->map, shard->header, length, sizeof(uint64_t));
 	if (r)
 		goto out;
 	/* An entry has at least 50 bytes beside its name. */

@@ -24,14 +24,14 @@ static int check_slices(const struct tensor *tensor, const uint64_t *shape,
 		return err_set(-EINVAL, "%u slices, and slices is NULL", n_slices);
 	if (n_slices > tensor->rank)
 		return err_set(-ERANGE, "%u slices of tensor %s, which has %u dimensions",
-			       n_slices, safetensors_shown(name, shown), tensor->rank);
+			       n_slices, name_shown(name, shown), tensor->rank);
 	for (i = 0; i < n_slices; i++)
 		if (slices[i].begin > slices[i].end || slices[i].end > shape[i])
 			return err_set(-ERANGE,
 				       "elements %" PRIu64 " to %" PRIu64
 				       " of dimension %u of tensor %s, which has %" PRIu64,
 				       slices[i].begin, slices[i].end, i,
-				       safetensors_shown(name, shown), shape[i]);
+				       name_shown(name, shown), shape[i]);
 	return 0;
 }
 
@@ -150,12 +150,11 @@ static int copy_run(const struct selection *selection, struct window *window, ui
 	int r;
 
 	if (!window->bytes)
-		return safetensors_pread(selection->map, to, length, offset);
+		return pieces_pread(selection->map, to, length, offset);
 	if (offset < window->begin || offset + length > window->end) {
 		window->begin = offset;
 		window->end = min_u64(offset + WINDOW, tensor_end);
-		r = safetensors_pread(selection->map, window->bytes, window->end - offset,
-				      offset);
+		r = pieces_pread(selection->map, window->bytes, window->end - offset, offset);
 		if (r) {
 			window->end = offset;
 			return r;

@@ -48,13 +48,13 @@ static int check_place(const struct selection *selection, uint64_t alignment, co
 		return err_set(-EXDEV,
 			       "this slice of tensor %s is in runs of %" PRIu64
 			       " bytes, not together: pass HM_TENSOR_MAY_COPY",
-			       safetensors_shown(name, shown), selection->run);
+			       name_shown(name, shown), selection->run);
 	if (alignment && !is_aligned(address, alignment))
 		return err_set(-EXDEV,
 			       "tensor %s is at byte %" PRIu64
 			       " of its file, a multiple of %" PRIu64 " and not of %" PRIu64
 			       ": pass HM_TENSOR_MAY_COPY",
-			       safetensors_shown(name, shown), selection->offset,
+			       name_shown(name, shown), selection->offset,
 			       selection->offset & -selection->offset, alignment);
 	return 0;
 }

@@ -85,7 +85,7 @@ static int check_items(const struct hm_safetensors_desc *desc, struct item *item
 		total += item[i].bytes;
 		if (r)
 			err_prefix(r, "tensor %" PRIu64 ", %s", i,
-				   name ? safetensors_shown(name, shown) : "NULL");
+				   name ? name_shown(name, shown) : "NULL");
 	}
 	names_free(&names);
 	return r;
@@ -108,11 +108,11 @@ static int check_metadata(const struct hm_safetensors_desc *desc)
 		r = names_add(&keys, pair->key, strlen(pair->key), 0);
 		if (r == -EEXIST)
 			r = err_set(-EINVAL, "metadata %s: the key is there twice",
-				    safetensors_shown(pair->key, shown));
+				    name_shown(pair->key, shown));
 		else if (!r && (!utf8_is(pair->key, strlen(pair->key)) ||
 				!utf8_is(pair->value, strlen(pair->value))))
 			r = err_set(-EINVAL, "metadata %s: it is no UTF-8",
-				    safetensors_shown(pair->key, shown));
+				    name_shown(pair->key, shown));
 	}
 	names_free(&keys);
 	return r;
@@ -289,8 +289,7 @@ static int write_file(int fd, const struct hm_safetensors_desc *desc, const stru
 		if (!r || r == -EFAULT)
 			r = check_source(item[i].source->data, item[i].bytes, r);
 		if (r)
-			err_prefix(r, "tensor %s",
-				   safetensors_shown(item[i].source->name, shown));
+			err_prefix(r, "tensor %s", name_shown(item[i].source->name, shown));
 	}
 	if (r)
 		return r;
