@@ -24,6 +24,7 @@
 #include <hetmap/lost.h>
 #include <hetmap/map.h>
 #include <hetmap/npy.h>
+#include <hetmap/pieces.h>
 #include <hetmap/pointer.h>
 #include <hetmap/pool.h>
 #include <hetmap/protect.h>

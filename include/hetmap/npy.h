@@ -12,7 +12,7 @@
 #ifndef HETMAP_NPY_H
 #define HETMAP_NPY_H
 
-#include <hetmap/safetensors.h>
+#include <hetmap/pieces.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,7 +22,7 @@ extern "C" {
 #define HM_NPY_RANK_MAX 64
 
 /* hm_npy_info.dtype of elements that enum hm_dtype lacks: see itemsize and descr. */
-#define HM_NPY_OPAQUE 0xffffu
+#define HM_NPY_OPAQUE HM_DTYPE_OPAQUE
 
 /* Room for hm_npy_info.descr, with its terminating '\0'. */
 #define HM_NPY_DESCR_MAX 128

@@ -13,7 +13,7 @@
 #ifndef HETMAP_SAFETENSORS_H
 #define HETMAP_SAFETENSORS_H
 
-#include <hetmap/map.h>
+#include <hetmap/pieces.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,32 +21,6 @@ extern "C" {
 
 struct hm_safetensors; /* a file, or the files of a model */
 struct hm_tensor;      /* a tensor, or a part of one, at an address */
-
-/* Types of elements, by the names in files. F4 and F6 take 4 and 6 bits. */
-enum hm_dtype {
-	HM_DTYPE_BOOL = 0,
-	HM_DTYPE_F4 = 1,
-	HM_DTYPE_F6_E2M3 = 2,
-	HM_DTYPE_F6_E3M2 = 3,
-	HM_DTYPE_U8 = 4,
-	HM_DTYPE_I8 = 5,
-	HM_DTYPE_F8_E5M2 = 6,
-	HM_DTYPE_F8_E4M3 = 7,
-	HM_DTYPE_F8_E8M0 = 8,
-	HM_DTYPE_F8_E4M3FNUZ = 9,
-	HM_DTYPE_F8_E5M2FNUZ = 10,
-	HM_DTYPE_I16 = 11,
-	HM_DTYPE_U16 = 12,
-	HM_DTYPE_F16 = 13,
-	HM_DTYPE_BF16 = 14,
-	HM_DTYPE_I32 = 15,
-	HM_DTYPE_U32 = 16,
-	HM_DTYPE_F32 = 17,
-	HM_DTYPE_C64 = 18,
-	HM_DTYPE_F64 = 19,
-	HM_DTYPE_I64 = 20,
-	HM_DTYPE_U64 = 21,
-};
 
 /* Most dimensions of a tensor here; the format has no limit. */
 #define HM_TENSOR_RANK_MAX 64
@@ -115,18 +89,13 @@ struct hm_tensor_place {
 	const uint64_t *shape; /* dimensions of the slice, or of the tensor */
 };
 
-/* A tensor to write. This struct and the next one are fixed, because they come in arrays. */
+/* A tensor to write. This struct is fixed, because it comes in arrays. */
 struct hm_tensor_source {
 	const char *name;
 	uint32_t dtype; /* enum hm_dtype */
 	uint32_t rank;
 	const uint64_t *shape;
 	const void *data; /* bytes, as many as dtype and shape say */
-};
-
-struct hm_metadata {
-	const char *key;
-	const char *value;
 };
 
 struct hm_safetensors_desc {
@@ -385,12 +354,6 @@ HM_API struct hm_tensor *hm_tensor_ref(struct hm_tensor *tensor);
 
 /** hm_tensor_unref - drop a reference; NULL is allowed */
 HM_API void hm_tensor_unref(struct hm_tensor *tensor);
-
-/** hm_dtype_name - return the name of a type in files: "BF16". NULL: no such type exists. */
-HM_API const char *hm_dtype_name(uint32_t dtype);
-
-/** hm_dtype_bits - return the number of bits of an element. 0: no such type exists. */
-HM_API uint32_t hm_dtype_bits(uint32_t dtype);
 
 #ifdef __cplusplus
 }

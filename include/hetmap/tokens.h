@@ -15,7 +15,7 @@
 #ifndef HETMAP_TOKENS_H
 #define HETMAP_TOKENS_H
 
-#include <hetmap/safetensors.h>
+#include <hetmap/pieces.h>
 
 #ifdef __cplusplus
 extern "C" {

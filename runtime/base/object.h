@@ -27,6 +27,7 @@
 	X(QUEUE, 0x686d7155, "queue")                \
 	X(FENCE, 0x686d664e, "fence")                \
 	X(SCOPE, 0x686d7343, "protection scope")     \
+	X(PIECES, 0x686d5069, "hm_pieces")           \
 	X(SAFETENSORS, 0x686d5366, "hm_safetensors") \
 	X(TENSOR, 0x686d5465, "tensor")              \
 	X(READER, 0x686d5264, "hm_reader")           \

@@ -66,6 +66,14 @@ struct hm_safetensors *tensors_open(const char *path)
 	return safetensors;
 }
 
+struct hm_pieces *pieces_open(const char *path)
+{
+	struct hm_pieces *pieces;
+
+	CHECK_OK_FATAL(hm_pieces_open(path, NULL, &pieces));
+	return pieces;
+}
+
 void tensors_open_failing(const char *path, unsigned int least)
 {
 	struct hm_safetensors *safetensors;

@@ -34,6 +34,7 @@ const char *tensors_sparse_file(const char *folder, const char *name, const char
 
 /* Opened, or the test is abandoned. */
 struct hm_safetensors *tensors_open(const char *path);
+struct hm_pieces *pieces_open(const char *path);
 
 /*
  * Opens @path again and again, each time with the next call that can fail failing, until none

@@ -50,4 +50,10 @@ int npy_begin(const void *bytes, size_t length, struct npy_header *ret_header,
  */
 int npy_parse(const char *text, size_t length, struct npy_header *header);
 
+/*
+ * Reads the header of the file of @size bytes, by pread(2), and checks that the array is in the
+ * file. Errors are those of hm_npy_query(), without a path in their text.
+ */
+int npy_read_header(int fd, uint64_t size, struct npy_header *ret_header);
+
 #endif

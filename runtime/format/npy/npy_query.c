@@ -30,7 +30,7 @@ static ssize_t read_some(int fd, void *to, size_t length, uint64_t offset)
 	return (ssize_t)done;
 }
 
-static int read_header(int fd, uint64_t size, struct npy_header *ret_header)
+int npy_read_header(int fd, uint64_t size, struct npy_header *ret_header)
 {
 	struct npy_header header = { 0 };
 	char text[NPY_HEADER_MAX];
@@ -83,7 +83,7 @@ static int read_file(const char *path, struct npy_header *ret_header, uint64_t *
 		r = access_file(fd, (uint64_t)st.st_size, HM_READ);
 	if (!r) {
 		*ret_size = (uint64_t)st.st_size;
-		r = read_header(fd, *ret_size, ret_header);
+		r = npy_read_header(fd, *ret_size, ret_header);
 	}
 	sys_close(fd);
 	return r;

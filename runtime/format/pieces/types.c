@@ -55,3 +55,16 @@ int dtype_find(const char *name, uint32_t *ret_dtype)
 		}
 	return -ENOENT;
 }
+
+void piece_set_type(struct piece *piece, uint32_t dtype)
+{
+	uint32_t bits = hm_dtype_bits(dtype), n = 1;
+
+	/* The fewest elements that fill whole bytes. */
+	while (n * bits % 8)
+		n++;
+	piece->dtype = dtype;
+	piece->type = hm_dtype_name(dtype);
+	piece->block_elements = n;
+	piece->block_bytes = n * bits / 8;
+}
