@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "format/safetensors_support.h"
+#include "format/tokens_support.h"
 
 #define NO_OPENCL "OCL_ICD_VENDORS=/nonexistent"
 #define NOBODY 65534
@@ -224,6 +225,38 @@ static void of_shards(void)
 	folder_remove(folder);
 }
 
+/* A .npy file is one piece, of any type: a number of bytes where the library has none. */
+static void array(void)
+{
+	static const char *const types[] = { "<i2", ">i2", "|V2" };
+	char *folder = folder_make(), *path, bytes[60000];
+	struct outcome outcome;
+	struct command command = { .args = { "run", "load", "--accel", "cpu" },
+				   .env = { NO_OPENCL, "LC_ALL=C" } };
+	json_t *json;
+	size_t i;
+
+	for (i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (char)data_byte(i);
+	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		path = tokens_npy(folder, "a.npy", 1, types[i], false, "(300, 100)", bytes,
+				  sizeof(bytes));
+		json = load("soft:0", "cpu", "4K", path);
+		CHECK_EQUAL(integer_of(json, "tensors"), 1);
+		CHECK_EQUAL(integer_of(json, "layers"), 1);
+		CHECK_EQUAL(integer_of(json, "bytes"), sizeof(bytes));
+		json_decref(json);
+		command.args[4] = path;
+		command_run(&command, &outcome);
+		CHECK_EQUAL(outcome.status, 0);
+		CHECK(strstr(outcome.out, "a.npy: 1 array, 58.5 KiB, in 1 file\n") != NULL);
+		CHECK(strstr(outcome.out, "  verified     every array's checksums in") != NULL);
+		outcome_free(&outcome);
+		free(path);
+	}
+	folder_remove(folder);
+}
+
 /* ---- bad input ---- */
 
 #define LFS "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
@@ -274,8 +307,8 @@ static void bad_input(void)
 		"one file at a time", NULL);
 	file_write(folder, "other", "no tensors at all, but some text", 32);
 	other = folder_path(folder, "other");
-	refused(&(struct command){ .args = { "run", "load", other } }, 1,
-		"it is no safetensors file", "hetmap run load takes *.safetensors");
+	refused(&(struct command){ .args = { "run", "load", other } }, 2,
+		"it is of no kind that hetmap reads", "known are npy (an array");
 	file_write(folder, "empty/x", "", 0);
 	fifo = folder_path(folder, "empty");
 	refused(&(struct command){ .args = { "run", "load", fifo } }, 2,
@@ -291,8 +324,8 @@ static void bad_input(void)
 		"is made by the kernel as it is read", "copy it to a file first");
 	file_write(folder, "a.npy", "\x93NUMPY\1\0 and more", 17);
 	npy = folder_path(folder, "a.npy");
-	refused(&(struct command){ .args = { "run", "load", npy } }, 2, "it is a .npy file",
-		"hetmap run tokens takes *.npy");
+	refused(&(struct command){ .args = { "run", "load", npy } }, 2,
+		"its header has 24864 characters", NULL);
 	free(npy);
 	file_write(folder, "lfs.safetensors", LFS, sizeof(LFS) - 1);
 	npy = folder_path(folder, "lfs.safetensors");
@@ -375,15 +408,11 @@ static void full(void)
 }
 
 static const struct test tests[] = {
-	{ "devices", devices, 60, 0 },
-	{ "across_windows", across_windows, 60, 0 },
-	{ "text", text, 60, 0 },
-	{ "no_own_peak", no_own_peak, 60, 0 },
-	{ "of_shards", of_shards, 60, 0 },
-	{ "bad_input", bad_input, 60, 0 },
-	{ "no_tensors", no_tensors, 0, 0 },
-	{ "full", full, 60, 0 },
-	{ NULL, NULL, 0, 0 },
+	{ "devices", devices, 60, 0 },     { "across_windows", across_windows, 60, 0 },
+	{ "text", text, 60, 0 },           { "no_own_peak", no_own_peak, 60, 0 },
+	{ "of_shards", of_shards, 60, 0 }, { "array", array, 60, 0 },
+	{ "bad_input", bad_input, 60, 0 }, { "no_tensors", no_tensors, 0, 0 },
+	{ "full", full, 60, 0 },           { NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

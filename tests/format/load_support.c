@@ -18,16 +18,16 @@ struct hm_load_desc load_small_steps(uint32_t threads)
 	};
 }
 
-int load_note(const struct hm_tensor_info *tensor, void *address, void *user)
+int load_note(const struct hm_piece_info *piece, void *address, void *user)
 {
 	struct hm_pointer_info pointer;
 	struct load_told *told = user;
 
 	/* What has no bytes may lie behind the map. */
-	if (tensor->bytes)
+	if (piece->bytes)
 		CHECK_OK(hm_pointer_find(address, &pointer));
 	if (told->n < 32)
-		told->names[told->n] = tensor->name;
+		told->names[told->n] = piece->name;
 	told->n++;
 	return told->n > told->at_most ? told->r : 0;
 }

@@ -26,7 +26,7 @@ struct load_told {
 	const char *names[32];
 };
 
-int load_note(const struct hm_tensor_info *tensor, void *address, void *user);
+int load_note(const struct hm_piece_info *piece, void *address, void *user);
 int load_note_bytes(uint64_t bytes, uint64_t total, void *user);
 
 struct hm_load_info load_info(struct hm_load *load);

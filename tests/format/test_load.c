@@ -31,7 +31,7 @@ static void test_types(void)
 	};
 	char *header = malloc(8000), *at = header, *folder = folder_make(), name[16];
 	struct hm_device *device = sim_open();
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 	uint64_t data = 0, bytes;
 	struct hm_load *load;
 	uint32_t i;
@@ -51,12 +51,12 @@ static void test_types(void)
 		"]},\"none\":{\"dtype\":\"F64\",\"shape\":[3,0],\"data_offsets\":[%" PRIu64
 		",%" PRIu64 "]}}",
 		data, data + 4, data + 4, data + 4);
-	safetensors = tensors_open(tensors_file(folder, "a", header, data + 4));
-	CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
+	pieces = pieces_open(tensors_file(folder, "a", header, data + 4));
+	CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
 	CHECK_EQUAL(told.n, i + 2);
 	CHECK_EQUAL(told.bytes, data + 4);
 	CHECK(!strcmp(told.names[0], hm_dtype_name(0)) && !strcmp(told.names[i], "one"));
-	CHECK_EQUAL(load_info(load).tensors, i + 2);
+	CHECK_EQUAL(load_info(load).pieces, i + 2);
 	CHECK_EQUAL(load_info(load).bytes, data + 4);
 	CHECK_EQUAL(load_info(load).alignment, 256);
 	CHECK(load_info(load).wall_ns >= load_info(load).copy_ns);
@@ -69,7 +69,7 @@ static void test_types(void)
 	}
 	load_check_tensor(load, "one", data);
 	load_check_tensor(load, "none", data + 4);
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 	CHECK(hm_load_ref(load) == load);
 	hm_load_unref(load);
 	hm_load_unref(load);
@@ -85,12 +85,12 @@ static void test_windows(void)
 	static const uint64_t alignments[] = { 1, 64, PAGE };
 	char *folder = folder_make();
 	struct hm_device *device = sim_open();
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 	struct hm_load *load;
 	size_t i;
 	uint32_t threads;
 
-	safetensors = tensors_open(load_file(folder, load_four, LOAD_FOUR));
+	pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 	for (i = 0; i < 5; i++)
 		for (threads = 0; threads < 3; threads++) {
 			const struct hm_load_desc desc = {
@@ -100,7 +100,7 @@ static void test_windows(void)
 				.threads = threads,
 			};
 
-			CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
+			CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
 			CHECK_EQUAL(load_info(load).window, windows[i]);
 			CHECK_EQUAL(load_info(load).alignment, alignments[i % 3]);
 			CHECK(load_info(load).step <= windows[i]);
@@ -109,7 +109,7 @@ static void test_windows(void)
 			load_check_file(load, load_four, LOAD_FOUR);
 			hm_load_unref(load);
 		}
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 	hm_device_unref(device);
 	folder_remove(folder);
 }
@@ -120,21 +120,21 @@ static void test_large_windows(void)
 	static const uint64_t windows[] = { MIB(65), 1ull << 40, 1ull << 62, UINT64_MAX };
 	struct hm_load_desc desc = { .struct_size = sizeof(desc) };
 	struct hm_device *device = sim_open();
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 	char *folder = folder_make();
 	struct hm_load *load;
 	size_t i;
 
-	safetensors = tensors_open(load_file(folder, load_four, LOAD_FOUR));
+	pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 	for (i = 0; i < 4; i++) {
 		desc.window = windows[i];
-		CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
+		CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
 		CHECK_EQUAL(load_info(load).window, MIB(64));
 		CHECK_EQUAL(load_info(load).step, MIB(4));
 		load_check_file(load, load_four, LOAD_FOUR);
 		hm_load_unref(load);
 	}
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 	hm_device_unref(device);
 	folder_remove(folder);
 }
@@ -146,7 +146,7 @@ static void test_small_ones(void)
 	struct hm_load_desc desc = load_small_steps(2);
 	struct hm_device *device = sim_open();
 	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 	struct hm_load *load;
 	uint64_t i;
 
@@ -154,17 +154,17 @@ static void test_small_ones(void)
 		bytes[i] = i * 13 % 101;
 		order[i] = i * 7 % 300;
 	}
-	safetensors = tensors_open(load_file(folder, bytes, 300));
+	pieces = pieces_open(load_file(folder, bytes, 300));
 	desc.alignment = 8;
-	CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
+	CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
 	load_check_file(load, bytes, 300);
 	hm_load_unref(load);
-	desc.tensors = order;
-	desc.n_tensors = 300;
-	CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
+	desc.pieces = order;
+	desc.n_pieces = 300;
+	CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
 	load_check_file(load, bytes, 300);
 	hm_load_unref(load);
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 	hm_device_unref(device);
 	folder_remove(folder);
 }
@@ -177,7 +177,7 @@ static void test_model(void)
 	struct hm_load_desc desc = load_small_steps(0);
 	struct hm_device *device = sim_open();
 	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 	struct hm_load *load;
 
 	tensors_file(folder, "1.safetensors",
@@ -191,15 +191,15 @@ static void test_model(void)
 		     "{\"c\":{\"dtype\":\"U8\",\"shape\":[9999],\"data_offsets\":[0,9999]}}",
 		     9999);
 	file_write(folder, "model.safetensors.index.json", index, strlen(index));
-	safetensors = tensors_open(folder);
-	CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
+	pieces = pieces_open(folder);
+	CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
 	CHECK_EQUAL(load_info(load).bytes, 40004);
 	load_check_tensor(load, "a", 0);
 	load_check_tensor(load, "b", 0);
 	load_check_tensor(load, "c", 0);
 	load_check_tensor(load, "none", 0);
 	hm_load_unref(load);
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 	hm_device_unref(device);
 	folder_remove(folder);
 }
@@ -214,41 +214,41 @@ static void test_chosen(void)
 	struct hm_load *load, *none = UNTOUCHED;
 	struct hm_device *device = sim_open();
 	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 
-	safetensors = tensors_open(load_file(folder, load_four, LOAD_FOUR));
+	pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 	desc.loaded = load_note;
 	desc.user = &told;
-	desc.tensors = order;
-	desc.n_tensors = 2;
-	CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
+	desc.pieces = order;
+	desc.n_pieces = 2;
+	CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
 	CHECK(told.n == 2 && !strcmp(told.names[0], "t3") && !strcmp(told.names[1], "t0"));
 	CHECK_EQUAL(load_info(load).bytes, load_four[0] + load_four[3]);
 	load_check_tensor(load, "t0", 0);
 	load_check_tensor(load, "t3", load_four[0] + load_four[2]);
-	CHECK_OK(hm_load_tensor(load, 3, &place));
+	CHECK_OK(hm_load_piece(load, 3, &place));
 	CHECK_EQUAL(place.offset, 0);
-	CHECK_ERROR(-ENOENT, hm_load_tensor(load, 2, &place));
+	CHECK_ERROR(-ENOENT, hm_load_piece(load, 2, &place));
 	CHECK(strstr(hm_errmsg(), "\"t2\" was not among the 2") != NULL);
 	CHECK_ERROR(-ENOENT, hm_load_find(load, "t1", &place));
 	CHECK_ERROR(-ENOENT, hm_load_find(load, "t9", &place));
-	CHECK_ERROR(-ERANGE, hm_load_tensor(load, 4, &place));
+	CHECK_ERROR(-ERANGE, hm_load_piece(load, 4, &place));
 	hm_load_unref(load);
 
-	desc.tensors = twice;
-	desc.n_tensors = 3;
-	CHECK_ERROR(-EINVAL, hm_load_create(device, safetensors, &desc, &none));
+	desc.pieces = twice;
+	desc.n_pieces = 3;
+	CHECK_ERROR(-EINVAL, hm_load_create(device, pieces, &desc, &none));
 	CHECK(strstr(hm_errmsg(), "\"t3\", is listed twice") != NULL);
-	desc.tensors = beyond;
-	desc.n_tensors = 1;
-	CHECK_ERROR(-ERANGE, hm_load_create(device, safetensors, &desc, &none));
+	desc.pieces = beyond;
+	desc.n_pieces = 1;
+	CHECK_ERROR(-ERANGE, hm_load_create(device, pieces, &desc, &none));
 	CHECK(none == UNTOUCHED);
 	/* None at all. */
-	desc.n_tensors = 0;
-	CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
-	CHECK_EQUAL(load_info(load).tensors, 0);
+	desc.n_pieces = 0;
+	CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
+	CHECK_EQUAL(load_info(load).pieces, 0);
 	hm_load_unref(load);
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 	hm_device_unref(device);
 	folder_remove(folder);
 }
@@ -261,7 +261,7 @@ static void test_beyond(void)
 	struct hm_load_desc desc = load_small_steps(2);
 	char *folder = folder_make(), header[400];
 	struct hm_device *device = sim_open();
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 	struct hm_load *load;
 	const char *path;
 
@@ -273,20 +273,20 @@ static void test_beyond(void)
 		 "\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}}",
 		 edge, edge, edge, last, last, end);
 	path = tensors_sparse_file(folder, "a", header, edge, end);
-	safetensors = tensors_open(path);
-	desc.tensors = order;
-	for (desc.n_tensors = 1; desc.n_tensors <= 2; desc.n_tensors++) {
-		CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
+	pieces = pieces_open(path);
+	desc.pieces = order;
+	for (desc.n_pieces = 1; desc.n_pieces <= 2; desc.n_pieces++) {
+		CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
 		CHECK_EQUAL(load_info(load).bytes,
-			    end - last + (desc.n_tensors - 1) * (last - edge));
+			    end - last + (desc.n_pieces - 1) * (last - edge));
 		load_check_tensor(load, "t2", last);
-		if (desc.n_tensors > 1)
+		if (desc.n_pieces > 1)
 			load_check_tensor(load, "t1", edge);
 		hm_load_unref(load);
 		/* As if no window was given, too. */
 		desc.window = 0;
 	}
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 	hm_device_unref(device);
 	folder_remove(folder);
 }
@@ -312,15 +312,15 @@ static int add_up(const struct hm_cpu_range *range, const struct hm_arg *args)
 	return 0;
 }
 
-static int launch(const struct hm_tensor_info *tensor, void *address, void *user)
+static int launch(const struct hm_piece_info *piece, void *address, void *user)
 {
 	struct work *work = user;
 	uint64_t n = work->n++;
 
-	if (!tensor->bytes)
+	if (!piece->bytes)
 		return 0;
 	return hm_launch(work->queue, work->kernel, 1, &work->done[n],
-			 HM_RANGE(address, tensor->bytes, HM_READ), HM_U64(tensor->bytes),
+			 HM_RANGE(address, piece->bytes, HM_READ), HM_U64(piece->bytes),
 			 HM_RANGE(work->sums + n, sizeof(uint64_t), HM_WRITE));
 }
 
@@ -335,7 +335,7 @@ static void test_work(void)
 	struct hm_load_desc desc = load_small_steps(2);
 	struct hm_device *device = sim_open(), *host;
 	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 	struct work work = { 0 };
 	struct hm_accel *accel;
 	struct hm_load *load;
@@ -346,10 +346,10 @@ static void test_work(void)
 	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &accel));
 	CHECK_OK_FATAL(hm_queue_create(accel, 0, &work.queue));
 	CHECK_OK_FATAL(hm_kernel_create(&kernel, &work.kernel));
-	safetensors = tensors_open(load_file(folder, load_four, LOAD_FOUR));
+	pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 	desc.loaded = launch;
 	desc.user = &work;
-	CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
+	CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
 	/* It keeps what it is of. */
 	hm_load_unref(load);
 	for (i = 0; i < LOAD_FOUR; i++) {
@@ -364,7 +364,7 @@ static void test_work(void)
 	hm_queue_unref(work.queue);
 	hm_accel_unref(accel);
 	hm_free(work.sums);
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 	hm_device_unref(host);
 	hm_device_unref(device);
 	folder_remove(folder);
@@ -414,7 +414,7 @@ static void test_memory(void)
 	};
 	struct hm_device *device = sim_open();
 	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 	uint64_t before, peak, buffer;
 	struct hm_load *load;
 
@@ -423,14 +423,14 @@ static void test_memory(void)
 		goto out;
 	}
 	use_one_cpu();
-	safetensors = tensors_open(tensors_odd_file(folder, "a", header, strlen(header),
-						    8 + strlen(header) + 25165824));
+	pieces = pieces_open(tensors_odd_file(folder, "a", header, strlen(header),
+					      8 + strlen(header) + 25165824));
 	/* Once before: what the library takes for good is not the load's. */
-	CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
+	CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
 	hm_load_unref(load);
 	before = test_status_bytes("VmRSS");
 	reset_peak();
-	CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
+	CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
 	peak = test_status_bytes("VmHWM");
 	buffer = load_info(load).buffer;
 	/* This thread, the disk's, and those that copy. */
@@ -440,7 +440,7 @@ static void test_memory(void)
 			  " of the buffer",
 			  peak >> 10, before >> 10, buffer >> 10);
 	hm_load_unref(load);
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 out:
 	hm_device_unref(device);
 	folder_remove(folder);
@@ -464,17 +464,17 @@ static void *load_one(void *user)
 /* Of one model at a time. */
 static void test_threads(void)
 {
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 	char *folder = folder_make();
 	pthread_t thread[3];
 	int i;
 
-	safetensors = tensors_open(load_file(folder, load_four, LOAD_FOUR));
+	pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 	for (i = 0; i < 3; i++)
-		CHECK_FATAL(!pthread_create(&thread[i], NULL, load_one, safetensors));
+		CHECK_FATAL(!pthread_create(&thread[i], NULL, load_one, pieces));
 	for (i = 0; i < 3; i++)
 		pthread_join(thread[i], NULL);
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 	folder_remove(folder);
 }
 
@@ -484,20 +484,20 @@ static void test_others(void)
 	struct hm_load_desc desc = load_small_steps(0);
 	struct hm_load *load, *none = UNTOUCHED;
 	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 	struct hm_device *device;
 
-	safetensors = tensors_open(load_file(folder, load_four, LOAD_FOUR));
+	pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
+	CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
 	hm_device_unref(device);
 	load_check_file(load, load_four, LOAD_FOUR);
 	hm_load_unref(load);
 	CHECK_OK_FATAL(hm_device_open("file", &device));
-	CHECK_ERROR(-EOPNOTSUPP, hm_load_create(device, safetensors, &desc, &none));
+	CHECK_ERROR(-EOPNOTSUPP, hm_load_create(device, pieces, &desc, &none));
 	CHECK(none == UNTOUCHED);
 	hm_device_unref(device);
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 	folder_remove(folder);
 }
 
@@ -509,46 +509,46 @@ static void test_arguments(void)
 	struct hm_load *load, *none = UNTOUCHED;
 	struct hm_device *device = sim_open();
 	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 
-	safetensors = tensors_open(load_file(folder, load_four, LOAD_FOUR));
+	pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 	CHECK_ERROR(-EINVAL, hm_load_create(device, NULL, NULL, &none));
-	CHECK_ERROR(-EINVAL, hm_load_create(NULL, safetensors, NULL, &none));
-	CHECK_ERROR(-EINVAL, hm_load_create(device, safetensors, NULL, NULL));
+	CHECK_ERROR(-EINVAL, hm_load_create(NULL, pieces, NULL, &none));
+	CHECK_ERROR(-EINVAL, hm_load_create(device, pieces, NULL, NULL));
 	desc.flags = 1;
-	CHECK_ERROR(-EINVAL, hm_load_create(device, safetensors, &desc, &none));
+	CHECK_ERROR(-EINVAL, hm_load_create(device, pieces, &desc, &none));
 	desc.flags = 0;
 	desc.reserved = 1;
-	CHECK_ERROR(-EINVAL, hm_load_create(device, safetensors, &desc, &none));
+	CHECK_ERROR(-EINVAL, hm_load_create(device, pieces, &desc, &none));
 	desc.reserved = 0;
 	desc.window = 4095;
-	CHECK_ERROR(-EINVAL, hm_load_create(device, safetensors, &desc, &none));
+	CHECK_ERROR(-EINVAL, hm_load_create(device, pieces, &desc, &none));
 	desc.window = 0;
 	desc.alignment = 24;
-	CHECK_ERROR(-EINVAL, hm_load_create(device, safetensors, &desc, &none));
+	CHECK_ERROR(-EINVAL, hm_load_create(device, pieces, &desc, &none));
 	desc.alignment = 2 * PAGE;
-	CHECK_ERROR(-EINVAL, hm_load_create(device, safetensors, &desc, &none));
+	CHECK_ERROR(-EINVAL, hm_load_create(device, pieces, &desc, &none));
 	desc.alignment = 0;
-	desc.n_tensors = 1;
-	CHECK_ERROR(-EINVAL, hm_load_create(device, safetensors, &desc, &none));
-	desc.tensors = (uint64_t[]){ 0, 1, 2, 3, 0 };
-	desc.n_tensors = 5;
-	CHECK_ERROR(-EINVAL, hm_load_create(device, safetensors, &desc, &none));
+	desc.n_pieces = 1;
+	CHECK_ERROR(-EINVAL, hm_load_create(device, pieces, &desc, &none));
+	desc.pieces = (uint64_t[]){ 0, 1, 2, 3, 0 };
+	desc.n_pieces = 5;
+	CHECK_ERROR(-EINVAL, hm_load_create(device, pieces, &desc, &none));
 	desc.struct_size = sizeof(desc) - 4;
-	CHECK_ERROR(-EINVAL, hm_load_create(device, safetensors, &desc, &none));
+	CHECK_ERROR(-EINVAL, hm_load_create(device, pieces, &desc, &none));
 	CHECK(none == UNTOUCHED);
-	CHECK_OK_FATAL(hm_load_create(device, safetensors, NULL, &load));
+	CHECK_OK_FATAL(hm_load_create(device, pieces, NULL, &load));
 	CHECK_EQUAL(load_info(load).window, MIB(64));
 	CHECK_ERROR(-EINVAL, hm_load_query(load, NULL));
-	CHECK_ERROR(-EINVAL, hm_load_query((struct hm_load *)safetensors, &info));
+	CHECK_ERROR(-EINVAL, hm_load_query((struct hm_load *)pieces, &info));
 	info.struct_size++;
 	CHECK_ERROR(-E2BIG, hm_load_query(load, &info));
 	CHECK_ERROR(-EINVAL, hm_load_find(load, NULL, &place));
 	CHECK_ERROR(-EINVAL, hm_load_find(load, "t0", NULL));
 	place.struct_size++;
-	CHECK_ERROR(-E2BIG, hm_load_tensor(load, 0, &place));
+	CHECK_ERROR(-E2BIG, hm_load_piece(load, 0, &place));
 	hm_load_unref(load);
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 	hm_device_unref(device);
 	folder_remove(folder);
 }

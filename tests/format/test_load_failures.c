@@ -19,22 +19,22 @@ static void check_cancelled(struct hm_load_desc *desc, int returned, int expecte
 	struct hm_device *device = sim_open();
 	struct hm_load *none = UNTOUCHED;
 	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 	struct load_told *told = desc->user;
 	uint64_t before;
 
-	safetensors = tensors_open(load_file(folder, load_four, LOAD_FOUR));
+	pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 	for (told->at_most = 0; told->at_most < LOAD_FOUR; told->at_most++) {
 		told->n = told->bytes = 0;
 		told->r = returned;
 		before = stats_now().buffers;
-		CHECK_ERROR(expected, hm_load_create(device, safetensors, desc, &none));
+		CHECK_ERROR(expected, hm_load_create(device, pieces, desc, &none));
 		CHECK_EQUAL(told->n, told->at_most + 1);
 		CHECK(none == UNTOUCHED);
 		CHECK(strstr(hm_errmsg(), "ended the load") != NULL);
 		CHECK_EQUAL(stats_now().buffers, before);
 	}
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 	hm_device_unref(device);
 	folder_remove(folder);
 }
@@ -66,18 +66,18 @@ static void test_cut_off(void)
 	struct hm_device *device = sim_open();
 	struct hm_load *none = UNTOUCHED;
 	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 
 	cut_path = load_file(folder, load_four, LOAD_FOUR);
-	safetensors = tensors_open(cut_path);
+	pieces = pieces_open(cut_path);
 	desc.progress = cut;
-	CHECK_ERROR(-ENODATA, hm_load_create(device, safetensors, &desc, &none));
+	CHECK_ERROR(-ENODATA, hm_load_create(device, pieces, &desc, &none));
 	CHECK(strstr(hm_errmsg(), "/a: ") && strstr(hm_errmsg(), "cut off"));
 	/* And one that was cut off before. */
 	desc.progress = NULL;
-	CHECK_ERROR(-ENODATA, hm_load_create(device, safetensors, &desc, &none));
+	CHECK_ERROR(-ENODATA, hm_load_create(device, pieces, &desc, &none));
 	CHECK(none == UNTOUCHED);
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 	hm_device_unref(device);
 	folder_remove(folder);
 }
@@ -88,22 +88,22 @@ static void test_storage_fails(void)
 	struct hm_device *device = sim_open();
 	struct hm_load *load = UNTOUCHED;
 	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 
-	safetensors = tensors_open(load_file(folder, load_four, LOAD_FOUR));
+	pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 	inject_install();
 	inject_always("pread", EIO);
-	CHECK_ERROR(-EIO, hm_load_create(device, safetensors, &desc, &load));
+	CHECK_ERROR(-EIO, hm_load_create(device, pieces, &desc, &load));
 	CHECK(strstr(hm_errmsg(), "/a: reading") != NULL);
 	CHECK(load == UNTOUCHED);
 	/* What only makes it fast may fail. */
 	inject_always("mincore", ENOMEM);
-	CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
+	CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
 	inject_disarm();
 	CHECK_EQUAL(load_info(load).resident, 0);
 	load_check_file(load, load_four, LOAD_FOUR);
 	hm_load_unref(load);
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 	hm_device_unref(device);
 	folder_remove(folder);
 }
@@ -115,19 +115,19 @@ static void test_undone(void)
 	struct hm_load_desc desc = load_small_steps(1);
 	struct hm_device *device = sim_open();
 	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 	struct hm_load *load;
 	bool failed = true;
 	unsigned int n;
 	int r;
 
 	make_table();
-	safetensors = tensors_open(load_file(folder, bytes, 2));
+	pieces = pieces_open(load_file(folder, bytes, 2));
 	inject_install();
 	for (n = 1; failed; n++) {
 		load = UNTOUCHED;
 		inject_arm(n, INJECT_ONE);
-		r = hm_load_create(device, safetensors, &desc, &load);
+		r = hm_load_create(device, pieces, &desc, &load);
 		failed = inject_disarm();
 		if (r) {
 			CHECK(failed && load == UNTOUCHED && *hm_errmsg());
@@ -138,7 +138,7 @@ static void test_undone(void)
 		inject_forgive();
 	}
 	CHECK(n > 10);
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 	hm_device_unref(device);
 	folder_remove(folder);
 }
@@ -151,16 +151,16 @@ static void test_full(void)
 	struct hm_device *device = sim_open();
 	struct hm_load *none = UNTOUCHED;
 	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 	int r;
 
-	safetensors = tensors_open(tensors_odd_file(folder, "a", header, strlen(header),
-						    8 + strlen(header) + 68719476736));
-	r = hm_load_create(device, safetensors, NULL, &none);
+	pieces = pieces_open(tensors_odd_file(folder, "a", header, strlen(header),
+					      8 + strlen(header) + 68719476736));
+	r = hm_load_create(device, pieces, NULL, &none);
 	CHECK(r == -ENOSPC || r == -ENOMEM);
 	CHECK(strstr(hm_errmsg(), "a buffer of 64 GiB") != NULL);
 	CHECK(none == UNTOUCHED);
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 	hm_device_unref(device);
 	folder_remove(folder);
 }
@@ -189,19 +189,19 @@ static void test_lost(void)
 	static const uint64_t at[] = { 1, 100000, 3 * 65536 + 100008 };
 	struct hm_load_desc desc = load_small_steps(0);
 	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 	struct hm_load *load;
 	size_t i;
 	int r;
 
-	safetensors = tensors_open(load_file(folder, load_four, LOAD_FOUR));
+	pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 	for (i = 0; i < 3; i++) {
 		struct loss loss = { .device = sim_open(), .at = at[i] };
 
 		load = UNTOUCHED;
 		desc.progress = take_away;
 		desc.user = &loss;
-		r = hm_load_create(loss.device, safetensors, &desc, &load);
+		r = hm_load_create(loss.device, pieces, &desc, &load);
 		if (loss.gone) {
 			CHECK_EQUAL(r, -ENODEV);
 			CHECK(load == UNTOUCHED && *hm_errmsg());
@@ -214,7 +214,7 @@ static void test_lost(void)
 		if (loss.refused)
 			break;
 	}
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 	folder_remove(folder);
 }
 
@@ -281,22 +281,22 @@ static void test_crowded(void)
 	struct hm_load *load = NULL, *none = UNTOUCHED;
 	struct hm_device *device = crowded_open();
 	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 
-	safetensors = tensors_open(load_file(folder, bytes, 1));
+	pieces = pieces_open(load_file(folder, bytes, 1));
 	crowd_asked = 0;
 	crowd_ns = 400000000;
-	CHECK_OK(hm_load_create(device, safetensors, NULL, &load));
+	CHECK_OK(hm_load_create(device, pieces, NULL, &load));
 	if (load)
 		load_check_file(load, bytes, 1);
 	hm_load_unref(load);
 	crowd_asked = 0;
 	crowd_ns = UINT64_MAX;
-	CHECK_ERROR(-ENOSPC, hm_load_create(device, safetensors, NULL, &none));
+	CHECK_ERROR(-ENOSPC, hm_load_create(device, pieces, NULL, &none));
 	CHECK(none == UNTOUCHED);
 	CHECK_EQUAL(crowd_asked, 10);
 	CHECK(now_ns() - crowd_begin > 500000000);
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 	hm_device_unref(device);
 	folder_remove(folder);
 }

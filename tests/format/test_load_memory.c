@@ -54,16 +54,16 @@ static int load_8_mib(const char *name, uint64_t *ret_window)
 {
 	const uint64_t bytes[] = { 4 << 20, 4 << 20 };
 	struct hm_load *load = UNTOUCHED;
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 	char *folder = folder_make();
 	struct hm_device *device;
 	int r;
 
-	safetensors = tensors_open(load_file(folder, bytes, 2));
+	pieces = pieces_open(load_file(folder, bytes, 2));
 	CHECK_OK_FATAL(hm_device_open(name, &device));
 	real = sys_table;
 	sys_table.open = open_group;
-	r = hm_load_create(device, safetensors, NULL, &load);
+	r = hm_load_create(device, pieces, NULL, &load);
 	sys_table = real;
 	if (!r) {
 		*ret_window = load_info(load).window;
@@ -73,7 +73,7 @@ static int load_8_mib(const char *name, uint64_t *ret_window)
 		CHECK(load == UNTOUCHED);
 	}
 	hm_device_unref(device);
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 	folder_remove(folder);
 	return r;
 }

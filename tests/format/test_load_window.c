@@ -12,7 +12,7 @@ static void test_sizes(void)
 	struct hm_load_desc desc = { .struct_size = sizeof(desc) };
 	struct hm_device *device = sim_open_windowed(&window);
 	struct hm_load *load, *none = UNTOUCHED;
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 	char *folder;
 	int i;
 
@@ -22,22 +22,22 @@ static void test_sizes(void)
 	/* Behind the first one, at the next multiple of 256. */
 	bytes[1] = 4 * 1048576 - 777984;
 	CHECK_FATAL(window >= 4 * 1048576);
-	safetensors = tensors_open(load_file(folder, bytes, 2));
+	pieces = pieces_open(load_file(folder, bytes, 2));
 	for (i = 0; i < 2; i++) {
-		CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
+		CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
 		/* One thread would crowd out what another is at. */
 		CHECK_EQUAL(load_info(load).threads, 1);
 		load_check_file(load, bytes, 2);
 		hm_load_unref(load);
 		desc.window = 16 * PAGE;
 	}
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 	if (window == 4 * 1048576) {
 		bytes[1]++;
-		safetensors = tensors_open(load_file(folder, bytes, 2));
-		CHECK_ERROR(-ENOSPC, hm_load_create(device, safetensors, &desc, &none));
+		pieces = pieces_open(load_file(folder, bytes, 2));
+		CHECK_ERROR(-ENOSPC, hm_load_create(device, pieces, &desc, &none));
 		CHECK(none == UNTOUCHED);
-		hm_safetensors_unref(safetensors);
+		hm_pieces_unref(pieces);
 	}
 	hm_device_unref(device);
 	folder_remove(folder);
@@ -62,7 +62,7 @@ static void test_crowded_out(void)
 {
 	static const uint64_t bytes[] = { 1048576, 1048577 };
 	struct hm_load_desc desc = { .struct_size = sizeof(desc), .window = 64 * PAGE };
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 	struct hm_load *load;
 	struct crowd crowd;
 	char *folder;
@@ -71,13 +71,13 @@ static void test_crowded_out(void)
 	if (!crowd.device)
 		return;
 	folder = folder_make();
-	safetensors = tensors_open(load_file(folder, bytes, 2));
+	pieces = pieces_open(load_file(folder, bytes, 2));
 	desc.progress = crowd_out;
 	desc.user = &crowd;
-	CHECK_OK_FATAL(hm_load_create(crowd.device, safetensors, &desc, &load));
+	CHECK_OK_FATAL(hm_load_create(crowd.device, pieces, &desc, &load));
 	load_check_file(load, bytes, 2);
 	hm_load_unref(load);
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 	hm_device_unref(crowd.device);
 	folder_remove(folder);
 }

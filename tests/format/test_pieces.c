@@ -7,11 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <hetmap/load.h>
 #include <hetmap/tokens.h>
 
 #include "format/safetensors_support.h"
 #include "format/tokens_support.h"
 #include "lib/inject.h"
+#include "lib/sim_devices.h"
 
 #define MODEL                                                                   \
 	"{\"__metadata__\":{\"k\":\"v\"},"                                      \
@@ -342,6 +344,67 @@ static void test_failures(void)
 	folder_remove(folder);
 }
 
+/* A load takes pieces of any format: an array, and tokens with a header before them. */
+static void test_load(void)
+{
+	const struct hm_tokens_desc numbers = { .struct_size = sizeof(numbers), .offset = 2 };
+	const struct hm_pieces_desc raw = { .struct_size = sizeof(raw), .raw = &numbers };
+	struct hm_load_place place = { .struct_size = sizeof(place) };
+	char *folder = folder_make(), *path, bytes[9000], back[9000];
+	struct hm_device *device = sim_open();
+	struct hm_pieces *pieces;
+	struct hm_load *load;
+	size_t i;
+
+	for (i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (char)data_byte(i);
+	path = tokens_npy(folder, "a", 1, "|S3", false, "(3000,)", bytes, sizeof(bytes));
+	pieces = pieces_open(path);
+	CHECK_OK_FATAL(hm_load_create(device, pieces, NULL, &load));
+	hm_pieces_unref(pieces);
+	CHECK_OK_FATAL(hm_load_find(load, "array", &place));
+	CHECK_OK(hm_copy_out(back, place.address, sizeof(back), NULL));
+	CHECK(!memcmp(back, bytes, sizeof(bytes)));
+	hm_load_unref(load);
+	free(path);
+
+	file_write(folder, "a", bytes, sizeof(bytes));
+	path = folder_path(folder, "a");
+	CHECK_OK_FATAL(hm_pieces_open(path, &raw, &pieces));
+	CHECK_OK_FATAL(hm_load_create(device, pieces, NULL, &load));
+	hm_pieces_unref(pieces);
+	CHECK_OK_FATAL(hm_load_piece(load, 0, &place));
+	CHECK_EQUAL(place.bytes, sizeof(bytes) - 2);
+	CHECK_OK(hm_copy_out(back, place.address, sizeof(back) - 2, NULL));
+	CHECK(!memcmp(back, bytes + 2, sizeof(bytes) - 2));
+	hm_load_unref(load);
+	free(path);
+	hm_device_unref(device);
+	folder_remove(folder);
+}
+
+/* Tokens that are read, and not mapped, have no pages to load from. */
+static void test_no_map(void)
+{
+	const struct hm_tokens_desc numbers = { .struct_size = sizeof(numbers),
+						.flags = HM_TOKENS_READ };
+	const struct hm_pieces_desc raw = { .struct_size = sizeof(raw), .raw = &numbers };
+	char *folder = folder_make(), *path = folder_path(folder, "a");
+	struct hm_device *device = sim_open();
+	struct hm_load *load = UNTOUCHED;
+	struct hm_pieces *pieces;
+
+	file_write(folder, "a", "abcdefgh", 8);
+	CHECK_OK_FATAL(hm_pieces_open(path, &raw, &pieces));
+	CHECK(!file_of(pieces, 0).map);
+	CHECK_ERROR(-EOPNOTSUPP, hm_load_create(device, pieces, NULL, &load));
+	CHECK(strstr(hm_errmsg(), "is not mapped") && load == UNTOUCHED);
+	hm_pieces_unref(pieces);
+	hm_device_unref(device);
+	free(path);
+	folder_remove(folder);
+}
+
 static const struct test tests[] = {
 	{ "table", test_table, 0, 0 },
 	{ "model", test_model, 0, 0 },
@@ -351,6 +414,8 @@ static const struct test tests[] = {
 	{ "probe", test_probe, 0, 0 },
 	{ "arguments", test_arguments, 0, 0 },
 	{ "failures", test_failures, 60, 0 },
+	{ "load", test_load, 60, 0 },
+	{ "no_map", test_no_map, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

@@ -108,17 +108,17 @@ static int pool_create(struct life *life)
 static int load_create(struct life *life)
 {
 	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 	struct hm_load *load;
 	int r;
 
-	safetensors = tensors_open(tensors_file(
+	pieces = pieces_open(tensors_file(
 		folder, "a", "{\"t\":{\"dtype\":\"U8\",\"shape\":[9],\"data_offsets\":[0,9]}}",
 		9));
-	r = hm_load_create(life->f.device, safetensors, NULL, &load);
+	r = hm_load_create(life->f.device, pieces, NULL, &load);
 	if (!r)
 		hm_load_unref(load);
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 	folder_remove(folder);
 	return r;
 }

@@ -440,7 +440,7 @@ static void test_tensors(void)
 static void test_load(void)
 {
 	struct hm_load_desc desc = load_small_steps(2);
-	struct hm_safetensors *model;
+	struct hm_pieces *model;
 	struct hm_load *load = UNTOUCHED;
 	struct hm_device *device;
 	struct world world;
@@ -449,7 +449,7 @@ static void test_load(void)
 		return;
 	load_file(world.scene.source, four, 4);
 	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
-	model = tensors_open(world.path);
+	model = pieces_open(world.path);
 	fail(&world);
 	CHECK_ERROR(-EIO, hm_load_create(device, model, &desc, &load));
 	CHECK(load == UNTOUCHED);
@@ -467,7 +467,7 @@ static void test_load(void)
 	CHECK_OK_FATAL(hm_load_create(device, model, &desc, &load));
 	load_check_file(load, four, 4);
 	hm_load_unref(load);
-	hm_safetensors_unref(model);
+	hm_pieces_unref(model);
 	hm_device_unref(device);
 	end(&world);
 }

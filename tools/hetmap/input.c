@@ -247,31 +247,39 @@ void input_close(struct input *input)
 	free(input->path);
 }
 
-int input_model_failed(int r, const char *remedy)
+static int fail_pieces(int r)
 {
 	switch (-r) {
 	case EBADMSG:
 	case ENODATA:
-		return fail_library(STATUS_WRONG, r, remedy, "the file is broken");
+	case EOVERFLOW:
+		return fail_library(STATUS_WRONG, r, FILE_CUT, "the file is broken");
 	case ENOENT:
 	case ENOTDIR:
 	case EINVAL:
 	case EOPNOTSUPP:
-		return fail_library(STATUS_USAGE, r, remedy, "cannot open it");
+		return fail_library(STATUS_USAGE, r, NULL, "cannot open it");
 	default:
 		return fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot open it");
 	}
 }
 
-void input_model_remark(struct hm_safetensors *safetensors)
+int input_pieces(const char *path, struct hm_pieces **ret_pieces)
 {
-	struct hm_safetensors_info info = { .struct_size = sizeof(info) };
+	struct hm_pieces_info info = { .struct_size = sizeof(info) };
+	struct hm_pieces *pieces;
 	char count[TEXT_MAX];
+	int r;
 
-	if (!hm_safetensors_query(safetensors, &info) && info.ignored)
-		remark("%s tensor%s of the files: ignored, as the index does not list %s there",
-		       text_count(info.ignored, count), info.ignored == 1 ? "" : "s",
+	r = hm_pieces_open(path, NULL, &pieces);
+	if (r)
+		return fail_pieces(r);
+	if (!hm_pieces_query(pieces, &info) && info.ignored)
+		remark("%s %s%s of the files: ignored, as the index does not list %s there",
+		       text_count(info.ignored, count), info.word, info.ignored == 1 ? "" : "s",
 		       info.ignored == 1 ? "it" : "them");
+	*ret_pieces = pieces;
+	return 0;
 }
 
 bool input_cut(const struct input *input)

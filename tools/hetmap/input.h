@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include <hetmap/map.h>
-#include <hetmap/safetensors.h>
+#include <hetmap/pieces.h>
 
 struct input {
 	char *path;  /* as given, or found */
@@ -26,11 +26,11 @@ void input_close(struct input *input);
 /* The remedy for a file that has less in it than it says. */
 #define FILE_CUT "get the file again: it is cut off or damaged"
 
-/* Prints a failure of hm_safetensors_open(), with @remedy or NULL. Returns an exit status. */
-int input_model_failed(int r, const char *remedy);
-
-/* Remarks on tensors that are in the model's files and that it does not use. */
-void input_model_remark(struct hm_safetensors *safetensors);
+/*
+ * Opens the pieces of a file or a folder of any format, and remarks on entries that the model does
+ * not use. An exit status; a failure is told already.
+ */
+int input_pieces(const char *path, struct hm_pieces **ret_pieces);
 
 /* All of a file, to read: nothing of it is touched. 0, or the library's error. */
 int input_map(const char *path, struct hm_map **ret_map);

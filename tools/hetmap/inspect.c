@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetmap inspect: finds the kind of a file, and lets that kind read it. */
+/* hetmap inspect: finds the format of a file, and shows the pieces in it. */
 #include "inspect.h"
 
 #include <errno.h>
@@ -11,6 +11,7 @@
 
 #include "command.h"
 #include "input.h"
+#include "raw_tokens.h"
 #include "text.h"
 
 #define ROWS 20
@@ -40,17 +41,10 @@ static const struct option_row rows[] = {
 	{ 0 },
 };
 
-static const struct inspect_kind *const kinds[] = {
-	&inspect_npy, /* by its first bytes; a folder is none */
-	&inspect_safetensors,
-	&inspect_tokens, /* any that is none of these, where its type is said */
-};
-
-#define N_KIND (sizeof(kinds) / sizeof(kinds[0]))
-
 static void usage(void)
 {
-	size_t i;
+	struct hm_format_info format = { .struct_size = sizeof(format) };
+	uint32_t i;
 
 	puts("Usage: hetmap inspect [OPTION]... FILE\n"
 	     "       hetmap inspect [OPTION]... FILE FILE...\n"
@@ -60,8 +54,8 @@ static void usage(void)
 	     "array of tokens, raw or numpy's.\n"
 	     "\n"
 	     "Kinds of files:");
-	for (i = 0; i < N_KIND; i++)
-		printf("  %-13s%s\n", kinds[i]->name, kinds[i]->text);
+	for (i = 0; !hm_pieces_format(i, &format); i++)
+		printf("  %-13s%s\n", format.name, format.text);
 	puts("\nOptions:");
 	option_help(rows);
 	puts("\n"
@@ -75,124 +69,103 @@ static void usage(void)
 	     "See also hetmap-inspect(1).");
 }
 
-static int refuse(const struct input *input, const struct raw_tokens *raw)
-{
-	char *remedy, *longer;
-	int status;
-	size_t i;
+/* ---- before the file is opened ---- */
 
+/* Facts of the files that are known before they are opened. */
+struct inspected {
+	const char *const *paths;
+	uint32_t n_path, n_npy; /* n_npy: paths of files that name their own type */
+	const struct raw_tokens *raw;
+	struct hm_format_info format; /* of the path that was looked at last; name NULL: empty */
+	uint64_t size;                /* likewise */
+	bool npy;                     /* likewise */
+};
+
+/* The library's description, by the options for raw files; @tokens must live as long. */
+static struct hm_pieces_desc desc_of(const struct inspected *files,
+				     struct hm_tokens_desc *tokens)
+{
+	*tokens = raw_tokens_desc(files->raw);
+	return (struct hm_pieces_desc){
+		.struct_size = sizeof(struct hm_pieces_desc),
+		.raw = files->raw->dtype == TYPE_NOT_GIVEN ? NULL : tokens,
+	};
+}
+
+static int refuse(const struct input *input, const struct raw_tokens *raw, int r)
+{
 	if (!input->stat.st_size)
 		return fail(STATUS_WRONG, ENODATA, FILE_CUT, "'%s' is empty", input->shown);
-	status = raw_tokens_check_kind(input->path);
-	if (status)
-		return status;
-	if (raw->offset_given || raw->byte_order)
+	if (r == -EINVAL && (raw->offset_given || raw->byte_order))
 		return fail(STATUS_USAGE, EINVAL, "give the --dtype of its tokens, too",
 			    "'%s' is of no kind that inspect knows", input->shown);
-	remedy = strdup("known are");
-	for (i = 0; remedy && i < N_KIND; i++) {
-		longer = text_format("%s%s %s (%s)", remedy, i ? "," : "", kinds[i]->name,
-				     kinds[i]->text);
-		free(remedy);
-		remedy = longer;
-	}
-	fail(STATUS_USAGE, EINVAL, remedy, "'%s' is of no kind that inspect knows",
-	     input->shown);
-	free(remedy);
-	return STATUS_USAGE;
+	return fail_library(r == -EINVAL || r == -EOPNOTSUPP ? STATUS_USAGE :
+							       STATUS_ENVIRONMENT,
+			    r, NULL, "cannot take it");
 }
 
-static const struct inspect_kind *kind_of(const struct inspect_head *head)
+static bool is_tokens(const struct inspected *files)
 {
-	size_t i;
-
-	for (i = 0; i < N_KIND; i++)
-		if (kinds[i]->is(head))
-			return kinds[i];
-	return NULL;
-}
-
-static int inspect(const struct inspect_head *head, const struct inspect_kind *kind,
-		   uint64_t n_row)
-{
-	struct contents contents = { 0 };
-	int status;
-
-	status = kind->read(head, &contents);
-	if (!status)
-		inspect_show(head, kind, &contents, n_row);
-	free(contents.file);
-	free(contents.part);
-	free(contents.note);
-	if (contents.close)
-		contents.close(contents.handle);
-	return status;
+	return !strcmp(files->format.name, "tokens");
 }
 
 /*
- * Finds the kind of a file. Refuses paths that are no file, and files of no kind or of another
- * one. NULL: the file is empty, one of several.
+ * Finds the format of a file. Refuses paths that are no file, and files of no format or of a
+ * foreign one; takes an empty file, if it is one of several.
  */
-static int look_at(const char *path, struct inspect_head *head,
-		   const struct inspect_kind **ret_kind)
+static int look_at(const char *path, struct inspected *files)
 {
+	struct hm_tokens_desc tokens;
+	const struct hm_pieces_desc desc = desc_of(files, &tokens);
 	struct input input;
-	int status;
+	char begin[8];
+	int r, status;
 	ssize_t n;
 
-	head->path = path;
 	status = input_open(path, &input);
 	if (status)
 		return status;
-	head->size = (uint64_t)input.stat.st_size;
-	n = pread(input.fd, head->bytes, sizeof(head->bytes), 0);
-	head->n = n < 0 ? 0 : (uint32_t)n;
-	head->n_npy += raw_tokens_are_npy(head->bytes, head->n);
-	*ret_kind = kind_of(head);
-	if (n < 0)
-		status = fail(STATUS_ENVIRONMENT, errno, NULL, "cannot read '%s': %s",
-			      input.shown, strerror(errno));
-	else if (!*ret_kind && (head->n_path == 1 || head->size))
-		status = refuse(&input, head->raw);
-	else if (*ret_kind == &inspect_tokens)
-		status = raw_tokens_check(head->raw, "inspect", &input);
+	n = pread(input.fd, begin, sizeof(begin), 0);
+	files->size = (uint64_t)input.stat.st_size;
+	files->npy = n > 0 && raw_tokens_are_npy(begin, (size_t)n);
+	files->n_npy += files->npy;
+	files->format = (struct hm_format_info){ .struct_size = sizeof(files->format) };
+	r = hm_pieces_probe(path, &desc, &files->format);
+	if (r && (r != -ENODATA || files->n_path == 1))
+		status = refuse(&input, files->raw, r);
+	else if (!r && is_tokens(files))
+		status = raw_tokens_check(files->raw, "inspect", &input);
 	input_close(&input);
 	return status;
 }
 
-static int inspect_path(const char *path, const struct raw_tokens *raw, uint64_t n_row)
+/*
+ * Refuses options for raw files of a file that names its own types. Where it has one array, the
+ * option must name the array's type, which is checked once it is known.
+ */
+static int check_options(const struct inspected *files)
 {
-	struct inspect_head head = { .path = path, .paths = &path, .n_path = 1, .raw = raw };
-	const struct inspect_kind *kind = &inspect_safetensors;
-	struct stat st;
-	int status = 0;
-
-	/* A folder is of a kind, too; all else is refused as for other commands. */
-	head.folder = !stat(path, &st) && S_ISDIR(st.st_mode);
-	if (!head.folder)
-		status = look_at(path, &head, &kind);
-	if (!status && kind == &inspect_safetensors)
-		status = raw_tokens_check_other(raw, "inspect", path, NULL);
-	return status ? status : inspect(&head, kind, n_row);
+	if (!strcmp(files->format.word, "array"))
+		return 0;
+	return raw_tokens_check_other(files->raw, "inspect", files->paths[0], NULL);
 }
 
-/* Refuses a shard that has tensors, or that is named as numpy's and is not; takes an empty one. */
-static int check_shard(const struct inspect_head *head, const struct inspect_kind *kind)
+/* Refuses a shard that is no array, or that is named as numpy's and is not. */
+static int check_shard(const struct inspected *files, const char *path)
 {
-	bool tensors = kind == &inspect_safetensors;
+	bool other = files->format.name && strcmp(files->format.word, "array") != 0;
 	char *shown;
 	int status;
 
-	if (!head->size || (!tensors && (raw_tokens_are_npy(head->bytes, head->n) ||
-					 head->raw->dtype != TYPE_NOT_GIVEN)))
+	if (!files->size || (!other && (files->npy || files->raw->dtype != TYPE_NOT_GIVEN)))
 		return 0;
-	shown = text_escape(head->path);
-	if (tensors)
+	shown = text_escape(path);
+	if (other)
 		status = fail(STATUS_USAGE, EINVAL,
 			      "name one at a time, or the folder of a model",
 			      "inspect: several files are one array of tokens, and '%s' has "
-			      "tensors",
-			      shown);
+			      "%ss",
+			      shown, files->format.word);
 	else
 		status = fail(STATUS_WRONG, EBADMSG, "--dtype gives the type of a raw file",
 			      "inspect: '%s' does not begin as a .npy file does", shown);
@@ -200,23 +173,110 @@ static int check_shard(const struct inspect_head *head, const struct inspect_kin
 	return status;
 }
 
+/* ---- its contents ---- */
+
+static void contents_free(struct contents *contents)
+{
+	free(contents->file);
+	free(contents->part);
+	free(contents->note);
+}
+
+static int contents_read(struct hm_pieces *pieces, struct contents *ret_contents)
+{
+	struct contents contents = { .info.struct_size = sizeof(contents.info) };
+	uint64_t i;
+	int r;
+
+	r = hm_pieces_query(pieces, &contents.info);
+	contents.file = calloc(contents.info.files + 1, sizeof(*contents.file));
+	contents.part = calloc(contents.info.pieces + 1, sizeof(*contents.part));
+	contents.note = calloc(contents.info.metadata + 1, sizeof(*contents.note));
+	*ret_contents = contents;
+	if (!contents.file || !contents.part || !contents.note)
+		return fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory for the list");
+	for (i = 0; !r && i < contents.info.files; i++) {
+		contents.file[i].struct_size = sizeof(*contents.file);
+		r = hm_pieces_file(pieces, (uint32_t)i, &contents.file[i]);
+	}
+	for (i = 0; !r && i < contents.info.pieces; i++) {
+		contents.part[i].struct_size = sizeof(*contents.part);
+		r = hm_pieces_at(pieces, i, &contents.part[i]);
+	}
+	for (i = 0; !r && i < contents.info.metadata; i++)
+		r = hm_pieces_metadata(pieces, i, &contents.note[i]);
+	return r ? fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot list it") : 0;
+}
+
+static int open_pieces(const struct inspected *files, struct hm_pieces **ret_pieces)
+{
+	struct hm_tokens_desc tokens;
+	struct hm_pieces_desc desc = desc_of(files, &tokens);
+	int r;
+
+	desc.more = files->paths + 1;
+	desc.n_more = files->n_path - 1;
+	if (files->n_path == 1 && !is_tokens(files))
+		return input_pieces(files->paths[0], ret_pieces);
+	r = hm_pieces_open(files->paths[0], &desc, ret_pieces);
+	return r ? raw_tokens_open_failed(files->raw, files->n_npy < files->n_path, r) : 0;
+}
+
+static int inspect(const struct inspected *files, uint64_t n_row)
+{
+	struct contents contents = { 0 };
+	struct hm_pieces *pieces;
+	int status;
+
+	status = open_pieces(files, &pieces);
+	if (status)
+		return status;
+	status = contents_read(pieces, &contents);
+	/* Files that name their own type. */
+	if (!status && files->n_npy == files->n_path)
+		status = raw_tokens_check_other(files->raw, "inspect", files->paths[0],
+						contents.part[0].type);
+	if (!status)
+		inspect_show(files->paths, files->n_path, &contents, n_row);
+	contents_free(&contents);
+	hm_pieces_unref(pieces);
+	return status;
+}
+
+static int inspect_path(const char *path, const struct raw_tokens *raw, uint64_t n_row)
+{
+	struct inspected files = { .paths = &path, .n_path = 1, .raw = raw };
+	struct stat st;
+	int status;
+
+	/* A folder is of a format, too; all else is refused as for other commands. */
+	if (!stat(path, &st) && S_ISDIR(st.st_mode)) {
+		files.format.struct_size = sizeof(files.format);
+		status = hm_pieces_probe(path, NULL, &files.format);
+		if (status)
+			return fail_library(STATUS_ENVIRONMENT, status, NULL, "cannot take it");
+	} else {
+		status = look_at(path, &files);
+	}
+	if (!status)
+		status = check_options(&files);
+	return status ? status : inspect(&files, n_row);
+}
+
 /* Shards: each is raw, or numpy's. */
 static int inspect_shards(const char *const *paths, uint32_t n_path,
 			  const struct raw_tokens *raw, uint64_t n_row)
 {
-	struct inspect_head head = { .raw = raw, .n_path = n_path };
-	const struct inspect_kind *kind;
+	struct inspected files = { .paths = paths, .n_path = n_path, .raw = raw };
 	int status = 0;
 	uint32_t i;
 
 	for (i = 0; i < n_path && !status; i++) {
-		status = look_at(paths[i], &head, &kind);
+		status = look_at(paths[i], &files);
 		if (!status)
-			status = check_shard(&head, kind);
+			status = check_shard(&files, paths[i]);
 	}
-	head.path = paths[0];
-	head.paths = paths;
-	return status ? status : inspect(&head, &inspect_tokens, n_row);
+	return status ? status : inspect(&files, n_row);
 }
 
 static int inspect_chosen(int argc, char **argv, const char **paths)

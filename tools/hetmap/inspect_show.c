@@ -24,16 +24,16 @@
  * For files of another owner without write access, mincore() reports all pages as present: the
  * page cache would reveal the reads of other users [mincore(2), since Linux 5.2].
  */
-static bool can_be_told(const struct contents_file *file)
+static bool can_be_told(const struct hm_pieces_file_info *file)
 {
 	struct stat st;
 
-	return file->address && !stat(file->path, &st) &&
+	return file->map && !stat(file->path, &st) &&
 	       (!geteuid() || st.st_uid == geteuid() || !access(file->path, W_OK));
 }
 
 /* Pages of bytes [@from, @to) that are in RAM; *@ret_pages: of how many. */
-static uint64_t resident(const struct contents_file *file, uint64_t from, uint64_t to,
+static uint64_t resident(const struct hm_pieces_file_info *file, uint64_t from, uint64_t to,
 			 uint64_t *ret_pages)
 {
 	static unsigned char there[PAGES_AT_ONCE];
@@ -43,7 +43,7 @@ static uint64_t resident(const struct contents_file *file, uint64_t from, uint64
 	*ret_pages = from < to ? end - at : 0;
 	for (; from < to && at < end; at += n) {
 		n = end - at < PAGES_AT_ONCE ? end - at : PAGES_AT_ONCE;
-		if (mincore((char *)file->address + at * page, n * page, there))
+		if (mincore((char *)hm_map_address(file->map) + at * page, n * page, there))
 			continue;
 		for (i = 0; i < n; i++)
 			sum += there[i] & 1;
@@ -71,7 +71,7 @@ static unsigned int shade(uint64_t there, uint64_t pages)
 	return there * 2 < pages ? 1 : 2;
 }
 
-static void print_bar(const struct contents_file *file)
+static void print_bar(const struct hm_pieces_file_info *file)
 {
 	static const char *const blocks[] = { "\u2591", "\u2592", "\u2593", "\u2588" };
 	static const char *const letters[] = { ".", "-", "+", "#" };
@@ -102,11 +102,17 @@ struct classes {
 	uint64_t less;
 };
 
-static uint64_t alignment_of(const struct contents_part *part)
+static uint64_t alignment_of(const struct hm_piece_info *part)
 {
 	uint64_t lowest = part->offset & -part->offset;
 
 	return lowest && lowest < 4096 ? lowest : 4096;
+}
+
+/* Bytes of an element, rounded down: an element of a block has no place of its own. */
+static uint64_t element_bytes(const struct hm_piece_info *part)
+{
+	return part->block_elements ? part->block_bytes / part->block_elements : 0;
 }
 
 static struct classes classify(const struct contents *contents)
@@ -115,13 +121,13 @@ static struct classes classify(const struct contents *contents)
 	uint64_t i, alignment;
 	size_t c;
 
-	for (i = 0; i < contents->n_part; i++) {
+	for (i = 0; i < contents->info.pieces; i++) {
 		alignment = alignment_of(&contents->part[i]);
 		for (c = 0; c < N_ALIGNMENT && alignment < alignments[c]; c++)
 			;
 		if (c < N_ALIGNMENT)
 			classes.at_least[c]++;
-		else if (alignment >= contents->part[i].bits / 8)
+		else if (alignment >= element_bytes(&contents->part[i]))
 			classes.type++;
 		else
 			classes.less++;
@@ -131,7 +137,7 @@ static struct classes classify(const struct contents *contents)
 
 /* ---- for people ---- */
 
-static void print_file(const struct contents_file *file)
+static void print_file(const struct hm_pieces_file_info *file)
 {
 	char size[TEXT_MAX], header[TEXT_MAX], there_text[TEXT_MAX], share[TEXT_MAX];
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), there, pages, bytes;
@@ -142,7 +148,7 @@ static void print_file(const struct contents_file *file)
 	free(shown);
 	if (!file->size)
 		return;
-	if (!file->address) {
+	if (!file->map) {
 		puts("  in RAM: not known, as it is read, and not mapped");
 		return;
 	}
@@ -160,7 +166,7 @@ static void print_file(const struct contents_file *file)
 	       percent(there, pages, share));
 }
 
-static char *shape_text(const struct contents_part *part)
+static char *shape_text(const struct hm_piece_info *part)
 {
 	char *text = strdup(part->rank ? "" : "scalar"), *longer;
 	uint32_t i;
@@ -175,17 +181,18 @@ static char *shape_text(const struct contents_part *part)
 
 static void print_parts(const struct contents *contents, uint64_t rows)
 {
-	uint64_t n = rows && rows < contents->n_part ? rows : contents->n_part, i, there, pages;
+	uint64_t n = rows && rows < contents->info.pieces ? rows : contents->info.pieces, i,
+		 there, pages;
 	char bytes[TEXT_MAX], share[TEXT_MAX], count[TEXT_MAX];
-	const struct contents_file *file;
+	const struct hm_pieces_file_info *file;
 
 	if (n)
 		printf("\n%14s %9s %5s %6s  %-8s %-14s %s\n", "offset", "size", "align",
 		       "in RAM", "type", "shape", "name");
 	for (i = 0; i < n; i++) {
-		const struct contents_part *part = &contents->part[i];
+		const struct hm_piece_info *part = &contents->part[i];
 		char *shape = shape_text(part), *shown = text_escape(part->name);
-		char *type = text_escape(part->dtype);
+		char *type = text_escape(part->type);
 
 		file = &contents->file[part->file];
 		there = resident(file, part->offset, part->offset + part->bytes, &pages);
@@ -197,9 +204,9 @@ static void print_parts(const struct contents *contents, uint64_t rows)
 		free(shape);
 		free(type);
 	}
-	if (n < contents->n_part)
+	if (n < contents->info.pieces)
 		printf("%14s and %s more (-n 0 shows all)\n", "...",
-		       text_count(contents->n_part - n, count));
+		       text_count(contents->info.pieces - n, count));
 }
 
 static void print_alignment(const struct contents *contents)
@@ -208,7 +215,7 @@ static void print_alignment(const struct contents *contents)
 	char count[TEXT_MAX];
 	size_t c;
 
-	if (!contents->n_part)
+	if (!contents->info.pieces)
 		return;
 	putchar(10);
 	puts("In place");
@@ -243,7 +250,7 @@ static void print_notes(const struct contents *contents)
 {
 	uint64_t i;
 
-	for (i = 0; i < contents->n_note; i++) {
+	for (i = 0; i < contents->info.metadata; i++) {
 		fputs("  ", stdout);
 		print_cut(contents->note[i].key, 25);
 		fputs(": ", stdout);
@@ -252,29 +259,20 @@ static void print_notes(const struct contents *contents)
 	}
 }
 
-static uint64_t bytes_of(const struct contents *contents)
-{
-	uint64_t i, sum = 0;
-
-	for (i = 0; i < contents->n_part; i++)
-		sum += contents->part[i].bytes;
-	return sum;
-}
-
-static void print(const struct inspect_head *head, const struct inspect_kind *kind,
-		  const struct contents *contents, uint64_t rows)
+static void print(const char *const *paths, uint32_t n_path, const struct contents *contents,
+		  uint64_t rows)
 {
 	char count[TEXT_MAX], files[TEXT_MAX], bytes[TEXT_MAX];
-	char *shown = text_files(head->paths, head->n_path);
+	char *shown = text_files(paths, n_path);
 	uint64_t i;
 
-	printf("%s\n  %s: %s %s%s of %s in %s file%s\n", shown, kind->name,
-	       text_count(contents->n_part, count), contents->part_word,
-	       contents->n_part == 1 ? "" : "s", text_bytes(bytes_of(contents), bytes),
-	       text_count(contents->n_file, files), contents->n_file == 1 ? "" : "s");
+	printf("%s\n  %s: %s %s%s of %s in %s file%s\n", shown, contents->info.format,
+	       text_count(contents->info.pieces, count), contents->info.word,
+	       contents->info.pieces == 1 ? "" : "s", text_bytes(contents->info.bytes, bytes),
+	       text_count(contents->info.files, files), contents->info.files == 1 ? "" : "s");
 	free(shown);
 	print_notes(contents);
-	for (i = 0; i < contents->n_file; i++)
+	for (i = 0; i < contents->info.files; i++)
 		print_file(&contents->file[i]);
 	print_parts(contents, rows);
 	print_alignment(contents);
@@ -287,7 +285,7 @@ static json_t *number(uint64_t value)
 	return json_integer((json_int_t)value);
 }
 
-static json_t *resident_json(const struct contents_file *file, uint64_t from, uint64_t to)
+static json_t *resident_json(const struct hm_pieces_file_info *file, uint64_t from, uint64_t to)
 {
 	uint64_t pages;
 
@@ -303,7 +301,7 @@ static json_t *string(const char *text)
 	return json;
 }
 
-static json_t *file_json(const struct contents_file *file)
+static json_t *file_json(const struct hm_pieces_file_info *file)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	json_t *object = json_object();
@@ -316,7 +314,7 @@ static json_t *file_json(const struct contents_file *file)
 	return object;
 }
 
-static json_t *part_json(const struct contents *contents, const struct contents_part *part)
+static json_t *part_json(const struct contents *contents, const struct hm_piece_info *part)
 {
 	json_t *object = json_object(), *shape = json_array();
 	uint32_t i;
@@ -325,7 +323,7 @@ static json_t *part_json(const struct contents *contents, const struct contents_
 		json_array_append_new(shape, number(part->shape[i]));
 	/* Names are UTF-8, and programs look for them: print them as they are. */
 	json_object_set_new(object, "name", json_string(part->name));
-	json_object_set_new(object, "dtype", json_string(part->dtype));
+	json_object_set_new(object, "dtype", json_string(part->type));
 	json_object_set_new(object, "shape", shape);
 	json_object_set_new(object, "file", number(part->file));
 	json_object_set_new(object, "offset", number(part->offset));
@@ -353,22 +351,22 @@ static json_t *alignment_json(const struct contents *contents)
 	return object;
 }
 
-static void print_json(const struct inspect_kind *kind, const struct contents *contents)
+static void print_json(const struct contents *contents)
 {
 	json_t *object = json_object(), *files = json_array(), *parts = json_array();
 	json_t *notes = json_array();
 	uint64_t i;
 
-	for (i = 0; i < contents->n_file; i++)
+	for (i = 0; i < contents->info.files; i++)
 		json_array_append_new(files, file_json(&contents->file[i]));
-	for (i = 0; i < contents->n_part; i++)
+	for (i = 0; i < contents->info.pieces; i++)
 		json_array_append_new(parts, part_json(contents, &contents->part[i]));
-	for (i = 0; i < contents->n_note; i++)
+	for (i = 0; i < contents->info.metadata; i++)
 		json_array_append_new(notes,
 				      json_pack("{s:s, s:s}", "key", contents->note[i].key,
 						"value", contents->note[i].value));
-	json_object_set_new(object, "kind", json_string(kind->name));
-	json_object_set_new(object, "bytes", number(bytes_of(contents)));
+	json_object_set_new(object, "kind", json_string(contents->info.format));
+	json_object_set_new(object, "bytes", number(contents->info.bytes));
 	json_object_set_new(object, "page_size", number((uint64_t)sysconf(_SC_PAGESIZE)));
 	json_object_set_new(object, "metadata", notes);
 	json_object_set_new(object, "files", files);
@@ -377,11 +375,11 @@ static void print_json(const struct inspect_kind *kind, const struct contents *c
 	output_object(object);
 }
 
-void inspect_show(const struct inspect_head *head, const struct inspect_kind *kind,
-		  const struct contents *contents, uint64_t rows)
+void inspect_show(const char *const *paths, uint32_t n_path, const struct contents *contents,
+		  uint64_t rows)
 {
 	if (output.json)
-		print_json(kind, contents);
+		print_json(contents);
 	else
-		print(head, kind, contents, rows);
+		print(paths, n_path, contents, rows);
 }

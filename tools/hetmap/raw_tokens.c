@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <hetmap/npy.h>
+#include <hetmap/pieces.h>
 
 #include "job.h"
 #include "text.h"
@@ -124,10 +124,9 @@ static const struct {
 
 int raw_tokens_check_kind(const char *path)
 {
-	struct hm_npy_info info = { .struct_size = sizeof(info) };
+	struct hm_format_info info = { .struct_size = sizeof(info) };
 
-	/* Said of no file that does not begin as numpy's, unless the library knows its kind. */
-	if (hm_npy_query(path, &info) != -EOPNOTSUPP)
+	if (hm_pieces_probe(path, NULL, &info) != -EOPNOTSUPP)
 		return 0;
 	return fail_library(STATUS_USAGE, -EOPNOTSUPP, NULL, "cannot take it");
 }

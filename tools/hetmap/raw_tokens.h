@@ -51,7 +51,7 @@ bool raw_tokens_are_npy(const void *bytes, size_t n);
  */
 int raw_tokens_check(const struct raw_tokens *raw, const char *command,
 		     const struct input *input);
-/* A file that does not begin as numpy's: a failure if the library knows its kind. */
+/* A failure if the file is of a format that the library knows and does not read. */
 int raw_tokens_check_kind(const char *path);
 /* Prints a failure of hm_tokens_open(); @some: some of the files are raw. */
 int raw_tokens_open_failed(const struct raw_tokens *raw, bool some, int r);

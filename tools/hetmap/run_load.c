@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * hetmap run load: a model's tensors, layer by layer, into the memory of a device. A layer
- * that is complete goes to the accelerator, which computes checksums of it where it lies,
- * while the next ones come.
+ * hetmap run load: the pieces of a file, such as a model's tensors, layer by layer, into the memory
+ * of a device. A layer that is complete goes to the accelerator, which computes checksums of it
+ * where it lies, while the next ones come.
  */
 #include "run_load.h"
 
@@ -73,20 +73,20 @@ uint64_t load_launch_end(const struct run_load *l, uint64_t offset, uint64_t at,
 	return at + checksum_launch_most(&l->job.in_place.info, end - at);
 }
 
-static int compute_tensor(struct run_load *l, uint64_t index)
+static int compute_piece(struct run_load *l, uint64_t index)
 {
-	struct hm_tensor_info tensor = { .struct_size = sizeof(tensor) };
+	struct hm_piece_info piece = { .struct_size = sizeof(piece) };
 	uint64_t slot = l->slot[index], whole, at, end;
 	struct hm_pointer_info pointer;
 	int r, status = 0;
 
-	hm_safetensors_tensor(l->safetensors, HM_TENSORS_BY_OFFSET, index, &tensor);
-	whole = checksum_whole(&l->job.in_place.info, tensor.bytes);
+	hm_pieces_at(l->pieces, index, &piece);
+	whole = checksum_whole(&l->job.in_place.info, piece.bytes);
 	if (!whole)
 		return 0;
 	r = hm_pointer_find(l->address[index], &pointer);
 	if (r)
-		return fail(STATUS_WRONG, r, NULL, "a tensor is in no map");
+		return fail(STATUS_WRONG, r, NULL, "a piece is in no map");
 	for (at = 0; !status && at < whole; at = end) {
 		end = load_launch_end(l, pointer.map_offset, at, whole);
 		status = launch(l, (char *)l->address[index] + at, end - at, slot);
@@ -101,7 +101,7 @@ static int compute_layer(struct run_load *l)
 	uint64_t i;
 
 	for (i = l->first; !l->status && i < l->first + l->n; i++)
-		l->status = compute_tensor(l, i);
+		l->status = compute_piece(l, i);
 	l->n_layer += l->n > 0;
 	l->first += l->n;
 	l->n = 0;
@@ -125,21 +125,21 @@ static size_t layer_length(const char *name)
 	return last ? (size_t)(last - name) : strlen(name);
 }
 
-static int tensor_loaded(const struct hm_tensor_info *tensor, void *address, void *user)
+static int piece_loaded(const struct hm_piece_info *piece, void *address, void *user)
 {
-	size_t length = layer_length(tensor->name);
+	size_t length = layer_length(piece->name);
 	struct run_load *l = user;
 	int r = 0;
 
 	if (l->layer &&
-	    (strlen(l->layer) != length || strncmp(l->layer, tensor->name, length) != 0)) {
+	    (strlen(l->layer) != length || strncmp(l->layer, piece->name, length) != 0)) {
 		r = compute_layer(l);
 		free(l->layer);
 		l->layer = NULL;
 	}
 	if (!l->layer)
-		l->layer = strndup(tensor->name, length);
-	l->address[tensor->index] = address;
+		l->layer = strndup(piece->name, length);
+	l->address[piece->index] = address;
 	l->n++;
 	return r;
 }
@@ -194,7 +194,7 @@ static int load(struct run_load *l, struct hm_device *device)
 	const struct hm_load_desc desc = {
 		.struct_size = sizeof(desc),
 		.window = l->job.options->load_window,
-		.loaded = tensor_loaded,
+		.loaded = piece_loaded,
 		.progress = step_loaded,
 		.user = l,
 	};
@@ -203,7 +203,7 @@ static int load(struct run_load *l, struct hm_device *device)
 
 	load_memory_begin(l);
 	progress_begin("loading", l->model.bytes);
-	r = hm_load_create(device, l->safetensors, &desc, &l->load);
+	r = hm_load_create(device, l->pieces, &desc, &l->load);
 	if (!r) {
 		l->info.struct_size = sizeof(l->info);
 		r = hm_load_query(l->load, &l->info);
@@ -221,29 +221,29 @@ static int load(struct run_load *l, struct hm_device *device)
 
 /* ---- before the load ---- */
 
-/* A slot for each part of each tensor, in memory of the device where it makes buffers. */
+/* A slot for each part of each piece, in memory of the device where it makes buffers. */
 static int make_slots(struct run_load *l, struct hm_device *device)
 {
-	struct hm_tensor_info tensor = { .struct_size = sizeof(tensor) };
+	struct hm_piece_info piece = { .struct_size = sizeof(piece) };
 	const struct hm_accel_info *accel = &l->job.in_place.info;
 	uint64_t i, whole;
 	int r;
 
-	l->slot = calloc(l->model.tensors + 1, sizeof(*l->slot));
-	l->address = calloc(l->model.tensors + 1, sizeof(*l->address));
+	l->slot = calloc(l->model.pieces + 1, sizeof(*l->slot));
+	l->address = calloc(l->model.pieces + 1, sizeof(*l->address));
 	if (!l->slot || !l->address)
 		return fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory for the list");
-	for (i = 0; i < l->model.tensors; i++) {
-		r = hm_safetensors_tensor(l->safetensors, HM_TENSORS_BY_OFFSET, i, &tensor);
+	for (i = 0; i < l->model.pieces; i++) {
+		r = hm_pieces_at(l->pieces, i, &piece);
 		if (r)
 			return fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot list it");
-		whole = checksum_whole(accel, tensor.bytes);
+		whole = checksum_whole(accel, piece.bytes);
 		l->slot[i] = l->n_sum;
 		/* A launch that ends where a window does ends with a part that is shorter. */
 		l->n_sum += checksum_parts(whole) + 1;
 		l->n_sum += l->job.window ? whole / l->job.window + 1 : 0;
 		l->n_sum += whole / LAUNCH_LEAST;
-		l->by_cpu += tensor.bytes - whole;
+		l->by_cpu += piece.bytes - whole;
 	}
 	r = hm_alloc(device, (l->n_sum + 1) * CHECKSUM_STRIDE * sizeof(*l->sums),
 		     HM_READ | HM_WRITE, &l->sums);
@@ -282,20 +282,6 @@ static int prepare(struct run_load *l, struct hm_device *device)
 	return status ? status : make_slots(l, device);
 }
 
-static const char *remedy_of(const struct run_load *l, int r)
-{
-	const char *dot = strrchr(l->path, '.');
-
-	if ((r == -EBADMSG || r == -ENODATA) && dot && !strcmp(dot, ".safetensors"))
-		return FILE_CUT;
-	if ((r == -EBADMSG || r == -EOPNOTSUPP) && dot && !strcmp(dot, ".npy"))
-		return "hetmap run tokens takes *.npy";
-	/* The library names the file's kind and the remedy. */
-	if (r == -EOPNOTSUPP)
-		return NULL;
-	return "hetmap run load takes *.safetensors, an index (*.json), or the folder of a model";
-}
-
 /* A folder may be a model; other paths that are no file are refused as for other commands. */
 static int check_path(const char *path)
 {
@@ -315,14 +301,12 @@ static int open_model(struct run_load *l)
 {
 	int status = check_path(l->path), r;
 
+	if (!status)
+		status = input_pieces(l->path, &l->pieces);
 	if (status)
 		return status;
-	r = hm_safetensors_open(l->path, 0, &l->safetensors);
-	if (r)
-		return input_model_failed(r, remedy_of(l, r));
-	input_model_remark(l->safetensors);
 	l->model.struct_size = sizeof(l->model);
-	r = hm_safetensors_query(l->safetensors, &l->model);
+	r = hm_pieces_query(l->pieces, &l->model);
 	return r ? fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot use the model") : 0;
 }
 
@@ -372,7 +356,7 @@ int run_load(const struct job_options *options)
 		hm_load_unref(l->load);
 		job_close(&l->job);
 	}
-	hm_safetensors_unref(l->safetensors);
+	hm_pieces_unref(l->pieces);
 	free(l->layer);
 	free(l->slot);
 	free(l->address);

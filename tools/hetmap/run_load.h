@@ -16,17 +16,17 @@ struct run_load {
 	struct job job;
 	const char *path;
 	char *shown; /* the same, fit for a terminal */
-	struct hm_safetensors *safetensors;
-	struct hm_safetensors_info model;
+	struct hm_pieces *pieces;
+	struct hm_pieces_info model;
 	struct hm_load *load;
 	struct hm_load_info info;
 
 	struct hm_kernel *kernel;
 	enum checksum checksum;
-	uint32_t *sums;       /* sums of all tensors' parts, CHECKSUM_STRIDE words each */
+	uint32_t *sums;       /* sums of all pieces' parts, CHECKSUM_STRIDE words each */
 	uint64_t n_sum;       /* slots */
-	uint64_t *slot;       /* the first of each tensor */
-	uint64_t by_cpu;      /* bytes at tensors' ends that the accelerator can't take */
+	uint64_t *slot;       /* the first of each piece */
+	uint64_t by_cpu;      /* bytes at pieces' ends that the accelerator can't take */
 	uint64_t way_in_seen; /* launches */
 	struct hm_fence *fence[LOAD_LAUNCHES];
 	uint64_t launched, waited;
@@ -35,8 +35,8 @@ struct run_load {
 	/* The layer that is being completed. */
 	char *layer;
 	uint64_t n_layer;
-	uint64_t first, n; /* its tensors */
-	void **address;    /* address of each tensor */
+	uint64_t first, n; /* its pieces */
+	void **address;    /* address of each piece */
 
 	double compute_after; /* seconds until the last was done, behind the load */
 	double check_seconds;
@@ -46,7 +46,7 @@ struct run_load {
 };
 
 /*
- * Where the launch over a tensor that begins with byte @at of @whole ends, of one that is
+ * Where the launch over a piece that begins with byte @at of @whole ends, of one that is
  * at @offset in its map. From there on its parts begin anew.
  */
 uint64_t load_launch_end(const struct run_load *l, uint64_t offset, uint64_t at,
@@ -55,7 +55,7 @@ uint64_t load_launch_end(const struct run_load *l, uint64_t offset, uint64_t at,
 /* ---- run_load_check.c ---- */
 
 /*
- * Checks every tensor's sums, and the bytes that no accelerator takes, against the files'
+ * Checks every piece's sums, and the bytes that no accelerator takes, against the files'
  * bytes.
  */
 int load_verify(struct run_load *l);

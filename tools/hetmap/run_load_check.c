@@ -42,40 +42,40 @@ static int read_part(const struct file *file, uint64_t offset, uint64_t length)
 	return 0;
 }
 
-static int wrong(const struct run_load *l, const struct hm_tensor_info *tensor, uint64_t from,
+static int wrong(const struct run_load *l, const struct hm_piece_info *piece, uint64_t from,
 		 uint64_t to, const char *whose)
 {
-	char *name = text_escape(tensor->name);
+	char *name = text_escape(piece->name);
 
 	fail(STATUS_WRONG, EIO, AGAIN,
-	     "wrong result: bytes %" PRIu64 " to %" PRIu64 " of tensor %s in %s, read by "
+	     "wrong result: bytes %" PRIu64 " to %" PRIu64 " of %s %s in %s, read by "
 	     "%s, differ from the file",
-	     from, to, name, l->job.device, whose);
+	     from, to, l->model.word, name, l->job.device, whose);
 	free(name);
 	return STATUS_WRONG;
 }
 
 /* Checks the bytes that the accelerator could not take, by the CPU's pointer. */
-static int check_end(struct run_load *l, const struct hm_tensor_info *tensor,
+static int check_end(struct run_load *l, const struct hm_piece_info *piece,
 		     const struct hm_load_place *place, const struct file *file, uint64_t from)
 {
-	uint64_t n = tensor->bytes - from;
+	uint64_t n = piece->bytes - from;
 	bool same;
 	int r, status;
 
-	status = read_part(file, tensor->offset + from, n);
+	status = read_part(file, piece->offset + from, n);
 	if (status)
 		return status;
 	r = hm_map_begin_cpu(l->info.map, place->offset + from, n, HM_READ);
 	if (r)
-		return fail_library(STATUS_WRONG, r, NULL, "cannot look at the tensor");
+		return fail_library(STATUS_WRONG, r, NULL, "cannot look at its bytes");
 	same = !memcmp((char *)place->address + from, file->bytes, n);
 	hm_map_end_cpu(l->info.map, place->offset + from, n, HM_READ);
-	return same ? 0 : wrong(l, tensor, from, tensor->bytes, "the CPU");
+	return same ? 0 : wrong(l, piece, from, piece->bytes, "the CPU");
 }
 
 /* Checks one launch, from the first of its slots on. */
-static int check_launch(const struct run_load *l, const struct hm_tensor_info *tensor,
+static int check_launch(const struct run_load *l, const struct hm_piece_info *piece,
 			const struct file *file, uint64_t at, uint64_t end, uint64_t slot)
 {
 	int status = 0;
@@ -83,10 +83,10 @@ static int check_launch(const struct run_load *l, const struct hm_tensor_info *t
 
 	for (; !status && at < end; at += n, slot++) {
 		n = end - at < CHECKSUM_PART ? end - at : CHECKSUM_PART;
-		status = read_part(file, tensor->offset + at, n);
+		status = read_part(file, piece->offset + at, n);
 		if (!status && checksum_compute(l->checksum, file->bytes, n) !=
 				       l->sums[slot * CHECKSUM_STRIDE])
-			status = wrong(l, tensor, at, at + n, l->job.in_place.info.name);
+			status = wrong(l, piece, at, at + n, l->job.in_place.info.name);
 		progress_add(n);
 		if (!status && signals_pending())
 			status = 128 + signals_pending();
@@ -94,47 +94,47 @@ static int check_launch(const struct run_load *l, const struct hm_tensor_info *t
 	return status;
 }
 
-static int check_tensor(struct run_load *l, const struct hm_tensor_info *tensor,
-			const struct file *file)
+static int check_piece(struct run_load *l, const struct hm_piece_info *piece,
+		       const struct file *file)
 {
-	uint64_t whole = checksum_whole(&l->job.in_place.info, tensor->bytes), at, end;
+	uint64_t whole = checksum_whole(&l->job.in_place.info, piece->bytes), at, end;
 	struct hm_load_place place = { .struct_size = sizeof(place) };
-	uint64_t slot = l->slot[tensor->index];
+	uint64_t slot = l->slot[piece->index];
 	int r, status = 0;
 
-	r = hm_load_tensor(l->load, tensor->index, &place);
+	r = hm_load_piece(l->load, piece->index, &place);
 	if (r)
-		return fail_library(STATUS_WRONG, r, NULL, "cannot find the tensor");
+		return fail_library(STATUS_WRONG, r, NULL, "cannot find it in the device");
 	for (at = 0; !status && at < whole; at = end) {
 		end = load_launch_end(l, place.offset, at, whole);
-		status = check_launch(l, tensor, file, at, end, slot);
+		status = check_launch(l, piece, file, at, end, slot);
 		slot += checksum_parts(end - at);
 	}
-	if (!status && whole < tensor->bytes)
-		status = check_end(l, tensor, &place, file, whole);
+	if (!status && whole < piece->bytes)
+		status = check_end(l, piece, &place, file, whole);
 	return status;
 }
 
 static int check_file(struct run_load *l, uint32_t number, unsigned char *bytes)
 {
-	struct hm_tensor_info tensor = { .struct_size = sizeof(tensor) };
-	struct hm_shard_info shard = { .struct_size = sizeof(shard) };
+	struct hm_piece_info piece = { .struct_size = sizeof(piece) };
+	struct hm_pieces_file_info info = { .struct_size = sizeof(info) };
 	struct file file = { .bytes = bytes };
 	int r, status = 0;
 	uint64_t i;
 
-	r = hm_safetensors_shard(l->safetensors, number, &shard);
+	r = hm_pieces_file(l->pieces, number, &info);
 	if (r)
 		return fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot list it");
-	file.path = shard.path;
-	file.fd = open(shard.path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	file.path = info.path;
+	file.fd = open(info.path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (file.fd < 0)
-		return fail(STATUS_WRONG, errno, AGAIN, "cannot open '%s' again: %s",
-			    shard.path, strerror(errno));
-	for (i = shard.first; !status && i < shard.first + shard.tensors; i++) {
-		r = hm_safetensors_tensor(l->safetensors, HM_TENSORS_BY_OFFSET, i, &tensor);
+		return fail(STATUS_WRONG, errno, AGAIN, "cannot open '%s' again: %s", info.path,
+			    strerror(errno));
+	for (i = info.first; !status && i < info.first + info.pieces; i++) {
+		r = hm_pieces_at(l->pieces, i, &piece);
 		status = r ? fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot list it") :
-			     check_tensor(l, &tensor, &file);
+			     check_piece(l, &piece, &file);
 	}
 	close(file.fd);
 	return status;
@@ -149,7 +149,7 @@ static int check_files(struct run_load *l)
 	if (!bytes)
 		return fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory to read a file");
 	progress_begin("checking on the CPU", l->model.bytes);
-	for (i = 0; !status && i < l->model.shards; i++)
+	for (i = 0; !status && i < l->model.files; i++)
 		status = check_file(l, i, bytes);
 	progress_end();
 	free(bytes);

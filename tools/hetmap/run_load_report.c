@@ -132,13 +132,14 @@ static void print_memory(const struct run_load *l)
 
 static void print_text(const struct run_load *l)
 {
-	char bytes[TEXT_MAX], tensors[TEXT_MAX];
+	const char *word = l->model.word;
+	char bytes[TEXT_MAX], count[TEXT_MAX];
 
-	printf("%s: %s tensor%s, %s, in %u file%s\n\n", l->shown,
-	       text_count(l->model.tensors, tensors), l->model.tensors == 1 ? "" : "s",
-	       text_bytes(l->model.bytes, bytes), l->model.shards,
-	       l->model.shards == 1 ? "" : "s");
-	line("device", text_format("%s, each tensor at a multiple of %" PRIu64, l->job.device,
+	printf("%s: %s %s%s, %s, in %u file%s\n\n", l->shown,
+	       text_count(l->model.pieces, count), word, l->model.pieces == 1 ? "" : "s",
+	       text_bytes(l->model.bytes, bytes), l->model.files,
+	       l->model.files == 1 ? "" : "s");
+	line("device", text_format("%s, each %s at a multiple of %" PRIu64, l->job.device, word,
 				   l->info.alignment));
 	line("accelerator", text_format("%s, %s", l->job.in_place.info.name,
 					l->job.in_place.info.description));
@@ -146,16 +147,15 @@ static void print_text(const struct run_load *l)
 	print_times(l);
 	print_memory(l);
 	line("verified",
-	     !l->model.tensors ?
-		     text_format("nothing: the model has no tensors") :
-	     l->by_cpu ?
-		     text_format("every tensor's checksums in the device (%s), by %s, are its "
-				 "file's; the last bytes of some, %s, by the CPU",
-				 checksum_name(l->checksum), l->job.in_place.info.name,
-				 text_bytes(l->by_cpu, bytes)) :
-		     text_format("every tensor's checksums in the device (%s), by %s, are its "
-				 "file's",
-				 checksum_name(l->checksum), l->job.in_place.info.name));
+	     !l->model.pieces ? text_format("nothing: the model has no %ss", word) :
+	     l->by_cpu ? text_format("every %s's checksums in the device (%s), by %s, are its "
+				     "file's; the last bytes of some, %s, by the CPU",
+				     word, checksum_name(l->checksum),
+				     l->job.in_place.info.name, text_bytes(l->by_cpu, bytes)) :
+			 text_format("every %s's checksums in the device (%s), by %s, are its "
+				     "file's",
+				     word, checksum_name(l->checksum),
+				     l->job.in_place.info.name));
 }
 
 /* ---- as JSON ---- */
@@ -166,8 +166,8 @@ static void print_json(const struct run_load *l)
 	json_t *object;
 
 	object = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "job", "load", "file", path,
-			   "files", (json_int_t)l->model.shards, "tensors",
-			   (json_int_t)l->model.tensors, "layers", (json_int_t)l->n_layer,
+			   "files", (json_int_t)l->model.files, "tensors",
+			   (json_int_t)l->model.pieces, "layers", (json_int_t)l->n_layer,
 			   "bytes", (json_int_t)l->info.bytes);
 	if (!object)
 		abort();

@@ -147,17 +147,17 @@ static int load_it(struct model *model, double *ret_ns, struct hm_load **ret_loa
 		.progress = model->most ? step : NULL,
 		.user = model,
 	};
-	struct hm_safetensors *safetensors;
+	struct hm_pieces *pieces;
 	double start = bench_now();
 	int r;
 
-	r = hm_safetensors_open(model->path, 0, &safetensors);
+	r = hm_pieces_open(model->path, NULL, &pieces);
 	if (r)
 		return r;
-	r = hm_load_create(model->device, safetensors, &desc, ret_load);
+	r = hm_load_create(model->device, pieces, &desc, ret_load);
 	*ret_ns = bench_now() - start;
 	look(model);
-	hm_safetensors_unref(safetensors);
+	hm_pieces_unref(pieces);
 	return r;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Load: tensors of a model in a buffer of a device; made, queried, dropped. */
+/* Load: pieces of files in a buffer of a device; made, queried, dropped. */
 #include "format/load/load.h"
 
 #include <errno.h>
@@ -9,6 +9,7 @@
 
 #include "base/sys.h"
 #include "core/core.h"
+#include "format/text/shown.h"
 #include "reader/facts.h"
 
 #define LOAD_DESC_LEAST sizeof(struct hm_load_desc)
@@ -18,7 +19,7 @@
 static void destroy(struct hm_load *load)
 {
 	hm_map_unref(load->map);
-	hm_safetensors_unref(load->safetensors);
+	hm_pieces_unref(load->pieces);
 	free(load->place);
 	free(load->order);
 	load->object.kind = OBJECT_FREED;
@@ -42,10 +43,10 @@ static int read_desc(const struct hm_load_desc *from, struct hm_load_desc *ret_d
 		return err_set(-EINVAL,
 			       "hm_load_create: flags 0x%x and reserved %u are to be 0",
 			       ret_desc->flags, ret_desc->reserved);
-	if (ret_desc->n_tensors && !ret_desc->tensors)
+	if (ret_desc->n_pieces && !ret_desc->pieces)
 		return err_set(-EINVAL,
-			       "hm_load_create: n_tensors is %" PRIu64 ", and tensors is NULL",
-			       ret_desc->n_tensors);
+			       "hm_load_create: n_pieces is %" PRIu64 ", and pieces is NULL",
+			       ret_desc->n_pieces);
 	return 0;
 }
 
@@ -64,19 +65,19 @@ static int check_memory(const struct hm_load *load)
 	most = facts_ram_and_swap();
 	if (load->info.buffer <= most)
 		return 0;
-	return err_set(
-		-ENOMEM,
-		"%u tensors take %s of this machine's memory, and the process may have %s, "
-		"swap included: raise memory.max of its control group if that is the "
-		"limit, or load fewer tensors",
-		load->n, format_bytes(load->info.buffer, need, sizeof(need)),
-		format_bytes(most, have, sizeof(have)));
+	return err_set(-ENOMEM,
+		       "%u %ss take %s of this machine's memory, and the process may have %s, "
+		       "swap included: raise memory.max of its control group if that is the "
+		       "limit, or load fewer",
+		       load->n, load->pieces->word,
+		       format_bytes(load->info.buffer, need, sizeof(need)),
+		       format_bytes(most, have, sizeof(have)));
 }
 
-/* Makes one buffer for all tensors, named after the model's first file. */
+/* Makes one buffer for all pieces, named after the first file. */
 static int make_room(struct hm_load *load, struct hm_device *device)
 {
-	const char *path = load->safetensors->shard[0].path, *slash = strrchr(path, '/');
+	const char *path = load->pieces->path, *slash = strrchr(path, '/');
 	const struct hm_buffer_desc desc = {
 		.struct_size = sizeof(desc),
 		.size = load->info.buffer,
@@ -88,7 +89,7 @@ static int make_room(struct hm_load *load, struct hm_device *device)
 
 	r = hm_buffer_create(device, &desc, &buffer);
 	if (r)
-		return err_prefix(r, "%u tensors, a buffer of %s", load->n,
+		return err_prefix(r, "%u %ss, a buffer of %s", load->n, load->pieces->word,
 				  format_bytes(load->info.buffer, text, sizeof(text)));
 	r = hm_map_create(buffer, NULL, &load->map);
 	/* The map holds it from here on. */
@@ -96,7 +97,7 @@ static int make_room(struct hm_load *load, struct hm_device *device)
 	return r;
 }
 
-int hm_load_create(struct hm_device *device, struct hm_safetensors *safetensors,
+int hm_load_create(struct hm_device *device, struct hm_pieces *pieces,
 		   const struct hm_load_desc *from, struct hm_load **ret_load)
 {
 	struct hm_load_desc desc;
@@ -108,7 +109,7 @@ int hm_load_create(struct hm_device *device, struct hm_safetensors *safetensors,
 		return err_set(-EINVAL, "hm_load_create: ret_load is NULL");
 	r = object_check(device ? &device->object : NULL, OBJECT_DEVICE);
 	if (!r)
-		r = object_check(safetensors ? &safetensors->object : NULL, OBJECT_SAFETENSORS);
+		r = object_check(pieces ? &pieces->object : NULL, OBJECT_PIECES);
 	if (!r)
 		r = read_desc(from, &desc);
 	if (r)
@@ -117,7 +118,7 @@ int hm_load_create(struct hm_device *device, struct hm_safetensors *safetensors,
 	if (!load)
 		return err_set(-ENOMEM, "no memory for a load");
 	object_init(&load->object, OBJECT_LOAD);
-	load->safetensors = hm_safetensors_ref(safetensors);
+	load->pieces = hm_pieces_ref(pieces);
 	r = load_plan(load, &desc);
 	if (!r)
 		r = make_room(load, device);
@@ -185,34 +186,32 @@ static int check(const struct hm_load *load, const struct hm_load_place *place,
 static int tell_place(const struct hm_load *load, uint64_t index,
 		      struct hm_load_place *ret_place)
 {
-	const struct hm_safetensors *safetensors = load->safetensors;
-	const struct tensor *tensor = &safetensors->tensor[index];
+	const struct piece *piece = &load->pieces->piece[index];
 	char shown[SHOWN_MAX];
 
 	if (load->place[index] == LOAD_NOWHERE)
-		return err_set(-ENOENT, "tensor %s was not among the %u that were loaded",
-			       name_shown(safetensors->names.name[tensor->name].text, shown),
-			       load->n);
+		return err_set(-ENOENT, "%s %s was not among the %u that were loaded",
+			       load->pieces->word, name_shown(piece->name, shown), load->n);
 	struct_write(ret_place,
 		     &(struct hm_load_place){
 			     .address = load->map->address + load->place[index],
 			     .offset = load->place[index],
-			     .bytes = tensor->bytes,
+			     .bytes = piece->bytes,
 		     },
 		     ret_place->struct_size);
 	return 0;
 }
 
-int hm_load_tensor(struct hm_load *load, uint64_t index, struct hm_load_place *ret_place)
+int hm_load_piece(struct hm_load *load, uint64_t index, struct hm_load_place *ret_place)
 {
 	int r;
 
-	r = check(load, ret_place, "hm_load_tensor");
+	r = check(load, ret_place, "hm_load_piece");
 	if (r)
 		return r;
-	if (index >= load->safetensors->n_tensor)
-		return err_set(-ERANGE, "there is no tensor %" PRIu64 ": there are %u", index,
-			       load->safetensors->n_tensor);
+	if (index >= load->pieces->n_piece)
+		return err_set(-ERANGE, "there is no %s %" PRIu64 ": there are %u",
+			       load->pieces->word, index, load->pieces->n_piece);
 	return tell_place(load, index, ret_place);
 }
 
@@ -223,6 +222,6 @@ int hm_load_find(struct hm_load *load, const char *name, struct hm_load_place *r
 
 	r = check(load, ret_place, "hm_load_find");
 	if (!r)
-		r = hm_safetensors_find(load->safetensors, name, &index);
+		r = hm_pieces_find(load->pieces, name, &index);
 	return r ? r : tell_place(load, index, ret_place);
 }

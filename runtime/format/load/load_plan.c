@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* The plan of a load: the tensors, the place of each, and the steps. */
+/* The plan of a load: the pieces, the place of each, and the steps. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "format/load/load.h"
 #include "base/sys.h"
+#include "format/text/shown.h"
 #include "reader/facts.h"
 
 /* Default window: enough to keep storage busy, and little beside a model ... */
@@ -60,54 +61,73 @@ static int choose_alignment(struct hm_load_info *info, uint64_t alignment)
 
 static int allocate(struct hm_load *load, uint64_t n)
 {
-	uint32_t all = load->safetensors->n_tensor;
+	const struct hm_pieces *pieces = load->pieces;
+	uint32_t all = pieces->n_piece;
 
-	/* Each tensor once at most. */
+	/* Each piece once at most. */
 	if (n > all)
 		return err_set(-EINVAL,
-			       "hm_load_create: n_tensors is %" PRIu64 ", and the model has "
-			       "%u tensors: each can be loaded once",
-			       n, all);
+			       "hm_load_create: n_pieces is %" PRIu64 ", and there are "
+			       "%u %ss: each can be loaded once",
+			       n, all, pieces->word);
 	load->order = sys_calloc(n + 1, sizeof(*load->order));
 	load->place = sys_calloc((size_t)all + 1, sizeof(*load->place));
 	if (!load->order || !load->place)
-		return err_set(-ENOMEM, "no memory for the places of %u tensors", all);
+		return err_set(-ENOMEM, "no memory for the places of %u %ss", all,
+			       pieces->word);
 	memset(load->place, 0xff, all * sizeof(*load->place));
 	load->n = (uint32_t)n;
 	return 0;
 }
 
-/* Places the next tensor behind those before. */
+/* Refuses an index, or a piece that can't be loaded. */
+static int check_piece(const struct hm_load *load, uint64_t index)
+{
+	const struct hm_pieces *pieces = load->pieces;
+	const struct piece *piece;
+	char shown[SHOWN_MAX];
+
+	if (index >= pieces->n_piece)
+		return err_set(-ERANGE, "there is no %s %" PRIu64 ": there are %u",
+			       pieces->word, index, pieces->n_piece);
+	piece = &pieces->piece[index];
+	if (load->place[index] != LOAD_NOWHERE)
+		return err_set(-EINVAL, "hm_load_create: %s %" PRIu64 ", %s, is listed twice",
+			       pieces->word, index, name_shown(piece->name, shown));
+	if (piece->bytes && !pieces->file[piece->file].map)
+		return err_set(-EOPNOTSUPP,
+			       "%s is not mapped, and is read only: copy it to a local file "
+			       "system to load it",
+			       pieces->file[piece->file].path);
+	return 0;
+}
+
+/* Places the next piece behind those before. */
 static int put(struct hm_load *load, uint32_t position, uint64_t index)
 {
-	struct hm_safetensors *safetensors = load->safetensors;
-	const struct tensor *tensor;
-	char shown[SHOWN_MAX];
+	const struct piece *piece;
 	uint64_t at;
+	int r;
 
-	if (index >= safetensors->n_tensor)
-		return err_set(-ERANGE, "there is no tensor %" PRIu64 ": there are %u", index,
-			       safetensors->n_tensor);
-	tensor = &safetensors->tensor[index];
-	if (load->place[index] != LOAD_NOWHERE)
-		return err_set(-EINVAL,
-			       "hm_load_create: tensor %" PRIu64 ", %s, is listed twice", index,
-			       name_shown(safetensors->names.name[tensor->name].text, shown));
+	r = check_piece(load, index);
+	if (r)
+		return r;
+	piece = &load->pieces->piece[index];
 	at = round_up(load->info.buffer, load->info.alignment);
-	if (tensor->bytes > BYTES_MAX || at > BYTES_MAX - tensor->bytes)
+	if (piece->bytes > BYTES_MAX || at > BYTES_MAX - piece->bytes)
 		return err_set(-EOVERFLOW,
-			       "the tensors have more than %llu bytes: no buffer has as many",
-			       BYTES_MAX);
+			       "the %ss have more than %llu bytes: no buffer has as many",
+			       load->pieces->word, BYTES_MAX);
 	load->order[position] = (uint32_t)index;
 	load->place[index] = at;
-	load->info.buffer = at + tensor->bytes;
-	load->info.bytes += tensor->bytes;
+	load->info.buffer = at + piece->bytes;
+	load->info.bytes += piece->bytes;
 	return 0;
 }
 
 int load_plan(struct hm_load *load, const struct hm_load_desc *desc)
 {
-	uint64_t n = desc->tensors ? desc->n_tensors : load->safetensors->n_tensor;
+	uint64_t n = desc->pieces ? desc->n_pieces : load->pieces->n_piece;
 	uint32_t i;
 	int r;
 
@@ -117,11 +137,11 @@ int load_plan(struct hm_load *load, const struct hm_load_desc *desc)
 	if (!r)
 		r = allocate(load, n);
 	for (i = 0; !r && i < load->n; i++)
-		r = put(load, i, desc->tensors ? desc->tensors[i] : i);
+		r = put(load, i, desc->pieces ? desc->pieces[i] : i);
 	if (r)
 		return r;
 	choose_window(&load->info, desc->window);
-	load->info.tensors = load->n;
+	load->info.pieces = load->n;
 	/* A buffer can't have 0 bytes. */
 	load->info.buffer = max_u64(load->info.buffer, 1);
 	return 0;
@@ -136,33 +156,33 @@ static uint64_t step_of(const struct hm_load *load, uint64_t offset)
 }
 
 bool load_next(const struct hm_load *load, struct load_cursor *cursor,
-	       struct load_piece *ret_piece)
+	       struct load_step *ret_step)
 {
-	struct load_piece piece = { .first = cursor->position, .from = cursor->from };
+	struct load_step step = { .first = cursor->position, .from = cursor->from };
 	uint64_t most = 0, left, offset;
-	const struct tensor *tensor;
+	const struct piece *piece;
 
 	if (cursor->position == load->n)
 		return false;
 	for (; cursor->position < load->n; cursor->position++, cursor->from = 0) {
-		tensor = load_at(load, cursor->position);
-		left = tensor->bytes - cursor->from;
-		offset = tensor->offset + cursor->from;
-		if (left && !piece.bytes) {
-			piece.shard = tensor->shard;
-			piece.offset = offset;
+		piece = load_at(load, cursor->position);
+		left = piece->bytes - cursor->from;
+		offset = piece->offset + cursor->from;
+		if (left && !step.bytes) {
+			step.file = piece->file;
+			step.offset = offset;
 			most = step_of(load, offset);
-		} else if (left && (tensor->shard != piece.shard ||
-				    offset != piece.offset + piece.bytes)) {
+		} else if (left &&
+			   (piece->file != step.file || offset != step.offset + step.bytes)) {
 			break;
 		}
-		left = min_u64(left, most - piece.bytes);
-		piece.bytes += left;
+		left = min_u64(left, most - step.bytes);
+		step.bytes += left;
 		cursor->from += left;
-		if (cursor->from < tensor->bytes)
+		if (cursor->from < piece->bytes)
 			break;
 	}
-	piece.end = cursor->position;
-	*ret_piece = piece;
+	step.end = cursor->position;
+	*ret_step = step;
 	return true;
 }

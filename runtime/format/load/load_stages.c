@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * The stages of a load, each a step ahead of the next: one thread starts reads from storage and
- * waits for them, others copy, and the caller's thread reports complete tensors. Steps under way
+ * waits for them, others copy, and the caller's thread reports complete pieces. Steps under way
  * are in a ring, whose length is a window's steps.
  */
 #include <inttypes.h>
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "format/load/load.h"
+#include "format/text/shown.h"
 #include "base/rlimits.h"
 #include "base/sys.h"
 #include "base/thread.h"
@@ -33,7 +34,7 @@ struct stages {
 
 	pthread_mutex_t lock;   /* protects the fields below */
 	pthread_cond_t changed; /* any of it */
-	struct load_piece *ring;
+	struct load_step *ring;
 	/* Steps so far; each is at most n_ring ahead of told. */
 	uint64_t announced;
 	uint64_t fetched;
@@ -69,7 +70,7 @@ static void stop_locked(struct stages *stages, int r)
 	pthread_cond_broadcast(&stages->changed);
 }
 
-static struct load_piece *slot(struct stages *stages, uint64_t step)
+static struct load_step *slot(struct stages *stages, uint64_t step)
 {
 	return &stages->ring[step % stages->n_ring];
 }
@@ -79,21 +80,21 @@ static struct load_piece *slot(struct stages *stages, uint64_t step)
 /* Announces as many steps as there is room for, so that storage has much to do at a time. */
 static void announce_locked(struct stages *stages, struct load_cursor *cursor)
 {
-	struct load_piece piece;
+	struct load_step step;
 	uint64_t resident;
 
 	while (!stages->stop && !stages->all_announced &&
 	       stages->announced - stages->told < stages->n_ring) {
-		if (!load_next(stages->load, cursor, &piece)) {
+		if (!load_next(stages->load, cursor, &step)) {
 			stages->all_announced = true;
 			pthread_cond_broadcast(&stages->changed);
 			break;
 		}
 		pthread_mutex_unlock(&stages->lock);
-		resident = load_announce(stages->load, &piece, stages->vector);
+		resident = load_announce(stages->load, &step, stages->vector);
 		pthread_mutex_lock(&stages->lock);
 		stages->load->info.resident += resident;
-		*slot(stages, stages->announced) = piece;
+		*slot(stages, stages->announced) = step;
 		stages->announced++;
 	}
 }
@@ -102,16 +103,16 @@ static void *disk(void *user)
 {
 	struct stages *stages = user;
 	struct load_cursor cursor = { 0 };
-	struct load_piece piece;
+	struct load_step step;
 
 	pthread_mutex_lock(&stages->lock);
 	while (!stages->stop) {
 		stage_begin_locked(&stages->disk);
 		announce_locked(stages, &cursor);
 		if (stages->fetched < stages->announced) {
-			piece = *slot(stages, stages->fetched);
+			step = *slot(stages, stages->fetched);
 			pthread_mutex_unlock(&stages->lock);
-			load_fetch(stages->load, &piece);
+			load_fetch(stages->load, &step);
 			pthread_mutex_lock(&stages->lock);
 			stages->fetched++;
 			pthread_cond_broadcast(&stages->changed);
@@ -132,8 +133,8 @@ static void *disk(void *user)
 static void *copy(void *user)
 {
 	struct stages *stages = user;
-	struct load_piece piece;
-	uint64_t step;
+	struct load_step step;
+	uint64_t taken;
 	int r;
 
 	pthread_mutex_lock(&stages->lock);
@@ -144,14 +145,14 @@ static void *copy(void *user)
 			pthread_cond_wait(&stages->changed, &stages->lock);
 			continue;
 		}
-		step = stages->taken++;
-		piece = *slot(stages, step);
+		taken = stages->taken++;
+		step = *slot(stages, taken);
 		stage_begin_locked(&stages->copy);
 		pthread_mutex_unlock(&stages->lock);
-		r = load_copy(stages->load, &piece);
+		r = load_copy(stages->load, &step);
 		pthread_mutex_lock(&stages->lock);
 		stage_end_locked(&stages->copy);
-		slot(stages, step)->done = true;
+		slot(stages, taken)->done = true;
 		if (r)
 			stop_locked(stages, r);
 		pthread_cond_broadcast(&stages->changed);
@@ -162,35 +163,37 @@ static void *copy(void *user)
 
 /* ---- telling ---- */
 
-/* Turns the result of a caller's function into an error with a text. */
-static int wants_no_more(int r, const char *name)
+/* Turns the result of a caller's function into an error with a text. @name: NULL, or a piece's. */
+static int wants_no_more(const struct hm_load *load, int r, const char *name)
 {
 	char shown[SHOWN_MAX];
 
 	r = r > 0 ? -ECANCELED : r;
 	if (*hm_errmsg())
 		return r;
-	return err_set(r, "the caller's function ended the load (%s)%s%s", err_name(r),
-		       name ? " at tensor " : "", name ? name_shown(name, shown) : "");
+	if (!name)
+		return err_set(r, "the caller's function ended the load (%s)", err_name(r));
+	return err_set(r, "the caller's function ended the load (%s) at %s %s", err_name(r),
+		       load->pieces->word, name_shown(name, shown));
 }
 
 static int tell_one(const struct stages *stages, uint32_t position)
 {
 	const struct hm_load *load = stages->load;
-	struct hm_tensor_info info = { .struct_size = sizeof(info) };
+	struct hm_piece_info info = { .struct_size = sizeof(info) };
 	uint64_t index = load->order[position];
 	int r;
 
-	r = hm_safetensors_tensor(load->safetensors, HM_TENSORS_BY_OFFSET, index, &info);
+	r = hm_pieces_at(load->pieces, index, &info);
 	if (r)
 		return r;
 	r = stages->desc->loaded(&info, load->map->address + load->place[index],
 				 stages->desc->user);
-	return r ? wants_no_more(r, info.name) : 0;
+	return r ? wants_no_more(load, r, info.name) : 0;
 }
 
-/* Reports tensors from @position on that are complete with @piece; @bytes: so far. */
-static int tell(const struct stages *stages, const struct load_piece *piece, uint32_t position,
+/* Reports pieces from @position on that are complete with @step; @bytes: so far. */
+static int tell(const struct stages *stages, const struct load_step *step, uint32_t position,
 		uint64_t bytes)
 {
 	const struct hm_load_desc *desc = stages->desc;
@@ -200,16 +203,16 @@ static int tell(const struct stages *stages, const struct load_piece *piece, uin
 	if (desc->progress) {
 		r = desc->progress(bytes, stages->load->info.bytes, desc->user);
 		if (r)
-			return wants_no_more(r, NULL);
+			return wants_no_more(stages->load, r, NULL);
 	}
-	for (; !r && desc->loaded && position < piece->end; position++)
+	for (; !r && desc->loaded && position < step->end; position++)
 		r = tell_one(stages, position);
 	return r;
 }
 
 static void tell_all(struct stages *stages)
 {
-	struct load_piece piece;
+	struct load_step step;
 	uint32_t position = 0;
 	uint64_t bytes = 0;
 	int r;
@@ -222,12 +225,12 @@ static void tell_all(struct stages *stages)
 			pthread_cond_wait(&stages->changed, &stages->lock);
 			continue;
 		}
-		piece = *slot(stages, stages->told);
-		bytes += piece.bytes;
+		step = *slot(stages, stages->told);
+		bytes += step.bytes;
 		stage_begin_locked(&stages->loaded);
 		pthread_mutex_unlock(&stages->lock);
-		r = tell(stages, &piece, position, bytes);
-		position = piece.end;
+		r = tell(stages, &step, position, bytes);
+		position = step.end;
 		pthread_mutex_lock(&stages->lock);
 		stage_end_locked(&stages->loaded);
 		stages->told++;

@@ -35,14 +35,14 @@ struct pages {
 	uint64_t begin, length;
 };
 
-static struct pages pages_of(const struct hm_load *load, const struct load_piece *piece)
+static struct pages pages_of(const struct hm_load *load, const struct load_step *step)
 {
-	uint64_t page = page_size(), begin = round_down(piece->offset, page);
+	uint64_t page = page_size(), begin = round_down(step->offset, page);
 
 	return (struct pages){
-		.map = load->safetensors->shard[piece->shard].map,
+		.map = load->pieces->file[step->file].map,
 		.begin = begin,
-		.length = round_up(piece->offset + piece->bytes, page) - begin,
+		.length = round_up(step->offset + step->bytes, page) - begin,
 	};
 }
 
@@ -51,36 +51,36 @@ uint64_t load_vector(const struct hm_load *load)
 	return load->info.step / page_size() + 2;
 }
 
-uint64_t load_announce(const struct hm_load *load, struct load_piece *piece,
+uint64_t load_announce(const struct hm_load *load, struct load_step *step,
 		       unsigned char *vector)
 {
-	struct pages pages = pages_of(load, piece);
+	struct pages pages = pages_of(load, step);
 	uint64_t n = 0, all = pages.length / page_size(), i;
 	char *address = pages.map->address + pages.begin;
 
-	if (!piece->bytes)
+	if (!step->bytes)
 		return 0;
 	if (!sys_mincore(address, pages.length, vector))
 		for (i = 0; i < all; i++)
 			n += vector[i] & 1;
-	piece->resident = n == all;
+	step->resident = n == all;
 	/*
 	 * Announces in any case: for a foreign user's file mincore() reports everything
 	 * resident. Only advice: if it fails, bytes come when they are waited for.
 	 */
 	announce_pages(pages.map->buffer, address, pages.length);
-	return piece->resident ? piece->bytes : n * piece->bytes / all;
+	return step->resident ? step->bytes : n * step->bytes / all;
 }
 
 /* Uses a mapping of its own, so that its page tables go with it. */
-void load_fetch(const struct hm_load *load, const struct load_piece *piece)
+void load_fetch(const struct hm_load *load, const struct load_step *step)
 {
-	struct pages pages = pages_of(load, piece);
+	struct pages pages = pages_of(load, step);
 	struct reservation reservation;
 	struct segment_list *list;
 	char *address;
 
-	if (!piece->bytes || piece->resident)
+	if (!step->bytes || step->resident)
 		return;
 	list = segments_get(pages.map->buffer);
 	if (!map_scratch(list->segment, list->n, pages.begin, pages.length, page_size(),
@@ -157,7 +157,7 @@ static bool is_crowded(int r, struct hm_map *map)
 	       !atomic_load(&map->lost);
 }
 
-/* Copies bytes of one tensor. */
+/* Copies bytes of one piece. */
 static int copy_part(struct hm_map *file, uint64_t offset, struct hm_map *map, uint64_t place,
 		     uint64_t length)
 {
@@ -175,24 +175,23 @@ static int copy_part(struct hm_map *file, uint64_t offset, struct hm_map *map, u
 	return r == -EFAULT ? explain_fault(map, place, length) : r;
 }
 
-int load_copy(const struct hm_load *load, const struct load_piece *piece)
+int load_copy(const struct hm_load *load, const struct load_step *step)
 {
-	const struct shard *shard = &load->safetensors->shard[piece->shard];
-	uint64_t from = piece->from, left = piece->bytes, n;
+	const struct piece_file *file = &load->pieces->file[step->file];
+	uint64_t from = step->from, left = step->bytes, n;
 	uint32_t position;
 	int r;
 
-	for (position = piece->first; left; position++, from = 0) {
-		const struct tensor *tensor = load_at(load, position);
+	for (position = step->first; left; position++, from = 0) {
+		const struct piece *piece = load_at(load, position);
 
-		n = min_u64(tensor->bytes - from, left);
+		n = min_u64(piece->bytes - from, left);
 		if (!n)
 			continue;
-		r = copy_part(shard->map, tensor->offset + from, load->map,
+		r = copy_part(file->map, piece->offset + from, load->map,
 			      load->place[load->order[position]] + from, n);
 		if (r)
-			return r == -ENODATA || r == -EIO ? err_prefix(r, "%s", shard->path) :
-							    r;
+			return r == -ENODATA || r == -EIO ? err_prefix(r, "%s", file->path) : r;
 		left -= n;
 	}
 	return 0;
@@ -208,7 +207,7 @@ int load_check(const struct hm_load *load, uint32_t generation)
 	if (r)
 		return r;
 	if (atomic_load(&load->map->lost) || atomic_load(&load->map->generation) != generation)
-		return err_set(-ENODEV, "%s: its bytes were lost while the tensors were loaded",
+		return err_set(-ENODEV, "%s: its bytes were lost while the pieces were loaded",
 			       load->map->buffer->name);
 	return 0;
 }
