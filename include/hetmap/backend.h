@@ -42,6 +42,27 @@ extern "C" {
  */
 #define HM_SEGMENT_MAY_REFUSE (1u << 9)
 
+/*
+ * hm_recipe.memory: properties of the buffer's memory that its segments, flags and capabilities
+ * do not tell. The library treats memory with none of these bits as an object of the device: it
+ * asks nothing of the descriptor except mmap().
+ */
+/*
+ * The object is a memfd with F_SEAL_SHRINK, so that no process can cut its bytes off. The library
+ * reads the memfd's seals, and may add more.
+ */
+#define HM_MEMORY_SEALED (1u << 0)
+/*
+ * The bytes are a file's: they outlive the buffer, and programs that open the file may change
+ * them and cut them off.
+ */
+#define HM_MEMORY_STORAGE (1u << 1)
+/*
+ * The pages are this machine's ordinary memory and come at the first touch. A hole punched into
+ * the object (FALLOC_FL_PUNCH_HOLE) gives pages back and reads as zeros.
+ */
+#define HM_MEMORY_SPARSE (1u << 2)
+
 /* One device object, or a part of it, inside a buffer. */
 struct hm_segment {
 	uint64_t offset; /* bytes from the start of the buffer; page-aligned */
@@ -61,7 +82,7 @@ struct hm_recipe {
 	uint64_t caps;             /* HM_CAP_* of this buffer */
 	uint32_t access;           /* HM_READ | HM_WRITE a map may have */
 	uint32_t cache;            /* enum hm_cache; HM_CACHE_UNKNOWN: not told */
-	uint32_t backing;          /* enum hm_backing */
+	uint32_t memory;           /* HM_MEMORY_* */
 	uint32_t flags;            /* HM_BUFFER_* in force */
 	/*
 	 * Bytes to which the buffer may grow at the addresses of its maps, by further objects.
@@ -72,11 +93,36 @@ struct hm_recipe {
 	/* Further fields are appended here; the core has zeroed the fields that stay empty. */
 };
 
+/*
+ * hm_backend_ops.caps, beside HM_CAP_*: operations that only the library calls. Queries of
+ * devices and buffers leave these bits out.
+ */
+#define HM_BACKEND_LIST (1ull << 48) /* each_device: the number of devices may differ from 1 */
+#define HM_BACKEND_LOSS (1ull << 49) /* device_check: a device may be taken away */
+/*
+ * device_ask: maps may show a loss before device_check knows of it, so that the library must
+ * ask. Needs HM_BACKEND_LOSS.
+ */
+#define HM_BACKEND_LOSS_ASK (1ull << 50)
+/* lost_signal: a loss can be made a SIGBUS. Needs HM_BACKEND_LOSS_ASK. */
+#define HM_BACKEND_LOSS_SIGNAL (1ull << 51)
+#define HM_BACKEND_REACH (1ull << 52) /* hidden: CPUs may reach only a part of the bytes */
+#define HM_BACKEND_BRACKET_END (1ull << 53) /* end_cpu. Needs HM_CAP_BRACKET */
+/*
+ * An imported dma-buf is a segment itself, and begin_cpu and end_cpu only call
+ * DMA_BUF_IOCTL_SYNC for segments with HM_SEGMENT_DMABUF. The library may make these calls
+ * itself. Needs HM_BACKEND_BRACKET_END.
+ */
+#define HM_BACKEND_BRACKET_DMABUF (1ull << 54)
+#define HM_BACKEND_MAP_CACHE (1ull << 55) /* map_keep and map_take */
+#define HM_BACKEND_EVICTIONS (1ull << 56) /* evictions */
+#define HM_BACKEND_CAPS (0xffffull << 48) /* all bits that only the library sees */
+
 struct hm_backend_ops {
 	size_t size;      /* sizeof(struct hm_backend_ops) of the plug-in */
 	const char *name; /* "host": the part of a device name before ':' */
 	const char *description;
-	uint64_t caps; /* HM_CAP_*: capabilities of the table below */
+	uint64_t caps; /* HM_CAP_* and HM_BACKEND_*: capabilities of the table below */
 
 	/* Mandatory operations. */
 
@@ -94,7 +140,7 @@ struct hm_backend_ops {
 	 */
 	void (*object_destroy)(void *device, struct hm_segment *segment);
 
-	/* Optional operations; NULL is -EOPNOTSUPP. Each has its HM_CAP_ bit. */
+	/* Optional operations. Each has a bit in caps, and is there exactly if its bit is set. */
 
 	/*
 	 * HM_CAP_CREATE: makes a buffer. The core has checked @desc and filled in its max_size.
@@ -125,25 +171,24 @@ struct hm_backend_ops {
 		      uint64_t new_size);
 
 	/*
-	 * Optional, without a capability bit: calls @each with the name of every device that
-	 * exists now, in the order that lists have. If @each returns a value other than 0, the
-	 * operation must stop and return that value. The operation may also return -ENOMEM.
-	 * @each opens devices of this backend. NULL: the backend has one device, called by the
-	 * backend's name.
+	 * HM_BACKEND_LIST: calls @each with the name of every device that exists now, in the
+	 * order that lists have. If @each returns a value other than 0, the operation must stop
+	 * and return that value. The operation may also return -ENOMEM. @each opens devices of
+	 * this backend. Without the bit the backend has one device, called by the backend's name.
 	 */
 	int (*each_device)(int (*each)(void *user, const char *name), void *user);
 	/*
-	 * Optional, without a capability bit: returns 0, or -ENODEV once the device is known to
-	 * have been taken away. The operation must not make a system call. NULL: the device
-	 * cannot be taken away.
+	 * HM_BACKEND_LOSS: returns 0, or -ENODEV once the device is known to have been taken
+	 * away. The operation must not make a system call. Without the bit the device cannot be
+	 * taken away.
 	 */
 	int (*device_check)(void *device);
 	/*
-	 * Optional, without a capability bit: returns 1 if a touch by a CPU of byte @offset of
-	 * the segment must raise SIGBUS although the segment's descriptor has bytes there, and
-	 * 0 otherwise. The operation stores in *ret_length the number of bytes, @length at
-	 * most, to which this answer applies. The library hides these bytes. NULL: the device
-	 * takes pages away from its maps by itself.
+	 * HM_BACKEND_REACH: returns 1 if a touch by a CPU of byte @offset of the segment must
+	 * raise SIGBUS although the segment's descriptor has bytes there, and 0 otherwise. The
+	 * operation stores in *ret_length the number of bytes, @length at most, to which this
+	 * answer applies. The library hides these bytes. Without the bit the device takes pages
+	 * away from its maps by itself.
 	 */
 	int (*hidden)(void *device, const struct hm_segment *segment, uint64_t offset,
 		      uint64_t length, uint64_t *ret_length);
@@ -156,47 +201,44 @@ struct hm_backend_ops {
 	int (*begin_cpu)(void *device, const struct hm_segment *segments, uint32_t n_segment,
 			 uint64_t offset, uint64_t length, uint32_t access);
 	/*
-	 * Optional, without a capability bit of its own: ends the access that begin_cpu began.
-	 * The buffer may have changed since.
+	 * HM_BACKEND_BRACKET_END: ends the access that begin_cpu began. The buffer may have
+	 * changed since. Without the bit an end needs no work.
 	 */
 	int (*end_cpu)(void *device, const struct hm_segment *segments, uint32_t n_segment,
 		       uint64_t offset, uint64_t length, uint32_t access);
 	/*
-	 * Optional, without a capability bit, both or neither of map_keep and map_take: keeps a
-	 * mapping that is expensive to make. @address is a mapping of the whole segment, as the
-	 * core made it, after its map has ended. If the operation returns 0, the mapping
-	 * belongs to the device from then on. Otherwise the core unmaps the mapping.
+	 * HM_BACKEND_MAP_CACHE, map_keep and map_take both: keeps a mapping that is expensive to
+	 * make. @address is a mapping of the whole segment, as the core made it, after its map
+	 * has ended. If the operation returns 0, the mapping belongs to the device from then on.
+	 * Otherwise the core unmaps the mapping.
 	 */
 	int (*map_keep)(void *device, const struct hm_segment *segment, void *address);
 	/*
-	 * Returns a mapping of the whole segment, with any rights, or NULL. The mapping belongs
-	 * to the core from then on.
+	 * HM_BACKEND_MAP_CACHE: returns a mapping of the whole segment, with any rights, or NULL.
+	 * The mapping belongs to the core from then on.
 	 */
 	void *(*map_take)(void *device, const struct hm_segment *segment);
 	/*
-	 * Optional, without a capability bit: returns the address of a counter in this
-	 * process's memory, or NULL if this process does not count. The counter holds the
-	 * number of times that memory of the segment's object made room for other memory. The
-	 * counter must stay at its address as long as the object exists. The operation must not
-	 * make a system call. NULL operation: the backend does not count.
+	 * HM_BACKEND_EVICTIONS: returns the address of a counter in this process's memory, or
+	 * NULL if this process does not count. The counter holds the number of times that memory
+	 * of the segment's object made room for other memory. The counter must stay at its
+	 * address as long as the object exists. The operation must not make a system call.
 	 */
 	const uint64_t *(*evictions)(void *device, const struct hm_segment *segment);
 	/*
-	 * Optional, without a capability bit, for backends with device_check: asks the device
-	 * itself, by one call, whether it still exists. device_check must know the answer
-	 * afterwards. The library calls the operation whenever a bracket, a copy or work of an
-	 * accelerator has ended that used bytes of the device. The pointer must be equal to
-	 * device_check if maps never show a loss before device_check knows of it. NULL: the
-	 * library calls device_query.
+	 * HM_BACKEND_LOSS_ASK: asks the device itself, by one call, whether it still exists.
+	 * device_check must know the answer afterwards. The library calls the operation whenever
+	 * a bracket, a copy or work of an accelerator has ended that used bytes of the device.
+	 * Without the bit, maps must not show a loss before device_check knows of it.
 	 */
 	int (*device_ask)(void *device);
 	/*
-	 * Optional, without a capability bit, for devices with maps that become zeros once the
-	 * device was taken away, before device_check knows of the loss: makes maps of the
-	 * segment's object raise SIGBUS instead. The change takes effect at once, also on
-	 * existing mappings. The library reads the object's bytes by pread(2) of the segment's
-	 * fd, at fd_offset. The library may call the operation again for an object that is so
-	 * already. Returns 0, or a negative errno with the reason.
+	 * HM_BACKEND_LOSS_SIGNAL, for devices with maps that become zeros once the device was
+	 * taken away, before device_check knows of the loss: makes maps of the segment's object
+	 * raise SIGBUS instead. The change takes effect at once, also on existing mappings. The
+	 * library reads the object's bytes by pread(2) of the segment's fd, at fd_offset. The
+	 * library may call the operation again for an object that is so already. Returns 0, or a
+	 * negative errno with the reason.
 	 *
 	 * A call with both arguments NULL undoes the operation for all objects of all devices.
 	 * In that case -ENODEV means that some devices are gone: their maps keep raising
@@ -218,10 +260,10 @@ struct hm_backend_ops {
  * Thread safety: any thread.
  *
  * Errors:
- *   -EINVAL: a mandatory operation is missing; a capability bit has no operation, or an
- *            operation has no bit (the text names it); one of map_keep and map_take is missing;
- *            all of create, from_file and import_fd are missing; or the table is longer than
- *            this library's.
+ *   -EINVAL: a mandatory operation is missing; a bit has no operation, or an operation has no
+ *            bit; a bit needs another one, which is not set; all of create, from_file and
+ *            import_fd are missing; or the table is longer than this library's. The text names
+ *            the operation and the bit.
  *   -EEXIST: another backend has this name; choose another name.
  *   -ENOSPC: the process has the largest possible number of backends; the text has that number.
  */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "accel/accel.h"
+#include "core/buffer.h"
 #include "core/segments.h"
 #include "base/sys.h"
 
@@ -141,7 +142,7 @@ static int create_data(struct accel_view *view)
 
 	view->told = (struct hm_accel_map){
 		.struct_size = sizeof(view->told),
-		.backing = buffer->backing,
+		.backing = buffer_backing(buffer),
 		.address = map->address,
 		.length = length,
 		.access = map_allows(map, 0, length, HM_WRITE) ? HM_READ | HM_WRITE : HM_READ,

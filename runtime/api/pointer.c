@@ -62,8 +62,7 @@ static int check_walkable(const void *pointer)
 
 	if (!map)
 		return err_set(-ENOENT, "%p is in no map any more", pointer);
-	special = map->buffer->backing == HM_BACKING_DEVICE &&
-		  !(map->buffer->caps & HM_CAP_POPULATE);
+	special = !(map->buffer->caps & HM_CAP_POPULATE);
 	hm_map_unref(map);
 	return special ? err_set(-EOPNOTSUPP,
 				 "the kernel does not tell which pages of this device's maps "

@@ -121,7 +121,7 @@ static int from_file(void *device, int fd, const struct hm_buffer_desc *desc,
 		.alignment = size >= MIB(2) ? MIB(2) : page_size(),
 		.caps = FILE_CAPS & ~(HM_CAP_FROM_FILE | HM_CAP_PRIVATE),
 		.access = read_only ? HM_READ : HM_READ | HM_WRITE,
-		.backing = private_copy ? HM_BACKING_FILE_PRIVATE : HM_BACKING_FILE,
+		.memory = HM_MEMORY_STORAGE,
 		.flags = desc->flags &
 			 (HM_BUFFER_PRIVATE | HM_BUFFER_READ_ONLY | HM_BUFFER_PUBLISH),
 	};

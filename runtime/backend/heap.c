@@ -27,6 +27,7 @@
 #define HEAP_NAME_MAX 64 /* as long as a device name can be */
 #define RESIZE_CAPS (HM_CAP_RESIZE | HM_CAP_APPEND | HM_CAP_REPLACE | HM_CAP_RESIZE_REPLACES)
 #define HEAP_CAPS (HM_CAP_CREATE | HM_CAP_IMPORT | RESIZE_CAPS | DMABUF_CAPS)
+#define HEAP_OPS_CAPS (HEAP_CAPS | HM_BACKEND_LIST | DMABUF_BRACKET_CAPS)
 
 /* Below this size, reading /proc/meminfo costs too much. */
 #define CHECKED_LEAST MIB(16)
@@ -301,7 +302,7 @@ const struct hm_backend_ops heap_backend = {
 	.size = sizeof(struct hm_backend_ops),
 	.name = "heap",
 	.description = "heaps of memory for devices, /dev/dma_heap/NAME",
-	.caps = HEAP_CAPS,
+	.caps = HEAP_OPS_CAPS,
 	.device_open = device_open,
 	.device_close = device_close,
 	.device_query = device_query,

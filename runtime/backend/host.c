@@ -32,7 +32,7 @@
 	 HM_CAP_CONTIGUOUS | HM_CAP_WRITE | HM_CAP_READ_ONLY)
 
 /* An imported dma-buf needs brackets; a memfd may become one. */
-#define HOST_OPS_CAPS (HOST_CAPS | HM_CAP_BRACKET | HM_CAP_DMABUF)
+#define HOST_OPS_CAPS (HOST_CAPS | HM_CAP_DMABUF | DMABUF_BRACKET_CAPS)
 
 static int device_open(const char *rest, void **ret_device)
 {
@@ -107,7 +107,7 @@ static void describe(struct hm_recipe *recipe, int fd, uint64_t max_size, uint64
 		.caps = HOST_CAPS & ~(HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_PRIVATE |
 				      HM_CAP_HUGETLB),
 		.access = HM_READ | HM_WRITE,
-		.backing = HM_BACKING_MEMFD,
+		.memory = HM_MEMORY_SEALED | HM_MEMORY_SPARSE,
 	};
 	if (udmabuf_is_there())
 		recipe->caps |= HM_CAP_DMABUF;
@@ -141,7 +141,6 @@ static int create_hugetlb(const struct hm_buffer_desc *desc, struct hm_recipe *r
 	describe(ret_recipe, fd, desc->max_size, page);
 	ret_recipe->segment.flags |= HM_SEGMENT_NORESERVE;
 	ret_recipe->alignment = page;
-	ret_recipe->backing = HM_BACKING_HUGETLB;
 	/* mlock() answers 0 and does nothing: these pages are never swapped. */
 	ret_recipe->caps &= ~(HM_CAP_LOCK | HM_CAP_APPEND | HM_CAP_REPLACE | HM_CAP_DMABUF);
 	ret_recipe->flags = HM_BUFFER_HUGETLB;
@@ -174,7 +173,7 @@ static int create_private(const struct hm_buffer_desc *desc, struct hm_recipe *r
 {
 	describe(ret_recipe, -1, desc->max_size, page_size());
 	ret_recipe->segment.flags = HM_SEGMENT_PRIVATE | HM_SEGMENT_ANON | HM_SEGMENT_NORESERVE;
-	ret_recipe->backing = HM_BACKING_ANON;
+	ret_recipe->memory = 0;
 	ret_recipe->flags = HM_BUFFER_PRIVATE;
 	ret_recipe->caps &= ~(HM_CAP_EXPORT | HM_CAP_READ_ONLY | HM_CAP_DMABUF |
 			      HM_CAP_MULTI_MAP | HM_CAP_APPEND | HM_CAP_REPLACE);
@@ -263,7 +262,6 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 	/* Only the maker changes the size of an import. */
 	ret_recipe->caps &= ~(HM_CAP_APPEND | HM_CAP_REPLACE | HM_CAP_RESIZE);
 	if (page > page_size()) {
-		ret_recipe->backing = HM_BACKING_HUGETLB;
 		ret_recipe->flags = HM_BUFFER_HUGETLB;
 		ret_recipe->segment.flags |= HM_SEGMENT_NORESERVE;
 		ret_recipe->alignment = page;

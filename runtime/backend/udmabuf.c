@@ -13,11 +13,11 @@
 /* Capabilities of the host that are missing here. */
 #define NOT_HERE (HM_CAP_PRIVATE | HM_CAP_HUGETLB | HM_CAP_READ_ONLY)
 
-#define UDMABUF_CAPS                                                                          \
-	(HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT | HM_CAP_RESIZE | HM_CAP_APPEND |      \
-	 HM_CAP_REPLACE | HM_CAP_NUMA | HM_CAP_LOCK | HM_CAP_PROTECT | HM_CAP_POPULATE |      \
-	 HM_CAP_FORK | HM_CAP_MULTI_MAP | HM_CAP_CONTIGUOUS | HM_CAP_WRITE | HM_CAP_BRACKET | \
-	 HM_CAP_DMABUF)
+#define UDMABUF_CAPS                                                                         \
+	(HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT | HM_CAP_RESIZE | HM_CAP_APPEND |     \
+	 HM_CAP_REPLACE | HM_CAP_NUMA | HM_CAP_LOCK | HM_CAP_PROTECT | HM_CAP_POPULATE |     \
+	 HM_CAP_FORK | HM_CAP_MULTI_MAP | HM_CAP_CONTIGUOUS | HM_CAP_WRITE | HM_CAP_DMABUF | \
+	 DMABUF_BRACKET_CAPS)
 
 static int device_open(const char *rest, void **ret_device)
 {

@@ -74,14 +74,13 @@ void announce_file(int fd, uint64_t step, uint64_t offset, uint64_t length)
 static uint64_t step_of(struct hm_buffer *buffer)
 {
 	uint64_t step = atomic_load_explicit(&buffer->announce_step, memory_order_relaxed);
-	uint32_t backing = atomic_load(&buffer->backing);
 	struct segment_list *list;
 	struct stat st;
 
 	if (step)
 		return step;
 	step = UINT64_MAX;
-	if (backing == HM_BACKING_FILE || backing == HM_BACKING_FILE_PRIVATE) {
+	if (buffer_is(buffer, HM_MEMORY_STORAGE)) {
 		list = segments_get(buffer);
 		if (list->n && !sys_fstat(list->segment[0].fd, &st))
 			step = announce_step(st.st_dev);

@@ -32,10 +32,10 @@ static void settle_locked(struct hm_buffer *buffer, int fd, uint64_t length)
 
 void buffer_settle_locked(struct hm_buffer *buffer)
 {
-	const struct hm_backend_ops *ops = buffer->device->ops;
 	const struct hm_segment *first = &buffer->segment[0];
 
-	if (!(first->flags & HM_SEGMENT_DMABUF) || ops->begin_cpu != dmabuf_segments_begin ||
+	if (!(first->flags & HM_SEGMENT_DMABUF) ||
+	    !backend_has(buffer->device->ops, HM_BACKEND_BRACKET_DMABUF) ||
 	    buffer->settled_fd >= 0)
 		return;
 	settle_locked(buffer, first->fd, first->length);
@@ -87,8 +87,8 @@ static int keep_dmabuf_locked(struct hm_buffer *buffer, int fd, uint64_t length)
 /* The core tells a memfd's brackets, if the device has none of its own. */
 static bool may_keep(const struct hm_buffer *buffer, const struct hm_segment *segment)
 {
-	return buffer->backing == HM_BACKING_MEMFD && !(segment->flags & HM_SEGMENT_DMABUF) &&
-	       buffer->device->ops->begin_cpu == dmabuf_segments_begin;
+	return buffer_is(buffer, HM_MEMORY_SEALED) && !(segment->flags & HM_SEGMENT_DMABUF) &&
+	       backend_has(buffer->device->ops, HM_BACKEND_BRACKET_DMABUF);
 }
 
 /* Exports the earlier dma-buf, if the memfd may still be written. It has all pages. */
@@ -132,7 +132,7 @@ static int export_segment_locked(struct hm_buffer *buffer, const struct hm_segme
 	} else if (buffer->created) {
 		dmabuf_set_name(fd, buffer->name);
 	}
-	if (buffer->backing == HM_BACKING_MEMFD)
+	if (buffer_is(buffer, HM_MEMORY_SEALED))
 		buffer->pinned = true;
 	*ret_fd = fd;
 	return 0;
@@ -172,7 +172,7 @@ static int check_export_caps(const struct hm_buffer *buffer, uint32_t flags)
 			       "CONFIG_UDMABUF)",
 			       buffer->name, buffer->device->name);
 	if (flags & HM_EXPORT_DMABUF && flags & HM_EXPORT_READ_ONLY &&
-	    buffer->backing == HM_BACKING_MEMFD)
+	    buffer_is(buffer, HM_MEMORY_SEALED))
 		return err_set(-EOPNOTSUPP,
 			       "%s: a memfd that is sealed against writing becomes no dma-buf: "
 			       "pass HM_EXPORT_READ_ONLY or HM_EXPORT_DMABUF",
@@ -184,7 +184,7 @@ int buffer_export_locked(struct hm_buffer *buffer, uint32_t flags, struct resize
 			 int *ret_fd)
 {
 	/* The seal stays after a later failure. The new descriptor is of the same file. */
-	bool seals = flags & HM_EXPORT_READ_ONLY && buffer->backing == HM_BACKING_MEMFD;
+	bool seals = flags & HM_EXPORT_READ_ONLY && buffer_is(buffer, HM_MEMORY_SEALED);
 	struct hm_segment segment;
 	int fd = -1, r;
 

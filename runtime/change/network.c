@@ -124,7 +124,7 @@ int hm_file_system_query(const char *path, int fd, struct hm_file_system_info *r
 /* Stores into a private copy stay in it: a 0 would make other machines wait for nothing. */
 static int check_publish(const struct hm_buffer *buffer)
 {
-	if (buffer->backing != HM_BACKING_FILE_PRIVATE)
+	if (!buffer_is(buffer, MEMORY_PRIVATE) || !buffer_is(buffer, HM_MEMORY_STORAGE))
 		return 0;
 	return err_set(
 		-EOPNOTSUPP,
@@ -175,7 +175,7 @@ static int refuse_refresh(const char *why, const char *name)
 /* Does a lock of the buffer's file make its maps show the server's bytes? */
 static int check_refresh(const struct hm_buffer *buffer, const struct file_system *fs)
 {
-	if (buffer->backing != HM_BACKING_FILE)
+	if (buffer_is(buffer, MEMORY_PRIVATE))
 		return refuse_refresh("which maps to read only as private copies", fs->name);
 	if (fs->coherence == HM_COHERENCE_NONE && !(fs->flags & FS_LOCK_DROPS))
 		return refuse_refresh("where a lock leaves a map as it is", fs->name);
@@ -185,9 +185,7 @@ static int check_refresh(const struct hm_buffer *buffer, const struct file_syste
 /* Private copies that were asked for belong to the caller alone. */
 static bool has_others(const struct hm_buffer *buffer)
 {
-	return buffer->backing == HM_BACKING_FILE ||
-	       (buffer->backing == HM_BACKING_FILE_PRIVATE &&
-		!(buffer->flags & HM_BUFFER_PRIVATE));
+	return buffer_is(buffer, HM_MEMORY_STORAGE) && !(buffer->flags & HM_BUFFER_PRIVATE);
 }
 
 /* Holds no lock of the library, since another machine may keep its lock as long as it likes. */

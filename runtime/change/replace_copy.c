@@ -76,7 +76,7 @@ static int bring_in(const struct replace_copy *copy, uint64_t kept)
 {
 	int r;
 
-	if (copy->buffer->backing != HM_BACKING_MEMFD)
+	if (!buffer_is(copy->buffer, HM_MEMORY_SPARSE))
 		return 0;
 	/* Pages of the old object, too: a read where nothing was stored takes a page. */
 	r = sys_madvise(copy->old, buffer_pages(copy->buffer, kept), MADV_POPULATE_READ);
@@ -143,6 +143,7 @@ int replace_copy(const struct replace_copy *copy, uint64_t kept)
 		return r;
 	if (unlikely(copy->buffer->caps & HM_CAP_BRACKET))
 		return copy_in_steps(copy, kept);
-	return copy->buffer->device->ops->lost_signal ? copy_by_kernel(copy, kept) :
-							copy_by_cpu(copy, kept);
+	if (backend_has(copy->buffer->device->ops, HM_BACKEND_LOSS_SIGNAL))
+		return copy_by_kernel(copy, kept);
+	return copy_by_cpu(copy, kept);
 }

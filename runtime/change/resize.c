@@ -32,7 +32,8 @@ static int forget_strays(struct hm_buffer *buffer, struct hm_segment *segment,
 {
 	int r;
 
-	if (new_part <= old_part || buffer->backing != HM_BACKING_MEMFD ||
+	if (new_part <= old_part || !buffer_is(buffer, HM_MEMORY_SPARSE) ||
+	    buffer_is(buffer, MEMORY_HUGE) ||
 	    !(buffer->exported || atomic_load(&buffer->share)))
 		return 0;
 	r = buffer->device->ops->resize(segments_link(buffer)->backend, segment, new_part,
@@ -172,7 +173,7 @@ static int grow_locked(struct hm_buffer *buffer, uint64_t new_size, struct resiz
 	if (r)
 		return r;
 	/* Bytes stored behind the end, in its page, must not become new bytes. */
-	if (buffer->backing == HM_BACKING_ANON && set->n && buffer->size < from) {
+	if (buffer_is(buffer, MEMORY_ANON) && set->n && buffer->size < from) {
 		r = discard_private(set->maps[0].map, buffer->size, from, from);
 		if (r)
 			return r;
@@ -233,7 +234,7 @@ static int shrink_step(struct hm_buffer *buffer, uint32_t index, uint64_t new_si
 			goto err_protect;
 		}
 	}
-	if (buffer->backing == HM_BACKING_ANON && set->n) {
+	if (buffer_is(buffer, MEMORY_ANON) && set->n) {
 		r = discard_private(set->maps[0].map, new_size, from, to);
 		if (r)
 			goto err_protect;

@@ -56,17 +56,17 @@ static int check(struct hm_buffer *buffer)
 {
 	int seals;
 
-	if (buffer->backing != HM_BACKING_MEMFD || buffer->n_segment > 1 ||
-	    (buffer->segment[0].flags & HM_SEGMENT_DMABUF))
+	if (!buffer_is(buffer, HM_MEMORY_SEALED) || buffer_is(buffer, MEMORY_HUGE) ||
+	    buffer->n_segment > 1 || (buffer->segment[0].flags & HM_SEGMENT_DMABUF))
 		return err_set(-EOPNOTSUPP,
 			       "%s: the kernel seals the memory of memfds only, and of one "
 			       "object: this is %s",
 			       buffer->name,
-			       buffer->n_segment > 1                 ? "several" :
-			       buffer->backing == HM_BACKING_ANON    ? "private memory" :
-			       buffer->backing == HM_BACKING_HUGETLB ? "the huge page pool's" :
-			       buffer->backing == HM_BACKING_DEVICE  ? "a device's" :
-								       "a file");
+			       buffer->n_segment > 1                ? "several" :
+			       buffer_is(buffer, MEMORY_ANON)       ? "private memory" :
+			       buffer_is(buffer, MEMORY_HUGE)       ? "the huge page pool's" :
+			       buffer_is(buffer, HM_MEMORY_STORAGE) ? "a file" :
+								      "a device's");
 	if (!(buffer->access & HM_WRITE) && !buffer->seal_begun)
 		return err_set(-EACCES,
 			       "%s is read-only here: only a process that may write "

@@ -57,9 +57,30 @@ static int no_end_cpu(void *device, const struct hm_segment *segments, uint32_t 
 	return 0;
 }
 
-static int no_check(void *device)
+/* No device has this name besides the backend's own, which the core knows. */
+static int no_each(int (*each)(void *user, const char *name), void *user)
+{
+	(void)each, (void)user;
+	return 0;
+}
+
+static int no_loss(void *device)
 {
 	(void)device;
+	return 0;
+}
+
+static int no_signal(void *device, const struct hm_segment *segment)
+{
+	(void)device, (void)segment;
+	return 0;
+}
+
+static int all_in_reach(void *device, const struct hm_segment *segment, uint64_t offset,
+			uint64_t length, uint64_t *ret_length)
+{
+	(void)device, (void)segment, (void)offset;
+	*ret_length = length;
 	return 0;
 }
 
@@ -70,6 +91,12 @@ static int no_map_keep(void *device, const struct hm_segment *segment, void *add
 }
 
 static void *no_map_take(void *device, const struct hm_segment *segment)
+{
+	(void)device, (void)segment;
+	return NULL;
+}
+
+static const uint64_t *no_evictions(void *device, const struct hm_segment *segment)
 {
 	(void)device, (void)segment;
 	return NULL;
@@ -97,36 +124,70 @@ static int check_mandatory(const struct hm_backend_ops *ops)
 	return 0;
 }
 
-/* An op without its capability bit would never be called; a bit without its op would be a lie. */
+/* One row an optional op: its bit, and its default for tables without it. */
+#define OPTIONAL(ROW)                                      \
+	ROW(create, HM_CAP_CREATE, no_create)              \
+	ROW(from_file, HM_CAP_FROM_FILE, no_fd)            \
+	ROW(import_fd, HM_CAP_IMPORT, no_fd)               \
+	ROW(export_fd, HM_CAP_EXPORT, no_export)           \
+	ROW(resize, HM_CAP_RESIZE, no_resize)              \
+	ROW(each_device, HM_BACKEND_LIST, no_each)         \
+	ROW(device_check, HM_BACKEND_LOSS, no_loss)        \
+	ROW(hidden, HM_BACKEND_REACH, all_in_reach)        \
+	ROW(begin_cpu, HM_CAP_BRACKET, no_begin_cpu)       \
+	ROW(end_cpu, HM_BACKEND_BRACKET_END, no_end_cpu)   \
+	ROW(map_keep, HM_BACKEND_MAP_CACHE, no_map_keep)   \
+	ROW(map_take, HM_BACKEND_MAP_CACHE, no_map_take)   \
+	ROW(evictions, HM_BACKEND_EVICTIONS, no_evictions) \
+	ROW(device_ask, HM_BACKEND_LOSS_ASK, no_loss)      \
+	ROW(lost_signal, HM_BACKEND_LOSS_SIGNAL, no_signal)
+
+/* Bits that mean nothing without another one. */
+static const struct {
+	uint64_t cap, needs;
+	const char *cap_name, *needs_name;
+} groups[] = {
+#define GROUP(cap, needs)                \
+	{                                \
+		cap, needs, #cap, #needs \
+	}
+	GROUP(HM_BACKEND_LOSS_ASK, HM_BACKEND_LOSS),
+	GROUP(HM_BACKEND_LOSS_SIGNAL, HM_BACKEND_LOSS_ASK),
+	GROUP(HM_BACKEND_BRACKET_END, HM_CAP_BRACKET),
+	GROUP(HM_BACKEND_BRACKET_DMABUF, HM_BACKEND_BRACKET_END),
+};
+
+/* An op without its bit would never be called; a bit without its op would be a lie. */
+static int check_op(const struct hm_backend_ops *ops, const char *op, bool there, uint64_t cap,
+		    const char *cap_name)
+{
+	if (backend_has(ops, cap) == there)
+		return 0;
+	return there ? err_set(-EINVAL,
+			       "backend %s: the op %s is there, and caps lacks its bit, %s: set "
+			       "the bit",
+			       ops->name, op, cap_name) :
+		       err_set(-EINVAL,
+			       "backend %s: caps has %s, and the op of this bit, %s, is missing",
+			       ops->name, cap_name, op);
+}
+
 static int check_caps(const struct hm_backend_ops *ops)
 {
-	const struct {
-		const char *name;
-		uint64_t cap;
-		bool there;
-	} optional[] = {
-		{ "create", HM_CAP_CREATE, ops->create != NULL },
-		{ "from_file", HM_CAP_FROM_FILE, ops->from_file != NULL },
-		{ "import_fd", HM_CAP_IMPORT, ops->import_fd != NULL },
-		{ "export_fd", HM_CAP_EXPORT, ops->export_fd != NULL },
-		{ "resize", HM_CAP_RESIZE, ops->resize != NULL },
-		{ "begin_cpu", HM_CAP_BRACKET, ops->begin_cpu != NULL },
-	};
 	size_t i;
+	int r = 0;
 
-	for (i = 0; i < ARRAY_SIZE(optional); i++)
-		if (!!(ops->caps & optional[i].cap) != optional[i].there)
-			return err_set(-EINVAL,
-				       "backend %s: %s and its capability bit disagree: "
-				       "the op is %s",
-				       ops->name, optional[i].name,
-				       optional[i].there ? "there" : "missing");
-	if (!ops->map_keep != !ops->map_take)
-		return err_set(-EINVAL,
-			       "backend %s: of map_keep and map_take one is missing: both or "
-			       "neither",
-			       ops->name);
-	if (!ops->create && !ops->from_file && !ops->import_fd)
+#define CHECK_OP(op, cap, fallback) \
+	if (!r)                     \
+		r = check_op(ops, #op, ops->op != NULL, cap, #cap);
+	OPTIONAL(CHECK_OP)
+	if (r)
+		return r;
+	for (i = 0; i < ARRAY_SIZE(groups); i++)
+		if (backend_has(ops, groups[i].cap) && !backend_has(ops, groups[i].needs))
+			return err_set(-EINVAL, "backend %s: caps has %s, which needs %s, too",
+				       ops->name, groups[i].cap_name, groups[i].needs_name);
+	if (!backend_has(ops, HM_CAP_CREATE | HM_CAP_FROM_FILE | HM_CAP_IMPORT))
 		return err_set(-EINVAL,
 			       "backend %s: none of create, from_file and import_fd "
 			       "is there: no buffer could exist",
@@ -136,26 +197,10 @@ static int check_caps(const struct hm_backend_ops *ops)
 
 static void fill_defaults(struct hm_backend_ops *ops)
 {
-	if (!ops->create)
-		ops->create = no_create;
-	if (!ops->from_file)
-		ops->from_file = no_fd;
-	if (!ops->import_fd)
-		ops->import_fd = no_fd;
-	if (!ops->export_fd)
-		ops->export_fd = no_export;
-	if (!ops->resize)
-		ops->resize = no_resize;
-	if (!ops->begin_cpu)
-		ops->begin_cpu = no_begin_cpu;
-	if (!ops->end_cpu)
-		ops->end_cpu = no_end_cpu;
-	if (!ops->device_check)
-		ops->device_check = no_check;
-	if (!ops->map_keep) {
-		ops->map_keep = no_map_keep;
-		ops->map_take = no_map_take;
-	}
+#define FILL(op, cap, fallback) \
+	if (!ops->op)           \
+		ops->op = fallback;
+	OPTIONAL(FILL)
 }
 
 static int add_locked(const struct hm_backend_ops *ops)
@@ -199,10 +244,12 @@ void backend_set_builtin(const struct hm_backend_ops *const *all, size_t n)
 	n_builtin = n;
 }
 
-/*
- * Not checked: the built-in backends are correct by construction, and tests register them by
- * hand, too.
- */
+const struct hm_backend_ops *backend_builtin(size_t index)
+{
+	return index < n_builtin ? builtin[index] : NULL;
+}
+
+/* A table that is refused here would be missing: a test registers each by hand, too. */
 static void add_builtin(void)
 {
 	size_t i;
@@ -236,23 +283,6 @@ int backend_explain(const struct hm_backend_ops *ops, int r, const char *op)
 	if (!r || *hm_errmsg())
 		return r;
 	return err_set(r, "backend %s: %s: %s", ops->name, op, err_name(r));
-}
-
-bool backend_ends_cpu(const struct hm_backend_ops *ops)
-{
-	return ops->end_cpu != no_end_cpu;
-}
-
-bool backend_can_go(const struct hm_backend_ops *ops)
-{
-	return ops->device_check != no_check;
-}
-
-enum ask backend_asks(const struct hm_backend_ops *ops)
-{
-	if (!backend_can_go(ops))
-		return ASK_NOBODY;
-	return ops->device_ask == ops->device_check ? ASK_CHECK : ASK_DEVICE;
 }
 
 const struct hm_backend_ops *backend_at(uint32_t index)

@@ -92,6 +92,33 @@ int buffer_check_caps(struct hm_device *device, const struct hm_buffer_desc *des
 		       device->name, what);
 }
 
+static enum ask ask_of(const struct hm_backend_ops *ops)
+{
+	if (!backend_has(ops, HM_BACKEND_LOSS))
+		return ASK_NOBODY;
+	return backend_has(ops, HM_BACKEND_LOSS_ASK) ? ASK_DEVICE : ASK_CHECK;
+}
+
+static uint32_t memory_of(const struct hm_recipe *recipe)
+{
+	return (recipe->memory & (HM_MEMORY_SEALED | HM_MEMORY_STORAGE | HM_MEMORY_SPARSE)) |
+	       (recipe->segment.flags & HM_SEGMENT_ANON ? MEMORY_ANON : 0) |
+	       (recipe->segment.flags & HM_SEGMENT_PRIVATE ? MEMORY_PRIVATE : 0) |
+	       (recipe->flags & HM_BUFFER_HUGETLB ? MEMORY_HUGE : 0);
+}
+
+enum hm_backing buffer_backing(const struct hm_buffer *buffer)
+{
+	if (buffer_is(buffer, MEMORY_ANON))
+		return HM_BACKING_ANON;
+	if (buffer_is(buffer, MEMORY_HUGE))
+		return HM_BACKING_HUGETLB;
+	if (buffer_is(buffer, HM_MEMORY_STORAGE))
+		return buffer_is(buffer, MEMORY_PRIVATE) ? HM_BACKING_FILE_PRIVATE :
+							   HM_BACKING_FILE;
+	return buffer_is(buffer, HM_MEMORY_SEALED) ? HM_BACKING_MEMFD : HM_BACKING_DEVICE;
+}
+
 /* Makes the object around a recipe, and owns the recipe's segment and @link from here on. */
 static int build(struct hm_device *device, struct device_link *link,
 		 const struct hm_buffer_desc *desc, const struct hm_recipe *recipe,
@@ -109,7 +136,7 @@ static int build(struct hm_device *device, struct device_link *link,
 	buffer->device = hm_device_ref(device);
 	buffer->serial = atomic_fetch_add(&serial, 1) + 1;
 	buffer->page_size = recipe->page_size;
-	buffer->ask = (uint8_t)backend_asks(device->ops);
+	buffer->ask = (uint8_t)ask_of(device->ops);
 	buffer->alignment = max_u64(recipe->alignment, recipe->page_size);
 	buffer->access = recipe->access;
 	buffer->cache = recipe->cache;
@@ -120,8 +147,8 @@ static int build(struct hm_device *device, struct device_link *link,
 	buffer->lock = (pthread_mutex_t)PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 	buffer->size = recipe->size;
 	buffer->max_size = max_u64(recipe->max_size, recipe->segment.length);
-	buffer->caps = recipe->caps;
-	buffer->backing = recipe->backing;
+	buffer->caps = recipe->caps & ~HM_BACKEND_CAPS;
+	buffer->memory = memory_of(recipe);
 	buffer->flags = recipe->flags;
 	buffer->settled_fd = -1;
 	segments_begin(buffer, &recipe->segment, link);
@@ -370,7 +397,7 @@ int hm_buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
 		.caps = buffer->caps,
 		.page_size = buffer->page_size,
 		.serial = buffer->serial,
-		.backing = buffer->backing,
+		.backing = buffer_backing(buffer),
 		.generation = buffer->generation,
 		.segments = buffer->n_segment,
 		.maps = buffer->n_map,
@@ -475,7 +502,7 @@ static int check_alike(struct hm_buffer *buffer, const struct device_link *link,
 {
 	if (link == segments_link(buffer) ||
 	    (!((recipe->caps ^ buffer->caps) & HM_CAP_BRACKET) &&
-	     recipe->page_size == buffer->page_size && recipe->backing == buffer->backing))
+	     recipe->page_size == buffer->page_size && memory_of(recipe) == buffer->memory))
 		return 0;
 	return err_set(-EOPNOTSUPP,
 		       "%s: \"%s\" is another kind of device now: make the buffer anew",

@@ -28,6 +28,9 @@ static inline uint64_t buffer_capacity(const struct hm_buffer *buffer)
 	return last->offset + last->length;
 }
 
+/* Kind of the buffer's memory, as programs are told. The library asks buffer_is() instead. */
+enum hm_backing buffer_backing(const struct hm_buffer *buffer);
+
 static inline bool buffer_is_private(const struct hm_buffer *buffer)
 {
 	return buffer->flags & HM_BUFFER_PRIVATE;

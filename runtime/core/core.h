@@ -110,7 +110,7 @@ struct hm_buffer {
 	uint64_t size;
 	uint64_t max_size;
 	_Atomic uint64_t caps;          /* read without lock too */
-	_Atomic uint32_t backing;       /* likewise */
+	_Atomic uint32_t memory;        /* HM_MEMORY_*, MEMORY_*; likewise */
 	_Atomic uint64_t announce_step; /* 0: not asked for yet; see announce.c */
 	uint32_t flags;                 /* HM_BUFFER_* */
 	uint32_t generation;
@@ -163,6 +163,18 @@ struct hm_buffer {
 	struct bracket_count *free_brackets;      /* lock: those without a map */
 	struct bracket_count first_brackets;
 };
+
+/* hm_buffer.memory, beside the recipe's bits: properties that other fields of the recipe tell. */
+#define MEMORY_ANON (1u << 29)    /* HM_SEGMENT_ANON: anonymous pages, of this process alone */
+#define MEMORY_PRIVATE (1u << 30) /* HM_SEGMENT_PRIVATE: nobody else sees stores */
+/* HM_BUFFER_HUGETLB: a touch of a hole raises SIGBUS while the huge page pool is empty. */
+#define MEMORY_HUGE (1u << 31)
+
+/* Does the buffer's memory have any of the properties? Needs no lock. */
+static inline bool buffer_is(const struct hm_buffer *buffer, uint32_t memory)
+{
+	return atomic_load_explicit(&buffer->memory, memory_order_relaxed) & memory;
+}
 
 /* One word for each 2 MiB of a map's span, allocated when the first block is not OK. */
 enum block_state {
@@ -307,24 +319,29 @@ const struct hm_backend_ops *backend_at(uint32_t index);
  */
 int backend_explain(const struct hm_backend_ops *ops, int r, const char *op);
 
-/* Does the backend act on an end of the CPU's access? */
-bool backend_ends_cpu(const struct hm_backend_ops *ops);
-/* May its devices be taken away? */
-bool backend_can_go(const struct hm_backend_ops *ops);
+/* Has the backend this capability, one of HM_CAP_* and HM_BACKEND_*? */
+static inline bool backend_has(const struct hm_backend_ops *ops, uint64_t cap)
+{
+	return ops->caps & cap;
+}
 
-/* Source that knows whether a map still shows its buffer's bytes, and no zeros. */
+/*
+ * Source that knows whether a map still shows its buffer's bytes, and no zeros: by
+ * HM_BACKEND_LOSS and HM_BACKEND_LOSS_ASK.
+ */
 enum ask {
 	ASK_NOBODY, /* its devices never go away */
 	ASK_CHECK,  /* device_check, which makes no system call */
 	ASK_DEVICE, /* the device itself: the news may not have reached the process */
 };
-enum ask backend_asks(const struct hm_backend_ops *ops);
 
 /*
  * Sets the backends that every process has, in the order of hm_device_list(). Must be called
  * before the library is used.
  */
 void backend_set_builtin(const struct hm_backend_ops *const *all, size_t n);
+/* NULL past the end. */
+const struct hm_backend_ops *backend_builtin(size_t index);
 
 /* ---- counters (stats.c) ---- */
 

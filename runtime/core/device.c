@@ -94,7 +94,8 @@ static int each_device(int (*each)(void *user, const char *name), void *user)
 	int r = 0;
 
 	for (i = 0; !r && (ops = backend_at(i)); i++)
-		r = ops->each_device ? ops->each_device(each, user) : each(user, ops->name);
+		r = backend_has(ops, HM_BACKEND_LIST) ? ops->each_device(each, user) :
+							each(user, ops->name);
 	return r;
 }
 
@@ -140,7 +141,7 @@ static int query(struct hm_device *device, struct hm_device_info *info)
 
 	*info = (struct hm_device_info){
 		.numa_node = -1,
-		.caps = device->ops->caps,
+		.caps = device->ops->caps & ~HM_BACKEND_CAPS,
 		.page_size = page_size(),
 		.granule = page_size(),
 		.generation = device->generation,

@@ -175,7 +175,6 @@ void dmabuf_describe(int fd, uint64_t size, struct hm_recipe *ret_recipe)
 		.page_size = page_size(),
 		.caps = DMABUF_CAPS,
 		.access = HM_READ | HM_WRITE,
-		.backing = HM_BACKING_DEVICE,
 	};
 }
 

@@ -105,6 +105,10 @@ int dmabuf_explain_map(int r);
 /* hm_backend_ops.export_fd for segments that are dma-bufs: a duplicate. */
 int dmabuf_export(const struct hm_segment *segment, uint32_t flags, int *ret_fd);
 
+/* Capabilities of a table with the two functions below as its begin_cpu and end_cpu. */
+#define DMABUF_BRACKET_CAPS \
+	(HM_CAP_BRACKET | HM_BACKEND_BRACKET_END | HM_BACKEND_BRACKET_DMABUF)
+
 /* hm_backend_ops.begin_cpu and end_cpu; skip segments that are not dma-bufs. */
 int dmabuf_segments_begin(void *device, const struct hm_segment *segments, uint32_t n_segment,
 			  uint64_t offset, uint64_t length, uint32_t access);

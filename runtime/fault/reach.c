@@ -33,6 +33,11 @@ struct showing {
 	const struct rangemap *walked; /* the old map->hidden, whose runs are visited */
 };
 
+static bool has_reach(const struct hm_buffer *buffer)
+{
+	return backend_has(buffer->device->ops, HM_BACKEND_REACH);
+}
+
 static int open_bus(struct showing *showing)
 {
 	int fd;
@@ -216,7 +221,7 @@ static int show_all(struct hm_map *map)
 
 int reach_show(struct hm_map *map)
 {
-	return likely(!map->buffer->device->ops->hidden) || map->lost ? 0 : show_all(map);
+	return likely(!has_reach(map->buffer)) || map->lost ? 0 : show_all(map);
 }
 
 int reach_forget(struct hm_map *map, uint64_t offset, uint64_t length)
@@ -298,7 +303,7 @@ static void visit(struct hm_map *map, const void *object)
 {
 	struct hm_buffer *buffer = map->buffer;
 
-	if (!buffer->device->ops->hidden)
+	if (!has_reach(buffer))
 		return;
 	if (pthread_mutex_trylock(&buffer->lock)) {
 		buffer->reach_changed = true;
@@ -367,7 +372,7 @@ static void look(struct hm_map *map, const void *user)
 {
 	struct looking *looking = (struct looking *)(uintptr_t)user;
 
-	if (looking->r || !map->buffer->device->ops->hidden || buffer_lock(map->buffer))
+	if (looking->r || !has_reach(map->buffer) || buffer_lock(map->buffer))
 		return;
 	if (!pthread_mutex_lock(&map->change)) {
 		if (!map->lost)

@@ -447,7 +447,7 @@ static int replace_range(const struct hm_pointer_info *found, uint64_t from, uin
 static bool is_out_of_reach(const struct hm_buffer *buffer)
 {
 	return atomic_load_explicit(&buffer->caps, memory_order_relaxed) & HM_CAP_BRACKET &&
-	       !backend_ends_cpu(buffer->device->ops);
+	       !backend_has(buffer->device->ops, HM_BACKEND_BRACKET_END);
 }
 
 /*
@@ -474,7 +474,7 @@ static bool is_gone(struct hm_buffer *buffer)
 	struct segment_list *list;
 	bool gone;
 
-	if (buffer->ask != ASK_DEVICE || !ops->lost_signal || !ops->device_ask)
+	if (!backend_has(ops, HM_BACKEND_LOSS_SIGNAL))
 		return false;
 	list = segments_look(buffer);
 	gone = ops->device_ask(list->link->backend) == -ENODEV;

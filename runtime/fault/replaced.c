@@ -390,8 +390,7 @@ static int mend(struct hm_buffer *buffer, struct loss *loss, const struct hm_los
 	bool found;
 	int r = 0;
 
-	if (!buffer->created ||
-	    (buffer->backing != HM_BACKING_MEMFD && buffer->backing != HM_BACKING_HUGETLB))
+	if (!buffer->created || !buffer_is(buffer, HM_MEMORY_SPARSE))
 		return 0;
 	while (!r) {
 		r = buffer_lock(buffer);
@@ -414,7 +413,7 @@ static bool is_in_reach(const struct hm_buffer *buffer, uint64_t from, uint64_t 
 	const struct hm_segment *segment;
 	uint64_t length;
 
-	for (; ops->hidden && from < to; from += length) {
+	for (; backend_has(ops, HM_BACKEND_REACH) && from < to; from += length) {
 		segment = &buffer->segment[buffer_segment_at(buffer, from)];
 		if (ops->hidden(segments_link(buffer)->backend, segment, from - segment->offset,
 				min_u64(to, segment->offset + segment->length) - from, &length))
@@ -524,7 +523,7 @@ static int check_sealed(const struct hm_map *map)
 {
 	const struct hm_buffer *buffer = map->buffer;
 
-	if (!(map->access & HM_WRITE) || buffer->backing != HM_BACKING_MEMFD ||
+	if (!(map->access & HM_WRITE) || !buffer_is(buffer, HM_MEMORY_SEALED) ||
 	    !memfd_is_one_way(buffer->segment[buffer->n_segment - 1].fd))
 		return 0;
 	return err_set(-EPERM,

@@ -50,7 +50,7 @@ void loss_choose_signal(struct hm_buffer *buffer)
 	struct loss *loss = atomic_load(&buffer->loss);
 	char text[ERR_TEXT_MAX];
 
-	if (!loss || !buffer->device->ops->lost_signal)
+	if (!loss || !backend_has(buffer->device->ops, HM_BACKEND_LOSS_SIGNAL))
 		return;
 	snprintf(text, sizeof(text), "%s", hm_errmsg());
 	pthread_mutex_lock(&mutex);
@@ -65,7 +65,7 @@ int loss_signal_fresh(const struct hm_buffer *buffer, const struct hm_segment *f
 	const struct device_link *link = segments_link(buffer);
 	int r = 0;
 
-	if (!loss || !buffer->device->ops->lost_signal)
+	if (!loss || !backend_has(buffer->device->ops, HM_BACKEND_LOSS_SIGNAL))
 		return 0;
 	pthread_mutex_lock(&mutex);
 	if (is_wanted_locked(buffer, loss))
@@ -78,8 +78,8 @@ int loss_signal_fresh(const struct hm_buffer *buffer, const struct hm_segment *f
 static bool is_foreign(const struct hm_buffer *buffer)
 {
 	return buffer->segment->flags & HM_SEGMENT_DMABUF && !buffer->created &&
-	       (!buffer->device->ops->lost_signal || !(buffer->caps & HM_CAP_DMABUF) ||
-		!(buffer->access & HM_WRITE));
+	       (!backend_has(buffer->device->ops, HM_BACKEND_LOSS_SIGNAL) ||
+		!(buffer->caps & HM_CAP_DMABUF) || !(buffer->access & HM_WRITE));
 }
 
 enum hm_unheard loss_unheard_locked(const struct hm_buffer *buffer)
@@ -91,7 +91,7 @@ enum hm_unheard loss_unheard_locked(const struct hm_buffer *buffer)
 		return HM_UNHEARD_DRIVER;
 	if (buffer->ask != ASK_DEVICE)
 		return HM_UNHEARD_NEVER;
-	if (!buffer->device->ops->lost_signal)
+	if (!backend_has(buffer->device->ops, HM_BACKEND_LOSS_SIGNAL))
 		return HM_UNHEARD_DRIVER;
 	if (!loss || !atomic_load(&loss->in_place))
 		return HM_UNHEARD_POLICY;
@@ -150,7 +150,7 @@ void loss_handler_goes(void)
 	pthread_mutex_unlock(&mutex);
 	/* No thread asks for signals from here on. */
 	for (i = 0; (ops = backend_at(i)); i++)
-		if (ops->lost_signal && ops->lost_signal(NULL, NULL) == -ENODEV)
+		if (ops->lost_signal(NULL, NULL) == -ENODEV)
 			map_each(NULL, replace_gone, ops);
 }
 

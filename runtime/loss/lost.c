@@ -179,15 +179,10 @@ int lost_check_buffer(struct hm_buffer *buffer)
 int lost_ask(struct hm_device *device, const struct device_link *link)
 {
 	const struct hm_backend_ops *ops = device->ops;
-	struct hm_device_info info = { 0 };
 
 	/* After any answer, device_check() knows. */
-	if (!ops->device_check(link->backend)) {
-		if (ops->device_ask)
-			ops->device_ask(link->backend);
-		else
-			ops->device_query(link->backend, &info);
-	}
+	if (!ops->device_check(link->backend))
+		ops->device_ask(link->backend);
 	return lost_check_link(device, link);
 }
 

@@ -303,7 +303,7 @@ static int map_source(struct shadow *shadow, struct hm_buffer *buffer,
  */
 static bool bytes_stay(const struct hm_buffer *buffer)
 {
-	return buffer->created && buffer->device->ops->hidden;
+	return buffer->created && backend_has(buffer->device->ops, HM_BACKEND_REACH);
 }
 
 static int copy_by_cpu(struct shadow *shadow, struct hm_buffer *buffer,
@@ -371,7 +371,7 @@ static bool lacks_pages(const struct shadow *shadow, const struct hm_buffer *buf
 {
 	uint64_t from = round_down(at, page_size()), to = round_up(at + length, page_size());
 
-	return buffer->backing == HM_BACKING_MEMFD &&
+	return buffer_is(buffer, HM_MEMORY_SEALED) && !buffer_is(buffer, MEMORY_HUGE) &&
 	       sys_madvise(shadow->source_bytes + from, to - from, MADV_POPULATE_READ) !=
 		       -EHWPOISON;
 }

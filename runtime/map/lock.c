@@ -273,7 +273,7 @@ static int check_lock(struct hm_map *map, uint64_t offset, uint64_t length)
 			       "%s: mlock() does nothing for memory of this kind, "
 			       "though it answers 0 (%s)",
 			       map->buffer->name,
-			       map->buffer->backing == HM_BACKING_HUGETLB ?
+			       buffer_is(map->buffer, MEMORY_HUGE) ?
 				       "huge pool pages are never swapped" :
 				       "device memory");
 	if (!map_allows(map, offset, length, HM_READ))

@@ -47,12 +47,12 @@ int map_dress(const struct hm_buffer *buffer, char *address, uint64_t length)
 	r = placement_apply(address, length, buffer->numa_mode, buffer->numa_nodes);
 	if (r)
 		return r;
-	if (buffer->backing == HM_BACKING_ANON)
+	if (buffer_is(buffer, MEMORY_ANON))
 		/* -EINVAL without CONFIG_ANON_VMA_NAME; a name only helps people. */
 		sys_prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, (uintptr_t)address, length,
 			  (uintptr_t)buffer->name);
-	if (length >= MAP_HUGE_LEAST &&
-	    (buffer->backing == HM_BACKING_ANON || buffer->backing == HM_BACKING_MEMFD))
+	if (length >= MAP_HUGE_LEAST && buffer_is(buffer, HM_MEMORY_SPARSE | MEMORY_ANON) &&
+	    !buffer_is(buffer, MEMORY_HUGE))
 		/* Advice only: hm_map_query() tells how many huge pages came. */
 		sys_madvise(address, length, MADV_HUGEPAGE);
 	if (buffer->caps & HM_CAP_FORK)

@@ -178,14 +178,20 @@ static int place_simple(struct hm_map *map, int prot)
  */
 static bool may_be_private(const struct hm_buffer *buffer)
 {
-	return buffer->backing == HM_BACKING_FILE && !(buffer->access & HM_WRITE) &&
-	       !buffer->n_map;
+	return buffer_is(buffer, HM_MEMORY_STORAGE) && !buffer_is(buffer, MEMORY_PRIVATE) &&
+	       !(buffer->access & HM_WRITE) && !buffer->n_map;
 }
 
-static void set_backing(struct hm_buffer *buffer, uint32_t backing, uint32_t segment_flags)
+static void make_private(struct hm_buffer *buffer)
 {
-	buffer->backing = backing;
-	buffer->segment[0].flags = segment_flags;
+	atomic_fetch_or(&buffer->memory, MEMORY_PRIVATE);
+	buffer->segment[0].flags = HM_SEGMENT_PRIVATE | HM_SEGMENT_NORESERVE;
+}
+
+static void make_shared(struct hm_buffer *buffer)
+{
+	atomic_fetch_and(&buffer->memory, ~MEMORY_PRIVATE);
+	buffer->segment[0].flags = HM_SEGMENT_SHARED;
 }
 
 static bool is_sealed(const struct hm_map *map)
@@ -206,7 +212,7 @@ static int explain_place(const struct hm_map *map, int r)
 {
 	const struct hm_buffer *buffer = map->buffer;
 
-	if (r == -ENODEV && buffer->backing == HM_BACKING_DEVICE)
+	if (r == -ENODEV && !buffer_is(buffer, HM_MEMORY_STORAGE))
 		return err_set(
 			r,
 			"%s: its device, \"%s\", was taken away: there is nothing to map "
@@ -246,11 +252,10 @@ int map_place(struct hm_map *map, uint64_t committed)
 	if (r == -ENODEV && may_be_private(buffer)) {
 		/* The sentence of the try that does not count. */
 		err_clear();
-		set_backing(buffer, HM_BACKING_FILE_PRIVATE,
-			    HM_SEGMENT_PRIVATE | HM_SEGMENT_NORESERVE);
+		make_private(buffer);
 		r = simple ? place_simple(map, first) : place_reserved(map, alignment, first);
 		if (r)
-			set_backing(buffer, HM_BACKING_FILE, HM_SEGMENT_SHARED);
+			make_shared(buffer);
 	}
 	if (r)
 		return explain_place(map, r);

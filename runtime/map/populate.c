@@ -103,10 +103,7 @@ int resident_populate(struct hm_map *map, uint64_t offset, uint64_t length, uint
 		.length = length,
 		.step = max_u64(STEP, map->buffer->page_size),
 		.write = access & HM_WRITE,
-		.announce = map->buffer->backing == HM_BACKING_FILE ||
-					    map->buffer->backing == HM_BACKING_FILE_PRIVATE ?
-				    map->buffer :
-				    NULL,
+		.announce = buffer_is(map->buffer, HM_MEMORY_STORAGE) ? map->buffer : NULL,
 	};
 	uint32_t started, n = threads_for(length);
 	pthread_t threads[THREADS_MAX];

@@ -125,7 +125,8 @@ static __attribute__((noinline, cold)) int begin_unsettled(struct hm_map *map, u
 	const struct hm_backend_ops *ops = map->buffer->device->ops;
 	int r = tell_device(map, offset, length, access, ops->begin_cpu, "begin_cpu");
 
-	return unlikely(!r && ops->hidden) ? reach_settle(map->buffer) : r;
+	return unlikely(!r && backend_has(ops, HM_BACKEND_REACH)) ? reach_settle(map->buffer) :
+								    r;
 }
 
 static inline __attribute__((always_inline)) int
@@ -198,7 +199,7 @@ int bracket_turn_begin(struct hm_map *map, uint64_t offset, uint64_t length, uin
 	int r;
 
 	r = bracket_device_begin(map, offset, length, access);
-	if (!r && backend_ends_cpu(map->buffer->device->ops)) {
+	if (!r && backend_has(map->buffer->device->ops, HM_BACKEND_BRACKET_END)) {
 		before = atomic_exchange(&map->turn, access);
 		if (before)
 			r = bracket_device_end(map, offset, length, before);
@@ -232,7 +233,7 @@ static bool has_device(const struct hm_map *map)
 	const struct hm_buffer *buffer = map->buffer;
 
 	return buffer->caps & HM_CAP_BRACKET &&
-	       (buffer->device->ops->begin_cpu != dmabuf_segments_begin || map->n_view ||
+	       (!backend_has(buffer->device->ops, HM_BACKEND_BRACKET_DMABUF) || map->n_view ||
 		atomic_load_explicit(&buffer->settled_fd, memory_order_relaxed) >= 0);
 }
 

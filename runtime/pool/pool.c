@@ -96,7 +96,7 @@ static void fill(struct hm_pool *pool, struct hm_device *device,
 	pool->limit = desc->limit;
 	pool->alignment = (uint32_t)max_u64(desc->alignment, POOL_ALIGNMENT);
 	pool->inherited = info->caps & HM_CAP_FORK;
-	pool->can_go = backend_can_go(device->ops);
+	pool->can_go = backend_has(device->ops, HM_BACKEND_LOSS);
 	pool->recoveries = atomic_load(&device->recovered);
 	pool->page = info->page_size;
 	choose_blocks(pool, info);

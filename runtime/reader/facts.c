@@ -237,8 +237,7 @@ void facts_find(int fd, const struct stat *st, uint64_t length, const struct hm_
 		.fault = facts_fault_most(fd),
 	};
 	if (whole) {
-		ret_facts->private_map = atomic_load(&whole->buffer->backing) ==
-					 HM_BACKING_FILE_PRIVATE;
+		ret_facts->private_map = buffer_is(whole->buffer, MEMORY_PRIVATE);
 		if (may_tell(fd, st))
 			ret_facts->resident = sample(whole);
 	}

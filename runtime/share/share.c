@@ -32,10 +32,10 @@ static bool is_kept(int seals)
  */
 static int check_sendable_locked(const struct hm_buffer *buffer, uint32_t flags)
 {
-	bool huge = buffer->backing == HM_BACKING_HUGETLB;
+	bool huge = buffer_is(buffer, MEMORY_HUGE);
 	int seals;
 
-	if (!(buffer->caps & HM_CAP_EXPORT) || buffer->backing == HM_BACKING_FILE ||
+	if (!(buffer->caps & HM_CAP_EXPORT) || buffer_is(buffer, HM_MEMORY_STORAGE) ||
 	    buffer->segment[0].flags & HM_SEGMENT_DMABUF)
 		return 0;
 	seals = sys_fcntl(buffer->segment[0].fd, F_GET_SEALS, 0);
@@ -74,13 +74,18 @@ static int begin_share_locked(struct hm_buffer *buffer, int fd)
 	return 0;
 }
 
-/*
- * The backing of @fd: a dma-buf of a memfd's pages counts as a device's object for receivers.
- */
-static uint32_t backing_of(const struct hm_buffer *buffer, int fd)
+/* SHARE_MEMORY of @fd: a dma-buf of a memfd's pages is a device's object for receivers. */
+static uint32_t memory_of(const struct hm_buffer *buffer, int fd)
 {
-	return buffer->backing == HM_BACKING_MEMFD && dmabuf_is(fd) ? HM_BACKING_DEVICE :
-								      buffer->backing;
+	if (buffer_is(buffer, HM_MEMORY_SEALED) && dmabuf_is(fd))
+		return 0;
+	return atomic_load(&buffer->memory) & SHARE_MEMORY;
+}
+
+/* True: SHARE_MEMORY @memory is an object of a device, about which only the device decides. */
+static bool is_object(uint32_t memory)
+{
+	return !(memory & (HM_MEMORY_SEALED | HM_MEMORY_STORAGE));
 }
 
 /* The access that a receiver may have. An earlier export may have sealed the object for all. */
@@ -90,7 +95,7 @@ static uint32_t access_of(const struct hm_buffer *buffer, uint32_t flags, int fd
 
 	if (flags & HM_EXPORT_READ_ONLY)
 		return HM_READ;
-	if (buffer->backing != HM_BACKING_MEMFD && buffer->backing != HM_BACKING_HUGETLB)
+	if (!buffer_is(buffer, HM_MEMORY_SEALED))
 		return buffer->access;
 	seals = sys_fcntl(fd, F_GET_SEALS, 0);
 	if (seals >= 0 && seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
@@ -107,7 +112,7 @@ static void describe_locked(const struct hm_buffer *buffer, uint32_t flags, int 
 		.length = sizeof(*message),
 		.access = access_of(buffer, flags, fd),
 		.cache = buffer->cache,
-		.backing = backing_of(buffer, fd),
+		.memory = memory_of(buffer, fd),
 		.max_size = buffer->share->max_size,
 		.page_size = buffer->page_size,
 		.serial = buffer->share->serial,
@@ -116,9 +121,9 @@ static void describe_locked(const struct hm_buffer *buffer, uint32_t flags, int 
 		.page = control_inode(buffer->share),
 	};
 
-	if (message->backing == HM_BACKING_DEVICE)
+	if (is_object(message->memory))
 		message->map_flags = buffer->share->map_flags;
-	if (buffer->backing == HM_BACKING_FILE)
+	if (buffer_is(buffer, HM_MEMORY_STORAGE))
 		message->offset = buffer->segment[0].fd_offset;
 	name_copy(message->backend, sizeof(message->backend), buffer->device->ops->name);
 }
@@ -223,15 +228,13 @@ static int check_message(const struct share_message *message, uint64_t max_size)
 	for (i = 0; i < ARRAY_SIZE(message->reserved); i++)
 		if (message->reserved[i])
 			return err_set(-EPROTO, "the message's reserved word %zu is not 0", i);
-	if (!name || message->cache > HM_CACHE_UNKNOWN ||
-	    (message->backing != HM_BACKING_MEMFD && message->backing != HM_BACKING_HUGETLB &&
-	     message->backing != HM_BACKING_FILE && message->backing != HM_BACKING_DEVICE) ||
+	if (!name || message->cache > HM_CACHE_UNKNOWN || message->memory & ~SHARE_MEMORY ||
 	    (message->access != HM_READ && message->access != (HM_READ | HM_WRITE)))
 		return err_set(-EPROTO,
 			       "the message describes an impossible buffer: access "
-			       "0x%" PRIx32 ", cache mode %" PRIu32 ", backing "
-			       "%" PRIu32 ", or a backend without a name",
-			       message->access, message->cache, message->backing);
+			       "0x%" PRIx32 ", cache mode %" PRIu32 ", memory 0x%" PRIx32
+			       ", or a backend without a name",
+			       message->access, message->cache, message->memory);
 	if (!message->page_size || message->page_size & (message->page_size - 1) ||
 	    message->page_size > GIB(16) || !message->max_size ||
 	    message->max_size > BUFFER_SIZE_MAX || message->offset > BUFFER_SIZE_MAX ||
@@ -244,7 +247,7 @@ static int check_message(const struct share_message *message, uint64_t max_size)
 	if (!message->size || message->size > message->max_size || !message->serial ||
 	    message->serial & CONTROL_LET_GO || message->slot >= CONTROL_SLOTS ||
 	    message->map_flags & ~DMABUF_MAP_FLAGS ||
-	    (message->map_flags && message->backing != HM_BACKING_DEVICE))
+	    (message->map_flags && !is_object(message->memory)))
 		return err_set(-EPROTO,
 			       "the message has impossible values: %" PRIu64 " bytes, serial "
 			       "%" PRIu64 ", slot %" PRIu32 ", map flags 0x%" PRIx32,
@@ -317,7 +320,7 @@ static int check_file_size(const struct hm_buffer *buffer, uint64_t size)
 		return explain_size(buffer, size,
 				    (uint64_t)st.st_size -
 					    min_u64((uint64_t)st.st_size, segment->fd_offset));
-	return buffer->backing == HM_BACKING_HUGETLB ? check_huge_pages(buffer, size) : 0;
+	return buffer_is(buffer, MEMORY_HUGE) ? check_huge_pages(buffer, size) : 0;
 }
 
 /*
@@ -334,16 +337,16 @@ static bool is_other_cache(const struct hm_buffer *buffer, const struct share_me
 static int check_buffer(struct hm_buffer *buffer, const struct share_message *message,
 			bool read_only)
 {
-	uint32_t backing = buffer->backing;
+	uint32_t memory = atomic_load(&buffer->memory) & SHARE_MEMORY;
 
-	if (backing != message->backing || is_other_cache(buffer, message) ||
+	if (memory != message->memory || is_other_cache(buffer, message) ||
 	    buffer->page_size != message->page_size)
 		return err_set(-EPROTO,
-			       "a buffer of \"%s\" came with backing %" PRIu32
+			       "a buffer of \"%s\" came with memory 0x%" PRIx32
 			       ", cache mode %" PRIu32 " and pages of %" PRIu64
-			       ": its sender said %" PRIu32 ", %" PRIu32 " and %" PRIu64,
-			       message->backend, backing, buffer->cache, buffer->page_size,
-			       message->backing, message->cache, message->page_size);
+			       ": its sender said 0x%" PRIx32 ", %" PRIu32 " and %" PRIu64,
+			       message->backend, memory, buffer->cache, buffer->page_size,
+			       message->memory, message->cache, message->page_size);
 	if (message->access & ~buffer->access & HM_WRITE && !read_only)
 		return err_set(-EPROTO,
 			       "a buffer of \"%s\" came that can't be written: its sender "
@@ -352,7 +355,7 @@ static int check_buffer(struct hm_buffer *buffer, const struct share_message *me
 	/*
 	 * A device need not tell how far its objects may grow: this buffer does not grow then.
 	 */
-	if (message->max_size > buffer->max_size && backing != HM_BACKING_DEVICE)
+	if (message->max_size > buffer->max_size && !is_object(memory))
 		return explain_size(buffer, message->max_size, buffer->max_size);
 	return check_file_size(buffer, buffer->size);
 }
@@ -360,7 +363,7 @@ static int check_buffer(struct hm_buffer *buffer, const struct share_message *me
 /* True: the device's segments are the dma-bufs that it imports. */
 static bool keeps_descriptors(const struct hm_device *device)
 {
-	return device->ops->begin_cpu == dmabuf_segments_begin;
+	return backend_has(device->ops, HM_BACKEND_BRACKET_DMABUF);
 }
 
 /*
@@ -372,7 +375,7 @@ static int hold_object(struct share *share, const struct hm_device *device, int 
 {
 	int own;
 
-	if (message->backing != HM_BACKING_DEVICE || keeps_descriptors(device))
+	if (!is_object(message->memory) || keeps_descriptors(device))
 		return 0;
 	own = sys_dup(fd);
 	if (own < 0)
@@ -385,7 +388,7 @@ static int adopt(struct hm_device *device, int fd, const struct share_message *m
 		 struct share *share, const struct hm_buffer_desc *asked,
 		 struct hm_buffer **ret_buffer)
 {
-	bool file = message->backing == HM_BACKING_FILE;
+	bool file = message->memory & HM_MEMORY_STORAGE;
 	struct hm_buffer_desc desc = *asked;
 
 	desc.size = control_size(share, message->size);
@@ -400,7 +403,7 @@ static int adopt(struct hm_device *device, int fd, const struct share_message *m
 	 * Memory that the device has added since is not in the object that was sent;
 	 * share_follow() checks for it.
 	 */
-	if (message->backing == HM_BACKING_DEVICE)
+	if (is_object(message->memory))
 		desc.size = min_u64(desc.size, message->size);
 	desc.max_size = file ? message->max_size : 0;
 	desc.offset = message->offset;
@@ -569,13 +572,12 @@ int share_refuse_resize_locked(const struct hm_buffer *buffer, uint64_t new_size
 			       "%s: it was received, and only its owner, process %" PRIu64
 			       ", may resize it",
 			       buffer->name, control_owner_pid(share));
-	if (new_size < buffer->size &&
-	    (buffer->backing == HM_BACKING_FILE || buffer->backing == HM_BACKING_HUGETLB))
+	if (new_size < buffer->size && buffer_is(buffer, HM_MEMORY_STORAGE | MEMORY_HUGE))
 		return err_set(-EBUSY,
 			       "%s was sent to other processes, and a touch of bytes cut off "
 			       "of a %s would end them (SIGBUS): it can't shrink any more",
 			       buffer->name,
-			       buffer->backing == HM_BACKING_FILE ? "file" : "huge page");
+			       buffer_is(buffer, MEMORY_HUGE) ? "huge page" : "file");
 	if (new_size > buffer->size &&
 	    (new_size > buffer->max_size || flags & (HM_GROW_REPLACE | HM_GROW_APPEND)))
 		return err_set(

@@ -129,7 +129,13 @@ static inline bool share_was_cut(const struct hm_buffer *buffer, uint64_t end, u
 /* ---- share_message.c ---- */
 
 #define SHARE_MAGIC 0x48536d68u /* "hmSH" */
-#define SHARE_VERSION 3
+#define SHARE_VERSION 4
+
+/*
+ * Properties of memory that the sender tells, and that the receiver's buffer must have, too.
+ * Memory without any of them is an object of a device.
+ */
+#define SHARE_MEMORY (HM_MEMORY_SEALED | HM_MEMORY_STORAGE | HM_MEMORY_SPARSE | MEMORY_HUGE)
 
 /* The last one is -1 where a sandbox keeps a process from opening a pidfd of itself. */
 enum { SHARE_FD_OBJECT, SHARE_FD_CONTROL, SHARE_FD_OWNER, SHARE_FDS };
@@ -143,10 +149,10 @@ enum { SHARE_FD_OBJECT, SHARE_FD_CONTROL, SHARE_FD_OWNER, SHARE_FDS };
 struct share_message {
 	uint32_t magic;
 	uint32_t version;
-	uint32_t length;  /* of this struct */
-	uint32_t access;  /* HM_READ | HM_WRITE */
-	uint32_t cache;   /* enum hm_cache; a hint, for devices that do not tell */
-	uint32_t backing; /* enum hm_backing */
+	uint32_t length; /* of this struct */
+	uint32_t access; /* HM_READ | HM_WRITE */
+	uint32_t cache;  /* enum hm_cache; a hint, for devices that do not tell */
+	uint32_t memory; /* SHARE_MEMORY */
 	uint64_t max_size;
 	uint64_t page_size;
 	uint64_t offset; /* in a file */

@@ -396,7 +396,7 @@ static const uint64_t *evictions_of(const struct hm_map *map)
 	struct segment_list *list;
 	uint32_t i = 0;
 
-	if (!buffer->device->ops->evictions)
+	if (!backend_has(buffer->device->ops, HM_BACKEND_EVICTIONS))
 		return NULL;
 	list = segments_get(buffer);
 	while (i + 1 < list->n && list->segment[i + 1].offset <= map->offset)

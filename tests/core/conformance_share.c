@@ -237,7 +237,7 @@ static uint32_t cache_of_import(struct fixture *f, const struct lie *lie)
 	struct hm_map *map;
 	uint32_t cache;
 
-	if (lie->message.backing == HM_BACKING_FILE)
+	if (lie->message.memory & HM_MEMORY_STORAGE)
 		return lie->message.cache;
 	CHECK_OK_FATAL(hm_buffer_import(f->device, lie->fds[SHARE_FD_OBJECT], &desc, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
@@ -276,8 +276,7 @@ static void lies(struct fixture *f)
 	CHECK_EQUAL(tell(f, &lie), 0);
 
 	changed = lie;
-	changed.message.backing = lie.message.backing == HM_BACKING_MEMFD ? HM_BACKING_DEVICE :
-									    HM_BACKING_MEMFD;
+	changed.message.memory ^= HM_MEMORY_SEALED;
 	CHECK(tell(f, &changed) < 0);
 	lies_about_cache(f, &lie);
 	changed = lie;

@@ -43,6 +43,120 @@ static void refused(void)
 	CHECK_ERROR(-EINVAL, hm_backend_register(&ops));
 }
 
+#define OP(op, cap)                                                 \
+	{                                                           \
+#op, #cap, cap, offsetof(struct hm_backend_ops, op) \
+	}
+
+/* Each optional op and its bit: one without the other is refused, and the text names both. */
+static void ops_and_bits(void)
+{
+	static const struct {
+		const char *op, *cap_name;
+		uint64_t cap;
+		size_t offset;
+	} optional[] = {
+		OP(create, HM_CAP_CREATE),           OP(from_file, HM_CAP_FROM_FILE),
+		OP(import_fd, HM_CAP_IMPORT),        OP(export_fd, HM_CAP_EXPORT),
+		OP(resize, HM_CAP_RESIZE),           OP(each_device, HM_BACKEND_LIST),
+		OP(device_check, HM_BACKEND_LOSS),   OP(hidden, HM_BACKEND_REACH),
+		OP(begin_cpu, HM_CAP_BRACKET),       OP(end_cpu, HM_BACKEND_BRACKET_END),
+		OP(map_keep, HM_BACKEND_MAP_CACHE),  OP(evictions, HM_BACKEND_EVICTIONS),
+		OP(device_ask, HM_BACKEND_LOSS_ASK), OP(lost_signal, HM_BACKEND_LOSS_SIGNAL),
+	};
+	void (*const any)(void) = ops_and_bits;
+	struct hm_backend_ops ops;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(optional); i++) {
+		ops = growing_backend;
+		ops.name = "refused";
+		ops.caps |= optional[i].cap;
+		memset((char *)&ops + optional[i].offset, 0, sizeof(any));
+		CHECK_ERROR(-EINVAL, hm_backend_register(&ops));
+		CHECK(strstr(hm_errmsg(), optional[i].op) &&
+		      strstr(hm_errmsg(), optional[i].cap_name));
+		ops.caps &= ~optional[i].cap;
+		memcpy((char *)&ops + optional[i].offset, &any, sizeof(any));
+		CHECK_ERROR(-EINVAL, hm_backend_register(&ops));
+		CHECK(strstr(hm_errmsg(), optional[i].op) &&
+		      strstr(hm_errmsg(), optional[i].cap_name));
+	}
+}
+
+static int any_device(void *device)
+{
+	(void)device;
+	return 0;
+}
+
+static int any_signal(void *device, const struct hm_segment *segment)
+{
+	(void)device, (void)segment;
+	return 0;
+}
+
+static int any_bracket(void *device, const struct hm_segment *segments, uint32_t n_segment,
+		       uint64_t offset, uint64_t length, uint32_t access)
+{
+	(void)device, (void)segments, (void)n_segment, (void)offset, (void)length, (void)access;
+	return 0;
+}
+
+static int any_keep(void *device, const struct hm_segment *segment, void *address)
+{
+	(void)device, (void)segment, (void)address;
+	return -ENOSPC;
+}
+
+/* A bit that needs another one is refused without it, and the text names both. */
+static void bits_and_bits(void)
+{
+	struct hm_backend_ops ops = growing_backend;
+
+	ops.name = "refused";
+	ops.device_ask = any_device;
+	ops.caps = growing_backend.caps | HM_BACKEND_LOSS_ASK;
+	CHECK_ERROR(-EINVAL, hm_backend_register(&ops));
+	CHECK(strstr(hm_errmsg(), "HM_BACKEND_LOSS_ASK, which needs HM_BACKEND_LOSS,"));
+	ops.device_ask = NULL;
+	ops.device_check = any_device;
+	ops.lost_signal = any_signal;
+	ops.caps = growing_backend.caps | HM_BACKEND_LOSS | HM_BACKEND_LOSS_SIGNAL;
+	CHECK_ERROR(-EINVAL, hm_backend_register(&ops));
+	CHECK(strstr(hm_errmsg(), "HM_BACKEND_LOSS_SIGNAL, which needs HM_BACKEND_LOSS_ASK,"));
+	ops = growing_backend;
+	ops.name = "refused";
+	ops.end_cpu = any_bracket;
+	ops.caps |= HM_BACKEND_BRACKET_END;
+	CHECK_ERROR(-EINVAL, hm_backend_register(&ops));
+	CHECK(strstr(hm_errmsg(), "HM_BACKEND_BRACKET_END, which needs HM_CAP_BRACKET,"));
+	ops.end_cpu = NULL;
+	ops.begin_cpu = any_bracket;
+	ops.caps = growing_backend.caps | HM_CAP_BRACKET | HM_BACKEND_BRACKET_DMABUF;
+	CHECK_ERROR(-EINVAL, hm_backend_register(&ops));
+	CHECK(strstr(hm_errmsg(),
+		     "HM_BACKEND_BRACKET_DMABUF, which needs HM_BACKEND_BRACKET_END,"));
+	/* The two ops of one bit. */
+	ops = growing_backend;
+	ops.name = "refused";
+	ops.map_keep = any_keep;
+	ops.caps |= HM_BACKEND_MAP_CACHE;
+	CHECK_ERROR(-EINVAL, hm_backend_register(&ops));
+	CHECK(strstr(hm_errmsg(), "map_take") && strstr(hm_errmsg(), "HM_BACKEND_MAP_CACHE"));
+}
+
+/* Registration takes all of the library's own tables: they are there already. */
+static void builtin(void)
+{
+	const struct hm_backend_ops *ops;
+	size_t i;
+
+	for (i = 0; (ops = backend_builtin(i)); i++)
+		CHECK_ERROR(-EEXIST, hm_backend_register(ops));
+	CHECK(i);
+}
+
 /* A shorter table, of an older plug-in, works; what it lacks is -EOPNOTSUPP. */
 static void shorter(void)
 {
@@ -101,6 +215,121 @@ static void import_is_not_huge(void)
 	CHECK_EQUAL(buffer_info(other).flags, 0);
 	CHECK(buffer_info(other).caps & HM_CAP_LOCK);
 	hm_buffer_unref(other);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	close(fd);
+}
+
+static uint32_t described;
+
+static int create_described(void *device, const struct hm_buffer_desc *desc,
+			    struct hm_recipe *ret_recipe)
+{
+	int r = growing_backend.create(device, desc, ret_recipe);
+
+	if (!r) {
+		ret_recipe->memory = described;
+		ret_recipe->caps |= HM_BACKEND_CAPS;
+	}
+	return r;
+}
+
+/*
+ * A backend tells properties of its memory, and programs the kind that follows from them. The
+ * bits that are the library's alone are not shown.
+ */
+static void described_memory(void)
+{
+	static const struct {
+		uint32_t memory, backing;
+	} rows[] = {
+		{ 0, HM_BACKING_DEVICE },
+		{ HM_MEMORY_SPARSE, HM_BACKING_DEVICE },
+		{ HM_MEMORY_STORAGE, HM_BACKING_FILE },
+		{ HM_MEMORY_SEALED | HM_MEMORY_SPARSE, HM_BACKING_MEMFD },
+	};
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 5000 };
+	struct hm_device_info info = { .struct_size = sizeof(info) };
+	struct hm_backend_ops ops = growing_backend;
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	size_t i;
+
+	ops.name = "described";
+	ops.create = create_described;
+	ops.device_check = any_device;
+	ops.caps |= HM_BACKEND_LOSS;
+	/* The second round finds it there. */
+	CHECK_FATAL(
+		hm_device_open("described", &device) == 0 ||
+		(hm_backend_register(&ops) == 0 && hm_device_open("described", &device) == 0));
+	CHECK_OK(hm_device_query(device, &info));
+	CHECK_EQUAL(info.caps, growing_backend.caps);
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		described = rows[i].memory;
+		CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+		CHECK_EQUAL(buffer_info(buffer).backing, rows[i].backing);
+		CHECK_EQUAL(buffer_info(buffer).caps & HM_BACKEND_CAPS, 0);
+		hm_buffer_unref(buffer);
+	}
+	hm_device_unref(device);
+}
+
+static int export_described(void *device, const struct hm_segment *segment, uint32_t flags,
+			    int *ret_fd)
+{
+	(void)device, (void)flags;
+	*ret_fd = dup(segment->fd);
+	return *ret_fd < 0 ? -errno : 0;
+}
+
+static int create_exported(void *device, const struct hm_buffer_desc *desc,
+			   struct hm_recipe *ret_recipe)
+{
+	int r = create_described(device, desc, ret_recipe);
+
+	if (!r)
+		ret_recipe->caps |= HM_CAP_EXPORT;
+	return r;
+}
+
+/* Growth does nothing here: the sparse file has the bytes already. */
+static int resize_sparse(void *device, struct hm_segment *segment, uint64_t old_size,
+			 uint64_t new_size)
+{
+	return new_size > old_size ?
+		       0 :
+		       growing_backend.resize(device, segment, old_size, new_size);
+}
+
+/* Where holes can be punched, stores of another process behind the end do not show in a growth. */
+static void strays_go(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
+				       .size = 4096,
+				       .max_size = 3 * 4096 };
+	struct hm_backend_ops ops = growing_backend;
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	int fd;
+
+	ops.name = "sparse";
+	ops.create = create_exported;
+	ops.export_fd = export_described;
+	ops.resize = resize_sparse;
+	ops.caps |= HM_CAP_EXPORT;
+	described = HM_MEMORY_SPARSE;
+	/* The second round finds it there. */
+	CHECK_FATAL(hm_device_open("sparse", &device) == 0 ||
+		    (hm_backend_register(&ops) == 0 && hm_device_open("sparse", &device) == 0));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
+	CHECK_EQUAL(pwrite(fd, "stray", 5, 8192), 5);
+	CHECK_OK(hm_buffer_resize(buffer, desc.max_size, 0));
+	CHECK_EQUAL(((char *)hm_map_address(map))[8192], 0);
+	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
 	close(fd);
@@ -230,6 +459,11 @@ static void full(void)
 
 static const struct test tests[] = {
 	{ "refused", refused, 0, 0 },
+	{ "ops_and_bits", ops_and_bits, 0, 0 },
+	{ "bits_and_bits", bits_and_bits, 0, 0 },
+	{ "described_memory", described_memory, 0, 0 },
+	{ "strays_go", strays_go, 0, 0 },
+	{ "builtin", builtin, 0, 0 },
 	{ "shorter", shorter, 0, 0 },
 	{ "import_is_not_huge", import_is_not_huge, 0, 0 },
 	{ "plug_in_fails", plug_in_fails, 0, 0 },

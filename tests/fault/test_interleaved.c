@@ -56,7 +56,7 @@ static struct {
 	pthread_t thread;
 } held;
 
-static const struct hm_backend_ops any_ops;
+static const struct hm_backend_ops any_ops = { .caps = HM_BACKEND_BRACKET_END };
 
 static void on_segv(int signal, siginfo_t *info, void *context)
 {

@@ -264,7 +264,7 @@ static struct hm_device *crowded_open(void)
 
 	ops = growing_backend;
 	ops.name = "crowded";
-	ops.caps |= HM_CAP_BRACKET;
+	ops.caps |= HM_CAP_BRACKET | HM_BACKEND_BRACKET_END;
 	ops.create = crowded_create;
 	ops.begin_cpu = crowded_begin;
 	ops.end_cpu = crowded_end;

@@ -51,7 +51,6 @@ static int create(void *device, const struct hm_buffer_desc *desc, struct hm_rec
 		.page_size = PAGE,
 		.caps = HM_CAP_CONTIGUOUS | HM_CAP_WRITE,
 		.access = HM_READ | HM_WRITE,
-		.backing = HM_BACKING_DEVICE,
 	};
 	return 0;
 }
@@ -180,7 +179,7 @@ const struct hm_backend_ops fleeting_backend = {
 	.size = sizeof(struct hm_backend_ops),
 	.name = "fleeting",
 	.description = "a small backend whose device goes",
-	.caps = HM_CAP_CREATE | HM_CAP_CONTIGUOUS | HM_CAP_WRITE | GROWTH,
+	.caps = HM_CAP_CREATE | HM_CAP_CONTIGUOUS | HM_CAP_WRITE | GROWTH | HM_BACKEND_LOSS,
 	.device_open = open_fleeting,
 	.device_close = device_close,
 	.device_query = query_fleeting,
@@ -229,6 +228,13 @@ static int query_unheard(void *device, struct hm_device_info *info)
 	return check_unheard(device);
 }
 
+static int ask_unheard(void *device)
+{
+	struct hm_device_info info;
+
+	return query_unheard(device, &info);
+}
+
 static int create_unheard(void *device, const struct hm_buffer_desc *desc,
 			  struct hm_recipe *ret_recipe)
 {
@@ -243,11 +249,13 @@ const struct hm_backend_ops unheard_backend = {
 	.size = sizeof(struct hm_backend_ops),
 	.name = "unheard",
 	.description = "a small backend whose device goes without a word",
-	.caps = HM_CAP_CREATE | HM_CAP_CONTIGUOUS | HM_CAP_WRITE | GROWTH,
+	.caps = HM_CAP_CREATE | HM_CAP_CONTIGUOUS | HM_CAP_WRITE | GROWTH | HM_BACKEND_LOSS |
+		HM_BACKEND_LOSS_ASK,
 	.device_open = open_unheard,
 	.device_close = device_close,
 	.device_query = query_unheard,
 	.device_check = check_unheard,
+	.device_ask = ask_unheard,
 	.object_destroy = object_destroy,
 	.create = create_unheard,
 	.resize = resize,

@@ -307,7 +307,7 @@ static int seals_of(const struct hm_buffer *buffer)
 {
 	int seals = -1;
 
-	if (buffer->backing == HM_BACKING_MEMFD || buffer->backing == HM_BACKING_HUGETLB)
+	if (buffer_is(buffer, HM_MEMORY_SEALED))
 		seals = fcntl(buffer->segment[0].fd, F_GET_SEALS);
 	return seals < 0 ? 0 : seals;
 }

@@ -335,6 +335,7 @@ int main(int argc, char **argv)
 	ops.create = create;
 	ops.object_destroy = destroy;
 	ops.lost_signal = lost_signal;
+	ops.caps |= HM_BACKEND_LOSS | HM_BACKEND_LOSS_ASK | HM_BACKEND_LOSS_SIGNAL;
 	if (hm_backend_register(&ops))
 		return 1;
 	return harness_main(argc, argv, "loss_signal", tests);

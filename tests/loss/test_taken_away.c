@@ -117,6 +117,7 @@ static void while_mapping(void)
 
 	ops.size = sizeof(ops);
 	ops.name = "fleeting";
+	ops.caps |= HM_BACKEND_LOSS;
 	ops.device_check = device_check;
 	gone = 0;
 	CHECK_OK_FATAL(hm_backend_register(&ops));
@@ -149,7 +150,7 @@ static int create_of_kind(void *device, const struct hm_buffer_desc *desc,
 	if (kind == LARGER_PAGES)
 		ret_recipe->page_size *= 2;
 	if (kind == OTHER_MEMORY)
-		ret_recipe->backing = HM_BACKING_MEMFD;
+		ret_recipe->memory = HM_MEMORY_SEALED;
 	return 0;
 }
 

@@ -126,7 +126,7 @@ static void slow_make(struct slow *slow, uint64_t max_size)
 
 	slow_backend = growing_backend;
 	slow_backend.name = "slow";
-	slow_backend.caps |= HM_CAP_BRACKET;
+	slow_backend.caps |= HM_CAP_BRACKET | HM_BACKEND_BRACKET_END;
 	slow_backend.create = slow_create;
 	slow_backend.object_destroy = slow_destroy;
 	slow_backend.begin_cpu = slow_begin;

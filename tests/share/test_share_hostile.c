@@ -98,12 +98,12 @@ static const uint64_t field_zero, field_three = 3, field_four = 4, field_huge = 
 				  field_more = MAX_SIZE + PAGE;
 
 FIELD(magic, zero)
-FIELD(version, four)
+FIELD(version, three)
 FIELD(length, zero)
 FIELD(access, zero)
 FIELD(access, huge)
 FIELD(cache, four)
-FIELD(backing, huge)
+FIELD(memory, huge)
 FIELD(max_size, zero)
 FIELD(max_size, huge)
 FIELD(max_size, odd)
@@ -133,7 +133,7 @@ static void be_write_only(struct scene *scene)
 
 static void be_of_huge_pages(struct scene *scene)
 {
-	scene->message.backing = HM_BACKING_HUGETLB;
+	scene->message.memory |= MEMORY_HUGE;
 }
 
 static void be_uncached(struct scene *scene)
@@ -154,8 +154,8 @@ static void name_of_escapes(struct scene *scene)
 static void fields(void)
 {
 	void (*const changes[])(struct scene * scene) = {
-		set_magiczero,     set_versionfour,    set_lengthzero,     set_accesszero,
-		set_accesshuge,    set_cachefour,      set_backinghuge,    set_max_sizezero,
+		set_magiczero,     set_versionthree,   set_lengthzero,     set_accesszero,
+		set_accesshuge,    set_cachefour,      set_memoryhuge,     set_max_sizezero,
 		set_max_sizehuge,  set_max_sizeodd,    set_max_sizewraps,  set_max_sizemore,
 		set_page_sizezero, set_page_sizethree, set_page_sizewraps, set_offsetodd,
 		set_offsethuge,    set_serialzero,     set_sizezero,       set_sizemore,
@@ -508,7 +508,7 @@ static void short_file(void)
 	file = scratch_file(SIZE);
 	scene.fds[SHARE_FD_CONTROL] = fd;
 	scene.fds[SHARE_FD_OBJECT] = file;
-	scene.message.backing = HM_BACKING_FILE;
+	scene.message.memory = HM_MEMORY_STORAGE;
 	scene.message.offset = SIZE;
 	CHECK_EQUAL(scene_deliver(&scene, NULL), -EINVAL);
 	scene.message.offset = 0;

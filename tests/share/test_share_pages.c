@@ -141,7 +141,7 @@ static void receive(void)
 	scene_begin(&scene, SOCK_STREAM);
 	fd = play(2);
 	scene.fds[SHARE_FD_OBJECT] = fd;
-	scene.message.backing = HM_BACKING_DEVICE;
+	scene.message.memory = 0;
 	scene.message.map_flags = HM_SEGMENT_PRESENT;
 	CHECK_EQUAL(scene_deliver(&scene, &buffer), 0);
 	check_no_map(buffer);
@@ -171,7 +171,7 @@ static void be_huge(struct scene *scene, int fd)
 
 	CHECK_FATAL(!fstat(fd, &st));
 	scene->fds[SHARE_FD_OBJECT] = fd;
-	scene->message.backing = HM_BACKING_HUGETLB;
+	scene->message.memory |= MEMORY_HUGE;
 	scene->message.page_size = (uint64_t)st.st_blksize;
 	scene->message.max_size = (uint64_t)st.st_size;
 	scene->message.access = HM_READ;

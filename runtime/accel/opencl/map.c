@@ -86,7 +86,7 @@ static bool may_be_cut(const struct hm_accel_map *map)
 	uint32_t i;
 	int seals;
 
-	if (backend_can_go(map->device->ops))
+	if (backend_has(map->device->ops, HM_BACKEND_LOSS))
 		return true;
 	for (i = 0; i < map->n_segment; i++) {
 		segment = &map->segments[i];

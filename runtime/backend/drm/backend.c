@@ -159,7 +159,6 @@ static struct hm_recipe describe(struct drm_object *object, uint64_t length, uin
 				 (object->whole ? WHOLE_LACKS : 0)),
 		.access = HM_READ | HM_WRITE,
 		.cache = object->cache,
-		.backing = HM_BACKING_DEVICE,
 		.place = place_of(object),
 	};
 }
@@ -318,7 +317,8 @@ const struct hm_backend_ops drm_backend = {
 	.name = "drm",
 	.description = "graphics cards and their like, /dev/dri",
 	.caps = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_PLACE | EXPORT_CAPS | MAP_CAPS |
-		RESIZE_CAPS,
+		RESIZE_CAPS | HM_BACKEND_LIST | HM_BACKEND_LOSS | HM_BACKEND_LOSS_ASK |
+		HM_BACKEND_BRACKET_END | HM_BACKEND_MAP_CACHE,
 	.device_open = device_open,
 	.device_close = device_close,
 	.device_query = device_query,

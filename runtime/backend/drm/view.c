@@ -281,7 +281,7 @@ static int check_args(struct hm_map *map, uint64_t offset, uint64_t length,
 			       "amdgpu and i915 do: export the buffer as a dma-buf "
 			       "(HM_EXPORT_DMABUF)",
 			       node->path, node->name);
-	if (buffer->backing == HM_BACKING_DEVICE)
+	if (!buffer_is(buffer, HM_MEMORY_SPARSE | HM_MEMORY_STORAGE | MEMORY_ANON))
 		return err_set(-EOPNOTSUPP,
 			       "%s: pages of %s can't be held by another device: export the "
 			       "buffer, and import it on drm:%s",

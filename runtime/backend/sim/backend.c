@@ -177,7 +177,6 @@ static int describe(struct sim_object *object, int fd, uint64_t capacity, uint64
 		.caps = caps & ~(HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_PLACE),
 		.access = HM_READ | HM_WRITE,
 		.cache = HM_CACHE_UNKNOWN, /* only the exporter knows */
-		.backing = HM_BACKING_DEVICE,
 	};
 	struct hetsim_buffer_info info;
 	int r;
@@ -596,7 +595,8 @@ const struct hm_backend_ops sim_backend = {
 	.size = sizeof(struct hm_backend_ops),
 	.name = "sim",
 	.description = "simulated devices, /dev/hetsimN",
-	.caps = SIM_CAPS,
+	.caps = SIM_CAPS | HM_BACKEND_LIST | HM_BACKEND_LOSS | HM_BACKEND_LOSS_ASK |
+		HM_BACKEND_LOSS_SIGNAL,
 	.device_open = sim_open,
 	.device_close = device_close,
 	.device_query = device_query,
@@ -678,7 +678,8 @@ const struct hm_backend_ops soft_backend = {
 	.size = sizeof(struct hm_backend_ops),
 	.name = "soft",
 	.description = "simulated devices in this process",
-	.caps = SOFT_CAPS,
+	.caps = SOFT_CAPS | HM_BACKEND_LIST | HM_BACKEND_LOSS | HM_BACKEND_REACH |
+		HM_BACKEND_EVICTIONS,
 	.device_open = twin_open,
 	.device_close = device_close,
 	.device_query = device_query,
@@ -692,5 +693,4 @@ const struct hm_backend_ops soft_backend = {
 	.hidden = twin_hidden,
 	.begin_cpu = begin_cpu,
 	.evictions = twin_evictions,
-	.device_ask = twin_check,
 };
