@@ -146,8 +146,8 @@ struct hm_accel_ops {
 	void (*view_destroy)(void *view);
 	/*
 	 * Decides the way in of a range and takes hold of the range. If the way is HM_WAY_COPY,
-	 * hm_errmsg() must hold the reason. The hold lasts from here over submit to
-	 * view_release.
+	 * hm_warning() must hold the reason: hm_accel_error(0, ...) puts it there. The hold lasts
+	 * from here over submit to view_release.
 	 */
 	int (*view_acquire)(void *view, struct hm_accel_range *range);
 	void (*view_release)(void *view, struct hm_accel_range *range);
@@ -189,8 +189,8 @@ struct hm_accel_ops {
 HM_API int hm_accel_register(const struct hm_accel_ops *ops);
 
 /**
- * hm_accel_error - set the text of hm_errmsg() from an accelerator
- * @r:      [in] negative errno
+ * hm_accel_error - set a text from an accelerator
+ * @r:      [in] negative errno: the text is that of hm_errmsg(); 0: it is a warning (hm_warning())
  * @format: [in] format and arguments as for printf(3)
  *
  * Thread safety: any thread; the text is that of the calling thread.

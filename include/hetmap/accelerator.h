@@ -115,7 +115,7 @@ HM_API int hm_accel_query(struct hm_accel *accel, struct hm_accel_info *ret_info
  * The call runs the self-test of that backing if the self-test has not run yet. If no self-test
  * launches work on the device, the call makes a launch on memory of the device's own. By such a
  * launch the library finds drivers with threads that block SIGBUS. If the way is HM_WAY_COPY,
- * hm_errmsg() holds the reason.
+ * hm_warning() holds the reason.
  *
  * Thread safety: any thread.
  *

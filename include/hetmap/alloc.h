@@ -22,7 +22,7 @@ extern "C" {
  *
  * The call reserves max(16 x size, 64 MiB) of address space, so that hm_realloc() need not move
  * the allocation. If limits do not allow that much, the call reserves less, down to size. The
- * call still succeeds, and hm_errmsg() reports the smaller reservation. The allocation has the
+ * call still succeeds, and hm_warning() reports the smaller reservation. The allocation has the
  * name "alloc-N" in error texts, in /proc/self/maps and for hetmap top: N counts the calls of the
  * process, from 1 on. For another name, use hm_buffer_create() and hm_map_create().
  *

@@ -7,7 +7,7 @@
  * - A function returns 0 or a negative errno. Results come last, through ret_* parameters, and
  *   are untouched on failure. hm_launch() is variadic, so its fence comes before the arguments.
  * - After a failure hm_errmsg() holds one sentence with the numbers and, if one exists, the
- *   remedy.
+ *   remedy. After a success with less than was asked for, hm_warning() holds one.
  * - Sizes, offsets and lengths are bytes, uint64_t. Times are nanoseconds.
  * - Every description struct and every information struct begins with struct_size, except
  *   hm_pointer_info, which is fixed. The caller must set struct_size to the sizeof of the
@@ -15,8 +15,8 @@
  *   function that takes such a struct fails with -E2BIG if the struct is larger than this
  *   library knows. For a description, the function fails only if the unknown part is not zero.
  * - Any thread may call any function, unless the comment of the function says otherwise. Only
- *   hm_pointer_find() is async-signal-safe. The text of hm_errmsg() is thread-local, and in a
- *   shared library the first touch of that text in a thread allocates memory.
+ *   hm_pointer_find() is async-signal-safe. The texts of hm_errmsg() and hm_warning() are
+ *   thread-local, and in a shared library the first text of a thread allocates memory.
  * - -EINVAL means that a pointer is NULL, a flag is unknown, or a value is out of the stated
  *   range. -EOWNERDEAD means that the parent process made the object before fork(). Every
  *   function that takes an object can fail with both errors. The comments below do not repeat
@@ -88,11 +88,15 @@ HM_API uint32_t hm_version(void);
 /**
  * hm_errmsg - describe the last failure in this thread
  *
- * A call may succeed with less than the caller asked for (a smaller reservation, base pages in
- * place of huge pages). Such a call leaves a sentence here too, or "" if the caller got all of it.
- * Any other call that succeeds may leave an earlier sentence as it is, or "". The text is one
- * line, in which a control character of a name is a '?'; the build log of a kernel follows its
- * sentence on lines of its own.
+ * A function that returns an errno forgets the texts of earlier calls when it begins: after a
+ * success the text is "". Functions that return none (_ref, _unref, addresses, lengths, names)
+ * leave both texts as they are, and so does hm_pointer_find(). hm_free(), hm_pool_free() and
+ * hm_guard_end() leave them, unless they fail themselves. A program may therefore release what
+ * it has before it prints the text of the call that failed.
+ *
+ * The text is one line, in which a control character of a name is a '?'; the build log of a
+ * kernel follows its sentence on lines of its own. While the library calls a function of the
+ * program, a text that the surrounding call has already stays.
  *
  * Ownership: the string belongs to the thread, and is valid until the thread's next hetmap
  * call.
@@ -101,6 +105,21 @@ HM_API uint32_t hm_version(void);
  * Returns: a sentence, or "" if there is none. Never NULL.
  */
 HM_API const char *hm_errmsg(void);
+
+/**
+ * hm_warning - tell what is less than was asked for after a success
+ *
+ * A call may succeed with less than the caller asked for: a smaller reservation, base pages in
+ * place of huge pages, a copy in place of memory that an accelerator reaches. Such a call leaves
+ * its sentences here, with "; " between two of them. The text is "" after a call that gave all
+ * of it, and of no use after a call that failed. The same functions as for hm_errmsg() leave the
+ * text as it is.
+ *
+ * Ownership: as for hm_errmsg().
+ * Thread safety: as for hm_errmsg().
+ * Returns: a text of one line, or "" if there is none. Never NULL.
+ */
+HM_API const char *hm_warning(void);
 
 /* Counters of the process since it started. */
 struct hm_stats {

@@ -212,7 +212,7 @@ HM_API int hm_buffer_create(struct hm_device *device, const struct hm_buffer_des
  *
  * On some file systems maps do not show the stores of other machines (hetmap/file.h). The
  * library refuses a writable map there unless the caller passes HM_BUFFER_PUBLISH. A read-only
- * map is for files that do not change any more; hm_errmsg() then has a sentence about this.
+ * map is for files that do not change any more; hm_warning() then has a sentence about this.
  *
  * Thread safety: any thread.
  *
@@ -481,7 +481,7 @@ HM_API int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_
  * this process, the library included, can unmap, move or change them any more. Their address
  * space and memory are in use until the process ends, and changes of these maps fail with
  * -EPERM. A kernel without mseal(2) seals the buffer without its addresses:
- * hm_buffer_info.sealed and hm_errmsg() report this.
+ * hm_buffer_info.sealed and hm_warning() report this.
  *
  * On a buffer that is sealed already the call returns 0 and does nothing. A failure leaves
  * everything as it was, except that a map may be lost as in hm_buffer_resize(). One further

@@ -26,7 +26,7 @@ struct hm_fence_info {
  *
  * For the arguments of the work, the call does the same as hm_map_begin_cpu(READ | WRITE). If
  * not all of these bytes fit where CPUs reach them (HM_CAP_BRACKET), the call still returns the
- * result of the work, and hm_errmsg() names the bytes that did not fit. The caller must then
+ * result of the work, and hm_warning() names the bytes that did not fit. The caller must then
  * bracket each access to them.
  *
  * Thread safety: any thread; any number of threads may wait for one fence.
@@ -126,8 +126,7 @@ HM_API int hm_fence_import_fd(int fd, struct hm_fence **ret_fence);
  * The fence is for the work of this moment: later work changes nothing.
  *
  * Kernels before 6.0, and filters that refuse the call, give no sync_file of a dma-buf. The
- * fence then polls the dma-buf, and hm_errmsg() reports this although the call succeeds. Such a
- * fence differs in these ways:
+ * fence then polls the dma-buf, and hm_warning() reports this. Such a fence differs in these ways:
  *
  * - The fence also waits for work that begins before the fence is found done.
  * - The result of the fence is 0, even if the work failed.

@@ -168,7 +168,7 @@ HM_API int hm_map_protect(struct hm_map *map, uint64_t offset, uint64_t length,
  * Locks do not nest: one unlock undoes any number of locks [mlock(2)], and the last lock of a
  * range sets its kind and its priority. Without HM_LOCK_PARTIAL the function locks the whole
  * range or nothing. With HM_LOCK_PARTIAL a lock of fewer bytes is a success, which *ret_locked
- * and hm_errmsg() report. The library may unlock ranges of lower priority, of any map, for the
+ * and hm_warning() report. The library may unlock ranges of lower priority, of any map, for the
  * lock: hetmap/lock.h.
  *
  * The kernel brings all pages in first, and other calls on the map wait meanwhile as for

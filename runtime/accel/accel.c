@@ -50,7 +50,10 @@ int hm_accel_error(int r, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	return err_set(r, "%s", text);
+	if (r)
+		return err_set(r, "%s", text);
+	err_warn("%s", text);
+	return 0;
 }
 
 /* The name of a missing op, or NULL. */
@@ -100,6 +103,7 @@ int hm_accel_register(const struct hm_accel_ops *ops)
 	uint32_t i;
 	int r = 0;
 
+	err_begin();
 	if (!ops || ops->size < least || !ops->name || !ops->name[0] ||
 	    strchr(ops->name, ':') || !ops->form)
 		return err_set(-EINVAL,
@@ -168,6 +172,7 @@ int hm_accel_list(struct hm_accel_info *infos, uint32_t capacity, uint32_t *ret_
 	uint32_t n, stride = 0;
 	int r;
 
+	err_begin();
 	if (!ret_n || (capacity && !infos))
 		return err_set(-EINVAL, "hm_accel_list: %s is NULL", ret_n ? "infos" : "ret_n");
 	if (capacity) {
@@ -187,6 +192,7 @@ int hm_accel_list(struct hm_accel_info *infos, uint32_t capacity, uint32_t *ret_
 		to->struct_size = stride;
 		struct_write(to, &info, stride);
 	}
+	err_clear(); /* a kind that this machine lacks may have left a text */
 	*ret_n = n;
 	return 0;
 }
@@ -257,8 +263,10 @@ int hm_accel_open(const char *name, const struct hm_accel_desc *desc,
 	struct hm_accel_info info;
 	struct hm_accel *accel;
 	const char *rest;
+	uint32_t said;
 	int r;
 
+	err_begin();
 	if (!ret_accel)
 		return err_set(-EINVAL, "hm_accel_open: ret_accel is NULL");
 	r = read_desc(&known, desc);
@@ -285,10 +293,10 @@ int hm_accel_open(const char *name, const struct hm_accel_desc *desc,
 	memcpy(accel->name, name, strlen(name));
 	CDS_INIT_LIST_HEAD(&accel->views);
 	CDS_INIT_LIST_HEAD(&accel->builds);
-	err_clear();
+	said = err_count();
 	r = ops->open(rest, &known, &accel->data);
 	/* A kind that knows the reason has set a text. */
-	if (r == -ENODEV && !hm_errmsg()[0])
+	if (r == -ENODEV && !err_said_since(said))
 		r = refuse_name(name);
 	if (r)
 		goto err_free;
@@ -314,6 +322,7 @@ int hm_accel_query(struct hm_accel *accel, struct hm_accel_info *ret_info)
 	struct hm_accel_info info;
 	int r;
 
+	err_begin();
 	r = object_check((struct hm_object *)accel, OBJECT_ACCEL);
 	if (r)
 		return r;
@@ -357,9 +366,11 @@ void hm_accel_unref(struct hm_accel *accel)
 {
 	if (!accel || !object_put(&accel->object))
 		return;
+	err_hold();
 	/* This thread, or another, may be changing maps of its views. */
 	if (unlikely(view_in_callback()))
 		view_defer(&accel->deferred, end_deferred);
 	else
 		end(accel);
+	err_release();
 }

@@ -175,6 +175,8 @@ void fence_abandon(struct hm_fence *fence);
 int fence_wait_done(struct hm_fence *fence, uint64_t timeout_ns);
 /* Waits for the work and completes it. Returns the result of hm_fence_wait(). */
 int fence_wait(struct hm_fence *fence, uint64_t timeout_ns);
+/* hm_fence_wait() without its door. */
+int fence_wait_and_tell(struct hm_fence *fence, uint64_t timeout_ns);
 /* Is the work over, and in flight on no map any more? */
 bool fence_is_done(struct hm_fence *fence);
 /* The way in which maps wait for work in flight on them. */
@@ -195,6 +197,8 @@ void fence_free_pool(struct hm_queue *queue);
 
 /* ---- fence_fd.c ---- */
 
+/* hm_fence_fd() without its door. */
+int fence_fd(struct hm_fence *fence, int *ret_fd);
 /* Makes a descriptor that is readable from the start. */
 int fence_fd_done(int *ret_fd);
 

@@ -369,17 +369,15 @@ static int bring_in(const struct hm_accel_range *range)
 
 /*
  * Begins the CPU's turn, which is no part of the work: the result does not depend on the room in
- * the window. The text of the first range that did not fit stays.
+ * the window. Each range that did not fit is a warning.
  */
 static void bring_all_in(const struct hm_fence *fence)
 {
-	char text[ERR_TEXT_MAX] = "";
 	uint32_t i;
 
 	for (i = 0; i < HM_KERNEL_MAX_ARGS; i++)
-		if (fence->brackets & 1u << i && bring_in(&fence->work.range[i]) && !text[0])
-			snprintf(text, sizeof(text), "%s", hm_errmsg());
-	err_set(0, "%s", text);
+		if (fence->brackets & 1u << i && bring_in(&fence->work.range[i]))
+			err_survive();
 }
 
 /* The work found that its device is gone: the first waiter reports the loss. */
@@ -399,10 +397,11 @@ static int tell_gone(struct hm_fence *fence, int r)
 	return r;
 }
 
-int hm_fence_wait(struct hm_fence *fence, uint64_t timeout_ns)
+int fence_wait_and_tell(struct hm_fence *fence, uint64_t timeout_ns)
 {
-	int r = object_check((struct hm_object *)fence, OBJECT_FENCE);
+	int r;
 
+	r = object_check((struct hm_object *)fence, OBJECT_FENCE);
 	if (r)
 		return r;
 	r = tell_gone(fence, fence_wait(fence, timeout_ns));
@@ -412,11 +411,18 @@ int hm_fence_wait(struct hm_fence *fence, uint64_t timeout_ns)
 	return r ? fence_wait(fence, 0) : 0; /* again, for its text */
 }
 
+int hm_fence_wait(struct hm_fence *fence, uint64_t timeout_ns)
+{
+	err_begin();
+	return fence_wait_and_tell(fence, timeout_ns);
+}
+
 int hm_fence_query(struct hm_fence *fence, struct hm_fence_info *ret_info)
 {
 	struct hm_fence_info info = { 0 };
 	int r;
 
+	err_begin();
 	r = object_check((struct hm_object *)fence, OBJECT_FENCE);
 	if (r)
 		return r;
@@ -429,6 +435,7 @@ int hm_fence_query(struct hm_fence *fence, struct hm_fence_info *ret_info)
 	r = fence_poll(fence);
 	if (r && r != -ETIME)
 		return r;
+	err_clear(); /* a look at an unfinished fence may have left a text */
 	info.done = !r;
 	info.way_in = fence->work.way;
 	info.bytes_copied = fence->work.bytes_in;
@@ -510,6 +517,9 @@ struct hm_fence *hm_fence_ref(struct hm_fence *fence)
 
 void hm_fence_unref(struct hm_fence *fence)
 {
-	if (fence)
-		fence_put(fence);
+	if (!fence)
+		return;
+	err_hold();
+	fence_put(fence);
+	err_release();
 }

@@ -44,16 +44,17 @@ static int import_polled(int fd, uint32_t access, struct hm_fence **ret_fence)
 
 	if (r)
 		return err_prefix(r, "hm_fence_import_dmabuf: by poll()");
-	return err_set(0, "hm_fence_import_dmabuf: this kernel gives no sync_file of a dma-buf "
-			  "(Linux 6.0 and later do): the fence polls the dma-buf, waits for "
-			  "later work, too, reports no failure, and no driver takes it");
+	err_warn("hm_fence_import_dmabuf: this kernel gives no sync_file of a dma-buf "
+		 "(Linux 6.0 and later do): the fence polls the dma-buf, waits for "
+		 "later work, too, reports no failure, and no driver takes it");
+	return 0;
 }
 
 int hm_fence_import_dmabuf(int fd, uint32_t access, struct hm_fence **ret_fence)
 {
 	int r, sync_file;
 
-	err_clear();
+	err_begin();
 	if (!ret_fence)
 		return err_set(-EINVAL, "hm_fence_import_dmabuf: ret_fence is NULL");
 	r = check("hm_fence_import_dmabuf", fd, access);
@@ -63,7 +64,7 @@ int hm_fence_import_dmabuf(int fd, uint32_t access, struct hm_fence **ret_fence)
 		return import_polled(fd, access, ret_fence);
 	if (r)
 		return r;
-	r = hm_fence_import_fd(sync_file, ret_fence);
+	r = fence_import(sync_file, POLLIN, ret_fence);
 	sys_close(sync_file);
 	return r;
 }
@@ -72,6 +73,7 @@ int hm_fence_export_dmabuf(struct hm_fence *fence, int fd, uint32_t access)
 {
 	int r, sync_file;
 
+	err_begin();
 	r = sync_file_of(fence, "a dma-buf", &sync_file);
 	if (r)
 		return r;

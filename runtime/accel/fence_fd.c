@@ -107,7 +107,7 @@ err_close:
 	return r;
 }
 
-int hm_fence_fd(struct hm_fence *fence, int *ret_fd)
+int fence_fd(struct hm_fence *fence, int *ret_fd)
 {
 	struct hm_queue *queue;
 	bool ours = true; /* this thread must end the notice: signal_fd() is not called */
@@ -121,6 +121,7 @@ int hm_fence_fd(struct hm_fence *fence, int *ret_fd)
 	r = fence_poll(fence);
 	if (r && r != -ETIME)
 		return r;
+	err_clear(); /* a look at an unfinished fence may have left a text */
 	if (!r || !begin_notice(fence))
 		return fence_fd_done(ret_fd);
 	queue = fence->queue;
@@ -136,4 +137,10 @@ int hm_fence_fd(struct hm_fence *fence, int *ret_fd)
 	if (ours)
 		end_notice(queue);
 	return r;
+}
+
+int hm_fence_fd(struct hm_fence *fence, int *ret_fd)
+{
+	err_begin();
+	return fence_fd(fence, ret_fd);
 }

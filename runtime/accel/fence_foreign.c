@@ -186,6 +186,7 @@ err_free:
 
 int hm_fence_import_fd(int fd, struct hm_fence **ret_fence)
 {
+	err_begin();
 	if (!ret_fence)
 		return err_set(-EINVAL, "hm_fence_import_fd: ret_fence is NULL");
 	return fence_import(fd, POLLIN, ret_fence);
@@ -257,7 +258,7 @@ static int open_parts(const struct merged *merged, int *fds, uint32_t *ret_n)
 	for (i = 0; i < merged->n; i++) {
 		if (fence_is_done(merged->fence[i]))
 			continue;
-		r = hm_fence_fd(merged->fence[i], &fds[n]);
+		r = fence_fd(merged->fence[i], &fds[n]);
 		if (r)
 			goto err_close;
 		n++;
@@ -393,6 +394,7 @@ int hm_fence_merge(struct hm_fence *const *fences, uint32_t n, struct hm_fence *
 	uint32_t i;
 	int r;
 
+	err_begin();
 	if (!fences || !n || !ret_fence)
 		return err_set(-EINVAL, "hm_fence_merge: %s",
 			       !n ? "of no fences" : "fences or ret_fence is NULL");

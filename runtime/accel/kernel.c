@@ -117,6 +117,7 @@ int hm_kernel_create(const struct hm_kernel_desc *desc, struct hm_kernel **ret_k
 	char *text;
 	int r;
 
+	err_begin();
 	if (!desc || !ret_kernel)
 		return err_set(-EINVAL, "kernel: desc or ret_kernel is NULL");
 	r = struct_read(&known, sizeof(known), desc, desc->struct_size,
@@ -271,6 +272,7 @@ int hm_kernel_build(struct hm_kernel *kernel, struct hm_accel *accel)
 	struct kernel_build *build;
 	int r;
 
+	err_begin();
 	r = object_check((struct hm_object *)kernel, OBJECT_KERNEL);
 	if (!r)
 		r = object_check((struct hm_object *)accel, OBJECT_ACCEL);
@@ -292,12 +294,14 @@ void hm_kernel_unref(struct hm_kernel *kernel)
 
 	if (!kernel || !object_put(&kernel->object))
 		return;
+	err_hold();
 	build = atomic_load_explicit(&kernel->builds, memory_order_acquire);
 	for (; build; build = next) {
 		next = build->next;
 		end_build(build);
 		free(build);
 	}
+	err_release();
 	pthread_mutex_destroy(&kernel->lock);
 	kernel->object.kind = OBJECT_FREED;
 	free(kernel);

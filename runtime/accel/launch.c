@@ -90,10 +90,12 @@ static int check_window(struct hm_accel *accel, struct hm_fence *fence, uint32_t
 
 static int refuse_copy(struct hm_fence *fence, uint32_t index)
 {
-	return err_prefix(-EINVAL,
-			  "%s would be copied, and this accelerator was opened with "
-			  "HM_ZERO_COPY_ONLY",
-			  range_label(fence, index));
+	const char *why = hm_warning(); /* the accelerator's own, see accel.h */
+
+	return err_set(-EINVAL,
+		       "%s would be copied, and this accelerator was opened with "
+		       "HM_ZERO_COPY_ONLY%s%s",
+		       range_label(fence, index), *why ? ": " : "", why);
 }
 
 bool launch_ranges_overlap(const struct hm_accel_work *work, uint32_t i, uint32_t k,
@@ -301,7 +303,6 @@ static __attribute__((noinline)) int end_turns(struct hm_fence *fence, uint32_t 
 			continue;
 		/* A turn whose end fails has ended, too. */
 		pins->n_turn = i + 1;
-		err_clear();
 		r = bracket_turn_end(pins->map[i], &pins->turn[i]);
 		if (r)
 			return r;
@@ -313,20 +314,19 @@ static __attribute__((noinline)) int end_turns(struct hm_fence *fence, uint32_t 
  * Keeps the text of the failure. Called without pins: finding a lost device waits for all pins.
  */
 static __attribute__((noinline, cold)) void begin_turns_again(struct hm_fence *fence,
-							      const struct pins *pins, int r)
+							      const struct pins *pins)
 {
-	char text[ERR_TEXT_MAX];
 	struct hm_map *map;
 	uint32_t i;
 
-	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	err_hold();
 	for (i = 0; i < pins->n_turn; i++) {
 		if (!(fence->brackets & 1u << i) || !pins->turn[i])
 			continue;
 		map = pins->map[i];
 		bracket_turn_begin(map, 0, hm_map_length(map), pins->turn[i]);
 	}
-	err_set(r, "%s", text);
+	err_release();
 }
 
 /* Reports lost devices of the ranges. Called without pins, like the above. */
@@ -415,7 +415,7 @@ static PROBE_SITE int submit(struct hm_queue *queue, struct hm_fence *fence, uin
 		r = accel->ops->submit(queue->data, work);
 	unpin(accel, work, &pins);
 	if (unlikely(r && pins.n_turn))
-		begin_turns_again(fence, &pins, r);
+		begin_turns_again(fence, &pins);
 	if (unlikely(r == -ENODEV))
 		return tell_lost(fence, r);
 	if (r)
@@ -516,12 +516,12 @@ int hm_accel_way_in(struct hm_accel *accel, const void *pointer, uint64_t length
 	struct hm_map *map;
 	int r;
 
+	err_begin();
 	r = object_check((struct hm_object *)accel, OBJECT_ACCEL);
 	if (r)
 		return r;
 	if (!ret_way)
 		return err_set(-EINVAL, "hm_accel_way_in: ret_way is NULL");
-	err_clear();
 	map = registry_acquire(pointer, &info);
 	if (!map) {
 		r = registry_check_left(pointer);

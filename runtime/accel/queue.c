@@ -24,6 +24,7 @@ int hm_queue_create(struct hm_accel *accel, uint32_t flags, struct hm_queue **re
 	struct hm_queue *queue;
 	int r;
 
+	err_begin();
 	r = object_check((struct hm_object *)accel, OBJECT_ACCEL);
 	if (r)
 		return r;
@@ -94,6 +95,7 @@ int hm_queue_wait(struct hm_queue *queue, struct hm_fence *fence)
 	uint32_t n;
 	int r;
 
+	err_begin();
 	r = object_check((struct hm_object *)queue, OBJECT_QUEUE);
 	if (!r)
 		r = object_check((struct hm_object *)fence, OBJECT_FENCE);
@@ -154,6 +156,7 @@ void hm_queue_unref(struct hm_queue *queue)
 
 	if (!queue || !object_put(&queue->object))
 		return;
+	err_hold();
 	fence_drain(queue);
 	end_waits_locked(queue); /* no other thread has the queue */
 	queue->ops->queue_destroy(queue->data);
@@ -166,6 +169,7 @@ void hm_queue_unref(struct hm_queue *queue)
 	/* If not, the thread that drops the last fence does it. */
 	if (last)
 		queue_free(queue);
+	err_release();
 }
 
 /* Undoes a failed submit; after a good one hands out a reference if wanted. */
@@ -273,6 +277,7 @@ int hm_queue_launch(struct hm_queue *queue, struct hm_kernel *kernel, const uint
 	struct hm_fence *fence;
 	int r;
 
+	err_begin();
 	r = object_check((struct hm_object *)queue, OBJECT_QUEUE);
 	if (!r)
 		r = object_check((struct hm_object *)kernel, OBJECT_KERNEL);
@@ -323,6 +328,7 @@ int hm_queue_copy(struct hm_queue *queue, void *to, const void *from, uint64_t l
 	struct hm_fence *fence;
 	int r;
 
+	err_begin();
 	r = object_check((struct hm_object *)queue, OBJECT_QUEUE);
 	if (r)
 		return r;
@@ -352,6 +358,7 @@ int hm_queue_fill(struct hm_queue *queue, void *to, uint32_t word, uint64_t leng
 	struct hm_fence *fence;
 	int r;
 
+	err_begin();
 	r = object_check((struct hm_object *)queue, OBJECT_QUEUE);
 	if (r)
 		return r;

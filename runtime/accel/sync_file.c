@@ -8,6 +8,7 @@
 
 #include <hetmap/fence.h>
 
+#include "accel/accel.h"
 #include "base/err.h"
 #include "base/sys.h"
 
@@ -41,13 +42,13 @@ int sync_file_of(struct hm_fence *fence, const char *holder, int *ret_fd)
 {
 	int fd, r;
 
-	r = hm_fence_fd(fence, &fd);
+	r = fence_fd(fence, &fd);
 	if (r)
 		return r;
 	if (!sync_file_is(fd)) {
 		sys_close(fd);
 		fd = -1;
-		r = hm_fence_wait(fence, 0);
+		r = fence_wait_and_tell(fence, 0);
 		if (r == -ETIME)
 			return err_set(-EOPNOTSUPP,
 				       "the fence's work has not ended, and no kernel driver "

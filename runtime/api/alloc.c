@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "core/buffer.h"
+#include "change/resize.h"
+#include "map/map.h"
 #include "pool/pool.h"
 
 /* Address space for growth: sixteen times the size, and not less than this. */
@@ -34,10 +36,10 @@ static int create(struct hm_device *device, const char *name, uint64_t size, uin
 	struct hm_buffer *buffer;
 	int r;
 
-	r = hm_buffer_create(device, &desc, &buffer);
+	r = buffer_create(device, &desc, &buffer);
 	if (r)
 		return r;
-	r = hm_map_create(buffer, &map_desc, ret_map);
+	r = map_create(buffer, &map_desc, ret_map);
 	hm_buffer_unref(buffer); /* the map holds it */
 	return r;
 }
@@ -68,12 +70,12 @@ int hm_alloc(struct hm_device *device, uint64_t size, uint32_t access, void *ret
 	struct hm_map *map;
 	int r;
 
+	err_begin();
 	r = object_check((struct hm_object *)device, OBJECT_DEVICE);
 	if (r)
 		return r;
 	if (!ret_pointer)
 		return err_set(-EINVAL, "hm_alloc: ret_pointer is NULL");
-	err_clear();
 	if (!size || size > BUFFER_SIZE_MAX)
 		return err_set(-EINVAL, "hm_alloc: %" PRIu64 " bytes are not in 1 to 2^62",
 			       size);
@@ -102,7 +104,7 @@ int hm_alloc(struct hm_device *device, uint64_t size, uint32_t access, void *ret
 	if (r)
 		return r;
 	if (max_size != wanted)
-		err_set(0,
+		err_warn(
 			"%s of address space were reserved for growth instead of %s: a limit "
 			"(RLIMIT_AS, RLIMIT_FSIZE, RLIMIT_MEMLOCK, memory, or the device's) did "
 			"not allow more",
@@ -159,12 +161,14 @@ err_unref:
 static int explain_room(struct hm_buffer *buffer, int r, uint64_t size, uint32_t flags)
 {
 	struct hm_buffer_info info = { .struct_size = sizeof(info) };
-	char text[ERR_TEXT_MAX];
 	bool moves;
+	int query;
 
-	snprintf(text, sizeof(text), "%s", hm_errmsg());
-	if (hm_buffer_query(buffer, &info))
-		return err_set(r, "%s", text);
+	err_hold();
+	query = buffer_query(buffer, &info);
+	err_release();
+	if (query)
+		return r;
 	if (!(info.caps & HM_CAP_RESIZE))
 		return err_set(r,
 			       "hm_realloc: %s has %" PRIu64 " bytes, and this device's memory "
@@ -172,7 +176,7 @@ static int explain_room(struct hm_buffer *buffer, int r, uint64_t size, uint32_t
 			       buffer->name, info.size);
 	moves = info.caps & HM_CAP_REPLACE;
 	if (size <= info.max_size || (moves && flags & HM_MAY_MOVE))
-		return err_set(r, "%s", text);
+		return r;
 	return err_set(r,
 		       "hm_realloc: %" PRIu64 " bytes are not in the %" PRIu64
 		       " that %s may have at its address: %s",
@@ -186,6 +190,7 @@ int hm_realloc(void *pointer, uint64_t size, uint32_t flags, void *ret_pointer)
 	struct hm_map *map = NULL;
 	int r;
 
+	err_begin();
 	if (flags & ~HM_MAY_MOVE)
 		return err_set(-EINVAL, "hm_realloc: unknown flags 0x%x", flags & ~HM_MAY_MOVE);
 	if (pool_has(pointer))
@@ -193,7 +198,7 @@ int hm_realloc(void *pointer, uint64_t size, uint32_t flags, void *ret_pointer)
 	r = acquire(pointer, "hm_realloc", &map);
 	if (r)
 		return r;
-	r = hm_buffer_resize(map->buffer, size, flags);
+	r = buffer_resize(map->buffer, size, flags);
 	if (r == -ENOSPC || r == -EOPNOTSUPP)
 		r = explain_room(map->buffer, r, size, flags);
 	if (!r && ret_pointer)

@@ -113,6 +113,7 @@ int hm_pointer_query(const void *pointer, struct hm_pointer_detail *ret_detail)
 	void *page;
 	int r;
 
+	err_begin();
 	if (!ret_detail)
 		return err_set(-EINVAL, "ret_detail is NULL");
 	r = struct_check_out(ret_detail->struct_size, sizeof(detail),

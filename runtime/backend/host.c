@@ -204,10 +204,9 @@ static int create(void *device, const struct hm_buffer_desc *desc, struct hm_rec
 	/* Callers see it by hm_buffer_query: the flag and page_size. */
 	r = create_memfd(desc, ret_recipe);
 	if (!r)
-		err_set(0,
-			"the huge page pool has not %s free: base pages were taken (raise "
-			"vm.nr_hugepages)",
-			format_bytes(desc->size, text, sizeof(text)));
+		err_warn("the huge page pool has not %s free: base pages were taken (raise "
+			 "vm.nr_hugepages)",
+			 format_bytes(desc->size, text, sizeof(text)));
 	return r;
 }
 

@@ -9,7 +9,10 @@
 
 #include <hetmap/base.h>
 
+_Thread_local struct err_state err_state __attribute__((tls_model("initial-exec")));
+
 static _Thread_local char text[ERR_TEXT_MAX];
+static _Thread_local char warning[ERR_WARNING_MAX];
 
 /* Other programs choose names: no part of one may look like a line of its own in a log. */
 static void put_on_one_line(char *sentence)
@@ -19,14 +22,23 @@ static void put_on_one_line(char *sentence)
 			*sentence = '?';
 }
 
+static void said(void)
+{
+	err_state.said = true;
+	err_state.sets++;
+}
+
 int err_set(int r, const char *format, ...)
 {
 	va_list args;
 
+	if (err_state.held)
+		return r;
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	put_on_one_line(text);
+	said();
 	return r;
 }
 
@@ -34,7 +46,8 @@ int err_append_lines(int r, const char *lines)
 {
 	size_t length = strlen(text);
 
-	snprintf(text + length, sizeof(text) - length, ":\n%s", lines);
+	if (!err_state.held)
+		snprintf(text + length, sizeof(text) - length, ":\n%s", lines);
 	return r;
 }
 
@@ -44,18 +57,23 @@ int err_prefix(int r, const char *format, ...)
 	size_t room, length;
 	va_list args;
 
+	if (err_state.held)
+		return r;
 	va_start(args, format);
 	vsnprintf(prefix, sizeof(prefix) - 2, format, args);
 	va_end(args);
 	put_on_one_line(prefix);
 	strcat(prefix, ": ");
 
+	if (!err_state.said)
+		text[0] = '\0';
 	length = strlen(prefix);
 	room = sizeof(text) - length;
 	/* The end of a text that is too long is cut; the terminator stays. */
 	memmove(text + length, text, room);
 	memcpy(text, prefix, length);
 	text[sizeof(text) - 1] = '\0';
+	said();
 	return r;
 }
 
@@ -63,12 +81,38 @@ int err_with_name(int r)
 {
 	const char *symbol = strerrorname_np(-r);
 
-	return symbol && strstr(text, symbol) ? r : err_prefix(r, "%s", err_name(r));
+	return symbol && strstr(hm_errmsg(), symbol) ? r : err_prefix(r, "%s", err_name(r));
 }
 
 void err_clear(void)
 {
-	text[0] = '\0';
+	if (!err_state.held)
+		err_state.said = false;
+}
+
+void err_warn(const char *format, ...)
+{
+	size_t length = err_state.warned ? strlen(warning) : 0;
+	va_list args;
+
+	if (err_state.held)
+		return;
+	if (length && length < sizeof(warning) - 3) {
+		memcpy(warning + length, "; ", 3);
+		length += 2;
+	}
+	va_start(args, format);
+	vsnprintf(warning + length, sizeof(warning) - length, format, args);
+	va_end(args);
+	put_on_one_line(warning);
+	err_state.warned = true;
+	err_state.said = false;
+}
+
+void err_survive(void)
+{
+	if (err_state.said)
+		err_warn("%s", text);
 }
 
 const char *err_name(int r)
@@ -85,7 +129,12 @@ const char *err_name(int r)
 
 const char *hm_errmsg(void)
 {
-	return text;
+	return err_state.said ? text : "";
+}
+
+const char *hm_warning(void)
+{
+	return err_state.warned ? warning : "";
 }
 
 uint32_t hm_version(void)

@@ -150,9 +150,9 @@ static inline void guard_copied(struct guard_slot *slot)
 extern struct hm_guard guard_suspended;
 
 /*
- * Must surround each call of an application's function in the middle of the library's own work:
- * a fault in there must not jump to a scope around both. A scope that the function opens itself
- * works as any other. Pass the result of suspend to resume. Not for handlers.
+ * For callback.h: a fault in an application's function must not jump to a scope around both. A
+ * scope that the function opens itself works as any other. Pass the result of suspend to resume.
+ * Not for handlers.
  */
 struct hm_guard *guard_suspend(void);
 void guard_resume(struct hm_guard *guard);

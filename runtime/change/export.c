@@ -111,6 +111,7 @@ static int export_segment_locked(struct hm_buffer *buffer, const struct hm_segme
 				 uint32_t flags, int *ret_fd)
 {
 	const struct hm_backend_ops *ops = buffer->device->ops;
+	uint32_t said = err_count();
 	int fd, r;
 
 	if (flags & HM_EXPORT_DMABUF && buffer->settled_own &&
@@ -118,7 +119,7 @@ static int export_segment_locked(struct hm_buffer *buffer, const struct hm_segme
 		return export_kept_locked(buffer, segment, ret_fd);
 	r = ops->export_fd(segments_link(buffer)->backend, segment, flags, &fd);
 	if (r)
-		return backend_explain(ops, r, "export_fd");
+		return backend_explain(ops, said, r, "export_fd");
 	if (segment->flags & HM_SEGMENT_DMABUF || !dmabuf_is(fd)) {
 		*ret_fd = fd;
 		return 0;
@@ -229,7 +230,7 @@ int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
 	struct resize_set set;
 	int fd, r;
 
-	err_clear();
+	err_begin();
 	r = buffer_check(buffer);
 	if (r)
 		return r;

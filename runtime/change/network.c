@@ -16,6 +16,7 @@
 #include "map/remap.h"
 #include "fault/repair.h"
 #include "core/segments.h"
+#include "map/sync.h"
 #include "share/share.h"
 #include "base/sys.h"
 
@@ -49,13 +50,13 @@ int network_check_buffer(int fd, uint32_t flags)
 	fs = file_system_of(fd);
 	if (fs->coherence != HM_COHERENCE_NONE)
 		return 0;
-	if (flags & HM_BUFFER_READ_ONLY)
-		return err_set(0,
-			       "it is on %s: later stores of other machines may not be seen%s",
-			       fs->name,
-			       fs->flags & FS_LOCK_DROPS ?
-				       ", unless hm_file_refresh() is called" :
-				       "");
+	if (flags & HM_BUFFER_READ_ONLY) {
+		err_warn("it is on %s: later stores of other machines may not be seen%s",
+			 fs->name,
+			 fs->flags & FS_LOCK_DROPS ? ", unless hm_file_refresh() is called" :
+						     "");
+		return 0;
+	}
 	return err_set(-EOPNOTSUPP,
 		       "it is on %s, where a map need not show the stores of other machines: "
 		       "pass HM_BUFFER_PUBLISH and keep to its protocol (hm_file_publish(3)), "
@@ -87,6 +88,7 @@ int hm_file_system_query(const char *path, int fd, struct hm_file_system_info *r
 	int own = fd, r;
 	struct statfs fs;
 
+	err_begin();
 	if (!ret_info)
 		return err_set(-EINVAL, "hm_file_system_query: ret_info is NULL");
 	r = struct_check_out(ret_info->struct_size, sizeof(info), INFO_LEAST,
@@ -137,11 +139,12 @@ int hm_file_publish(struct hm_map *map, uint64_t offset, uint64_t bytes)
 {
 	int r;
 
+	err_begin();
 	r = map_check(map);
 	if (!r)
 		r = check_publish(map->buffer);
 	if (!r)
-		r = hm_map_sync(map, offset, bytes, 0);
+		r = map_sync(map, offset, bytes, 0);
 	return r ? err_prefix(r, "hm_file_publish") : 0;
 }
 
@@ -247,8 +250,10 @@ static int refresh(struct hm_map *map, uint64_t offset, uint64_t bytes)
 
 int hm_file_refresh(struct hm_map *map, uint64_t offset, uint64_t bytes)
 {
-	int r = refresh(map, offset, bytes);
+	int r;
 
+	err_begin();
+	r = refresh(map, offset, bytes);
 	/* Replacements of lost bytes never show the file. */
 	return r ? r : repair_check(map, offset, bytes, NULL);
 }

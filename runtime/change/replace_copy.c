@@ -31,11 +31,12 @@ static int copy_side(const struct replace_copy *copy, bool from, uint64_t at, ui
 	const struct hm_segment *segments = from ? buffer->segment : copy->fresh;
 	uint32_t n = from ? buffer->n_segment : 1;
 	uint32_t access = from ? HM_READ : HM_READ | HM_WRITE;
+	uint32_t said = err_count();
 	int r;
 
 	r = device->ops->begin_cpu(link->backend, segments, n, at, length, access);
 	if (r)
-		return backend_explain(device->ops, r, "begin_cpu");
+		return backend_explain(device->ops, said, r, "begin_cpu");
 	r = lost_touch_begin(device, link);
 	if (!r) {
 		if (from)

@@ -38,7 +38,10 @@ static int forget_strays(struct hm_buffer *buffer, struct hm_segment *segment,
 		return 0;
 	r = buffer->device->ops->resize(segments_link(buffer)->backend, segment, new_part,
 					old_part);
-	return r == -EPERM ? 0 : r;
+	if (r != -EPERM)
+		return r;
+	err_clear();
+	return 0;
 }
 
 int resize_object(struct hm_buffer *buffer, uint32_t index, uint64_t old_size,
@@ -47,6 +50,7 @@ int resize_object(struct hm_buffer *buffer, uint32_t index, uint64_t old_size,
 	struct hm_segment *segment = &buffer->segment[index];
 	uint64_t old_part = old_size > segment->offset ? old_size - segment->offset : 0;
 	uint64_t new_part = new_size > segment->offset ? new_size - segment->offset : 0;
+	uint32_t said = err_count();
 	int r;
 
 	if (old_part == new_part)
@@ -59,12 +63,10 @@ int resize_object(struct hm_buffer *buffer, uint32_t index, uint64_t old_size,
 	 */
 	share_resizing_locked(buffer);
 	r = forget_strays(buffer, segment, old_part, new_part);
-	if (r)
-		return backend_explain(buffer->device->ops, r, "resize");
-	return backend_explain(buffer->device->ops,
-			       buffer->device->ops->resize(segments_link(buffer)->backend,
-							   segment, old_part, new_part),
-			       "resize");
+	if (!r)
+		r = buffer->device->ops->resize(segments_link(buffer)->backend, segment,
+						old_part, new_part);
+	return backend_explain(buffer->device->ops, said, r, "resize");
 }
 
 /* ---- growing inside max_size ---- */
@@ -371,14 +373,13 @@ static int resize_locked(struct hm_buffer *buffer, uint64_t new_size, uint32_t f
 	return with_maps(buffer, 0, new_size, set);
 }
 
-int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags)
+int buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags)
 {
 	bool done = false, relieved = false;
 	uint64_t old_size, start = trace_start();
 	struct resize_set set;
 	int r;
 
-	err_clear();
 	r = buffer_check(buffer);
 	if (r)
 		return r;
@@ -417,4 +418,10 @@ int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags
 	if (!r)
 		r = lost_check_buffer(buffer);
 	return lost_notice(buffer->device, r);
+}
+
+int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags)
+{
+	err_begin();
+	return buffer_resize(buffer, new_size, flags);
 }

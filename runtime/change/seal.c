@@ -328,7 +328,6 @@ static int seal_memory(struct sealing *sealing)
 {
 	struct hm_buffer *buffer = sealing->buffer;
 	int r, fd = buffer->segment[0].fd;
-	char text[ERR_TEXT_MAX];
 	bool one_way;
 	uint32_t i;
 
@@ -348,17 +347,17 @@ static int seal_memory(struct sealing *sealing)
 	return 0;
 
 err_back:
-	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	err_hold();
 	/* Fails only without an entry in the table, and both have theirs. */
 	sys_dup_to(sealing->writable, fd);
 	one_way = !put_back(sealing);
 	if (one_way)
 		stay_narrowed(sealing);
-	err_set(r, "%s%s", text,
-		one_way ? "; its memory takes no writable mapping any more, as after a "
-			  "read-only export: this process can only read it from now on, and "
-			  "may call hm_buffer_seal() again" :
-			  "");
+	err_release();
+	if (one_way)
+		err_prefix(r, "this process can only read it from now on, and may call "
+			      "hm_buffer_seal() again, as its memory takes no writable mapping "
+			      "any more, as after a read-only export");
 	if (sealing->n_lost)
 		err_prefix(r, "%u of its maps could not be put back and are lost",
 			   sealing->n_lost);
@@ -388,10 +387,9 @@ static void seal_addresses(struct hm_buffer *buffer, const struct resize_set *se
 		map = set->maps[i].map;
 		r = sys_mseal(map->address, map->span);
 		if (r) {
-			err_set(0,
-				"%s is sealed, the addresses of its maps are not: mseal(): %s "
-				"(kernels from 6.10 on have it)",
-				buffer->name, err_name(r));
+			err_warn("%s is sealed, the addresses of its maps are not: mseal(): %s "
+				 "(kernels from 6.10 on have it)",
+				 buffer->name, err_name(r));
 			return;
 		}
 	}
@@ -450,6 +448,7 @@ int hm_buffer_seal(struct hm_buffer *buffer, uint32_t flags)
 	struct resize_set set;
 	int r;
 
+	err_begin();
 	r = buffer_check(buffer);
 	if (r)
 		return r;

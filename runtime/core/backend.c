@@ -269,6 +269,7 @@ int hm_backend_register(const struct hm_backend_ops *ops)
 {
 	int r;
 
+	err_begin();
 	if (!ops)
 		return err_set(-EINVAL, "hm_backend_register: ops is NULL");
 	init();
@@ -278,9 +279,9 @@ int hm_backend_register(const struct hm_backend_ops *ops)
 	return r;
 }
 
-int backend_explain(const struct hm_backend_ops *ops, int r, const char *op)
+int backend_explain(const struct hm_backend_ops *ops, uint32_t said, int r, const char *op)
 {
-	if (!r || *hm_errmsg())
+	if (!r || err_said_since(said))
 		return r;
 	return err_set(r, "backend %s: %s: %s", ops->name, op, err_name(r));
 }

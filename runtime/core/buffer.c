@@ -174,12 +174,13 @@ static int create(struct hm_device *device, const struct hm_buffer_desc *desc,
 {
 	struct device_link *link = link_get(device);
 	struct hm_recipe recipe = { 0 };
+	uint32_t said = err_count();
 	struct hm_buffer *buffer;
 	int r;
 
 	r = device->ops->create(link->backend, desc, &recipe);
 	if (r) {
-		r = backend_explain(device->ops, r, "create");
+		r = backend_explain(device->ops, said, r, "create");
 		goto err_link;
 	}
 	recipe.size = desc->size;
@@ -197,8 +198,8 @@ err_link:
 	return r;
 }
 
-int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *from,
-		     struct hm_buffer **ret_buffer)
+int buffer_create(struct hm_device *device, const struct hm_buffer_desc *from,
+		  struct hm_buffer **ret_buffer)
 {
 	struct hm_buffer_desc desc;
 	bool relieved = false;
@@ -209,7 +210,6 @@ int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *from
 		return r;
 	if (!from)
 		return err_set(-EINVAL, "hm_buffer_create: desc is NULL");
-	err_clear();
 	r = buffer_read_desc(from, &desc);
 	if (r)
 		return r;
@@ -235,6 +235,13 @@ int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *from
 		r = create(device, &desc, ret_buffer);
 	} while (retire_relieve(r, &relieved));
 	return lost_notice(device, r);
+}
+
+int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *from,
+		     struct hm_buffer **ret_buffer)
+{
+	err_begin();
+	return buffer_create(device, from, ret_buffer);
 }
 
 /* Sets the map flags of a dma-buf: given by the caller, or else probed. */
@@ -274,6 +281,7 @@ static int adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_des
 	struct device_link *link = link_get(device);
 	struct identity *identity = NULL;
 	struct hm_recipe recipe = { 0 };
+	uint32_t said = err_count();
 	struct hm_buffer *buffer;
 	int r = 0;
 
@@ -284,7 +292,7 @@ static int adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_des
 		goto err_close;
 	r = describe(link->backend, fd, desc, &recipe);
 	if (r) {
-		r = backend_explain(device->ops, r, what);
+		r = backend_explain(device->ops, said, r, what);
 		goto err_close;
 	}
 	r = look(&recipe, map_flags);
@@ -336,7 +344,7 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 	bool relieved = false;
 	int own, r;
 
-	err_clear();
+	err_begin();
 	r = buffer_check_args(device, ret_buffer, "hm_buffer_import");
 	if (!r)
 		r = buffer_read_desc(from, &desc);
@@ -372,7 +380,7 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 	return lost_notice(device, r);
 }
 
-int hm_buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
+int buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
 {
 	struct hm_buffer_info info;
 	int r;
@@ -411,6 +419,12 @@ int hm_buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
 	buffer_unlock(buffer);
 	struct_write(ret_info, &info, ret_info->struct_size);
 	return 0;
+}
+
+int hm_buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
+{
+	err_begin();
+	return buffer_query(buffer, ret_info);
 }
 
 /* Takes maps without references off the list. The caller holds the lock. */
@@ -524,11 +538,12 @@ int buffer_create_object(struct hm_buffer *buffer, const struct device_link *lin
 		.place = buffer->wanted,
 	};
 	struct hm_recipe recipe = { 0 };
+	uint32_t said = err_count();
 	int r;
 
 	r = buffer->device->ops->create(link->backend, &desc, &recipe);
 	if (r)
-		return backend_explain(buffer->device->ops, r, "create");
+		return backend_explain(buffer->device->ops, said, r, "create");
 	r = check_alike(buffer, link, &recipe);
 	if (r)
 		goto err_object;
@@ -591,6 +606,10 @@ void buffer_unref_retired(struct hm_buffer *buffer)
 
 void hm_buffer_unref(struct hm_buffer *buffer)
 {
-	if (buffer && leave(buffer))
+	if (!buffer)
+		return;
+	err_hold();
+	if (leave(buffer))
 		retire(&buffer->retired, buffer->size, atomic_load(&buffer->share), dispose);
+	err_release();
 }

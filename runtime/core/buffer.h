@@ -36,6 +36,13 @@ static inline bool buffer_is_private(const struct hm_buffer *buffer)
 	return buffer->flags & HM_BUFFER_PRIVATE;
 }
 
+/* The public functions of these names, without their door: for callers inside the library. */
+int buffer_create(struct hm_device *device, const struct hm_buffer_desc *from,
+		  struct hm_buffer **ret_buffer);
+int buffer_from_file(struct hm_device *device, const char *path, int fd,
+		     const struct hm_buffer_desc *from, struct hm_buffer **ret_buffer);
+int buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info);
+
 /* Copies a description, checked; NULL: all defaults. */
 int buffer_read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *desc);
 /*

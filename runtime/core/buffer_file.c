@@ -29,15 +29,14 @@ static int open_path(const char *path, const struct hm_buffer_desc *desc)
 	return fd < 0 ? path_explain_open(fd, path) : fd;
 }
 
-int hm_buffer_from_file(struct hm_device *device, const char *path, int fd,
-			const struct hm_buffer_desc *from, struct hm_buffer **ret_buffer)
+int buffer_from_file(struct hm_device *device, const char *path, int fd,
+		     const struct hm_buffer_desc *from, struct hm_buffer **ret_buffer)
 {
 	struct hm_buffer_desc desc;
 	bool relieved = false;
 	const char *slash;
 	int own, r;
 
-	err_clear();
 	r = buffer_check_args(device, ret_buffer, "hm_buffer_from_file");
 	if (!r)
 		r = buffer_read_desc(from, &desc);
@@ -68,4 +67,11 @@ int hm_buffer_from_file(struct hm_device *device, const char *path, int fd,
 	}
 	r = buffer_adopt_fd(device, own, &desc, true, 0, ret_buffer);
 	return r ? err_prefix(r, "%s", path ? path : "fd") : 0;
+}
+
+int hm_buffer_from_file(struct hm_device *device, const char *path, int fd,
+			const struct hm_buffer_desc *from, struct hm_buffer **ret_buffer)
+{
+	err_begin();
+	return buffer_from_file(device, path, fd, from, ret_buffer);
 }

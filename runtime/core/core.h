@@ -314,10 +314,10 @@ const struct hm_backend_ops *backend_find(const char *name, const char **ret_res
 const struct hm_backend_ops *backend_at(uint32_t index);
 
 /*
- * Gives a failed op a text where it has set none, since plug-ins can't. The caller must have
- * cleared the text before the op. Returns @r.
+ * Gives a failed op a text where it has set none since err_count() gave @said: plug-ins can't.
+ * Returns @r.
  */
-int backend_explain(const struct hm_backend_ops *ops, int r, const char *op);
+int backend_explain(const struct hm_backend_ops *ops, uint32_t said, int r, const char *op);
 
 /* Has the backend this capability, one of HM_CAP_* and HM_BACKEND_*? */
 static inline bool backend_has(const struct hm_backend_ops *ops, uint64_t cap)

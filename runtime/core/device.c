@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "hook/access.h"
+#include "core/device.h"
 #include "fault/check.h"
 #include "core/core.h"
 #include "core/device_link.h"
@@ -114,7 +115,7 @@ static int open_default(struct hm_device **ret_device)
 	return r ? err_prefix(r, "HETMAP_DEVICE=%s", name) : 0;
 }
 
-int hm_device_open(const char *name, struct hm_device **ret_device)
+int device_open(const char *name, struct hm_device **ret_device)
 {
 	int r;
 
@@ -134,8 +135,15 @@ int hm_device_open(const char *name, struct hm_device **ret_device)
 	return r;
 }
 
+int hm_device_open(const char *name, struct hm_device **ret_device)
+{
+	err_begin();
+	return device_open(name, ret_device);
+}
+
 static int query(struct hm_device *device, struct hm_device_info *info)
 {
+	uint32_t said = err_count();
 	struct device_link *link;
 	int r;
 
@@ -150,18 +158,16 @@ static int query(struct hm_device *device, struct hm_device_info *info)
 	snprintf(info->backend, sizeof(info->backend), "%s", device->ops->name);
 	snprintf(info->description, sizeof(info->description), "%s", device->ops->description);
 	link = link_get(device);
-	r = backend_explain(device->ops, device->ops->device_query(link->backend, info),
-			    "device_query");
+	r = device->ops->device_query(link->backend, info);
 	link_put(device, link);
-	return r;
+	return backend_explain(device->ops, said, r, "device_query");
 }
 
-int hm_device_query(struct hm_device *device, struct hm_device_info *ret_info)
+int device_query(struct hm_device *device, struct hm_device_info *ret_info)
 {
 	struct hm_device_info info;
 	int r;
 
-	err_clear();
 	r = object_check((struct hm_object *)device, OBJECT_DEVICE);
 	if (r)
 		return r;
@@ -177,6 +183,12 @@ int hm_device_query(struct hm_device *device, struct hm_device_info *ret_info)
 	return r;
 }
 
+int hm_device_query(struct hm_device *device, struct hm_device_info *ret_info)
+{
+	err_begin();
+	return device_query(device, ret_info);
+}
+
 struct listing {
 	struct hm_device_info *infos;
 	uint32_t capacity, stride; /* bytes from one to the next */
@@ -190,13 +202,17 @@ static int list_one(void *user, const char *name)
 	struct hm_device *device;
 	int r;
 
-	r = hm_device_open(name, &device);
+	r = device_open(name, &device);
 	if (!r) {
 		r = query(device, &info);
 		hm_device_unref(device);
 	}
-	if (r) /* the device exists, but this process can't use it */
-		return r == -ENOMEM ? r : 0;
+	if (r == -ENOMEM)
+		return r;
+	if (r) { /* the device exists, but this process can't use it */
+		err_clear();
+		return 0;
+	}
 	if (listing->n < listing->capacity) {
 		to = (struct hm_device_info *)((char *)listing->infos +
 					       (size_t)listing->n * listing->stride);
@@ -212,6 +228,7 @@ int hm_device_list(struct hm_device_info *infos, uint32_t capacity, uint32_t *re
 	struct listing listing = { infos, capacity, 0, 0 };
 	int r;
 
+	err_begin();
 	if (!ret_n || (capacity && !infos))
 		return err_set(-EINVAL, "hm_device_list: %s is NULL",
 			       ret_n ? "infos" : "ret_n");
@@ -276,9 +293,11 @@ void hm_device_unref(struct hm_device *device)
 {
 	if (!device || !put(device))
 		return;
+	err_hold();
 	if (atomic_load(&device->pool))
 		pool_ops->end(device);
 	link_end(device);
+	err_release();
 	device->object.kind = OBJECT_FREED;
 	device_free(device);
 	stats_sub(&stats.devices, 1);

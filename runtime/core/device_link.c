@@ -10,6 +10,7 @@
 int link_open(struct hm_device *device, struct device_link **ret_link)
 {
 	const char *rest = strchr(device->name, ':');
+	uint32_t said = err_count();
 	struct device_link *link;
 	int r;
 
@@ -18,7 +19,7 @@ int link_open(struct hm_device *device, struct device_link **ret_link)
 		return err_set(-ENOMEM, "no memory for the device \"%s\"", device->name);
 	r = device->ops->device_open(rest ? rest + 1 : "", &link->backend);
 	if (r) {
-		r = backend_explain(device->ops, r, "device_open");
+		r = backend_explain(device->ops, said, r, "device_open");
 		goto err_free;
 	}
 	*ret_link = link;

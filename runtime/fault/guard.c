@@ -187,6 +187,7 @@ int hm_guard_enter(struct hm_guard *guard)
 	uint32_t above;
 	int r;
 
+	err_begin();
 	if (!guard)
 		return err_set(-EINVAL, "hm_guard_begin: the guard is NULL");
 	if (guard->struct_size != sizeof(*guard))

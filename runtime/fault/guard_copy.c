@@ -315,16 +315,14 @@ static void clear_behind_end(const struct copy *to)
 
 /* Called after a copy that may have gone beyond an end. Keeps its text. */
 static __attribute__((noinline)) void after_cut(const struct copy *copy,
-						const struct other_end *other, int r)
+						const struct other_end *other)
 {
-	char text[ERR_TEXT_MAX];
-
-	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	err_hold();
 	if (copy->in_map == copy->dst)
 		clear_behind_end(copy);
 	else if (other->copy.at.map)
 		clear_behind_end(&other->copy);
-	err_set(r, "%s", text);
+	err_release();
 }
 
 /* One try at all of the bytes: 0, a negative errno, with the fault in @guard, or COPY_AGAIN. */
@@ -362,7 +360,7 @@ static int copy_once(const struct copy *copy, struct hm_guard *guard)
 	if (unlikely(share_was_cut(copy->at.buffer, end, cuts) || other_was_cut(&other)))
 		r = COPY_AGAIN;
 	if (unlikely(r == COPY_AGAIN || r == -ERANGE))
-		after_cut(copy, &other, r);
+		after_cut(copy, &other);
 	return r;
 }
 
@@ -450,6 +448,7 @@ out:
 
 int hm_copy_in(void *dst_in_map, const void *src, uint64_t length, struct hm_fault *fault)
 {
+	err_begin();
 	return copy_bytes("hm_copy_in", dst_in_map, dst_in_map, src, length, fault);
 }
 
@@ -457,5 +456,6 @@ int hm_copy_out(void *dst, const void *src_in_map, uint64_t length, struct hm_fa
 {
 	void *in_map = (void *)(uintptr_t)src_in_map;
 
+	err_begin();
 	return copy_bytes("hm_copy_out", in_map, dst, src_in_map, length, fault);
 }

@@ -247,6 +247,7 @@ int hm_handler_install(uint32_t wanted)
 	bool first = false;
 	int r;
 
+	err_begin();
 	if (wanted & ~HM_HANDLER_NO_REPAIR)
 		return err_set(-EINVAL, "hm_handler_install: unknown flags 0x%x",
 			       wanted & ~HM_HANDLER_NO_REPAIR);
@@ -322,9 +323,11 @@ static int check_removal(void)
 
 int hm_handler_remove(void)
 {
-	int r = check_caller("hm_handler_remove");
+	int r;
 	bool stays = false;
 
+	err_begin();
+	r = check_caller("hm_handler_remove");
 	if (r)
 		return r;
 	pthread_mutex_lock(&mutex);
@@ -368,9 +371,11 @@ static int promise(struct handled *h)
 
 int hm_handler_chained(void)
 {
-	int r = check_caller("hm_handler_chained");
+	int r;
 	size_t i;
 
+	err_begin();
+	r = check_caller("hm_handler_chained");
 	if (r)
 		return r;
 	pthread_mutex_lock(&mutex);
@@ -400,6 +405,7 @@ int hm_handler_query(struct hm_handler_info *ret_info)
 	struct hm_handler_info info = { 0 };
 	int r;
 
+	err_begin();
 	if (!ret_info)
 		return err_set(-EINVAL, "hm_handler_query: ret_info is NULL");
 	r = struct_check_out(ret_info->struct_size, sizeof(info),

@@ -22,7 +22,7 @@
 #include "core/buffer.h"
 #include "base/compat.h"
 #include "core/device_link.h"
-#include "base/guard_slot.h"
+#include "base/callback.h"
 #include "loss/loss.h"
 #include "loss/lost.h"
 #include "map/map.h"
@@ -106,13 +106,12 @@ static void tell(struct hm_map *map, const void *user)
 
 int replaced_notice(int r)
 {
-	char text[ERR_TEXT_MAX];
-
 	if (likely(!repair_is_untold()) || view_in_callback() || !repair_take_untold())
 		return r;
-	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	err_hold();
 	map_each(NULL, tell, NULL);
-	return err_set(r, "%s", text);
+	err_release();
+	return r;
 }
 
 /* ---- broken pages ---- */
@@ -231,7 +230,7 @@ static int make_bytes(struct hm_buffer *buffer, struct loss *loss,
 		      const struct hm_loss_desc *desc, const struct broken *broken, char *bytes)
 {
 	const struct shadow *shadow;
-	struct hm_guard *guard;
+	struct callback callback;
 	int r = 0;
 
 	pthread_mutex_lock(&loss->lock);
@@ -245,9 +244,9 @@ static int make_bytes(struct hm_buffer *buffer, struct loss *loss,
 		r = read_rest(buffer, loss, broken, bytes);
 	if (r || !desc->refill)
 		return r;
-	guard = guard_suspend();
+	callback = callback_begin();
 	r = desc->refill(buffer, bytes, broken->offset, broken->length, desc->user);
-	guard_resume(guard);
+	callback_end(callback);
 	return r ? err_set(r < 0 ? r : -EIO,
 			   "%s: its refill callback answered %d for %" PRIu64
 			   " bytes from %" PRIu64 " on",
@@ -548,7 +547,6 @@ static int restore_frozen(struct hm_map *map)
 /* Caller holds buffer->lock. */
 static int restore_map(struct hm_map *map)
 {
-	char text[ERR_TEXT_MAX];
 	struct remap remap;
 	int r;
 
@@ -563,7 +561,7 @@ static int restore_map(struct hm_map *map)
 	if (r)
 		goto out;
 	r = restore_frozen(map);
-	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	err_hold();
 	remap_thaw(&remap, r != AGAIN);
 	/* As far as limits allow; hm_map_query() tells of a lock that did not come. */
 	resident_lock_again(map, map->address);
@@ -571,7 +569,7 @@ static int restore_map(struct hm_map *map)
 		map->buffer->reach_failed = true;
 	if (!r)
 		map_note_recovered(map);
-	err_set(0, "%s", text);
+	err_release();
 out:
 	remap_unlock(map);
 	return r;
@@ -651,20 +649,23 @@ static int restore_next(struct hm_buffer *buffer, const char **address, bool *re
 
 static int restore_maps(struct hm_buffer *buffer, struct hm_recover_info *info)
 {
-	char text[ERR_TEXT_MAX] = "";
+	bool more = true, again = false;
 	const char *address = NULL;
 	int r, failed = 0;
-	bool more = true;
 
 	while (more) {
 		r = restore_next(buffer, &address, &more);
 		info->maps_back += more && !r;
-		if (!r || failed == AGAIN)
+		if (r == AGAIN)
+			again = true;
+		if (r >= 0 || failed)
 			continue;
 		failed = r;
-		snprintf(text, sizeof(text), "%s", hm_errmsg());
+		err_hold(); /* the text of the first map that failed */
 	}
-	return failed < 0 ? err_set(failed, "%s", text) : failed;
+	if (failed)
+		err_release();
+	return again ? AGAIN : failed;
 }
 
 int replaced_restore(struct hm_buffer *buffer, struct loss *loss,

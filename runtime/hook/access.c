@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "core/buffer.h"
-#include "base/guard_slot.h"
+#include "base/callback.h"
 #include "share/share.h"
 #include "base/sys.h"
 
@@ -67,6 +67,7 @@ int hm_access_query(struct hm_access_counters *ret_counters)
 	size_t i;
 	int r;
 
+	err_begin();
 	if (!ret_counters)
 		return err_set(-EINVAL, "hm_access_query: ret_counters is NULL");
 	r = struct_check_out(ret_counters->struct_size, sizeof(now), sizeof(now),
@@ -113,6 +114,7 @@ int hm_access_hook_set(hm_access_hook *hook, void *user)
 {
 	struct access_slot *old, *next = NULL;
 
+	err_begin();
 	if (inside)
 		return err_set(-EDEADLK, "hm_access_hook_set: a hook would wait for itself: "
 					 "set another one outside of it");
@@ -191,7 +193,7 @@ int access_ask(struct hm_access_request *request)
 {
 	char reason[HM_ACCESS_REASON_MAX] = "";
 	struct access_slot *slot;
-	struct hm_guard *guard;
+	struct callback callback;
 	int r;
 
 	if (inside)
@@ -206,14 +208,12 @@ int access_ask(struct hm_access_request *request)
 	request->gid = getegid();
 	stats_add(&counters[request->operation].asked, 1);
 	inside = slot;
-	guard = guard_suspend();
+	callback = callback_begin();
 	r = slot->hook(slot->user, request, reason);
-	guard_resume(guard);
+	callback_end(callback);
 	inside = NULL;
 	leave(slot);
 	reason[sizeof(reason) - 1] = '\0';
-	/* Drops a text that the hook's own calls set: backends rely on an empty text. */
-	err_clear();
 	return r ? refuse(request, r, reason) : 0;
 }
 

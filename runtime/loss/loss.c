@@ -132,7 +132,7 @@ int hm_buffer_set_loss(struct hm_buffer *buffer, const struct hm_loss_desc *from
 	struct loss *loss;
 	int r;
 
-	err_clear();
+	err_begin();
 	r = buffer_check(buffer);
 	if (!r)
 		r = read_desc(from, &desc);
@@ -217,7 +217,6 @@ int loss_ask_device(struct hm_buffer *buffer, const void **asked)
 	const struct device_link *link = segments->link;
 	int r;
 
-	err_clear();
 	if (buffer->ask == ASK_CHECK || (asked && *asked && *asked == link->backend))
 		r = lost_check_link(buffer->device, link);
 	else
@@ -263,14 +262,13 @@ int loss_launch_ended(const struct map_use *use, const void **asked)
 {
 	struct hm_buffer *buffer = use->map->buffer;
 	struct loss *loss = atomic_load(&buffer->loss);
-	char text[ERR_TEXT_MAX];
 	int r;
 
 	/* If the map is lost already, the work fails by itself. */
 	if (use->map->lost)
 		return 0;
 	/* The work's text must stay, too. */
-	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	err_hold();
 	/*
 	 * A refresh asks by itself. Bytes that were read, or are kept nowhere, may have been
 	 * zeros.
@@ -279,7 +277,7 @@ int loss_launch_ended(const struct map_use *use, const void **asked)
 		r = keep_launched(loss, use);
 	else
 		r = buffer->ask == ASK_NOBODY ? 0 : loss_ask_device(buffer, asked);
-	err_set(0, "%s", text);
+	err_release();
 	return r;
 }
 
@@ -311,7 +309,7 @@ int hm_buffer_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t length)
 	struct loss *loss;
 	int r;
 
-	err_clear();
+	err_begin();
 	r = buffer_check(buffer);
 	if (!r)
 		r = check_shadow(buffer, offset, length);
@@ -348,12 +346,10 @@ void loss_resize_begin(struct hm_buffer *buffer, uint64_t new_size)
  */
 static void catch_up(struct loss *loss, struct shadow *shadow, uint64_t from, uint64_t to)
 {
-	char text[ERR_TEXT_MAX];
-
-	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	err_hold();
 	if (shadow_refresh(shadow, loss->buffer, from, to - from))
 		loss->stale = true;
-	err_set(0, "%s", text);
+	err_release();
 }
 
 /* Bytes that are cut off need no pages. */
@@ -385,17 +381,15 @@ int loss_check_mended(struct hm_buffer *buffer)
  */
 static void cut_shadow(struct loss *loss, struct shadow *shadow, uint64_t old_size)
 {
-	char text[ERR_TEXT_MAX];
-
 	if (!shadow_is_sealed(shadow) || loss->limit >= old_size) {
 		shadow_cut(shadow, loss->limit);
 		return;
 	}
-	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	err_hold();
 	loss_renew_shadow(loss, 0, loss->limit);
 	if (atomic_load(&loss->shadow) == shadow)
 		loss->stale = true;
-	err_set(0, "%s", text);
+	err_release();
 }
 
 void loss_resize_end(struct hm_buffer *buffer, uint64_t old_size)

@@ -48,15 +48,14 @@ static int ask_each(const struct hm_buffer *buffer)
 void loss_choose_signal(struct hm_buffer *buffer)
 {
 	struct loss *loss = atomic_load(&buffer->loss);
-	char text[ERR_TEXT_MAX];
 
 	if (!loss || !backend_has(buffer->device->ops, HM_BACKEND_LOSS_SIGNAL))
 		return;
-	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	err_hold();
 	pthread_mutex_lock(&mutex);
 	loss->signals = is_wanted_locked(buffer, loss) && !ask_each(buffer) ? n_handler : 0;
 	pthread_mutex_unlock(&mutex);
-	err_set(0, "%s", text);
+	err_release();
 }
 
 int loss_signal_fresh(const struct hm_buffer *buffer, const struct hm_segment *fresh)

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "core/device_link.h"
-#include "base/guard_slot.h"
+#include "base/callback.h"
 #include "loss/lost.h"
 #include "map/remap.h"
 #include "core/segments.h"
@@ -90,7 +90,7 @@ void loss_call(struct hm_buffer *buffer, enum hm_loss_event event)
 {
 	struct loss *loss = atomic_load(&buffer->loss);
 	struct hm_loss_desc desc;
-	struct hm_guard *guard;
+	struct callback callback;
 
 	pthread_mutex_lock(&loss->lock);
 	desc = loss->desc;
@@ -99,9 +99,9 @@ void loss_call(struct hm_buffer *buffer, enum hm_loss_event event)
 	if (!desc.lost)
 		return;
 	inside++;
-	guard = guard_suspend();
+	callback = callback_begin();
 	desc.lost(buffer, event, desc.user);
-	guard_resume(guard);
+	callback_end(callback);
 	inside--;
 	pthread_mutex_lock(&loss->lock);
 	if (!--loss->calling)

@@ -143,6 +143,7 @@ void lost_device(const void *backend)
 
 int lost_check_link(const struct hm_device *device, const struct device_link *link)
 {
+	uint32_t said = err_count();
 	int r;
 
 	if (unlikely(link != atomic_load(&device->link)))
@@ -153,18 +154,18 @@ int lost_check_link(const struct hm_device *device, const struct device_link *li
 			"HM_RECOVER_SHADOWED those of HM_LOSS_SHADOW, too; unref the others",
 			device->name);
 	r = device->ops->device_check(link->backend);
-	return likely(!r) ? 0 : backend_explain(device->ops, r, "device_check");
+	return likely(!r) ? 0 : backend_explain(device->ops, said, r, "device_check");
 }
 
 int lost_check(struct hm_device *device)
 {
 	struct device_link *link = link_get(device);
+	uint32_t said = err_count();
 	int r;
 
-	r = backend_explain(device->ops, device->ops->device_check(link->backend),
-			    "device_check");
+	r = device->ops->device_check(link->backend);
 	link_put(device, link);
-	return r;
+	return backend_explain(device->ops, said, r, "device_check");
 }
 
 int lost_check_buffer(struct hm_buffer *buffer)
@@ -189,16 +190,16 @@ int lost_ask(struct hm_device *device, const struct device_link *link)
 int lost_notice(struct hm_device *device, int r)
 {
 	struct device_link *link;
-	char text[ERR_TEXT_MAX];
 
 	r = replaced_notice(r);
 	if (likely(r != -ENODEV) || view_in_callback())
 		return r;
-	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	err_hold();
 	/* mmap() may have been the first to meet the loss, so the backend is made to ask. */
 	link = link_get(device);
 	if (lost_ask(device, link))
 		lost_device(link->backend);
 	link_put(device, link);
-	return err_set(r, "%s", text);
+	err_release();
+	return r;
 }

@@ -19,7 +19,7 @@
 #include "hook/access.h"
 #include "core/buffer.h"
 #include "core/device_link.h"
-#include "base/guard_slot.h"
+#include "base/callback.h"
 #include "loss/loss.h"
 #include "loss/lost.h"
 #include "map/map.h"
@@ -127,7 +127,7 @@ static int prepare(struct recovery *rec, const struct shadow *shadow, char *betw
 		   uint64_t offset, uint64_t length)
 {
 	struct hm_buffer *buffer = rec->buffer;
-	struct hm_guard *guard;
+	struct callback callback;
 	int r;
 
 	memset(between, 0, length);
@@ -136,10 +136,9 @@ static int prepare(struct recovery *rec, const struct shadow *shadow, char *betw
 		return err_set(r, "%s: reading its shadow: %s", buffer->name, err_name(r));
 	if (!rec->desc.refill)
 		return 0;
-	err_clear();
-	guard = guard_suspend();
+	callback = callback_begin();
 	r = rec->desc.refill(buffer, between, offset, length, rec->desc.user);
-	guard_resume(guard);
+	callback_end(callback);
 	if (r)
 		return err_set(r < 0 ? r : -EIO,
 			       "%s: its refill callback answered %d for %" PRIu64
@@ -153,14 +152,14 @@ static int put(struct recovery *rec, char *bytes, const char *between, uint64_t 
 {
 	const struct hm_device *device = rec->device;
 	bool bracket = rec->buffer->caps & HM_CAP_BRACKET;
-	uint32_t access = HM_READ | HM_WRITE;
+	uint32_t access = HM_READ | HM_WRITE, said = err_count();
 	int r;
 
 	if (bracket) {
 		r = device->ops->begin_cpu(rec->link->backend, rec->fresh, 1, offset, length,
 					   access);
 		if (r)
-			return backend_explain(device->ops, r, "begin_cpu");
+			return backend_explain(device->ops, said, r, "begin_cpu");
 	}
 	r = lost_touch_begin(device, rec->link);
 	if (!r) {
@@ -498,7 +497,7 @@ static bool asks_for_it(const struct hm_loss_desc *desc, uint32_t flags)
 /* @behind: all of the buffer was lost; otherwise handlers have replaced a part. */
 static void recover_one(struct hm_device *device, struct device_link *link,
 			struct hm_buffer *buffer, bool behind, uint32_t flags,
-			struct hm_recover_info *info, char *text)
+			struct hm_recover_info *info)
 {
 	struct recovery rec = {
 		.device = device,
@@ -517,13 +516,12 @@ static void recover_one(struct hm_device *device, struct device_link *link,
 	pthread_mutex_unlock(&rec.loss->lock);
 	if (!asks_for_it(&rec.desc, flags))
 		return;
-	err_clear();
 	r = behind ? recover_buffer(&rec) : replaced_restore(buffer, rec.loss, &rec.desc, info);
 	if (r) {
 		info->buffers_left++;
 		if (!info->error) {
 			info->error = r;
-			snprintf(text, ERR_TEXT_MAX, "%s", hm_errmsg());
+			err_survive();
 		}
 		loss_call_in_turn(buffer, HM_LOSS_LEFT, behind);
 		return;
@@ -564,7 +562,6 @@ static int recover_locked(struct hm_device *device, uint32_t flags,
 			  struct hm_recover_info *info)
 {
 	struct lost_buffers lost = { 0 };
-	char text[ERR_TEXT_MAX] = "";
 	struct device_link *link;
 	bool behind;
 	uint32_t i;
@@ -578,7 +575,7 @@ static int recover_locked(struct hm_device *device, uint32_t flags,
 	for (i = 0; i < lost.n; i++) {
 		behind = is_behind(lost.buffers[i], link);
 		if (behind || replaced_any(lost.buffers[i]))
-			recover_one(device, link, lost.buffers[i], behind, flags, info, text);
+			recover_one(device, link, lost.buffers[i], behind, flags, info);
 		hm_buffer_unref(lost.buffers[i]);
 	}
 	free(lost.buffers);
@@ -587,7 +584,7 @@ static int recover_locked(struct hm_device *device, uint32_t flags,
 	if (!r)
 		r = lost_check_link(device, link);
 	link_put(device, link);
-	return r ? r : err_set(0, "%s", text);
+	return r;
 }
 
 int hm_device_recover(struct hm_device *device, uint32_t flags,
@@ -596,7 +593,7 @@ int hm_device_recover(struct hm_device *device, uint32_t flags,
 	struct hm_recover_info info = { 0 };
 	int r;
 
-	err_clear();
+	err_begin();
 	r = object_check((struct hm_object *)device, OBJECT_DEVICE);
 	if (r)
 		return r;

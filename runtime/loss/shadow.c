@@ -346,22 +346,22 @@ static int copy_by_kernel(struct shadow *shadow, struct hm_buffer *buffer,
 static int copy_once(struct shadow *shadow, struct hm_buffer *buffer,
 		     const struct segment_list *list, uint64_t at, uint64_t length, char *to)
 {
-	const struct hm_device *device = buffer->device;
+	const struct hm_backend_ops *ops = buffer->device->ops;
 	bool bracket = buffer->caps & HM_CAP_BRACKET;
+	uint32_t said = err_count();
 	int r;
 
 	if (bracket) {
-		r = device->ops->begin_cpu(list->link->backend, list->segment, list->n, at,
-					   length, HM_READ);
+		r = ops->begin_cpu(list->link->backend, list->segment, list->n, at, length,
+				   HM_READ);
 		if (r)
-			return backend_explain(device->ops, r, "begin_cpu");
+			return backend_explain(ops, said, r, "begin_cpu");
 	}
 	r = bytes_stay(buffer) ? copy_by_cpu(shadow, buffer, list->link, at, length, to) :
 				 copy_by_kernel(shadow, buffer, list->link, at, length, to);
 	/* The bytes are here, so an error of the device at the end does not count. */
 	if (bracket)
-		device->ops->end_cpu(list->link->backend, list->segment, list->n, at, length,
-				     HM_READ);
+		ops->end_cpu(list->link->backend, list->segment, list->n, at, length, HM_READ);
 	return r;
 }
 

@@ -345,14 +345,19 @@ static int explain_request(const struct lock_request *request, int r)
 	return explain_lock(r, request->length, request->wanted);
 }
 
+/* May a smaller lock help where all of it failed with @r? */
+static bool may_be_partial(int r)
+{
+	return r == -ENOMEM || r == -EPERM || r == -EAGAIN;
+}
+
 /* Locks the ranges again that gave way in vain. Returns @r, with its text. */
 static int give_back(int r)
 {
-	char text[ERR_TEXT_MAX];
-
-	snprintf(text, sizeof(text), "%s", hm_errmsg());
-	hm_lock_restore(NULL);
-	return err_set(r, "%s", text);
+	err_hold();
+	lock_restore(NULL);
+	err_release();
+	return r;
 }
 
 static int lock_range(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags,
@@ -373,20 +378,17 @@ static int lock_range(struct hm_map *map, uint64_t offset, uint64_t length, uint
 		r = with_change(&request, offset, length, false, ret_locked);
 	} while (r && !request.told && request.missing && ++round < LOCK_ROUNDS &&
 		 make_room(&request, flags, &gone));
-	if (!r && gone.freed)
-		err_set(0, GAVE_WAY, gone.freed, gone.ranges);
-	if (!r)
-		return 0;
-	if (!request.told) {
+	if (r && !request.told)
 		r = explain_request(&request, r);
-		/* The text stays, and explains a smaller success. */
-		if ((flags & HM_LOCK_PARTIAL) && (r == -ENOMEM || r == -EPERM || r == -EAGAIN))
-			r = with_change(&request, offset, length, true, ret_locked);
+	if (!request.told && (flags & HM_LOCK_PARTIAL) && may_be_partial(r)) {
+		r = with_change(&request, offset, length, true, ret_locked);
+		if (!r) /* the text says why it is less */
+			err_survive();
 	}
 	if (r && gone.freed)
 		return give_back(r);
 	if (gone.freed)
-		err_prefix(0, GAVE_WAY, gone.freed, gone.ranges);
+		err_warn(GAVE_WAY, gone.freed, gone.ranges);
 	return r;
 }
 
@@ -396,10 +398,10 @@ int hm_map_lock(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t f
 	uint64_t locked = 0;
 	int r;
 
+	err_begin();
 	r = map_check(map);
 	if (r)
 		return r;
-	err_clear();
 	if (flags & ~LOCK_FLAGS)
 		return err_set(-EINVAL, "hm_map_lock: unknown flags 0x%x", flags & ~LOCK_FLAGS);
 	r = access_range(HM_ACCESS_LOCK, map, offset, length, 0, flags);
@@ -531,6 +533,7 @@ int hm_map_unlock(struct hm_map *map, uint64_t offset, uint64_t length)
 {
 	int r;
 
+	err_begin();
 	r = map_check(map);
 	if (r)
 		return r;

@@ -302,6 +302,7 @@ int hm_lock_budget_set(uint64_t bytes)
 	uint64_t old, used;
 	uint32_t tries = 100;
 
+	err_begin();
 	lock_budget_look();
 	pthread_mutex_lock(&mutex);
 	old = budget.set;
@@ -321,7 +322,7 @@ int hm_lock_budget_set(uint64_t bytes)
 	if (budget.set == bytes)
 		budget.set = old;
 	pthread_mutex_unlock(&mutex);
-	hm_lock_restore(NULL);
+	lock_restore(NULL);
 	return err_set(-EBUSY,
 		       "hm_lock_budget_set: %" PRIu64 " bytes are locked, and maps that would "
 		       "have to give some of them are being changed, or can't be unlocked",
@@ -339,7 +340,7 @@ static void lock_again(struct hm_map *map, const void *user)
 	remap_unlock(map);
 }
 
-int hm_lock_restore(uint64_t *ret_locked)
+int lock_restore(uint64_t *ret_locked)
 {
 	struct lock_eviction sum = { 0 };
 	struct visit visit = { .eviction = &sum, .priority = HM_LOCK_PRIORITIES };
@@ -359,12 +360,19 @@ int hm_lock_restore(uint64_t *ret_locked)
 	return 0;
 }
 
+int hm_lock_restore(uint64_t *ret_locked)
+{
+	err_begin();
+	return lock_restore(ret_locked);
+}
+
 int hm_lock_budget_query(struct hm_lock_budget *ret_budget)
 {
 	struct hm_lock_budget now = { 0 };
 	uint64_t room;
 	int r;
 
+	err_begin();
 	if (!ret_budget)
 		return err_set(-EINVAL, "hm_lock_budget_query: ret_budget is NULL");
 	r = struct_check_out(ret_budget->struct_size, sizeof(now), sizeof(now),

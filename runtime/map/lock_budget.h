@@ -82,6 +82,9 @@ int lock_budget_explain(int r, uint64_t wanted, uint64_t missing, bool by_budget
 
 void lock_budget_fork_child(void);
 
+/* hm_lock_restore() without its door. */
+int lock_restore(uint64_t *ret_locked);
+
 /* ---- lock.c, for lock_budget.c ---- */
 
 /* Caller holds map->change. */

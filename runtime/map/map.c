@@ -314,8 +314,8 @@ err_free:
 	return r;
 }
 
-int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *from,
-		  struct hm_map **ret_map)
+int map_create(struct hm_buffer *buffer, const struct hm_map_desc *from,
+	       struct hm_map **ret_map)
 {
 	uint64_t start = trace_start();
 	struct hm_map_desc desc;
@@ -336,6 +336,13 @@ int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *from,
 		r = create(buffer, &desc, start, ret_map);
 	while (retire_relieve(r, &relieved));
 	return r;
+}
+
+int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *from,
+		  struct hm_map **ret_map)
+{
+	err_begin();
+	return map_create(buffer, from, ret_map);
 }
 
 /* ---- release ---- */
@@ -409,11 +416,13 @@ void hm_map_unref(struct hm_map *map)
 {
 	if (!map || !object_put(&map->object))
 		return;
+	err_hold();
 	publish_end(map);
 	registry_remove(map->slot);
 	/* Views end at once: an accelerator that ends inside this callback waits for that. */
 	view_release_all(map);
 	buffer_end_map(map);
+	err_release();
 }
 
 PROBE_SITE void map_note_lost(struct hm_map *map)
@@ -520,6 +529,7 @@ int hm_map_query(struct hm_map *map, struct hm_map_info *ret_info)
 	uint32_t fields, i;
 	int r;
 
+	err_begin();
 	r = map_check(map);
 	if (r)
 		return r;

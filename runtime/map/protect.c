@@ -332,6 +332,7 @@ int hm_map_protect(struct hm_map *map, uint64_t offset, uint64_t length, uint32_
 	};
 	int r;
 
+	err_begin();
 	r = map_check(map);
 	if (r)
 		return r;
@@ -352,6 +353,7 @@ int hm_map_protect_begin(struct hm_map *map, uint64_t offset, uint64_t length, u
 	struct hm_scope *scope;
 	int r;
 
+	err_begin();
 	r = map_check(map);
 	if (r)
 		return r;
@@ -387,6 +389,7 @@ int hm_map_protect_end(struct hm_scope *scope)
 	struct protect_change change = { .ends = scope };
 	int r;
 
+	err_begin();
 	if (!scope)
 		return 0;
 	r = object_check(&scope->object, OBJECT_SCOPE);

@@ -26,7 +26,7 @@ int resident_check(const struct hm_buffer *buffer)
 		       buffer->name);
 }
 
-int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+int map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
 {
 	int r;
 
@@ -59,6 +59,12 @@ out:
 	return r;
 }
 
+int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+{
+	err_begin();
+	return map_prefetch(map, offset, length, access);
+}
+
 /* ---- advise ---- */
 
 static const struct {
@@ -79,6 +85,7 @@ int hm_map_advise(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t
 {
 	int r;
 
+	err_begin();
 	r = map_check(map);
 	if (r)
 		return r;

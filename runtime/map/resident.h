@@ -36,4 +36,7 @@ static inline void resident_forget_replaced(struct hm_map *map)
 		resident_forget_each(map);
 }
 
+/* hm_map_prefetch() without its door. */
+int map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access);
+
 #endif

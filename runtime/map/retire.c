@@ -418,6 +418,7 @@ static int refuse_waiting(const char *what)
 
 int hm_retire_flush(void)
 {
+	err_begin();
 	return flush() ? 0 : refuse_waiting("hm_retire_flush");
 }
 
@@ -565,6 +566,7 @@ int hm_retire_set(const struct hm_retire_desc *from)
 	struct hm_retire_desc desc;
 	int r;
 
+	err_begin();
 	r = read_desc(from, &desc);
 	if (r)
 		return r;

@@ -80,6 +80,7 @@ static inline int call_device(struct hm_map *map, uint64_t offset, uint64_t leng
 {
 	struct hm_buffer *buffer = map->buffer;
 	const struct hm_device *device = buffer->device;
+	uint32_t said = err_count();
 	struct segment_list *segments;
 	int r;
 
@@ -87,7 +88,7 @@ static inline int call_device(struct hm_map *map, uint64_t offset, uint64_t leng
 	r = op(segments->link->backend, segments->segment, segments->n, map->offset + offset,
 	       length, access);
 	segments_put(buffer, segments);
-	return likely(!r) ? 0 : backend_explain(device->ops, r, what);
+	return likely(!r) ? 0 : backend_explain(device->ops, said, r, what);
 }
 
 /*
@@ -167,7 +168,6 @@ int bracket_device_end(struct hm_map *map, uint64_t offset, uint64_t length, uin
 static int device_views_begin(struct hm_map *map, uint64_t offset, uint64_t length,
 			      uint32_t access)
 {
-	char text[ERR_TEXT_MAX];
 	int r;
 
 	r = bracket_device_begin(map, offset, length, access);
@@ -179,9 +179,10 @@ static int device_views_begin(struct hm_map *map, uint64_t offset, uint64_t leng
 	return 0;
 
 err_device:
-	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	err_hold();
 	bracket_device_end(map, offset, length, access);
-	return err_set(r, "%s", text);
+	err_release();
+	return r;
 }
 
 static int device_views_end(struct hm_map *map, uint64_t offset, uint64_t length,
@@ -347,8 +348,8 @@ err_bracket:
 	return lost_notice(map->buffer->device, r);
 }
 
-static __attribute__((noinline, cold)) int begin_and_tell(struct hm_map *map, uint64_t offset,
-							  uint64_t length, uint32_t access)
+__attribute__((noinline, cold)) int map_begin_cpu(struct hm_map *map, uint64_t offset,
+						  uint64_t length, uint32_t access)
 {
 	int r = begin_cpu(map, offset, length, access);
 
@@ -364,9 +365,9 @@ static __attribute__((noinline, cold)) int begin_and_tell(struct hm_map *map, ui
 __attribute__((aligned(1024))) int hm_map_begin_cpu(struct hm_map *map, uint64_t offset,
 						    uint64_t length, uint32_t access)
 {
-	return unlikely(probe_brackets_watched()) ?
-		       begin_and_tell(map, offset, length, access) :
-		       begin_cpu(map, offset, length, access);
+	err_begin();
+	return unlikely(probe_brackets_watched()) ? map_begin_cpu(map, offset, length, access) :
+						    begin_cpu(map, offset, length, access);
 }
 
 /*
@@ -405,11 +406,11 @@ end_unkept(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access
 	 * Loaded by hand, since GCC 12 calls the function of an atomic pointer by a plain load.
 	 */
 	bracket_function *end = map->bracket_end;
-	char text[ERR_TEXT_MAX];
 
-	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	err_hold();
 	end(map, offset, length, access);
-	return lost_notice(map->buffer->device, err_set(kept, "%s", text));
+	err_release();
+	return lost_notice(map->buffer->device, kept);
 }
 
 /* Ends a bracket that is closed; @kept is the result of keeping its stores. */
@@ -419,7 +420,7 @@ end_range(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
 	bracket_function *end = map->bracket_end;
 	int r;
 
-	/* In a function of its own, as its text would take two pages of stack in each end. */
+	/* Cold, and a function of its own. */
 	if (unlikely(kept))
 		return end_unkept(map, offset, length, access, kept);
 	r = likely(end == bracket_device_end) ? device_end(map, offset, length, access) :
@@ -459,12 +460,14 @@ static inline __attribute__((always_inline)) int end_cpu(struct hm_map *map, uin
 		kept = keep_stores(map, offset, *length, access);
 	if (!close_one(map, BRACKET_ENDED))
 		return r ? r : err_set(-EINVAL, "hm_map_end_cpu without hm_map_begin_cpu");
+	if (unlikely(r))
+		err_clear();
 	*ret_closed = true;
 	return likely(*length) ? end_range(map, offset, *length, access, kept) : 0;
 }
 
-static __attribute__((noinline, cold)) int end_and_tell(struct hm_map *map, uint64_t offset,
-							uint64_t length, uint32_t access)
+__attribute__((noinline, cold)) int map_end_cpu(struct hm_map *map, uint64_t offset,
+						uint64_t length, uint32_t access)
 {
 	bool closed;
 	int r = end_cpu(map, offset, &length, access, &closed);
@@ -479,8 +482,9 @@ __attribute__((aligned(1024))) int hm_map_end_cpu(struct hm_map *map, uint64_t o
 {
 	bool closed;
 
+	err_begin();
 	return unlikely(probe_brackets_watched()) ?
-		       end_and_tell(map, offset, length, access) :
+		       map_end_cpu(map, offset, length, access) :
 		       end_cpu(map, offset, &length, access, &closed);
 }
 
@@ -531,7 +535,7 @@ static int sync_once(struct hm_map *map, uint64_t offset, uint64_t length, uint3
 	return r;
 }
 
-int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags)
+int map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags)
 {
 	int r, lost;
 	bool again;
@@ -556,4 +560,10 @@ int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t f
 			    "meanwhile, without the stores to their replacements",
 			    map->buffer->name, (void *)map->address);
 	return lost_notice(map->buffer->device, r);
+}
+
+int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags)
+{
+	err_begin();
+	return map_sync(map, offset, length, flags);
 }

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "base/guard_slot.h"
+#include "base/callback.h"
 #include "map/remap.h"
 #include "map/sync.h"
 #include "share/share.h"
@@ -155,15 +155,15 @@ static struct hm_view *caller_view(struct map_view *view)
 
 static _Thread_local uint32_t inside; /* callbacks of callers' views */
 
-static struct hm_guard *enter_callback(void)
+static struct callback enter_callback(void)
 {
 	inside++;
-	return guard_suspend();
+	return callback_begin();
 }
 
-static void leave_callback(struct hm_guard *guard)
+static void leave_callback(struct callback callback)
 {
-	guard_resume(guard);
+	callback_end(callback);
 	inside--;
 }
 
@@ -193,7 +193,9 @@ void view_end_deferred_each(void)
 	while (!inside && (deferred = deferred_here)) {
 		deferred_here = deferred->next;
 		view_n_deferred--;
+		err_hold();
 		deferred->end(deferred);
+		err_release();
 	}
 }
 
@@ -202,51 +204,51 @@ void view_end_deferred_each(void)
 static int call_quiesce(struct map_view *map_view, const struct hm_view_change *change)
 {
 	struct hm_view *view = caller_view(map_view);
-	struct hm_guard *guard;
+	struct callback callback;
 	int r;
 
 	if (!view->ops.quiesce || view->ended)
 		return 0;
-	guard = enter_callback();
+	callback = enter_callback();
 	r = view->ops.quiesce(view->user, change);
-	leave_callback(guard);
+	leave_callback(callback);
 	return r;
 }
 
 static void call_invalidate(struct map_view *map_view, const struct hm_view_change *change)
 {
 	struct hm_view *view = caller_view(map_view);
-	struct hm_guard *guard;
+	struct callback callback;
 
 	if (!view->ops.invalidate || view->ended)
 		return;
-	guard = enter_callback();
+	callback = enter_callback();
 	view->ops.invalidate(view->user, change);
-	leave_callback(guard);
+	leave_callback(callback);
 }
 
 static void call_reattach(struct map_view *map_view, const struct hm_view_change *change)
 {
 	struct hm_view *view = caller_view(map_view);
-	struct hm_guard *guard;
+	struct callback callback;
 
 	if (!view->ops.reattach || view->ended)
 		return;
-	guard = enter_callback();
+	callback = enter_callback();
 	view->ops.reattach(view->user, change);
-	leave_callback(guard);
+	leave_callback(callback);
 }
 
 static void call_lost(struct map_view *map_view)
 {
 	struct hm_view *view = caller_view(map_view);
-	struct hm_guard *guard;
+	struct callback callback;
 
 	if (!view->ops.lost || view->ended)
 		return;
-	guard = enter_callback();
+	callback = enter_callback();
 	view->ops.lost(view->user);
-	leave_callback(guard);
+	leave_callback(callback);
 }
 
 static int call_begin(struct map_view *map_view, uint64_t offset, uint64_t length,
@@ -333,6 +335,7 @@ int hm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
 {
 	int r;
 
+	err_begin();
 	r = map_check(map);
 	if (r)
 		return r;
@@ -372,6 +375,7 @@ void hm_view_unref(struct hm_view *view)
 {
 	if (!view || !object_put(&view->object))
 		return;
+	err_hold();
 	if (likely(!inside)) {
 		pthread_mutex_lock(&view->view.map->change);
 		detach(view);
@@ -382,4 +386,5 @@ void hm_view_unref(struct hm_view *view)
 		view->ended = true;
 		view_defer(&view->deferred, end_deferred);
 	}
+	err_release();
 }

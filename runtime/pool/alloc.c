@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "loss/lost.h"
+#include "map/sync.h"
 #include "pool/poison.h"
 #include "pool/cache.h"
 
@@ -178,12 +179,12 @@ int pool_clear(char *address, uint64_t from, uint64_t bytes)
 {
 	struct hm_map *map = atomic_load(&pool_span_at((uintptr_t)address)->map);
 	uint64_t offset = (uint64_t)(address - map->address) + from;
-	int r = hm_map_begin_cpu(map, offset, bytes, HM_WRITE);
+	int r = map_begin_cpu(map, offset, bytes, HM_WRITE);
 
 	if (r)
 		return r;
 	memset(address + from, 0, bytes);
-	return hm_map_end_cpu(map, offset, bytes, HM_WRITE);
+	return map_end_cpu(map, offset, bytes, HM_WRITE);
 }
 
 int pool_alloc(struct hm_pool *pool, uint64_t size, uint64_t alignment, char **ret_pointer)
@@ -222,8 +223,10 @@ int pool_check_size(uint64_t size, const char *what)
 int hm_pool_alloc(struct hm_pool *pool, uint64_t size, uint64_t alignment, void *ret_pointer)
 {
 	char *pointer;
-	int r = object_check((struct hm_object *)pool, OBJECT_POOL);
+	int r;
 
+	err_begin();
+	r = object_check((struct hm_object *)pool, OBJECT_POOL);
 	if (unlikely(r))
 		return r;
 	if (unlikely(!ret_pointer))
@@ -236,7 +239,6 @@ int hm_pool_alloc(struct hm_pool *pool, uint64_t size, uint64_t alignment, void 
 			       "hm_pool_alloc: the alignment %" PRIu64
 			       " is not a power of two up to 2^30",
 			       alignment);
-	err_clear();
 	r = pool_alloc(pool, size, max_u64(alignment, pool->alignment), &pointer);
 	if (likely(!r))
 		memcpy(ret_pointer, &pointer, sizeof(pointer));
@@ -346,6 +348,5 @@ int hm_pool_free(struct hm_pool *pool, void *pointer)
 
 	if (unlikely(r) || unlikely(!pointer))
 		return r;
-	err_clear();
 	return pool_free(pool, pointer, "hm_pool_free");
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "base/sys.h"
+#include "core/buffer.h"
+#include "map/map.h"
 #include "pool/pool.h"
 #include "pool/poison.h"
 
@@ -79,10 +81,10 @@ static int make_map(struct hm_pool *pool, uint64_t bytes, struct hm_map **ret_ma
 	int r;
 
 	desc.size = bytes;
-	r = hm_buffer_create(pool->device, &desc, &buffer);
+	r = buffer_create(pool->device, &desc, &buffer);
 	if (r)
 		return r;
-	r = hm_map_create(buffer, &map_desc, ret_map);
+	r = map_create(buffer, &map_desc, ret_map);
 	hm_buffer_unref(buffer); /* the map holds it */
 	return r;
 }

@@ -20,7 +20,7 @@ static int make(struct hm_device *device, struct hm_pool **ret_pool)
 		.name = "alloc",
 	};
 	struct hm_pool *pool, *first = NULL;
-	int r = hm_pool_create(device, &desc, &pool);
+	int r = pool_create(device, &desc, &pool);
 
 	if (r)
 		return r;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "core/device.h"
 #include "loss/lost.h"
 #include "pool/cache.h"
 
@@ -118,8 +119,8 @@ static void fill(struct hm_pool *pool, struct hm_device *device,
 	fill_classes(pool);
 }
 
-int hm_pool_create(struct hm_device *device, const struct hm_pool_desc *from,
-		   struct hm_pool **ret_pool)
+int pool_create(struct hm_device *device, const struct hm_pool_desc *from,
+		struct hm_pool **ret_pool)
 {
 	struct hm_device_info info = { .struct_size = sizeof(info) };
 	struct hm_pool_desc desc = { 0 };
@@ -135,7 +136,7 @@ int hm_pool_create(struct hm_device *device, const struct hm_pool_desc *from,
 		r = struct_read(&desc, sizeof(desc), from, from->struct_size, sizeof(desc),
 				"hm_pool_desc");
 	if (!r)
-		r = hm_device_query(device, &info);
+		r = device_query(device, &info);
 	if (!r)
 		r = check_desc(&desc, info.page_size);
 	if (r)
@@ -153,6 +154,13 @@ int hm_pool_create(struct hm_device *device, const struct hm_pool_desc *from,
 	cache_prepare();
 	*ret_pool = pool;
 	return 0;
+}
+
+int hm_pool_create(struct hm_device *device, const struct hm_pool_desc *from,
+		   struct hm_pool **ret_pool)
+{
+	err_begin();
+	return pool_create(device, from, ret_pool);
 }
 
 /* A device's own pool lives as long as the device, so a reference on one is on the other. */
@@ -189,8 +197,10 @@ void hm_pool_unref(struct hm_pool *pool)
 	if (!pool || !object_put(&pool->object))
 		return;
 	pool->object.kind = OBJECT_FREED;
+	err_hold();
 	pool_close(pool);
 	pool_hold_drop(pool);
+	err_release();
 }
 
 /* ---- fork(2) ---- */

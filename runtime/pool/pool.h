@@ -213,6 +213,9 @@ int pool_realloc(struct hm_pool *pool, void *pointer, uint64_t size, uint32_t fl
 int pool_find(struct hm_pool *pool, const void *pointer, const char *what,
 	      struct pool_place *ret_place);
 int pool_check_size(uint64_t size, const char *what);
+/* hm_pool_create() without its door. */
+int pool_create(struct hm_device *device, const struct hm_pool_desc *from,
+		struct hm_pool **ret_pool);
 /* Clears bytes of the object at @address, within a bracket. No locks are held. */
 int pool_clear(char *address, uint64_t from, uint64_t bytes);
 

@@ -42,6 +42,7 @@ int hm_pool_query(struct hm_pool *pool, struct hm_pool_info *ret_info)
 	struct hm_pool_info info;
 	int r;
 
+	err_begin();
 	r = object_check((struct hm_object *)pool, OBJECT_POOL);
 	if (r)
 		return r;
@@ -51,7 +52,6 @@ int hm_pool_query(struct hm_pool *pool, struct hm_pool_info *ret_info)
 			     offsetof(struct hm_pool_info, limit), "hm_pool_info");
 	if (r)
 		return r;
-	err_clear();
 	central_sweep(pool);
 	look(pool, &sums, &info);
 	struct_write(ret_info, &info, ret_info->struct_size);
@@ -89,11 +89,12 @@ bool pool_reclaim(struct hm_pool *pool)
 int hm_pool_trim(struct hm_pool *pool, uint64_t keep, uint64_t *ret_bytes)
 {
 	uint64_t bytes;
-	int r = object_check((struct hm_object *)pool, OBJECT_POOL);
+	int r;
 
+	err_begin();
+	r = object_check((struct hm_object *)pool, OBJECT_POOL);
 	if (r)
 		return r;
-	err_clear();
 	bytes = give_back(pool, keep);
 	if (ret_bytes)
 		*ret_bytes = bytes;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "pool/poison.h"
+#include "map/sync.h"
 #include "pool/pool.h"
 
 /* The object stays, and has room for @size. */
@@ -92,18 +93,18 @@ static int copy(char *to, char *from, uint64_t bytes)
 	uint64_t from_offset = (uint64_t)(from - from_map->address);
 	int r;
 
-	r = hm_map_begin_cpu(from_map, from_offset, bytes, HM_READ);
+	r = map_begin_cpu(from_map, from_offset, bytes, HM_READ);
 	if (r)
 		return r;
-	r = hm_map_begin_cpu(to_map, to_offset, bytes, HM_WRITE);
+	r = map_begin_cpu(to_map, to_offset, bytes, HM_WRITE);
 	if (!r) {
 		memcpy(to, from, bytes);
-		r = hm_map_end_cpu(to_map, to_offset, bytes, HM_WRITE);
+		r = map_end_cpu(to_map, to_offset, bytes, HM_WRITE);
 	}
 	if (r)
-		hm_map_end_cpu(from_map, from_offset, bytes, HM_READ);
+		map_end_cpu(from_map, from_offset, bytes, HM_READ);
 	else
-		r = hm_map_end_cpu(from_map, from_offset, bytes, HM_READ);
+		r = map_end_cpu(from_map, from_offset, bytes, HM_READ);
 	return r;
 }
 
@@ -123,11 +124,10 @@ static int move(const struct pool_place *place, uint64_t size, char **ret_pointe
 		return r;
 	r = copy(to, from, min_u64(size, pool_length(place)));
 	if (r) {
-		char text[ERR_TEXT_MAX];
-
-		name_copy(text, sizeof(text), hm_errmsg());
+		err_hold();
 		pool_free(NULL, to, "hm_pool_realloc");
-		return err_set(r, "%s", text);
+		err_release();
+		return r;
 	}
 	pool_free(NULL, from, "hm_pool_realloc");
 	*ret_pointer = to;
@@ -171,13 +171,14 @@ int pool_realloc(struct hm_pool *pool, void *pointer, uint64_t size, uint32_t fl
 int hm_pool_realloc(struct hm_pool *pool, void *pointer, uint64_t size, uint32_t flags,
 		    void *ret_pointer)
 {
-	int r = object_check((struct hm_object *)pool, OBJECT_POOL);
+	int r;
 
+	err_begin();
+	r = object_check((struct hm_object *)pool, OBJECT_POOL);
 	if (r)
 		return r;
 	if (flags & ~HM_MAY_MOVE)
 		return err_set(-EINVAL, "hm_pool_realloc: unknown flags 0x%x",
 			       flags & ~HM_MAY_MOVE);
-	err_clear();
 	return pool_realloc(pool, pointer, size, flags, "hm_pool_realloc", ret_pointer);
 }

@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 
 #include "hook/access.h"
+#include "core/buffer.h"
+#include "core/device.h"
 #include "change/announce.h"
 #include "map/map.h"
 #include "reader/reader.h"
@@ -122,14 +124,14 @@ int reader_memory(const struct phase *phase, uint64_t bytes, struct hm_map **ret
 	struct hm_buffer *buffer;
 	int r;
 
-	r = hm_device_open("host", &device);
+	r = device_open("host", &device);
 	if (r)
 		return r;
-	r = hm_buffer_create(device, &desc, &buffer);
+	r = buffer_create(device, &desc, &buffer);
 	hm_device_unref(device);
 	if (r)
 		return r;
-	r = hm_map_create(buffer, NULL, ret_map);
+	r = map_create(buffer, NULL, ret_map);
 	/* The map holds it from here on. */
 	hm_buffer_unref(buffer);
 	return r;
@@ -195,13 +197,13 @@ static int map_whole(struct hm_reader *reader, uint64_t size, struct phase *phas
 	uint64_t refusals = access_refusals();
 	int r;
 
-	r = hm_buffer_from_file(reader->device, NULL, reader->fd, &desc, &phase->buffer);
+	r = buffer_from_file(reader->device, NULL, reader->fd, &desc, &phase->buffer);
 	/* Cut off since it was looked at: reading it will report that. */
 	if (r && access_refusals() == refusals)
 		return r == -EINVAL || r == -ENODATA ? 0 : r;
 	if (r)
 		return r;
-	r = hm_map_create(phase->buffer, &all, &phase->whole);
+	r = map_create(phase->buffer, &all, &phase->whole);
 	if (!r || ((r == -ENOMEM || r == -EAGAIN) && access_refusals() == refusals))
 		return 0;
 	hm_buffer_unref(phase->buffer);

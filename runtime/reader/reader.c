@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "reader/reader.h"
+#include "core/device.h"
 #include "base/sys.h"
 
 #define READER_FLAGS HM_READER_DROP
 
 static int reader_check(const struct hm_reader *reader)
 {
-	err_clear();
 	return object_check(reader ? &reader->object : NULL, OBJECT_READER);
 }
 
@@ -83,7 +83,7 @@ static int create(const char *path, struct hm_reader **ret_reader)
 		goto err_reader;
 	}
 	strcpy(reader->path, path);
-	r = hm_device_open("file", &reader->device);
+	r = device_open("file", &reader->device);
 	if (!r)
 		r = reader_open_file(path, &reader->fd, &st);
 	if (r)
@@ -129,7 +129,7 @@ int hm_reader_open(const char *path, const struct hm_reader_desc *desc,
 {
 	int r;
 
-	err_clear();
+	err_begin();
 	if (!path || !ret_reader)
 		return err_set(-EINVAL, "hm_reader_open: %s is NULL",
 			       path ? "ret_reader" : "path");
@@ -143,7 +143,7 @@ int hm_reader_open_files(const char *const *paths, uint64_t n_paths,
 	struct files *files;
 	int r;
 
-	err_clear();
+	err_begin();
 	if (!paths || !n_paths || !ret_reader)
 		return err_set(-EINVAL, "hm_reader_open_files: %s",
 			       ret_reader ? "there are no paths" : "ret_reader is NULL");
@@ -156,6 +156,7 @@ int hm_reader_file(struct hm_reader *reader, uint64_t index, struct hm_piece *re
 	uint64_t n, begin, end;
 	int r;
 
+	err_begin();
 	r = reader_check(reader);
 	if (r)
 		return r;
@@ -184,9 +185,11 @@ void hm_reader_unref(struct hm_reader *reader)
 {
 	if (!reader || !object_put(&reader->object))
 		return;
+	err_hold();
 	window_end(reader, &reader->phase);
 	phase_end(&reader->phase);
 	reader_free(reader);
+	err_release();
 }
 
 /* ---- using ---- */
@@ -209,6 +212,7 @@ int hm_reader_range(struct hm_reader *reader, uint64_t begin, uint64_t end, uint
 	struct phase phase;
 	int r;
 
+	err_begin();
 	r = reader_check(reader);
 	if (r)
 		return r;
@@ -256,6 +260,7 @@ int hm_reader_next(struct hm_reader *reader, const void **ret_data, uint64_t *re
 	uint64_t bytes;
 	int r;
 
+	err_begin();
 	r = reader_check(reader);
 	if (r)
 		return r;
@@ -289,6 +294,7 @@ int hm_reader_announce(struct hm_reader *reader, const struct hm_piece *pieces,
 {
 	int r;
 
+	err_begin();
 	r = reader_check(reader);
 	if (!r)
 		r = check_pieces(pieces, n_pieces);
@@ -307,6 +313,7 @@ int hm_reader_gather(struct hm_reader *reader, const struct hm_piece *pieces, ui
 	uint64_t i;
 	int r;
 
+	err_begin();
 	r = reader_check(reader);
 	if (!r)
 		r = check_pieces(pieces, n_pieces);
@@ -339,6 +346,7 @@ int hm_reader_query(struct hm_reader *reader, struct hm_reader_info *ret_info)
 	struct hm_reader_info info;
 	int r;
 
+	err_begin();
 	r = reader_check(reader);
 	if (r)
 		return r;

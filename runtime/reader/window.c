@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "map/map.h"
+#include "map/resident.h"
 #include "reader/reader.h"
 
 /* Bytes begun ahead that are not wanted any more stay: they are page cache. */
@@ -43,7 +44,7 @@ static int map_window(struct hm_reader *reader, uint64_t offset, uint64_t bytes)
 	int r;
 
 	desc.length = offset + bytes - desc.offset;
-	r = hm_map_create(phase->buffer, &desc, &phase->window);
+	r = map_create(phase->buffer, &desc, &phase->window);
 	if (r)
 		return r;
 	phase->window_offset = offset;
@@ -54,7 +55,7 @@ static int map_window(struct hm_reader *reader, uint64_t offset, uint64_t bytes)
 static int populate(struct hm_reader *reader)
 {
 	const struct phase *phase = &reader->phase;
-	int r = hm_map_prefetch(phase->window, 0, hm_map_length(phase->window), HM_READ);
+	int r = map_prefetch(phase->window, 0, hm_map_length(phase->window), HM_READ);
 
 	/* The kernel returns EFAULT for every cause. */
 	if (r != -EFAULT)

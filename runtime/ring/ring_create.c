@@ -185,6 +185,7 @@ int hm_ring_create(const char *path, int fd, const struct hm_ring_desc *desc)
 	uint64_t capacity = 0;
 	int own, r;
 
+	err_begin();
 	r = read_desc(desc, &capacity);
 	if (r)
 		return r;

@@ -8,6 +8,10 @@
  * with the object, or with the process.
  */
 #include "ring/ring.h"
+#include "core/buffer.h"
+#include "core/device.h"
+#include "map/map.h"
+#include "map/sync.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -119,10 +123,10 @@ static int map_file(struct hm_ring *ring, const char *name, uint64_t capacity)
 	int r;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", ring->lock_fd);
-	r = hm_device_open("file", &device);
+	r = device_open("file", &device);
 	if (r)
 		return r;
-	r = hm_buffer_from_file(device, path, -1, &desc, &buffer);
+	r = buffer_from_file(device, path, -1, &desc, &buffer);
 	hm_device_unref(device);
 	if (r)
 		return r;
@@ -130,7 +134,7 @@ static int map_file(struct hm_ring *ring, const char *name, uint64_t capacity)
 	 * Callers can find the buffer by a pointer into it, and must not change the file's size.
 	 */
 	atomic_fetch_and(&buffer->caps, ~HM_CAP_RESIZE);
-	r = hm_map_create(buffer, NULL, &ring->map);
+	r = map_create(buffer, NULL, &ring->map);
 	/* The map holds it from here on. */
 	hm_buffer_unref(buffer);
 	return r;
@@ -228,6 +232,7 @@ int hm_ring_open(const char *path, int fd, uint32_t end, struct hm_ring **ret_ri
 	struct hm_ring *ring;
 	int named, r;
 
+	err_begin();
 	if (!ret_ring)
 		return err_set(-EINVAL, "hm_ring_open: ret_ring is NULL");
 	if (end > HM_RING_WRITER)
@@ -235,7 +240,6 @@ int hm_ring_open(const char *path, int fd, uint32_t end, struct hm_ring **ret_ri
 			       "hm_ring_open: end %u is neither HM_RING_READER nor "
 			       "HM_RING_WRITER",
 			       end);
-	err_clear();
 	fork_init();
 	ring = sys_calloc(1, sizeof(*ring));
 	if (!ring)
@@ -279,8 +283,11 @@ struct hm_ring *hm_ring_ref(struct hm_ring *ring)
 
 void hm_ring_unref(struct hm_ring *ring)
 {
-	if (ring && object_put(&ring->object))
-		destroy(ring);
+	if (!ring || !object_put(&ring->object))
+		return;
+	err_hold();
+	destroy(ring);
+	err_release();
 }
 
 /* ---- calls ---- */
@@ -354,6 +361,7 @@ int hm_ring_query(struct hm_ring *ring, struct hm_ring_info *ret_info)
 	struct hm_ring_info info = { .reserved = 0 };
 	int r;
 
+	err_begin();
 	r = ring_enter(ring, RING_ANY, "hm_ring_query");
 	if (r)
 		return r;
@@ -383,10 +391,12 @@ int hm_ring_query(struct hm_ring *ring, struct hm_ring_info *ret_info)
 
 int hm_ring_sync(struct hm_ring *ring)
 {
-	int r = object_check((struct hm_object *)ring, OBJECT_RING);
+	int r;
 
+	err_begin();
+	r = object_check((struct hm_object *)ring, OBJECT_RING);
 	if (!r)
-		r = hm_map_sync(ring->map, 0, hm_map_length(ring->map), 0);
+		r = map_sync(ring->map, 0, hm_map_length(ring->map), 0);
 	return r ? r : ring_check(ring);
 }
 

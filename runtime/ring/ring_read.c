@@ -90,6 +90,7 @@ int hm_ring_peek(struct hm_ring *ring, uint64_t timeout_ns, const void **ret_dat
 {
 	int r;
 
+	err_begin();
 	r = ring_enter(ring, HM_RING_READER, "hm_ring_peek");
 	if (r)
 		return r;
@@ -110,6 +111,7 @@ int hm_ring_release(struct hm_ring *ring)
 {
 	int r;
 
+	err_begin();
 	r = ring_enter(ring, HM_RING_READER, "hm_ring_release");
 	if (r)
 		return r;
@@ -145,6 +147,7 @@ int hm_ring_read(struct hm_ring *ring, void *to, uint64_t room, uint64_t timeout
 {
 	int r;
 
+	err_begin();
 	r = ring_enter(ring, HM_RING_READER, "hm_ring_read");
 	if (r)
 		return r;

@@ -68,6 +68,7 @@ int hm_ring_reserve(struct hm_ring *ring, uint64_t length, uint64_t timeout_ns, 
 	void *data;
 	int r;
 
+	err_begin();
 	r = ring_enter(ring, HM_RING_WRITER, "hm_ring_reserve");
 	if (r)
 		return r;
@@ -84,6 +85,7 @@ int hm_ring_commit(struct hm_ring *ring, uint64_t length)
 {
 	int r;
 
+	err_begin();
 	r = ring_enter(ring, HM_RING_WRITER, "hm_ring_commit");
 	if (r)
 		return r;
@@ -103,6 +105,7 @@ int hm_ring_write(struct hm_ring *ring, const void *data, uint64_t length, uint6
 	void *to;
 	int r;
 
+	err_begin();
 	r = ring_enter(ring, HM_RING_WRITER, "hm_ring_write");
 	if (r)
 		return r;

@@ -152,7 +152,7 @@ int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags)
 	bool own = false;
 	int r;
 
-	err_clear();
+	err_begin();
 	r = buffer_check(buffer);
 	if (!r)
 		r = buffer_check_export("hm_buffer_send", flags);
@@ -425,7 +425,7 @@ int hm_buffer_receive(struct hm_device *device, int socket, const struct hm_buff
 	uint64_t cookie;
 	int r;
 
-	err_clear();
+	err_begin();
 	r = buffer_check_args(device, ret_buffer, "hm_buffer_receive");
 	if (!r)
 		r = read_desc(from, &desc);

@@ -152,6 +152,7 @@ int hm_buffer_stats_get(struct hm_buffer *buffer, struct hm_buffer_stats *ret_st
 	uint32_t i;
 	int r;
 
+	err_begin();
 	r = object_check((struct hm_object *)buffer, OBJECT_BUFFER);
 	if (r)
 		return r;
@@ -176,6 +177,7 @@ int hm_device_stats_get(struct hm_device *device, struct hm_device_stats *ret_st
 	uint32_t i;
 	int r;
 
+	err_begin();
 	r = object_check((struct hm_object *)device, OBJECT_DEVICE);
 	if (r)
 		return r;

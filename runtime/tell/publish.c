@@ -279,10 +279,9 @@ void publish_tell(void)
 		return;
 	r = sys_access(wish, W_OK | X_OK);
 	if (r)
-		err_set(0,
-			"HETMAP_PUBLISH: no table can be in %s, it is in memory instead: %s: "
-			"name a folder that can be written to, or 0 for no table",
-			wish, err_name(r));
+		err_warn("HETMAP_PUBLISH: no table can be in %s, it is in memory instead: %s: "
+			 "name a folder that can be written to, or 0 for no table",
+			 wish, err_name(r));
 }
 
 static void open_table(void)

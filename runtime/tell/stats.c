@@ -16,6 +16,7 @@ int hm_stats_get(struct hm_stats *ret_stats)
 	struct hm_stats now;
 	int r;
 
+	err_begin();
 	if (!ret_stats)
 		return err_set(-EINVAL, "hm_stats_get: ret_stats is NULL");
 	r = struct_check_out(ret_stats->struct_size, sizeof(now),

@@ -182,12 +182,12 @@ void trace_tell_cold(void)
 	if (!atomic_exchange(&trace_untold, false))
 		return;
 	if (r == -EBUSY)
-		err_set(0,
+		err_warn(
 			"HETMAP_TRACE: another process writes its trace to %s, so this one has "
 			"none: put %%p, the process's number, into the name",
 			pattern);
 	else
-		err_set(0, "HETMAP_TRACE: " CANT_WRITE, pattern, err_name(r));
+		err_warn("HETMAP_TRACE: " CANT_WRITE, pattern, err_name(r));
 }
 
 /* ---- threads ---- */

@@ -248,7 +248,7 @@ uint32_t way_of(struct rig *rig, const void *pointer, uint64_t length)
 
 bool text_has(const char *part)
 {
-	if (strstr(hm_errmsg(), part))
+	if (strstr(*hm_errmsg() ? hm_errmsg() : hm_warning(), part))
 		return true;
 	printf("    hm_errmsg() is \"%s\", without \"%s\"\n", hm_errmsg(), part);
 	return false;

@@ -42,7 +42,7 @@ struct hm_kernel *make_kernel(const char *name, const char *signature,
 			      hm_cpu_function *function);
 void *alloc_bytes(struct rig *rig, uint64_t size);
 uint32_t way_of(struct rig *rig, const void *pointer, uint64_t length);
-bool text_has(const char *part); /* hm_errmsg() */
+bool text_has(const char *part); /* hm_errmsg(), or after a success hm_warning() */
 
 /* What others signal: an eventfd, which does not wait. */
 int event_open(void);

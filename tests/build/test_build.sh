@@ -55,6 +55,25 @@ names_in_tests() {
 	done
 }
 
+# tests/api/test_errors.c says of each what it does to the texts.
+names_in_errors() {
+	sed -n 's/^\tROW(\(hm_[a-z0-9_]*\), .*/\1/p' tests/api/test_errors.c | sort
+}
+
+# Code of the library calls no function that forgets its caller's texts (base/err.h): the
+# references of the object files are to functions that leave them. Two are a caller's macro.
+doors_inside() {
+	leaves=$(sed -n 's/^\tROW(\(hm_[a-z0-9_]*\), [LUB].*/\1/p' tests/api/test_errors.c)
+	find "$build/runtime" -name '*.o' -exec nm -A -P {} + | awk -v leaves="$leaves" '
+		BEGIN {
+			n = split(leaves " hm_guard_enter hm_queue_launch", list)
+			while (n)
+				may[list[n--]]
+		}
+		$3 == "U" && $2 ~ /^hm_/ && !($2 in may) { print $1, $2; bad = 1 }
+		END { exit bad }'
+}
+
 install_tree() {
 	make --no-print-directory B="$build" PREFIX=/usr DESTDIR="$work/root" "$1"
 }
@@ -149,6 +168,8 @@ check version_script same_names names_in_map
 check shared_names same_names names_in_shared
 check static_names same_names names_in_static
 check named_in_tests same_names names_in_tests
+check told_in_errors same_names names_in_errors
+check doors_inside doors_inside
 check man_pages sh tests/build/check_man.sh
 check uapi_page sh tests/build/check_uapi_doc.sh
 

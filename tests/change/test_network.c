@@ -141,7 +141,7 @@ static void refused(void)
 			CHECK(!buffer);
 			continue;
 		}
-		CHECK_EQUAL(strstr(hm_errmsg(), "hm_file_refresh()") != NULL,
+		CHECK_EQUAL(strstr(hm_warning(), "hm_file_refresh()") != NULL,
 			    rows[i].type == 0x6969 && rows[i].flags == HM_BUFFER_READ_ONLY);
 		CHECK_EQUAL(buffer_info(buffer).flags, rows[i].flags);
 		hm_buffer_unref(buffer);

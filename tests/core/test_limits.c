@@ -112,7 +112,7 @@ static void little_space(void *user)
 	/* The default reservation is 64 MiB; less must do, and it says so. */
 	test_forget_text();
 	CHECK_OK_FATAL(hm_alloc(device, MIB(1), HM_READ | HM_WRITE, &bytes));
-	CHECK(strstr(hm_errmsg(), "RLIMIT_AS"));
+	CHECK(strstr(hm_warning(), "RLIMIT_AS"));
 	pattern_write(bytes, 0, MIB(1), 1);
 	CHECK_OK(hm_realloc(bytes, MIB(2), 0, NULL));
 	CHECK_ERROR(-ENOMEM, hm_realloc(bytes, MIB(40), HM_MAY_MOVE, NULL));
@@ -569,7 +569,7 @@ static void everything_locked(void *user)
 	CHECK(!map);
 	test_forget_text();
 	CHECK_OK_FATAL(hm_alloc(device, SIZE, HM_READ | HM_WRITE, &bytes));
-	CHECK(strstr(hm_errmsg(), "RLIMIT_MEMLOCK"));
+	CHECK(strstr(hm_warning(), "RLIMIT_MEMLOCK"));
 	pattern_write(bytes, 0, SIZE, 1);
 	CHECK(pattern_holds(bytes, 0, SIZE, 1));
 	CHECK_OK(hm_free(bytes));

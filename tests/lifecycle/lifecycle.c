@@ -267,24 +267,22 @@ bool lifecycle_allows(uint32_t noun, const char *function, uint32_t before, int 
 /* A device's look at itself may tell of what it saw: the caller's text stays. */
 static bool is_device_gone(struct hm_device *device)
 {
-	char text[ERR_TEXT_MAX];
 	int r;
 
-	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	err_hold();
 	r = lost_check(device);
-	err_set(0, "%s", text);
+	err_release();
 	return r != 0;
 }
 
 /* Also of one that came back: the buffer is on what was there before. */
 static bool is_buffer_gone(struct hm_buffer *buffer)
 {
-	char text[ERR_TEXT_MAX];
 	int r;
 
-	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	err_hold();
 	r = lost_check_buffer(buffer);
-	err_set(0, "%s", text);
+	err_release();
 	return r != 0;
 }
 

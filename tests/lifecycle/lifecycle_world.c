@@ -191,6 +191,18 @@ void life_change(struct life *life)
 		CHECK_OK(hm_buffer_resize(life->buffer, SIZE + life->f.unit, 0));
 }
 
+/* With an earlier failure's text, and a note of the one that is there afterwards. */
+static int make_call(struct life *life, const struct life_call *call)
+{
+	int r;
+
+	err_begin();
+	err_set(-EIO, "%s", LIFE_EARLIER);
+	r = call->call(life);
+	snprintf(life->text, sizeof(life->text), "%s", hm_errmsg());
+	return r;
+}
+
 static int on_quiesce(void *user, const struct hm_view_change *now)
 {
 	struct life *life = user;
@@ -198,7 +210,7 @@ static int on_quiesce(void *user, const struct hm_view_change *now)
 	(void)now;
 	if (life->place == LIFE_IN_CALLBACK) {
 		if (life->pending) {
-			life->pending_result = life->pending->call(life);
+			life->pending_result = make_call(life, life->pending);
 			life->pending_after = life_now(life);
 		}
 		return 0;
@@ -224,7 +236,7 @@ int life_make(struct life *life, const struct life_call *call, uint32_t *ret_aft
 	int r;
 
 	if (life->place != LIFE_IN_CALLBACK) {
-		r = call->call(life);
+		r = make_call(life, call);
 		*ret_after = life_now(life);
 		return r;
 	}

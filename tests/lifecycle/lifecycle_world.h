@@ -23,11 +23,14 @@ enum life_place {
 struct life_call;
 
 /* One object of a noun, and what it needs around it. */
+#define LIFE_EARLIER "an earlier call failed"
+
 struct life {
 	const struct subject *subject;
 	struct fixture f;
 	uint32_t noun, state;
 	enum life_place place;
+	char text[512]; /* after the call, of hm_errmsg() */
 
 	uint64_t n_before;          /* maps of the process */
 	struct hm_buffer *original; /* in this process, too: what was received is of it */

@@ -251,7 +251,7 @@ static void dmabuf_polled(void)
 	carried_begin(&carried);
 	sys_table.ioctl = no_export;
 	CHECK_OK_FATAL(hm_fence_import_dmabuf(carried.dmabuf, HM_READ, &reading));
-	CHECK(*hm_errmsg());
+	CHECK(*hm_warning());
 	CHECK_OK(hm_fence_wait(reading, 0));
 	CHECK_OK_FATAL(hm_fence_import_dmabuf(carried.dmabuf, HM_READ | HM_WRITE, &writing));
 	CHECK_ERROR(-ETIME, hm_fence_wait(writing, 0));

@@ -326,7 +326,7 @@ static void as_wished(void *user)
 
 	setenv("HETMAP_PUBLISH", wish, 1);
 	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK(!strstr(hm_errmsg(), "HETMAP_PUBLISH: no table") ==
+	CHECK(!strstr(hm_warning(), "HETMAP_PUBLISH: no table") ==
 	      !!strcmp(wish, "/nonexistent"));
 	buffer = make(device, "wish", PAGE, &map);
 	snprintf(path, sizeof(path), "%s/maps.%d", wish, (int)getpid());

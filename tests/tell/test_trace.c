@@ -479,7 +479,7 @@ static void told_once(const char *why)
 	struct hm_device *device;
 
 	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK(strstr(hm_errmsg(), "HETMAP_TRACE") && strstr(hm_errmsg(), why));
+	CHECK(strstr(hm_warning(), "HETMAP_TRACE") && strstr(hm_warning(), why));
 	CHECK(!trace_is_on());
 	hm_device_unref(device);
 	live();
@@ -549,10 +549,10 @@ static void fill_up(void)
 	test_forget_text();
 	bracket(&place);
 	CHECK(!trace_is_on());
-	CHECK(strstr(hm_errmsg(), "HETMAP_TRACE") && strstr(hm_errmsg(), "ENOSPC"));
+	CHECK(strstr(hm_warning(), "HETMAP_TRACE") && strstr(hm_warning(), "ENOSPC"));
 	test_forget_text();
 	bracket(&place);
-	CHECK(!hm_errmsg()[0]);
+	CHECK(!hm_warning()[0]);
 }
 
 /* What the kernel would end the process for is not done. */

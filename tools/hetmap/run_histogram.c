@@ -309,7 +309,7 @@ static int look_at_way(struct histogram *h)
 		return fail_library(STATUS_ENVIRONMENT, r, NULL,
 				    "the accelerator can't reach the bytes");
 	if (way == HM_WAY_COPY)
-		h->job.reason = strdup(hm_errmsg());
+		h->job.reason = strdup(hm_warning());
 	return 0;
 }
 

@@ -173,7 +173,7 @@ static int compute(struct saxpy *s, struct saxpy_loss *loss)
 		return fail_library(STATUS_ENVIRONMENT, r, NULL,
 				    "the accelerator can't reach the bytes");
 	if (way == HM_WAY_COPY)
-		s->job.reason = strdup(hm_errmsg());
+		s->job.reason = strdup(hm_warning());
 	status = fill(s);
 	if (!status && loss)
 		status = saxpy_lose(s, loss);

@@ -167,7 +167,7 @@ static int launch_all(struct tour *tour, struct hm_fence_info *info)
 	return 0;
 }
 
-/* With the reason, which asking for the way in leaves in the text. */
+/* With the reason, which asking for the way in leaves as a warning. */
 static void say_copied(struct tour *tour, const struct hm_fence_info *info)
 {
 	const char *reason = "";
@@ -176,7 +176,7 @@ static void say_copied(struct tour *tour, const struct hm_fence_info *info)
 	int r = hm_accel_way_in(tour->accel, tour->words, result_length(tour), &way);
 
 	if (!r && way == HM_WAY_COPY)
-		reason = hm_errmsg();
+		reason = hm_warning();
 	tour_say(tour, "y += %ux: %s copied%s%s", A, text_bytes(info->bytes_copied, copied),
 		 *reason ? ": " : "", reason);
 }

@@ -209,7 +209,7 @@ int tour_lock(struct tour *tour)
 
 	r = hm_map_lock(tour->map, tour->part, tour->part, HM_LOCK_PARTIAL, &locked);
 	if (r == -EPERM || (!r && !locked)) {
-		tour_say(tour, "not in this environment: %s", hm_errmsg());
+		tour_say(tour, "not in this environment: %s", r ? hm_errmsg() : hm_warning());
 		return TOUR_ABSENT;
 	}
 	if (r)

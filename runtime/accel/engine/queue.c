@@ -87,6 +87,7 @@ int hm_sim_queue(struct hm_queue *queue, uint32_t *ret_number)
 {
 	int r;
 
+	err_begin();
 	r = object_check((struct hm_object *)queue, OBJECT_QUEUE);
 	if (r)
 		return r;

@@ -338,12 +338,11 @@ int engine_view_acquire(void *data, struct hm_accel_range *range)
 
 	range->way = HM_WAY_COPY;
 	if (view->reason[0])
-		err_set(0, "%s", view->reason);
+		err_warn("%s", view->reason);
 	else if (!is_aligned((uint64_t)(uintptr_t)range->pointer, align))
-		err_set(0,
-			"the pointer is %" PRIu64 " bytes into its map, and the engine of %s "
-			"takes addresses at multiples of %" PRIu64 " only",
-			range->offset, view->engine->name, align);
+		err_warn("the pointer is %" PRIu64 " bytes into its map, and the engine of %s "
+			 "takes addresses at multiples of %" PRIu64 " only",
+			 range->offset, view->engine->name, align);
 	else
 		range->way = HM_WAY_DIRECT;
 	return 0;

@@ -14,16 +14,18 @@
 
 static int refuse_source(struct opencl *cl, const char *name, cl_program program)
 {
-	char log[ERR_TEXT_MAX - 512] = "";
+	const size_t room = ERR_TEXT_MAX - 512;
+	char *log = sys_calloc(1, room);
 	size_t length = 0;
 
-	if (clGetProgramBuildInfo(program, cl->device->id, CL_PROGRAM_BUILD_LOG,
-				  sizeof(log) - 1, log, &length) &&
-	    !log[0])
-		snprintf(log, sizeof(log), "(the driver gives no build log that fits)");
-	return err_append_lines(err_set(-ENOEXEC, "kernel %s does not compile for %s", name,
-					cl->device->name),
-				log);
+	err_set(-ENOEXEC, "kernel %s does not compile for %s", name, cl->device->name);
+	if (log)
+		clGetProgramBuildInfo(program, cl->device->id, CL_PROGRAM_BUILD_LOG, room - 1,
+				      log, &length);
+	err_append_lines(-ENOEXEC,
+			 log && *log ? log : "(the driver gives no build log that fits)");
+	free(log);
+	return -ENOEXEC;
 }
 
 static int from_source(struct opencl *cl, const char *name, const char *source,

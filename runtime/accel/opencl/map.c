@@ -315,10 +315,9 @@ static int acquire_unaligned(struct opencl_view *view, struct hm_accel_range *ra
 		return 0;
 	}
 	range->way = HM_WAY_COPY;
-	err_set(0,
-		"the pointer is %" PRIu64 " bytes into its map, and %s takes interior "
-		"pointers at multiples of %" PRIu64 " only",
-		range->offset, device->name, device->alignment);
+	err_warn("the pointer is %" PRIu64 " bytes into its map, and %s takes interior "
+		 "pointers at multiples of %" PRIu64 " only",
+		 range->offset, device->name, device->alignment);
 	return 0;
 }
 
@@ -335,7 +334,7 @@ int opencl_view_acquire(void *data, struct hm_accel_range *range)
 	if (view->way == HM_WAY_SVM)
 		return 0;
 	if (view->way == HM_WAY_COPY) {
-		err_set(0, "%s", view->reason);
+		err_warn("%s", view->reason);
 		return 0;
 	}
 	if (!is_aligned(range->offset, cl->device->alignment))

@@ -134,6 +134,7 @@ static int scratch_of_device(struct hm_device *device, struct scratch *ret_scrat
 	struct scratch scratch = { .device = device, .length = SCRATCH_BYTES };
 	const struct hm_segment *segment = &scratch.segment;
 	struct hm_recipe recipe;
+	uint32_t said = err_count();
 	void *address;
 	int r;
 
@@ -141,7 +142,7 @@ static int scratch_of_device(struct hm_device *device, struct scratch *ret_scrat
 	r = device->ops->create(scratch.link->backend, &desc, &recipe);
 	if (r) {
 		link_put(device, scratch.link);
-		return backend_explain(device->ops, r, "create");
+		return backend_explain(device->ops, said, r, "create");
 	}
 	scratch.segment = recipe.segment;
 	r = sys_mmap(NULL, scratch.length, PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd,

@@ -62,6 +62,7 @@ static int device_query(void *device, struct hm_device_info *info)
 	struct drm_node *node = device;
 	struct drm_get_cap cap = { .capability = DRM_CAP_PRIME };
 	uint64_t total = 0, available = 0;
+	uint32_t said = err_count();
 	int r;
 
 	r = drm_node_check(node, "its memory");
@@ -72,7 +73,7 @@ static int device_query(void *device, struct hm_device_info *info)
 	if (!r && node->driver->memory)
 		r = node->driver->memory(node, &total, &available);
 	if (r)
-		return drm_explain(node, r, "its memory");
+		return drm_explain_row(node, said, r, "its memory");
 	/* "drm" and "drm:virtio_gpu" open that node. */
 	snprintf(info->name, sizeof(info->name), "drm:%.59s", node->path);
 	info->caps = caps_of(node);
@@ -91,7 +92,6 @@ static int device_check(void *device)
 
 	if (!node->gone)
 		return 0;
-	err_clear();
 	return drm_explain(node, -ENODEV, "its state");
 }
 
@@ -227,10 +227,8 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 	if (r)
 		return r;
 	r = check_rights(object, fd, read_only, &by_itself);
-	if (r) {
-		r = drm_explain(node, r, "taking a dma-buf in");
+	if (r)
 		goto err_object;
-	}
 	if (max_u64(desc->size, desc->max_size) > object->size) {
 		r = err_set(-EINVAL,
 			    "the dma-buf has %" PRIu64 " bytes, %" PRIu64 " were asked for",

@@ -79,26 +79,30 @@ int drm_bracket_begin(struct drm_object *object, uint32_t access)
 {
 	const struct drm_driver *driver = object->node->driver;
 	int fd = dma_buf_of(object), r;
+	uint32_t said = err_count();
 
 	if (fd >= 0)
 		return dmabuf_begin_cpu(fd, access);
 	if (!driver->wait)
 		return 0;
 	r = driver->wait(object, access & HM_WRITE, UINT64_MAX);
-	return r ? drm_explain(object->node, r, "waiting for other work on a buffer") : 0;
+	return r ? drm_explain_row(object->node, said, r,
+				   "waiting for other work on a buffer") :
+		   0;
 }
 
 int drm_bracket_end(struct drm_object *object, uint32_t access)
 {
 	const struct drm_driver *driver = object->node->driver;
 	int fd = dma_buf_of(object), r;
+	uint32_t said = err_count();
 
 	if (fd >= 0)
 		return dmabuf_end_cpu(fd, access);
 	if (!driver->wait_end)
 		return 0;
 	r = driver->wait_end(object);
-	return r ? drm_explain(object->node, r, "ending an access to a buffer") : 0;
+	return r ? drm_explain_row(object->node, said, r, "ending an access to a buffer") : 0;
 }
 
 static bool takes_part(const struct hm_segment *segment)

@@ -101,8 +101,8 @@ struct drm_object {
 
 /*
  * A row of the table. All functions are called with an open node; none keeps a pointer. Each
- * returns 0 or a negative errno, and leaves the text to drm_explain() unless it knows better
- * (err_set()). @object comes zeroed, with node set.
+ * returns 0 or a negative errno, and leaves the text to drm_explain_row() unless it knows
+ * better (err_set()). @object comes zeroed, with node set.
  */
 struct drm_driver {
 	const char *name;
@@ -200,6 +200,8 @@ int drm_node_check(struct drm_node *node, const char *what);
 
 /* Turns a failed call into a sentence: node, driver, errno, remedy. Returns @r. */
 int drm_explain(struct drm_node *node, int r, const char *what);
+/* The same for a row's function, unless that has set a text since err_count() gave @said. */
+int drm_explain_row(struct drm_node *node, uint32_t said, int r, const char *what);
 
 /* fork(2): the locks are held across it; a child has no nodes. */
 void drm_fork_prepare(void);

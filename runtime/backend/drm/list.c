@@ -87,7 +87,7 @@ int hm_drm_list(struct hm_drm_node *nodes, uint32_t capacity, uint32_t *ret_n)
 	uint32_t i, n, stride = 0;
 	int r;
 
-	err_clear();
+	err_begin();
 	if (!ret_n || (capacity && !nodes))
 		return err_set(-EINVAL, "hm_drm_list: %s is NULL", ret_n ? "nodes" : "ret_n");
 	if (capacity) {

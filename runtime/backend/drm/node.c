@@ -96,8 +96,6 @@ int drm_explain(struct drm_node *node, int r, const char *what)
 	};
 	size_t i;
 
-	if (*hm_errmsg()) /* the driver's row knew better */
-		return err_with_name(r);
 	/* Another file may have answered anything. */
 	if (drm_node_is_lost(node))
 		return err_set(
@@ -116,29 +114,18 @@ int drm_explain(struct drm_node *node, int r, const char *what)
 	return err_set(r, "drm:%s (%s): %s: %s", node->path, node->name, what, err_name(r));
 }
 
+int drm_explain_row(struct drm_node *node, uint32_t said, int r, const char *what)
+{
+	/* The driver's row may know better. */
+	return err_said_since(said) ? err_with_name(r) : drm_explain(node, r, what);
+}
+
 int drm_node_check(struct drm_node *node, const char *what)
 {
 	return drm_node_is_lost(node) ? drm_explain(node, -EBADF, what) : 0;
 }
 
 /* ---- opening ---- */
-
-static int check_is_node(const char *path)
-{
-	struct stat st;
-	int fd, r;
-
-	/* O_PATH opens nothing yet: opening a FIFO would wait, a tape would rewind. */
-	fd = sys_open(path, O_PATH, 0);
-	if (fd < 0)
-		return fd;
-	r = sys_fstat(fd, &st);
-	sys_close(fd);
-	if (!r && (!S_ISCHR(st.st_mode) || major(st.st_rdev) != MAJOR))
-		r = err_set(-EOPNOTSUPP, "%s is no DRM node: %s: DRM nodes are in /dev/dri",
-			    path, err_name(-EOPNOTSUPP));
-	return r;
-}
 
 /* The node can't be asked for its driver: sysfs tells. */
 static int explain_open(int r, const char *path)
@@ -152,14 +139,34 @@ static int explain_open(int r, const char *path)
 		       *found.driver ? found.driver : "no driver", err_name(r), found.remedy);
 }
 
+static int check_is_node(const char *path)
+{
+	struct stat st;
+	int fd, r;
+
+	/* O_PATH opens nothing yet: opening a FIFO would wait, a tape would rewind. */
+	fd = sys_open(path, O_PATH, 0);
+	if (fd < 0)
+		return explain_open(fd, path);
+	r = sys_fstat(fd, &st);
+	sys_close(fd);
+	if (r)
+		return explain_open(r, path);
+	if (S_ISCHR(st.st_mode) && major(st.st_rdev) == MAJOR)
+		return 0;
+	return err_set(-EOPNOTSUPP, "%s is no DRM node: %s: DRM nodes are in /dev/dri", path,
+		       err_name(-EOPNOTSUPP));
+}
+
 static int open_path(const char *path)
 {
 	int fd, r;
 
-	err_clear();
 	r = check_is_node(path);
-	fd = r ? r : sys_open(path, O_RDWR, 0);
-	return fd >= 0 || *hm_errmsg() ? fd : explain_open(fd, path);
+	if (r)
+		return r;
+	fd = sys_open(path, O_RDWR, 0);
+	return fd < 0 ? explain_open(fd, path) : fd;
 }
 
 static int find_driver(struct drm_node *node)
@@ -198,6 +205,7 @@ static uint64_t without_prime(const struct drm_node *node)
 
 static int open_node(const char *path, struct drm_node **ret_node)
 {
+	uint32_t said;
 	struct drm_node *node;
 	int r;
 
@@ -229,9 +237,10 @@ static int open_node(const char *path, struct drm_node **ret_node)
 		sys_ioctl(node->fd, DRM_IOCTL_DROP_MASTER, NULL);
 	node->numa_node = drm_numa_node(path);
 	node->caps = node->driver->caps & ~without_prime(node);
+	said = err_count();
 	r = node->driver->open ? node->driver->open(node) : 0;
 	if (r) {
-		r = drm_explain(node, r, "its identity");
+		r = drm_explain_row(node, said, r, "its identity");
 		goto err_close;
 	}
 	*ret_node = node;

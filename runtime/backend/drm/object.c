@@ -68,6 +68,7 @@ static int make(struct drm_node *node, uint64_t size, enum drm_place place,
 		struct drm_object **ret_object)
 {
 	struct drm_object *object = object_alloc(node);
+	uint32_t said = err_count();
 	char what[48], text[16];
 	int r;
 
@@ -77,12 +78,12 @@ static int make(struct drm_node *node, uint64_t size, enum drm_place place,
 	if (r) {
 		snprintf(what, sizeof(what), "making a buffer of %s",
 			 format_bytes(size, text, sizeof(text)));
-		r = drm_explain(node, r, what);
+		r = drm_explain_row(node, said, r, what);
 		goto err_free;
 	}
 	r = node->driver->map_offset(object);
 	if (r) {
-		r = drm_explain(node, r, "the map offset of a buffer");
+		r = drm_explain_row(node, said, r, "the map offset of a buffer");
 		goto err_handle;
 	}
 	object->own = true;
@@ -127,6 +128,7 @@ int drm_object_create(struct drm_node *node, uint64_t size, enum drm_place place
 static int describe(struct drm_object *object, int fd)
 {
 	struct drm_node *node = object->node;
+	uint32_t said = err_count();
 	struct stat st;
 	int r;
 
@@ -137,10 +139,10 @@ static int describe(struct drm_object *object, int fd)
 	object->cache = HM_CACHE_UNKNOWN;
 	r = node->driver->describe ? node->driver->describe(object) : 0;
 	if (r)
-		return drm_explain(node, r, "the description of a dma-buf");
+		return drm_explain_row(node, said, r, "the description of a dma-buf");
 	r = node->driver->map_offset(object);
 	if (r && r != -EINVAL)
-		return drm_explain(node, r, "the map offset of a dma-buf");
+		return drm_explain_row(node, said, r, "the map offset of a dma-buf");
 	if (r) {
 		/* [drm_gem_dumb_map_offset()] The object is mapped as its maker maps it. */
 		object->dma_buf = sys_dup(fd);
@@ -163,19 +165,17 @@ static int explain_import(struct drm_node *node, int r)
 	switch (r) {
 	case -EINVAL:
 	case -ENOTTY:
-		r = err_set(-EINVAL,
-			    "drm:%s (%s): the descriptor is no dma-buf: pass one that "
-			    "hm_buffer_export() or a driver made",
-			    node->path, node->name);
-		break;
+		return err_set(-EINVAL,
+			       "drm:%s (%s): the descriptor is no dma-buf: pass one that "
+			       "hm_buffer_export() or a driver made",
+			       node->path, node->name);
 	case -ENODEV:
 		if (node->gone)
 			break;
-		r = err_set(-EOPNOTSUPP,
-			    "drm:%s: the driver %s imports its own dma-bufs only: import this "
-			    "one on the device that exported it",
-			    node->path, node->name);
-		break;
+		return err_set(-EOPNOTSUPP,
+			       "drm:%s: the driver %s imports its own dma-bufs only: import "
+			       "this one on the device that exported it",
+			       node->path, node->name);
 	default:
 		break;
 	}
@@ -258,10 +258,8 @@ int drm_object_export(struct drm_object *object, bool write, int *ret_fd)
 	if (r)
 		return drm_explain(node, r, "exporting a buffer");
 	r = check_rights(node, prime.fd, write);
-	if (r) {
-		r = drm_explain(node, r, "exporting a buffer");
+	if (r)
 		goto err_close;
-	}
 	r = drm_object_shared(object, prime.fd);
 	if (r) {
 		r = drm_explain(node, r, "a further descriptor of a dma-buf");

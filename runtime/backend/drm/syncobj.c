@@ -11,6 +11,7 @@
 
 #include <hetmap/drm.h>
 
+#include "accel/accel.h"
 #include "accel/sync_file.h"
 #include "base/err.h"
 #include "base/sys.h"
@@ -153,14 +154,14 @@ int hm_fence_import_syncobj(int fd, uint32_t handle, uint64_t point,
 {
 	int r, sync_file;
 
-	err_clear();
+	err_begin();
 	if (!ret_fence)
 		return err_set(-EINVAL, "hm_fence_import_syncobj: ret_fence is NULL");
 	r = point ? point_to_sync_file(fd, handle, point, &sync_file) :
 		    drm_syncobj_to_sync_file(fd, handle, &sync_file);
 	if (r)
 		return r;
-	r = hm_fence_import_fd(sync_file, ret_fence);
+	r = fence_import(sync_file, POLLIN, ret_fence);
 	sys_close(sync_file);
 	return r;
 }
@@ -187,6 +188,7 @@ int hm_fence_export_syncobj(struct hm_fence *fence, int fd, uint32_t handle, uin
 {
 	int r, sync_file;
 
+	err_begin();
 	r = sync_file_of(fence, "a syncobj", &sync_file);
 	if (r)
 		return r;

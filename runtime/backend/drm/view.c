@@ -50,7 +50,7 @@ int hm_drm_buffer_handle(struct hm_buffer *buffer, uint64_t offset,
 	struct drm_object *object;
 	int r;
 
-	err_clear();
+	err_begin();
 	r = buffer_check(buffer);
 	if (!r)
 		r = check_out(ret_handle, "hm_drm_buffer_handle");
@@ -247,12 +247,14 @@ static void lost(void *user)
 static int begin_cpu(void *user, uint32_t access)
 {
 	struct hm_drm_view *view = user;
+	uint32_t said = err_count();
 	int r;
 
 	if (!view->open)
 		return 0;
 	r = wait_for(view, access & HM_WRITE, UINT64_MAX);
-	return r ? drm_explain(view->node, r, "waiting for work on a map's memory") : 0;
+	return r ? drm_explain_row(view->node, said, r, "waiting for work on a map's memory") :
+		   0;
 }
 
 static const struct hm_view_ops ops = {
@@ -372,7 +374,7 @@ int hm_drm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
 	struct drm_node *node;
 	int r;
 
-	err_clear();
+	err_begin();
 	r = map_check(map);
 	if (!r)
 		r = object_check((struct hm_object *)device, OBJECT_DEVICE);
@@ -419,7 +421,7 @@ int hm_drm_view_hold(struct hm_drm_view *view, struct hm_drm_handle *ret_handle)
 	struct hm_drm_handle handle = { 0 };
 	int r;
 
-	err_clear();
+	err_begin();
 	r = object_check((struct hm_object *)view, OBJECT_DRM_VIEW);
 	if (!r)
 		r = check_out(ret_handle, "hm_drm_view_hold");
@@ -447,7 +449,12 @@ out:
 
 void hm_drm_view_release(struct hm_drm_view *view)
 {
-	if (object_check((struct hm_object *)view, OBJECT_DRM_VIEW))
+	int r;
+
+	err_hold(); /* no error: nothing is held in a view of another process */
+	r = object_check((struct hm_object *)view, OBJECT_DRM_VIEW);
+	err_release();
+	if (r)
 		return;
 	pthread_mutex_lock(&view->lock);
 	if (view->n_hold)
@@ -457,6 +464,9 @@ void hm_drm_view_release(struct hm_drm_view *view)
 
 void hm_drm_view_unref(struct hm_drm_view *view)
 {
-	if (view && object_put(&view->object))
-		end(view);
+	if (!view || !object_put(&view->object))
+		return;
+	err_hold();
+	end(view);
+	err_release();
 }

@@ -156,7 +156,7 @@ int hm_sim_call(struct hm_device *device, unsigned long cmd, void *argument)
 	struct sim_port *port;
 	int r;
 
-	err_clear();
+	err_begin();
 	r = object_check((struct hm_object *)device, OBJECT_DEVICE);
 	if (r)
 		return r;
@@ -193,7 +193,7 @@ int hm_sim_buffer(struct hm_buffer *buffer, uint32_t *ret_handle)
 	struct sim_object *object;
 	int r;
 
-	err_clear();
+	err_begin();
 	r = object_check((struct hm_object *)buffer, OBJECT_BUFFER);
 	if (r)
 		return r;
@@ -248,12 +248,12 @@ int hm_sim_plug(const char *name)
 		{ "sim:", plug_kernel },
 		{ "soft:", soft_plug },
 	};
-	uint32_t index;
+	uint32_t index, said;
 	size_t i, length;
 	char end;
 	int r;
 
-	err_clear();
+	err_begin();
 	if (!name)
 		return err_set(-EINVAL, "hm_sim_plug: name is NULL");
 	for (i = 0; i < ARRAY_SIZE(ways); i++) {
@@ -261,10 +261,11 @@ int hm_sim_plug(const char *name)
 		if (strncmp(name, ways[i].prefix, length) != 0 ||
 		    sscanf(name + length, "%" SCNu32 "%c", &index, &end) != 1)
 			continue;
+		said = err_count();
 		r = ways[i].plug(index);
 		if (r == -EEXIST)
 			return err_set(r, "\"%s\" is plugged in already", name);
-		if (r && !*hm_errmsg())
+		if (r && !err_said_since(said))
 			return err_set(r, "plugging \"%s\" in: %s", name, err_name(r));
 		return r;
 	}

@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "core/buffer.h"
 #include "core/core.h"
 #include "format/text/shown.h"
+#include "map/map.h"
 #include "reader/facts.h"
 
 #define LOAD_DESC_LEAST sizeof(struct hm_load_desc)
@@ -87,11 +89,11 @@ static int make_room(struct hm_load *load, struct hm_device *device)
 	char text[16];
 	int r;
 
-	r = hm_buffer_create(device, &desc, &buffer);
+	r = buffer_create(device, &desc, &buffer);
 	if (r)
 		return err_prefix(r, "%u %ss, a buffer of %s", load->n, load->pieces->word,
 				  format_bytes(load->info.buffer, text, sizeof(text)));
-	r = hm_map_create(buffer, NULL, &load->map);
+	r = map_create(buffer, NULL, &load->map);
 	/* The map holds it from here on. */
 	hm_buffer_unref(buffer);
 	return r;
@@ -104,7 +106,7 @@ int hm_load_create(struct hm_device *device, struct hm_pieces *pieces,
 	struct hm_load *load;
 	int r;
 
-	err_clear();
+	err_begin();
 	if (!ret_load)
 		return err_set(-EINVAL, "hm_load_create: ret_load is NULL");
 	r = object_check(device ? &device->object : NULL, OBJECT_DEVICE);
@@ -143,8 +145,11 @@ struct hm_load *hm_load_ref(struct hm_load *load)
 
 void hm_load_unref(struct hm_load *load)
 {
-	if (load && object_put(&load->object))
-		destroy(load);
+	if (!load || !object_put(&load->object))
+		return;
+	err_hold();
+	destroy(load);
+	err_release();
 }
 
 /* ---- results ---- */
@@ -154,7 +159,7 @@ int hm_load_query(struct hm_load *load, struct hm_load_info *ret_info)
 	struct hm_load_info info;
 	int r;
 
-	err_clear();
+	err_begin();
 	if (!ret_info)
 		return err_set(-EINVAL, "hm_load_query: ret_info is NULL");
 	r = object_check(load ? &load->object : NULL, OBJECT_LOAD);
@@ -174,7 +179,6 @@ static int check(const struct hm_load *load, const struct hm_load_place *place,
 {
 	int r;
 
-	err_clear();
 	if (!place)
 		return err_set(-EINVAL, "%s: ret_place is NULL", what);
 	r = object_check(load ? &load->object : NULL, OBJECT_LOAD);
@@ -206,6 +210,7 @@ int hm_load_piece(struct hm_load *load, uint64_t index, struct hm_load_place *re
 {
 	int r;
 
+	err_begin();
 	r = check(load, ret_place, "hm_load_piece");
 	if (r)
 		return r;
@@ -220,8 +225,9 @@ int hm_load_find(struct hm_load *load, const char *name, struct hm_load_place *r
 	uint64_t index;
 	int r;
 
+	err_begin();
 	r = check(load, ret_place, "hm_load_find");
 	if (!r)
-		r = hm_pieces_find(load->pieces, name, &index);
+		r = pieces_find(load->pieces, name, &index);
 	return r ? r : tell_place(load, index, ret_place);
 }

@@ -163,13 +163,16 @@ static void *copy(void *user)
 
 /* ---- telling ---- */
 
-/* Turns the result of a caller's function into an error with a text. @name: NULL, or a piece's. */
-static int wants_no_more(const struct hm_load *load, int r, const char *name)
+/*
+ * Turns the result of a caller's function into an error with a text. The text of a call that
+ * failed in there, since err_count() gave @said, stays. @name: NULL, or a piece's.
+ */
+static int wants_no_more(const struct hm_load *load, uint32_t said, int r, const char *name)
 {
 	char shown[SHOWN_MAX];
 
 	r = r > 0 ? -ECANCELED : r;
-	if (*hm_errmsg())
+	if (err_said_since(said))
 		return r;
 	if (!name)
 		return err_set(r, "the caller's function ended the load (%s)", err_name(r));
@@ -182,14 +185,16 @@ static int tell_one(const struct stages *stages, uint32_t position)
 	const struct hm_load *load = stages->load;
 	struct hm_piece_info info = { .struct_size = sizeof(info) };
 	uint64_t index = load->order[position];
+	uint32_t said;
 	int r;
 
-	r = hm_pieces_at(load->pieces, index, &info);
+	r = pieces_at(load->pieces, index, &info);
 	if (r)
 		return r;
+	said = err_count();
 	r = stages->desc->loaded(&info, load->map->address + load->place[index],
 				 stages->desc->user);
-	return r ? wants_no_more(load, r, info.name) : 0;
+	return r ? wants_no_more(load, said, r, info.name) : 0;
 }
 
 /* Reports pieces from @position on that are complete with @step; @bytes: so far. */
@@ -197,13 +202,13 @@ static int tell(const struct stages *stages, const struct load_step *step, uint3
 		uint64_t bytes)
 {
 	const struct hm_load_desc *desc = stages->desc;
+	uint32_t said = err_count();
 	int r = 0;
 
-	err_clear();
 	if (desc->progress) {
 		r = desc->progress(bytes, stages->load->info.bytes, desc->user);
 		if (r)
-			return wants_no_more(stages->load, r, NULL);
+			return wants_no_more(stages->load, said, r, NULL);
 	}
 	for (; !r && desc->loaded && position < step->end; position++)
 		r = tell_one(stages, position);

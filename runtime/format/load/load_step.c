@@ -10,13 +10,16 @@
 
 #include "change/announce.h"
 #include "base/compat.h"
+#include "core/device.h"
 #include "format/load/load.h"
 #include "loss/lost.h"
 #include "map/map.h"
 #include "base/reserve.h"
+#include "map/remap.h"
 #include "map/resident.h"
 #include "core/segments.h"
 #include "base/sys.h"
+#include "map/sync.h"
 
 /*
  * Bytes of the device's memory made present and read into at a time: caches hold them in
@@ -121,7 +124,7 @@ static int fill(struct hm_map *file, uint64_t offset, struct hm_map *map, uint64
 static int explain_fault(struct hm_map *map, uint64_t place, uint64_t length)
 {
 	struct hm_device_info info = { .struct_size = sizeof(info) };
-	int r = hm_device_query(map->buffer->device, &info);
+	int r = device_query(map->buffer->device, &info);
 
 	if (r)
 		return r;
@@ -136,18 +139,18 @@ static int explain_fault(struct hm_map *map, uint64_t place, uint64_t length)
 static int fill_bracketed(struct hm_map *file, uint64_t offset, struct hm_map *map,
 			  uint64_t place, uint64_t length)
 {
-	char text[ERR_TEXT_MAX];
 	int r, end;
 
-	r = hm_map_begin_cpu(map, place, length, HM_WRITE);
+	r = map_begin_cpu(map, place, length, HM_WRITE);
 	if (r)
 		return r;
 	r = fill(file, offset, map, place, length);
 	if (!r)
-		return hm_map_end_cpu(map, place, length, HM_WRITE);
-	snprintf(text, sizeof(text), "%s", hm_errmsg());
-	end = hm_map_end_cpu(map, place, length, HM_WRITE);
-	return end == -ENODEV ? end : err_set(r, "%s", text);
+		return map_end_cpu(map, place, length, HM_WRITE);
+	err_hold();
+	end = map_end_cpu(map, place, length, HM_WRITE);
+	err_release();
+	return end == -ENODEV ? remap_refuse_lost(map) : r;
 }
 
 /* Did other users take the room within the CPU's reach, which they will leave again? */
@@ -203,7 +206,7 @@ int load_check(const struct hm_load *load, uint32_t generation)
 	int r;
 
 	/* Asks, since a device reports its end only when asked. */
-	r = hm_device_query(load->map->buffer->device, &info);
+	r = device_query(load->map->buffer->device, &info);
 	if (r)
 		return r;
 	if (atomic_load(&load->map->lost) || atomic_load(&load->map->generation) != generation)

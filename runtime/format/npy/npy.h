@@ -56,4 +56,8 @@ int npy_parse(const char *text, size_t length, struct npy_header *header);
  */
 int npy_read_header(int fd, uint64_t size, struct npy_header *ret_header);
 
+/* hm_npy_query() without its door. */
+struct hm_npy_info;
+int npy_query(const char *path, struct hm_npy_info *ret_info);
+
 #endif

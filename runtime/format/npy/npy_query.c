@@ -89,14 +89,13 @@ static int read_file(const char *path, struct npy_header *ret_header, uint64_t *
 	return r;
 }
 
-int hm_npy_query(const char *path, struct hm_npy_info *ret_info)
+int npy_query(const char *path, struct hm_npy_info *ret_info)
 {
 	struct hm_npy_info info = { 0 };
 	struct npy_header header;
 	uint64_t size = 0;
 	int r;
 
-	err_clear();
 	if (!path || !ret_info)
 		return err_set(-EINVAL, "hm_npy_query: %s is NULL", path ? "ret_info" : "path");
 	r = struct_check_out(ret_info->struct_size, sizeof(*ret_info), NPY_INFO_LEAST,
@@ -123,4 +122,10 @@ int hm_npy_query(const char *path, struct hm_npy_info *ret_info)
 	memcpy(info.shape, header.shape, header.rank * sizeof(*info.shape));
 	struct_write(ret_info, &info, ret_info->struct_size);
 	return 0;
+}
+
+int hm_npy_query(const char *path, struct hm_npy_info *ret_info)
+{
+	err_begin();
+	return npy_query(path, ret_info);
 }

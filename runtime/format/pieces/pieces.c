@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "core/device.h"
 #include "format/text/shown.h"
 
 #define FORMAT_INFO_LEAST sizeof(struct hm_format_info)
@@ -88,7 +89,7 @@ static int open_files(struct hm_pieces *pieces, const char *path,
 	if (desc->n_more)
 		memcpy(paths + 1, desc->more, desc->n_more * sizeof(*paths));
 	source.path = paths;
-	r = hm_device_open("file", &source.device);
+	r = device_open("file", &source.device);
 	if (!r) {
 		r = pieces->format->open(&source, pieces);
 		hm_device_unref(source.device);
@@ -145,7 +146,7 @@ int hm_pieces_open(const char *path, const struct hm_pieces_desc *from,
 	struct hm_pieces *pieces;
 	int r;
 
-	err_clear();
+	err_begin();
 	if (!path || !ret_pieces)
 		return err_set(-EINVAL, "hm_pieces_open: %s is NULL",
 			       path ? "ret_pieces" : "path");
@@ -188,7 +189,6 @@ void hm_pieces_unref(struct hm_pieces *pieces)
 
 static int check_format_info(const struct hm_format_info *info, const char *what)
 {
-	err_clear();
 	if (!info)
 		return err_set(-EINVAL, "%s: ret_info is NULL", what);
 	return struct_check_out(info->struct_size, sizeof(*info), FORMAT_INFO_LEAST,
@@ -210,6 +210,7 @@ int hm_pieces_format(uint32_t index, struct hm_format_info *ret_info)
 {
 	int r;
 
+	err_begin();
 	r = check_format_info(ret_info, "hm_pieces_format");
 	if (r)
 		return r;
@@ -226,6 +227,7 @@ int hm_pieces_probe(const char *path, const struct hm_pieces_desc *from,
 	struct hm_pieces_desc desc;
 	int r;
 
+	err_begin();
 	r = check_format_info(ret_info, "hm_pieces_probe");
 	if (!r && !path)
 		r = err_set(-EINVAL, "hm_pieces_probe: path is NULL");
@@ -243,7 +245,6 @@ int hm_pieces_probe(const char *path, const struct hm_pieces_desc *from,
 
 static int check(const struct hm_pieces *pieces, const void *result, const char *what)
 {
-	err_clear();
 	if (!result)
 		return err_set(-EINVAL, "%s: an argument is NULL", what);
 	return object_check(pieces ? &pieces->object : NULL, OBJECT_PIECES);
@@ -264,6 +265,7 @@ int hm_pieces_query(struct hm_pieces *pieces, struct hm_pieces_info *ret_info)
 	uint32_t i;
 	int r;
 
+	err_begin();
 	r = check(pieces, ret_info, "hm_pieces_query");
 	if (!r)
 		r = struct_check_out(ret_info->struct_size, sizeof(info), INFO_LEAST,
@@ -288,6 +290,7 @@ int hm_pieces_file(struct hm_pieces *pieces, uint32_t number,
 	const struct piece_file *file;
 	int r;
 
+	err_begin();
 	r = check(pieces, ret_info, "hm_pieces_file");
 	if (!r)
 		r = struct_check_out(ret_info->struct_size, sizeof(*ret_info), FILE_INFO_LEAST,
@@ -310,7 +313,7 @@ int hm_pieces_file(struct hm_pieces *pieces, uint32_t number,
 	return 0;
 }
 
-int hm_pieces_at(struct hm_pieces *pieces, uint64_t index, struct hm_piece_info *ret_info)
+int pieces_at(struct hm_pieces *pieces, uint64_t index, struct hm_piece_info *ret_info)
 {
 	const struct piece *piece;
 	uint64_t lowest;
@@ -345,7 +348,7 @@ int hm_pieces_at(struct hm_pieces *pieces, uint64_t index, struct hm_piece_info 
 	return 0;
 }
 
-int hm_pieces_find(struct hm_pieces *pieces, const char *name, uint64_t *ret_index)
+int pieces_find(struct hm_pieces *pieces, const char *name, uint64_t *ret_index)
 {
 	const struct name *found;
 	char shown[SHOWN_MAX];
@@ -371,6 +374,7 @@ int hm_pieces_metadata(struct hm_pieces *pieces, uint64_t index,
 {
 	int r;
 
+	err_begin();
 	r = check(pieces, ret_metadata, "hm_pieces_metadata");
 	if (!r)
 		r = check_index(index, pieces->n_metadata, "note");
@@ -378,4 +382,16 @@ int hm_pieces_metadata(struct hm_pieces *pieces, uint64_t index,
 		return r;
 	*ret_metadata = pieces->metadata[index];
 	return 0;
+}
+
+int hm_pieces_at(struct hm_pieces *pieces, uint64_t index, struct hm_piece_info *ret_info)
+{
+	err_begin();
+	return pieces_at(pieces, index, ret_info);
+}
+
+int hm_pieces_find(struct hm_pieces *pieces, const char *name, uint64_t *ret_index)
+{
+	err_begin();
+	return pieces_find(pieces, name, ret_index);
 }

@@ -102,6 +102,11 @@ int format_find(const char *path, uint32_t n_path, bool raw, const struct format
 int pieces_make(struct hm_pieces *pieces, uint64_t n_file, uint64_t n_piece,
 		uint64_t n_metadata);
 
+/* hm_pieces_at() and hm_pieces_find() without their doors. */
+struct hm_piece_info;
+int pieces_at(struct hm_pieces *pieces, uint64_t index, struct hm_piece_info *ret_info);
+int pieces_find(struct hm_pieces *pieces, const char *name, uint64_t *ret_index);
+
 /* ---- types.c ---- */
 
 /* Finds an enum hm_dtype by its name; -ENOENT, without a text. */

@@ -6,6 +6,8 @@
 #include <inttypes.h>
 
 #include "base/sys.h"
+#include "map/map.h"
+#include "core/buffer.h"
 #include "core/segments.h"
 #include "format/pieces/pieces.h"
 
@@ -53,10 +55,10 @@ int pieces_map_file(struct hm_device *device, const char *path, struct hm_map **
 	struct hm_buffer *buffer;
 	int r;
 
-	r = hm_buffer_from_file(device, path, -1, &desc, &buffer);
+	r = buffer_from_file(device, path, -1, &desc, &buffer);
 	if (r)
 		return r;
-	r = hm_map_create(buffer, &whole, ret_map);
+	r = map_create(buffer, &whole, ret_map);
 	/* The map holds it from here on. */
 	hm_buffer_unref(buffer);
 	return r ? err_prefix(r, "%s", path) : 0;

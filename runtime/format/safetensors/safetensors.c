@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Safetensors: opens, queries and lists a file or a model. */
 #include "format/safetensors/safetensors.h"
+#include "core/device.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -60,7 +61,7 @@ static int open_shards(struct hm_safetensors *safetensors)
 	uint32_t i;
 	int r;
 
-	r = hm_device_open("file", &device);
+	r = device_open("file", &device);
 	if (r)
 		return r;
 	for (i = 0; !r && i < safetensors->n_shard; i++)
@@ -143,14 +144,12 @@ static int open_folder(const char *path, struct hm_safetensors **ret_safetensors
 	return r;
 }
 
-int hm_safetensors_open(const char *path, uint32_t flags,
-			struct hm_safetensors **ret_safetensors)
+int safetensors_open(const char *path, uint32_t flags, struct hm_safetensors **ret_safetensors)
 {
 	static const char json[] = ".json";
 	size_t length;
 	int r;
 
-	err_clear();
 	if (!path || !ret_safetensors)
 		return err_set(-EINVAL, "hm_safetensors_open: %s is NULL",
 			       path ? "ret_safetensors" : "path");
@@ -163,6 +162,13 @@ int hm_safetensors_open(const char *path, uint32_t flags,
 	return r == -EISDIR ? open_folder(path, ret_safetensors) : r;
 }
 
+int hm_safetensors_open(const char *path, uint32_t flags,
+			struct hm_safetensors **ret_safetensors)
+{
+	err_begin();
+	return safetensors_open(path, flags, ret_safetensors);
+}
+
 struct hm_safetensors *hm_safetensors_ref(struct hm_safetensors *safetensors)
 {
 	if (safetensors)
@@ -172,15 +178,17 @@ struct hm_safetensors *hm_safetensors_ref(struct hm_safetensors *safetensors)
 
 void hm_safetensors_unref(struct hm_safetensors *safetensors)
 {
-	if (safetensors && object_put(&safetensors->object))
-		destroy(safetensors);
+	if (!safetensors || !object_put(&safetensors->object))
+		return;
+	err_hold();
+	destroy(safetensors);
+	err_release();
 }
 
 /* ---- queries ---- */
 
 static int check(const struct hm_safetensors *safetensors, const void *result, const char *what)
 {
-	err_clear();
 	if (!result)
 		return err_set(-EINVAL, "%s: an argument is NULL", what);
 	return object_check(safetensors ? &safetensors->object : NULL, OBJECT_SAFETENSORS);
@@ -193,6 +201,7 @@ int hm_safetensors_query(struct hm_safetensors *safetensors,
 	uint32_t i;
 	int r;
 
+	err_begin();
 	r = check(safetensors, ret_info, "hm_safetensors_query");
 	if (!r)
 		r = struct_check_out(ret_info->struct_size, sizeof(info),
@@ -225,6 +234,7 @@ int hm_safetensors_shard(struct hm_safetensors *safetensors, uint32_t number,
 	const struct shard *shard;
 	int r;
 
+	err_begin();
 	r = check(safetensors, ret_info, "hm_safetensors_shard");
 	if (!r)
 		r = struct_check_out(ret_info->struct_size, sizeof(*ret_info), SHARD_INFO_LEAST,
@@ -253,6 +263,7 @@ int hm_safetensors_metadata(struct hm_safetensors *safetensors, uint64_t index,
 {
 	int r;
 
+	err_begin();
 	r = check(safetensors, ret_metadata, "hm_safetensors_metadata");
 	if (!r)
 		r = check_index(index, safetensors->n_metadata, "metadata");
@@ -269,6 +280,7 @@ int hm_safetensors_metadata_find(struct hm_safetensors *safetensors, const char 
 	uint32_t i;
 	int r;
 
+	err_begin();
 	r = check(safetensors, ret_value, "hm_safetensors_metadata_find");
 	if (r)
 		return r;
@@ -285,8 +297,7 @@ int hm_safetensors_metadata_find(struct hm_safetensors *safetensors, const char 
 
 /* ---- tensors ---- */
 
-int hm_safetensors_find(struct hm_safetensors *safetensors, const char *name,
-			uint64_t *ret_index)
+int safetensors_find(struct hm_safetensors *safetensors, const char *name, uint64_t *ret_index)
 {
 	const struct name *found;
 	char shown[SHOWN_MAX];
@@ -305,6 +316,13 @@ int hm_safetensors_find(struct hm_safetensors *safetensors, const char *name,
 			       safetensors->n_shard > 1 ? " and its further files" : "");
 	*ret_index = found->value;
 	return 0;
+}
+
+int hm_safetensors_find(struct hm_safetensors *safetensors, const char *name,
+			uint64_t *ret_index)
+{
+	err_begin();
+	return safetensors_find(safetensors, name, ret_index);
 }
 
 static int compare_names(const void *a, const void *b, void *user)
@@ -343,8 +361,8 @@ out:
 	return r;
 }
 
-int hm_safetensors_tensor(struct hm_safetensors *safetensors, uint32_t order, uint64_t index,
-			  struct hm_tensor_info *ret_info)
+int safetensors_tensor(struct hm_safetensors *safetensors, uint32_t order, uint64_t index,
+		       struct hm_tensor_info *ret_info)
 {
 	const struct tensor *tensor;
 	uint64_t lowest;
@@ -379,4 +397,11 @@ int hm_safetensors_tensor(struct hm_safetensors *safetensors, uint32_t order, ui
 		     },
 		     ret_info->struct_size);
 	return 0;
+}
+
+int hm_safetensors_tensor(struct hm_safetensors *safetensors, uint32_t order, uint64_t index,
+			  struct hm_tensor_info *ret_info)
+{
+	err_begin();
+	return safetensors_tensor(safetensors, order, index, ret_info);
 }

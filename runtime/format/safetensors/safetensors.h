@@ -71,6 +71,11 @@ int safetensors_bytes(uint32_t dtype, const uint64_t *shape, uint32_t rank,
 /* Makes room in *@list for @n elements of @size, and for some more. -ENOMEM. */
 int safetensors_room(void **list, uint64_t n, uint64_t *room, size_t size);
 
+/* ---- safetensors.c ---- */
+
+/* hm_safetensors_open() without its door. */
+int safetensors_open(const char *path, uint32_t flags, struct hm_safetensors **ret_safetensors);
+
 /* ---- safetensors_shard.c ---- */
 
 /* Opens, maps and parses shard @shard, with its path set. */
@@ -132,5 +137,10 @@ int safetensors_select(struct hm_safetensors *safetensors, uint64_t index,
 		       struct selection *ret_selection);
 /* Copies all of it; @to must have room for it. */
 int safetensors_copy(const struct selection *selection, void *to);
+
+/* The public functions of these names, without their door: for callers inside the library. */
+int safetensors_find(struct hm_safetensors *safetensors, const char *name, uint64_t *ret_index);
+int safetensors_tensor(struct hm_safetensors *safetensors, uint32_t order, uint64_t index,
+		       struct hm_tensor_info *ret_info);
 
 #endif

@@ -61,7 +61,7 @@ static int open_model(const struct format_source *source, struct hm_pieces *piec
 	struct hm_safetensors *safetensors;
 	int r;
 
-	r = hm_safetensors_open(source->path[0], 0, &safetensors);
+	r = safetensors_open(source->path[0], 0, &safetensors);
 	if (r)
 		return r;
 	pieces->data = safetensors;

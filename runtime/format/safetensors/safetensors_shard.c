@@ -8,8 +8,10 @@
 #include <stdlib.h>
 
 #include "format/safetensors/safetensors.h"
+#include "core/buffer.h"
 #include "format/text/foreign.h"
 #include "base/sys.h"
+#include "map/map.h"
 
 /*
  * Is the header intact, but longer than any reader of the format takes? Its text begins as a

@@ -8,7 +8,10 @@
 #include <string.h>
 
 #include "format/safetensors/safetensors.h"
+#include "core/buffer.h"
+#include "core/device.h"
 #include "base/sys.h"
+#include "map/map.h"
 
 #define TENSOR_PLACE_LEAST sizeof(struct hm_tensor_place)
 
@@ -71,14 +74,14 @@ static int copy(const struct selection *selection, struct hm_map **ret_map)
 	struct hm_map *map;
 	int r;
 
-	r = hm_device_open("host", &device);
+	r = device_open("host", &device);
 	if (r)
 		return r;
-	r = hm_buffer_create(device, &desc, &buffer);
+	r = buffer_create(device, &desc, &buffer);
 	hm_device_unref(device);
 	if (r)
 		return r;
-	r = hm_map_create(buffer, NULL, &map);
+	r = map_create(buffer, NULL, &map);
 	hm_buffer_unref(buffer);
 	if (r)
 		return r;
@@ -94,7 +97,6 @@ static int copy(const struct selection *selection, struct hm_map **ret_map)
 static int check_arguments(struct hm_safetensors *safetensors, uint64_t alignment,
 			   uint32_t flags, const void *result)
 {
-	err_clear();
 	if (!result)
 		return err_set(-EINVAL, "hm_safetensors_view: ret_tensor is NULL");
 	if (flags & ~HM_TENSOR_MAY_COPY)
@@ -116,6 +118,7 @@ int hm_safetensors_view(struct hm_safetensors *safetensors, uint64_t index,
 	const char *name;
 	int r;
 
+	err_begin();
 	r = check_arguments(safetensors, alignment, flags, ret_tensor);
 	if (!r)
 		r = safetensors_select(safetensors, index, slices, n_slices, &selection);
@@ -150,7 +153,7 @@ int hm_safetensors_read(struct hm_safetensors *safetensors, uint64_t index,
 	struct selection selection;
 	int r;
 
-	err_clear();
+	err_begin();
 	r = object_check(safetensors ? &safetensors->object : NULL, OBJECT_SAFETENSORS);
 	if (!r)
 		r = safetensors_select(safetensors, index, slices, n_slices, &selection);
@@ -177,7 +180,7 @@ int hm_tensor_query(struct hm_tensor *tensor, struct hm_tensor_place *ret_place)
 {
 	int r;
 
-	err_clear();
+	err_begin();
 	if (!ret_place)
 		return err_set(-EINVAL, "hm_tensor_query: ret_place is NULL");
 	r = object_check(tensor ? &tensor->object : NULL, OBJECT_TENSOR);

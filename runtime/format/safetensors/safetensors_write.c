@@ -267,12 +267,9 @@ static int write_all(int fd, const void *from, uint64_t length)
 
 static int check_source(const void *from, uint64_t length, int r)
 {
-	char text[ERR_TEXT_MAX];
-	int lost;
+	int lost = fault_notice(from, length);
 
-	snprintf(text, sizeof(text), "%s", hm_errmsg());
-	lost = fault_notice(from, length);
-	return lost ? lost : err_set(r, "%s", text);
+	return lost ? lost : r;
 }
 
 static int write_file(int fd, const struct hm_safetensors_desc *desc, const struct item *item,
@@ -402,7 +399,7 @@ int hm_safetensors_write(const char *path, const struct hm_safetensors_desc *fro
 	struct item *item;
 	int r;
 
-	err_clear();
+	err_begin();
 	if (!path)
 		return err_set(-EINVAL, "hm_safetensors_write: path is NULL");
 	r = read_desc(from, &desc);

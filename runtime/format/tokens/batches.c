@@ -143,7 +143,7 @@ int hm_batches_create(struct hm_tokens *tokens, const struct hm_batches_desc *de
 	struct hm_batches_desc known;
 	int r;
 
-	err_clear();
+	err_begin();
 	if (!desc || !ret_batches)
 		return err_set(-EINVAL, "hm_batches_create: %s is NULL",
 			       desc ? "ret_batches" : "desc");
@@ -171,8 +171,11 @@ struct hm_batches *hm_batches_ref(struct hm_batches *batches)
 
 void hm_batches_unref(struct hm_batches *batches)
 {
-	if (batches && object_put(&batches->object))
-		destroy(batches);
+	if (!batches || !object_put(&batches->object))
+		return;
+	err_hold();
+	destroy(batches);
+	err_release();
 }
 
 /* ---- announcing ---- */
@@ -276,7 +279,6 @@ static int begin_call(struct hm_batches *batches)
 {
 	int r;
 
-	err_clear();
 	r = batches_check_object(batches);
 	if (!r)
 		pthread_mutex_lock(&batches->lock);
@@ -299,6 +301,7 @@ int hm_batches_next(struct hm_batches *batches, void *x, void *y, struct hm_batc
 	struct hm_batch batch = { 0 };
 	int r;
 
+	err_begin();
 	r = begin_alone(batches, "hm_batches_next");
 	if (r)
 		return r;
@@ -328,8 +331,10 @@ out:
 
 int hm_batches_resize(struct hm_batches *batches, uint64_t batch)
 {
-	int r = begin_alone(batches, "hm_batches_resize");
+	int r;
 
+	err_begin();
+	r = begin_alone(batches, "hm_batches_resize");
 	if (r)
 		return r;
 	r = batch ? make_room(batches, batch) :
@@ -343,6 +348,7 @@ int hm_batches_get(struct hm_batches *batches, struct hm_batches_state *ret_stat
 	struct hm_batches_state state = { 0 };
 	int r;
 
+	err_begin();
 	if (!ret_state)
 		return err_set(-EINVAL, "hm_batches_get: ret_state is NULL");
 	r = begin_call(batches);
@@ -364,6 +370,7 @@ int hm_batches_set(struct hm_batches *batches, const struct hm_batches_state *st
 	struct hm_batches_state known;
 	int r;
 
+	err_begin();
 	if (!state)
 		return err_set(-EINVAL, "hm_batches_set: state is NULL");
 	r = begin_alone(batches, "hm_batches_set");
@@ -447,6 +454,7 @@ int hm_batches_query(struct hm_batches *batches, struct hm_batches_info *ret_inf
 	struct hm_batches_info info = { 0 };
 	int r;
 
+	err_begin();
 	if (!ret_info)
 		return err_set(-EINVAL, "hm_batches_query: ret_info is NULL");
 	r = begin_call(batches);

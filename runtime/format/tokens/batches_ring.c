@@ -136,7 +136,7 @@ int hm_batches_start(struct hm_batches *batches, const struct hm_batch_slot *slo
 	struct batch_ring *ring = NULL;
 	int r;
 
-	err_clear();
+	err_begin();
 	r = batches_check_object(batches);
 	if (r)
 		return r;
@@ -190,7 +190,7 @@ int hm_batches_stop(struct hm_batches *batches)
 {
 	int r;
 
-	err_clear();
+	err_begin();
 	r = batches_check_object(batches);
 	if (r)
 		return r;
@@ -262,7 +262,7 @@ int hm_batches_take(struct hm_batches *batches, uint64_t timeout_ns, struct hm_b
 	uint64_t begin;
 	int r;
 
-	err_clear();
+	err_begin();
 	if (!ret_batch)
 		return err_set(-EINVAL, "hm_batches_take: ret_batch is NULL");
 	r = batches_check_object(batches);
@@ -294,7 +294,7 @@ int hm_batches_give(struct hm_batches *batches, uint32_t number)
 	struct batch_ring *ring;
 	int r;
 
-	err_clear();
+	err_begin();
 	r = batches_check_object(batches);
 	if (r)
 		return r;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Files of tokens: opened, mapped, and joined to one array. */
 #include "format/tokens/tokens.h"
+#include "core/device.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -8,12 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/buffer.h"
 #include "hook/access.h"
 #include "change/network.h"
 #include "format/npy/npy.h"
 #include "format/text/foreign.h"
 #include "core/segments.h"
 #include "base/sys.h"
+#include "map/map.h"
 
 #define TOKENS_DESC_LEAST offsetof(struct hm_tokens_desc, budget)
 #define TOKENS_INFO_LEAST offsetof(struct hm_tokens_info, budget)
@@ -98,13 +101,13 @@ static int map_file(struct hm_device *device, const struct hm_tokens_desc *wish,
 	uint64_t refusals = access_refusals();
 	int r;
 
-	r = hm_buffer_from_file(device, shard->path, -1, &desc, &shard->buffer);
+	r = buffer_from_file(device, shard->path, -1, &desc, &shard->buffer);
 	/* A hook, and a file system, may answer -ENODATA for a file that has bytes. */
 	if (r == -ENODATA && access_refusals() == refusals && is_empty(shard->path))
 		return 0;
 	if (r)
 		return r;
-	r = hm_buffer_query(shard->buffer, &info);
+	r = buffer_query(shard->buffer, &info);
 	if (r)
 		return r;
 	shard->size = info.size;
@@ -112,7 +115,7 @@ static int map_file(struct hm_device *device, const struct hm_tokens_desc *wish,
 		shard->no_map = wish->flags & HM_TOKENS_READ ? NO_MAP_ASKED : NO_MAP_NETWORK;
 		return 0;
 	}
-	r = hm_map_create(shard->buffer, NULL, &shard->map);
+	r = map_create(shard->buffer, NULL, &shard->map);
 	/* A file that can't be shared is read. */
 	return r == -EOPNOTSUPP && access_refusals() == refusals ? 0 : r;
 }
@@ -146,7 +149,7 @@ static int open_npy(struct token_shard *shard, uint32_t *ret_dtype)
 	struct hm_npy_info info = { .struct_size = sizeof(info) };
 	int r;
 
-	r = hm_npy_query(shard->path, &info);
+	r = npy_query(shard->path, &info);
 	if (r)
 		return r;
 	if (info.offset > shard->size || info.bytes > shard->size - info.offset)
@@ -258,7 +261,7 @@ static int open_shards(struct hm_tokens *tokens, const char *const *paths,
 	uint32_t i;
 	int r;
 
-	r = hm_device_open("file", &device);
+	r = device_open("file", &device);
 	if (r)
 		return r;
 	for (i = 0; !r && i < tokens->n_shard; i++) {
@@ -316,14 +319,13 @@ static int check_paths(const char *const *paths, uint32_t n_paths, const void *r
 	return 0;
 }
 
-int hm_tokens_open(const char *const *paths, uint32_t n_paths,
-		   const struct hm_tokens_desc *desc, struct hm_tokens **ret_tokens)
+int tokens_open(const char *const *paths, uint32_t n_paths, const struct hm_tokens_desc *desc,
+		struct hm_tokens **ret_tokens)
 {
 	struct hm_tokens_desc known = { 0 };
 	struct hm_tokens *tokens = NULL;
 	int r;
 
-	err_clear();
 	r = check_paths(paths, n_paths, ret_tokens);
 	if (!r && desc)
 		r = struct_read(&known, sizeof(known), desc, desc->struct_size,
@@ -346,6 +348,13 @@ int hm_tokens_open(const char *const *paths, uint32_t n_paths,
 	return 0;
 }
 
+int hm_tokens_open(const char *const *paths, uint32_t n_paths,
+		   const struct hm_tokens_desc *desc, struct hm_tokens **ret_tokens)
+{
+	err_begin();
+	return tokens_open(paths, n_paths, desc, ret_tokens);
+}
+
 struct hm_tokens *hm_tokens_ref(struct hm_tokens *tokens)
 {
 	if (tokens)
@@ -355,8 +364,11 @@ struct hm_tokens *hm_tokens_ref(struct hm_tokens *tokens)
 
 void hm_tokens_unref(struct hm_tokens *tokens)
 {
-	if (tokens && object_put(&tokens->object))
-		destroy(tokens);
+	if (!tokens || !object_put(&tokens->object))
+		return;
+	err_hold();
+	destroy(tokens);
+	err_release();
 }
 
 /* ---- queries ---- */
@@ -386,7 +398,6 @@ const struct token_shard *tokens_shard_at(const struct hm_tokens *tokens, uint64
 
 static int check(const struct hm_tokens *tokens, const void *result, const char *what)
 {
-	err_clear();
 	if (!result)
 		return err_set(-EINVAL, "%s: ret_info is NULL", what);
 	return object_check(tokens ? &tokens->object : NULL, OBJECT_TOKENS);
@@ -396,6 +407,7 @@ int hm_tokens_query(struct hm_tokens *tokens, struct hm_tokens_info *ret_info)
 {
 	int r;
 
+	err_begin();
 	r = check(tokens, ret_info, "hm_tokens_query");
 	if (!r)
 		r = struct_check_out(ret_info->struct_size, sizeof(*ret_info),
@@ -420,6 +432,7 @@ int hm_tokens_shard(struct hm_tokens *tokens, uint32_t number,
 	const struct token_shard *shard;
 	int r;
 
+	err_begin();
 	r = check(tokens, ret_info, "hm_tokens_shard");
 	if (!r)
 		r = struct_check_out(ret_info->struct_size, sizeof(*ret_info), SHARD_INFO_LEAST,

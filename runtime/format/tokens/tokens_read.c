@@ -478,7 +478,6 @@ static int check_read(struct hm_tokens *tokens, uint64_t first, uint64_t n, uint
 	uint32_t width = hm_dtype_bits(dtype) / 8;
 	int r;
 
-	err_clear();
 	r = object_check(tokens ? &tokens->object : NULL, OBJECT_TOKENS);
 	if (r)
 		return r;
@@ -504,6 +503,7 @@ int hm_tokens_read(struct hm_tokens *tokens, uint64_t first, uint64_t n, uint32_
 	uint64_t done;
 	int r;
 
+	err_begin();
 	r = check_read(tokens, first, n, dtype, to);
 	if (!r)
 		r = token_reader_init(&reader, tokens, dtype, min_u64(n, READ_BLOCK));
