@@ -46,7 +46,7 @@ enum hm_dtype {
 	HM_DTYPE_F64 = 19,
 	HM_DTYPE_I64 = 20,
 	HM_DTYPE_U64 = 21,
-	HM_DTYPE_OPAQUE = 0xffff, /* a type that only its format knows, by a name and blocks */
+	HM_DTYPE_OPAQUE = 0xffff, /* known to its format only, by a name and blocks */
 };
 
 /* A format, as a row of the library's table. */
@@ -62,8 +62,8 @@ struct hm_pieces_desc {
 	uint32_t struct_size;
 	uint32_t flags; /* 0 */
 	/*
-	 * [optional] Description of raw numbers (hetmap/tokens.h). A file of no other format is read
-	 * as such numbers. NULL: such a file is an error.
+	 * [optional] Description of raw numbers (hetmap/tokens.h). A file of no other format is
+	 * read as such numbers. NULL: such a file is an error.
 	 */
 	const struct hm_tokens_desc *raw;
 	/* [optional] Paths of further files. All files together are one array of tokens. */

@@ -249,7 +249,7 @@ static void array(void)
 		command.args[4] = path;
 		command_run(&command, &outcome);
 		CHECK_EQUAL(outcome.status, 0);
-		CHECK(strstr(outcome.out, "a.npy: 1 array, 58.5 KiB, in 1 file\n") != NULL);
+		CHECK(strstr(outcome.out, "a.npy: 1 array, 58.6 KiB, in 1 file\n") != NULL);
 		CHECK(strstr(outcome.out, "  verified     every array's checksums in") != NULL);
 		outcome_free(&outcome);
 		free(path);

@@ -30,8 +30,11 @@ add_format() {
 		[ "$(diff -rq runtime "$work/runtime" | wc -l)" = 2 ]
 }
 
+# With the flags that the objects were built with: with others all are compiled anew.
 build_command() {
-	make -C "$work" -s --no-print-directory B=build build/hetmap
+	werror=
+	! grep -q -e ' -Werror ' "$build/flags" || werror=1
+	make -C "$work" -s --no-print-directory B=build WERROR="$werror" build/hetmap
 }
 
 # "toy", two pieces, and bytes at 4096 and 5000.
@@ -66,8 +69,8 @@ loads() {
 refuses() {
 	printf 'toy\nfirst, 40, 904\n\n' >"$work/cut"
 	"$command" inspect "$work/cut" 2>"$work/err"
-	[ $? = 1 ] && grep -q 'part "first" has 904 bytes from 40 on, and the file has' "$work/err" &&
-		printf 'toy\na, 0, 1\na, 1, 1\n\n' >"$work/cut" || return 1
+	[ $? = 1 ] && grep -q 'part "first" has 904 bytes from 40 on, and' "$work/err" || return 1
+	printf 'toy\na, 0, 1\na, 1, 1\n\n' >"$work/cut"
 	"$command" run load "$work/cut" 2>"$work/err"
 	[ $? = 1 ] && grep -q 'there are two parts of the name "a"' "$work/err"
 }

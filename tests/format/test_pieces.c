@@ -13,13 +13,20 @@
 #include "format/safetensors_support.h"
 #include "format/tokens_support.h"
 #include "lib/inject.h"
-#include "lib/sim_devices.h"
 
 #define MODEL                                                                   \
 	"{\"__metadata__\":{\"k\":\"v\"},"                                      \
 	"\"b\":{\"dtype\":\"F32\",\"shape\":[3,2],\"data_offsets\":[0,24]},"    \
 	"\"a\":{\"dtype\":\"F6_E2M3\",\"shape\":[8],\"data_offsets\":[24,30]}," \
 	"\"none\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[30,30]}}"
+
+static struct hm_device *soft_open(void)
+{
+	struct hm_device *device;
+
+	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
+	return device;
+}
 
 static struct hm_pieces_info info_of(struct hm_pieces *pieces)
 {
@@ -175,19 +182,21 @@ static void test_numbers(void)
 {
 	const struct hm_tokens_desc raw = { .struct_size = sizeof(raw), .dtype = HM_DTYPE_I32 };
 	struct hm_pieces_desc desc = { .struct_size = sizeof(desc) };
-	char *folder = folder_make(), *a = folder_path(folder, "a"), *npy;
+	char *folder = folder_make(), *a = folder_path(folder, "a"), *npy, *u2;
 	const char *more[1];
 	struct hm_pieces *pieces = UNTOUCHED;
 
 	file_write(folder, "a", "abcdefghijkl", 12);
 	npy = tokens_npy(folder, "b.npy", 1, "<i4", false, "(2,)", "abcdefgh", 8);
 	CHECK_ERROR(-EINVAL, hm_pieces_open(a, NULL, &pieces));
-	more[0] = npy;
+	u2 = tokens_npy(folder, "c.npy", 1, "<u2", false, "(2,)", "abcd", 4);
+	more[0] = u2;
 	desc.more = more;
 	desc.n_more = 1;
 	CHECK_ERROR(-EINVAL, hm_pieces_open(a, &desc, &pieces));
 	CHECK(strstr(hm_errmsg(), "no type of its own") != NULL);
 	CHECK(pieces == UNTOUCHED);
+	more[0] = npy;
 	desc.raw = &raw;
 	CHECK_OK_FATAL(hm_pieces_open(a, &desc, &pieces));
 	CHECK(!strcmp(info_of(pieces).format, "tokens"));
@@ -205,6 +214,7 @@ static void test_numbers(void)
 	CHECK_OK_FATAL(hm_pieces_open(npy, &desc, &pieces));
 	CHECK(!strcmp(info_of(pieces).format, "npy"));
 	hm_pieces_unref(pieces);
+	free(u2);
 	free(npy);
 	free(a);
 	folder_remove(folder);
@@ -344,14 +354,26 @@ static void test_failures(void)
 	folder_remove(folder);
 }
 
+static void check_place(struct hm_load *load, const struct hm_load_place *place,
+			const void *bytes, uint64_t n)
+{
+	struct hm_load_info info = { .struct_size = sizeof(info) };
+
+	CHECK_EQUAL(place->bytes, n);
+	CHECK_OK_FATAL(hm_load_query(load, &info));
+	CHECK_OK_FATAL(hm_map_begin_cpu(info.map, place->offset, n, HM_READ));
+	CHECK(!memcmp(place->address, bytes, n));
+	CHECK_OK(hm_map_end_cpu(info.map, place->offset, n, HM_READ));
+}
+
 /* A load takes pieces of any format: an array, and tokens with a header before them. */
 static void test_load(void)
 {
 	const struct hm_tokens_desc numbers = { .struct_size = sizeof(numbers), .offset = 2 };
 	const struct hm_pieces_desc raw = { .struct_size = sizeof(raw), .raw = &numbers };
 	struct hm_load_place place = { .struct_size = sizeof(place) };
-	char *folder = folder_make(), *path, bytes[9000], back[9000];
-	struct hm_device *device = sim_open();
+	char *folder = folder_make(), *path, bytes[9000];
+	struct hm_device *device = soft_open();
 	struct hm_pieces *pieces;
 	struct hm_load *load;
 	size_t i;
@@ -363,8 +385,7 @@ static void test_load(void)
 	CHECK_OK_FATAL(hm_load_create(device, pieces, NULL, &load));
 	hm_pieces_unref(pieces);
 	CHECK_OK_FATAL(hm_load_find(load, "array", &place));
-	CHECK_OK(hm_copy_out(back, place.address, sizeof(back), NULL));
-	CHECK(!memcmp(back, bytes, sizeof(bytes)));
+	check_place(load, &place, bytes, sizeof(bytes));
 	hm_load_unref(load);
 	free(path);
 
@@ -374,9 +395,7 @@ static void test_load(void)
 	CHECK_OK_FATAL(hm_load_create(device, pieces, NULL, &load));
 	hm_pieces_unref(pieces);
 	CHECK_OK_FATAL(hm_load_piece(load, 0, &place));
-	CHECK_EQUAL(place.bytes, sizeof(bytes) - 2);
-	CHECK_OK(hm_copy_out(back, place.address, sizeof(back) - 2, NULL));
-	CHECK(!memcmp(back, bytes + 2, sizeof(bytes) - 2));
+	check_place(load, &place, bytes + 2, sizeof(bytes) - 2);
 	hm_load_unref(load);
 	free(path);
 	hm_device_unref(device);
@@ -390,7 +409,7 @@ static void test_no_map(void)
 						.flags = HM_TOKENS_READ };
 	const struct hm_pieces_desc raw = { .struct_size = sizeof(raw), .raw = &numbers };
 	char *folder = folder_make(), *path = folder_path(folder, "a");
-	struct hm_device *device = sim_open();
+	struct hm_device *device = soft_open();
 	struct hm_load *load = UNTOUCHED;
 	struct hm_pieces *pieces;
 

@@ -101,7 +101,8 @@ static int refuse(const struct input *input, const struct raw_tokens *raw, int r
 			    "'%s' is of no kind that inspect knows", input->shown);
 	return fail_library(r == -EINVAL || r == -EOPNOTSUPP ? STATUS_USAGE :
 							       STATUS_ENVIRONMENT,
-			    r, NULL, "cannot take it");
+			    r, r == -EINVAL ? "if it has raw tokens, give their --dtype" : NULL,
+			    "cannot take it");
 }
 
 static bool is_tokens(const struct inspected *files)

@@ -126,9 +126,14 @@ static int refuse(const struct format_head *head)
 
 	if (!head->size)
 		return err_set(-ENODATA, "it is empty");
-	for (i = 0; i < ARRAY_SIZE(formats) && length < sizeof(known); i++)
+	for (i = 0; i < ARRAY_SIZE(formats) && length < sizeof(known); i++) {
+		/* Any file is numbers, if only their type is given. */
+		if (formats[i]->flags & FORMAT_NUMBERS)
+			continue;
 		length += (size_t)snprintf(known + length, sizeof(known) - length, "%s%s (%s)",
-					   i ? ", " : "", formats[i]->name, formats[i]->text);
+					   length ? ", " : "", formats[i]->name,
+					   formats[i]->text);
+	}
 	return err_set(-EINVAL, "it is of no kind that hetmap reads; known are %s", known);
 }
 
