@@ -176,37 +176,6 @@ static inline bool buffer_is(const struct hm_buffer *buffer, uint32_t memory)
 	return atomic_load_explicit(&buffer->memory, memory_order_relaxed) & memory;
 }
 
-/* One word for each 2 MiB of a map's span, allocated when the first block is not OK. */
-enum block_state {
-	BLOCK_OK = 0,
-	BLOCK_CHANGING, /* a fault returns, so that the access is retried */
-	BLOCK_REPAIRING,
-	BLOCK_POISONED, /* reported by the next fence or bracket */
-	/*
-	 * Together with one of the first three: the block was POISONED, and is reported as such,
-	 * but shows its buffer again, at least in part: the lost pages are to be replaced once
-	 * more.
-	 */
-	BLOCK_SUSPECT = 1u << 2,
-	/*
-	 * Locks ended with the pages replaced there, and hm_map.locked still lists them: see
-	 * resident_forget_replaced().
-	 */
-	BLOCK_UNNOTED = 1u << 3,
-	BLOCK_PHASES = 3, /* the bits of the first four */
-	/*
-	 * For a SUSPECT block, the bits from here on count its first pages that are still the
-	 * handler's replacement and not the buffer's (REPAIR_FRONT_PAGE).
-	 */
-	BLOCK_FRONT_SHIFT = 8,
-};
-
-struct block_states {
-	struct block_states *before; /* states of a shorter span: see repair_prepare() */
-	uint64_t n;
-	_Atomic uint32_t state[];
-};
-
 struct reservation {
 	char *base; /* start of the address range, guards included */
 	uint64_t length;
@@ -229,12 +198,11 @@ struct map_published {
 struct hm_map {
 	/* Each guarded copy reads these without lock: side by side. */
 	struct hm_object object;
-	uint32_t access;                       /* at creation, and of new bytes; constant */
-	struct hm_buffer *buffer;              /* holds a ref */
-	uint64_t offset;                       /* in the buffer; constant */
-	_Atomic uint64_t length;               /* written with change held */
-	_Atomic(struct block_states *) blocks; /* NULL: all are BLOCK_OK. Set with change held */
-	_Atomic uint32_t restored; /* blocks that recoveries have brought back so far */
+	uint32_t access;                     /* at creation, and of new bytes; constant */
+	struct hm_buffer *buffer;            /* holds a ref */
+	uint64_t offset;                     /* in the buffer; constant */
+	_Atomic uint64_t length;             /* written with change held */
+	_Atomic(struct map_repair *) repair; /* core/map_repair.h; NULL: no handler came yet */
 	/*
 	 * A change and its undoing failed: no access any more. Written with change and lock
 	 * held.
@@ -260,10 +228,6 @@ struct hm_map {
 	struct rangemap *locked;     /* lock_budget.h has the values; NULL: nothing is */
 	/* Not 0 where CPUs find a SIGBUS (reach.c), unless the block is POISONED; or NULL. */
 	struct rangemap *hidden;
-	_Atomic bool unnoted;      /* some of blocks may be BLOCK_UNNOTED. Set by handlers */
-	_Atomic uint32_t replaced; /* blocks that handlers have replaced so far */
-	uint32_t replaced_seen;    /* buffer->lock: replaced, when a recovery began to wait */
-	_Atomic uint32_t replaced_told; /* replaced, as the generation and callbacks have told */
 	/* Lost for good: no recovery brings it back. Written with buffer->lock held too. */
 	bool given_up;
 	_Atomic bool narrowed; /* rights differ from access somewhere. Read without lock too */

@@ -197,7 +197,7 @@ static inline int check_copied(const struct copy *copy, struct hm_fault *fault)
 struct other_end {
 	struct copy copy; /* at.map NULL: in no map */
 	uint64_t cuts;
-	uint32_t restored; /* blocks of the map, as of hm_map.restored */
+	uint32_t restored; /* blocks of the map, as of map_repair.restored */
 };
 
 /* Not an error: bytes are being cut off or brought back, or have been. */
@@ -228,7 +228,7 @@ static __attribute__((noinline)) int begin_other(const struct copy *copy, char *
 	other->copy.in_map = in_map;
 	other->copy.at = at;
 	other->copy.recoveries = atomic_load(&at.device->generation);
-	other->restored = atomic_load(&at.map->restored);
+	other->restored = repair_n_restored(at.map);
 	r = check_range(&other->copy);
 	if (unlikely(r))
 		tell_refused(&other->copy, r, fault);
@@ -252,7 +252,7 @@ static inline int find_other(const struct copy *copy, struct other_end *other,
 /* True: lost bytes came back since, so the copy may be of their replacement. */
 static inline bool was_restored(const struct copy *copy, uint32_t before)
 {
-	return atomic_load(&copy->at.map->restored) != before;
+	return repair_n_restored(copy->at.map) != before;
 }
 
 /* Not inlined: few copies have one. No other call reports on its device. */
@@ -328,7 +328,7 @@ static __attribute__((noinline)) void after_cut(const struct copy *copy,
 /* One try at all of the bytes: 0, a negative errno, with the fault in @guard, or COPY_AGAIN. */
 static int copy_once(const struct copy *copy, struct hm_guard *guard)
 {
-	uint32_t restored = atomic_load(&copy->at.map->restored);
+	uint32_t restored = repair_n_restored(copy->at.map);
 	uint64_t cuts, end = buffer_end(copy);
 	struct other_end other;
 	int r;

@@ -40,19 +40,41 @@ static struct block_states *create(uint64_t span)
 	return blocks;
 }
 
+/* A thread that makes a map and one that installs may come at once. */
+static struct map_repair *own_repair(struct hm_map *map)
+{
+	struct map_repair *repair = map_repair(map), *fresh;
+
+	if (repair)
+		return repair;
+	fresh = sys_calloc(1, sizeof(*fresh));
+	if (!fresh) {
+		err_set(-ENOMEM, "no memory for the repairs of a map");
+		return NULL;
+	}
+	if (atomic_compare_exchange_strong(&map->repair, &repair, fresh))
+		return fresh;
+	free(fresh);
+	return repair;
+}
+
 int repair_prepare(struct hm_map *map, uint64_t span)
 {
 	struct block_states *old = repair_states(map), *blocks;
+	struct map_repair *repair;
 	uint64_t i;
 
 	if (likely(!atomic_load(&wanted)) || (old && old->n * REPAIR_BLOCK >= span))
 		return 0;
+	repair = own_repair(map);
+	if (!repair)
+		return -ENOMEM;
 	blocks = create(span);
 	if (!blocks)
 		return -ENOMEM;
 	if (!old) {
-		/* A thread that makes a map and one that installs may come at once. */
-		if (!atomic_compare_exchange_strong(&map->blocks, &old, blocks))
+		/* As in own_repair(). */
+		if (!atomic_compare_exchange_strong(&repair->blocks, &old, blocks))
 			free(blocks);
 		return 0;
 	}
@@ -62,7 +84,7 @@ int repair_prepare(struct hm_map *map, uint64_t span)
 		atomic_store(&blocks->state[i], atomic_load(&old->state[i]));
 	/* The old ones may still be read without a lock, at a bracket's end. */
 	blocks->before = old;
-	atomic_store(&map->blocks, blocks);
+	atomic_store(&repair->blocks, blocks);
 	return 0;
 }
 
@@ -74,6 +96,7 @@ void repair_end(struct hm_map *map)
 		before = blocks->before;
 		free(blocks);
 	}
+	free(map_repair(map));
 }
 
 /* ---- mappings to spare ---- */
@@ -282,7 +305,7 @@ void repair_suspect(struct hm_map *map, uint64_t offset, uint64_t length)
 			fresh |= !(atomic_fetch_or(&blocks->state[i], BLOCK_SUSPECT) &
 				   BLOCK_SUSPECT);
 	if (fresh) {
-		atomic_fetch_add(&map->replaced, 1);
+		atomic_fetch_add(&map_repair(map)->replaced, 1);
 		repair_tell_later();
 	}
 }
@@ -323,7 +346,7 @@ bool repair_take_unnoted(void)
 
 void repair_note_later(struct hm_map *map)
 {
-	atomic_store(&map->unnoted, true);
+	atomic_store(&map_repair(map)->unnoted, true);
 	atomic_store(&unnoted, true);
 }
 
@@ -350,7 +373,7 @@ void repair_each_unnoted(struct hm_map *map,
 	int r = 0;
 
 	/* Cleared first: marks from here on are looked for again. */
-	atomic_store(&map->unnoted, false);
+	atomic_store(&map_repair(map)->unnoted, false);
 	for (i = 0; i < blocks->n && !r; i++) {
 		if (!(atomic_load(&blocks->state[i]) & BLOCK_UNNOTED))
 			continue;
@@ -541,7 +564,7 @@ static enum repair replace_run(const struct hm_pointer_info *found, struct block
 		r = replace_range(found, first * REPAIR_BLOCK, length);
 	if (claimed >= 0 && r == -ENOMEM && give_spare())
 		r = replace_range(found, first * REPAIR_BLOCK, length);
-	atomic_fetch_add(&found->map->replaced, claimed >= 0);
+	atomic_fetch_add(&map_repair(found->map)->replaced, claimed >= 0);
 	for (i = first; i < end; i += step)
 		if (claimed >= 0)
 			atomic_store(&state[i], BLOCK_POISONED | BLOCK_UNNOTED);
@@ -594,7 +617,7 @@ enum repair repair_fault(const struct hm_pointer_info *found, bool replace)
 	/*
 	 * Counted before it is POISONED: a recovery restores only blocks that it has counted.
 	 */
-	atomic_fetch_add(&found->map->replaced, 1);
+	atomic_fetch_add(&map_repair(found->map)->replaced, 1);
 	/* After a failure, too: a part may be replaced, so that no byte is relied on again. */
 	atomic_store(&blocks->state[i], BLOCK_POISONED | BLOCK_UNNOTED);
 	repair_note_later(found->map);

@@ -2,7 +2,7 @@
 /*
  * Repair: replaces lost bytes in the handler, and has them reported.
  *
- * Each map has a word for each 2 MiB (core.h, enum block_state), once a handler was installed:
+ * Each map has a word for each 2 MiB (map_repair.h, enum block_state), once a handler was installed:
  *
  *   OK        a fault, by compare-and-swap    REPAIRING, then POISONED
  *   OK        a change's freeze               CHANGING, then OK
@@ -27,7 +27,7 @@
 #ifndef HETMAP_REPAIR_H
 #define HETMAP_REPAIR_H
 
-#include "core/core.h"
+#include "core/map_repair.h"
 
 /* The unit of repair. Each replacement costs a VMA. */
 #define REPAIR_BLOCK MIB(2)
@@ -72,11 +72,6 @@ void repair_show_each(struct hm_map *map, struct block_states *blocks, uint64_t 
  */
 bool repair_is_poisoned_each(const struct hm_map *map, struct block_states *blocks,
 			     uint64_t offset, uint64_t length, uint64_t *ret_length);
-
-static inline struct block_states *repair_states(const struct hm_map *map)
-{
-	return atomic_load_explicit(&map->blocks, memory_order_acquire);
-}
 
 static inline void repair_claim(struct hm_map *map, uint64_t offset, uint64_t length)
 {
@@ -133,14 +128,15 @@ bool repair_take_unnoted(void);
 void repair_note_later(struct hm_map *map);
 /*
  * Calls @note for each marked block, and clears the mark if the result is 0. Ends, to be called
- * again, with the first other result. Caller holds map->change, and has found map->unnoted set.
+ * again, with the first other result. Caller holds map->change, and has found
+ * repair_is_unnoted().
  */
 void repair_each_unnoted(struct hm_map *map,
 			 int (*note)(struct hm_map *map, uint64_t offset, uint64_t length));
 
 /*
  * Reports about replaced blocks (replaced.c). A handler can't make them: it counts
- * hm_map.replaced up, and a later call outside of a handler looks.
+ * map_repair.replaced up, and a later call outside of a handler looks.
  */
 bool repair_is_untold(void);
 void repair_tell_later(void);

@@ -4,8 +4,8 @@
  *
  * A thread that has read in a replaced block finds out by the block's state. No block is
  * restored before all threads that may have read there have ended: they are waited for, and a
- * block that is replaced meanwhile, which hm_map.replaced counts, makes the restoration begin
- * anew. Guarded copies are not waited for: they check hm_map.restored.
+ * block that is replaced meanwhile, which map_repair.replaced counts, makes the restoration begin
+ * anew. Guarded copies are not waited for: they check map_repair.restored.
  */
 #include "fault/replaced.h"
 
@@ -91,16 +91,20 @@ static bool tell_map(struct hm_map *map)
 
 static void tell(struct hm_map *map, const void *user)
 {
-	uint32_t told = atomic_load(&map->replaced_told),
-		 replaced = atomic_load(&map->replaced);
+	struct map_repair *repair = map_repair(map);
+	uint32_t told, replaced;
 
 	(void)user;
+	if (!repair)
+		return;
+	told = atomic_load(&repair->told);
+	replaced = atomic_load(&repair->replaced);
 	if (likely(told == replaced) ||
-	    !atomic_compare_exchange_strong(&map->replaced_told, &told, replaced) ||
-	    is_gone(map) || tell_map(map))
+	    !atomic_compare_exchange_strong(&repair->told, &told, replaced) || is_gone(map) ||
+	    tell_map(map))
 		return;
 	/* Put back, unless more was reported meanwhile. */
-	atomic_compare_exchange_strong(&map->replaced_told, &replaced, told);
+	atomic_compare_exchange_strong(&repair->told, &replaced, told);
 	repair_tell_later();
 }
 
@@ -490,7 +494,7 @@ static int restore_block(struct hm_map *map, uint64_t offset, bool first)
 		/* The order matters: a reader of the old bytes looks at the state first. */
 		if (first)
 			next_generation(map);
-		atomic_fetch_add(&map->restored, 1);
+		atomic_fetch_add(&map_repair(map)->restored, 1);
 		repair_restored(map, offset);
 		return 0;
 	}
@@ -534,12 +538,14 @@ static int check_sealed(const struct hm_map *map)
 /* The map is frozen, and locked. */
 static int restore_frozen(struct hm_map *map)
 {
+	const struct map_repair *repair = map_repair(map);
+
 	/* Includes the part behind its bytes. No block is replaced from here on. */
 	repair_claim(map, 0, map->span);
-	if (atomic_load(&map->replaced) != map->replaced_seen)
+	if (repair && atomic_load(&repair->replaced) != repair->seen)
 		return AGAIN;
 	resident_forget_replaced(map);
-	if (atomic_load(&map->unnoted))
+	if (repair_is_unnoted(map))
 		return err_set(-ENOMEM, "no memory to note the locked ranges of a map");
 	return restore_blocks(map);
 }
@@ -578,14 +584,18 @@ out:
 /* Notes the counts of the maps before readers of their blocks are waited for. */
 static int see_maps(struct hm_buffer *buffer)
 {
+	struct map_repair *repair;
 	struct hm_map *map;
 	int r;
 
 	r = buffer_lock(buffer);
 	if (r)
 		return r;
-	cds_list_for_each_entry(map, &buffer->maps, buffer_link)
-		map->replaced_seen = atomic_load(&map->replaced);
+	cds_list_for_each_entry(map, &buffer->maps, buffer_link) {
+		repair = map_repair(map);
+		if (repair)
+			repair->seen = atomic_load(&repair->replaced);
+	}
 	buffer_unlock(buffer);
 	return 0;
 }

@@ -3,7 +3,7 @@
  * Blocks of maps that handlers have replaced (repair.h) while the device is there: reports
  * them, and brings the buffer's own bytes back.
  *
- * A handler can report nothing: it counts hm_map.replaced up. The next call that ends with
+ * A handler can report nothing: it counts map_repair.replaced up. The next call that ends with
  * lost_notice(), or asks, gives the map its next generation and makes the callbacks.
  */
 #ifndef HETMAP_REPLACED_H

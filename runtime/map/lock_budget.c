@@ -78,7 +78,7 @@ static void enter_locked(struct hm_map *map, const struct lock_sums *from,
 static void forget_replaced(struct hm_map *map, const void *user)
 {
 	(void)user;
-	if (!atomic_load(&map->unnoted))
+	if (!repair_is_unnoted(map))
 		return;
 	/* The thread that changes the map has looked already; the next call looks again. */
 	if (pthread_mutex_trylock(&map->change)) {

@@ -3,7 +3,7 @@
 #ifndef HETMAP_RESIDENT_H
 #define HETMAP_RESIDENT_H
 
-#include "core/core.h"
+#include "core/map_repair.h"
 
 /* Brings whole pages in; writable ones with HM_WRITE in @access. Needs no locks. */
 int resident_populate(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access);
@@ -32,7 +32,7 @@ void resident_forget_each(struct hm_map *map);
  */
 static inline void resident_forget_replaced(struct hm_map *map)
 {
-	if (unlikely(atomic_load_explicit(&map->unnoted, memory_order_relaxed)))
+	if (unlikely(repair_is_unnoted(map)))
 		resident_forget_each(map);
 }
 
