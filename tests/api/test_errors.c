@@ -8,6 +8,7 @@
 #include <hetmap/backend.h>
 #include <hetmap/drm.h>
 #include <hetmap/load.h>
+#include <hetmap/pieces.h>
 #include <hetmap/ring.h>
 #include <hetmap/sim.h>
 #include <hetmap/tokens.h>
@@ -124,9 +125,9 @@ static const struct row {
 	ROW(hm_kernel_unref, LEAVES),
 	ROW(hm_load_create, CLEARS),
 	ROW(hm_load_find, CLEARS),
+	ROW(hm_load_piece, CLEARS),
 	ROW(hm_load_query, CLEARS),
 	ROW(hm_load_ref, LEAVES),
-	ROW(hm_load_tensor, CLEARS),
 	ROW(hm_load_unref, LEAVES),
 	ROW(hm_lock_budget_query, CLEARS),
 	ROW(hm_lock_budget_set, CLEARS),
@@ -148,6 +149,16 @@ static const struct row {
 	ROW(hm_map_unlock, CLEARS),
 	ROW(hm_map_unref, LEAVES),
 	ROW(hm_npy_query, CLEARS),
+	ROW(hm_pieces_at, CLEARS),
+	ROW(hm_pieces_file, CLEARS),
+	ROW(hm_pieces_find, CLEARS),
+	ROW(hm_pieces_format, CLEARS),
+	ROW(hm_pieces_metadata, CLEARS),
+	ROW(hm_pieces_open, CLEARS),
+	ROW(hm_pieces_probe, CLEARS),
+	ROW(hm_pieces_query, CLEARS),
+	ROW(hm_pieces_ref, LEAVES),
+	ROW(hm_pieces_unref, LEAVES),
 	ROW(hm_pointer_find, LEAVES),
 	ROW(hm_pointer_query, CLEARS),
 	ROW(hm_policy_name, LEAVES),
