@@ -228,6 +228,6 @@ int hm_load_find(struct hm_load *load, const char *name, struct hm_load_place *r
 	err_begin();
 	r = check(load, ret_place, "hm_load_find");
 	if (!r)
-		r = pieces_find(load->pieces, name, &index);
+		r = pieces_find_name(load->pieces, name, &index);
 	return r ? r : tell_place(load, index, ret_place);
 }

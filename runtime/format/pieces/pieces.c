@@ -348,7 +348,7 @@ int pieces_at(struct hm_pieces *pieces, uint64_t index, struct hm_piece_info *re
 	return 0;
 }
 
-int pieces_find(struct hm_pieces *pieces, const char *name, uint64_t *ret_index)
+int pieces_find_name(struct hm_pieces *pieces, const char *name, uint64_t *ret_index)
 {
 	const struct name *found;
 	char shown[SHOWN_MAX];
@@ -393,5 +393,5 @@ int hm_pieces_at(struct hm_pieces *pieces, uint64_t index, struct hm_piece_info 
 int hm_pieces_find(struct hm_pieces *pieces, const char *name, uint64_t *ret_index)
 {
 	err_begin();
-	return pieces_find(pieces, name, ret_index);
+	return pieces_find_name(pieces, name, ret_index);
 }

@@ -105,7 +105,7 @@ int pieces_make(struct hm_pieces *pieces, uint64_t n_file, uint64_t n_piece,
 /* hm_pieces_at() and hm_pieces_find() without their doors. */
 struct hm_piece_info;
 int pieces_at(struct hm_pieces *pieces, uint64_t index, struct hm_piece_info *ret_info);
-int pieces_find(struct hm_pieces *pieces, const char *name, uint64_t *ret_index);
+int pieces_find_name(struct hm_pieces *pieces, const char *name, uint64_t *ret_index);
 
 /* ---- types.c ---- */
 

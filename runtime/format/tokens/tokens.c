@@ -319,8 +319,8 @@ static int check_paths(const char *const *paths, uint32_t n_paths, const void *r
 	return 0;
 }
 
-int tokens_open(const char *const *paths, uint32_t n_paths, const struct hm_tokens_desc *desc,
-		struct hm_tokens **ret_tokens)
+int tokens_open_paths(const char *const *paths, uint32_t n_paths,
+		      const struct hm_tokens_desc *desc, struct hm_tokens **ret_tokens)
 {
 	struct hm_tokens_desc known = { 0 };
 	struct hm_tokens *tokens = NULL;
@@ -352,7 +352,7 @@ int hm_tokens_open(const char *const *paths, uint32_t n_paths,
 		   const struct hm_tokens_desc *desc, struct hm_tokens **ret_tokens)
 {
 	err_begin();
-	return tokens_open(paths, n_paths, desc, ret_tokens);
+	return tokens_open_paths(paths, n_paths, desc, ret_tokens);
 }
 
 struct hm_tokens *hm_tokens_ref(struct hm_tokens *tokens)

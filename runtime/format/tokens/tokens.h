@@ -63,8 +63,8 @@ const struct token_shard *tokens_shard_at(const struct hm_tokens *tokens, uint64
 					  uint64_t n, uint64_t *ret_n);
 
 /* hm_tokens_open() without its door. */
-int tokens_open(const char *const *paths, uint32_t n_paths, const struct hm_tokens_desc *desc,
-		struct hm_tokens **ret_tokens);
+int tokens_open_paths(const char *const *paths, uint32_t n_paths,
+		      const struct hm_tokens_desc *desc, struct hm_tokens **ret_tokens);
 
 /* ---- tokens_budget.c ---- */
 

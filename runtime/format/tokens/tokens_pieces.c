@@ -127,7 +127,7 @@ static int open_files(const struct format_source *source, struct hm_pieces *piec
 		return err_set(-ENOMEM, "no memory for files of tokens");
 	pieces->data = files;
 	pieces->word = source->n_path > 1 ? "shard" : "array";
-	r = tokens_open(source->path, source->n_path, source->raw, &files->tokens);
+	r = tokens_open_paths(source->path, source->n_path, source->raw, &files->tokens);
 	if (!r && !source->raw)
 		r = check_raw(files->tokens);
 	if (!r)
