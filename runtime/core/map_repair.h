@@ -69,6 +69,23 @@ static inline uint32_t repair_n_restored(const struct hm_map *map)
 	return repair ? atomic_load(&repair->restored) : 0;
 }
 
+/* Notes the number of replaced blocks. Caller holds buffer->lock. */
+static inline void repair_see(struct hm_map *map)
+{
+	struct map_repair *repair = map_repair(map);
+
+	if (repair)
+		repair->seen = atomic_load(&repair->replaced);
+}
+
+/* Has no block been replaced since? */
+static inline bool repair_was_seen(const struct hm_map *map)
+{
+	struct map_repair *repair = map_repair(map);
+
+	return !repair || atomic_load(&repair->replaced) == repair->seen;
+}
+
 /* May some block be BLOCK_UNNOTED? */
 static inline bool repair_is_unnoted(const struct hm_map *map)
 {

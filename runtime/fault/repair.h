@@ -2,7 +2,7 @@
 /*
  * Repair: replaces lost bytes in the handler, and has them reported.
  *
- * Each map has a word for each 2 MiB (map_repair.h, enum block_state), once a handler was installed:
+ * Once a handler was installed, each map has a word for each 2 MiB (core/map_repair.h):
  *
  *   OK        a fault, by compare-and-swap    REPAIRING, then POISONED
  *   OK        a change's freeze               CHANGING, then OK

@@ -92,13 +92,10 @@ static bool tell_map(struct hm_map *map)
 static void tell(struct hm_map *map, const void *user)
 {
 	struct map_repair *repair = map_repair(map);
-	uint32_t told, replaced;
+	uint32_t told = repair ? atomic_load(&repair->told) : 0;
+	uint32_t replaced = repair ? atomic_load(&repair->replaced) : 0;
 
 	(void)user;
-	if (!repair)
-		return;
-	told = atomic_load(&repair->told);
-	replaced = atomic_load(&repair->replaced);
 	if (likely(told == replaced) ||
 	    !atomic_compare_exchange_strong(&repair->told, &told, replaced) || is_gone(map) ||
 	    tell_map(map))
@@ -538,11 +535,9 @@ static int check_sealed(const struct hm_map *map)
 /* The map is frozen, and locked. */
 static int restore_frozen(struct hm_map *map)
 {
-	const struct map_repair *repair = map_repair(map);
-
 	/* Includes the part behind its bytes. No block is replaced from here on. */
 	repair_claim(map, 0, map->span);
-	if (repair && atomic_load(&repair->replaced) != repair->seen)
+	if (!repair_was_seen(map))
 		return AGAIN;
 	resident_forget_replaced(map);
 	if (repair_is_unnoted(map))
@@ -584,18 +579,14 @@ out:
 /* Notes the counts of the maps before readers of their blocks are waited for. */
 static int see_maps(struct hm_buffer *buffer)
 {
-	struct map_repair *repair;
 	struct hm_map *map;
 	int r;
 
 	r = buffer_lock(buffer);
 	if (r)
 		return r;
-	cds_list_for_each_entry(map, &buffer->maps, buffer_link) {
-		repair = map_repair(map);
-		if (repair)
-			repair->seen = atomic_load(&repair->replaced);
-	}
+	cds_list_for_each_entry(map, &buffer->maps, buffer_link)
+		repair_see(map);
 	buffer_unlock(buffer);
 	return 0;
 }
