@@ -73,7 +73,7 @@ struct dma_buf;
 #define SIM_MAX_USER_QUEUES 128 /* in one user's openers, without CAP_SYS_RESOURCE */
 
 #define SIM_FAULT_PAGES BIT(SIM_BLOCK_ORDER) /* pages that one fault may map */
-static_assert(SIM_FAULT_ORDERS == SIM_BLOCK_ORDER + 1);
+static_assert(SIM_FAULT_ORDERS - 1 == SIM_BLOCK_ORDER);
 
 /*
  * For memory that calls take: charged to the caller's control group, and -ENOMEM where that is

@@ -85,7 +85,8 @@ static void sim_reply_end(struct sim_call *call, int r)
 }
 
 static int (*const sim_calls[])(struct file *file, void *argument) = {
-#define HETSIM_CALL(NAME, name, last) [HETSIM_NR_##NAME] = sim_##name,
+#define HETSIM_CALL(NAME, name, last) \
+	[HETSIM_NR_##NAME] = sim_##name,
 #include "model/calls.h"
 };
 
