@@ -9,7 +9,7 @@
 
 #include <hetmap/base.h>
 
-_Thread_local struct err_state err_state __attribute__((tls_model("initial-exec")));
+_Thread_local struct err_state err_state;
 
 static _Thread_local char text[ERR_TEXT_MAX];
 static _Thread_local char warning[ERR_WARNING_MAX];

@@ -15,9 +15,10 @@
 #define ERR_WARNING_MAX 2048
 
 /*
- * What the thread's two texts are worth. Apart from the texts, so that a call forgets both by one
- * store: the model "initial-exec" spares it the search for the thread's memory, and the texts'
- * memory stays untouched until the first failure.
+ * State of the thread's two texts. It is apart from them, so that a call forgets both by a store or
+ * two, and the texts' memory stays untouched until the first failure. (The model "initial-exec"
+ * would be faster, and would keep Python and others from loading the library by dlopen(3): the
+ * texts do not fit into what the loader keeps free for that.)
  */
 struct err_state {
 	bool said;     /* the text is of the present call, or of the last one */
@@ -26,7 +27,7 @@ struct err_state {
 	uint32_t sets; /* texts so far */
 };
 
-extern _Thread_local struct err_state err_state __attribute__((tls_model("initial-exec")));
+extern _Thread_local struct err_state err_state;
 
 /*
  * The door: the first statement of each public function that returns an errno. The thread's texts
