@@ -294,7 +294,7 @@ int soft_command_run(struct soft_queue *queue, const struct hetsim_command *comm
 		crc = ~(uint32_t)run.number;
 		run.bytes = (const char *)&crc;
 		break;
-	case HETSIM_OP_COMPARE:
+	default: /* HETSIM_OP_COMPARE: no other has a result */
 		if (run.number == command->length)
 			run.number = UINT64_MAX;
 		run.bytes = (const char *)&run.number;

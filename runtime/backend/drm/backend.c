@@ -227,8 +227,10 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 	if (r)
 		return r;
 	r = check_rights(object, fd, read_only, &by_itself);
-	if (r)
+	if (r) {
+		r = err_with_name(r);
 		goto err_object;
+	}
 	if (max_u64(desc->size, desc->max_size) > object->size) {
 		r = err_set(-EINVAL,
 			    "the dma-buf has %" PRIu64 " bytes, %" PRIu64 " were asked for",

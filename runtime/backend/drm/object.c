@@ -165,17 +165,19 @@ static int explain_import(struct drm_node *node, int r)
 	switch (r) {
 	case -EINVAL:
 	case -ENOTTY:
-		return err_set(-EINVAL,
-			       "drm:%s (%s): the descriptor is no dma-buf: pass one that "
-			       "hm_buffer_export() or a driver made",
-			       node->path, node->name);
+		r = err_set(-EINVAL,
+			    "drm:%s (%s): the descriptor is no dma-buf: pass one that "
+			    "hm_buffer_export() or a driver made",
+			    node->path, node->name);
+		return err_with_name(r);
 	case -ENODEV:
 		if (node->gone)
 			break;
-		return err_set(-EOPNOTSUPP,
-			       "drm:%s: the driver %s imports its own dma-bufs only: import "
-			       "this one on the device that exported it",
-			       node->path, node->name);
+		r = err_set(-EOPNOTSUPP,
+			    "drm:%s: the driver %s imports its own dma-bufs only: import this "
+			    "one on the device that exported it",
+			    node->path, node->name);
+		return err_with_name(r);
 	default:
 		break;
 	}
@@ -258,8 +260,10 @@ int drm_object_export(struct drm_object *object, bool write, int *ret_fd)
 	if (r)
 		return drm_explain(node, r, "exporting a buffer");
 	r = check_rights(node, prime.fd, write);
-	if (r)
+	if (r) {
+		r = err_with_name(r);
 		goto err_close;
+	}
 	r = drm_object_shared(object, prime.fd);
 	if (r) {
 		r = drm_explain(node, r, "a further descriptor of a dma-buf");
