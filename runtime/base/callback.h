@@ -3,39 +3,35 @@
 #ifndef HETMAP_CALLBACK_H
 #define HETMAP_CALLBACK_H
 
-#include <stdbool.h>
-
 #include "base/err.h"
 #include "base/guard_slot.h"
 
 struct callback {
 	struct hm_guard *guard;
-	bool held;
+	struct err_state texts;
 };
 
 /*
- * Must surround each such call. Open scopes of the thread don't count in there, and the texts of
- * the present call stay. If it has none yet, the function has the texts to itself, and leaves
- * none. Not for handlers.
+ * Must surround each such call. Open scopes of the thread don't count in there. Calls of the
+ * function have texts of their own, and the texts of the present call stay. In a callback's
+ * callback there are no further ones: the function's calls leave none there if the present call
+ * has one. Not for handlers.
  */
 static inline struct callback callback_begin(void)
 {
-	struct callback callback = {
-		.guard = guard_suspend(),
-		.held = err_state.said || err_state.warned,
-	};
+	struct callback callback = { guard_suspend(), err_state };
 
-	if (callback.held)
-		err_hold();
+	if (err_state.in_callback)
+		err_state.held += err_state.said || err_state.warned;
+	else
+		err_state = (struct err_state){ .in_callback = true, .sets = err_state.sets };
 	return callback;
 }
 
 static inline void callback_end(struct callback callback)
 {
-	if (callback.held)
-		err_release();
-	else
-		err_begin();
+	callback.texts.sets = err_state.sets;
+	err_state = callback.texts;
 	guard_resume(callback.guard);
 }
 

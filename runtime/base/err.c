@@ -11,8 +11,14 @@
 
 _Thread_local struct err_state err_state;
 
-static _Thread_local char text[ERR_TEXT_MAX];
-static _Thread_local char warning[ERR_WARNING_MAX];
+/* Texts of calls, and of calls in the callbacks of these. */
+static _Thread_local struct {
+	char text[ERR_TEXT_MAX];
+	char warning[ERR_WARNING_MAX];
+} texts[2];
+
+#define text (texts[err_state.in_callback].text)
+#define warning (texts[err_state.in_callback].warning)
 
 /* Other programs choose names: no part of one may look like a line of its own in a log. */
 static void put_on_one_line(char *sentence)

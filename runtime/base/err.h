@@ -21,10 +21,11 @@
  * texts do not fit into what the loader keeps free for that.)
  */
 struct err_state {
-	bool said;     /* the text is of the present call, or of the last one */
-	bool warned;   /* the warning is, likewise */
-	uint32_t held; /* err_hold()s */
-	uint32_t sets; /* texts so far */
+	bool said;        /* the text is of the present call, or of the last one */
+	bool warned;      /* the warning is, likewise */
+	bool in_callback; /* the thread is in a function of the application: callback.h */
+	uint32_t held;    /* err_hold()s */
+	uint32_t sets;    /* texts so far */
 };
 
 extern _Thread_local struct err_state err_state;

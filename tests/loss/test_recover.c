@@ -253,7 +253,7 @@ static void test_refill(void)
 		info = sim_recover(lives.device, 0);
 		CHECK_EQUAL(info.buffers_left, 1);
 		CHECK_EQUAL(info.error, -EIO);
-		CHECK(strstr(hm_errmsg(), "refill"));
+		CHECK(strstr(hm_warning(), "refill"));
 		CHECK(is_zero(lives.base, 0, SIZE));
 		lives.told.answer = 0;
 		info = sim_recover(lives.device, 0);

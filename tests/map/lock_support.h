@@ -101,4 +101,10 @@ static inline void says(const char *part)
 		test_fail(__FILE__, __LINE__, "\"%s\" is not in: %s", part, hm_errmsg());
 }
 
+static inline void warns(const char *part)
+{
+	if (!strstr(hm_warning(), part))
+		test_fail(__FILE__, __LINE__, "\"%s\" is not in: %s", part, hm_warning());
+}
+
 #endif

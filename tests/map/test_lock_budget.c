@@ -40,7 +40,7 @@ static void shortage(void)
 	check_budget(3, 0, 1);
 	/* Partly: as much as fits, from the start on, and it says so. */
 	CHECK_EQUAL(lock(&a, 0, 8, HM_LOCK_PARTIAL), 3);
-	says("bytes short");
+	warns("bytes short");
 	check_map(&a, 3, 0);
 	check_budget(4, 0, 0);
 	CHECK_EQUAL(lock(&b, 6, 2, HM_LOCK_PARTIAL), 0);
@@ -75,7 +75,7 @@ static void giving_way(void)
 	memset(a.bytes, 'a', PAGES * PAGE);
 	/* Three are missing, of the lowest priority three are there. */
 	CHECK_EQUAL(lock(&b, 0, 4, HM_LOCK_PRIORITY(3)), 4);
-	says("12288 bytes in 1 ranges of lower priority were unlocked");
+	warns("12288 bytes in 1 ranges of lower priority were unlocked");
 	check_map(&a, 2, 3);
 	check_map(&b, 4, 0);
 	check_budget(6, 3, 0);
@@ -144,8 +144,8 @@ static void own_range(void)
 	check_map(&b, 4, 0);
 	/* Partly others do, which is told with what is short. */
 	CHECK_EQUAL(lock(&b, 0, 5, HM_LOCK_PRIORITY(3) | HM_LOCK_PARTIAL), 4);
-	says("8192 bytes in 1 ranges of lower priority were unlocked: ");
-	says("bytes short");
+	warns("8192 bytes in 1 ranges of lower priority were unlocked");
+	warns("bytes short");
 	CHECK_EQUAL(query().evictions - before.evictions, 1);
 	check_map(&a, 0, 4);
 	check_map(&b, 6, 0);

@@ -11,7 +11,7 @@ static void partly_locked(void)
 	CHECK_OK(hm_lock_budget_set(4 * PAGE));
 	CHECK_EQUAL(lock(&a, 0, 4, 0), 4);
 	CHECK_EQUAL(lock(&a, 0, 8, HM_LOCK_PARTIAL), 4);
-	says("bytes short");
+	warns("bytes short");
 	CHECK_EQUAL(lock(&a, 2, 6, HM_LOCK_PARTIAL), 2);
 	CHECK_EQUAL(lock(&a, 4, 4, HM_LOCK_PARTIAL), 0);
 	check_map(&a, 4, 0);

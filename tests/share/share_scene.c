@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* A message that hm_buffer_receive() takes, to be spoilt before it is sent. */
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -56,6 +57,8 @@ void scene_send(const struct scene *scene, int socket)
 	CHECK_EQUAL(sendmsg(socket, &header, MSG_NOSIGNAL), scene->length);
 }
 
+char scene_text[1024];
+
 int scene_deliver(const struct scene *scene, struct hm_buffer **ret_buffer)
 {
 	struct test_holding before = test_holding_now(), after;
@@ -76,6 +79,7 @@ int scene_deliver(const struct scene *scene, struct hm_buffer **ret_buffer)
 	} else {
 		CHECK(buffer == UNTOUCHED);
 		CHECK(hm_errmsg()[0]);
+		snprintf(scene_text, sizeof(scene_text), "%s", hm_errmsg());
 	}
 	after = test_holding_now();
 	if (r || !ret_buffer) {

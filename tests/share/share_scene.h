@@ -31,4 +31,7 @@ void scene_send(const struct scene *scene, int socket);
 /* What hm_buffer_receive() answers to the scene's message; nothing may be left of it. */
 int scene_deliver(const struct scene *scene, struct hm_buffer **ret_buffer);
 
+/* hm_errmsg() of the last delivery that failed. */
+extern char scene_text[1024];
+
 #endif

@@ -33,8 +33,7 @@ static void refuses(int expected, void (*change)(struct scene *scene))
 		scene_begin(&scene, types[i]);
 		CHECK_EQUAL(scene_deliver(&scene, NULL), 0);
 		change(&scene);
-		test_check_error(scene_deliver(&scene, NULL), expected, "hm_buffer_receive",
-				 __FILE__, __LINE__);
+		CHECK_EQUAL(scene_deliver(&scene, NULL), expected);
 		scene_end(&scene);
 	}
 }
@@ -227,8 +226,7 @@ static void with_fd(uint32_t index, int fd, int expected)
 	CHECK_FATAL(fd >= 0);
 	scene_begin(&scene, SOCK_STREAM);
 	scene.fds[index] = fd;
-	test_check_error(scene_deliver(&scene, NULL), expected, "hm_buffer_receive", __FILE__,
-			 __LINE__);
+	CHECK_EQUAL(scene_deliver(&scene, NULL), expected);
 	scene_end(&scene);
 	close(fd);
 }

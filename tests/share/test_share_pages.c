@@ -197,7 +197,7 @@ static void huge_pages(void)
 		/* With its pages taken from a pool that had some it is as any other. */
 		CHECK(r == -EPERM || (!r && i));
 		CHECK(r != -EPERM ||
-		      strstr(hm_errmsg(), i ? "vm.nr_hugepages" : "HM_EXPORT_READ_ONLY"));
+		      strstr(scene_text, i ? "vm.nr_hugepages" : "HM_EXPORT_READ_ONLY"));
 		if (!r) {
 			CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 			CHECK(is_zero(hm_map_address(map), 0, hm_map_length(map)));
