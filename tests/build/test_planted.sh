@@ -18,7 +18,8 @@ trap 'rm -rf "$work"' EXIT
 copy_tree() {
 	mkdir -p "$work/build/tests" &&
 		cp -pR Makefile include runtime drivers tests tools "$work" &&
-		cp -pR "$build/runtime" "$build/drivers" "$build/config.h" "$build/flags" "$work/build" &&
+		cp -pR "$build/runtime" "$build/drivers" "$build/config.h" "$build/flags" \
+			"$work/build" &&
 		(cd "$build" &&
 			find tests -name '*.[od]' -exec cp -p --parents -t "$work/build" {} +) &&
 		cp -p "$build/tests/fake_drm.so" "$work/build/tests"
