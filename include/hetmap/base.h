@@ -95,8 +95,8 @@ HM_API uint32_t hm_version(void);
  * it has before it prints the text of the call that failed.
  *
  * The text is one line, in which a control character of a name is a '?'; the build log of a
- * kernel follows its sentence on lines of its own. While the library calls a function of the
- * program, a text that the surrounding call has already stays.
+ * kernel follows its sentence on lines of its own. When the library calls a function of the
+ * program, calls of that function have texts of their own; the surrounding call keeps its texts.
  *
  * Ownership: the string belongs to the thread, and is valid until the thread's next hetmap
  * call.
