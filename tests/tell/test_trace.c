@@ -530,6 +530,19 @@ static void test_unwritable(void)
 	close(reader);
 }
 
+/* Up to the call that gives a warning: the next one forgets it. */
+static void bracket_until_warned(void)
+{
+	int i;
+
+	for (i = 0; i < ROUNDS && !hm_warning()[0]; i++) {
+		CHECK_OK(hm_map_begin_cpu(shared_map, 0, PAGE, HM_READ));
+		if (hm_warning()[0])
+			return;
+		CHECK_OK(hm_map_end_cpu(shared_map, 0, PAGE, HM_READ));
+	}
+}
+
 static ssize_t write_no_more(int fd, const void *from, size_t length)
 {
 	(void)fd, (void)from, (void)length;
@@ -547,7 +560,7 @@ static void fill_up(void)
 	CHECK(trace_is_on());
 	sys_table.write = write_no_more;
 	test_forget_text();
-	bracket(&place);
+	bracket_until_warned();
 	CHECK(!trace_is_on());
 	CHECK(strstr(hm_warning(), "HETMAP_TRACE") && strstr(hm_warning(), "ENOSPC"));
 	test_forget_text();
@@ -559,14 +572,14 @@ static void fill_up(void)
 static void grow_too_large(void)
 {
 	const struct rlimit limit = { 16 * PAGE, 16 * PAGE };
-	int place = 0;
 	struct hm_device *device;
 
 	make("host", "limited", &device, &shared_map);
 	CHECK(!setrlimit(RLIMIT_FSIZE, &limit));
-	bracket(&place);
+	test_forget_text();
+	bracket_until_warned();
 	CHECK(!trace_is_on());
-	CHECK(strstr(hm_errmsg(), "HETMAP_TRACE") && strstr(hm_errmsg(), "EFBIG"));
+	CHECK(strstr(hm_warning(), "HETMAP_TRACE") && strstr(hm_warning(), "EFBIG"));
 }
 
 static void test_fills_up(void)
