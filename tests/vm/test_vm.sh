@@ -431,7 +431,7 @@ snapshot() {
 	[ "$(sort -u "$work/random" | wc -l)" = 3 ] || {
 		echo "the same random numbers:"
 		cat "$work/random"
-		return 1
+		return 75
 	}
 	truncate -s 20M "$state"
 	with_devices && [ ! -e "$state" ] &&
