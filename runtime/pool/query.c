@@ -18,7 +18,7 @@ static void look(struct hm_pool *pool, struct cache_sums *sums, struct hm_pool_i
 		.alignment = pool->alignment,
 		.blocks = pool->n_block,
 		.held = pool->held,
-		/* Of a block that is being made, too: it may fail. */
+		/* held includes a block that is being made, and that may fail. */
 		.held_peak = max_u64(pool->held_peak, pool->held),
 		.live = (uint64_t)sums->counts.live,
 		.live_peak = (uint64_t)atomic_load(&pool->live_peak),

@@ -51,7 +51,7 @@ static void warnings(void)
 	CHECK(!*hm_warning());
 }
 
-/* What is done after a failure, or beside it, leaves its text. */
+/* Between err_hold() and err_release() the text of a failure stays. */
 static void held(void)
 {
 	uint32_t count;

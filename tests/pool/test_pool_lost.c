@@ -206,7 +206,7 @@ static void shadowed_later(void)
 	sim_recover(device, HM_RECOVER_SHADOWED);
 	CHECK_OK(hm_pool_free(pool, fresh));
 	CHECK_OK(hm_pool_trim(pool, 0, NULL));
-	/* Of the same class, and of pages. */
+	/* The block serves objects of the same class again, and whole pages. */
 	fresh = pool_take(pool, 1000);
 	CHECK_EQUAL(hm_pointer_find(fresh, &at), 0);
 	CHECK(at.map == old.map);

@@ -115,7 +115,7 @@ static int fill(struct hm_map *file, uint64_t offset, struct hm_map *map, uint64
 	for (; length && !r; length -= n, offset += n, place += n) {
 		n = min_u64(length, FILL);
 		make_present(map, place, n);
-		r = pieces_pread(file, map->address + place, n, offset);
+		r = pieces_pread(file->buffer, map->address + place, n, offset);
 	}
 	return r;
 }

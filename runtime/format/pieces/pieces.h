@@ -49,7 +49,7 @@ struct hm_pieces {
 	void *data;         /* the format's: strings, shapes and maps are in it */
 };
 
-/* What is known of a file before its format. */
+/* Facts about a file whose format is looked for. */
 struct format_head {
 	const char *path;
 	bool folder;
@@ -119,7 +119,7 @@ void piece_set_type(struct piece *piece, uint32_t dtype);
 /* Maps the file at @path, read-only, as a buffer of @device, which is "file". */
 int pieces_map_file(struct hm_device *device, const char *path, struct hm_map **ret_map);
 
-/* Reads at @offset of the file of @map. -ENODATA: the file ends before. */
-int pieces_pread(struct hm_map *map, void *to, uint64_t length, uint64_t offset);
+/* Reads at @offset of the file of @buffer. -ENODATA: the file ends before. */
+int pieces_pread(struct hm_buffer *buffer, void *to, uint64_t length, uint64_t offset);
 
 #endif

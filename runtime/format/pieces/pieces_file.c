@@ -14,9 +14,9 @@
 /* Bytes of a call; Linux reads less than 2 GiB [read(2)]. */
 #define READ_MAX GIB(1)
 
-int pieces_pread(struct hm_map *map, void *to, uint64_t length, uint64_t offset)
+int pieces_pread(struct hm_buffer *buffer, void *to, uint64_t length, uint64_t offset)
 {
-	struct segment_list *list = segments_get(map->buffer);
+	struct segment_list *list = segments_get(buffer);
 	int fd = list->segment[0].fd, r = 0;
 	uint64_t done = 0;
 	ssize_t n;
@@ -38,7 +38,7 @@ int pieces_pread(struct hm_map *map, void *to, uint64_t length, uint64_t offset)
 		}
 		done += (uint64_t)n;
 	}
-	segments_put(map->buffer, list);
+	segments_put(buffer, list);
 	return r;
 }
 

@@ -38,7 +38,7 @@ static int header_length(const struct shard *shard, uint64_t *ret_length)
 			       "it has %" PRIu64 " bytes, and the length of the header alone "
 			       "takes 8: it is no safetensors file",
 			       shard->size);
-	r = pieces_pread(shard->map, &begin, min_u64(prefix + 1, shard->size), 0);
+	r = pieces_pread(shard->map->buffer, &begin, min_u64(prefix + 1, shard->size), 0);
 	if (r)
 		return r;
 	length = le64toh(begin.word);
@@ -71,7 +71,7 @@ static int check_kind(const struct shard *shard)
 	uint64_t n = min_u64(sizeof(bytes), shard->size);
 	int r;
 
-	r = pieces_pread(shard->map, bytes, n, 0);
+	r = pieces_pread(shard->map->buffer, bytes, n, 0);
 	return r ? r : foreign_check(bytes, n);
 }
 
@@ -95,7 +95,7 @@ int safetensors_open_shard(struct hm_safetensors *safetensors, struct hm_device 
 		r = err_set(-ENOMEM, "no memory for its header of %" PRIu64 " bytes", length);
 		goto out;
 	}
-	r = pieces_pread(shard->map, shard->header, length, sizeof(uint64_t));
+	r = pieces_pread(shard->map->buffer, shard->header, length, sizeof(uint64_t));
 	if (r)
 		goto out;
 	/* An entry has at least 50 bytes beside its name. */

@@ -150,11 +150,12 @@ static int copy_run(const struct selection *selection, struct window *window, ui
 	int r;
 
 	if (!window->bytes)
-		return pieces_pread(selection->map, to, length, offset);
+		return pieces_pread(selection->map->buffer, to, length, offset);
 	if (offset < window->begin || offset + length > window->end) {
 		window->begin = offset;
 		window->end = min_u64(offset + WINDOW, tensor_end);
-		r = pieces_pread(selection->map, window->bytes, window->end - offset, offset);
+		r = pieces_pread(selection->map->buffer, window->bytes, window->end - offset,
+				 offset);
 		if (r) {
 			window->end = offset;
 			return r;

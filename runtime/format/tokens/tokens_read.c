@@ -16,40 +16,17 @@
 #include "fault/repair.h"
 #include "core/segments.h"
 #include "base/sys.h"
+#include "format/pieces/pieces.h"
 #include "format/tokens/tokens.h"
 
-/* Bytes of a call; Linux reads less than 2 GiB [read(2)]. */
-#define READ_MAX GIB(1)
 /* Tokens that hm_tokens_read() takes at a time. */
 #define READ_BLOCK 65536
 
 int tokens_pread(const struct token_shard *shard, void *to, uint64_t length, uint64_t offset)
 {
-	struct segment_list *list = segments_get(shard->buffer);
-	int fd = list->segment[0].fd, r = 0;
-	uint64_t done = 0;
-	ssize_t n;
+	int r = pieces_pread(shard->buffer, to, length, offset);
 
-	while (done < length) {
-		n = sys_pread(fd, (char *)to + done, min_u64(length - done, READ_MAX),
-			      offset + done);
-		if (n < 0) {
-			r = err_set((int)n, "%s: reading %" PRIu64 " bytes at %" PRIu64 ": %s",
-				    shard->path, length - done, offset + done,
-				    err_name((int)n));
-			break;
-		}
-		if (!n) {
-			r = err_set(-ENODATA,
-				    "%s: the file ends at byte %" PRIu64 ", before %" PRIu64
-				    ": it was cut off while it was in use",
-				    shard->path, offset + done, offset + length);
-			break;
-		}
-		done += (uint64_t)n;
-	}
-	segments_put(shard->buffer, list);
-	return r;
+	return r ? err_prefix(r, "%s", shard->path) : 0;
 }
 
 /* Announces bytes [@from, @to) of the file. Only advice: taking them shows errors. */
