@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "map/map.h"
 #include "format/pieces/pieces.h"
 
 #define MAGIC "toy\n"
@@ -41,7 +42,8 @@ static int read_lines(struct toy *toy, const char *path)
 	const char *at = toy->text;
 	int r;
 
-	r = pieces_pread(toy->map, toy->text, min_u64(TEXT_BYTES, hm_map_length(toy->map)), 0);
+	r = pieces_pread(toy->map->buffer, toy->text,
+			 min_u64(TEXT_BYTES, hm_map_length(toy->map)), 0);
 	if (r)
 		return err_prefix(r, "%s", path);
 	while ((at = strchr(at, '\n')) && *++at != '\n' && toy->n < PIECES_MAX) {
