@@ -19,7 +19,7 @@
 #include "tell/probe.h"
 #include "fault/repair.h"
 #include "fault/replaced.h"
-#include "map/sync.h"
+#include "map/bracket.h"
 #include "base/sys.h"
 #include "map/view.h"
 
@@ -361,7 +361,8 @@ static int bring_in(const struct hm_accel_range *range)
 	length = hm_map_length(map);
 	if (map->buffer->caps & HM_CAP_BRACKET && info.map_offset < length) {
 		length = min_u64(range->length, length - info.map_offset);
-		r = bracket_turn_begin(map, info.map_offset, length, range->access);
+		r = lost_notice(map->buffer->device, bracket_turn_begin(map, info.map_offset,
+									length, range->access));
 	}
 	hm_map_unref(map);
 	return r;

@@ -14,7 +14,7 @@
 #include "tell/probe.h"
 #include "map/protect.h"
 #include "map/remap.h"
-#include "map/sync.h"
+#include "map/bracket.h"
 
 /* References of a submit for each range, held until it returns. */
 struct pins {
@@ -324,7 +324,8 @@ static __attribute__((noinline, cold)) void begin_turns_again(struct hm_fence *f
 		if (!(fence->brackets & 1u << i) || !pins->turn[i])
 			continue;
 		map = pins->map[i];
-		bracket_turn_begin(map, 0, hm_map_length(map), pins->turn[i]);
+		lost_notice(map->buffer->device,
+			    bracket_turn_begin(map, 0, hm_map_length(map), pins->turn[i]));
 	}
 	err_release();
 }

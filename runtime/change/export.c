@@ -5,17 +5,13 @@
  */
 #include <inttypes.h>
 
-#include "hook/access.h"
 #include "core/buffer.h"
 #include "core/device_link.h"
 #include "core/identity.h"
 #include "dmabuf/dmabuf.h"
-#include "loss/lost.h"
 #include "change/replace.h"
-#include "map/retire.h"
 #include "base/rlimits.h"
 #include "core/segments.h"
-#include "share/share.h"
 #include "base/sys.h"
 #include "dmabuf/udmabuf.h"
 #include "map/view.h"
@@ -222,37 +218,4 @@ int buffer_export_locked(struct hm_buffer *buffer, uint32_t flags, struct resize
 	buffer_settle_locked(buffer);
 	*ret_fd = fd;
 	return 0;
-}
-
-int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
-{
-	bool relieved = false;
-	struct resize_set set;
-	int fd, r;
-
-	err_begin();
-	r = buffer_check(buffer);
-	if (r)
-		return r;
-	if (!ret_fd)
-		return err_set(-EINVAL, "hm_buffer_export: ret_fd is NULL");
-	r = buffer_check_export("hm_buffer_export", flags);
-	if (!r)
-		r = access_export(buffer, flags);
-	if (r)
-		return r;
-	do {
-		set = (struct resize_set){ 0 };
-		r = buffer_lock(buffer);
-		if (r)
-			return r;
-		r = lost_check_buffer(buffer);
-		if (!r)
-			r = buffer_export_locked(buffer, flags, &set, &fd);
-		buffer_unlock(buffer);
-		resize_set_drop(&set);
-	} while (retire_relieve(r, &relieved));
-	if (!r)
-		*ret_fd = fd;
-	return lost_notice(buffer->device, r);
 }

@@ -28,6 +28,15 @@
 #include "base/sys.h"
 #include "map/vacate.h"
 
+/* The new objects may go in another way than the old ones did. */
+static void swap_objects(struct hm_buffer *buffer, struct segment_list *list, uint32_t n,
+			 uint32_t n_kept)
+{
+	segments_swap(buffer, list, n, n_kept);
+	if (unlikely(buffer->loss))
+		loss_choose_signal(buffer);
+}
+
 /*
  * Mappings that a replacement may need at once, besides the existing ones; for appending, per
  * map.
@@ -389,7 +398,7 @@ static void publish_buffer(struct replacement *rep)
 {
 	struct hm_buffer *buffer = rep->buffer;
 
-	segments_swap(buffer, rep->segments, 1, 0);
+	swap_objects(buffer, rep->segments, 1, 0);
 	buffer->size = rep->new_size;
 	if (rep->moves || !(buffer->caps & HM_CAP_RESIZE_REPLACES))
 		buffer->max_size = rep->span;
@@ -597,9 +606,9 @@ int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct re
 	}
 	resize_set_commit(set, new_size);
 	if (pages > offset)
-		segments_swap(buffer, segments, kept + 1, kept);
+		swap_objects(buffer, segments, kept + 1, kept);
 	else
-		segments_swap(buffer, segments, n_old, n_old);
+		swap_objects(buffer, segments, n_old, n_old);
 	buffer->size = new_size;
 	if (place != buffer->place)
 		buffer->place = HM_PLACE_DEFAULT;

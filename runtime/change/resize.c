@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "hook/access.h"
 #include "core/buffer.h"
 #include "core/device_link.h"
 #include "loss/loss.h"
@@ -19,8 +18,6 @@
 #include "core/segments.h"
 #include "share/share.h"
 #include "base/sys.h"
-
-#define RESIZE_FLAGS (HM_MAY_MOVE | HM_GROW_REPLACE | HM_GROW_APPEND)
 
 /*
  * A receiver of the buffer that does not know the last size yet may have stored into bytes that
@@ -373,29 +370,13 @@ static int resize_locked(struct hm_buffer *buffer, uint64_t new_size, uint32_t f
 	return with_maps(buffer, 0, new_size, set);
 }
 
-int buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags)
+int resize_buffer(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags)
 {
 	bool done = false, relieved = false;
 	uint64_t old_size, start = trace_start();
 	struct resize_set set;
 	int r;
 
-	r = buffer_check(buffer);
-	if (r)
-		return r;
-	if (!new_size || new_size > BUFFER_SIZE_MAX)
-		return err_set(-EINVAL,
-			       "hm_buffer_resize: %" PRIu64 " bytes are not in 1 to 2^62",
-			       new_size);
-	if (flags & ~RESIZE_FLAGS)
-		return err_set(-EINVAL, "hm_buffer_resize: unknown flags 0x%x",
-			       flags & ~RESIZE_FLAGS);
-	if ((flags & HM_GROW_REPLACE) && (flags & HM_GROW_APPEND))
-		return err_set(-EINVAL,
-			       "HM_GROW_REPLACE and HM_GROW_APPEND exclude each other");
-	r = access_resize(buffer, new_size, flags);
-	if (r)
-		return r;
 	do {
 		set = (struct resize_set){ 0 };
 		r = buffer_lock(buffer);
@@ -415,13 +396,5 @@ int buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags)
 		resize_set_drop(&set);
 	} while ((!r && !done) || retire_relieve(r, &relieved));
 	/* A loss of the device since the check above may have missed a map that moved. */
-	if (!r)
-		r = lost_check_buffer(buffer);
-	return lost_notice(buffer->device, r);
-}
-
-int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags)
-{
-	err_begin();
-	return buffer_resize(buffer, new_size, flags);
+	return r ? r : lost_check_buffer(buffer);
 }

@@ -73,7 +73,7 @@ void resize_set_end(struct resize_set *set, bool done);
  */
 void resize_set_drop(struct resize_set *set);
 
-/* hm_buffer_resize() without its door. */
-int buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags);
+/* hm_buffer_resize() on arguments that are checked. */
+int resize_buffer(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags);
 
 #endif

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "hook/access.h"
 #include "core/buffer.h"
 #include "loss/loss.h"
 #include "map/map.h"
@@ -23,7 +22,6 @@
 #include "base/reserve.h"
 #include "map/resident.h"
 #include "change/resize.h"
-#include "map/retire.h"
 #include "base/rlimits.h"
 #include "share/share.h"
 #include "base/sys.h"
@@ -397,8 +395,7 @@ static void seal_addresses(struct hm_buffer *buffer, const struct resize_set *se
 		buffer->sealed |= HM_SEALED_ADDRESSES;
 }
 
-/* *@ret_mapped: the memory has a mapping that may become writable. */
-static int seal_locked(struct hm_buffer *buffer, struct resize_set *set, uint32_t flags,
+int buffer_seal_locked(struct hm_buffer *buffer, struct resize_set *set, uint32_t flags,
 		       bool *ret_mapped)
 {
 	struct sealing sealing = {
@@ -439,37 +436,5 @@ static int seal_locked(struct hm_buffer *buffer, struct resize_set *set, uint32_
 	if (sealing.writable >= 0)
 		sys_close(sealing.writable);
 	*ret_mapped = sealing.is_mapped;
-	return r;
-}
-
-int hm_buffer_seal(struct hm_buffer *buffer, uint32_t flags)
-{
-	bool is_mapped, relieved = false;
-	struct resize_set set;
-	int r;
-
-	err_begin();
-	r = buffer_check(buffer);
-	if (r)
-		return r;
-	if (flags & ~HM_SEAL_ADDRESSES)
-		return err_set(-EINVAL, "hm_buffer_seal: unknown flags 0x%x",
-			       flags & ~HM_SEAL_ADDRESSES);
-	r = access_seal(buffer, flags);
-	if (r)
-		return r;
-	do {
-		err_clear();
-		set = (struct resize_set){ 0 };
-		is_mapped = false;
-		r = buffer_lock(buffer);
-		if (r)
-			return r;
-		if (!(buffer->sealed & HM_SEALED_MEMORY))
-			r = seal_locked(buffer, &set, flags, &is_mapped);
-		buffer_unlock(buffer);
-		resize_set_drop(&set);
-		/* A map that waits for its release is such a mapping. */
-	} while (retire_relieve(r, &relieved) || (is_mapped && retire_unmap(&relieved)));
 	return r;
 }

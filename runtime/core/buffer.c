@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Buffers: made by a backend's recipe, exported, imported, queried. */
+/* Buffers: made by a backend's recipe, with the lock, the maps and the objects of each. */
 #include "core/buffer.h"
 
 #include <fcntl.h>
@@ -8,56 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hook/access.h"
 #include "dmabuf/dmabuf.h"
 #include "core/device_link.h"
 #include "core/identity.h"
 #include "loss/loss.h"
-#include "loss/lost.h"
 #include "map/map.h"
-#include "base/rlimits.h"
-#include "base/placement.h"
 #include "fault/reach.h"
-#include "fault/replaced.h"
 #include "core/segments.h"
 #include "share/share.h"
 #include "base/sys.h"
 #include "map/view.h"
-
-#define BUFFER_FLAGS \
-	(HM_BUFFER_PRIVATE | HM_BUFFER_HUGETLB | HM_BUFFER_READ_ONLY | HM_BUFFER_PUBLISH)
-
-/* First version of the struct: up to and with name. */
-#define DESC_LEAST offsetof(struct hm_buffer_desc, numa_mode)
-
-int buffer_read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *desc)
-{
-	int r;
-
-	if (!from) {
-		*desc = (struct hm_buffer_desc){ .struct_size = sizeof(*desc) };
-		return 0;
-	}
-	r = struct_read(desc, sizeof(*desc), from, from->struct_size, DESC_LEAST,
-			"hm_buffer_desc");
-	if (r)
-		return r;
-	if (desc->flags & ~BUFFER_FLAGS)
-		return err_set(-EINVAL, "hm_buffer_desc.flags 0x%x has unknown bits 0x%x",
-			       desc->flags, desc->flags & ~BUFFER_FLAGS);
-	if (desc->place > HM_PLACE_SYSTEM)
-		return err_set(-EINVAL, "hm_buffer_desc.place %u is unknown: 0 to %u are",
-			       desc->place, HM_PLACE_SYSTEM);
-	if (desc->size > BUFFER_SIZE_MAX || desc->max_size > BUFFER_SIZE_MAX)
-		return err_set(-EINVAL,
-			       "size %" PRIu64 " or max_size %" PRIu64
-			       " is beyond 2^62: no machine has that address space",
-			       desc->size, desc->max_size);
-	if (desc->max_size && desc->max_size < desc->size)
-		return err_set(-EINVAL, "max_size %" PRIu64 " is below size %" PRIu64,
-			       desc->max_size, desc->size);
-	return placement_check(desc->numa_mode, desc->numa_nodes);
-}
 
 /* Refuses a description that asks for more than the device is capable of. */
 int buffer_check_caps(struct hm_device *device, const struct hm_buffer_desc *desc, uint64_t cap,
@@ -160,17 +120,8 @@ static int build(struct hm_device *device, struct device_link *link,
 	return 0;
 }
 
-int buffer_check_args(struct hm_device *device, const void *ret_buffer, const char *what)
-{
-	int r = object_check((struct hm_object *)device, OBJECT_DEVICE);
-
-	if (!r && !ret_buffer)
-		r = err_set(-EINVAL, "%s: ret_buffer is NULL", what);
-	return r;
-}
-
-static int create(struct hm_device *device, const struct hm_buffer_desc *desc,
-		  struct hm_buffer **ret_buffer)
+int buffer_make(struct hm_device *device, const struct hm_buffer_desc *desc,
+		struct hm_buffer **ret_buffer)
 {
 	struct device_link *link = link_get(device);
 	struct hm_recipe recipe = { 0 };
@@ -196,52 +147,6 @@ err_object:
 err_link:
 	link_put(device, link);
 	return r;
-}
-
-int buffer_create(struct hm_device *device, const struct hm_buffer_desc *from,
-		  struct hm_buffer **ret_buffer)
-{
-	struct hm_buffer_desc desc;
-	bool relieved = false;
-	int r;
-
-	r = buffer_check_args(device, ret_buffer, "hm_buffer_create");
-	if (r)
-		return r;
-	if (!from)
-		return err_set(-EINVAL, "hm_buffer_create: desc is NULL");
-	r = buffer_read_desc(from, &desc);
-	if (r)
-		return r;
-	if (!desc.size)
-		return err_set(-EINVAL, "hm_buffer_create: size is 0: a buffer has at least 1 "
-					"byte");
-	if (desc.offset)
-		return err_set(-EINVAL, "hm_buffer_create: offset is for files");
-	if (desc.flags & HM_BUFFER_READ_ONLY)
-		return err_set(-EINVAL, "a new read-only buffer would stay zero: drop "
-					"HM_BUFFER_READ_ONLY");
-	r = buffer_check_caps(device, &desc, HM_CAP_CREATE, "hm_buffer_create");
-	if (r)
-		return r;
-	if (!desc.max_size)
-		desc.max_size = desc.size;
-	r = access_create(device, &desc);
-	if (r)
-		return r;
-
-	do {
-		err_clear();
-		r = create(device, &desc, ret_buffer);
-	} while (retire_relieve(r, &relieved));
-	return lost_notice(device, r);
-}
-
-int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *from,
-		     struct hm_buffer **ret_buffer)
-{
-	err_begin();
-	return buffer_create(device, from, ret_buffer);
 }
 
 /* Sets the map flags of a dma-buf: given by the caller, or else probed. */
@@ -321,7 +226,7 @@ err_identity:
 }
 
 int buffer_adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_desc *desc,
-		    bool file, uint32_t map_flags, struct hm_buffer **ret_buffer)
+		    bool file, const uint32_t *map_flags, struct hm_buffer **ret_buffer)
 {
 	int r = file ? buffer_check_caps(device, desc, HM_CAP_FROM_FILE,
 					 "hm_buffer_from_file") :
@@ -333,98 +238,8 @@ int buffer_adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_des
 	}
 	return file ? adopt_fd(device, fd, desc, device->ops->from_file, "from_file", NULL,
 			       ret_buffer) :
-		      adopt_fd(device, fd, desc, device->ops->import_fd, "import_fd",
-			       &map_flags, ret_buffer);
-}
-
-int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_desc *from,
-		     struct hm_buffer **ret_buffer)
-{
-	struct hm_buffer_desc desc;
-	bool relieved = false;
-	int own, r;
-
-	err_begin();
-	r = buffer_check_args(device, ret_buffer, "hm_buffer_import");
-	if (!r)
-		r = buffer_read_desc(from, &desc);
-	if (!r)
-		r = buffer_check_caps(device, &desc, HM_CAP_IMPORT, "hm_buffer_import");
-	if (r)
-		return r;
-	if (desc.flags & ~HM_BUFFER_READ_ONLY)
-		return err_set(-EINVAL,
-			       "hm_buffer_import: flags 0x%x: only HM_BUFFER_READ_ONLY is "
-			       "possible",
-			       desc.flags);
-	if (desc.offset)
-		return err_set(-EINVAL, "hm_buffer_import: offset is for files");
-	if (desc.place)
-		return err_set(-EINVAL, "hm_buffer_import: an imported object stays in its "
-					"place: place is for hm_buffer_create");
-	do
-		own = sys_dup(fd);
-	while (own < 0 && retire_relieve(own, &relieved));
-	if (own < 0) {
-		rlimits_explain_fd(own, "duplicating the descriptor to import");
-		return err_prefix(own, "%s", device->name);
-	}
-	r = access_fd(HM_ACCESS_IMPORT, device, own, &desc);
-	if (r) {
-		sys_close(own);
-		return r;
-	}
-	r = adopt_fd(device, own, &desc, device->ops->import_fd, "import_fd", NULL, ret_buffer);
-	if (!r)
-		buffer_settle_locked(*ret_buffer);
-	return lost_notice(device, r);
-}
-
-int buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
-{
-	struct hm_buffer_info info;
-	int r;
-
-	r = buffer_check(buffer);
-	if (r)
-		return r;
-	if (!ret_info)
-		return err_set(-EINVAL, "hm_buffer_query: ret_info is NULL");
-	r = struct_check_out(ret_info->struct_size, sizeof(info),
-			     offsetof(struct hm_buffer_info, access), "hm_buffer_info");
-	if (r)
-		return r;
-	replaced_notice(0);
-	r = buffer_lock(buffer);
-	if (r)
-		return r;
-	info = (struct hm_buffer_info){
-		.flags = buffer->flags,
-		.size = buffer->size,
-		.max_size = buffer->max_size,
-		.caps = buffer->caps,
-		.page_size = buffer->page_size,
-		.serial = buffer->serial,
-		.backing = buffer_backing(buffer),
-		.generation = buffer->generation,
-		.segments = buffer->n_segment,
-		.maps = buffer->n_map,
-		.exported = buffer->exported,
-		.access = buffer->access,
-		.place = buffer->place,
-		.sealed = buffer->sealed,
-	};
-	loss_describe_locked(buffer, &info);
-	share_describe_locked(buffer, &info);
-	buffer_unlock(buffer);
-	struct_write(ret_info, &info, ret_info->struct_size);
-	return 0;
-}
-
-int hm_buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
-{
-	err_begin();
-	return buffer_query(buffer, ret_info);
+		      adopt_fd(device, fd, desc, device->ops->import_fd, "import_fd", map_flags,
+			       ret_buffer);
 }
 
 /* Takes maps without references off the list. The caller holds the lock. */

@@ -36,29 +36,21 @@ static inline bool buffer_is_private(const struct hm_buffer *buffer)
 	return buffer->flags & HM_BUFFER_PRIVATE;
 }
 
-/* The public functions of these names, without their door: for callers inside the library. */
-int buffer_create(struct hm_device *device, const struct hm_buffer_desc *from,
-		  struct hm_buffer **ret_buffer);
-int buffer_from_file(struct hm_device *device, const char *path, int fd,
-		     const struct hm_buffer_desc *from, struct hm_buffer **ret_buffer);
-int buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info);
-
-/* Copies a description, checked; NULL: all defaults. */
-int buffer_read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *desc);
 /*
  * Checks that the device has @cap, and the capabilities for the flags; -EOPNOTSUPP. @what:
  * caller.
  */
 int buffer_check_caps(struct hm_device *device, const struct hm_buffer_desc *desc, uint64_t cap,
 		      const char *what);
-/* Checks the arguments of a function that makes a buffer: -EINVAL, -EOWNERDEAD. */
-int buffer_check_args(struct hm_device *device, const void *ret_buffer, const char *what);
+/* Makes a new object of @desc, one that is checked, and the buffer around it. */
+int buffer_make(struct hm_device *device, const struct hm_buffer_desc *desc,
+		struct hm_buffer **ret_buffer);
 /*
  * Makes a buffer around @fd, which is closed on failure. @file: by from_file. @map_flags: the
- * result of dmabuf_map_flags(), for a dma-buf.
+ * result of dmabuf_map_flags(), of a receiver that checks the access itself; NULL: looked for.
  */
 int buffer_adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_desc *desc,
-		    bool file, uint32_t map_flags, struct hm_buffer **ret_buffer);
+		    bool file, const uint32_t *map_flags, struct hm_buffer **ret_buffer);
 
 /*
  * Notes that the buffer's memory has been given to another holder, or came from one. If the first
@@ -108,5 +100,12 @@ int buffer_create_object(struct hm_buffer *buffer, const struct device_link *lin
 
 /* Ends the objects of @n segments, which belong to the buffer's link. */
 void buffer_destroy_objects(struct hm_buffer *buffer, struct hm_segment *segments, uint32_t n);
+
+/*
+ * Seals the buffer's memory. *@ret_mapped: it has a mapping that may become writable. The caller
+ * holds buffer->lock, and drops @set after unlocking.
+ */
+int buffer_seal_locked(struct hm_buffer *buffer, struct resize_set *set, uint32_t flags,
+		       bool *ret_mapped);
 
 #endif

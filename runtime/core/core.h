@@ -28,6 +28,7 @@
 #include <hetmap/hetmap.h>
 
 #include "tell/counts.h"
+#include "base/counters.h"
 #include "base/err.h"
 #include "base/object.h"
 #include "base/rangemap.h"
@@ -306,26 +307,6 @@ enum ask {
 void backend_set_builtin(const struct hm_backend_ops *const *all, size_t n);
 /* NULL past the end. */
 const struct hm_backend_ops *backend_builtin(size_t index);
-
-/* ---- counters (stats.c) ---- */
-
-extern struct stats_counters {
-	_Atomic uint64_t devices, buffers, maps, views;
-	_Atomic uint64_t bytes_mapped, bytes_reserved, bytes_locked;
-	_Atomic uint64_t bytes_copied, launches, touches_outside;
-	_Atomic uint64_t bytes_idle;
-	_Atomic uint64_t bytes_shadow;
-} stats;
-
-static inline void stats_add(_Atomic uint64_t *counter, uint64_t n)
-{
-	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
-}
-
-static inline void stats_sub(_Atomic uint64_t *counter, uint64_t n)
-{
-	atomic_fetch_sub_explicit(counter, n, memory_order_relaxed);
-}
 
 /* ---- work in flight (inflight.c) ---- */
 

@@ -3,10 +3,10 @@
 #ifndef HETMAP_DEVICE_INTERNAL_H
 #define HETMAP_DEVICE_INTERNAL_H
 
-#include <hetmap/device.h>
+#include "core/core.h"
 
-/* The public functions of these names, without their door: for callers inside the library. */
-int device_open(const char *name, struct hm_device **ret_device);
-int device_query(struct hm_device *device, struct hm_device_info *ret_info);
+/* Opens a device of @ops, one that is checked, and makes its object. */
+int device_make(const struct hm_backend_ops *ops, const char *name,
+		struct hm_device **ret_device);
 
 #endif

@@ -7,9 +7,7 @@
 
 #include <stdlib.h>
 
-#include "core/buffer.h"
 #include "core/device_link.h"
-#include "loss/loss.h"
 #include "tell/publish.h"
 #include "base/sys.h"
 
@@ -150,8 +148,6 @@ void segments_swap(struct hm_buffer *buffer, struct segment_list *list, uint32_t
 		   uint32_t n_kept)
 {
 	swap(buffer, list, n, n_kept, link_hold(segments_link(buffer)));
-	if (unlikely(buffer->loss))
-		loss_choose_signal(buffer);
 }
 
 void segments_renew(struct hm_buffer *buffer, struct segment_list *list,

@@ -29,7 +29,7 @@
 #include "base/memfd.h"
 #include "tell/publish.h"
 #include "fault/reach.h"
-#include "loss/recover_wait.h"
+#include "fault/recover_wait.h"
 #include "map/remap.h"
 #include "fault/repair.h"
 #include "base/reserve.h"

@@ -360,7 +360,7 @@ int access_ask_range(uint32_t operation, struct hm_map *map, uint64_t offset, ui
 		.device = map->buffer->device->name,
 		.buffer = map->buffer->name,
 		.serial = map->buffer->serial,
-		.size = hm_map_length(map),
+		.size = atomic_load_explicit(&map->length, memory_order_relaxed),
 		.max_size = map->span,
 		.offset = offset,
 		.length = length,

@@ -19,7 +19,6 @@
 #include "base/reserve.h"
 #include "core/segments.h"
 #include "loss/shadow.h"
-#include "share/share.h"
 #include "base/sys.h"
 #include "map/view.h"
 
@@ -44,28 +43,6 @@ int loss_map_after(const struct hm_buffer *buffer, char *address, uint64_t buffe
 }
 
 /* ---- setting it ---- */
-
-static int read_desc(const struct hm_loss_desc *from, struct hm_loss_desc *desc)
-{
-	int r;
-
-	if (!from)
-		return err_set(-EINVAL, "hm_buffer_set_loss: desc is NULL");
-	r = struct_read(desc, sizeof(*desc), from, from->struct_size,
-			offsetof(struct hm_loss_desc, flags), "hm_loss_desc");
-	if (r)
-		return r;
-	if (desc->policy > HM_LOSS_RECREATE)
-		return err_set(-EINVAL, "hm_loss_desc.policy %u is none of enum hm_loss_policy",
-			       desc->policy);
-	if (desc->flags & ~HM_LOSS_WITH_SHADOW || desc->reserved ||
-	    (desc->flags && desc->policy != HM_LOSS_RECREATE))
-		return err_set(-EINVAL,
-			       "hm_loss_desc.flags 0x%x: HM_LOSS_WITH_SHADOW is for "
-			       "HM_LOSS_RECREATE, and there is no other; reserved is to be 0",
-			       desc->flags);
-	return 0;
-}
 
 static bool wants_shadow(const struct hm_loss_desc *desc)
 {
@@ -124,45 +101,6 @@ static int set_locked(struct loss *loss, struct hm_buffer *buffer,
 	loss->desc = *desc;
 	loss_change_shadow(loss, old, shadow, complete);
 	return 0;
-}
-
-int hm_buffer_set_loss(struct hm_buffer *buffer, const struct hm_loss_desc *from)
-{
-	struct hm_loss_desc desc;
-	struct loss *loss;
-	int r;
-
-	err_begin();
-	r = buffer_check(buffer);
-	if (!r)
-		r = read_desc(from, &desc);
-	/* This call waits for callbacks, which may wait for a lock of the view's caller. */
-	if (!r && view_in_callback())
-		r = err_set(-EDEADLK,
-			    "hm_buffer_set_loss: a view's callback must not, as it is called "
-			    "while a map is being changed");
-	if (!r)
-		r = buffer_lock(buffer);
-	if (r)
-		return r;
-	r = check_locked(buffer, &desc);
-	if (r)
-		goto out;
-	loss = get_locked(buffer);
-	if (!loss) {
-		r = err_set(-ENOMEM, "no memory for a buffer's policy");
-		goto out;
-	}
-	pthread_mutex_lock(&loss->lock);
-	r = set_locked(loss, buffer, &desc);
-	pthread_mutex_unlock(&loss->lock);
-	if (!r)
-		loss_choose_signal(buffer);
-out:
-	buffer_unlock(buffer);
-	if (!r)
-		loss_drain(loss);
-	return lost_notice(buffer->device, r);
 }
 
 /* ---- refreshing ---- */
@@ -279,53 +217,6 @@ int loss_launch_ended(const struct map_use *use, const void **asked)
 		r = buffer->ask == ASK_NOBODY ? 0 : loss_ask_device(buffer, asked);
 	err_release();
 	return r;
-}
-
-static int check_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t length)
-{
-	struct loss *loss;
-	int r;
-
-	if (!length)
-		return err_set(-EINVAL, "hm_buffer_shadow: the length is 0");
-	r = buffer_lock(buffer);
-	if (r)
-		return r;
-	loss = atomic_load(&buffer->loss);
-	if (offset > buffer->size || length > buffer->size - offset)
-		r = err_set(-ERANGE,
-			    "hm_buffer_shadow: %" PRIu64 " bytes from %" PRIu64
-			    " on are not in the buffer of %" PRIu64 " bytes",
-			    length, offset, buffer->size);
-	else if (!loss || !atomic_load(&loss->shadow))
-		r = err_set(-EOPNOTSUPP, "%s has no shadow: hm_buffer_set_loss() makes one",
-			    buffer->name);
-	buffer_unlock(buffer);
-	return r;
-}
-
-int hm_buffer_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t length)
-{
-	struct loss *loss;
-	int r;
-
-	err_begin();
-	r = buffer_check(buffer);
-	if (!r)
-		r = check_shadow(buffer, offset, length);
-	if (r)
-		return r;
-	loss = atomic_load(&buffer->loss);
-	pthread_mutex_lock(&loss->lock);
-	r = refresh_locked(loss, offset, length);
-	/*
-	 * The limit is today's, as the buffer may have grown. A change of size refreshes the
-	 * bytes that it hides.
-	 */
-	if (!r && !offset && length >= loss->limit)
-		loss->stale = false;
-	pthread_mutex_unlock(&loss->lock);
-	return lost_notice(buffer->device, r);
 }
 
 /* Bytes that are cut off are not touched any more once this has returned. */
@@ -475,4 +366,76 @@ void loss_end(struct hm_buffer *buffer)
 	pthread_mutex_destroy(&loss->lock);
 	free(loss->unmended_bytes);
 	free(loss);
+}
+
+int loss_set(struct hm_buffer *buffer, const struct hm_loss_desc *desc)
+{
+	struct loss *loss;
+	int r;
+
+	r = buffer_lock(buffer);
+	if (r)
+		return r;
+	r = check_locked(buffer, desc);
+	if (r)
+		goto out;
+	loss = get_locked(buffer);
+	if (!loss) {
+		r = err_set(-ENOMEM, "no memory for a buffer's policy");
+		goto out;
+	}
+	pthread_mutex_lock(&loss->lock);
+	r = set_locked(loss, buffer, desc);
+	pthread_mutex_unlock(&loss->lock);
+	if (!r)
+		loss_choose_signal(buffer);
+out:
+	buffer_unlock(buffer);
+	if (!r)
+		loss_drain(loss);
+	return r;
+}
+
+static int check_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t length)
+{
+	struct loss *loss;
+	int r;
+
+	if (!length)
+		return err_set(-EINVAL, "hm_buffer_shadow: the length is 0");
+	r = buffer_lock(buffer);
+	if (r)
+		return r;
+	loss = atomic_load(&buffer->loss);
+	if (offset > buffer->size || length > buffer->size - offset)
+		r = err_set(-ERANGE,
+			    "hm_buffer_shadow: %" PRIu64 " bytes from %" PRIu64
+			    " on are not in the buffer of %" PRIu64 " bytes",
+			    length, offset, buffer->size);
+	else if (!loss || !atomic_load(&loss->shadow))
+		r = err_set(-EOPNOTSUPP, "%s has no shadow: hm_buffer_set_loss() makes one",
+			    buffer->name);
+	buffer_unlock(buffer);
+	return r;
+}
+
+int loss_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t length)
+{
+	struct loss *loss;
+	int r;
+
+	r = check_shadow(buffer, offset, length);
+	if (r)
+		return r;
+	loss = atomic_load(&buffer->loss);
+	pthread_mutex_lock(&loss->lock);
+	r = refresh_locked(loss, offset, length);
+	/*
+	 * The limit is today's, as the buffer may have grown. A change of size refreshes the
+	 * bytes that it hides.
+	 */
+	if (!r && !offset && length >= loss->limit)
+		loss->stale = false;
+	pthread_mutex_unlock(&loss->lock);
+	return r;
 }

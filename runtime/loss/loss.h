@@ -203,4 +203,8 @@ void loss_end(struct hm_buffer *buffer);
 
 void loss_fork_child(void);
 
+/* hm_buffer_set_loss() and hm_buffer_shadow() on arguments that are checked. */
+int loss_set(struct hm_buffer *buffer, const struct hm_loss_desc *desc);
+int loss_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t length);
+
 #endif

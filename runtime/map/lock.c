@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "hook/access.h"
 #include "core/buffer.h"
 #include "map/lock_budget.h"
 #include "map/map.h"
@@ -18,11 +17,7 @@
 #include "fault/repair.h"
 #include "map/resident.h"
 #include "base/rlimits.h"
-#include "share/share.h"
 #include "base/sys.h"
-
-#define LOCK_FLAGS \
-	(HM_LOCK_ONFAULT | HM_LOCK_PARTIAL | HM_LOCK_PRIORITY(HM_LOCK_PRIORITIES - 1))
 
 /* Rounds of making room for one lock while other locks take it. */
 #define LOCK_ROUNDS 8
@@ -360,8 +355,8 @@ static int give_back(int r)
 	return r;
 }
 
-static int lock_range(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags,
-		      uint64_t *ret_locked)
+int resident_lock(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags,
+		  uint64_t *ret_locked)
 {
 	struct lock_request request = {
 		.map = map,
@@ -389,26 +384,6 @@ static int lock_range(struct hm_map *map, uint64_t offset, uint64_t length, uint
 		return give_back(r);
 	if (gone.freed)
 		err_warn(GAVE_WAY, gone.freed, gone.ranges);
-	return r;
-}
-
-int hm_map_lock(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags,
-		uint64_t *ret_locked)
-{
-	uint64_t locked = 0;
-	int r;
-
-	err_begin();
-	r = map_check(map);
-	if (r)
-		return r;
-	if (flags & ~LOCK_FLAGS)
-		return err_set(-EINVAL, "hm_map_lock: unknown flags 0x%x", flags & ~LOCK_FLAGS);
-	r = access_range(HM_ACCESS_LOCK, map, offset, length, 0, flags);
-	if (!r)
-		r = lock_range(map, offset, length, flags, &locked);
-	if (!r && ret_locked)
-		*ret_locked = min_u64(locked, length);
 	return r;
 }
 
@@ -529,14 +504,10 @@ static int unlock_range(struct hm_map *map, uint64_t offset, uint64_t length)
 	return 0;
 }
 
-int hm_map_unlock(struct hm_map *map, uint64_t offset, uint64_t length)
+int resident_unlock(struct hm_map *map, uint64_t offset, uint64_t length)
 {
 	int r;
 
-	err_begin();
-	r = map_check(map);
-	if (r)
-		return r;
 	r = remap_lock(map);
 	if (r)
 		return r;

@@ -113,8 +113,9 @@ static inline uint64_t map_pages(const struct hm_map *map, uint64_t offset, uint
 void map_each(const void *backend, void (*visit)(struct hm_map *map, const void *user),
 	      const void *user);
 
-/* hm_map_create() without its door. */
-int map_create(struct hm_buffer *buffer, const struct hm_map_desc *from,
-	       struct hm_map **ret_map);
+/* A map's description, with a reference to the buffer. NULL: no memory. */
+struct hm_map *map_alloc(struct hm_buffer *buffer);
+/* Frees all except the map's reference to the buffer. */
+void map_free(struct hm_map *map);
 
 #endif

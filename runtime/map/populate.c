@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
-#include "change/announce.h"
+#include "map/announce.h"
 #include "base/compat.h"
 #include "map/resident.h"
 #include "base/rlimits.h"

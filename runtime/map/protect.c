@@ -4,13 +4,10 @@
 
 #include <stdlib.h>
 
-#include "hook/access.h"
 #include "core/buffer.h"
-#include "base/rlimits.h"
 #include "map/map.h"
 #include "tell/probe.h"
 #include "map/remap.h"
-#include "share/share.h"
 #include "base/sys.h"
 
 struct hm_scope {
@@ -325,27 +322,19 @@ static int protect(struct protect_change *change)
 	return r;
 }
 
-int hm_map_protect(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+/* ---- scopes ---- */
+
+int protect_range(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
 {
 	struct protect_change change = {
 		.map = map, .offset = offset, .length = length, .access = access
 	};
-	int r;
 
-	err_begin();
-	r = map_check(map);
-	if (r)
-		return r;
-	r = remap_check_access(map->buffer, access);
-	if (!r)
-		r = access_range(HM_ACCESS_PROTECT, map, offset, length, access, 0);
-	return r ? r : protect(&change);
+	return protect(&change);
 }
 
-/* ---- scopes ---- */
-
-int hm_map_protect_begin(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
-			 struct hm_scope **ret_scope)
+int protect_begin(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
+		  struct hm_scope **ret_scope)
 {
 	struct protect_change change = {
 		.map = map, .offset = offset, .length = length, .access = access
@@ -353,17 +342,6 @@ int hm_map_protect_begin(struct hm_map *map, uint64_t offset, uint64_t length, u
 	struct hm_scope *scope;
 	int r;
 
-	err_begin();
-	r = map_check(map);
-	if (r)
-		return r;
-	if (!ret_scope)
-		return err_set(-EINVAL, "hm_map_protect_begin: ret_scope is NULL");
-	r = remap_check_access(map->buffer, access);
-	if (!r)
-		r = access_range(HM_ACCESS_PROTECT, map, offset, length, access, 0);
-	if (r)
-		return r;
 	scope = sys_calloc(1, sizeof(*scope));
 	if (!scope)
 		return err_set(-ENOMEM, "no memory for a protection scope");
@@ -384,18 +362,11 @@ err_scope:
 	return r;
 }
 
-int hm_map_protect_end(struct hm_scope *scope)
+int protect_end(struct hm_scope *scope)
 {
-	struct protect_change change = { .ends = scope };
+	struct protect_change change = { .map = scope->map, .ends = scope };
 	int r;
 
-	err_begin();
-	if (!scope)
-		return 0;
-	r = object_check(&scope->object, OBJECT_SCOPE);
-	if (r)
-		return r;
-	change.map = scope->map;
 	r = protect(&change);
 	if (!change.ended)
 		return r;

@@ -30,4 +30,10 @@ const char *protect_cause(struct hm_map *map, uint64_t offset, uint64_t length,
 /* The map from which the scope takes rights. */
 const struct hm_map *protect_scope_map(const struct hm_scope *scope);
 
+/* hm_map_protect() and its scopes on arguments that are checked. */
+int protect_range(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access);
+int protect_begin(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
+		  struct hm_scope **ret_scope);
+int protect_end(struct hm_scope *scope);
+
 #endif

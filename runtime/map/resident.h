@@ -36,7 +36,9 @@ static inline void resident_forget_replaced(struct hm_map *map)
 		resident_forget_each(map);
 }
 
-/* hm_map_prefetch() without its door. */
-int map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access);
+/* hm_map_lock() and hm_map_unlock() without their doors. *@ret_locked: whole pages. */
+int resident_lock(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags,
+		  uint64_t *ret_locked);
+int resident_unlock(struct hm_map *map, uint64_t offset, uint64_t length);
 
 #endif

@@ -8,9 +8,7 @@
 #include <stdlib.h>
 
 #include "base/callback.h"
-#include "map/remap.h"
-#include "map/sync.h"
-#include "share/share.h"
+#include "map/bracket.h"
 #include "base/sys.h"
 
 pthread_mutex_t view_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -327,25 +325,6 @@ int view_create_locked(struct hm_map *map, uint64_t offset, uint64_t length,
 
 err_free:
 	free(view);
-	return r;
-}
-
-int hm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
-		   const struct hm_view_ops *ops, void *user, struct hm_view **ret_view)
-{
-	int r;
-
-	err_begin();
-	r = map_check(map);
-	if (r)
-		return r;
-	if (!ops || !ret_view)
-		return err_set(-EINVAL, "hm_view_create: %s is NULL", ops ? "ret_view" : "ops");
-	r = remap_lock(map);
-	if (r)
-		return r;
-	r = view_create_locked(map, offset, length, ops, NULL, user, ret_view);
-	remap_unlock(map);
 	return r;
 }
 

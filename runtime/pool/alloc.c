@@ -7,8 +7,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "api/api.h"
 #include "loss/lost.h"
-#include "map/sync.h"
 #include "pool/poison.h"
 #include "pool/cache.h"
 

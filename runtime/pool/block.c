@@ -5,8 +5,8 @@
  */
 #include <stdlib.h>
 
+#include "api/api.h"
 #include "base/sys.h"
-#include "core/buffer.h"
 #include "map/map.h"
 #include "pool/pool.h"
 #include "pool/poison.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Makes and ends pools. */
+#include "api/api.h"
 #include "pool/pool.h"
 
 #include <inttypes.h>
@@ -8,8 +9,6 @@
 #include <string.h>
 
 #include "base/sys.h"
-#include "core/device.h"
-#include "loss/lost.h"
 #include "pool/cache.h"
 
 /*

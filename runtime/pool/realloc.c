@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "api/api.h"
 #include "pool/poison.h"
-#include "map/sync.h"
 #include "pool/pool.h"
 
 /* The object stays, and has room for @size. */

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "change/announce.h"
+#include "map/announce.h"
 #include "fault/handler.h"
 #include "base/proc.h"
 #include "base/smaps.h"

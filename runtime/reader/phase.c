@@ -8,10 +8,9 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
+#include "api/api.h"
 #include "hook/access.h"
-#include "core/buffer.h"
-#include "core/device.h"
-#include "change/announce.h"
+#include "map/announce.h"
 #include "map/map.h"
 #include "reader/reader.h"
 #include "base/rlimits.h"

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/api.h"
 #include "reader/reader.h"
-#include "core/device.h"
 #include "base/sys.h"
 
 #define READER_FLAGS HM_READER_DROP

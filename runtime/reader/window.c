@@ -4,8 +4,8 @@
 #include <fcntl.h>
 #include <inttypes.h>
 
+#include "api/api.h"
 #include "map/map.h"
-#include "map/resident.h"
 #include "reader/reader.h"
 
 /* Bytes begun ahead that are not wanted any more stay: they are page cache. */

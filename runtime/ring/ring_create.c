@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "hook/access.h"
-#include "change/network.h"
+#include "api/network.h"
 #include "base/rlimits.h"
 #include "base/sys.h"
 

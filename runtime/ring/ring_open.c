@@ -7,11 +7,9 @@
  * mapping would keep the lock, and a fork child closes the descriptor. The lock therefore ends
  * with the object, or with the process.
  */
+#include "api/api.h"
 #include "ring/ring.h"
-#include "core/buffer.h"
-#include "core/device.h"
 #include "map/map.h"
-#include "map/sync.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,7 +19,7 @@
 #include <string.h>
 
 #include "hook/access.h"
-#include "change/network.h"
+#include "api/network.h"
 #include "base/rlimits.h"
 #include "base/sys.h"
 #include "fault/repair.h"

@@ -12,6 +12,7 @@
 #ifndef HETMAP_SHARE_H
 #define HETMAP_SHARE_H
 
+#include <fcntl.h>
 #include <urcu/arch.h>
 
 #include "core/core.h"
@@ -180,5 +181,47 @@ int share_message_receive(int socket, struct share_message *ret_message,
 			  int ret_fds[SHARE_FDS]);
 /* Closes the descriptors that are not negative. */
 void share_message_close(const int *fds, uint32_t n);
+
+/* ---- share_send.c ---- */
+
+/* True: the seals forbid punching holes [hugetlbfs_punch_hole()]. */
+static inline bool share_is_kept(int seals)
+{
+	return seals >= 0 && seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE);
+}
+
+/* True: SHARE_MEMORY @memory is an object of a device, about which only the device decides. */
+static inline bool share_is_object(uint32_t memory)
+{
+	return !(memory & (HM_MEMORY_SEALED | HM_MEMORY_STORAGE));
+}
+
+/*
+ * Memory that another process can cut off would kill receivers that touch it. The device "soft"
+ * refuses for that reason, too: its memory goes when it is unplugged. -EOPNOTSUPP.
+ */
+int share_check_sendable_locked(const struct hm_buffer *buffer, uint32_t flags);
+/*
+ * Takes a slot of the control page with the first send, which the buffer keeps, and describes
+ * the buffer, whose object is @fd. The caller holds buffer->lock.
+ */
+int share_begin_locked(struct hm_buffer *buffer, uint32_t flags, int fd,
+		       struct share_message *ret_message);
+
+/* ---- share_receive.c ---- */
+
+/* Checks all fields that can be checked without the descriptors. @max_size: 0, or the most. */
+int share_check_message(const struct share_message *message, uint64_t max_size);
+/*
+ * A touch beyond a file's end is a SIGBUS, so no more than the file's size is accepted. A
+ * dma-buf's size never changes, and has been checked.
+ */
+int share_check_size(const struct hm_buffer *buffer, uint64_t size);
+/* -EPROTO: the owner says a size that is not in 1 to @most. */
+int share_explain_size(const struct hm_buffer *buffer, uint64_t size, uint64_t most);
+/* Makes a buffer of a checked message. Takes @fds over, also if it fails. */
+int share_take(struct hm_device *device, int fds[SHARE_FDS],
+	       const struct share_message *message, uint64_t cookie,
+	       const struct hm_buffer_desc *desc, struct hm_buffer **ret_buffer);
 
 #endif

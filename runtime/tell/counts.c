@@ -74,20 +74,19 @@ void counts_sized_locked(struct hm_buffer *buffer, bool changed)
 		count_add_locked(&buffer->counts, COUNT_RESIZES, 1);
 }
 
-static uint64_t get(const struct counts *counts, enum count which)
+uint64_t counts_get(const struct counts *counts, enum count which)
 {
 	return atomic_load_explicit(&((struct counts *)counts)->n[which], memory_order_relaxed);
 }
 
-/* Adds the buffer's counters to @sums. Returns the number of brackets that are open. */
-static uint64_t add_up(struct hm_buffer *buffer, struct counts *sums)
+uint64_t counts_add_up(struct hm_buffer *buffer, struct counts *sums)
 {
 	struct bracket_count *count;
 	uint64_t n, open = 0;
 	uint32_t i;
 
 	for (i = 0; i < COUNTS; i++)
-		count_add_locked(sums, i, get(&buffer->counts, i));
+		count_add_locked(sums, i, counts_get(&buffer->counts, i));
 	count = atomic_load_explicit(&buffer->brackets, memory_order_acquire);
 	for (; count; count = count->next) {
 		n = atomic_load_explicit(&count->n, memory_order_relaxed);
@@ -100,7 +99,7 @@ static uint64_t add_up(struct hm_buffer *buffer, struct counts *sums)
 void counts_leave(struct hm_buffer *buffer, struct counts *sums)
 {
 	atomic_store_explicit(&buffer->counts.n[COUNT_BYTES], 0, memory_order_relaxed);
-	add_up(buffer, sums);
+	counts_add_up(buffer, sums);
 }
 
 void counts_end(struct hm_buffer *buffer)
@@ -114,90 +113,3 @@ void counts_end(struct hm_buffer *buffer)
 }
 
 /* ---- for users ---- */
-
-#define FIELD(which, name)                                  \
-	[which] = { offsetof(struct hm_buffer_stats, name), \
-		    offsetof(struct hm_device_stats, name) }
-
-static const struct {
-	size_t of_buffer, of_device;
-} fields[COUNTS] = {
-	[COUNT_BYTES] = { offsetof(struct hm_buffer_stats, bytes),
-			  offsetof(struct hm_device_stats, bytes_allocated) },
-	FIELD(COUNT_MAPS, maps),
-	FIELD(COUNT_MAPS_EVER, maps_ever),
-	FIELD(COUNT_BYTES_MAPPED, bytes_mapped),
-	FIELD(COUNT_RESIZES, resizes),
-	FIELD(COUNT_BYTES_LOCKED, bytes_locked),
-	FIELD(COUNT_BYTES_COPIED, bytes_copied),
-	FIELD(COUNT_PROTECTS, protects),
-	FIELD(COUNT_BRACKETS, brackets),
-	FIELD(COUNT_LAUNCHES, launches),
-	FIELD(COUNT_VIEWS, views),
-	FIELD(COUNT_LOST, maps_lost),
-	FIELD(COUNT_RECOVERED, maps_recovered),
-};
-
-static void put(void *stats, size_t offset, const struct counts *sums, uint32_t which)
-{
-	uint64_t n = get(sums, which);
-
-	memcpy((char *)stats + offset, &n, sizeof(n));
-}
-
-int hm_buffer_stats_get(struct hm_buffer *buffer, struct hm_buffer_stats *ret_stats)
-{
-	struct hm_buffer_stats now = { 0 };
-	struct counts sums = { 0 };
-	uint32_t i;
-	int r;
-
-	err_begin();
-	r = object_check((struct hm_object *)buffer, OBJECT_BUFFER);
-	if (r)
-		return r;
-	if (!ret_stats)
-		return err_set(-EINVAL, "hm_buffer_stats_get: ret_stats is NULL");
-	r = struct_check_out(ret_stats->struct_size, sizeof(now), sizeof(now),
-			     "hm_buffer_stats");
-	if (r)
-		return r;
-	now.brackets_open = add_up(buffer, &sums);
-	for (i = 0; i < COUNTS; i++)
-		put(&now, fields[i].of_buffer, &sums, i);
-	struct_write(ret_stats, &now, ret_stats->struct_size);
-	return 0;
-}
-
-int hm_device_stats_get(struct hm_device *device, struct hm_device_stats *ret_stats)
-{
-	struct hm_device_stats now = { 0 };
-	struct counts sums = { 0 };
-	struct hm_buffer *buffer;
-	uint32_t i;
-	int r;
-
-	err_begin();
-	r = object_check((struct hm_object *)device, OBJECT_DEVICE);
-	if (r)
-		return r;
-	if (!ret_stats)
-		return err_set(-EINVAL, "hm_device_stats_get: ret_stats is NULL");
-	r = struct_check_out(ret_stats->struct_size, sizeof(now), sizeof(now),
-			     "hm_device_stats");
-	if (r)
-		return r;
-	pthread_mutex_lock(&device->lock);
-	now.buffers_ever = device->n_buffer;
-	for (i = 0; i < COUNTS; i++)
-		count_add_locked(&sums, i, get(&device->ended, i));
-	cds_list_for_each_entry(buffer, &device->buffers, device_link) {
-		now.brackets_open += add_up(buffer, &sums);
-		now.buffers++;
-	}
-	pthread_mutex_unlock(&device->lock);
-	for (i = 0; i < COUNTS; i++)
-		put(&now, fields[i].of_device, &sums, i);
-	struct_write(ret_stats, &now, ret_stats->struct_size);
-	return 0;
-}

@@ -92,4 +92,8 @@ void counts_sized_locked(struct hm_buffer *buffer, bool changed);
 void counts_leave(struct hm_buffer *buffer, struct counts *sums);
 void counts_end(struct hm_buffer *buffer);
 
+uint64_t counts_get(const struct counts *counts, enum count which);
+/* Adds the buffer's counters to @sums. Returns the number of brackets that are open. */
+uint64_t counts_add_up(struct hm_buffer *buffer, struct counts *sums);
+
 #endif

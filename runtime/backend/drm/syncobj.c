@@ -9,10 +9,6 @@
 #include <drm.h>
 #include <errno.h>
 
-#include <hetmap/drm.h>
-
-#include "accel/accel.h"
-#include "accel/sync_file.h"
 #include "base/err.h"
 #include "base/sys.h"
 #include "base/util.h"
@@ -112,7 +108,7 @@ static void end(int node, uint32_t handle)
 	call(node, DRM_IOCTL_SYNCOBJ_DESTROY, &ask);
 }
 
-static int point_to_sync_file(int node, uint32_t handle, uint64_t point, int *ret_fd)
+int drm_syncobj_point_to_sync_file(int node, uint32_t handle, uint64_t point, int *ret_fd)
 {
 	uint32_t own;
 	int r;
@@ -129,7 +125,7 @@ static int point_to_sync_file(int node, uint32_t handle, uint64_t point, int *re
 	return r;
 }
 
-static int point_from_sync_file(int node, uint32_t handle, uint64_t point, int sync_file)
+int drm_syncobj_point_from_sync_file(int node, uint32_t handle, uint64_t point, int sync_file)
 {
 	uint32_t own;
 	int r;
@@ -147,27 +143,7 @@ static int point_from_sync_file(int node, uint32_t handle, uint64_t point, int s
 	return r;
 }
 
-/* ---- for callers ---- */
-
-int hm_fence_import_syncobj(int fd, uint32_t handle, uint64_t point,
-			    struct hm_fence **ret_fence)
-{
-	int r, sync_file;
-
-	err_begin();
-	if (!ret_fence)
-		return err_set(-EINVAL, "hm_fence_import_syncobj: ret_fence is NULL");
-	r = point ? point_to_sync_file(fd, handle, point, &sync_file) :
-		    drm_syncobj_to_sync_file(fd, handle, &sync_file);
-	if (r)
-		return r;
-	r = fence_import(sync_file, POLLIN, ret_fence);
-	sys_close(sync_file);
-	return r;
-}
-
-/* Completed work needs no fence: the syncobj is left as after one. */
-static int signal_now(int node, uint32_t handle, uint64_t point)
+int drm_syncobj_signal(int node, uint32_t handle, uint64_t point)
 {
 	struct drm_syncobj_array binary = {
 		.handles = (uintptr_t)&handle,
@@ -182,20 +158,4 @@ static int signal_now(int node, uint32_t handle, uint64_t point)
 			call(node, DRM_IOCTL_SYNCOBJ_SIGNAL, &binary);
 
 	return r ? explain(r, "signalling", handle) : 0;
-}
-
-int hm_fence_export_syncobj(struct hm_fence *fence, int fd, uint32_t handle, uint64_t point)
-{
-	int r, sync_file;
-
-	err_begin();
-	r = sync_file_of(fence, "a syncobj", &sync_file);
-	if (r)
-		return r;
-	if (sync_file < 0)
-		return signal_now(fd, handle, point);
-	r = point ? point_from_sync_file(fd, handle, point, sync_file) :
-		    drm_syncobj_from_sync_file(fd, handle, sync_file);
-	sys_close(sync_file);
-	return r;
 }

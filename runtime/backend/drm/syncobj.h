@@ -16,4 +16,11 @@ int drm_syncobj_to_sync_file(int node, uint32_t handle, int *ret_fd);
 /* Makes the syncobj hold the fence of @sync_file, which stays the caller's. */
 int drm_syncobj_from_sync_file(int node, uint32_t handle, int sync_file);
 
+/* The same for a point of a timeline, by a temporary syncobj. */
+int drm_syncobj_point_to_sync_file(int node, uint32_t handle, uint64_t point, int *ret_fd);
+int drm_syncobj_point_from_sync_file(int node, uint32_t handle, uint64_t point, int sync_file);
+
+/* Leaves the syncobj, or its @point if that is not 0, as work that has completed does. */
+int drm_syncobj_signal(int node, uint32_t handle, uint64_t point);
+
 #endif

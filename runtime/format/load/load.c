@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Load: pieces of files in a buffer of a device; made, queried, dropped. */
+#include "api/api.h"
 #include "format/load/load.h"
 
 #include <errno.h>
@@ -8,7 +9,6 @@
 #include <string.h>
 
 #include "base/sys.h"
-#include "core/buffer.h"
 #include "core/core.h"
 #include "format/text/shown.h"
 #include "map/map.h"

@@ -8,18 +8,15 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "change/announce.h"
+#include "api/api.h"
+#include "map/announce.h"
 #include "base/compat.h"
-#include "core/device.h"
 #include "format/load/load.h"
-#include "loss/lost.h"
 #include "map/map.h"
 #include "base/reserve.h"
 #include "map/remap.h"
-#include "map/resident.h"
 #include "core/segments.h"
 #include "base/sys.h"
-#include "map/sync.h"
 
 /*
  * Bytes of the device's memory made present and read into at a time: caches hold them in

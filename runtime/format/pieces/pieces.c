@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Pieces of a file: opened by its format, checked alike for all formats, listed and found. */
+#include "api/api.h"
 #include "format/pieces/pieces.h"
 
 #include <inttypes.h>
@@ -7,7 +8,6 @@
 #include <string.h>
 
 #include "base/sys.h"
-#include "core/device.h"
 #include "format/text/shown.h"
 
 #define FORMAT_INFO_LEAST sizeof(struct hm_format_info)

@@ -5,9 +5,9 @@
  */
 #include <inttypes.h>
 
+#include "api/api.h"
 #include "base/sys.h"
 #include "map/map.h"
-#include "core/buffer.h"
 #include "core/segments.h"
 #include "format/pieces/pieces.h"
 

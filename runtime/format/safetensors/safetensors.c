@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Safetensors: opens, queries and lists a file or a model. */
+#include "api/api.h"
 #include "format/safetensors/safetensors.h"
-#include "core/device.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

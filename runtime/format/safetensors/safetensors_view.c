@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/api.h"
 #include "format/safetensors/safetensors.h"
-#include "core/buffer.h"
-#include "core/device.h"
 #include "base/sys.h"
 #include "map/map.h"
 

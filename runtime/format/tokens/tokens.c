@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Files of tokens: opened, mapped, and joined to one array. */
+#include "api/api.h"
 #include "format/tokens/tokens.h"
-#include "core/device.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -9,9 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/buffer.h"
 #include "hook/access.h"
-#include "change/network.h"
+#include "api/network.h"
 #include "format/npy/npy.h"
 #include "format/text/foreign.h"
 #include "core/segments.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "change/announce.h"
+#include "map/announce.h"
 #include "fault/handler.h"
 #include "fault/repair.h"
 #include "core/segments.h"

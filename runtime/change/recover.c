@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "change/recover.h"
 #include "hook/access.h"
 #include "core/buffer.h"
 #include "core/device_link.h"
@@ -25,12 +26,11 @@
 #include "map/map.h"
 #include "tell/publish.h"
 #include "fault/reach.h"
-#include "loss/recover_wait.h"
+#include "fault/recover_wait.h"
 #include "map/remap.h"
 #include "fault/repair.h"
 #include "fault/replaced.h"
 #include "base/reserve.h"
-#include "map/resident.h"
 #include "base/rlimits.h"
 #include "core/segments.h"
 #include "loss/shadow.h"
@@ -587,38 +587,16 @@ static int recover_locked(struct hm_device *device, uint32_t flags,
 	return r;
 }
 
-int hm_device_recover(struct hm_device *device, uint32_t flags,
-		      struct hm_recover_info *ret_info)
+int recover_device(struct hm_device *device, uint32_t flags, struct hm_recover_info *info)
 {
-	struct hm_recover_info info = { 0 };
 	int r;
 
-	err_begin();
-	r = object_check((struct hm_object *)device, OBJECT_DEVICE);
-	if (r)
-		return r;
-	if (flags & ~HM_RECOVER_SHADOWED)
-		return err_set(-EINVAL, "hm_device_recover: unknown flags 0x%x",
-			       flags & ~HM_RECOVER_SHADOWED);
-	if (ret_info) {
-		r = struct_check_out(ret_info->struct_size, sizeof(info), sizeof(info),
-				     "hm_recover_info");
-		if (r)
-			return r;
-	}
-	if (view_in_callback())
-		return err_set(-EDEADLK,
-			       "hm_device_recover: not in a view's callback, whose map "
-			       "is being changed");
 	/* Losses are reported before they are mended. */
 	replaced_notice(0);
 	r = loss_recovery_lock(device);
 	if (r)
 		return r;
-	r = recover_locked(device, flags, &info);
+	r = recover_locked(device, flags, info);
 	loss_recovery_unlock(device);
-	r = lost_notice(device, r);
-	if (!r && ret_info)
-		struct_write(ret_info, &info, ret_info->struct_size);
 	return r;
 }

@@ -9,7 +9,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "change/announce.h"
+#include "map/announce.h"
 #include "reader/fuse_support.h"
 #include "reader/reader_support.h"
 #include "base/sys.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Begins reads of storage before their bytes are waited for. */
-#include "change/announce.h"
+#include "map/announce.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include "core/buffer.h"
 #include "base/proc.h"
 #include "core/segments.h"
 #include "base/sys.h"

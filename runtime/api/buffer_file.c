@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* Buffers of files: opens a file, checks it against the limits of its file system, adopts it. */
+#include "api/door.h"
 #include "core/buffer.h"
 
 #include <fcntl.h>
 #include <string.h>
 
-#include "hook/access.h"
-#include "change/network.h"
-#include "map/retire.h"
+#include "api/network.h"
 #include "base/path.h"
 #include "base/rlimits.h"
 #include "base/sys.h"
@@ -65,7 +64,7 @@ int buffer_from_file(struct hm_device *device, const char *path, int fd,
 		sys_close(own);
 		return err_prefix(r, "%s", path ? path : "fd");
 	}
-	r = buffer_adopt_fd(device, own, &desc, true, 0, ret_buffer);
+	r = buffer_adopt_fd(device, own, &desc, true, NULL, ret_buffer);
 	return r ? err_prefix(r, "%s", path ? path : "fd") : 0;
 }
 

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/api.h"
 #include "core/buffer.h"
-#include "change/resize.h"
 #include "map/map.h"
 #include "pool/pool.h"
 

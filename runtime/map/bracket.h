@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The functions behind brackets; view.c chooses among them when views come and go. */
-#ifndef HETMAP_SYNC_H
-#define HETMAP_SYNC_H
+#ifndef HETMAP_BRACKET_H
+#define HETMAP_BRACKET_H
 
 #include "core/core.h"
 
@@ -25,10 +25,5 @@ int bracket_turn_end(struct hm_map *map, uint32_t *ret_access);
 
 /* Chooses the functions for @map. @begin, @end: some view needs to be told. */
 void bracket_choose(struct hm_map *map, bool begin, bool end);
-
-/* The public functions of these names, without their door: for callers inside the library. */
-int map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access);
-int map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access);
-int map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags);
 
 #endif

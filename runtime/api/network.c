@@ -3,7 +3,8 @@
  * Network file systems: recognises them by statfs(2), refuses maps that would show old bytes,
  * and has the two halves of the protocol by which maps show new ones.
  */
-#include "change/network.h"
+#include "api/network.h"
+#include "api/door.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,11 +13,9 @@
 
 #include "core/core.h"
 #include "base/file_system.h"
-#include "map/map.h"
 #include "map/remap.h"
 #include "fault/repair.h"
 #include "core/segments.h"
-#include "map/sync.h"
 #include "share/share.h"
 #include "base/sys.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Waits for the users of a buffer before its bytes come back. */
-#include "loss/recover_wait.h"
+#include "fault/recover_wait.h"
 
 #include <errno.h>
 #include <time.h>
