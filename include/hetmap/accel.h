@@ -1,202 +1,144 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Interface for plug-ins that add a kind of accelerator. The library checks arguments, keeps
- * maps alive and makes fences. An accelerator builds kernels and runs work in the order of its
- * queues.
- */
+/* Accelerator: runs kernels on unified pointers. "opencl:N", "cpu", "sim:N", "soft:N". */
 #ifndef HETMAP_ACCEL_H
 #define HETMAP_ACCEL_H
 
-#include <stdbool.h>
-
-#include <hetmap/backend.h>
-#include <hetmap/queue.h>
-#include <hetmap/view.h>
+#include <hetmap/map.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* A resolved pointer argument. */
-struct hm_accel_range {
-	char *pointer;   /* address that the kernel gets */
-	uint64_t length; /* bytes from pointer that the kernel may touch */
-	uint64_t offset; /* bytes from the start of the map to pointer */
-	uint32_t access; /* HM_READ | HM_WRITE */
-	uint32_t way;    /* [out] enum hm_way_in, set by view_acquire */
-	void *view;      /* result of view_create for this map */
-	void *memory;    /* [out] the accelerator's own, set by view_acquire */
+struct hm_accel;
+
+/* Ways in which an accelerator reaches the bytes of a map; the best comes first. */
+enum hm_way_in {
+	HM_WAY_NONE = 0,     /* not decided yet: nothing was launched */
+	HM_WAY_DIRECT = 1,   /* the accelerator uses the CPU's addresses */
+	HM_WAY_SVM = 2,      /* system SVM, announced by a capability bit */
+	HM_WAY_IMPORT = 3,   /* dma-buf or ARM import */
+	HM_WAY_HOST_PTR = 4, /* CL_MEM_USE_HOST_PTR, shown to be in place */
+	HM_WAY_COPY = 5,     /* counted copies to the accelerator and back */
 };
 
-enum hm_accel_work_kind {
-	HM_WORK_LAUNCH = 0,
-	HM_WORK_COPY = 1, /* copies range[1] to range[0] */
-	HM_WORK_FILL = 2, /* fills range[0] with the word arg[0].u32 */
+enum hm_accel_kind {
+	HM_ACCEL_CPU = 0, /* shares caches and page tables with the caller */
+	HM_ACCEL_GPU = 1,
+	HM_ACCEL_OTHER = 2,
+	HM_ACCEL_ENGINE = 3, /* a simulated device's; alignment is of lengths, too */
 };
 
-/* One piece of work. The work stays at its address until work_release. */
-struct hm_accel_work {
-	uint32_t kind; /* enum hm_accel_work_kind */
-	uint32_t n_arg;
-	void *kernel; /* launch: result of kernel_build */
-	uint64_t grid[3];
-	uint64_t bytes_in;  /* [out] bytes copied to the accelerator, set by submit */
-	uint64_t bytes_out; /* [out] bytes copied back by the time the work is done */
-	uint32_t way;       /* worst of the ranges; [out] for copy and fill */
-	int32_t status;     /* [out] 0 or a negative errno, once the work is done */
-	void *data[5];      /* the accelerator's own; NULL before submit */
-	char text[128];     /* [out] description of the failure if status is not 0 */
-	struct hm_arg arg[HM_KERNEL_MAX_ARGS];
-	struct hm_accel_range range[HM_KERNEL_MAX_ARGS]; /* range of arg[i], if a pointer */
-};
+/* hm_accel_desc.flags */
+#define HM_ACCEL_FORCE_COPY (1u << 0) /* always HM_WAY_COPY, for comparison */
+#define HM_ZERO_COPY_ONLY (1u << 1)   /* an argument that needs a copy is an error */
+#define HM_ACCEL_NO_QUIRKS (1u << 2)  /* documented behaviour of the driver only */
 
-/* Description of a map for an accelerator. The description is valid until view_destroy. */
-struct hm_accel_map {
+struct hm_accel_desc {
 	uint32_t struct_size;
-	uint32_t backing; /* enum hm_backing */
-	char *address;
-	uint64_t length;
-	uint32_t access; /* access that all bytes of the map allow */
-	uint32_t limit;  /* access that the bytes may come to allow: that of the buffer */
-	/* Location of the bytes; valid in view_create only. */
-	struct hm_device *device;          /* device of the buffer */
-	const char *backend;               /* name of the device's kind */
-	const struct hm_segment *segments; /* segments of the buffer */
-	uint32_t n_segment;
-	uint32_t reserved2;
-	uint64_t offset; /* offset in the buffer of the map's first byte */
+	uint32_t flags;  /* HM_ACCEL_*, HM_ZERO_COPY_ONLY */
+	uint64_t window; /* bytes of the longest range of one argument; 0: the driver's limit */
 };
 
-/* Parameters of the built kernel, as far as the driver reports them. */
-struct hm_accel_parameters {
-	uint32_t n;                         /* number of parameters; UINT32_MAX: not known */
-	uint8_t kind[HM_KERNEL_MAX_ARGS];   /* enum hm_arg_kind; 0: not known */
-	uint8_t access[HM_KERNEL_MAX_ARGS]; /* pointers: at least this; 0: not known */
-	uint8_t size[HM_KERNEL_MAX_ARGS];   /* scalars: bytes; 0: not known */
-	/*
-	 * Bit i: the built kernel may store through pointer i, whatever the launch says (in
-	 * OpenCL C: the pointer is not const). If the library cannot copy the argument, the
-	 * argument needs a map that may be written. 0: not known.
-	 */
-	uint32_t writes;
-	/* Bit i: the built kernel cannot store through pointer i (in OpenCL C: const). */
-	uint32_t reads_only;
-	uint8_t type[HM_KERNEL_MAX_ARGS]; /* scalars: enum hm_arg_type; 0: not known */
-};
-
-struct hm_accel_ops {
-	size_t size;      /* sizeof(struct hm_accel_ops) of the plug-in */
-	const char *name; /* "opencl": the part of an accelerator's name before ':' */
-	const char *form; /* form of kernels that run here: "opencl", "cpu", "engine" */
-
-	/* Mandatory operations. */
-
-	/*
-	 * Describes accelerator number @index without opening it. Returns -ENODEV past the last
-	 * accelerator.
-	 */
-	int (*list)(uint32_t index, struct hm_accel_info *info);
-	/* Opens an accelerator. @rest is the part of its name after the ':', or "". */
-	int (*open)(const char *rest, const struct hm_accel_desc *desc, void **ret_accel);
-	void (*close)(void *accel);
-	int (*query)(void *accel, struct hm_accel_info *info);
-
-	/*
-	 * Builds the form of a kernel for this accelerator. @parameters holds the parameters of
-	 * the signature. All of them are unknown if the kernel has no signature.
-	 */
-	int (*kernel_build)(void *accel, const struct hm_kernel_desc *desc,
-			    struct hm_accel_parameters *parameters, void **ret_kernel);
-	void (*kernel_free)(void *accel, void *kernel);
-
-	int (*queue_create)(void *accel, void **ret_queue);
-	/*
-	 * Destroys a queue. The queue's work is done by then, and no thread is in a call on the
-	 * queue, except that work_release may still come.
-	 */
-	void (*queue_destroy)(void *queue);
-
-	/* Starts @work behind the queue's earlier work. Several threads may call it at once. */
-	int (*submit)(void *queue, struct hm_accel_work *work);
-	/*
-	 * Waits for @work. Returns 0 once @work is done and its status is set, and -ETIME
-	 * before that. A timeout of 0 ns polls, UINT64_MAX waits for ever. Several threads may
-	 * call this operation at once.
-	 */
-	int (*wait)(void *queue, struct hm_accel_work *work, uint64_t timeout_ns);
-	/*
-	 * Calls @call(@user) from any thread once @work is done. The call comes once, also if
-	 * @work was done before.
-	 */
-	int (*notify)(void *queue, struct hm_accel_work *work, void (*call)(void *user),
-		      void *user);
-	/*
-	 * Frees the data that submit put into data[]. The call comes after the work is done,
-	 * perhaps after close.
-	 */
-	void (*work_release)(struct hm_accel_work *work);
-
-	/*
-	 * Optional operations, all or none. Without them every range is HM_WAY_DIRECT.
-	 *
-	 * A view holds the accelerator's data for a map. The library destroys the view before
-	 * the map changes or goes, and never while a submit uses the view.
-	 */
-	int (*view_create)(void *accel, const struct hm_accel_map *map, void **ret_view);
-	void (*view_destroy)(void *view);
-	/*
-	 * Decides the way in of a range and takes hold of the range. If the way is HM_WAY_COPY,
-	 * hm_warning() must hold the reason: hm_accel_error(0, ...) puts it there. The hold lasts
-	 * from here over submit to view_release.
-	 */
-	int (*view_acquire)(void *view, struct hm_accel_range *range);
-	void (*view_release)(void *view, struct hm_accel_range *range);
-
-	/*
-	 * Optional: returns a descriptor that becomes readable when @work is done. At the time
-	 * of the call @work is not known to be done. -EOPNOTSUPP means that this work has no
-	 * descriptor; the library then uses notify.
-	 */
-	int (*fence_fd)(void *queue, struct hm_accel_work *work, int *ret_fd);
-	/*
-	 * Optional: tells whether @work may be done, from local knowledge, without asking the
-	 * driver or the device. The library looks at its oldest work whenever it submits, and
-	 * polls by wait only if this operation returns true. The answer false may be late, by
-	 * about one submit.
-	 */
-	bool (*may_be_done)(void *queue, const struct hm_accel_work *work);
-	/* Further operations are appended here. */
+struct hm_accel_info {
+	uint32_t struct_size;
+	uint32_t kind;         /* enum hm_accel_kind */
+	char name[64];         /* opens this accelerator */
+	char description[192]; /* device and driver, with version */
+	char driver[64];       /* platform or driver name */
+	char driver_version[64];
+	char forms[64];     /* forms of kernels that run here: "opencl", "cpu", "engine" */
+	char quirks[64];    /* named quirks in force, or "" */
+	uint64_t window;    /* bytes of the longest range of one argument */
+	uint64_t memory;    /* bytes; 0: unknown */
+	uint64_t alignment; /* bytes: an interior pointer goes in place at multiples */
+	uint32_t units;     /* compute units */
+	uint32_t ways;      /* possible ways: bit 1u << enum hm_way_in */
 };
 
 /**
- * hm_accel_register - add a kind of accelerator to the process
- * @ops: [in] table of operations, which must stay valid; a table of this library's size is not
- *       copied
+ * hm_accel_list - list the accelerators that can be opened here, the best first
+ * @infos:    [in,out] array of @capacity, as for hm_device_list()
+ * @capacity: [in] entries in @infos
+ * @ret_n:    [out] number of accelerators, even if larger than @capacity
  *
- * Programs then open accelerators of this kind as "name" or "name:rest".
+ * The first call loads the OpenCL platforms. A platform without devices is normal and adds no
+ * entry. "cpu" is always in the list. The engines of simulated devices come after "cpu". The
+ * list leaves out accelerators that cannot be asked.
  *
  * Thread safety: any thread.
  *
  * Errors:
- *   -EINVAL: a mandatory operation is missing, or one of a group (the text names it); or the
- *            name or the form is missing, or the name has a colon.
- *   -EEXIST: another kind of accelerator has this name; choose another name.
- *   -E2BIG:  the table is longer than this library knows; build the plug-in with the headers of
- *            this library.
- *   -ENOSPC: the process has the largest possible number of kinds; the text has that number.
- *   -ENOMEM: not enough memory is available.
+ *   -E2BIG: struct_size is larger than this library knows.
  */
-HM_API int hm_accel_register(const struct hm_accel_ops *ops);
+HM_API int hm_accel_list(struct hm_accel_info *infos, uint32_t capacity, uint32_t *ret_n);
 
 /**
- * hm_accel_error - set a text from an accelerator
- * @r:      [in] negative errno: the text is that of hm_errmsg(); 0: it is a warning (hm_warning())
- * @format: [in] format and arguments as for printf(3)
+ * hm_accel_open - open an accelerator
+ * @name:      [in] "opencl:0", "cpu", "soft:0", or NULL for the best accelerator of this
+ *             machine, which is never an engine
+ * @desc:      [in, optional] flags and window
+ * @ret_accel: [out] a reference, which the caller drops with hm_accel_unref()
  *
- * Thread safety: any thread; the text is that of the calling thread.
- * Returns: @r.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -ENODEV: no accelerator has this name (the text lists the accelerators of this machine), or
+ *            the device has no engine.
+ *   -EINVAL: two flags exclude each other, or the window is less than a page.
+ *   -EIO:    the driver failed; the text has the name of the driver's error.
+ *   -ENOMEM: not enough memory is available.
+ *
+ * In addition, for "sim" and "soft", the errors of hm_device_open().
  */
-HM_API int hm_accel_error(int r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+HM_API int hm_accel_open(const char *name, const struct hm_accel_desc *desc,
+			 struct hm_accel **ret_accel);
+
+/**
+ * hm_accel_query - describe an accelerator
+ * @accel:    [in] accelerator
+ * @ret_info: [in,out] struct_size set by the caller
+ *
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -E2BIG: struct_size is larger than this library knows.
+ */
+HM_API int hm_accel_query(struct hm_accel *accel, struct hm_accel_info *ret_info);
+
+/**
+ * hm_accel_way_in - tell how this accelerator reaches a range, and why
+ * @accel:   [in] accelerator
+ * @pointer: [in] address inside a map
+ * @length:  [in] bytes from @pointer; 0: the rest of the allocation
+ * @ret_way: [out] enum hm_way_in that a launch would take now
+ *
+ * The call runs the self-test of that backing if the self-test has not run yet. If no self-test
+ * launches work on the device, the call makes a launch on memory of the device's own. By such a
+ * launch the library finds drivers with threads that block SIGBUS. If the way is HM_WAY_COPY,
+ * hm_warning() holds the reason.
+ *
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -ENOENT:  the pointer is in no map.
+ *   -ERANGE:  the range ends past the end of its map.
+ *   -E2BIG:   the range does not lie in one window of the accelerator; ask about a shorter range.
+ *   -ENODEV:  the map is lost, or a device was taken away.
+ *   -EDEADLK: a callback of a view of the map made the call.
+ *   -EBUSY:   a map is being changed; call again.
+ *   -ENOSPC:  the engine has no room at the map's address, or no more queues.
+ *   -EEXIST:  something else is bound at the map's address in the engine's page table.
+ *   -EIO:     the driver failed.
+ *   -ENOMEM:  not enough memory is available.
+ */
+HM_API int hm_accel_way_in(struct hm_accel *accel, const void *pointer, uint64_t length,
+			   uint32_t *ret_way);
+
+/** hm_accel_ref - take a reference, and return @accel. NULL gives NULL. */
+HM_API struct hm_accel *hm_accel_ref(struct hm_accel *accel);
+
+/** hm_accel_unref - drop a reference; NULL is allowed. Each queue holds one reference. */
+HM_API void hm_accel_unref(struct hm_accel *accel);
 
 #ifdef __cplusplus
 }

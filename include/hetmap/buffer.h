@@ -87,7 +87,7 @@ struct hm_buffer_info {
 	uint32_t access;       /* HM_READ | HM_WRITE a map may have */
 	uint32_t sharing;      /* HM_SHARING_* */
 	uint32_t place;        /* enum hm_place, when the objects were made or imported */
-	uint32_t loss;         /* enum hm_loss_policy: hetmap/lost.h */
+	uint32_t loss;         /* enum hm_loss_policy: hetmap/loss.h */
 	uint32_t lost;         /* HM_LOST_* */
 	uint64_t bytes_shadow; /* memory of the buffer's shadow */
 	uint32_t sealed;       /* HM_SEALED_*: the seals that hm_buffer_seal obtained */
@@ -119,7 +119,7 @@ struct hm_buffer_info {
 #define HM_LOST_BYTES (1u << 0)  /* the device was taken away, and the bytes with it */
 #define HM_LOST_SEALED (1u << 1) /* a map has shown the shadow: a refresh makes a new one */
 #define HM_LOST_STALE (1u << 2)  /* the shadow could not be refreshed after a launch */
-#define HM_LOST_PART (1u << 3)   /* in some map the handler has replaced blocks (lost.h) */
+#define HM_LOST_PART (1u << 3)   /* in some map the handler has replaced blocks (loss.h) */
 
 /*
  * Bytes that plain reads find after another process, or the administrator, took the device

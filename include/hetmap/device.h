@@ -16,7 +16,7 @@
  * A device may be taken away while it is used. Its maps then keep their addresses and show
  * zeros, each map its own. The generation of these maps increases by one. Calls that need the
  * device fail with -ENODEV from then on. The caller may still drop references, in any order.
- * hetmap/lost.h has the policies other than zeros, and recovery.
+ * hetmap/loss.h has the policies other than zeros, and recovery.
  */
 #ifndef HETMAP_DEVICE_H
 #define HETMAP_DEVICE_H
@@ -71,7 +71,7 @@ struct hm_device_info {
 	uint64_t granule;      /* unit in which the device prefers to map and move, in bytes */
 	uint64_t memory_total; /* bytes; 0: unknown */
 	uint64_t memory_free;  /* bytes; 0: unknown */
-	uint32_t generation;   /* number of recoveries: hetmap/lost.h */
+	uint32_t generation;   /* number of recoveries: hetmap/loss.h */
 	uint32_t reserved;
 };
 

@@ -44,7 +44,7 @@ struct hm_fence_info {
  *               address.
  *   -EOVERFLOW: the work may have failed, too long ago for the library to know.
  *   -ENODEV:    the device of the work was taken away, or the device of bytes that the work was
- *               given (hetmap/lost.h); or a map was lost.
+ *               given (hetmap/loss.h); or a map was lost.
  *   -EPIPE:     no process can signal an imported descriptor any more, see
  *               hm_fence_import_fd().
  *

@@ -170,7 +170,7 @@ HM_API int hm_handler_query(struct hm_handler_info *ret_info);
  * is under way, and starts again after a cut, for a second at most. If another process owns the
  * buffer, the copy reads the size before and after: for bytes that the owner has cut off the
  * copy fails with -ERANGE, and does not return zeros. After the copy the library asks a device
- * of "sim" or a DRM node whether it still exists (hetmap/lost.h), which is a system call. If
+ * of "sim" or a DRM node whether it still exists (hetmap/loss.h), which is a system call. If
  * the device is gone, the copy fails with -ENODEV, and does not return zeros.
  *
  * If the thread blocks SIGBUS or SIGSEGV, the copy unblocks them while it runs. For this the

@@ -6,11 +6,11 @@
 #include <hetmap/base.h>
 
 /*
- * This header leaves out accel.h and backend.h, which are for plug-ins that add kinds of
+ * This header leaves out accel_ops.h and backend.h, which are for plug-ins that add kinds of
  * accelerators and devices; drm.h and sim.h, which are for some devices only; and published.h,
  * which is for tools that watch other processes.
  */
-#include <hetmap/accelerator.h>
+#include <hetmap/accel.h>
 #include <hetmap/access.h>
 #include <hetmap/alloc.h>
 #include <hetmap/buffer.h>
@@ -21,7 +21,7 @@
 #include <hetmap/kernel.h>
 #include <hetmap/load.h>
 #include <hetmap/lock.h>
-#include <hetmap/lost.h>
+#include <hetmap/loss.h>
 #include <hetmap/map.h>
 #include <hetmap/npy.h>
 #include <hetmap/pieces.h>

@@ -6,7 +6,7 @@
 #ifndef HETMAP_KERNEL_H
 #define HETMAP_KERNEL_H
 
-#include <hetmap/accelerator.h>
+#include <hetmap/accel.h>
 
 #ifdef __cplusplus
 extern "C" {

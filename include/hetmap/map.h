@@ -88,7 +88,7 @@ struct hm_map_info {
  *   -EFAULT:     HM_MAP_POPULATE: as for hm_map_prefetch().
  *   -EHWPOISON:  HM_MAP_POPULATE: as for hm_map_prefetch().
  *   -EIO:        CPUs do not reach pages of a dma-buf, or of a driver that wants the pages
- *                present first; or bytes failed and are not replaced yet (lost.h).
+ *                present first; or bytes failed and are not replaced yet (loss.h).
  *   -ENODEV:     the device was taken away.
  *   -EDEADLK:    a view's callback made the call; make it outside of the callback.
  */
@@ -334,7 +334,7 @@ HM_API int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length
  *             hm_map_protect_begin() is the cause.
  *   -ENODEV:  the map is lost. Bytes written in the bracket are lost, too, and bytes read in the
  *             bracket may have been zeros. The function asks the device each time, so that a loss
- *             by another process is found, too (hetmap/lost.h).
+ *             by another process is found, too (hetmap/loss.h).
  *
  * In addition the errors of the device, and the errors of hm_buffer_shadow(), if the buffer has a
  * shadow.

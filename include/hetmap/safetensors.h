@@ -316,13 +316,13 @@ HM_API int hm_safetensors_read(struct hm_safetensors *safetensors, uint64_t inde
  *   -EFBIG:     the header exceeds the format's 100,000,000 bytes, or the file exceeds
  *               RLIMIT_FSIZE (with a SIGXFSZ, unless that is ignored).
  *   -EFAULT:    the data can't be read.
- *   -ENODEV:    the data are in a map, and the map's device was taken away (hetmap/lost.h).
+ *   -ENODEV:    the data are in a map, and the map's device was taken away (hetmap/loss.h).
  *   -ENOSPC:    the file system of the folder is full.
  *   -EDQUOT:    the file system's quota is used up.
  *   -EROFS:     the folder is read-only.
  *   -EACCES:    permissions forbid the folder.
  *   -ENOENT:    the folder does not exist.
- *   -EIO:       storage failed, or the data are in a map and were lost (hetmap/lost.h). If the
+ *   -EIO:       storage failed, or the data are in a map and were lost (hetmap/loss.h). If the
  *               text says that the error came after the rename, the new file is in place, but may
  *               not survive a power failure.
  */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "accel/accel.h"
-#include "hook/access.h"
+#include "hook/hook.h"
 #include "base/sys.h"
 #include "tell/trace.h"
 
@@ -280,7 +280,7 @@ int hm_accel_open(const char *name, const struct hm_accel_desc *desc,
 	ops = find_kind(name, &rest);
 	if (!ops || strlen(name) >= sizeof(accel->name))
 		return refuse_name(name);
-	r = access_open(NULL, name);
+	r = hook_open(NULL, name);
 	if (r)
 		return r;
 

@@ -38,7 +38,7 @@
 #ifndef HETMAP_RUNTIME_ACCEL_H
 #define HETMAP_RUNTIME_ACCEL_H
 
-#include <hetmap/accel.h>
+#include <hetmap/accel_ops.h>
 
 #include "core/core.h"
 #include "base/thread.h"

@@ -15,10 +15,10 @@
 
 #include "accel/accel.h"
 #include "loss/loss.h"
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "tell/probe.h"
 #include "fault/repair.h"
-#include "fault/replaced.h"
+#include "fault/block_loss.h"
 #include "map/bracket.h"
 #include "base/sys.h"
 #include "map/view.h"
@@ -361,8 +361,9 @@ static int bring_in(const struct hm_accel_range *range)
 	length = hm_map_length(map);
 	if (map->buffer->caps & HM_CAP_BRACKET && info.map_offset < length) {
 		length = min_u64(range->length, length - info.map_offset);
-		r = lost_notice(map->buffer->device, bracket_turn_begin(map, info.map_offset,
-									length, range->access));
+		r = device_loss_notice(map->buffer->device,
+				       bracket_turn_begin(map, info.map_offset, length,
+							  range->access));
 	}
 	hm_map_unref(map);
 	return r;
@@ -386,14 +387,14 @@ static int tell_gone(struct hm_fence *fence, int r)
 {
 	struct hm_device *device;
 
-	r = replaced_notice(r);
+	r = block_loss_notice(r);
 	/* In a view's callback the report is left to another thread's call. */
 	if (likely(r != -ENODEV) || view_in_callback())
 		return r;
 	device = atomic_exchange(&fence->gone, NULL);
 	if (!device)
 		return r;
-	r = lost_notice(device, r);
+	r = device_loss_notice(device, r);
 	hm_device_unref(device);
 	return r;
 }

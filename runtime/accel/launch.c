@@ -10,7 +10,7 @@
 #include "accel/accel.h"
 #include "pool/pool.h"
 #include "core/identity.h"
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "tell/probe.h"
 #include "map/protect.h"
 #include "map/remap.h"
@@ -324,8 +324,9 @@ static __attribute__((noinline, cold)) void begin_turns_again(struct hm_fence *f
 		if (!(fence->brackets & 1u << i) || !pins->turn[i])
 			continue;
 		map = pins->map[i];
-		lost_notice(map->buffer->device,
-			    bracket_turn_begin(map, 0, hm_map_length(map), pins->turn[i]));
+		device_loss_notice(map->buffer->device,
+				   bracket_turn_begin(map, 0, hm_map_length(map),
+						      pins->turn[i]));
 	}
 	err_release();
 }
@@ -336,7 +337,7 @@ static __attribute__((noinline, cold)) int tell_lost(struct hm_fence *fence, int
 	uint32_t i;
 
 	for (i = 0; i < fence->n_use; i++)
-		lost_notice(fence->use[i].map->buffer->device, r);
+		device_loss_notice(fence->use[i].map->buffer->device, r);
 	return r;
 }
 

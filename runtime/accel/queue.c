@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "accel/accel.h"
-#include "hook/access.h"
+#include "hook/hook.h"
 #include "base/sys.h"
 
 static void init(struct hm_queue *queue, const struct hm_accel_ops *ops)
@@ -240,32 +240,32 @@ static int ask(const struct hm_queue *queue, const char *kernel, const struct hm
 
 	for (i = 0; i < n_arg; i++)
 		add_range(&request, &args[i]);
-	return access_ask(&request);
+	return hook_ask(&request);
 }
 
 /* Asked before the kernel is built, and before any wait. */
-static int access_launch(const struct hm_queue *queue, const struct hm_kernel *kernel,
-			 const struct hm_arg *args, uint32_t n_arg)
+static int hook_launch(const struct hm_queue *queue, const struct hm_kernel *kernel,
+		       const struct hm_arg *args, uint32_t n_arg)
 {
-	return access_hooked() ? ask(queue, kernel->desc.name, args, n_arg) : 0;
+	return hook_hooked() ? ask(queue, kernel->desc.name, args, n_arg) : 0;
 }
 
-static int access_copy(const struct hm_queue *queue, const void *to, const void *from,
-		       uint64_t length)
+static int hook_copy(const struct hm_queue *queue, const void *to, const void *from,
+		     uint64_t length)
 {
 	const struct hm_arg args[] = {
 		HM_RANGE(to, length, HM_WRITE),
 		HM_RANGE(from, length, HM_READ),
 	};
 
-	return access_hooked() ? ask(queue, NULL, args, ARRAY_SIZE(args)) : 0;
+	return hook_hooked() ? ask(queue, NULL, args, ARRAY_SIZE(args)) : 0;
 }
 
-static int access_fill(const struct hm_queue *queue, const void *to, uint64_t length)
+static int hook_fill(const struct hm_queue *queue, const void *to, uint64_t length)
 {
 	const struct hm_arg arg = HM_RANGE(to, length, HM_WRITE);
 
-	return access_hooked() ? ask(queue, NULL, &arg, 1) : 0;
+	return hook_hooked() ? ask(queue, NULL, &arg, 1) : 0;
 }
 
 /* ---- submitting ---- */
@@ -290,7 +290,7 @@ int hm_queue_launch(struct hm_queue *queue, struct hm_kernel *kernel, const uint
 			       kernel->desc.name, n_arg, HM_KERNEL_MAX_ARGS);
 	r = check_grid(kernel, grid);
 	if (!r)
-		r = access_launch(queue, kernel, args, n_arg);
+		r = hook_launch(queue, kernel, args, n_arg);
 	if (!r)
 		r = kernel_get_build(kernel, queue->accel, &build);
 	if (!r)
@@ -340,7 +340,7 @@ int hm_queue_copy(struct hm_queue *queue, void *to, const void *from, uint64_t l
 		return err_set(-EINVAL,
 			       "hm_queue_copy: %" PRIu64 " bytes at %p and at %p overlap",
 			       length, to, from);
-	r = access_copy(queue, to, from, length);
+	r = hook_copy(queue, to, from, length);
 	if (!r)
 		r = begin_submit(queue, &fence);
 	if (r)
@@ -367,7 +367,7 @@ int hm_queue_fill(struct hm_queue *queue, void *to, uint32_t word, uint64_t leng
 			       "hm_queue_fill: %" PRIu64 " bytes at %p: both must be multiples "
 			       "of 4, and the length not 0",
 			       length, to);
-	r = access_fill(queue, to, length);
+	r = hook_fill(queue, to, length);
 	if (!r)
 		r = begin_submit(queue, &fence);
 	if (r)

@@ -108,7 +108,7 @@ static inline __attribute__((always_inline)) int begin_cpu(struct hm_map *map, u
 
 err_bracket:
 	close_one(map, 0);
-	return lost_notice(map->buffer->device, r);
+	return device_loss_notice(map->buffer->device, r);
 }
 
 __attribute__((noinline, cold)) int map_begin_cpu(struct hm_map *map, uint64_t offset,
@@ -173,7 +173,7 @@ end_unkept(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access
 	err_hold();
 	end(map, offset, length, access);
 	err_release();
-	return lost_notice(map->buffer->device, kept);
+	return device_loss_notice(map->buffer->device, kept);
 }
 
 /* Ends a bracket that is closed; @kept is the result of keeping its stores. */
@@ -190,7 +190,7 @@ end_range(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
 		    bracket_end_inline(map, offset, length, access) :
 		    end(map, offset, length, access);
 	if (unlikely(r))
-		return lost_notice(map->buffer->device, r);
+		return device_loss_notice(map->buffer->device, r);
 	if (likely(!atomic_load_explicit(&map->narrowed, memory_order_relaxed)))
 		return 0;
 	/* The begin has checked the rights: they were withdrawn while the bracket was open. */

@@ -7,7 +7,7 @@
 #include "base/rlimits.h"
 #include "base/sys.h"
 #include "core/buffer.h"
-#include "fault/replaced.h"
+#include "fault/block_loss.h"
 #include "loss/loss.h"
 
 #define BUFFER_FLAGS \
@@ -82,7 +82,7 @@ int buffer_create(struct hm_device *device, const struct hm_buffer_desc *from,
 		return r;
 	if (!desc.max_size)
 		desc.max_size = desc.size;
-	r = access_create(device, &desc);
+	r = hook_create(device, &desc);
 	if (r)
 		return r;
 
@@ -90,7 +90,7 @@ int buffer_create(struct hm_device *device, const struct hm_buffer_desc *from,
 		err_clear();
 		r = buffer_make(device, &desc, ret_buffer);
 	} while (retire_relieve(r, &relieved));
-	return lost_notice(device, r);
+	return device_loss_notice(device, r);
 }
 
 int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *from,
@@ -132,7 +132,7 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 		rlimits_explain_fd(own, "duplicating the descriptor to import");
 		return err_prefix(own, "%s", device->name);
 	}
-	r = access_fd(HM_ACCESS_IMPORT, device, own, &desc);
+	r = hook_fd(HM_ACCESS_IMPORT, device, own, &desc);
 	if (r) {
 		sys_close(own);
 		return r;
@@ -140,7 +140,7 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 	r = buffer_adopt_fd(device, own, &desc, false, NULL, ret_buffer);
 	if (!r)
 		buffer_settle_locked(*ret_buffer);
-	return lost_notice(device, r);
+	return device_loss_notice(device, r);
 }
 
 int buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
@@ -157,7 +157,7 @@ int buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
 			     offsetof(struct hm_buffer_info, access), "hm_buffer_info");
 	if (r)
 		return r;
-	replaced_notice(0);
+	block_loss_notice(0);
 	r = buffer_lock(buffer);
 	if (r)
 		return r;

@@ -25,10 +25,10 @@ int buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags)
 	if ((flags & HM_GROW_REPLACE) && (flags & HM_GROW_APPEND))
 		return err_set(-EINVAL,
 			       "HM_GROW_REPLACE and HM_GROW_APPEND exclude each other");
-	r = access_resize(buffer, new_size, flags);
+	r = hook_resize(buffer, new_size, flags);
 	if (r)
 		return r;
-	return lost_notice(buffer->device, resize_buffer(buffer, new_size, flags));
+	return device_loss_notice(buffer->device, resize_buffer(buffer, new_size, flags));
 }
 
 int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags)
@@ -51,7 +51,7 @@ int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
 		return err_set(-EINVAL, "hm_buffer_export: ret_fd is NULL");
 	r = buffer_check_export("hm_buffer_export", flags);
 	if (!r)
-		r = access_export(buffer, flags);
+		r = hook_export(buffer, flags);
 	if (r)
 		return r;
 	do {
@@ -59,7 +59,7 @@ int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
 		r = buffer_lock(buffer);
 		if (r)
 			return r;
-		r = lost_check_buffer(buffer);
+		r = device_loss_check_buffer(buffer);
 		if (!r)
 			r = buffer_export_locked(buffer, flags, &set, &fd);
 		buffer_unlock(buffer);
@@ -67,7 +67,7 @@ int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
 	} while (retire_relieve(r, &relieved));
 	if (!r)
 		*ret_fd = fd;
-	return lost_notice(buffer->device, r);
+	return device_loss_notice(buffer->device, r);
 }
 
 int hm_buffer_seal(struct hm_buffer *buffer, uint32_t flags)
@@ -83,7 +83,7 @@ int hm_buffer_seal(struct hm_buffer *buffer, uint32_t flags)
 	if (flags & ~HM_SEAL_ADDRESSES)
 		return err_set(-EINVAL, "hm_buffer_seal: unknown flags 0x%x",
 			       flags & ~HM_SEAL_ADDRESSES);
-	r = access_seal(buffer, flags);
+	r = hook_seal(buffer, flags);
 	if (r)
 		return r;
 	do {

@@ -54,7 +54,7 @@ int buffer_from_file(struct hm_device *device, const char *path, int fd,
 	if (own < 0)
 		return path ? err_prefix(own, "%s", path) :
 			      rlimits_explain_fd(own, "duplicating the file's descriptor");
-	r = access_fd(HM_ACCESS_FROM_FILE, device, own, &desc);
+	r = hook_fd(HM_ACCESS_FROM_FILE, device, own, &desc);
 	if (r) {
 		sys_close(own);
 		return r;

@@ -44,7 +44,7 @@ static int open_named(const char *name, struct hm_device **ret_device)
 			       "the device name has %zu characters, at most %zu are "
 			       "possible",
 			       strlen(name), sizeof((*ret_device)->name) - 1);
-	r = access_open(name, NULL);
+	r = hook_open(name, NULL);
 	if (r)
 		return r;
 
@@ -147,7 +147,7 @@ int device_query(struct hm_device *device, struct hm_device_info *ret_info)
 			     offsetof(struct hm_device_info, memory_total), "hm_device_info");
 	if (r)
 		return r;
-	r = lost_notice(device, query(device, &info));
+	r = device_loss_notice(device, query(device, &info));
 	if (!r)
 		struct_write(ret_info, &info, ret_info->struct_size);
 	return r;

@@ -6,9 +6,9 @@
  *   2. object_check(), buffer_check() or map_check() checks the object; the latter two follow the
  *      size of a buffer that was received.
  *   3. struct_read() and struct_check_out() read the structs.
- *   4. access_*() asks the hook.
+ *   4. hook_*() asks the hook.
  *   5. The work; again while retire_relieve() finds room for it.
- *   6. lost_notice() tells of a device that the work found gone.
+ *   6. device_loss_notice() tells of a device that the work found gone.
  *   7. probe_*() tells tracers.
  *
  * Functions of the same names without "hm_" do 2 to 7, for callers inside the library.
@@ -17,8 +17,8 @@
 #define HETMAP_DOOR_H
 
 #include "api/api.h"
-#include "hook/access.h"
-#include "loss/lost.h"
+#include "hook/hook.h"
+#include "loss/device_loss.h"
 #include "map/retire.h"
 #include "share/share.h"
 #include "tell/probe.h"

@@ -43,7 +43,7 @@ int hm_buffer_set_loss(struct hm_buffer *buffer, const struct hm_loss_desc *from
 			    "while a map is being changed");
 	if (r)
 		return r;
-	return lost_notice(buffer->device, loss_set(buffer, &desc));
+	return device_loss_notice(buffer->device, loss_set(buffer, &desc));
 }
 
 int hm_buffer_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t length)
@@ -54,7 +54,7 @@ int hm_buffer_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t length)
 	r = buffer_check(buffer);
 	if (r)
 		return r;
-	return lost_notice(buffer->device, loss_shadow(buffer, offset, length));
+	return device_loss_notice(buffer->device, loss_shadow(buffer, offset, length));
 }
 
 int hm_device_recover(struct hm_device *device, uint32_t flags,
@@ -80,7 +80,7 @@ int hm_device_recover(struct hm_device *device, uint32_t flags,
 		return err_set(-EDEADLK,
 			       "hm_device_recover: not in a view's callback, whose map "
 			       "is being changed");
-	r = lost_notice(device, recover_device(device, flags, &info));
+	r = device_loss_notice(device, recover_device(device, flags, &info));
 	if (!r && ret_info)
 		struct_write(ret_info, &info, ret_info->struct_size);
 	return r;

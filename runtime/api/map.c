@@ -9,7 +9,7 @@
 #include "core/segments.h"
 #include "fault/reach.h"
 #include "fault/repair.h"
-#include "fault/replaced.h"
+#include "fault/block_loss.h"
 #include "loss/loss.h"
 #include "map/lock_budget.h"
 #include "map/map.h"
@@ -88,7 +88,7 @@ static int create_locked(struct hm_map *map, const struct hm_map_desc *desc)
 	uint64_t length = 0, committed;
 	int r;
 
-	r = lost_check_link(buffer->device, segments_link(buffer));
+	r = device_loss_check_link(buffer->device, segments_link(buffer));
 	if (r)
 		return r;
 	/* The buffer may have been sealed since the first check. */
@@ -171,12 +171,12 @@ static int create(struct hm_buffer *buffer, const struct hm_map_desc *desc, uint
 		finished = reach_show(map);
 	/* A loss of the device since the first check may have missed this map: check again. */
 	if (!r)
-		gone = lost_check_link(buffer->device, segments_link(buffer));
+		gone = device_loss_check_link(buffer->device, segments_link(buffer));
 	if (!r)
 		probe_map(map, start);
 	buffer_unlock(buffer);
 	if (r) {
-		r = lost_notice(buffer->device, r);
+		r = device_loss_notice(buffer->device, r);
 		goto err_free;
 	}
 	r = gone ? gone : finished;
@@ -209,7 +209,7 @@ int map_create(struct hm_buffer *buffer, const struct hm_map_desc *from,
 		return err_set(-EINVAL, "hm_map_create: ret_map is NULL");
 	r = read_desc(buffer, from, &desc);
 	if (!r)
-		r = access_map(buffer, &desc);
+		r = hook_map(buffer, &desc);
 	if (r)
 		return r;
 	do
@@ -246,7 +246,7 @@ int hm_map_query(struct hm_map *map, struct hm_map_info *ret_info)
 	fields = ret_info->fields;
 	if (fields & ~(HM_MAP_RESIDENT | HM_MAP_LOCKED))
 		return err_set(-EINVAL, "hm_map_query: unknown fields 0x%x", fields);
-	replaced_notice(0);
+	block_loss_notice(0);
 	/* Keeps changes out, so that address and length belong together. */
 	r = remap_lock(map);
 	if (r)

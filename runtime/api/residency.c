@@ -119,7 +119,7 @@ int hm_map_lock(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t f
 		return r;
 	if (flags & ~LOCK_FLAGS)
 		return err_set(-EINVAL, "hm_map_lock: unknown flags 0x%x", flags & ~LOCK_FLAGS);
-	r = access_range(HM_ACCESS_LOCK, map, offset, length, 0, flags);
+	r = hook_range(HM_ACCESS_LOCK, map, offset, length, 0, flags);
 	if (!r)
 		r = resident_lock(map, offset, length, flags, &locked);
 	if (!r && ret_locked)

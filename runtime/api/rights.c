@@ -14,7 +14,7 @@ int hm_map_protect(struct hm_map *map, uint64_t offset, uint64_t length, uint32_
 		return r;
 	r = remap_check_access(map->buffer, access);
 	if (!r)
-		r = access_range(HM_ACCESS_PROTECT, map, offset, length, access, 0);
+		r = hook_range(HM_ACCESS_PROTECT, map, offset, length, access, 0);
 	return r ? r : protect_range(map, offset, length, access);
 }
 
@@ -31,7 +31,7 @@ int hm_map_protect_begin(struct hm_map *map, uint64_t offset, uint64_t length, u
 		return err_set(-EINVAL, "hm_map_protect_begin: ret_scope is NULL");
 	r = remap_check_access(map->buffer, access);
 	if (!r)
-		r = access_range(HM_ACCESS_PROTECT, map, offset, length, access, 0);
+		r = hook_range(HM_ACCESS_PROTECT, map, offset, length, access, 0);
 	return r ? r : protect_begin(map, offset, length, access, ret_scope);
 }
 

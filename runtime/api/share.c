@@ -38,13 +38,13 @@ int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags)
 	if (!r)
 		r = share_check_socket(socket, "hm_buffer_send", &cookie);
 	if (!r)
-		r = access_send(buffer, socket, flags);
+		r = hook_send(buffer, socket, flags);
 	if (r)
 		return r;
 	r = buffer_lock(buffer);
 	if (r)
 		return r;
-	r = lost_check_buffer(buffer);
+	r = device_loss_check_buffer(buffer);
 	if (!r)
 		r = share_check_sendable_locked(buffer, flags);
 	if (!r)
@@ -71,7 +71,7 @@ err_close:
 out:
 	buffer_unlock(buffer);
 	resize_set_drop(&set);
-	return lost_notice(buffer->device, r);
+	return device_loss_notice(buffer->device, r);
 }
 
 static int read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *desc)
@@ -114,13 +114,13 @@ int hm_buffer_receive(struct hm_device *device, int socket, const struct hm_buff
 		return r;
 	r = share_check_message(&message, desc.max_size);
 	if (!r)
-		r = access_receive(device, socket, fds[SHARE_FD_OBJECT], message.max_size,
-				   message.access, &desc);
+		r = hook_receive(device, socket, fds[SHARE_FD_OBJECT], message.max_size,
+				 message.access, &desc);
 	if (r)
 		goto err_fds;
 	r = share_take(device, fds, &message, cookie, &desc, &buffer);
 	if (r)
-		return lost_notice(device, r);
+		return device_loss_notice(device, r);
 	buffer_settle_locked(buffer);
 	*ret_buffer = buffer;
 	return 0;

@@ -80,7 +80,7 @@ int map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flag
 			    "%s: bytes that were lost under the map at %p were recovered "
 			    "meanwhile, without the stores to their replacements",
 			    map->buffer->name, (void *)map->address);
-	return lost_notice(map->buffer->device, r);
+	return device_loss_notice(map->buffer->device, r);
 }
 
 int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags)

@@ -8,7 +8,7 @@
  * can't be used. One mremap() a map follows, each of which has a way back: to the policy's
  * replacement of lost bytes.
  */
-#include <hetmap/lost.h>
+#include <hetmap/loss.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,19 +17,19 @@
 #include <sys/mman.h>
 
 #include "change/recover.h"
-#include "hook/access.h"
+#include "hook/hook.h"
 #include "core/buffer.h"
 #include "core/device_link.h"
 #include "base/callback.h"
 #include "loss/loss.h"
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "map/map.h"
 #include "tell/publish.h"
 #include "fault/reach.h"
 #include "fault/recover_wait.h"
 #include "map/remap.h"
 #include "fault/repair.h"
-#include "fault/replaced.h"
+#include "fault/block_loss.h"
 #include "base/reserve.h"
 #include "base/rlimits.h"
 #include "core/segments.h"
@@ -161,10 +161,10 @@ static int put(struct recovery *rec, char *bytes, const char *between, uint64_t 
 		if (r)
 			return backend_explain(device->ops, said, r, "begin_cpu");
 	}
-	r = lost_touch_begin(device, rec->link);
+	r = device_loss_touch_begin(device, rec->link);
 	if (!r) {
 		memcpy(bytes + offset, between, length);
-		lost_touch_end();
+		device_loss_touch_end();
 	}
 	/* The bytes are there, so an error of the device at the end does not count. */
 	if (bracket)
@@ -191,7 +191,7 @@ static int fill(struct recovery *rec, const struct shadow *shadow, char *bytes)
 			r = put(rec, bytes, between, at, length);
 	}
 	free(between);
-	return r ? r : lost_ask(rec->device, rec->link);
+	return r ? r : device_loss_ask(rec->device, rec->link);
 }
 
 /*
@@ -297,7 +297,7 @@ static int move_map(struct recovery *rec, struct recover_map *item)
 static void unmove_map(struct recover_map *item)
 {
 	if (item->moved)
-		lost_put_after(item->map);
+		device_loss_put_after(item->map);
 }
 
 static void tell_views(struct hm_map *map)
@@ -381,7 +381,7 @@ static int bring_back_locked(struct recovery *rec)
 	 * If the device goes again from here on, the loss waits for the buffer's lock to tell
 	 * the maps, before any page of theirs goes.
 	 */
-	r = lost_check_link(rec->device, rec->link);
+	r = device_loss_check_link(rec->device, rec->link);
 	if (!r)
 		r = hold_maps_locked(rec);
 	for (i = 0; i < rec->n_map && !r; i++)
@@ -516,7 +516,8 @@ static void recover_one(struct hm_device *device, struct device_link *link,
 	pthread_mutex_unlock(&rec.loss->lock);
 	if (!asks_for_it(&rec.desc, flags))
 		return;
-	r = behind ? recover_buffer(&rec) : replaced_restore(buffer, rec.loss, &rec.desc, info);
+	r = behind ? recover_buffer(&rec) :
+		     block_loss_restore(buffer, rec.loss, &rec.desc, info);
 	if (r) {
 		info->buffers_left++;
 		if (!info->error) {
@@ -535,14 +536,14 @@ static int reopen(struct hm_device *device)
 	struct device_link *old = link_get(device), *link;
 	int r;
 
-	if (!lost_ask(device, old)) {
+	if (!device_loss_ask(device, old)) {
 		err_clear();
 		goto out;
 	}
 	/* All users hear of the loss before there is a new device. */
-	lost_device(old->backend);
+	device_loss_tell(old->backend);
 	err_clear();
-	r = access_open(device->name, NULL);
+	r = hook_open(device->name, NULL);
 	if (!r)
 		r = link_open(device, &link);
 	if (r)
@@ -574,7 +575,7 @@ static int recover_locked(struct hm_device *device, uint32_t flags,
 	r = collect(device, &lost);
 	for (i = 0; i < lost.n; i++) {
 		behind = is_behind(lost.buffers[i], link);
-		if (behind || replaced_any(lost.buffers[i]))
+		if (behind || block_loss_any(lost.buffers[i]))
 			recover_one(device, link, lost.buffers[i], behind, flags, info);
 		hm_buffer_unref(lost.buffers[i]);
 	}
@@ -582,7 +583,7 @@ static int recover_locked(struct hm_device *device, uint32_t flags,
 	atomic_fetch_add(&device->recovered, 1);
 	info->generation = device->generation;
 	if (!r)
-		r = lost_check_link(device, link);
+		r = device_loss_check_link(device, link);
 	link_put(device, link);
 	return r;
 }
@@ -592,7 +593,7 @@ int recover_device(struct hm_device *device, uint32_t flags, struct hm_recover_i
 	int r;
 
 	/* Losses are reported before they are mended. */
-	replaced_notice(0);
+	block_loss_notice(0);
 	r = loss_recovery_lock(device);
 	if (r)
 		return r;

@@ -9,7 +9,7 @@
 #include "core/buffer.h"
 #include "base/compat.h"
 #include "core/device_link.h"
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "change/replace.h"
 #include "core/segments.h"
 #include "base/sys.h"
@@ -37,13 +37,13 @@ static int copy_side(const struct replace_copy *copy, bool from, uint64_t at, ui
 	r = device->ops->begin_cpu(link->backend, segments, n, at, length, access);
 	if (r)
 		return backend_explain(device->ops, said, r, "begin_cpu");
-	r = lost_touch_begin(device, link);
+	r = device_loss_touch_begin(device, link);
 	if (!r) {
 		if (from)
 			memcpy(between, copy->old + at, length);
 		else
 			memcpy(copy->address + at, between, length);
-		lost_touch_end();
+		device_loss_touch_end();
 	}
 	/* The bytes are there, so an error of the device at the end does not count. */
 	device->ops->end_cpu(link->backend, segments, n, at, length, access);
@@ -116,7 +116,7 @@ static int copy_by_kernel(const struct replace_copy *copy, uint64_t kept)
 	if (at == kept)
 		return 0;
 	/* The errno does not matter if the device is gone, and the bytes with it. */
-	r = lost_ask(buffer->device, segments_link(buffer));
+	r = device_loss_ask(buffer->device, segments_link(buffer));
 	if (r)
 		return r;
 	r = n ? (int)n : -EIO;
@@ -127,12 +127,12 @@ static int copy_by_kernel(const struct replace_copy *copy, uint64_t kept)
 static int copy_by_cpu(const struct replace_copy *copy, uint64_t kept)
 {
 	struct hm_buffer *buffer = copy->buffer;
-	int r = lost_touch_begin(buffer->device, segments_link(buffer));
+	int r = device_loss_touch_begin(buffer->device, segments_link(buffer));
 
 	if (r)
 		return r;
 	memcpy(copy->address, copy->old, kept);
-	lost_touch_end();
+	device_loss_touch_end();
 	return 0;
 }
 

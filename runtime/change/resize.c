@@ -9,7 +9,7 @@
 #include "core/buffer.h"
 #include "core/device_link.h"
 #include "loss/loss.h"
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "base/rlimits.h"
 #include "map/map.h"
 #include "tell/probe.h"
@@ -382,7 +382,7 @@ int resize_buffer(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags)
 		r = buffer_lock(buffer);
 		if (r)
 			return r;
-		r = lost_check_buffer(buffer);
+		r = device_loss_check_buffer(buffer);
 		if (!r && buffer->size != new_size) {
 			old_size = buffer->size;
 			loss_resize_begin(buffer, new_size);
@@ -396,5 +396,5 @@ int resize_buffer(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags)
 		resize_set_drop(&set);
 	} while ((!r && !done) || retire_relieve(r, &relieved));
 	/* A loss of the device since the check above may have missed a map that moved. */
-	return r ? r : lost_check_buffer(buffer);
+	return r ? r : device_loss_check_buffer(buffer);
 }

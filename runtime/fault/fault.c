@@ -9,7 +9,7 @@
 
 #include "core/buffer.h"
 #include "loss/loss.h"
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "map/protect.h"
 #include "map/remap.h"
 #include "fault/repair.h"
@@ -111,7 +111,8 @@ int fault_notice(const void *address, uint64_t length)
 	int r = 0;
 
 	if (map)
-		r = lost_notice(map->buffer->device, check(map, info.map_offset, length));
+		r = device_loss_notice(map->buffer->device,
+				       check(map, info.map_offset, length));
 	hm_map_unref(map);
 	return r;
 }

@@ -17,7 +17,7 @@
 #include "base/guard_slot.h"
 #include "fault/handler.h"
 #include "loss/loss.h"
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "map/remap.h"
 #include "fault/repair.h"
 #include "share/share.h"
@@ -259,7 +259,7 @@ static inline bool was_restored(const struct copy *copy, uint32_t before)
 static __attribute__((noinline)) int check_other(const struct other_end *other,
 						 struct hm_fault *fault)
 {
-	int r = lost_notice(other->copy.at.device, check_copied(&other->copy, fault));
+	int r = device_loss_notice(other->copy.at.device, check_copied(&other->copy, fault));
 
 	return !r && was_restored(&other->copy, other->restored) ? COPY_AGAIN : r;
 }
@@ -439,7 +439,7 @@ static __attribute__((noinline)) int copy_bytes(const char *what, void *in_map, 
 		guard_copied(copy.slot);
 		return 0;
 	}
-	r = lost_notice(copy.at.device, r);
+	r = device_loss_notice(copy.at.device, r);
 out:
 	if (ret_fault && guard.fault.cause)
 		struct_write(ret_fault, &guard.fault, ret_fault->struct_size);

@@ -15,7 +15,7 @@
 #include "core/buffer.h"
 #include "core/device_link.h"
 #include "loss/loss.h"
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "map/map.h"
 #include "core/segments.h"
 #include "base/sys.h"

@@ -135,7 +135,7 @@ void repair_each_unnoted(struct hm_map *map,
 			 int (*note)(struct hm_map *map, uint64_t offset, uint64_t length));
 
 /*
- * Reports about replaced blocks (replaced.c). A handler can't make them: it counts
+ * Reports about replaced blocks (block_loss.c). A handler can't make them: it counts
  * map_repair.replaced up, and a later call outside of a handler looks.
  */
 bool repair_is_untold(void);

@@ -14,7 +14,7 @@
 #include "core/buffer.h"
 #include "core/device_link.h"
 #include "base/handler_phase.h"
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "fault/repair.h"
 #include "base/reserve.h"
 #include "core/segments.h"
@@ -59,7 +59,7 @@ static int check_locked(struct hm_buffer *buffer, const struct hm_loss_desc *des
 			       "%s: the library can't make an imported object or a file "
 			       "again: choose HM_LOSS_SHADOW",
 			       buffer->name);
-	return lost_check_buffer(buffer);
+	return device_loss_check_buffer(buffer);
 }
 
 /* Caller holds buffer->lock. NULL: no memory. */
@@ -156,9 +156,9 @@ int loss_ask_device(struct hm_buffer *buffer, const void **asked)
 	int r;
 
 	if (buffer->ask == ASK_CHECK || (asked && *asked && *asked == link->backend))
-		r = lost_check_link(buffer->device, link);
+		r = device_loss_check_link(buffer->device, link);
 	else
-		r = lost_ask(buffer->device, link);
+		r = device_loss_ask(buffer->device, link);
 	if (asked)
 		*asked = link->backend;
 	segments_put(buffer, segments);
@@ -332,7 +332,7 @@ void loss_describe_locked(struct hm_buffer *buffer, struct hm_buffer_info *info)
 	struct shadow *shadow;
 	struct hm_map *map;
 
-	if (lost_check_buffer(buffer)) {
+	if (device_loss_check_buffer(buffer)) {
 		info->lost |= HM_LOST_BYTES;
 		err_clear();
 	}

@@ -10,7 +10,7 @@
 #ifndef HETMAP_LOSS_INTERNAL_H
 #define HETMAP_LOSS_INTERNAL_H
 
-#include <hetmap/lost.h>
+#include <hetmap/loss.h>
 
 #include "core/core.h"
 
@@ -38,7 +38,7 @@ struct loss {
 
 	/*
 	 * Bytes of the buffer whose pages were given up, and which have no new pages yet
-	 * (replaced.c): a copy that the loss owns. Until they have pages, the buffer's are
+	 * (block_loss.c): a copy that the loss owns. Until they have pages, the buffer's are
 	 * zeros. Written with buffer->lock held, too. Length 0: none.
 	 */
 	uint64_t unmended, unmended_length;

@@ -7,7 +7,7 @@
 
 #include "base/handler_phase.h"
 #include "loss/loss.h"
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "loss/shadow.h"
 #include "base/sys.h"
 
@@ -101,7 +101,7 @@ __attribute__((noinline, cold)) int loss_renew_shadow(struct loss *loss, uint64_
 
 	for (i = 0; i < RENEWALS && r == -ENODEV; i++) {
 		old = atomic_load(&loss->shadow);
-		if (!shadow_is_sealed(old) || lost_check_buffer(loss->buffer))
+		if (!shadow_is_sealed(old) || device_loss_check_buffer(loss->buffer))
 			break;
 		r = loss_fill_shadow(loss, loss->limit, &shadow, &complete);
 		if (r)

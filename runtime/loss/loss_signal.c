@@ -15,7 +15,7 @@
 
 #include "core/buffer.h"
 #include "core/device_link.h"
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "map/map.h"
 #include "core/segments.h"
 
@@ -70,7 +70,7 @@ int loss_signal_fresh(const struct hm_buffer *buffer, const struct hm_segment *f
 	if (is_wanted_locked(buffer, loss))
 		r = buffer->device->ops->lost_signal(link->backend, fresh);
 	pthread_mutex_unlock(&mutex);
-	return r == -ENODEV ? lost_ask(buffer->device, link) : 0;
+	return r == -ENODEV ? device_loss_ask(buffer->device, link) : 0;
 }
 
 /* The exporter of a dma-buf decides about its maps, and about their end. */
@@ -132,11 +132,11 @@ static void replace_gone(struct hm_map *map, const void *user)
 
 	if (map->buffer->device->ops != ops || map->lost || buffer_lock(map->buffer))
 		return;
-	if (lost_check_buffer(map->buffer))
+	if (device_loss_check_buffer(map->buffer))
 		backend = segments_link(map->buffer)->backend;
 	buffer_unlock(map->buffer);
 	if (backend)
-		lost_maps(backend);
+		device_loss_maps(backend);
 }
 
 void loss_handler_goes(void)

@@ -10,7 +10,7 @@
 
 #include "core/device_link.h"
 #include "base/callback.h"
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "map/remap.h"
 #include "core/segments.h"
 #include "loss/shadow.h"
@@ -201,12 +201,12 @@ static void tell_again(struct hm_buffer *buffer, const void *backend)
 {
 	struct segment_list *segments = segments_get(buffer);
 	const void *now = segments->link->backend;
-	bool gone = now != backend && lost_check_link(buffer->device, segments->link);
+	bool gone = now != backend && device_loss_check_link(buffer->device, segments->link);
 
 	segments_put(buffer, segments);
 	/* Maps come first: this thread may be the first one to know. */
 	if (gone)
-		lost_device(now);
+		device_loss_tell(now);
 }
 
 void loss_tell(const void *backend)

@@ -12,7 +12,7 @@
 
 #include "base/compat.h"
 #include "core/device_link.h"
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "map/map.h"
 #include "base/memfd.h"
 #include "base/reserve.h"
@@ -297,9 +297,9 @@ static int map_source(struct shadow *shadow, struct hm_buffer *buffer,
 }
 
 /*
- * True: the bytes stay while lost_touch_begin() holds, and a read takes no page. A memfd's read
- * takes one where nothing was stored. A memfd of huge pages is excluded, too: other processes with
- * its descriptor may punch holes, for which the pool has no pages.
+ * True: the bytes stay while device_loss_touch_begin() holds, and a read takes no page. A memfd's
+ * read takes one where nothing was stored. A memfd of huge pages is excluded, too: other processes
+ * with its descriptor may punch holes, for which the pool has no pages.
  */
 static bool bytes_stay(const struct hm_buffer *buffer)
 {
@@ -311,11 +311,11 @@ static int copy_by_cpu(struct shadow *shadow, struct hm_buffer *buffer,
 {
 	int r;
 
-	r = lost_touch_begin(buffer->device, link);
+	r = device_loss_touch_begin(buffer->device, link);
 	if (r)
 		return r;
 	memcpy(to, shadow->source_bytes + at, length);
-	lost_touch_end();
+	device_loss_touch_end();
 	return 0;
 }
 
@@ -340,7 +340,7 @@ static int copy_by_kernel(struct shadow *shadow, struct hm_buffer *buffer,
 			       "%s: copying %" PRIu64 " bytes into a shadow: %s", buffer->name,
 			       length - done, err_name(n < 0 ? (int)n : -EIO));
 	/* The bytes were the device's if it is there now, since it never comes back. */
-	return lost_ask(buffer->device, link);
+	return device_loss_ask(buffer->device, link);
 }
 
 static int copy_once(struct shadow *shadow, struct hm_buffer *buffer,
@@ -392,7 +392,7 @@ static int copy_in(struct shadow *shadow, struct hm_buffer *buffer,
 			       "memory.max of the control group",
 			       buffer->name, at, at + length);
 	/* A file that was cut, or a device that is on its way out. */
-	r = lost_ask(buffer->device, list->link);
+	r = device_loss_ask(buffer->device, list->link);
 	return r ? r :
 		   err_set(-EIO,
 			   "%s: bytes %" PRIu64 " to %" PRIu64 " can't be read (SIGBUS): a "
@@ -492,7 +492,7 @@ int shadow_refresh(struct shadow *shadow, struct hm_buffer *buffer, uint64_t off
 	if (r)
 		return r;
 	list = segments_get(buffer);
-	r = lost_check_link(buffer->device, list->link);
+	r = device_loss_check_link(buffer->device, list->link);
 	if (!r)
 		r = refresh(shadow, buffer, list, offset, length);
 	segments_put(buffer, list);

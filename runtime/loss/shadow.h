@@ -20,7 +20,7 @@
  * copies pages, and checks the shared counter of flights as a reader of a sequence lock does.
  *
  * The bytes of a device that goes are zeros (sim), the old ones (drm), a fault (file), or
- * intact as long as lost_touch_begin() holds (soft). Where that does not hold, the kernel
+ * intact as long as device_loss_touch_begin() holds (soft). Where that does not hold, the kernel
  * copies, to which a fault is an error, and the device is asked afterwards whether it was still
  * there.
  */

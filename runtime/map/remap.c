@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "fault/repair.h"
 #include "map/resident.h"
 #include "base/sys.h"
@@ -13,7 +13,7 @@
 
 int remap_refuse_lost(const struct hm_map *map)
 {
-	if (lost_check_buffer(map->buffer))
+	if (device_loss_check_buffer(map->buffer))
 		return err_prefix(-ENODEV, "the map at %p", (void *)map->address);
 	return err_set(-ENODEV,
 		       "the map at %p is lost: a change failed and could not be undone; "

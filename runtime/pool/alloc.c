@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "pool/poison.h"
 #include "pool/cache.h"
 
@@ -119,7 +119,7 @@ static int take(struct hm_pool *pool, uint64_t size, uint64_t alignment,
 static int check_device(struct hm_pool *pool)
 {
 	uint32_t now;
-	int r = lost_notice(pool->device, lost_check(pool->device));
+	int r = device_loss_notice(pool->device, device_loss_check(pool->device));
 
 	if (r)
 		return r;

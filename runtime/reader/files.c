@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hook/access.h"
+#include "hook/hook.h"
 #include "base/err.h"
 #include "reader/reader.h"
 #include "base/path.h"
@@ -55,7 +55,7 @@ int reader_open_file(const char *path, int *ret_fd, struct stat *ret_st)
 			    S_ISBLK(ret_st->st_mode)  ? "a block device" :
 							"a socket");
 	if (!r)
-		r = access_file(fd, (uint64_t)ret_st->st_size, HM_READ);
+		r = hook_file(fd, (uint64_t)ret_st->st_size, HM_READ);
 	if (r) {
 		sys_close(fd);
 		return r;

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 #include "api/api.h"
-#include "hook/access.h"
+#include "hook/hook.h"
 #include "map/announce.h"
 #include "map/map.h"
 #include "reader/reader.h"
@@ -193,21 +193,21 @@ static int map_whole(struct hm_reader *reader, uint64_t size, struct phase *phas
 		.name = reader->path,
 	};
 	const struct hm_map_desc all = { .struct_size = sizeof(all), .access = HM_READ };
-	uint64_t refusals = access_refusals();
+	uint64_t refusals = hook_refusals();
 	int r;
 
 	r = buffer_from_file(reader->device, NULL, reader->fd, &desc, &phase->buffer);
 	/* Cut off since it was looked at: reading it will report that. */
-	if (r && access_refusals() == refusals)
+	if (r && hook_refusals() == refusals)
 		return r == -EINVAL || r == -ENODATA ? 0 : r;
 	if (r)
 		return r;
 	r = map_create(phase->buffer, &all, &phase->whole);
-	if (!r || ((r == -ENOMEM || r == -EAGAIN) && access_refusals() == refusals))
+	if (!r || ((r == -ENOMEM || r == -EAGAIN) && hook_refusals() == refusals))
 		return 0;
 	hm_buffer_unref(phase->buffer);
 	phase->buffer = NULL;
-	if (access_refusals() != refusals)
+	if (hook_refusals() != refusals)
 		return r;
 	return r == -EOPNOTSUPP || r == -EACCES || r == -EPERM ? 0 : r;
 }

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "hook/access.h"
+#include "hook/hook.h"
 #include "api/network.h"
 #include "base/rlimits.h"
 #include "base/sys.h"
@@ -193,13 +193,13 @@ int hm_ring_create(const char *path, int fd, const struct hm_ring_desc *desc)
 		own = ring_open_file(fd);
 		if (own < 0)
 			return err_prefix(own, "hm_ring_create");
-		r = access_file(own, ring_size(capacity), HM_READ | HM_WRITE);
+		r = hook_file(own, ring_size(capacity), HM_READ | HM_WRITE);
 		if (!r)
 			r = make(own, capacity);
 		sys_close(own);
 		return r ? err_prefix(r, "hm_ring_create") : 0;
 	}
-	r = access_new_file(path, ring_size(capacity), HM_READ | HM_WRITE);
+	r = hook_new_file(path, ring_size(capacity), HM_READ | HM_WRITE);
 	if (r)
 		return err_prefix(r, "%s", path);
 	own = sys_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOCTTY, 0666);

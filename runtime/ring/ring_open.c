@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hook/access.h"
+#include "hook/hook.h"
 #include "api/network.h"
 #include "base/rlimits.h"
 #include "base/sys.h"
@@ -201,9 +201,9 @@ static int ask(int fd)
 {
 	struct stat st;
 
-	if (!access_hooked() || sys_fstat(fd, &st))
+	if (!hook_hooked() || sys_fstat(fd, &st))
 		return 0;
-	return access_file(fd, (uint64_t)st.st_size, HM_READ | HM_WRITE);
+	return hook_file(fd, (uint64_t)st.st_size, HM_READ | HM_WRITE);
 }
 
 static int open_end(struct hm_ring *ring, const char *name)

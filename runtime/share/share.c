@@ -9,7 +9,7 @@
 
 #include "core/buffer.h"
 #include "share/control.h"
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "map/map.h"
 #include "change/resize.h"
 #include "base/sys.h"
@@ -43,7 +43,7 @@ int share_follow(struct hm_buffer *buffer)
 	r = follow_locked(buffer, control_size(share, share->seen), &set);
 	buffer_unlock(buffer);
 	resize_set_drop(&set);
-	return lost_notice(buffer->device, r);
+	return device_loss_notice(buffer->device, r);
 }
 
 void share_resizing_locked(struct hm_buffer *buffer)

@@ -15,9 +15,9 @@
 #include "core/core.h"
 #include "core/identity.h"
 #include "fault/handler.h"
-#include "hook/access.h"
+#include "hook/hook.h"
 #include "loss/loss.h"
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "map/lock_budget.h"
 #include "map/retire.h"
 #include "map/view.h"
@@ -46,9 +46,9 @@ static const struct fork_part parts[] = {
 	{ NULL, NULL, NULL, handler_install_fork_child },
 	{ NULL, NULL, NULL, handler_phase_fork_child },
 	{ NULL, NULL, NULL, loss_fork_child },
-	{ NULL, NULL, NULL, lost_fork_child },
+	{ NULL, NULL, NULL, device_loss_fork_child },
 	{ NULL, NULL, NULL, lock_budget_fork_child },
-	{ NULL, NULL, NULL, access_fork_child },
+	{ NULL, NULL, NULL, hook_fork_child },
 	{ NULL, identity_fork_prepare, identity_fork_after, identity_fork_after },
 	{ NULL, control_fork_prepare, control_fork_parent, control_fork_child },
 	{ NULL, publish_fork_prepare, publish_fork_parent, publish_fork_child },

@@ -60,7 +60,7 @@ static inline uint32_t probe_generation(const struct hm_map *map)
 #ifdef PROBE_WATCHERS
 
 /*
- * For sync.c. A bracket is so short that preparing the arguments of its probes would cost a
+ * For bracket.c. A bracket is so short that preparing the arguments of its probes would cost a
  * third of it. These two probes have semaphores, in which the kernel counts tracers, and which
  * are asked first.
  */

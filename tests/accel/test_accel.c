@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Accelerators: listing, plug-ins, the cpu's grids, threads, fork. */
 #include <errno.h>
-#include <hetmap/accel.h>
+#include <hetmap/accel_ops.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include <hetmap/accel.h>
+#include <hetmap/accel_ops.h>
 #include <hetmap/backend.h>
 #include <hetmap/drm.h>
 #include <hetmap/load.h>

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "hook/access.h"
+#include "hook/hook.h"
 #include "lib/support.h"
 
 #define PAGE 4096ull
@@ -46,7 +46,7 @@ static void *keep_asking(void *user)
 
 	while (!atomic_load(&over)) {
 		for (i = 0; i < 100; i++) {
-			r = access_ask(&request);
+			r = hook_ask(&request);
 			if (r && r != -EPERM)
 				test_fail(__FILE__, __LINE__, "%d (%s)", r, hm_errmsg());
 		}

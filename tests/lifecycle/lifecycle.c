@@ -10,7 +10,7 @@
 #include "core/buffer.h"
 #include "backend/drm/drm.h"
 #include "fault/handler.h"
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "map/protect.h"
 #include "fault/repair.h"
 #include "map/retire.h"
@@ -270,7 +270,7 @@ static bool is_device_gone(struct hm_device *device)
 	int r;
 
 	err_hold();
-	r = lost_check(device);
+	r = device_loss_check(device);
 	err_release();
 	return r != 0;
 }
@@ -281,7 +281,7 @@ static bool is_buffer_gone(struct hm_buffer *buffer)
 	int r;
 
 	err_hold();
-	r = lost_check_buffer(buffer);
+	r = device_loss_check_buffer(buffer);
 	err_release();
 	return r != 0;
 }

@@ -21,7 +21,7 @@
 #include <hetmap/retire.h>
 #include <hetmap/sim.h>
 
-#include "hook/access.h"
+#include "hook/hook.h"
 
 struct call {
 	uint32_t noun;
@@ -152,7 +152,7 @@ static void begin(struct call *call, uint32_t noun, const char *function, void *
 	call->function = function;
 	call->object = object;
 	call->fork_gen = fork_generation;
-	call->hooked = access_hooked();
+	call->hooked = hook_hooked();
 	before = atomic_fetch_add(&calls, CALL + 1);
 	call->number = before / CALL + 1;
 	call->others = before & INSIDE;
@@ -178,7 +178,7 @@ static void end(struct call *call, int r, bool lives)
 	if (r > 0) /* some calls have such results: they are successes */
 		r = 0;
 	/* A hook refuses with what it likes: the table has it as a shortage. */
-	if (r < 0 && (call->hooked || access_hooked()))
+	if (r < 0 && (call->hooked || hook_hooked()))
 		r = -ENOMEM;
 	if (call->before)
 		good = lifecycle_allows(call->noun, call->function, call->before, r, after,

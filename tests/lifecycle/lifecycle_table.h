@@ -39,7 +39,7 @@
  * A device is gone when it was unplugged, its driver was unbound, or it is out of order for good.
  * Its maps learn of the loss at the first call that the device refuses, except for a call in a
  * view's callback, which holds locks that are in the way. `hm_device_recover` opens the device
- * again; the loss policy of a buffer says which bytes come back (hm_lost(3)).
+ * again; the loss policy of a buffer says which bytes come back (hm_loss(3)).
  *
  * A reset takes nothing away: no policy, callback or recovery has a part in it.
  *

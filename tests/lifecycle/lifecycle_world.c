@@ -20,7 +20,7 @@
 #include "accel/accel.h"
 #include "accel/accel_support.h"
 #include "fake_drm/control.h"
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "lib/minimal_backend.h"
 #include "base/sys.h"
 

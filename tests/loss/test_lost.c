@@ -13,7 +13,7 @@
 #include "core/device_link.h"
 #include "lib/inject.h"
 #include "loss/losing_move.h"
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "lib/support.h"
 #include "base/sys.h"
 
@@ -222,7 +222,7 @@ static void lose_file(bool handled, void *(*mmap_over)(void *, size_t, int, int,
 		inject_some(failing, ENOMEM, 1);
 	CHECK(!ftruncate(fd, 0));
 	if (!handled)
-		lost_maps(device->link->backend);
+		device_loss_maps(device->link->backend);
 	CHECK_EQUAL(*(volatile char *)hole, 0);
 	inject_disarm();
 	sys_table = real;
@@ -285,11 +285,11 @@ static void *touch(void *user)
 	unsigned int i;
 
 	while (!ending) {
-		CHECK_OK(lost_touch_begin(device, link));
+		CHECK_OK(device_loss_touch_begin(device, link));
 		for (i = 0; i < 20; i++)
 			sched_yield();
 		n_touched++;
-		lost_touch_end();
+		device_loss_touch_end();
 	}
 	link_put(device, link);
 	return NULL;
@@ -312,7 +312,7 @@ static void not_starved(void)
 		sched_yield();
 	/* Each comes in while others are: that would take for ever. */
 	for (i = 0; i < 100; i++)
-		lost_maps(&nobody);
+		device_loss_maps(&nobody);
 	ending = true;
 	for (i = 0; i < TOUCHERS; i++)
 		pthread_join(threads[i], NULL);

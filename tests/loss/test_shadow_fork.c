@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* What fork children have of a shadow: no byte that its parent writes there later. */
 #include <hetmap/file.h>
-#include <hetmap/lost.h>
+#include <hetmap/loss.h>
 
 #include <errno.h>
 #include <pthread.h>

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <hetmap/accel.h>
+#include <hetmap/accel_ops.h>
 
 struct cpu_job;
 

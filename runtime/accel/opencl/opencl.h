@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <hetmap/accel.h>
+#include <hetmap/accel_ops.h>
 
 #include "accel/accel.h"
 

@@ -14,7 +14,7 @@
 
 #include "core/core.h"
 #include "core/device_link.h"
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "accel/opencl/opencl.h"
 #include "base/rlimits.h"
 #include "base/sys.h"
@@ -435,12 +435,12 @@ static int run_test(struct opencl *cl, enum cl_memory_kind kind, const struct hm
 	if (r)
 		goto out_scratch;
 	link = scratch.link ? link_hold(scratch.link) : link_get(map->device);
-	r = lost_touch_begin(map->device, link);
+	r = device_loss_touch_begin(map->device, link);
 	if (r)
 		goto out_link;
 	r = test_memory(cl, &runner, kind, &scratch, ret_coherence);
 	clFinish(runner.queue);
-	lost_touch_end();
+	device_loss_touch_end();
 out_link:
 	link_put(map->device, link);
 	runner_end(cl, &runner);

@@ -14,11 +14,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "hook/access.h"
+#include "hook/hook.h"
 #include "core/buffer.h"
 #include "core/core.h"
 #include "core/device_link.h"
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "map/remap.h"
 #include "share/share.h"
 #include "base/sys.h"
@@ -61,9 +61,9 @@ int hm_drm_buffer_handle(struct hm_buffer *buffer, uint64_t offset,
 			       "%s is a buffer of %s, which is no DRM node: "
 			       "hm_drm_view_create() makes an object of its memory",
 			       buffer->name, buffer->device->name);
-	r = access_export(buffer, 0);
+	r = hook_export(buffer, 0);
 	if (!r)
-		r = lost_check_buffer(buffer);
+		r = device_loss_check_buffer(buffer);
 	if (!r)
 		r = buffer_lock(buffer);
 	if (r)
@@ -390,7 +390,7 @@ int hm_drm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
 	link_put(device, link);
 	if (r)
 		return r;
-	r = access_export(map->buffer, access & HM_WRITE ? 0 : HM_EXPORT_READ_ONLY);
+	r = hook_export(map->buffer, access & HM_WRITE ? 0 : HM_EXPORT_READ_ONLY);
 	if (r)
 		goto err_node;
 	view = sys_calloc(1, sizeof(*view));

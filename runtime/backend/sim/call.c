@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hook/access.h"
+#include "hook/hook.h"
 #include "core/buffer.h"
 #include "core/device_link.h"
 #include "soft/soft.h"
@@ -128,7 +128,7 @@ static int ask(struct hm_device *device, unsigned long cmd, const void *from)
 			request.access |= HM_WRITE;
 		break;
 	case HETSIM_IMPORT:
-		return access_ask_fd(HM_ACCESS_IMPORT, device, argument.import.fd, &desc);
+		return hook_ask_fd(HM_ACCESS_IMPORT, device, argument.import.fd, &desc);
 	case HETSIM_SUBMIT:
 		request.operation = HM_ACCESS_LAUNCH;
 		request.device = NULL;
@@ -138,7 +138,7 @@ static int ask(struct hm_device *device, unsigned long cmd, const void *from)
 	default:
 		return 0;
 	}
-	return access_ask(&request);
+	return hook_ask(&request);
 }
 
 /* ---- calls ---- */
@@ -174,7 +174,7 @@ int hm_sim_call(struct hm_device *device, unsigned long cmd, void *argument)
 	if (view_in_callback() && is_unplug(cmd, argument))
 		return err_set(-EDEADLK, "\"%s\" can't be taken away from a view's callback",
 			       device->name);
-	r = access_hooked() && is_asked(cmd) ? ask(device, cmd, argument) : 0;
+	r = hook_hooked() && is_asked(cmd) ? ask(device, cmd, argument) : 0;
 	if (r)
 		return r;
 	link = link_get(device);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "base/rlimits.h"
 #include "base/sys.h"
 #include "base/util.h"
@@ -240,13 +240,13 @@ int sim_port_call(struct sim_port *port, unsigned long cmd, void *argument)
 void sim_port_lost(struct sim_port *port)
 {
 	port->gone = true; /* first: a thread that makes a map checks it afterwards */
-	lost_device(port);
+	device_loss_tell(port);
 }
 
 void sim_port_lost_maps(struct sim_port *port)
 {
 	port->gone = true;
-	lost_maps(port);
+	device_loss_maps(port);
 }
 
 int sim_signals_end(void)

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "hook/access.h"
+#include "hook/hook.h"
 #include "core/core.h"
 #include "format/npy/npy.h"
 #include "format/text/foreign.h"
@@ -80,7 +80,7 @@ static int read_file(const char *path, struct npy_header *ret_header, uint64_t *
 	else if (!S_ISREG(st.st_mode))
 		r = err_set(S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL, "it is no regular file");
 	else
-		r = access_file(fd, (uint64_t)st.st_size, HM_READ);
+		r = hook_file(fd, (uint64_t)st.st_size, HM_READ);
 	if (!r) {
 		*ret_size = (uint64_t)st.st_size;
 		r = npy_read_header(fd, *ret_size, ret_header);

@@ -11,7 +11,7 @@
 #include "base/sys.h"
 #include "format/pieces/pieces.h"
 #include "format/text/foreign.h"
-#include "hook/access.h"
+#include "hook/hook.h"
 
 /* One row a format. Messages list them in this order. */
 #define FORMATS(ROW)            \
@@ -66,7 +66,7 @@ static int read_head(const char *path, struct format_head *head)
 		r = err_set(-EINVAL, "it is no regular file");
 	} else {
 		head->size = (uint64_t)st.st_size;
-		r = access_file(fd, head->size, HM_READ);
+		r = hook_file(fd, head->size, HM_READ);
 		if (!r)
 			r = read_bytes(fd, head);
 	}

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hook/access.h"
+#include "hook/hook.h"
 #include "format/text/foreign.h"
 #include "format/text/json.h"
 #include "format/safetensors/safetensors.h"
@@ -218,7 +218,7 @@ static int read_text(int fd, char **ret_text, uint64_t *ret_length)
 	if (!S_ISREG(st.st_mode))
 		return err_set(-EINVAL, "it is no regular file");
 	size = (uint64_t)st.st_size;
-	r = access_file(fd, size, HM_READ);
+	r = hook_file(fd, size, HM_READ);
 	if (r)
 		return r;
 	if (size > HEADER_MAX)

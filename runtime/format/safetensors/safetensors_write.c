@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "hook/access.h"
+#include "hook/hook.h"
 #include "fault/fault.h"
 #include "format/text/utf8.h"
 #include "format/safetensors/safetensors.h"
@@ -342,7 +342,7 @@ static int replace(const char *path, const struct hm_safetensors_desc *desc,
 
 	for (i = 0; i < desc->n_tensors; i++)
 		bytes += item[i].bytes;
-	r = access_new_file(path, bytes, HM_WRITE);
+	r = hook_new_file(path, bytes, HM_WRITE);
 	if (r)
 		return r;
 	temporary = sys_calloc(1, size);

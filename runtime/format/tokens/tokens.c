@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hook/access.h"
+#include "hook/hook.h"
 #include "api/network.h"
 #include "format/npy/npy.h"
 #include "format/text/foreign.h"
@@ -97,12 +97,12 @@ static int map_file(struct hm_device *device, const struct hm_tokens_desc *wish,
 		.name = "tokens",
 	};
 	struct hm_buffer_info info = { .struct_size = sizeof(info) };
-	uint64_t refusals = access_refusals();
+	uint64_t refusals = hook_refusals();
 	int r;
 
 	r = buffer_from_file(device, shard->path, -1, &desc, &shard->buffer);
 	/* A hook, and a file system, may answer -ENODATA for a file that has bytes. */
-	if (r == -ENODATA && access_refusals() == refusals && is_empty(shard->path))
+	if (r == -ENODATA && hook_refusals() == refusals && is_empty(shard->path))
 		return 0;
 	if (r)
 		return r;
@@ -116,7 +116,7 @@ static int map_file(struct hm_device *device, const struct hm_tokens_desc *wish,
 	}
 	r = map_create(shard->buffer, NULL, &shard->map);
 	/* A file that can't be shared is read. */
-	return r == -EOPNOTSUPP && access_refusals() == refusals ? 0 : r;
+	return r == -EOPNOTSUPP && hook_refusals() == refusals ? 0 : r;
 }
 
 /* A .npy file describes itself. A file that begins like another kind has no raw tokens. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Devices that are gone from under live maps. */
-#ifndef HETMAP_LOST_INTERNAL_H
-#define HETMAP_LOST_INTERNAL_H
+#ifndef HETMAP_DEVICE_LOSS_H
+#define HETMAP_DEVICE_LOSS_H
 
 #include <stdint.h>
 
@@ -15,9 +15,9 @@ struct hm_map;
  * read-only where there is no memory to promise for stores (vm.overcommit_memory=2), without
  * access where even that fails. Caller holds change.
  */
-void lost_put_after(struct hm_map *map);
+void device_loss_put_after(struct hm_map *map);
 /* The same for a part of its bytes, whole pages. Results as for loss_map_after(). */
-int lost_put_range(struct hm_map *map, uint64_t offset, uint64_t length);
+int device_loss_put_range(struct hm_map *map, uint64_t offset, uint64_t length);
 
 /*
  * Marks the maps on the devices with @backend, which were taken away, as lost: they keep their
@@ -25,21 +25,21 @@ int lost_put_range(struct hm_map *map, uint64_t offset, uint64_t length);
  * nothing in a view's callback, as that takes locks of other buffers: the next call that finds
  * the loss outside of one does it.
  */
-void lost_device(const void *backend);
+void device_loss_tell(const void *backend);
 /* The part without callbacks, for a device that reports its loss in the middle of a call. */
-void lost_maps(const void *backend);
+void device_loss_maps(const void *backend);
 
 /* -ENODEV, with a text, if the device was taken away, as far as is known. */
-int lost_check(struct hm_device *device);
+int device_loss_check(struct hm_device *device);
 /*
  * The same for the objects made by @link, which is held: the device may be there again without
  * them.
  */
-int lost_check_link(const struct hm_device *device, const struct device_link *link);
+int device_loss_check_link(const struct hm_device *device, const struct device_link *link);
 /* The same for the objects that the buffer has. */
-int lost_check_buffer(struct hm_buffer *buffer);
-/* As lost_check_link(), by asking the device itself. */
-int lost_ask(struct hm_device *device, const struct device_link *link);
+int device_loss_check_buffer(struct hm_buffer *buffer);
+/* As device_loss_check_link(), by asking the device itself. */
+int device_loss_ask(struct hm_device *device, const struct device_link *link);
 
 /*
  * Must be called with the result @r of a call on @device that may have met a loss; returns @r with
@@ -47,7 +47,7 @@ int lost_ask(struct hm_device *device, const struct device_link *link);
  * that handlers have replaced, on any device, are reported, too. The caller holds no locks except
  * those of the change that it is part of.
  */
-int lost_notice(struct hm_device *device, int r);
+int device_loss_notice(struct hm_device *device, int r);
 
 /*
  * To be called around an access of the library to bytes of objects made by @link, in mappings
@@ -55,10 +55,10 @@ int lost_notice(struct hm_device *device, int r);
  * caller must not wait for the device, and must make no call that may find a device lost.
  * -ENODEV: the device is gone.
  */
-int lost_touch_begin(const struct hm_device *device, const struct device_link *link);
-void lost_touch_end(void);
+int device_loss_touch_begin(const struct hm_device *device, const struct device_link *link);
+void device_loss_touch_end(void);
 
 /* fork(2): threads that touch bytes are in the parent. */
-void lost_fork_child(void);
+void device_loss_fork_child(void);
 
 #endif

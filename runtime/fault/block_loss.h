@@ -4,10 +4,10 @@
  * them, and brings the buffer's own bytes back.
  *
  * A handler can report nothing: it counts map_repair.replaced up. The next call that ends with
- * lost_notice(), or asks, gives the map its next generation and makes the callbacks.
+ * device_loss_notice(), or asks, gives the map its next generation and makes the callbacks.
  */
-#ifndef HETMAP_REPLACED_H
-#define HETMAP_REPLACED_H
+#ifndef HETMAP_BLOCK_LOSS_H
+#define HETMAP_BLOCK_LOSS_H
 
 #include "core/core.h"
 
@@ -21,10 +21,10 @@ struct loss;
  * and calls the lost callbacks. The caller holds no locks. In a view's callback, and for a map that
  * is being changed, leaves that to a later call.
  */
-int replaced_notice(int r);
+int block_loss_notice(int r);
 
 /* Has some map of the buffer replaced blocks? */
-bool replaced_any(struct hm_buffer *buffer);
+bool block_loss_any(struct hm_buffer *buffer);
 
 /*
  * For hm_device_recover(), with a device that is there: makes the buffer's maps show its bytes
@@ -36,7 +36,7 @@ bool replaced_any(struct hm_buffer *buffer);
  * -EBUSY: work, or brackets, do not end, or faults go on.
  * -ENOMEM, or as mmap(2).
  */
-int replaced_restore(struct hm_buffer *buffer, struct loss *loss,
-		     const struct hm_loss_desc *desc, struct hm_recover_info *info);
+int block_loss_restore(struct hm_buffer *buffer, struct loss *loss,
+		       const struct hm_loss_desc *desc, struct hm_recover_info *info);
 
 #endif

@@ -3,7 +3,7 @@
  * Pages that are gone from under live maps. The maps' users can't refuse: the bytes are gone
  * already.
  */
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -17,7 +17,7 @@
 #include "fault/reach.h"
 #include "map/remap.h"
 #include "fault/repair.h"
-#include "fault/replaced.h"
+#include "fault/block_loss.h"
 #include "base/reserve.h"
 #include "map/resident.h"
 #include "core/segments.h"
@@ -35,17 +35,17 @@ static int put_run(void *user, uint64_t offset, uint64_t length, uint32_t access
 }
 
 /* Each run keeps its rights, so that a touch meanwhile finds neither more nor less. */
-int lost_put_range(struct hm_map *map, uint64_t offset, uint64_t length)
+int device_loss_put_range(struct hm_map *map, uint64_t offset, uint64_t length)
 {
 	return rangemap_each(map->rights, offset, length, put_run, map);
 }
 
-void lost_put_after(struct hm_map *map)
+void device_loss_put_after(struct hm_map *map)
 {
 	uint64_t committed = buffer_pages(map->buffer, map->length);
 	int r;
 
-	r = lost_put_range(map, 0, committed);
+	r = device_loss_put_range(map, 0, committed);
 	if (!r && committed < map->span)
 		r = reserve_mend(map->address + committed, map->span - committed);
 	if (r) {
@@ -68,7 +68,7 @@ static void lose_locked(struct hm_map *map)
 	map->lost = true;
 	pthread_mutex_unlock(&map->lock);
 	repair_claim(map, 0, map->span);
-	lost_put_after(map);
+	device_loss_put_after(map);
 	repair_release(map);
 	reach_forget(map, 0, UINT64_MAX);
 	if (map->locked)
@@ -101,28 +101,28 @@ static void lose(struct hm_map *map, const void *user)
  */
 static pthread_rwlock_t touching = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 
-int lost_touch_begin(const struct hm_device *device, const struct device_link *link)
+int device_loss_touch_begin(const struct hm_device *device, const struct device_link *link)
 {
 	int r;
 
 	pthread_rwlock_rdlock(&touching);
-	r = lost_check_link(device, link);
+	r = device_loss_check_link(device, link);
 	if (r)
 		pthread_rwlock_unlock(&touching);
 	return r;
 }
 
-void lost_touch_end(void)
+void device_loss_touch_end(void)
 {
 	pthread_rwlock_unlock(&touching);
 }
 
-void lost_fork_child(void)
+void device_loss_fork_child(void)
 {
 	touching = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 }
 
-void lost_maps(const void *backend)
+void device_loss_maps(const void *backend)
 {
 	map_each(backend, lose, backend);
 	/*
@@ -132,16 +132,16 @@ void lost_maps(const void *backend)
 	pthread_rwlock_unlock(&touching);
 }
 
-void lost_device(const void *backend)
+void device_loss_tell(const void *backend)
 {
 	/* The callback holds the locks of a change: a later call tells of the loss. */
 	if (view_in_callback())
 		return;
-	lost_maps(backend);
+	device_loss_maps(backend);
 	loss_tell(backend);
 }
 
-int lost_check_link(const struct hm_device *device, const struct device_link *link)
+int device_loss_check_link(const struct hm_device *device, const struct device_link *link)
 {
 	uint32_t said = err_count();
 	int r;
@@ -157,7 +157,7 @@ int lost_check_link(const struct hm_device *device, const struct device_link *li
 	return likely(!r) ? 0 : backend_explain(device->ops, said, r, "device_check");
 }
 
-int lost_check(struct hm_device *device)
+int device_loss_check(struct hm_device *device)
 {
 	struct device_link *link = link_get(device);
 	uint32_t said = err_count();
@@ -168,37 +168,37 @@ int lost_check(struct hm_device *device)
 	return backend_explain(device->ops, said, r, "device_check");
 }
 
-int lost_check_buffer(struct hm_buffer *buffer)
+int device_loss_check_buffer(struct hm_buffer *buffer)
 {
 	struct segment_list *segments = segments_get(buffer);
-	int r = lost_check_link(buffer->device, segments->link);
+	int r = device_loss_check_link(buffer->device, segments->link);
 
 	segments_put(buffer, segments);
 	return r;
 }
 
-int lost_ask(struct hm_device *device, const struct device_link *link)
+int device_loss_ask(struct hm_device *device, const struct device_link *link)
 {
 	const struct hm_backend_ops *ops = device->ops;
 
 	/* After any answer, device_check() knows. */
 	if (!ops->device_check(link->backend))
 		ops->device_ask(link->backend);
-	return lost_check_link(device, link);
+	return device_loss_check_link(device, link);
 }
 
-int lost_notice(struct hm_device *device, int r)
+int device_loss_notice(struct hm_device *device, int r)
 {
 	struct device_link *link;
 
-	r = replaced_notice(r);
+	r = block_loss_notice(r);
 	if (likely(r != -ENODEV) || view_in_callback())
 		return r;
 	err_hold();
 	/* mmap() may have been the first to meet the loss, so the backend is made to ask. */
 	link = link_get(device);
-	if (lost_ask(device, link))
-		lost_device(link->backend);
+	if (device_loss_ask(device, link))
+		device_loss_tell(link->backend);
 	link_put(device, link);
 	err_release();
 	return r;

@@ -7,7 +7,7 @@
  * block that is replaced meanwhile, which map_repair.replaced counts, makes the restoration begin
  * anew. Guarded copies are not waited for: they check map_repair.restored.
  */
-#include "fault/replaced.h"
+#include "fault/block_loss.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,14 +17,14 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include <hetmap/lost.h>
+#include <hetmap/loss.h>
 
 #include "core/buffer.h"
 #include "base/compat.h"
 #include "core/device_link.h"
 #include "base/callback.h"
 #include "loss/loss.h"
-#include "loss/lost.h"
+#include "loss/device_loss.h"
 #include "map/map.h"
 #include "base/memfd.h"
 #include "tell/publish.h"
@@ -62,7 +62,7 @@ static bool is_gone(struct hm_map *map)
 {
 	if (likely(!loss_ask(map->buffer)))
 		return false;
-	lost_notice(map->buffer->device, -ENODEV);
+	device_loss_notice(map->buffer->device, -ENODEV);
 	return true;
 }
 
@@ -105,7 +105,7 @@ static void tell(struct hm_map *map, const void *user)
 	repair_tell_later();
 }
 
-int replaced_notice(int r)
+int block_loss_notice(int r)
 {
 	if (likely(!repair_is_untold()) || view_in_callback() || !repair_take_untold())
 		return r;
@@ -497,7 +497,7 @@ static int restore_block(struct hm_map *map, uint64_t offset, bool first)
 	}
 	/* The replacement is gone; the policy makes another. */
 	if (offset < end)
-		lost_put_range(map, offset, end - offset);
+		device_loss_put_range(map, offset, end - offset);
 	return r;
 }
 
@@ -591,7 +591,7 @@ static int see_maps(struct hm_buffer *buffer)
 	return 0;
 }
 
-bool replaced_any(struct hm_buffer *buffer)
+bool block_loss_any(struct hm_buffer *buffer)
 {
 	const struct loss *loss = atomic_load(&buffer->loss);
 	struct hm_map *map;
@@ -609,7 +609,7 @@ bool replaced_any(struct hm_buffer *buffer)
 /* The device, and all maps with it, may have been lost meanwhile. */
 static int check_there(struct hm_buffer *buffer)
 {
-	return lost_check_link(buffer->device, segments_link(buffer));
+	return device_loss_check_link(buffer->device, segments_link(buffer));
 }
 
 /* Finds the next map behind @address, with a reference: maps are in that order. */
@@ -669,8 +669,8 @@ static int restore_maps(struct hm_buffer *buffer, struct hm_recover_info *info)
 	return again ? AGAIN : failed;
 }
 
-int replaced_restore(struct hm_buffer *buffer, struct loss *loss,
-		     const struct hm_loss_desc *desc, struct hm_recover_info *info)
+int block_loss_restore(struct hm_buffer *buffer, struct loss *loss,
+		       const struct hm_loss_desc *desc, struct hm_recover_info *info)
 {
 	uint64_t deadline = time_now_ns() + REMAP_TIMEOUT_NS;
 	int r;

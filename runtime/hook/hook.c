@@ -8,7 +8,7 @@
  * hook is therefore called without a lock, and a slow hook delays no thread except one that
  * sets the next hook.
  */
-#include "hook/access.h"
+#include "hook/hook.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -21,22 +21,22 @@
 #include "share/share.h"
 #include "base/sys.h"
 
-struct access_slot {
+struct hook_slot {
 	hm_access_hook *hook; /* written while the slot is not current, and not in use */
 	void *user;
 	_Atomic uint32_t running; /* threads inside it, or about to find it replaced */
 };
 
-_Atomic(struct access_slot *) access_current;
+_Atomic(struct hook_slot *) hook_current;
 
-static struct access_slot slots[2];
+static struct hook_slot slots[2];
 
 static pthread_mutex_t set_mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the next two */
 static pthread_cond_t drained = PTHREAD_COND_INITIALIZER;
 static bool draining; /* a thread waits for the slot that is not current */
 
 /* The slot of the hook that this thread is in: the hook's own calls are not asked about. */
-static _Thread_local const struct access_slot *inside;
+static _Thread_local const struct hook_slot *inside;
 
 static _Thread_local uint64_t refusals; /* of calls of this thread */
 
@@ -85,9 +85,9 @@ int hm_access_query(struct hm_access_counters *ret_counters)
 
 /* ---- the slots ---- */
 
-static void leave(struct access_slot *slot)
+static void leave(struct hook_slot *slot)
 {
-	if (atomic_fetch_sub(&slot->running, 1) != 1 || atomic_load(&access_current) == slot)
+	if (atomic_fetch_sub(&slot->running, 1) != 1 || atomic_load(&hook_current) == slot)
 		return;
 	pthread_mutex_lock(&set_mutex);
 	pthread_cond_broadcast(&drained);
@@ -97,13 +97,13 @@ static void leave(struct access_slot *slot)
 /*
  * Sequentially consistent, as hm_access_hook_set() is: one of the two sees the other's store.
  */
-static struct access_slot *enter(void)
+static struct hook_slot *enter(void)
 {
-	struct access_slot *slot;
+	struct hook_slot *slot;
 
-	while ((slot = atomic_load(&access_current))) {
+	while ((slot = atomic_load(&hook_current))) {
 		atomic_fetch_add(&slot->running, 1);
-		if (likely(atomic_load(&access_current) == slot))
+		if (likely(atomic_load(&hook_current) == slot))
 			break;
 		leave(slot);
 	}
@@ -112,7 +112,7 @@ static struct access_slot *enter(void)
 
 int hm_access_hook_set(hm_access_hook *hook, void *user)
 {
-	struct access_slot *old, *next = NULL;
+	struct hook_slot *old, *next = NULL;
 
 	err_begin();
 	if (inside)
@@ -122,13 +122,13 @@ int hm_access_hook_set(hm_access_hook *hook, void *user)
 	pthread_mutex_lock(&set_mutex);
 	while (draining)
 		pthread_cond_wait(&drained, &set_mutex);
-	old = atomic_load(&access_current);
+	old = atomic_load(&hook_current);
 	if (hook) {
 		next = old == &slots[0] ? &slots[1] : &slots[0];
 		next->hook = hook;
 		next->user = user;
 	}
-	atomic_store(&access_current, next);
+	atomic_store(&hook_current, next);
 	if (old) {
 		draining = true;
 		while (atomic_load(&old->running))
@@ -140,7 +140,7 @@ int hm_access_hook_set(hm_access_hook *hook, void *user)
 	return 0;
 }
 
-void access_fork_child(void)
+void hook_fork_child(void)
 {
 	size_t i;
 
@@ -184,15 +184,15 @@ static int refuse(const struct hm_access_request *request, int r, const char *re
 		       reason[0] ? reason : err_name(r));
 }
 
-uint64_t access_refusals(void)
+uint64_t hook_refusals(void)
 {
 	return refusals;
 }
 
-int access_ask(struct hm_access_request *request)
+int hook_ask(struct hm_access_request *request)
 {
 	char reason[HM_ACCESS_REASON_MAX] = "";
-	struct access_slot *slot;
+	struct hook_slot *slot;
 	struct callback callback;
 	int r;
 
@@ -217,7 +217,7 @@ int access_ask(struct hm_access_request *request)
 	return r ? refuse(request, r, reason) : 0;
 }
 
-int access_ask_create(const struct hm_device *device, const struct hm_buffer_desc *desc)
+int hook_ask_create(const struct hm_device *device, const struct hm_buffer_desc *desc)
 {
 	struct hm_access_request request = {
 		.operation = HM_ACCESS_CREATE,
@@ -230,7 +230,7 @@ int access_ask_create(const struct hm_device *device, const struct hm_buffer_des
 		.place = desc->place,
 	};
 
-	return access_ask(&request);
+	return hook_ask(&request);
 }
 
 /* Fills in the fields of a buffer. */
@@ -259,10 +259,10 @@ static int ask_leaving(uint32_t operation, struct hm_buffer *buffer, uint32_t fl
 	request->operation = operation;
 	request->access = flags & HM_EXPORT_READ_ONLY ? HM_READ : buffer->access;
 	request->flags = flags;
-	return access_ask(request);
+	return hook_ask(request);
 }
 
-int access_ask_export(struct hm_buffer *buffer, uint32_t flags)
+int hook_ask_export(struct hm_buffer *buffer, uint32_t flags)
 {
 	struct hm_access_request request = { 0 };
 
@@ -280,7 +280,7 @@ static void read_peer(int socket, struct hm_access_request *request)
 	request->peer_gid = peer.gid;
 }
 
-int access_ask_send(struct hm_buffer *buffer, int socket, uint32_t flags)
+int hook_ask_send(struct hm_buffer *buffer, int socket, uint32_t flags)
 {
 	struct hm_access_request request = { 0 };
 
@@ -288,8 +288,8 @@ int access_ask_send(struct hm_buffer *buffer, int socket, uint32_t flags)
 	return ask_leaving(HM_ACCESS_SEND, buffer, flags, &request);
 }
 
-int access_ask_receive(const struct hm_device *device, int socket, int fd, uint64_t size,
-		       uint32_t access, const struct hm_buffer_desc *desc)
+int hook_ask_receive(const struct hm_device *device, int socket, int fd, uint64_t size,
+		     uint32_t access, const struct hm_buffer_desc *desc)
 {
 	struct hm_access_request request = {
 		.operation = HM_ACCESS_RECEIVE,
@@ -303,15 +303,15 @@ int access_ask_receive(const struct hm_device *device, int socket, int fd, uint6
 	char path[PATH_MAX];
 	int r;
 
-	r = access_read_path(fd, path);
+	r = hook_read_path(fd, path);
 	if (r)
 		return r;
 	request.path = path;
 	read_peer(socket, &request);
-	return access_ask(&request);
+	return hook_ask(&request);
 }
 
-int access_ask_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags)
+int hook_ask_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags)
 {
 	struct hm_access_request request = { .operation = HM_ACCESS_RESIZE, .flags = flags };
 	int r = read_buffer(buffer, &request);
@@ -320,10 +320,10 @@ int access_ask_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flag
 		return r;
 	request.size = new_size;
 	request.access = buffer->access;
-	return access_ask(&request);
+	return hook_ask(&request);
 }
 
-int access_ask_seal(struct hm_buffer *buffer, uint32_t flags)
+int hook_ask_seal(struct hm_buffer *buffer, uint32_t flags)
 {
 	struct hm_access_request request = { .operation = HM_ACCESS_SEAL, .flags = flags };
 	int r = read_buffer(buffer, &request);
@@ -331,10 +331,10 @@ int access_ask_seal(struct hm_buffer *buffer, uint32_t flags)
 	if (r)
 		return r;
 	request.access = HM_READ;
-	return access_ask(&request);
+	return hook_ask(&request);
 }
 
-int access_ask_map(struct hm_buffer *buffer, const struct hm_map_desc *desc)
+int hook_ask_map(struct hm_buffer *buffer, const struct hm_map_desc *desc)
 {
 	struct hm_access_request request = {
 		.operation = HM_ACCESS_MAP,
@@ -349,11 +349,11 @@ int access_ask_map(struct hm_buffer *buffer, const struct hm_map_desc *desc)
 		return r;
 	if (!request.length && request.offset < request.size)
 		request.length = request.size - request.offset;
-	return access_ask(&request);
+	return hook_ask(&request);
 }
 
-int access_ask_range(uint32_t operation, struct hm_map *map, uint64_t offset, uint64_t length,
-		     uint32_t access, uint32_t flags)
+int hook_ask_range(uint32_t operation, struct hm_map *map, uint64_t offset, uint64_t length,
+		   uint32_t access, uint32_t flags)
 {
 	struct hm_access_request request = {
 		.operation = operation,
@@ -368,5 +368,5 @@ int access_ask_range(uint32_t operation, struct hm_map *map, uint64_t offset, ui
 		.flags = flags,
 	};
 
-	return access_ask(&request);
+	return hook_ask(&request);
 }

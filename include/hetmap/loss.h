@@ -33,8 +33,8 @@
  * calls hears of the loss by its next call on the device. The library asks the device that the
  * buffer is on in this process, also for a buffer that was received or imported.
  */
-#ifndef HETMAP_LOST_H
-#define HETMAP_LOST_H
+#ifndef HETMAP_LOSS_H
+#define HETMAP_LOSS_H
 
 #include <hetmap/buffer.h>
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hook/access.h"
+#include "hook/hook.h"
 #include "core/buffer.h"
 #include "base/sys.h"
 
@@ -13,7 +13,7 @@
  * Reads the path of the open descriptor, so that no link and no rename can change the file
  * between this call and its use.
  */
-int access_read_path(int fd, char path[PATH_MAX])
+int hook_read_path(int fd, char path[PATH_MAX])
 {
 	char link[32];
 	ssize_t n;
@@ -32,8 +32,8 @@ int access_read_path(int fd, char path[PATH_MAX])
 		       link, err_name(r));
 }
 
-int access_ask_fd(uint32_t operation, const struct hm_device *device, int fd,
-		  const struct hm_buffer_desc *desc)
+int hook_ask_fd(uint32_t operation, const struct hm_device *device, int fd,
+		const struct hm_buffer_desc *desc)
 {
 	struct hm_access_request request = {
 		.operation = operation,
@@ -48,7 +48,7 @@ int access_ask_fd(uint32_t operation, const struct hm_device *device, int fd,
 	struct stat st;
 	int r;
 
-	r = access_read_path(fd, path);
+	r = hook_read_path(fd, path);
 	if (r)
 		return r;
 	request.path = path;
@@ -60,10 +60,10 @@ int access_ask_fd(uint32_t operation, const struct hm_device *device, int fd,
 			request.size = (uint64_t)st.st_size - desc->offset;
 	}
 	request.max_size = max_u64(desc->max_size, request.size);
-	return access_ask(&request);
+	return hook_ask(&request);
 }
 
-int access_ask_file(int fd, uint64_t size, uint32_t access)
+int hook_ask_file(int fd, uint64_t size, uint32_t access)
 {
 	struct hm_access_request request = {
 		.operation = HM_ACCESS_FROM_FILE,
@@ -75,18 +75,18 @@ int access_ask_file(int fd, uint64_t size, uint32_t access)
 	char path[PATH_MAX];
 	int r;
 
-	r = access_read_path(fd, path);
+	r = hook_read_path(fd, path);
 	if (r)
 		return r;
 	request.path = path;
-	return access_ask(&request);
+	return hook_ask(&request);
 }
 
 /*
  * A new file has no path yet, so its folder is asked for one. The last part can't be a link:
  * neither O_EXCL nor rename(2) follows one.
  */
-int access_ask_new_file(const char *path, uint64_t size, uint32_t access)
+int hook_ask_new_file(const char *path, uint64_t size, uint32_t access)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	struct hm_access_request request = {
@@ -109,7 +109,7 @@ int access_ask_new_file(const char *path, uint64_t size, uint32_t access)
 	fd = sys_open(whole, O_PATH | O_DIRECTORY, 0);
 	if (fd < 0)
 		return err_set(fd, "opening its folder: %s", err_name(fd));
-	r = access_read_path(fd, whole);
+	r = hook_read_path(fd, whole);
 	sys_close(fd);
 	if (r)
 		return r;
@@ -120,5 +120,5 @@ int access_ask_new_file(const char *path, uint64_t size, uint32_t access)
 	snprintf(whole + length, sizeof(whole) - length, "%s%s",
 		 length && whole[length - 1] == '/' ? "" : "/", name);
 	request.path = whole;
-	return access_ask(&request);
+	return hook_ask(&request);
 }
