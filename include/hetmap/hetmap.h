@@ -14,6 +14,8 @@
 #include <hetmap/access.h>
 #include <hetmap/alloc.h>
 #include <hetmap/buffer.h>
+#include <hetmap/combine.h>
+#include <hetmap/copy.h>
 #include <hetmap/device.h>
 #include <hetmap/fence.h>
 #include <hetmap/file.h>

@@ -318,6 +318,9 @@ HM_API int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length
  * If the buffer was cut to less since the begin, the function ends the rest of the range. The
  * bracket is closed whatever the result is, except for -EINVAL and -EOWNERDEAD.
  *
+ * An end with HM_WRITE first writes out the combines of the map (hetmap/combine.h), whatever the
+ * range.
+ *
  * The function checks the rights that the range has now. A right that was taken away and given
  * back in between has no effect here: a store meanwhile was a SIGSEGV, and never got lost.
  *
@@ -336,8 +339,8 @@ HM_API int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length
  *             bracket may have been zeros. The function asks the device each time, so that a loss
  *             by another process is found, too (hetmap/loss.h).
  *
- * In addition the errors of the device, and the errors of hm_buffer_shadow(), if the buffer has a
- * shadow.
+ * In addition the errors of the device, the errors of hm_buffer_shadow(), if the buffer has a
+ * shadow, and the errors of hm_combine_flush(), if the map has combines.
  */
 HM_API int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
 			  uint32_t access);
@@ -350,11 +353,12 @@ HM_API int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
  * @map, @offset, @length: [in] a page-aligned range, see above
  * @flags: [in] HM_SYNC_*
  *
- * For memory without storage, which lacks HM_CAP_SYNC and includes a private copy of a file, the
- * function does nothing. The function waits as long as the file system does, which is for ever
- * if a server does not answer. Meanwhile other threads may use and change the map in any way,
- * except that a resize that moves the map is -EBUSY (hm_buffer_resize()). Bytes that a resize
- * cuts off meanwhile are not written back, and cause no error.
+ * The function first writes out the combines of the map (hetmap/combine.h), and returns the
+ * errors of hm_combine_flush(). For memory without storage, which lacks HM_CAP_SYNC and includes
+ * a private copy of a file, it does nothing else. The function waits as long as the file system
+ * does, which is for ever if a server does not answer. Meanwhile other threads may use and change
+ * the map in any way, except that a resize that moves the map is -EBUSY (hm_buffer_resize()).
+ * Bytes that a resize cuts off meanwhile are not written back, and cause no error.
  *
  * Bytes that were lost and replaced by the handler of hm_handler_install() are -EIO: no file has
  * the bytes that were stored there since, and a new map shows the bytes of the file. A store for

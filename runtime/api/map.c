@@ -125,8 +125,10 @@ static int create_locked(struct hm_map *map, const struct hm_map_desc *desc)
 	/* buffer->lock keeps out an export, which may choose other brackets. */
 	view_choose_brackets_locked(map);
 	map_entry(map, map->address, length, 0, map->rights, &entry);
+	map_count_special(buffer, 1);
 	r = registry_insert(&entry, map->span, &map->slot);
 	if (r) {
+		map_count_special(buffer, -1);
 		r = err_set(r, "entering a map of %" PRIu64 " bytes into the registry: %s",
 			    length, err_name(r));
 		goto err_release;

@@ -58,6 +58,7 @@ static int sync_once(struct hm_map *map, uint64_t offset, uint64_t length, uint3
 
 int map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags)
 {
+	write_out_function *write_out;
 	int r, lost;
 	bool again;
 
@@ -67,6 +68,10 @@ int map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flag
 	if (flags & ~HM_SYNC_ASYNC)
 		return err_set(-EINVAL, "hm_map_sync: unknown flags 0x%x",
 			       flags & ~HM_SYNC_ASYNC);
+	write_out = atomic_load_explicit(&map->write_out, memory_order_acquire);
+	r = unlikely(write_out != NULL) ? write_out(map) : 0;
+	if (r)
+		return r;
 	/* Before it, too: replacements of lost bytes may go while they are written back. */
 	lost = repair_check(map, offset, length, NULL);
 	do

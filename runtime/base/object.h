@@ -35,7 +35,8 @@
 	X(BATCHES, 0x686d4261, "hm_batches")         \
 	X(LOAD, 0x686d4c6f, "load")                  \
 	X(RING, 0x686d5267, "ring")                  \
-	X(POOL, 0x686d506f, "pool")
+	X(POOL, 0x686d506f, "pool")                  \
+	X(COMBINE, 0x686d436d, "combine")
 
 enum object_kind {
 	OBJECT_FREED = 0,

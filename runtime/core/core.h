@@ -186,6 +186,9 @@ struct reservation {
 typedef int bracket_function(struct hm_map *map, uint64_t offset, uint64_t length,
 			     uint32_t access);
 
+/* hm_map.write_out: returns the first error, with a text. */
+typedef int write_out_function(struct hm_map *map);
+
 /* A map's entry in the published table, as far as it may change (publish.c). */
 struct map_published {
 	uint32_t entry; /* index + 1; 0: no entry */
@@ -256,6 +259,12 @@ struct hm_map {
 	uint32_t n_view;
 	_Atomic(bracket_function *) bracket_begin; /* recomputed when views come and go; */
 	_Atomic(bracket_function *) bracket_end;   /* read without lock */
+	/*
+	 * Writes out what the map's combines hold; NULL: there are none. Read without lock, by
+	 * the end of each bracket: beside bracket_end.
+	 */
+	_Atomic(write_out_function *) write_out;
+	struct cds_list_head combines; /* hm_combine.link */
 
 	struct bracket_count *brackets; /* the buffer's; constant */
 	_Atomic uint32_t turn; /* access that hm_fence_wait() began: bracket_turn_begin() */

@@ -231,8 +231,8 @@ int hm_guard_end(struct hm_guard *guard)
 /* ---- a copy in a scope of its own ---- */
 
 /* A function of its own, so that no variable changes between setjmp() and its second return. */
-int guard_copy(struct hm_guard *guard, struct guard_slot *slot, bool follows, void *dst,
-	       const void *src, uint64_t length)
+int guard_copy(struct hm_guard *guard, struct guard_slot *slot, bool follows,
+	       copy_function *way, void *dst, const void *src, uint64_t length)
 {
 	struct guard_slot *open;
 	int r;
@@ -244,7 +244,10 @@ int guard_copy(struct hm_guard *guard, struct guard_slot *slot, bool follows, vo
 	open = open_scope(slot, guard, STATE_COPY, follows, &r);
 	if (unlikely(!open))
 		return r;
-	memcpy(dst, src, length);
+	if (likely(!way))
+		memcpy(dst, src, length);
+	else
+		way(dst, src, length);
 	close_scope(open, guard);
 	return 0;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * hm_copy_in, hm_copy_out: the bytes go by the C library's memcpy(), in a guarded scope. Each
- * end that is in a map is checked before and after: was it cut off, lost or replaced meanwhile?
+ * hm_copy_in, hm_copy_out, guarded_store: the bytes go by the C library's memcpy(), or as suits
+ * memory of a device (copy/copy.h), in a guarded scope. Each end that is in a map is checked
+ * before and after: was it cut off, lost or replaced meanwhile?
  */
 #include <hetmap/guard.h>
 
@@ -14,6 +15,7 @@
 #include "core/core.h"
 #include "core/identity.h"
 #include "fault/fault.h"
+#include "fault/guarded.h"
 #include "base/guard_slot.h"
 #include "fault/handler.h"
 #include "loss/loss.h"
@@ -32,6 +34,8 @@ struct copy {
 	void *dst;
 	const void *src;
 	uint64_t length;
+	copy_function *store; /* the way of guarded_store(); or NULL */
+	bool unguarded;       /* no handler is there: a fault remains a signal */
 	/*
 	 * The state of @in_map before the copy. Buffer and device are read from here, and not
 	 * by way of the map: a copy pushes all of them out of the nearest cache, and with the
@@ -306,8 +310,8 @@ static void clear_behind_end(const struct copy *to)
 		      round_up(length, to->at.buffer->page_size));
 	for (; from < end; from += piece) {
 		piece = min_u64(end - from, sizeof(zeros));
-		if (guard_copy(&guard, guard_own, false, to->at.map->address + from, zeros,
-			       piece))
+		if (guard_copy(&guard, guard_own, false, NULL, to->at.map->address + from,
+			       zeros, piece))
 			break;
 	}
 	buffer_unlock(to->at.buffer);
@@ -323,6 +327,26 @@ static __attribute__((noinline)) void after_cut(const struct copy *copy,
 	else if (other->copy.at.map)
 		clear_behind_end(&other->copy);
 	err_release();
+}
+
+/* By the cache modes of both ends: NULL, memcpy(), for memory in maps of none other. */
+static inline copy_function *way_of(const struct copy *copy, const struct other_end *other)
+{
+	uint8_t cache = copy->at.cache, beyond = 0;
+
+	if (unlikely(copy->store != NULL))
+		return copy->store;
+	if (unlikely(other->copy.at.map != NULL))
+		beyond = other->copy.at.cache;
+	return copy->in_map == copy->dst ? copy_way(cache, beyond, copy->length) :
+					   copy_way(beyond, cache, copy->length);
+}
+
+/* Not inlined: for programs without a handler. */
+static __attribute__((noinline)) int copy_unguarded(const struct copy *copy)
+{
+	copy->store(copy->dst, copy->src, copy->length);
+	return 0;
 }
 
 /* One try at all of the bytes: 0, a negative errno, with the fault in @guard, or COPY_AGAIN. */
@@ -341,7 +365,10 @@ static int copy_once(const struct copy *copy, struct hm_guard *guard)
 		nanosleep(&copy_pause, NULL);
 		return COPY_AGAIN;
 	}
-	r = guard_copy(guard, copy->slot, copy->follows, copy->dst, copy->src, copy->length);
+	r = unlikely(copy->unguarded) ?
+		    copy_unguarded(copy) :
+		    guard_copy(guard, copy->slot, copy->follows, way_of(copy, &other),
+			       copy->dst, copy->src, copy->length);
 	if (unlikely(r < 0))
 		return r;
 	if (unlikely(r)) {
@@ -387,6 +414,48 @@ static inline __attribute__((always_inline)) void bring_pages(const struct copy 
 }
 
 /*
+ * Tries until all of the bytes are copied, of a map that was found with the result @r, or for a
+ * second at most.
+ */
+static inline __attribute__((always_inline)) int
+copy_found(struct copy *copy, struct hm_guard *guard, int r, struct hm_fault *ret_fault)
+{
+	uint64_t deadline = 0;
+
+	if (unlikely(r))
+		goto out;
+	while (unlikely((r = copy_once(copy, guard)) == COPY_AGAIN)) {
+		guard->fault.cause = HM_FAULT_NONE;
+		copy->follows = false;
+		if (!deadline)
+			deadline = time_now_ns() + COPY_PATIENCE_NS;
+		else if (time_now_ns() > deadline)
+			return err_set(
+				-EAGAIN,
+				"%s: bytes were being cut off, or brought back, all the time",
+				copy->what);
+		/*
+		 * Must not go beyond the end: bytes there may still exist, in the middle of a
+		 * page.
+		 */
+		r = check_range(copy);
+		if (r) {
+			tell_refused(copy, r, &guard->fault);
+			break;
+		}
+	}
+	if (likely(!r)) {
+		guard_copied(copy->slot);
+		return 0;
+	}
+	r = device_loss_notice(copy->at.device, r);
+out:
+	if (ret_fault && guard->fault.cause)
+		struct_write(ret_fault, &guard->fault, ret_fault->struct_size);
+	return r;
+}
+
+/*
  * Not inlined: a compiler that splits it behind the first checks passes all arguments on once
  * more.
  */
@@ -394,7 +463,6 @@ static __attribute__((noinline)) int copy_bytes(const char *what, void *in_map, 
 						const void *src, uint64_t length,
 						struct hm_fault *ret_fault)
 {
-	uint64_t deadline = 0;
 	struct hm_guard guard;
 	struct copy copy;
 	int r;
@@ -406,6 +474,8 @@ static __attribute__((noinline)) int copy_bytes(const char *what, void *in_map, 
 	copy.dst = dst;
 	copy.src = src;
 	copy.length = length;
+	copy.store = NULL;
+	copy.unguarded = false;
 	r = check_arguments(&copy, ret_fault);
 	if (r)
 		return r;
@@ -413,37 +483,38 @@ static __attribute__((noinline)) int copy_bytes(const char *what, void *in_map, 
 		return guard_refuse_uninstalled(what);
 	bring_pages(&copy);
 	r = find_map(&copy, &guard.fault);
-	if (unlikely(r))
-		goto out;
-	while (unlikely((r = copy_once(&copy, &guard)) == COPY_AGAIN)) {
+	return copy_found(&copy, &guard, r, ret_fault);
+}
+
+int guarded_store(const char *what, struct hm_map *map, uint64_t offset, uint64_t length,
+		  copy_function *store, const void *from, struct hm_fault *ret_fault)
+{
+	struct copy copy = { .what = what, .src = from, .length = length, .store = store };
+	struct hm_guard guard;
+	int r;
+
+	copy.unguarded = handler_flags() == HANDLER_NONE;
+	copy.slot = guard_own;
+	copy.in_map = map->address + offset;
+	copy.dst = copy.in_map;
+	/* A place behind the map's end is in no map. */
+	r = map_check_range(map, offset, length, what);
+	if (unlikely(r)) {
+		copy.at = (struct hm_pointer_info){
+			.map = map,
+			.buffer = map->buffer,
+			.map_offset = offset,
+			.generation = map->generation,
+		};
 		guard.fault.cause = HM_FAULT_NONE;
-		copy.follows = false;
-		if (!deadline)
-			deadline = time_now_ns() + COPY_PATIENCE_NS;
-		else if (time_now_ns() > deadline)
-			return err_set(
-				-EAGAIN,
-				"%s: bytes were being cut off, or brought back, all the time",
-				what);
-		/*
-		 * Must not go beyond the end: bytes there may still exist, in the middle of a
-		 * page.
-		 */
-		r = check_range(&copy);
-		if (r) {
-			tell_refused(&copy, r, &guard.fault);
-			break;
-		}
+		tell_refused(&copy, r, &guard.fault);
+		return copy_found(&copy, &guard, r, ret_fault);
 	}
-	if (likely(!r)) {
-		guard_copied(copy.slot);
-		return 0;
-	}
-	r = device_loss_notice(copy.at.device, r);
-out:
-	if (ret_fault && guard.fault.cause)
-		struct_write(ret_fault, &guard.fault, ret_fault->struct_size);
-	return r;
+	r = find_map(&copy, &guard.fault);
+	/* Moved since its address was read; another one may have come to the place. */
+	if (unlikely(r == -ENOENT || (!r && copy.at.map != map)))
+		return err_set(-EAGAIN, "%s: the map was being moved", what);
+	return copy_found(&copy, &guard, r, ret_fault);
 }
 
 int hm_copy_in(void *dst_in_map, const void *src, uint64_t length, struct hm_fault *fault)

@@ -22,6 +22,7 @@
 #include "base/guard_slot.h"
 #include "base/handler_phase.h"
 #include "base/util.h"
+#include "copy/copy.h"
 
 /* fork(2): the installation may have been under way in another thread. */
 void handler_install_fork_child(void);
@@ -72,12 +73,12 @@ enum guard_place { GUARD_NOWHERE, GUARD_INNERMOST, GUARD_OUTER };
 enum guard_place guard_place(const struct hm_guard *guard);
 
 /*
- * memcpy() in a guarded scope of its own, which is closed afterwards. Returns 0; 1: a fault, as
- * @guard tells; or a negative errno: there can be no scope. @slot: this thread's, or NULL.
- * @follows: guard_follows() of it when the call began; or false.
+ * @way, NULL: memcpy(), in a guarded scope of its own, which is closed afterwards. Returns 0; 1:
+ * a fault, as @guard tells; or a negative errno: there can be no scope. @slot: this thread's, or
+ * NULL. @follows: guard_follows() of it when the call began; or false.
  */
-int guard_copy(struct hm_guard *guard, struct guard_slot *slot, bool follows, void *dst,
-	       const void *src, uint64_t length);
+int guard_copy(struct hm_guard *guard, struct guard_slot *slot, bool follows,
+	       copy_function *way, void *dst, const void *src, uint64_t length);
 int guard_refuse_uninstalled(const char *what);
 
 #endif

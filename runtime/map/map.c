@@ -99,6 +99,7 @@ struct hm_map *map_alloc(struct hm_buffer *buffer)
 	CDS_INIT_LIST_HEAD(&map->uses);
 	CDS_INIT_LIST_HEAD(&map->views);
 	CDS_INIT_LIST_HEAD(&map->scopes);
+	CDS_INIT_LIST_HEAD(&map->combines);
 	return map;
 }
 
@@ -202,6 +203,7 @@ void hm_map_unref(struct hm_map *map)
 	err_hold();
 	publish_end(map);
 	registry_remove(map->slot);
+	map_count_special(map->buffer, -1);
 	/* Views end at once: an accelerator that ends inside this callback waits for that. */
 	view_release_all(map);
 	buffer_end_map(map);

@@ -118,4 +118,11 @@ struct hm_map *map_alloc(struct hm_buffer *buffer);
 /* Frees all except the map's reference to the buffer. */
 void map_free(struct hm_map *map);
 
+/* Counts the maps that are not write-back; a buffer's cache mode stays. */
+static inline void map_count_special(const struct hm_buffer *buffer, int n)
+{
+	if (buffer->cache != HM_CACHE_WRITE_BACK)
+		atomic_fetch_add(&registry_n_special, (uint64_t)(int64_t)n);
+}
+
 #endif

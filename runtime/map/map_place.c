@@ -47,17 +47,34 @@ static bool is_window(uint64_t base, uint64_t span)
  */
 static _Atomic uint64_t window_end;
 
+/*
+ * The same for maps that may have huge pages. To reserve room to align in, and to give the rest
+ * back, takes three system calls; a hint takes none.
+ */
+static _Atomic uint64_t aligned_end;
+
+static bool is_at(const struct hm_map *map, uint64_t alignment)
+{
+	return is_aligned((uintptr_t)map->address, alignment);
+}
+
 void map_placed(const struct hm_map *map)
 {
+	if (map->span >= MAP_HUGE_LEAST && is_at(map, map->buffer->alignment))
+		atomic_store_explicit(&aligned_end, (uintptr_t)map->address,
+				      memory_order_relaxed);
 	if (is_window((uintptr_t)map->address, map->span))
 		atomic_store_explicit(&window_end, (uintptr_t)map->address,
 				      memory_order_relaxed);
 }
 
-static void window_released(const struct hm_map *map)
+static void place_released(const struct hm_map *map)
 {
 	uint64_t end = (uintptr_t)map->address + map->span;
 
+	if (map->span >= MAP_HUGE_LEAST &&
+	    end > atomic_load_explicit(&aligned_end, memory_order_relaxed))
+		atomic_store_explicit(&aligned_end, end, memory_order_relaxed);
 	if (is_window((uintptr_t)map->address, map->span) &&
 	    end > atomic_load_explicit(&window_end, memory_order_relaxed))
 		atomic_store_explicit(&window_end, end, memory_order_relaxed);
@@ -172,6 +189,24 @@ static int place_simple(struct hm_map *map, int prot)
 	return place_at(map, 0, prot);
 }
 
+/* By one mapping at the hint, if that place is free; otherwise in reserved room. */
+static int place_aligned(struct hm_map *map, uint64_t alignment, int prot)
+{
+	uint64_t end = atomic_load_explicit(&aligned_end, memory_order_relaxed);
+	int r;
+
+	if (end <= map->span || backend_has(map->buffer->device->ops, HM_BACKEND_MAP_CACHE))
+		return place_reserved(map, alignment, prot);
+	r = place_at(map, round_down(end - map->span, alignment), prot);
+	if (!r && (is_at(map, alignment) || sys_munmap(map->address, map->span)))
+		return 0;
+	/* What is short may do for a reservation, which promises no memory. */
+	if (r && r != -ENOMEM)
+		return r;
+	err_clear();
+	return place_reserved(map, alignment, prot);
+}
+
 /*
  * Some file systems refuse MAP_SHARED (-ENODEV; FUSE with direct I/O). A reader with a private
  * map loses only the sight of later writes: visible as HM_BACKING_FILE_PRIVATE.
@@ -235,25 +270,34 @@ static int explain_place(const struct hm_map *map, int r)
 	return r;
 }
 
+/* @simple: one mapping can be all of the map. */
+static int place_somewhere(struct hm_map *map, bool simple, uint64_t alignment, int prot)
+{
+	if (!simple)
+		return place_reserved(map, alignment, prot);
+	return alignment <= page_size() ? place_simple(map, prot) :
+					  place_aligned(map, alignment, prot);
+}
+
 int map_place(struct hm_map *map, uint64_t committed)
 {
 	struct hm_buffer *buffer = map->buffer;
 	uint64_t alignment = alignment_of(map);
 	uint64_t mapped = min_u64(map->span, buffer_capacity(buffer) - map->offset);
 	bool simple = buffer->n_segment == 1 && !(map->map_flags & HM_MAP_GUARD) &&
-		      alignment <= page_size() && mapped == map->span &&
+		      mapped == map->span &&
 		      map_is_direct(&buffer->segment[0], map->offset, map->span);
 	int prot = prot_of_access(map->access);
 	/* The part that is not committed must not be touched. */
 	int first = committed == mapped ? prot : PROT_NONE;
 	int r;
 
-	r = simple ? place_simple(map, first) : place_reserved(map, alignment, first);
+	r = place_somewhere(map, simple, alignment, first);
 	if (r == -ENODEV && may_be_private(buffer)) {
 		/* The sentence of the try that does not count. */
 		err_clear();
 		make_private(buffer);
-		r = simple ? place_simple(map, first) : place_reserved(map, alignment, first);
+		r = place_somewhere(map, simple, alignment, first);
 		if (r)
 			make_shared(buffer);
 	}
@@ -261,6 +305,10 @@ int map_place(struct hm_map *map, uint64_t committed)
 		return explain_place(map, r);
 	stats_add(&stats.bytes_reserved, map->reservation.length);
 
+	/* While all of it is one mapping. */
+	r = map_dress(buffer, map->address, map->span);
+	if (r)
+		goto err_release;
 	if (first != prot) {
 		r = sys_mprotect(map->address, committed, prot);
 		/* mmap() without PROT_WRITE took the mapping as read-only. */
@@ -274,9 +322,6 @@ int map_place(struct hm_map *map, uint64_t committed)
 			goto err_release;
 		}
 	}
-	r = map_dress(buffer, map->address, map->span);
-	if (r)
-		goto err_release;
 	return 0;
 
 err_release:
@@ -289,5 +334,5 @@ void map_unplace(struct hm_map *map)
 	if (!map->reservation.length)
 		return;
 	reserve_release(&map->reservation);
-	window_released(map);
+	place_released(map);
 }

@@ -30,6 +30,8 @@
 #include "registry/radix.h"
 #include "base/slab.h"
 
+_Atomic uint64_t registry_n_special;
+
 /* How often a lookup tries before it answers -EAGAIN. */
 #define TRIES 16
 

@@ -19,6 +19,7 @@
 #ifndef HETMAP_REGISTRY_H
 #define HETMAP_REGISTRY_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -77,6 +78,12 @@ void registry_remove(struct registry_slot *slot);
 
 /* The body of hm_pointer_find(). */
 int registry_find(const void *pointer, struct hm_pointer_info *ret_info);
+
+/*
+ * Maps of other cache modes than write-back. Raised before such a map is inserted, and lowered
+ * after it is removed: who has an address in one sees it.
+ */
+extern _Atomic uint64_t registry_n_special;
 
 /* False: registry_find() would answer -ENOENT. Inline, for callers that expect that answer. */
 static inline bool registry_may_find(const void *pointer)

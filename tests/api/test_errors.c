@@ -79,8 +79,17 @@ static const struct row {
 	ROW(hm_buffer_shadow, CLEARS),
 	ROW(hm_buffer_stats_get, CLEARS),
 	ROW(hm_buffer_unref, LEAVES),
+	ROW(hm_combine_create, CLEARS),
+	ROW(hm_combine_discard, CLEARS),
+	ROW(hm_combine_flush, CLEARS),
+	ROW(hm_combine_query, CLEARS),
+	ROW(hm_combine_ref, LEAVES),
+	ROW(hm_combine_unref, LEAVES),
+	ROW(hm_combine_write, CLEARS),
+	ROW(hm_copy, CLEARS),
 	ROW(hm_copy_in, CLEARS),
 	ROW(hm_copy_out, CLEARS),
+	ROW(hm_copy_query, CLEARS),
 	ROW(hm_device_list, CLEARS),
 	ROW(hm_device_open, CLEARS),
 	ROW(hm_device_query, CLEARS),
@@ -359,6 +368,9 @@ static void successes(void)
 	struct hm_buffer_info buffer = { .struct_size = sizeof(buffer) };
 	struct hm_device_info device = { .struct_size = sizeof(device) };
 	struct hm_map_info map = { .struct_size = sizeof(map) };
+	struct hm_combine_info counts = { .struct_size = sizeof(counts) };
+	struct hm_copy_info way = { .struct_size = sizeof(way) };
+	struct hm_combine *combine;
 	unsigned char copy[16] = { 1 };
 	struct things it = { 0 };
 	struct hm_pointer_info info;
@@ -395,6 +407,17 @@ static void successes(void)
 	CLEARED(hm_copy_in(it.bytes, copy, sizeof(copy), &fault));
 	CLEARED(hm_copy_out(copy, it.bytes, sizeof(copy), &fault));
 	CLEARED(hm_handler_remove());
+	CLEARED(hm_copy(it.bytes, copy, sizeof(copy), 0));
+	CLEARED(hm_copy_query(it.bytes, copy, sizeof(copy), &way));
+	CLEARED(hm_combine_create(it.map, NULL, &combine));
+	CLEARED(hm_combine_write(combine, 4096, copy, sizeof(copy)));
+	CLEARED(hm_combine_flush(combine, &fault));
+	CLEARED(hm_combine_query(combine, &counts));
+	CLEARED(hm_combine_discard(combine));
+	LEFT(CHECK(hm_combine_ref(combine) == combine));
+	LEFT(hm_combine_unref(combine));
+	CHECK_OK(hm_combine_write(combine, 8192, copy, sizeof(copy)));
+	LEFT(hm_combine_unref(combine));
 	LEFT(CHECK_OK(hm_pointer_find(it.bytes, &info)));
 	LEFT(CHECK(hm_map_address(it.map) && hm_map_length(it.map)));
 	LEFT(CHECK(hm_map_ref(it.map) == it.map));

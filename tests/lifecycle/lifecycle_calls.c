@@ -418,6 +418,16 @@ static int view_create(struct life *life)
 	return hm_view_create(life->map, 0, 0, &ops, NULL, &life->made_view);
 }
 
+static int combine_create(struct life *life)
+{
+	struct hm_combine *combine;
+	int r = hm_combine_create(life->map, NULL, &combine);
+
+	if (!r)
+		hm_combine_unref(combine);
+	return r;
+}
+
 static int drm_view_create(struct life *life)
 {
 	return hm_drm_view_create(life->map, 0, 0, life->node ? life->node : life->f.device,
@@ -573,6 +583,7 @@ const struct life_call life_calls[] = {
 	CALL(MAP, hm_map_ref, "", map_ref, NULL, NULL),
 	CALL(MAP, hm_map_unref, "", map_unref, NULL, NULL),
 	CALL(MAP, hm_view_create, "", view_create, NULL, NULL),
+	CALL(MAP, hm_combine_create, "", combine_create, NULL, is_writable),
 	CALL(MAP, hm_drm_view_create, "", drm_view_create, has_node, NULL),
 	CALL(MAP, hm_buffer_resize, "to shrink", buffer_shrink, NULL, NULL),
 	CALL(MAP, hm_pointer_find, "", pointer_find, NULL, NULL),

@@ -12,6 +12,7 @@ static const struct {
 	const char *name, *call;
 } benches[] = {
 	{ "map_cycle", "memfd_create(" },
+	{ "alloc_cycle", "memfd_create(" },
 	{ "protect_pair", "mprotect(" },
 	{ "lock_pair", "mlock(" },
 	{ "pointer_find", "pthread_rwlock_rdlock(" },
@@ -33,6 +34,8 @@ static const struct {
 	{ "lost_to_usable", "memcpy(" },
 	{ "shadow_cost", "memcpy(" },
 	{ "guard_copy", "memcpy(" },
+	{ "copy_ladder", "memcpy(" },
+	{ "combine", "memcpy(" },
 	{ "probe_off", "sys/sdt.h" },
 	{ "publish_cost", "HETMAP_PUBLISH=0" },
 	{ "trace_overhead", "page-faults" },

@@ -236,6 +236,24 @@ static void test_pool_cycle(void)
 	outcome_free(&outcome);
 }
 
+static void test_copies(void)
+{
+	struct outcome outcome;
+
+	run_short("copy_ladder", &outcome);
+	check_row(&outcome, "1 B");
+	check_row(&outcome, "16 MiB");
+	check_row(&outcome, "16 MiB, not read again");
+	outcome_free(&outcome);
+	run_short("combine", &outcome);
+	check_row(&outcome, "64 bytes, transfers");
+	check_row(&outcome, "4 bytes, time of a write");
+	outcome_free(&outcome);
+	run_short("alloc_cycle", &outcome);
+	check_row(&outcome, "against map_cycle");
+	outcome_free(&outcome);
+}
+
 static void test_workers(void)
 {
 	struct outcome outcome;
@@ -573,6 +591,7 @@ static const struct test tests[] = {
 	{ "seq_killed", test_seq_killed, 60, 0 },
 	{ "ipc_ring", test_ipc_ring, 60, 0 },
 	{ "pool_cycle", test_pool_cycle, 60, 0 },
+	{ "copies", test_copies, 60, 0 },
 	{ "workers", test_workers, 60, 0 },
 	{ "trace_overhead", test_trace_overhead, 120, 0 },
 	{ "no_perf", test_no_perf, 60, 0 },

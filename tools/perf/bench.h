@@ -123,6 +123,7 @@ int bench_fail(const char *name, int r, bool ours);
 /* ---- the benchmarks ---- */
 
 int bench_map_cycle(void);
+int bench_alloc_cycle(void);
 int bench_protect_pair(void);
 int bench_lock_pair(void);
 int bench_pointer_find(void);
@@ -141,6 +142,8 @@ int bench_drm_map_cycle(void);
 int bench_drm_reuse(void);
 int bench_dmabuf_share(void);
 int bench_guard_copy(void);
+int bench_copy_ladder(void);
+int bench_combine(void);
 int bench_find_under_churn(void);
 int bench_retire(void);
 int bench_lost_to_usable(void);

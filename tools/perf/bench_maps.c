@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* map_cycle, protect_pair, lock_pair: maps of 64 KiB against bare system calls. */
+/* map_cycle, alloc_cycle, protect_pair, lock_pair: maps of 64 KiB against bare system calls. */
 #include <errno.h>
 #include <sys/mman.h>
 
@@ -78,6 +78,52 @@ int bench_map_cycle(void)
 	pair.name = "one byte written";
 	maps.stride = LENGTH;
 	r = bench_compare(&pair, &maps, "us", 1e3, TARGET_RATIO, 1.35);
+out:
+	hm_device_unref(maps.device);
+	return r;
+}
+
+/* ---- alloc_cycle ---- */
+
+static int alloc_ours(void *user, double *ret_ns)
+{
+	const struct maps *maps = user;
+	double start = bench_now();
+	char *bytes;
+	int r;
+
+	r = hm_alloc(maps->device, LENGTH, HM_READ | HM_WRITE, &bytes);
+	if (r)
+		return r;
+	bench_touch(bytes, LENGTH, maps->stride);
+	r = hm_free(bytes);
+	*ret_ns = bench_now() - start;
+	return r;
+}
+
+int bench_alloc_cycle(void)
+{
+	struct bench_pair pair = {
+		.name = "against map_cycle",
+		.peer = "hm_buffer_create, hm_map_create, one byte, hm_map_unref, hm_buffer_unref",
+		.ours = alloc_ours,
+		.peer_side = cycle_ours,
+		.rounds = 8000,
+		.warm_up = 500,
+	};
+	struct maps maps = { .stride = LENGTH };
+	int r;
+
+	r = hm_device_open("host", &maps.device);
+	if (r)
+		return bench_fail("device", r, true);
+	r = bench_compare(&pair, &maps, "us", 1e3, TARGET_RATIO, 1.25);
+	if (r)
+		goto out;
+	pair.name = "against bare calls";
+	pair.peer = "memfd_create, ftruncate, mmap, one byte, munmap, close";
+	pair.peer_side = cycle_peer;
+	r = bench_compare(&pair, &maps, "us", 1e3, TARGET_NONE, 0);
 out:
 	hm_device_unref(maps.device);
 	return r;

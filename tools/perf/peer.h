@@ -68,6 +68,9 @@ void peer_other_work(size_t turns);
 /* @n copies of @length bytes, one after another in @bytes; other work behind each. */
 void peer_copies(char *to, const char *from, size_t length, size_t bytes, size_t n,
 		 size_t turns);
+/* Offset of the @i-th write of @length bytes into @window: all of them come, in no order. */
+size_t peer_scattered(size_t i, size_t length, size_t window);
+void peer_scatter(char *to, size_t length, size_t window, size_t n);
 
 /* ---- peer_pointer.c ---- */
 

@@ -11,7 +11,7 @@
 
 PEER_SOURCE(peer_maps_source);
 
-/* ---- map_cycle frag_effect ---- */
+/* ---- map_cycle alloc_cycle frag_effect ---- */
 
 int peer_map_cycle(size_t length, size_t stride)
 {
@@ -163,7 +163,7 @@ int peer_touch_huge(size_t length, char **ret_address)
 	return 0;
 }
 
-/* ---- guard_copy shadow_cost ---- */
+/* ---- guard_copy shadow_cost copy_ladder ---- */
 
 void peer_other_work(size_t turns)
 {
@@ -186,6 +186,25 @@ void peer_copies(char *to, const char *from, size_t length, size_t bytes, size_t
 		if (at + length > bytes)
 			at = 0;
 	}
+}
+
+/* ---- combine ---- */
+
+size_t peer_scattered(size_t i, size_t length, size_t window)
+{
+	/* An odd factor goes through all places of a window of 2^n. */
+	return i * 7919 % (window / length) * length;
+}
+
+void peer_scatter(char *to, size_t length, size_t window, size_t n)
+{
+	char bytes[64];
+	size_t i;
+
+	memset(bytes, 2, sizeof(bytes));
+	for (i = 0; i < n; i++)
+		memcpy(to + peer_scattered(i, length, window), bytes, length);
+	__asm__ volatile("" ::: "memory");
 }
 
 /* ---- find_under_churn ---- */

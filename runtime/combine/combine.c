@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT
+/* hm_combine: small writes to a map, gathered by lines. */
+#include "combine/combine.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "core/core.h"
+#include "core/buffer.h"
+#include "map/remap.h"
+#include "share/share.h"
+
+/* ---- the map's list ---- */
+
+/* Returns the combine behind @combine, NULL: the first, with a reference; NULL: the end. */
+static struct hm_combine *next_of(struct hm_map *map, struct hm_combine *combine)
+{
+	struct cds_list_head *link;
+	struct hm_combine *next = NULL;
+
+	pthread_mutex_lock(&map->lock);
+	link = combine ? combine->link.next : map->combines.next;
+	for (; link != &map->combines; link = link->next) {
+		next = caa_container_of(link, struct hm_combine, link);
+		if (object_try_ref(&next->object))
+			break;
+		next = NULL;
+	}
+	pthread_mutex_unlock(&map->lock);
+	return next;
+}
+
+int combine_write_out(struct hm_map *map)
+{
+	struct hm_combine *combine = next_of(map, NULL), *next;
+	int r, first = 0;
+
+	while (combine) {
+		if (first)
+			err_hold();
+		pthread_mutex_lock(&combine->lock);
+		r = combine_flush_locked(combine, NULL);
+		pthread_mutex_unlock(&combine->lock);
+		if (first)
+			err_release();
+		first = first ? first : r;
+		next = next_of(map, combine);
+		hm_combine_unref(combine);
+		combine = next;
+	}
+	return first;
+}
+
+static void link_combine(struct hm_combine *combine)
+{
+	struct hm_map *map = combine->map;
+
+	pthread_mutex_lock(&map->lock);
+	cds_list_add_tail(&combine->link, &map->combines);
+	map->write_out = combine_write_out;
+	pthread_mutex_unlock(&map->lock);
+}
+
+static void unlink_combine(struct hm_combine *combine)
+{
+	struct hm_map *map = combine->map;
+
+	pthread_mutex_lock(&map->lock);
+	cds_list_del(&combine->link);
+	if (cds_list_empty(&map->combines))
+		map->write_out = NULL;
+	pthread_mutex_unlock(&map->lock);
+}
+
+/* ---- making and ending ---- */
+
+static int combine_create(struct hm_map *map, const struct hm_combine_desc *from,
+			  struct hm_combine **ret_combine)
+{
+	struct hm_combine_desc desc = { 0 };
+	struct hm_combine *combine;
+	int r;
+
+	r = map_check(map);
+	if (r)
+		return r;
+	if (!ret_combine)
+		return err_set(-EINVAL, "hm_combine_create: ret_combine is NULL");
+	if (from)
+		r = struct_read(&desc, sizeof(desc), from, from->struct_size,
+				offsetof(struct hm_combine_desc, lines), "hm_combine_desc");
+	if (r)
+		return r;
+	if (desc.flags || desc.lines > COMBINE_LINES_MOST)
+		return err_set(-EINVAL,
+			       "hm_combine_desc: flags 0x%x must be 0, and %" PRIu64
+			       " lines at most %u",
+			       desc.flags, desc.lines, COMBINE_LINES_MOST);
+	if (!(map->access & HM_WRITE))
+		return err_set(-EACCES,
+			       "hm_combine_create: the map of %s was made without HM_WRITE",
+			       map->buffer->name);
+	if (map->lost)
+		return remap_refuse_lost(map);
+	combine = sys_calloc(1, sizeof(*combine));
+	if (!combine)
+		return err_set(-ENOMEM, "hm_combine_create: no memory");
+	r = table_init(combine, desc.lines ? (uint32_t)desc.lines : COMBINE_LINES_USUAL);
+	if (r) {
+		free(combine);
+		return r;
+	}
+	object_init(&combine->object, OBJECT_COMBINE);
+	pthread_mutex_init(&combine->lock, NULL);
+	combine->map = hm_map_ref(map);
+	link_combine(combine);
+	*ret_combine = combine;
+	return 0;
+}
+
+int hm_combine_create(struct hm_map *map, const struct hm_combine_desc *desc,
+		      struct hm_combine **ret_combine)
+{
+	err_begin();
+	return combine_create(map, desc, ret_combine);
+}
+
+struct hm_combine *hm_combine_ref(struct hm_combine *combine)
+{
+	if (combine)
+		object_ref(&combine->object);
+	return combine;
+}
+
+void hm_combine_unref(struct hm_combine *combine)
+{
+	if (!combine || !object_put(&combine->object))
+		return;
+	unlink_combine(combine);
+	err_hold();
+	combine_flush_locked(combine, NULL);
+	err_release();
+	combine->object.kind = OBJECT_FREED;
+	hm_map_unref(combine->map);
+	pthread_mutex_destroy(&combine->lock);
+	table_end(combine);
+	free(combine);
+}
+
+/* ---- writing ---- */
+
+static inline int check(struct hm_combine *combine)
+{
+	return object_check((struct hm_object *)combine, OBJECT_COMBINE);
+}
+
+/* Bytes [from, to) of the line. */
+static inline int keep(struct hm_combine *combine, uint64_t line, uint32_t from, uint32_t to,
+		       const char *bytes)
+{
+	uint64_t mask = COMBINE_WHOLE >> (COPY_LINE - (to - from)) << from;
+	uint32_t entry = table_entry(combine, line);
+	int r;
+
+	if (unlikely(entry == UINT32_MAX)) {
+		r = combine_flush_locked(combine, NULL);
+		if (r)
+			return r;
+		entry = table_entry(combine, line);
+	}
+	memcpy(combine->bytes[entry].byte + from, bytes, to - from);
+	combine->mask[entry] |= mask;
+	combine->counts.alone += combine_stores(from, to);
+	return 0;
+}
+
+static int write_locked(struct hm_combine *combine, uint64_t offset, const char *bytes,
+			uint64_t length)
+{
+	uint64_t end = offset + length, n;
+	int r;
+
+	for (; offset < end; offset += n, bytes += n) {
+		uint32_t from = offset & (COPY_LINE - 1);
+
+		n = min_u64(end - offset, COPY_LINE - from);
+		r = keep(combine, offset / COPY_LINE, from, from + (uint32_t)n, bytes);
+		if (unlikely(r))
+			return r;
+	}
+	combine->counts.writes++;
+	combine->counts.bytes += length;
+	return 0;
+}
+
+int hm_combine_write(struct hm_combine *combine, uint64_t offset, const void *bytes,
+		     uint64_t length)
+{
+	int r;
+
+	err_begin();
+	r = check(combine);
+	if (r)
+		return r;
+	if (unlikely(!bytes))
+		return err_set(-EINVAL, "hm_combine_write: bytes is NULL");
+	r = map_check_range(combine->map, offset, length, "hm_combine_write");
+	if (unlikely(r))
+		return r;
+	pthread_mutex_lock(&combine->lock);
+	r = write_locked(combine, offset, bytes, length);
+	pthread_mutex_unlock(&combine->lock);
+	return r;
+}
+
+int hm_combine_flush(struct hm_combine *combine, struct hm_fault *fault)
+{
+	int r;
+
+	err_begin();
+	r = check(combine);
+	if (!r && fault)
+		r = struct_check_out(fault->struct_size, sizeof(*fault), sizeof(*fault),
+				     "hm_fault");
+	if (r)
+		return r;
+	pthread_mutex_lock(&combine->lock);
+	r = combine_flush_locked(combine, fault);
+	pthread_mutex_unlock(&combine->lock);
+	return r;
+}
+
+int hm_combine_discard(struct hm_combine *combine)
+{
+	int r;
+
+	err_begin();
+	r = check(combine);
+	if (r)
+		return r;
+	pthread_mutex_lock(&combine->lock);
+	table_empty(combine);
+	pthread_mutex_unlock(&combine->lock);
+	return 0;
+}
+
+int hm_combine_query(struct hm_combine *combine, struct hm_combine_info *ret_info)
+{
+	struct hm_combine_info info;
+	int r;
+
+	err_begin();
+	r = check(combine);
+	if (r)
+		return r;
+	if (!ret_info)
+		return err_set(-EINVAL, "hm_combine_query: ret_info is NULL");
+	r = struct_check_out(ret_info->struct_size, sizeof(info),
+			     offsetof(struct hm_combine_info, lines), "hm_combine_info");
+	if (r)
+		return r;
+	pthread_mutex_lock(&combine->lock);
+	info = combine->counts;
+	info.lines = combine->lines;
+	info.pending = combine->n;
+	pthread_mutex_unlock(&combine->lock);
+	info.struct_size = ret_info->struct_size;
+	struct_write(ret_info, &info, info.struct_size);
+	return 0;
+}
