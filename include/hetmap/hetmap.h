@@ -19,6 +19,7 @@
 #include <hetmap/device.h>
 #include <hetmap/fence.h>
 #include <hetmap/file.h>
+#include <hetmap/frame.h>
 #include <hetmap/guard.h>
 #include <hetmap/kernel.h>
 #include <hetmap/load.h>

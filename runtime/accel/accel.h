@@ -206,6 +206,8 @@ int fence_fd_done(int *ret_fd);
 
 /* hm_fence_import_fd() of work that is done when @fd polls @events: POLLIN, or POLLOUT. */
 int fence_import(int fd, short events, struct hm_fence **ret_fence);
+/* hm_fence_merge() without its door. */
+int fence_merge(struct hm_fence *const *fences, uint32_t n, struct hm_fence **ret_fence);
 
 /* ---- queue.c ---- */
 

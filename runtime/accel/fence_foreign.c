@@ -387,14 +387,13 @@ static void add_parts(struct merged *merged, struct hm_fence *fence)
 			merged->fence[merged->n++] = hm_fence_ref(from->fence[i]);
 }
 
-int hm_fence_merge(struct hm_fence *const *fences, uint32_t n, struct hm_fence **ret_fence)
+int fence_merge(struct hm_fence *const *fences, uint32_t n, struct hm_fence **ret_fence)
 {
 	struct merged *merged;
 	uint64_t room = 0;
 	uint32_t i;
 	int r;
 
-	err_begin();
 	if (!fences || !n || !ret_fence)
 		return err_set(-EINVAL, "hm_fence_merge: %s",
 			       !n ? "of no fences" : "fences or ret_fence is NULL");
@@ -419,4 +418,10 @@ int hm_fence_merge(struct hm_fence *const *fences, uint32_t n, struct hm_fence *
 err_free:
 	free_merged(merged);
 	return r;
+}
+
+int hm_fence_merge(struct hm_fence *const *fences, uint32_t n, struct hm_fence **ret_fence)
+{
+	err_begin();
+	return fence_merge(fences, n, ret_fence);
 }

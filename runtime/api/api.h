@@ -13,6 +13,12 @@ int buffer_create(struct hm_device *device, const struct hm_buffer_desc *from,
 int buffer_from_file(struct hm_device *device, const char *path, int fd,
 		     const struct hm_buffer_desc *from, struct hm_buffer **ret_buffer);
 int buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info);
+int buffer_import(struct hm_device *device, int fd, const struct hm_buffer_desc *from,
+		  struct hm_buffer **ret_buffer);
+int buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd);
+int buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags);
+int buffer_receive(struct hm_device *device, int socket, const struct hm_buffer_desc *from,
+		   struct hm_buffer **ret_buffer);
 int buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags);
 
 int map_create(struct hm_buffer *buffer, const struct hm_map_desc *from,

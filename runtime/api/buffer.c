@@ -100,14 +100,13 @@ int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *from
 	return buffer_create(device, from, ret_buffer);
 }
 
-int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_desc *from,
-		     struct hm_buffer **ret_buffer)
+int buffer_import(struct hm_device *device, int fd, const struct hm_buffer_desc *from,
+		  struct hm_buffer **ret_buffer)
 {
 	struct hm_buffer_desc desc;
 	bool relieved = false;
 	int own, r;
 
-	err_begin();
 	r = buffer_check_args(device, ret_buffer, "hm_buffer_import");
 	if (!r)
 		r = buffer_read_desc(from, &desc);
@@ -141,6 +140,13 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 	if (!r)
 		buffer_settle_locked(*ret_buffer);
 	return device_loss_notice(device, r);
+}
+
+int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_desc *from,
+		     struct hm_buffer **ret_buffer)
+{
+	err_begin();
+	return buffer_import(device, fd, from, ret_buffer);
 }
 
 int buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)

@@ -37,13 +37,12 @@ int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags
 	return buffer_resize(buffer, new_size, flags);
 }
 
-int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
+int buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
 {
 	bool relieved = false;
 	struct resize_set set;
 	int fd, r;
 
-	err_begin();
 	r = buffer_check(buffer);
 	if (r)
 		return r;
@@ -68,6 +67,12 @@ int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
 	if (!r)
 		*ret_fd = fd;
 	return device_loss_notice(buffer->device, r);
+}
+
+int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
+{
+	err_begin();
+	return buffer_export(buffer, flags, ret_fd);
 }
 
 int hm_buffer_seal(struct hm_buffer *buffer, uint32_t flags)

@@ -22,7 +22,7 @@ static int get_object_locked(struct hm_buffer *buffer, uint32_t flags, struct re
 	return buffer_export_locked(buffer, flags, set, ret_fd);
 }
 
-int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags)
+int buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags)
 {
 	struct resize_set set = { 0 };
 	struct share_message message;
@@ -31,7 +31,6 @@ int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags)
 	bool own = false;
 	int r;
 
-	err_begin();
 	r = buffer_check(buffer);
 	if (!r)
 		r = buffer_check_export("hm_buffer_send", flags);
@@ -74,6 +73,12 @@ out:
 	return device_loss_notice(buffer->device, r);
 }
 
+int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags)
+{
+	err_begin();
+	return buffer_send(buffer, socket, flags);
+}
+
 static int read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *desc)
 {
 	int r;
@@ -92,8 +97,8 @@ static int read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *d
 	return 0;
 }
 
-int hm_buffer_receive(struct hm_device *device, int socket, const struct hm_buffer_desc *from,
-		      struct hm_buffer **ret_buffer)
+int buffer_receive(struct hm_device *device, int socket, const struct hm_buffer_desc *from,
+		   struct hm_buffer **ret_buffer)
 {
 	struct share_message message;
 	struct hm_buffer_desc desc;
@@ -102,7 +107,6 @@ int hm_buffer_receive(struct hm_device *device, int socket, const struct hm_buff
 	uint64_t cookie;
 	int r;
 
-	err_begin();
 	r = buffer_check_args(device, ret_buffer, "hm_buffer_receive");
 	if (!r)
 		r = read_desc(from, &desc);
@@ -128,4 +132,11 @@ int hm_buffer_receive(struct hm_device *device, int socket, const struct hm_buff
 err_fds:
 	share_message_close(fds, SHARE_FDS);
 	return r;
+}
+
+int hm_buffer_receive(struct hm_device *device, int socket, const struct hm_buffer_desc *from,
+		      struct hm_buffer **ret_buffer)
+{
+	err_begin();
+	return buffer_receive(device, socket, from, ret_buffer);
 }

@@ -36,7 +36,9 @@
 	X(LOAD, 0x686d4c6f, "load")                  \
 	X(RING, 0x686d5267, "ring")                  \
 	X(POOL, 0x686d506f, "pool")                  \
-	X(COMBINE, 0x686d436d, "combine")
+	X(COMBINE, 0x686d436d, "combine")            \
+	X(FRAME, 0x686d4672, "frame")                \
+	X(FRAME_POOL, 0x686d4670, "frame pool")
 
 enum object_kind {
 	OBJECT_FREED = 0,

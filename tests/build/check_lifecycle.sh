@@ -63,7 +63,7 @@ done
 # arguments; with the result of the caller's own function; of a scope that is closed.
 unchecked='hm_map_address hm_map_length hm_accel_way_in hm_pointer_find hm_pointer_query'
 unchecked="$unchecked hm_copy_in hm_copy_out hm_fence_merge hm_queue_launch_list"
-unchecked="$unchecked hm_load_create hm_guard_caught"
+unchecked="$unchecked hm_load_create hm_guard_caught hm_frame_fence_add"
 for entry in $rows; do
 	case " $unchecked " in
 	*" $entry "*) continue ;;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <hetmap/drm.h>
@@ -134,6 +135,75 @@ static bool is_sim(struct life *life)
 {
 	return !strncmp(life->f.device_info.name, "soft:", 5) ||
 	       !strncmp(life->f.device_info.name, "sim:", 4);
+}
+
+static int frame_pool_of(struct life *life, struct hm_frame_pool **ret_pool)
+{
+	const struct hm_frame_pool_desc desc = {
+		.struct_size = sizeof(desc),
+		.fourcc = HM_FRAME_R8,
+		.width = 16,
+		.height = 1,
+	};
+
+	return hm_frame_pool_create(life->f.device, &desc, ret_pool);
+}
+
+static int frame_pool_create(struct life *life)
+{
+	struct hm_frame_pool *pool;
+	int r = frame_pool_of(life, &pool);
+
+	if (!r)
+		hm_frame_pool_unref(pool);
+	return r;
+}
+
+static int frame_import(struct life *life)
+{
+	const struct hm_frame_objects objects = {
+		.struct_size = sizeof(objects),
+		.fourcc = HM_FRAME_R8,
+		.width = 16,
+		.height = 1,
+		.n_planes = 1,
+		.n_objects = 1,
+		.fd = { life->import >= 0 ? life->import : STDIN_FILENO, -1, -1, -1 },
+		.plane = { { .stride = 16 } },
+	};
+	struct hm_frame *frame;
+	int r = hm_frame_import(life->f.device, &objects, 0, &frame);
+
+	if (!r)
+		hm_frame_unref(frame);
+	return r;
+}
+
+/* A frame of the device itself; from one that makes none, the buffer that waits. */
+static int frame_receive(struct life *life)
+{
+	struct hm_frame *frame = NULL, *received;
+	struct hm_frame_pool *pool;
+	int pair[2], r;
+
+	if (frame_pool_of(life, &pool))
+		return hm_frame_receive(life->f.device, life->pair[1], 0, &received);
+	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
+	CHECK_OK_FATAL(hm_frame_pool_acquire(pool, 0, &frame));
+	CHECK_OK_FATAL(hm_frame_send(frame, pair[0], 0));
+	r = hm_frame_receive(life->f.device, pair[1], 0, &received);
+	if (!r)
+		hm_frame_unref(received);
+	hm_frame_unref(frame);
+	hm_frame_pool_unref(pool);
+	close(pair[0]);
+	close(pair[1]);
+	return r;
+}
+
+static bool sends_frames(struct life *life)
+{
+	return life_is_sent(life) && life->f.device_info.caps & HM_CAP_CREATE;
 }
 
 /* Where nothing can be imported for want of the capability, nothing that could be is needed. */
@@ -542,6 +612,9 @@ const struct life_call life_calls[] = {
 	CALL(DEVICE, hm_buffer_receive, "", buffer_receive, NULL, life_is_sent),
 	CALL(DEVICE, hm_alloc, "", alloc, NULL, NULL),
 	CALL(DEVICE, hm_pool_create, "", pool_create, NULL, NULL),
+	CALL(DEVICE, hm_frame_pool_create, "", frame_pool_create, NULL, NULL),
+	CALL(DEVICE, hm_frame_import, "", frame_import, NULL, has_import),
+	CALL(DEVICE, hm_frame_receive, "", frame_receive, NULL, sends_frames),
 	CALL(DEVICE, hm_load_create, "", load_create, NULL, NULL),
 	CALL(DEVICE, hm_sim_call, "", sim_call, is_sim, NULL),
 	CALL(DEVICE, hm_drm_view_create, "", device_drm_view, takes_memory, NULL),

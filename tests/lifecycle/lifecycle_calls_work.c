@@ -192,6 +192,30 @@ static int fence_merge(struct life *life)
 	return hm_fence_merge(&life->fence, 1, &life->made_fence);
 }
 
+/* To a frame that this process has just made, on the host. */
+static int frame_fence_add(struct life *life)
+{
+	const struct hm_frame_pool_desc desc = {
+		.struct_size = sizeof(desc),
+		.fourcc = HM_FRAME_R8,
+		.width = 16,
+		.height = 1,
+	};
+	struct hm_frame_pool *pool;
+	struct hm_device *device;
+	struct hm_frame *frame;
+	int r;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_frame_pool_create(device, &desc, &pool));
+	CHECK_OK_FATAL(hm_frame_pool_acquire(pool, 0, &frame));
+	r = hm_frame_fence_add(frame, life->fence, HM_READ);
+	hm_frame_unref(frame);
+	hm_frame_pool_unref(pool);
+	hm_device_unref(device);
+	return r;
+}
+
 static int fence_ref(struct life *life)
 {
 	CHECK(hm_fence_ref(life->fence) == life->fence);
@@ -390,6 +414,7 @@ const struct life_call life_calls_work[] = {
 	CALL(FENCE, hm_fence_export_dmabuf, "", fence_export_dmabuf, has_no_node, NULL),
 	CALL(FENCE, hm_fence_export_syncobj, "", fence_export, has_no_node, NULL),
 	CALL(FENCE, hm_fence_merge, "", fence_merge, NULL, NULL),
+	CALL(FENCE, hm_frame_fence_add, "", frame_fence_add, NULL, NULL),
 	CALL(FENCE, hm_queue_wait, "", queue_wait, NULL, NULL),
 	CALL(FENCE, hm_fence_ref, "", fence_ref, NULL, NULL),
 	CALL(FENCE, hm_fence_unref, "", fence_unref, NULL, NULL),

@@ -269,6 +269,14 @@ CHECKED(DEVICE, hm_buffer_receive, (struct hm_device *device, int socket,
 	device, socket, desc, ret_buffer)
 CHECKED(DEVICE, hm_pool_create, (struct hm_device *device, const struct hm_pool_desc *desc,
 	struct hm_pool **ret_pool), device, desc, ret_pool)
+CHECKED(DEVICE, hm_frame_pool_create, (struct hm_device *device,
+	const struct hm_frame_pool_desc *desc, struct hm_frame_pool **ret_pool),
+	device, desc, ret_pool)
+CHECKED(DEVICE, hm_frame_import, (struct hm_device *device,
+	const struct hm_frame_objects *objects, uint32_t flags, struct hm_frame **ret_frame),
+	device, objects, flags, ret_frame)
+CHECKED(DEVICE, hm_frame_receive, (struct hm_device *device, int socket, uint32_t flags,
+	struct hm_frame **ret_frame), device, socket, flags, ret_frame)
 CHECKED(DEVICE, hm_alloc, (struct hm_device *device, uint64_t size, uint32_t access,
 	void *ret_pointer), device, size, access, ret_pointer)
 CHECKED(DEVICE, hm_sim_call, (struct hm_device *device, unsigned long cmd, void *argument),

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT
+/* Several producers and consumers of one pool: no picture twice, none torn, all counted. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "accel/accel_support.h"
+#include "frame/frame_support.h"
+
+#define PRODUCERS 4
+#define CONSUMERS 3
+#define PICTURES 2000u /* of each producer */
+
+static struct {
+	struct hm_frame_pool *pool;
+	struct hm_queue *queue; /* NULL: no work of accelerators */
+	struct hm_kernel *fill;
+	_Atomic uint32_t serial, dropped, taken, torn, wrong, twice;
+	_Atomic unsigned char seen[PRODUCERS * PICTURES];
+	uint32_t pictures;
+} all;
+
+/* The whole picture has one value, which the timestamp tells. */
+static void produce_one(struct hm_frame *frame, uint32_t number)
+{
+	struct hm_frame_info info = frame_info(frame);
+	struct hm_fence *fence;
+
+	frame_stamp(frame, number);
+	if (all.queue) {
+		CHECK_OK(hm_launch(all.queue, all.fill, 64 * 32 / 4, &fence,
+				   HM_OUT(info.address[0]), HM_U32(number)));
+		CHECK_OK(hm_frame_fence_add(frame, fence, HM_WRITE));
+		hm_fence_unref(fence);
+	} else {
+		uint32_t i, *words = info.address[0];
+
+		for (i = 0; i < 64 * 32 / 4; i++)
+			words[i] = number;
+	}
+	CHECK_OK(hm_frame_publish(frame));
+}
+
+static void *producer(void *user)
+{
+	uint32_t i, number;
+	struct hm_frame *frame;
+	int r;
+
+	for (i = 0; i < all.pictures; i++) {
+		number = (uint32_t)(uintptr_t)user * PICTURES + i;
+		r = hm_frame_pool_acquire(all.pool, 10 * SECOND_NS, &frame);
+		if (r == -ENOBUFS) {
+			atomic_fetch_add(&all.dropped, 1);
+			continue;
+		}
+		CHECK_OK(r);
+		if (r)
+			break;
+		produce_one(frame, number);
+		hm_frame_unref(frame);
+	}
+	return NULL;
+}
+
+static void consume_one(struct hm_frame *frame, int64_t *last)
+{
+	struct hm_frame_info info = frame_info(frame);
+	const uint32_t *words = info.address[0];
+	uint32_t i, number = (uint32_t)info.props.timestamp;
+
+	CHECK_OK(hm_frame_wait(frame, HM_READ, UINT64_MAX));
+	for (i = 0; i < 64 * 32 / 4; i++)
+		if (words[i] != number) {
+			atomic_fetch_add(&all.torn, 1);
+			break;
+		}
+	if (atomic_fetch_add(&all.seen[number], 1))
+		atomic_fetch_add(&all.twice, 1);
+	/* Pictures of one producer come in order to each consumer. */
+	if (last[number / PICTURES] >= number)
+		atomic_fetch_add(&all.wrong, 1);
+	last[number / PICTURES] = number;
+	atomic_fetch_add(&all.taken, 1);
+}
+
+static void *consumer(void *user)
+{
+	int64_t last[PRODUCERS] = { -1, -1, -1, -1 };
+	struct hm_frame *frame;
+	int r;
+
+	(void)user;
+	while (!(r = hm_frame_pool_take(all.pool, 10 * SECOND_NS, &frame))) {
+		consume_one(frame, last);
+		hm_frame_unref(frame);
+	}
+	CHECK_EQUAL(r, -EPIPE);
+	return NULL;
+}
+
+static void run_all(enum hm_frame_policy policy, uint32_t n_most, struct rig *rig)
+{
+	pthread_t producers[PRODUCERS], consumers[CONSUMERS];
+	struct hm_frame_pool_info info;
+	uint32_t i, kept;
+
+	all.pool = frame_pool("host", policy, n_most);
+	all.queue = rig ? rig->queue : NULL;
+	all.fill = rig ? rig->kernel[FILL] : NULL;
+	all.pictures = test_is_slow() || rig ? PICTURES / 10 : PICTURES;
+	all.dropped = all.taken = all.torn = all.wrong = all.twice = 0;
+	memset((void *)all.seen, 0, sizeof(all.seen));
+	for (i = 0; i < CONSUMERS; i++)
+		CHECK_FATAL(!pthread_create(&consumers[i], NULL, consumer, NULL));
+	for (i = 0; i < PRODUCERS; i++)
+		CHECK_FATAL(
+			!pthread_create(&producers[i], NULL, producer, (void *)(uintptr_t)i));
+	for (i = 0; i < PRODUCERS; i++)
+		pthread_join(producers[i], NULL);
+	CHECK_OK(hm_frame_pool_end(all.pool));
+	for (i = 0; i < CONSUMERS; i++)
+		pthread_join(consumers[i], NULL);
+	info = frame_pool_info(all.pool);
+	CHECK(!all.torn && !all.twice && !all.wrong);
+	kept = PRODUCERS * all.pictures - all.dropped;
+	CHECK_EQUAL(info.acquired, kept);
+	CHECK_EQUAL(info.published, kept);
+	CHECK_EQUAL(info.taken, all.taken);
+	CHECK_EQUAL(info.dropped_newest, all.dropped);
+	CHECK_EQUAL(info.taken + info.dropped_oldest, kept);
+	CHECK(policy != HM_FRAME_WAIT || all.taken == PRODUCERS * all.pictures);
+	CHECK(info.frames <= n_most && !info.held && !info.ready);
+	hm_frame_pool_unref(all.pool);
+}
+
+static void waiting(void)
+{
+	run_all(HM_FRAME_WAIT, 6, NULL);
+}
+
+/* Fewer frames than threads. */
+static void waiting_for_one(void)
+{
+	run_all(HM_FRAME_WAIT, 1, NULL);
+}
+
+static void dropping_oldest(void)
+{
+	run_all(HM_FRAME_DROP_OLDEST, 10, NULL);
+}
+
+static void dropping_newest(void)
+{
+	run_all(HM_FRAME_DROP_NEWEST, 4, NULL);
+}
+
+static void with_work(void)
+{
+	struct rig rig;
+
+	rig_open(&rig, "cpu", 0, 0);
+	run_all(HM_FRAME_WAIT, 6, &rig);
+	run_all(HM_FRAME_DROP_OLDEST, 10, &rig);
+	rig_close(&rig);
+}
+
+/* ---- one that waits, and others that come, go and end ---- */
+
+static void *acquire_late(void *user)
+{
+	struct hm_frame *frame = NULL;
+	int r = hm_frame_pool_acquire(user, UINT64_MAX, &frame);
+
+	hm_frame_unref(frame);
+	return (void *)(intptr_t)r;
+}
+
+static void *take_late(void *user)
+{
+	struct hm_frame *frame = NULL;
+	int r = hm_frame_pool_take(user, UINT64_MAX, &frame);
+
+	hm_frame_unref(frame);
+	return (void *)(intptr_t)r;
+}
+
+static void woken(void)
+{
+	struct hm_frame_pool *pool = frame_pool("host", HM_FRAME_WAIT, 1);
+	struct hm_frame *frame = frame_acquire(pool);
+	pthread_t threads[3];
+	void *r[3];
+	uint32_t i;
+
+	CHECK_FATAL(!pthread_create(&threads[0], NULL, acquire_late, pool));
+	CHECK_FATAL(!pthread_create(&threads[1], NULL, take_late, pool));
+	usleep(20000);
+	CHECK_OK(hm_frame_publish(frame));
+	pthread_join(threads[1], &r[1]);
+	CHECK(!r[1]);
+	hm_frame_unref(frame);
+	pthread_join(threads[0], &r[0]);
+	CHECK(!r[0]);
+	frame = frame_acquire(pool);
+	CHECK_FATAL(!pthread_create(&threads[0], NULL, acquire_late, pool));
+	CHECK_FATAL(!pthread_create(&threads[1], NULL, acquire_late, pool));
+	CHECK_FATAL(!pthread_create(&threads[2], NULL, take_late, pool));
+	usleep(20000);
+	CHECK_OK(hm_frame_pool_end(pool));
+	for (i = 0; i < 3; i++) {
+		pthread_join(threads[i], &r[i]);
+		CHECK_EQUAL((intptr_t)r[i], -EPIPE);
+	}
+	hm_frame_unref(frame);
+	hm_frame_pool_unref(pool);
+}
+
+/* A fence that nobody looks at wakes the thread that waits for its frame. */
+static void *signal_late(void *user)
+{
+	usleep(20000);
+	event_signal(*(int *)user);
+	return NULL;
+}
+
+static void woken_by_fence(void)
+{
+	struct hm_frame_pool *pool = frame_pool("host", HM_FRAME_WAIT, 1);
+	struct hm_frame *frame = frame_acquire(pool);
+	struct hm_fence *fence;
+	int event = event_open();
+	pthread_t thread;
+
+	CHECK_OK_FATAL(hm_fence_import_fd(event, &fence));
+	CHECK_OK(hm_frame_fence_add(frame, fence, HM_READ));
+	hm_fence_unref(fence);
+	hm_frame_unref(frame);
+	CHECK_FATAL(!pthread_create(&thread, NULL, signal_late, &event));
+	CHECK_OK_FATAL(hm_frame_pool_acquire(pool, UINT64_MAX, &frame));
+	pthread_join(thread, NULL);
+	CHECK(frame_pool_info(pool).waited_ns > 1000000);
+	hm_frame_unref(frame);
+	hm_frame_pool_unref(pool);
+	close(event);
+}
+
+static const struct test tests[] = {
+	{ .name = "waiting", .run = waiting, .seconds = 60 },
+	{ .name = "waiting_for_one", .run = waiting_for_one, .seconds = 60 },
+	{ .name = "dropping_oldest", .run = dropping_oldest, .seconds = 60 },
+	{ .name = "dropping_newest", .run = dropping_newest, .seconds = 60 },
+	{ .name = "with_work", .run = with_work, .seconds = 60 },
+	{ .name = "woken", .run = woken },
+	{ .name = "woken_by_fence", .run = woken_by_fence },
+	{ .name = NULL },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "frame_threads", tests);
+}
