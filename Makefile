@@ -139,7 +139,16 @@ tests := $(test_programs) $(O)/tests/stub_icd.so \
 	$(O)/tests/process_32 $(O)/libhetmap-noprobes.so
 examples := $(example_sources:%.c=$(O)/%)
 
-all: lib $(if $(tool_sources),$(O)/hetmap) $(examples) ## library, command, examples
+# Inside of the library the command has what reads smaps files and threads' status.
+inner_of_tool := $(addprefix $(O)/runtime/base/,smaps_mapping.o thread_status.o)
+
+.DEFAULT_GOAL := all
+# Libraries of their own, each with its part of the command: where what they need is there.
+extensions :=
+extension_objects :=
+include extensions/video/video.mk
+
+all: lib $(if $(tool_sources),$(O)/hetmap) $(examples) $(extensions) ## library, command, examples
 
 lib: $(libs) ## the library alone: libhetmap.so, libhetmap.a
 
@@ -150,7 +159,7 @@ tests: all $(tests) ## build the test programs, run nothing
 # ---- compiling ----
 
 # Changes only when the flags do, or what is installed: objects depend on it.
-built_with = $(compile) | $(link) | $(have_liburing) | $(have_libzstd) | $(have_sdt)
+built_with = $(compile) | $(link) | $(have_liburing) | $(have_libzstd) | $(have_video) | $(have_sdt)
 $(O)/flags: force
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(built_with))' | \
@@ -195,7 +204,7 @@ $(O)/%.o: %.c $(O)/config.h $(O)/flags
 	$(say) CC $@
 	$(Q)$(compile) $(flags_for) -MMD -MP -c -o $@ $<
 
--include $(objects:.o=.d) $(fuzz_objects:.o=.d)
+-include $(objects:.o=.d) $(fuzz_objects:.o=.d) $(extension_objects:.o=.d)
 
 # The texts that it takes in.
 $(O)/tools/perf/page.o: $(wildcard tools/perf/page*.html tools/perf/page*.css tools/perf/page*.js)
@@ -242,8 +251,6 @@ $(O)/libhetmap-noprobes.so: $(noprobes_library) runtime/libhetmap.map
 
 # ---- what uses it ----
 
-# Of the library's inside the command has what reads smaps files and threads' status.
-inner_of_tool := $(addprefix $(O)/runtime/base/,smaps_mapping.o thread_status.o)
 $(O)/hetmap: $(tool_objects) $(inner_of_tool) $(O)/libhetmap.a
 	$(say) LD $@
 	$(Q)$(link) -o $@ $^ $(call libs_of,$(lib_packages) $(tool_packages)) -lm

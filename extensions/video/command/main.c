@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+/* libexec/hetmap/video: what `hetmap run video` runs. */
+#include <errno.h>
+#include <libavutil/log.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "pipeline.h"
+#include "text.h"
+
+enum {
+	OPTION_DEVICE,
+	OPTION_ACCEL,
+	OPTION_SINK,
+	OPTION_DECODERS,
+	OPTION_FRAMES,
+	OPTION_FORMAT,
+	OPTION_THREADS,
+	OPTION_JSON,
+	OPTION_QUIET,
+	OPTION_HELP,
+};
+
+static const struct option_row rows[] = {
+	[OPTION_DEVICE] = OPTION_ROW_DEVICE("HETMAP_DEVICE, or host"),
+	[OPTION_ACCEL] = OPTION_ROW_ACCEL("opencl:0, or cpu where there is none"),
+	[OPTION_SINK] = { 0, "sink", "SINK",
+			  "png:DIR writes each picture into the folder DIR; null\n"
+			  "throws the pictures away (default: null)" },
+	[OPTION_DECODERS] = { 0, "decoders", "N",
+			      "decode INPUT N times at once, into one pool of\n"
+			      "frames, 1 to 16 (default: 1)" },
+	[OPTION_FRAMES] = { 0, "frames", "N",
+			    "end after N pictures of each decoder (default: all)" },
+	[OPTION_FORMAT] = { 0, "format", "FORMAT:WxH",
+			    "INPUT is raw: yuv420p:640x480, nv12:1920x1080@30\n"
+			    "(default: INPUT says what it is)" },
+	[OPTION_THREADS] = { 0, "threads", "N",
+			     "threads of each decoder, 1 to 64 (default: one for\n"
+			     "each CPU, at most 8)" },
+	[OPTION_JSON] = { 0, "json", NULL, "print the result, or the failure, as JSON" },
+	[OPTION_QUIET] = OPTION_ROW_QUIET,
+	[OPTION_HELP] = OPTION_ROW_HELP,
+	{ 0 },
+};
+
+static void usage(void)
+{
+	puts("Usage: hetmap run video [OPTION]... [--] INPUT\n"
+	     "\n"
+	     "Decodes a video straight into frames that the accelerator reads in place, has\n"
+	     "each picture converted from YUV to XRGB, and gives the pictures to a sink. INPUT\n"
+	     "is any file that libavcodec decodes, a .y4m file, or raw pictures.\n"
+	     "\n"
+	     "Options:");
+	option_help(rows);
+	puts("\n"
+	     "Examples:\n"
+	     "  hetmap run video clip.mp4\n"
+	     "  hetmap run video --sink png:pictures --frames 10 clip.mp4\n"
+	     "  hetmap run video --decoders 4 --accel cpu --json clip.mkv\n"
+	     "  hetmap run video --format nv12:1920x1080@30 dump.nv12\n"
+	     "\n"
+	     "Exit status: 0 done; 1 a damaged file, or data lost under way; 2 usage, or a\n"
+	     "missing file; 3 something is missing here; 128 + n on signal n.\n"
+	     "See also hetmap-video(1).");
+}
+
+static int take_value(const struct option_state *state, int option,
+		      struct pipeline_options *options)
+{
+	switch (option) {
+	case OPTION_DEVICE:
+		options->device = state->value;
+		break;
+	case OPTION_ACCEL:
+		options->accel = state->value;
+		break;
+	case OPTION_SINK:
+		options->sink = state->value;
+		break;
+	case OPTION_FORMAT:
+		options->format = state->value;
+		break;
+	case OPTION_DECODERS:
+		if (option_number(state->value, 1, DECODERS_MOST, &options->decoders))
+			return option_refuse(state, option, "a number from 1 to 16");
+		break;
+	case OPTION_FRAMES:
+		if (option_number(state->value, 1, INT64_MAX, &options->frames))
+			return option_refuse(state, option, "a number from 1");
+		break;
+	case OPTION_THREADS:
+		if (option_number(state->value, 1, 64, &options->threads))
+			return option_refuse(state, option, "a number from 1 to 64");
+		break;
+	case OPTION_JSON:
+		output.json = true;
+		break;
+	case OPTION_QUIET:
+		output.quiet = true;
+		break;
+	default:
+		break;
+	}
+	return 0;
+}
+
+static int run(const struct pipeline_options *options)
+{
+	static struct pipeline pipeline;
+	int status;
+
+	status = pipeline_open(&pipeline, options);
+	if (!status)
+		status = pipeline_run(&pipeline);
+	if (!status)
+		report(&pipeline);
+	pipeline_close(&pipeline);
+	return status;
+}
+
+static int video_main(int argc, char **argv)
+{
+	struct option_state state = {
+		.command = "run", .rows = rows, .argc = argc, .argv = argv
+	};
+	struct pipeline_options options = { .sink = "null", .decoders = 1 };
+	int option, status;
+
+	for (;;) {
+		option = option_next(&state);
+		if (option == OPTION_END)
+			break;
+		if (option == OPTION_WRONG)
+			return STATUS_USAGE;
+		if (option == OPTION_HELP) {
+			usage();
+			return STATUS_DONE;
+		}
+		if (option == OPTION_ARGUMENT) {
+			if (options.input)
+				return fail(STATUS_USAGE, EINVAL, "hetmap run video clip.mp4",
+					    "run: video takes one input at a time");
+			options.input = state.value;
+			continue;
+		}
+		status = take_value(&state, option, &options);
+		if (status)
+			return status;
+	}
+	if (!options.input)
+		return fail(STATUS_USAGE, EINVAL, "hetmap run video clip.mp4",
+			    "run: video needs an input");
+	return run(&options);
+}
+
+int main(int argc, char **argv)
+{
+	output_init();
+	output_scan_json(argc, argv);
+	signals_init();
+	/* Failures say what went wrong, in one line. */
+	av_log_set_level(AV_LOG_QUIET);
+	return output_finish(video_main(argc, argv));
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pipeline: decoders, each on a thread of its own, launch the conversion of their pictures, and
+ * the main thread gives the results to the sink in the order of the launches.
+ */
+#ifndef HETMAP_VIDEO_PIPELINE_H
+#define HETMAP_VIDEO_PIPELINE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <hetmap/hetmap.h>
+#include <hetmap/video.h>
+
+#include "convert.h"
+#include "sink.h"
+
+#define DECODERS_MOST 16
+#define IN_FLIGHT 4 /* pictures of a decoder between its conversion and the end of the sink */
+#define QUEUE_MOST (DECODERS_MOST * IN_FLIGHT)
+
+struct pipeline_options {
+	const char *input;
+	const char *format; /* of a raw input; NULL: the file says */
+	const char *device; /* NULL: HETMAP_DEVICE, or host */
+	const char *accel;  /* NULL: opencl:0, or else cpu */
+	const char *sink;   /* "null", "png:DIR" */
+	uint64_t decoders;
+	uint64_t frames;  /* pictures of each decoder; 0: all */
+	uint64_t threads; /* of each decoder; 0: the library chooses */
+};
+
+/* A picture on its way to the sink. */
+struct converted {
+	struct hm_frame *frame;
+	struct hm_fence *fence; /* of the conversion */
+	unsigned int decoder;
+	uint64_t number; /* of the decoder's pictures, from 1 */
+	uint64_t decoded_ns;
+};
+
+struct producer {
+	struct pipeline *pipeline;
+	struct hm_video *video;
+	pthread_t thread;
+	unsigned int index;
+	bool running;
+};
+
+struct pipeline {
+	const struct pipeline_options *options;
+	struct hm_device *device;
+	struct hm_accel *accel;
+	struct hm_queue *queue;
+	struct hm_kernel *kernel;
+	struct hm_frame_pool *source; /* of all decoders */
+	struct sink sink;
+	char device_name[64];
+	struct hm_accel_info accel_info;
+	struct hm_video_info video_info;
+	struct producer producer[DECODERS_MOST];
+
+	pthread_mutex_t lock; /* protects all below */
+	pthread_cond_t changed;
+	struct hm_frame_pool *results; /* XRGB8888 */
+	uint32_t result_width, result_height;
+	uint64_t results_bytes; /* peak */
+	uint32_t results_peak;
+	struct converted converted[QUEUE_MOST];
+	unsigned int first, n_converted;
+	unsigned int n_running;
+	bool stop;
+	bool looked; /* colour is that of the first picture */
+	struct convert_colour colour;
+	/* The first failure of a decoder. */
+	int error;
+	char text[512];
+
+	/* The main thread's. */
+	uint64_t pictures;
+	uint64_t bytes_converted; /* copied by the launches */
+	uint64_t bytes_decoded;   /* copied after the decoder */
+	uint64_t repeated;
+	uint64_t dropped;
+	uint32_t way_in;
+	double *latencies; /* seconds, of each picture */
+	uint64_t n_latency, latency_room;
+	double begin, end;
+	struct hm_frame_pool_info source_info; /* at the end */
+};
+
+/* The functions return exit statuses; failures are reported already. */
+int pipeline_open(struct pipeline *pipeline, const struct pipeline_options *options);
+int pipeline_run(struct pipeline *pipeline);
+void pipeline_close(struct pipeline *pipeline);
+
+/* The latency that @part of the pictures were not above. Sorts them. */
+double pipeline_latency(struct pipeline *pipeline, double part);
+double pipeline_now(void);
+
+/* The line that shows how far it is, on a terminal (report.c). */
+void live_line(struct pipeline *pipeline);
+void live_line_end(void);
+void report(struct pipeline *pipeline);
+
+#endif

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+/* Sinks: none, and PNG files. libpng reads the rows of the frame where they are. */
+#include "sink.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <png.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "text.h"
+
+/* Pictures are many, and most of the time is libpng's: fast rather than small. */
+#define COMPRESSION 1
+
+int sink_open(struct sink *sink, const char *name, bool many)
+{
+	char *shown;
+	int status;
+
+	sink->many = many;
+	sink->folder = NULL;
+	if (!strcmp(name, "null"))
+		return 0;
+	if (strncmp(name, "png:", 4) != 0 || !name[4])
+		return fail(STATUS_USAGE, EINVAL, "--sink png:FOLDER, or --sink null",
+			    "run: there is no such sink");
+	sink->folder = name + 4;
+	if (!mkdir(sink->folder, 0777) || errno == EEXIST)
+		return 0;
+	shown = text_escape(sink->folder);
+	status = fail(STATUS_ENVIRONMENT, errno, NULL, "cannot make the folder %s", shown);
+	free(shown);
+	return status;
+}
+
+/* Does not return: libpng's way of an error. */
+static void png_failed(png_structp png, png_const_charp message)
+{
+	(void)message;
+	longjmp(*(jmp_buf *)png_get_error_ptr(png), 1);
+}
+
+static void png_warned(png_structp png, png_const_charp message)
+{
+	(void)png;
+	(void)message;
+}
+
+/* No variable of it changes between setjmp() and longjmp(). */
+static int write_rows(FILE *file, png_structp png, png_infop head,
+		      const struct hm_frame_info *info, jmp_buf *failed)
+{
+	const struct hm_frame_rect *visible = &info->props.visible;
+	uint32_t row;
+
+	if (setjmp(*failed))
+		return -EIO;
+	png_init_io(png, file);
+	png_set_compression_level(png, COMPRESSION);
+	png_set_filter(png, 0, PNG_FILTER_SUB);
+	png_set_IHDR(png, head, visible->width, visible->height, 8, PNG_COLOR_TYPE_RGB,
+		     PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+	png_write_info(png, head);
+	/* XRGB8888 is B, G, R and a byte that is none. */
+	png_set_bgr(png);
+	png_set_filler(png, 0, PNG_FILLER_AFTER);
+	for (row = 0; row < visible->height; row++)
+		png_write_row(png,
+			      (const unsigned char *)info->address[0] +
+				      (visible->y + row) * info->plane[0].stride +
+				      visible->x * 4ull);
+	png_write_end(png, head);
+	return 0;
+}
+
+static int write_png(FILE *file, const struct hm_frame_info *info)
+{
+	png_infop head = NULL;
+	png_structp png;
+	jmp_buf failed;
+	int r;
+
+	png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &failed, png_failed, png_warned);
+	if (png)
+		head = png_create_info_struct(png);
+	if (!head) {
+		png_destroy_write_struct(&png, NULL);
+		return -ENOMEM;
+	}
+	r = write_rows(file, png, head, info, &failed);
+	png_destroy_write_struct(&png, &head);
+	return r;
+}
+
+static int write_file(const char *path, const struct hm_frame_info *info)
+{
+	FILE *file = fopen(path, "we");
+	char *shown;
+	int r;
+
+	errno = 0;
+	r = file ? write_png(file, info) : -EIO;
+	if (file && fclose(file) && !r)
+		r = -EIO;
+	if (!r)
+		return 0;
+	r = errno ? errno : -r;
+	if (file)
+		unlink(path);
+	shown = text_escape(path);
+	r = fail(STATUS_ENVIRONMENT, r, NULL, "cannot write %s", shown);
+	free(shown);
+	return r;
+}
+
+int sink_take(struct sink *sink, struct hm_frame *frame, unsigned int decoder, uint64_t number)
+{
+	struct hm_frame_info info = { .struct_size = sizeof(info) };
+	uint64_t bytes;
+	char *path;
+	int r, status;
+
+	if (!sink->folder)
+		return 0;
+	r = hm_frame_query(frame, &info);
+	if (r)
+		return fail_library(STATUS_WRONG, r, NULL, "cannot ask a picture");
+	bytes = hm_map_length(info.map[0]);
+	r = hm_map_begin_cpu(info.map[0], 0, bytes, HM_READ);
+	if (r)
+		return fail_library(STATUS_WRONG, r, NULL, "cannot read a picture");
+	if (sink->many)
+		path = text_format("%s/decoder-%u-%06" PRIu64 ".png", sink->folder, decoder + 1,
+				   number);
+	else
+		path = text_format("%s/%06" PRIu64 ".png", sink->folder, number);
+	status = write_file(path, &info);
+	free(path);
+	r = hm_map_end_cpu(info.map[0], 0, bytes, HM_READ);
+	if (r && !status)
+		status = fail_library(STATUS_WRONG, r, NULL, "cannot read a picture");
+	return status;
+}

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+# libhetmap-video and libexec/hetmap/video, which `hetmap run video` runs. Built where the
+# libraries of FFmpeg and libpng are; all the rest does without them.
+
+video_folder := extensions/video
+video_packages := libavformat libavcodec libavutil
+video_tool_packages := libpng
+have_video := $(shell $(PKG_CONFIG) --exists $(video_packages) $(video_tool_packages) \
+	2>/dev/null && echo video)
+video_soname := libhetmap-video.so.$(MAJOR)
+
+video_lib_objects := $(patsubst %.c,$(O)/%.o,$(wildcard $(video_folder)/lib/*.c))
+video_tool_objects := $(patsubst %.c,$(O)/%.o,$(wildcard $(video_folder)/command/*.c))
+video_products := $(O)/libhetmap-video.so $(O)/libhetmap-video.a $(O)/libexec/hetmap/video
+video_headers := $(video_folder)/include/hetmap/video.h
+video_pages := $(wildcard $(video_folder)/man/*.[1-8])
+
+ifneq ($(have_video),)
+video_flags := $(shell $(PKG_CONFIG) --cflags $(video_packages) $(video_tool_packages)) \
+	-I$(video_folder)/include
+extensions += $(video_products)
+extension_objects += $(video_lib_objects) $(video_tool_objects)
+endif
+
+$(video_lib_objects): flags_for = $(video_flags)
+$(video_tool_objects): flags_for = $(video_flags) -Itools/hetmap
+# Pixels in rows: loops that a compiler makes wide.
+$(O)/$(video_folder)/command/kernel.o: flags_for += -O3
+
+$(O)/libhetmap-video.a: $(video_lib_objects)
+	$(say) AR $@
+	$(Q)$(LD) -r -o $(O)/libhetmap-video.o $^
+	$(Q)$(OBJCOPY) --localize-hidden $(O)/libhetmap-video.o
+	$(Q)rm -f $@ && $(AR) rcs $@ $(O)/libhetmap-video.o
+
+$(O)/$(video_soname): $(video_lib_objects) $(video_folder)/lib/libhetmap-video.map \
+		$(O)/libhetmap.so
+	$(say) LD $@
+	$(Q)$(link) -shared -Wl,-soname,$(video_soname) $(if $(SANITIZE),,-Wl,-z,defs) \
+		-Wl,--version-script=$(video_folder)/lib/libhetmap-video.map -o $@ \
+		$(video_lib_objects) -L$(O) -lhetmap $(call libs_of,$(video_packages))
+
+$(O)/libhetmap-video.so: $(O)/$(video_soname)
+	$(Q)ln -sf $(video_soname) $@
+
+# What the command's parts have in common with hetmap itself.
+$(O)/tools.a: $(filter-out $(O)/tools/hetmap/main.o,$(tool_objects)) $(inner_of_tool)
+	$(say) AR $@
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(O)/libexec/hetmap/video: $(video_tool_objects) $(O)/libhetmap-video.a $(O)/tools.a \
+		$(O)/libhetmap.a
+	@mkdir -p $(@D)
+	$(say) LD $@
+	$(Q)$(link) -o $@ $^ $(call libs_of,$(video_packages) $(video_tool_packages) \
+		$(lib_packages) $(tool_packages)) -lm
