@@ -6,6 +6,7 @@ B ?= build
 PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
 LIBDIR ?= $(PREFIX)/lib
+LIBEXECDIR ?= $(PREFIX)/libexec
 INCLUDEDIR ?= $(PREFIX)/include
 MANDIR ?= $(PREFIX)/share/man
 ifeq ($(origin CC),default)
@@ -176,6 +177,8 @@ $(lib_objects) $(noprobes_objects): flags_for += -fno-omit-frame-pointer
 $(test_objects) $(support_objects) $(icd_objects) $(fuzz_objects) $(hammer_objects) \
 	$(debug_sources:%.c=$(O)/%.o): flags_for += -Itests
 $(tool_objects): flags_for = -I$(O) -Itools/hetmap -Itools/perf
+# Where jobs of extensions are, if hetmap is elsewhere than beside them.
+$(O)/tools/hetmap/extension.o: flags_for += -DHETMAP_LIBEXEC='"$(LIBEXECDIR)/hetmap"'
 ifneq ($(have_libzstd),)
 $(O)/tools/perf/recording_unpack.o $(O)/tests/perf/test_report_foreign.o: \
 	flags_for += -DHAVE_LIBZSTD
@@ -395,7 +398,7 @@ $(fuzz_programs): $(start_object) $(O)/runtime.a
 headers := $(wildcard include/hetmap/*.h)
 # The calls of the simulated device, which hm_sim_call() makes.
 uapi_headers := include/uapi/hetsim.h
-pages := $(wildcard man/*.[1-8])
+pages := $(wildcard man/*.[1-8]) $(extension_pages)
 place = $(DESTDIR)$(1)
 page_place = $(DESTDIR)$(MANDIR)/man$(patsubst .%,%,$(suffix $(1)))/$(notdir $(1))
 # Each function has a page of its name: a link to the page that has it in its NAME.
@@ -405,7 +408,7 @@ links_to = $(filter-out $(notdir $(pages)),$(addsuffix .3,$(shell \
 
 # The shell and make both take a blank for the end of a path.
 ifneq ($(filter install uninstall,$(goals)),)
-places := PREFIX BINDIR LIBDIR INCLUDEDIR MANDIR
+places := PREFIX BINDIR LIBDIR LIBEXECDIR INCLUDEDIR MANDIR
 $(foreach v,$(places) DESTDIR,$(if $(word 2,$($(v))),$(error \
 	$(v) is "$($(v))", which has white space in it: name a folder without)))
 $(foreach v,$(places),$(if $(filter-out /%,$($(v))),$(error \
@@ -430,6 +433,7 @@ install: all ## into DESTDIR and PREFIX
 	$(Q)$(foreach p,$(function_pages),for name in $(call links_to,$(p)); do \
 		echo '.so man3/$(notdir $(p))' >$(call place,$(MANDIR)/man3/)$$name && \
 		chmod 644 $(call place,$(MANDIR)/man3/)$$name || exit; done;)
+	$(install_extensions)
 	$(Q)[ -n '$(DESTDIR)' ] || PATH=$$PATH:/sbin ldconfig 2>/dev/null || \
 		echo 'ldconfig failed: programs need LD_LIBRARY_PATH=$(LIBDIR)'
 
@@ -444,6 +448,7 @@ uninstall: ## takes away what install put there
 		$(foreach p,$(pages),$(call page_place,$(p))) \
 		$(foreach p,$(function_pages),$(addprefix $(call place,$(MANDIR)/man3/), \
 			$(call links_to,$(p))))
+	$(uninstall_extensions)
 	-rmdir $(call place,$(INCLUDEDIR)/hetmap/uapi) $(call place,$(INCLUDEDIR)/hetmap) \
 		2>/dev/null
 

@@ -20,6 +20,7 @@ video_flags := $(shell $(PKG_CONFIG) --cflags $(video_packages) $(video_tool_pac
 	-I$(video_folder)/include
 extensions += $(video_products)
 extension_objects += $(video_lib_objects) $(video_tool_objects)
+extension_pages += $(video_pages)
 endif
 
 $(video_lib_objects): flags_for = $(video_flags)
@@ -54,3 +55,30 @@ $(O)/libexec/hetmap/video: $(video_tool_objects) $(O)/libhetmap-video.a $(O)/too
 	$(say) LD $@
 	$(Q)$(link) -o $@ $^ $(call libs_of,$(video_packages) $(video_tool_packages) \
 		$(lib_packages) $(tool_packages)) -lm
+
+# Each command has a line of its own: the recipes of install and uninstall take them in.
+define install_video
+install -d $(call place,$(LIBEXECDIR)/hetmap)
+install -m 755 $(O)/libexec/hetmap/video $(call place,$(LIBEXECDIR)/hetmap/video)
+install -m 644 $(video_headers) $(call place,$(INCLUDEDIR)/hetmap)
+install -m 644 $(O)/libhetmap-video.a $(call place,$(LIBDIR)/libhetmap-video.a)
+install -m 755 $(O)/$(video_soname) $(call place,$(LIBDIR)/libhetmap-video.so.$(VERSION))
+ln -sf libhetmap-video.so.$(VERSION) $(call place,$(LIBDIR)/$(video_soname))
+ln -sf $(video_soname) $(call place,$(LIBDIR)/libhetmap-video.so)
+sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
+	-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
+	-e 's|@PACKAGES@|$(video_packages)|' $(video_folder)/hetmap-video.pc.in \
+	>$(call place,$(LIBDIR)/pkgconfig/hetmap-video.pc)
+endef
+
+uninstall_video = rm -f $(call place,$(LIBEXECDIR)/hetmap/video) \
+	$(foreach h,$(video_headers),$(call place,$(INCLUDEDIR)/hetmap/$(notdir $(h)))) \
+	$(call place,$(LIBDIR)/libhetmap-video.a) $(call place,$(LIBDIR)/libhetmap-video.so) \
+	$(call place,$(LIBDIR)/$(video_soname)) \
+	$(call place,$(LIBDIR)/libhetmap-video.so.$(VERSION)) \
+	$(call place,$(LIBDIR)/pkgconfig/hetmap-video.pc)
+
+ifneq ($(have_video),)
+install_extensions = $(install_video)
+uninstall_extensions = $(uninstall_video)
+endif

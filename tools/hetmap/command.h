@@ -34,6 +34,12 @@ int explain_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
 int fragment_main(int argc, char **argv);
 
+/*
+ * Becomes libexec/hetmap/@name, which @package has, with the arguments @argv up to NULL. Returns
+ * an exit status if that fails; a missing program is STATUS_ENVIRONMENT. (extension.c)
+ */
+int extension_run(const char *name, const char *package, char **argv);
+
 /* All of hm_drm_list(): free() it. 0 or a negative errno. (devices.c) */
 struct hm_drm_node;
 int devices_nodes(struct hm_drm_node **ret_nodes, uint32_t *ret_n);

@@ -19,6 +19,10 @@
 #define LOAD (1u << 2)
 #define TOKENS (1u << 3)
 
+/* The job of an extension, with a program and options of its own. */
+#define VIDEO "video"
+#define VIDEO_PACKAGE "hetmap-video"
+
 static const struct run_job {
 	const char *name;
 	unsigned int bit;
@@ -147,6 +151,7 @@ static void usage(void)
 	     "       hetmap run load [OPTION]... [--] MODEL\n"
 	     "       hetmap run saxpy [OPTION]...\n"
 	     "       hetmap run tokens [OPTION]... [--] FILE...\n"
+	     "       hetmap run video [OPTION]... [--] INPUT\n"
 	     "\n"
 	     "Runs a job on data where it lies, checks the result on the CPU, and prints the\n"
 	     "cost: bytes copied, time in place and with copies, page faults.\n"
@@ -160,6 +165,8 @@ static void usage(void)
 	     "  saxpy      y = a * x + y on two vectors of floats\n"
 	     "  tokens     takes batches of blocks out of FILEs of tokens, raw or numpy's,\n"
 	     "             into a device's buffer; trains nothing, but checks every batch\n"
+	     "  video      decodes INPUT into frames and converts them; an extension with\n"
+	     "             options of its own: hetmap run video --help\n"
 	     "\n"
 	     "Options:");
 	option_help(rows);
@@ -193,7 +200,7 @@ static const struct run_job *find_job(const char *name)
 
 static int unknown_job(const char *name)
 {
-	const char *names[sizeof(jobs) / sizeof(jobs[0])] = { NULL };
+	const char *names[sizeof(jobs) / sizeof(jobs[0]) + 1] = { NULL };
 	char *shown = text_escape(name);
 	const char *nearest;
 	char *remedy;
@@ -201,13 +208,14 @@ static int unknown_job(const char *name)
 
 	for (i = 0; jobs[i].name; i++)
 		names[i] = jobs[i].name;
+	names[i] = VIDEO;
 	nearest = option_nearest(name, names);
 	if (nearest)
 		remedy = text_format("did you mean hetmap run %s?", nearest);
 	else if (!access(name, F_OK))
 		remedy = strdup("the job comes before the file: hetmap run histogram FILE");
 	else
-		remedy = strdup("the jobs are histogram, load, saxpy and tokens");
+		remedy = strdup("the jobs are histogram, load, saxpy, tokens and video");
 	fail(STATUS_USAGE, EINVAL, remedy, "run: unknown job '%s'", shown);
 	free(remedy);
 	free(shown);
@@ -441,6 +449,9 @@ static int run_chosen(int argc, char **argv, const char **files)
 			if (status)
 				return status;
 		} else if (!job) {
+			if (!strcmp(state.value, VIDEO))
+				return fail(STATUS_USAGE, EINVAL, "hetmap run video --json INPUT",
+					    "run: options of video come behind its name");
 			job = find_job(state.value);
 			if (!job)
 				return unknown_job(state.value);
@@ -460,9 +471,12 @@ static int run_chosen(int argc, char **argv, const char **files)
 
 int run_main(int argc, char **argv)
 {
-	const char **files = calloc((size_t)argc + 1, sizeof(*files));
+	const char **files;
 	int status;
 
+	if (argc > 1 && !strcmp(argv[1], VIDEO))
+		return extension_run(VIDEO, VIDEO_PACKAGE, argv + 1);
+	files = calloc((size_t)argc + 1, sizeof(*files));
 	if (!files)
 		return fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory");
 	status = run_chosen(argc, argv, files);
