@@ -15,6 +15,11 @@ video_products := $(O)/libhetmap-video.so $(O)/libhetmap-video.a $(O)/libexec/he
 video_headers := $(video_folder)/include/hetmap/video.h
 video_pages := $(wildcard $(video_folder)/man/*.[1-8])
 
+# Pixels in rows are compiled once for each instruction set: loops that a compiler makes wide.
+video_avx2_object := $(if $(filter x86_64%,$(shell $(CC) -dumpmachine)), \
+	$(O)/$(video_folder)/command/rows_avx2.o)
+video_tool_objects += $(video_avx2_object)
+
 ifneq ($(have_video),)
 video_flags := $(shell $(PKG_CONFIG) --cflags $(video_packages) $(video_tool_packages)) \
 	-I$(video_folder)/include
@@ -25,8 +30,11 @@ endif
 
 $(video_lib_objects): flags_for = $(video_flags)
 $(video_tool_objects): flags_for = $(video_flags) -Itools/hetmap
-# Pixels in rows: loops that a compiler makes wide.
-$(O)/$(video_folder)/command/kernel.o: flags_for += -O3
+$(O)/$(video_folder)/command/rows.o: flags_for += -O3
+$(O)/$(video_folder)/command/rows_avx2.o: $(video_folder)/command/rows.c $(O)/config.h $(O)/flags
+	@mkdir -p $(@D)
+	$(say) CC $@
+	$(Q)$(compile) -O3 -mavx2 -DROW_CONVERT=row_convert_avx2 -MMD -MP -c -o $@ $<
 
 $(O)/libhetmap-video.a: $(video_lib_objects)
 	$(say) AR $@

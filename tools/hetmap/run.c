@@ -450,7 +450,8 @@ static int run_chosen(int argc, char **argv, const char **files)
 				return status;
 		} else if (!job) {
 			if (!strcmp(state.value, VIDEO))
-				return fail(STATUS_USAGE, EINVAL, "hetmap run video --json INPUT",
+				return fail(STATUS_USAGE, EINVAL,
+					    "hetmap run video --json INPUT",
 					    "run: options of video come behind its name");
 			job = find_job(state.value);
 			if (!job)

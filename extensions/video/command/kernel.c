@@ -6,8 +6,7 @@
  */
 #include "kernel.h"
 
-#include <stdbool.h>
-#include <string.h>
+#include "rows.h"
 
 const char kernel_source[] =
 	"int sample(__global const uchar *at, int deep)\n"
@@ -38,85 +37,47 @@ const char kernel_source[] =
 	"		(uint)clamp(g, 0, 255) << 8 | (uint)clamp(b, 0, 255);\n"
 	"}\n";
 
-/* Factors of one picture. */
-struct factors {
-	int black, luma, r_by_v, g_by_u, g_by_v, b_by_u;
-};
+typedef void convert_function(const struct row *row, const struct row_factors *factors,
+			      uint64_t begin, uint64_t end);
 
-static inline int sample(const uint8_t *at, bool deep)
+static convert_function *choose(void)
 {
-	return deep ? at[0] | at[1] << 8 : at[0] << 8;
-}
-
-static inline uint32_t clamp(int value)
-{
-	return value < 0 ? 0 : value > 255 ? 255 : (uint32_t)value;
-}
-
-static inline uint32_t pixel(int l, int r, int g, int b)
-{
-	return 0xff000000u | clamp((l + r) >> 21) << 16 | clamp((l + g) >> 21) << 8 |
-	       clamp((l + b) >> 21);
-}
-
-/* Compiled once for each way that samples lie: @step and the like are constants there. */
-static inline __attribute__((always_inline)) void
-convert_row(uint32_t *out, const uint8_t *luma, const uint8_t *u_row, const uint8_t *v_row,
-	    uint64_t begin, uint64_t end, int luma_step, int chroma_step, int shift, bool deep,
-	    const struct factors *factors)
-{
-	const struct factors f = *factors;
-	uint64_t i;
-
-	for (i = begin; i < end; i++) {
-		uint64_t at = (i >> shift) * (uint64_t)chroma_step;
-		int l = (sample(luma + i * (uint64_t)luma_step, deep) - f.black) * f.luma;
-		int u = sample(u_row + at, deep) - 32768, v = sample(v_row + at, deep) - 32768;
-
-		out[i] = pixel(l + (1 << 20), v * f.r_by_v, u * f.g_by_u + v * f.g_by_v,
-			       u * f.b_by_u);
-	}
+#ifdef __x86_64__
+	if (__builtin_cpu_supports("avx2"))
+		return row_convert_avx2;
+#endif
+	return row_convert;
 }
 
 int kernel_cpu(const struct hm_cpu_range *range, const struct hm_arg *args)
 {
-	const struct factors factors = {
+	const struct row_factors factors = {
 		args[ARG_BLACK].i32,  args[ARG_LUMA_SCALE].i32, args[ARG_R_BY_V].i32,
 		args[ARG_G_BY_U].i32, args[ARG_G_BY_V].i32,     args[ARG_B_BY_U].i32,
 	};
-	const int luma_step = args[ARG_LUMA_STEP].i32, step = args[ARG_CHROMA_STEP].i32;
-	const int shift = args[ARG_SHIFT_X].i32, x = args[ARG_X].i32;
-	const bool deep = args[ARG_DEEP].i32;
-	uint64_t row;
+	const uint64_t x = (uint64_t)args[ARG_X].i32;
+	convert_function *convert = choose();
+	struct row row = {
+		.luma_step = args[ARG_LUMA_STEP].i32,
+		.chroma_step = args[ARG_CHROMA_STEP].i32,
+		.shift = args[ARG_SHIFT_X].i32,
+		.deep = args[ARG_DEEP].i32,
+	};
+	uint64_t i, from, chroma;
 
-	for (row = range->begin[1]; row < range->end[1]; row++) {
-		uint64_t from = row + (uint64_t)args[ARG_Y].i32;
-		uint64_t chroma = (from >> args[ARG_SHIFT_Y].i32) *
-				  (uint64_t)args[ARG_CHROMA_STRIDE].i32;
-		const uint8_t *luma = (const uint8_t *)args[ARG_LUMA].pointer +
-				      from * (uint64_t)args[ARG_LUMA_STRIDE].i32 +
-				      args[ARG_LUMA_AT].i32;
-		const uint8_t *u = (const uint8_t *)args[ARG_U].pointer + chroma +
-				   args[ARG_U_AT].i32;
-		const uint8_t *v = (const uint8_t *)args[ARG_V].pointer + chroma +
-				   args[ARG_V_AT].i32;
-		/* Pixels are counted from the coded picture's edge: @out begins left of its row. */
-		uint32_t *out = (uint32_t *)((uintptr_t)args[ARG_OUT].pointer +
-					     row * (uint64_t)args[ARG_OUT_STRIDE].i32 -
-					     (uint64_t)x * sizeof(*out));
-		uint64_t begin = range->begin[0] + (uint64_t)x;
-		uint64_t end = range->end[0] + (uint64_t)x;
-
-		if (!deep && luma_step == 1 && step == 1 && shift == 1)
-			convert_row(out, luma, u, v, begin, end, 1, 1, 1, false, &factors);
-		else if (!deep && luma_step == 1 && step == 2 && shift == 1)
-			convert_row(out, luma, u, v, begin, end, 1, 2, 1, false, &factors);
-		else if (!deep)
-			convert_row(out, luma, u, v, begin, end, luma_step, step, shift, false,
-				    &factors);
-		else
-			convert_row(out, luma, u, v, begin, end, luma_step, step, shift, true,
-				    &factors);
+	for (i = range->begin[1]; i < range->end[1]; i++) {
+		from = i + (uint64_t)args[ARG_Y].i32;
+		chroma =
+			(from >> args[ARG_SHIFT_Y].i32) * (uint64_t)args[ARG_CHROMA_STRIDE].i32;
+		row.luma = (const uint8_t *)args[ARG_LUMA].pointer +
+			   from * (uint64_t)args[ARG_LUMA_STRIDE].i32 + args[ARG_LUMA_AT].i32;
+		row.u = (const uint8_t *)args[ARG_U].pointer + chroma + args[ARG_U_AT].i32;
+		row.v = (const uint8_t *)args[ARG_V].pointer + chroma + args[ARG_V_AT].i32;
+		/* Pixels are counted from the coded picture's edge: out begins left of its row. */
+		row.out = (uint32_t *)((uintptr_t)args[ARG_OUT].pointer +
+				       i * (uint64_t)args[ARG_OUT_STRIDE].i32 -
+				       x * sizeof(*row.out));
+		convert(&row, &factors, range->begin[0] + x, range->end[0] + x);
 	}
 	return 0;
 }

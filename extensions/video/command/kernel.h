@@ -23,8 +23,8 @@ enum {
 	ARG_CHROMA_STEP,
 	ARG_SHIFT_X, /* log2 of the pixels that share a sample of chroma */
 	ARG_SHIFT_Y,
-	ARG_DEEP,  /* 1: samples have 16 bits, the upper ones count */
-	ARG_BLACK, /* luma of black, in 1/256 of a level */
+	ARG_DEEP,       /* 1: samples have 16 bits, the upper ones count */
+	ARG_BLACK,      /* luma of black, in 1/256 of a level */
 	ARG_LUMA_SCALE, /* factors, in 1/8192 */
 	ARG_R_BY_V,
 	ARG_G_BY_U,

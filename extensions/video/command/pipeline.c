@@ -252,7 +252,8 @@ static int finish(struct pipeline *p, struct converted *converted)
 	if (!r)
 		r = hm_fence_query(converted->fence, &info);
 	if (r) {
-		status = fail_library(STATUS_WRONG, r, NULL, "the accelerator failed under way");
+		status =
+			fail_library(STATUS_WRONG, r, NULL, "the accelerator failed under way");
 	} else {
 		p->bytes_converted += info.bytes_copied;
 		if (info.way_in > p->way_in)
@@ -434,7 +435,8 @@ static int open_accel(struct pipeline *p)
 		r = hm_accel_open("cpu", NULL, &p->accel);
 	}
 	if (r)
-		return fail_library(STATUS_ENVIRONMENT, r, "hetmap devices lists the accelerators",
+		return fail_library(STATUS_ENVIRONMENT, r,
+				    "hetmap devices lists the accelerators",
 				    "cannot open the accelerator");
 	p->accel_info.struct_size = sizeof(p->accel_info);
 	r = hm_accel_query(p->accel, &p->accel_info);
@@ -446,7 +448,8 @@ static int open_accel(struct pipeline *p)
 		r = hm_kernel_build(p->kernel, p->accel);
 	if (r)
 		return fail_library(STATUS_ENVIRONMENT, r,
-				    r == -EOPNOTSUPP ? "--accel cpu, or --accel opencl:0" : NULL,
+				    r == -EOPNOTSUPP ? "--accel cpu, or --accel opencl:0" :
+						       NULL,
 				    "cannot run the conversion there");
 	return 0;
 }

@@ -137,10 +137,10 @@ static void report_json(struct pipeline *p)
 				      "convert", (json_int_t)p->bytes_converted, "sink",
 				      (json_int_t)0));
 	frames = json_object();
-	json_object_set_new(frames, "decoded",
-			    frames_json(p->source_info.frames_peak,
-					p->source_info.frames_peak *
-						p->source_info.layout.bytes));
+	json_object_set_new(
+		frames, "decoded",
+		frames_json(p->source_info.frames_peak,
+			    p->source_info.frames_peak * p->source_info.layout.bytes));
 	json_object_set_new(frames, "converted",
 			    frames_json(p->results_peak, p->results_bytes));
 	json_object_set_new(object, "frames", frames);

@@ -71,10 +71,9 @@ static int write_rows(FILE *file, png_structp png, png_infop head,
 	png_set_bgr(png);
 	png_set_filler(png, 0, PNG_FILLER_AFTER);
 	for (row = 0; row < visible->height; row++)
-		png_write_row(png,
-			      (const unsigned char *)info->address[0] +
-				      (visible->y + row) * info->plane[0].stride +
-				      visible->x * 4ull);
+		png_write_row(png, (const unsigned char *)info->address[0] +
+					   (visible->y + row) * info->plane[0].stride +
+					   visible->x * 4ull);
 	png_write_end(png, head);
 	return 0;
 }

@@ -159,7 +159,7 @@ static void decode_close(struct hm_video *video)
 
 /* ---- reading ---- */
 
-/* The damage is told after the pictures before it. */
+/* Keeps @what, which is told after the pictures before the damage. */
 static void keep_damage(struct hm_video *video, int error, const char *what)
 {
 	struct failure *memory = &video->memory.failure;
@@ -167,18 +167,45 @@ static void keep_damage(struct hm_video *video, int error, const char *what)
 
 	if (video->later.r)
 		return;
-	video->later.r = errno_of(error);
+	/* Where libavcodec got no frame, it knows no reason. */
 	pthread_mutex_lock(&video->memory.lock);
-	if (memory->r) {
-		/* libavcodec had no frame, and knows no reason. */
-		video->later = *memory;
-		pthread_mutex_unlock(&video->memory.lock);
-		return;
-	}
+	video->later = *memory;
 	pthread_mutex_unlock(&video->memory.lock);
+	if (video->later.r)
+		return;
 	av_strerror(error, text, sizeof(text));
-	snprintf(video->later.text, sizeof(video->later.text), "%s: %s after picture %llu: %s",
-		 video->input, what, (unsigned long long)video->info.pictures, text);
+	video->later.r = errno_of(error);
+	snprintf(video->later.text, sizeof(video->later.text), "%s: %s", what, text);
+}
+
+static int tell_damage(const struct hm_video *video)
+{
+	unsigned long long n = video->info.pictures;
+
+	return hm_accel_error(video->later.r, "%s, behind picture %llu: %s", video->input, n,
+			      video->later.text);
+}
+
+/*
+ * Matroska's demuxer takes a cut file for one that has ended. By how long the file says that it
+ * is, and a tenth of that, or a quarter of a second, may be missing: the last picture may be
+ * shown for long. Demuxers that know the number of pictures find it themselves.
+ */
+static bool ended_early(const struct hm_video *video)
+{
+	const AVFormatContext *demuxer = video->demuxer;
+	const AVStream *stream = demuxer->streams[video->stream];
+	int64_t announced = demuxer->duration, grace;
+
+	if (stream->nb_frames || demuxer->nb_streams != 1 || announced == AV_NOPTS_VALUE ||
+	    demuxer->duration_estimation_method == AVFMT_DURATION_FROM_BITRATE ||
+	    video->last_end == AV_NOPTS_VALUE)
+		return false;
+	if (demuxer->start_time != AV_NOPTS_VALUE)
+		announced += demuxer->start_time;
+	grace = announced / 10 > AV_TIME_BASE / 4 ? announced / 10 : AV_TIME_BASE / 4;
+	return av_rescale_q(video->last_end, video->time_base, AV_TIME_BASE_Q) <
+	       announced - grace;
 }
 
 /* No packet comes any more: the decoder is to give what it has. */
@@ -202,6 +229,9 @@ static void feed(struct hm_video *video)
 		av_packet_unref(packet);
 	}
 	if (error == AVERROR_EOF && !(video->demuxer->pb && video->demuxer->pb->error)) {
+		if (ended_early(video))
+			keep_damage(video, AVERROR_INVALIDDATA,
+				    "the file ends long before the time that it announces");
 		drain(video);
 		return;
 	}
@@ -212,12 +242,15 @@ static void feed(struct hm_video *video)
 		return;
 	}
 	if (packet->flags & AV_PKT_FLAG_CORRUPT) {
-		keep_damage(video, AVERROR_INVALIDDATA, "the file ends within a picture, or it is "
-							"damaged,");
+		keep_damage(video, AVERROR_INVALIDDATA,
+			    "the file ends within a picture, or is damaged there");
 		av_packet_unref(packet);
 		drain(video);
 		return;
 	}
+	if (packet->pts != AV_NOPTS_VALUE && (video->last_end == AV_NOPTS_VALUE ||
+					      packet->pts + packet->duration > video->last_end))
+		video->last_end = packet->pts + packet->duration;
 	error = avcodec_send_packet(video->decoder, packet);
 	av_packet_unref(packet);
 	if (error < 0 && error != AVERROR(EAGAIN)) {
@@ -259,8 +292,8 @@ static int copy_picture(struct hm_video *video, struct hm_frame **ret_frame)
 		hm_frame_unref(frame);
 		return r;
 	}
-	video->info.bytes_copied += (uint64_t)av_image_get_buffer_size(
-		from->format, from->width, from->height, 1);
+	video->info.bytes_copied +=
+		(uint64_t)av_image_get_buffer_size(from->format, from->width, from->height, 1);
 	*ret_frame = frame;
 	return 0;
 }
@@ -364,7 +397,7 @@ static int decode_read(struct hm_video *video, struct hm_frame **ret_frame)
 		feed(video);
 	}
 	if (video->later.r)
-		return failure_tell(&video->later);
+		return tell_damage(video);
 	if (!video->info.pictures)
 		return hm_accel_error(-EBADMSG, "%s: no picture of its video can be decoded",
 				      video->input);
@@ -378,6 +411,7 @@ int decode_open(struct hm_video *video)
 	int r;
 
 	video->source = &decoded;
+	video->last_end = AV_NOPTS_VALUE;
 	r = open_demuxer(video);
 	if (!r)
 		r = open_decoder(video);

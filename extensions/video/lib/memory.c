@@ -46,14 +46,16 @@ int memory_begin(struct memory *memory, const struct hm_video_desc *desc)
 	int r;
 
 	if (!desc->device && !desc->pool)
-		return hm_accel_error(-EINVAL, "a video needs a device or a pool for its frames");
+		return hm_accel_error(-EINVAL,
+				      "a video needs a device or a pool for its frames");
 	if (desc->n_users && !desc->users)
 		return hm_accel_error(-EINVAL, "n_users is %u, and users is NULL",
 				      desc->n_users);
 	/* A decoder reads its reference pictures whenever it wants. */
 	if (desc->device && has_brackets(desc->device))
-		return hm_accel_error(-EOPNOTSUPP, "CPUs reach memory of this device in brackets "
-						   "only, and a decoder has none: use \"host\"");
+		return hm_accel_error(-EOPNOTSUPP,
+				      "CPUs reach memory of this device in brackets "
+				      "only, and a decoder has none: use \"host\"");
 	memory->timeout_ns = desc->timeout_ns ? desc->timeout_ns : TIMEOUT_NS;
 	memory->n_most = desc->n_most;
 	if (bytes) {
@@ -104,7 +106,8 @@ static int check_shared(const struct memory *memory, const struct need *need)
 
 	if (layout->fourcc != need->fourcc)
 		return hm_accel_error(
-			-EINVAL, "the pool has frames of format %.4s, and the pictures are %.4s",
+			-EINVAL,
+			"the pool has frames of format %.4s, and the pictures are %.4s",
 			(const char *)&layout->fourcc, (const char *)&need->fourcc);
 	if (layout->width < need->width || layout->height < need->height)
 		return hm_accel_error(
@@ -114,10 +117,11 @@ static int check_shared(const struct memory *memory, const struct need *need)
 			need->width, need->height, need->visible_width, need->visible_height,
 			layout->width, layout->height);
 	if (layout->modifier != HM_FRAME_LINEAR || !strides_fit(layout, need))
-		return hm_accel_error(-EINVAL,
-				      "the decoder needs linear frames with rows at multiples of "
-				      "%llu bytes: make the pool so, by hm_frame_align.stride",
-				      (unsigned long long)need->stride);
+		return hm_accel_error(
+			-EINVAL,
+			"the decoder needs linear frames with rows at multiples of "
+			"%llu bytes: make the pool so, by hm_frame_align.stride",
+			(unsigned long long)need->stride);
 	return 0;
 }
 
@@ -286,8 +290,8 @@ static int fill_picture(AVFrame *picture, struct lent *lent, const struct hm_fra
 	 * codec that would change the picture before makes a copy instead of writing what a
 	 * consumer has.
 	 */
-	picture->buf[0] = av_buffer_create(base, lent->bytes, give_back, lent,
-					   AV_BUFFER_FLAG_READONLY);
+	picture->buf[0] =
+		av_buffer_create(base, lent->bytes, give_back, lent, AV_BUFFER_FLAG_READONLY);
 	if (!picture->buf[0])
 		return -ENOMEM;
 	for (i = 0; i < info->n_planes; i++) {

@@ -57,10 +57,11 @@ static int take_format(struct hm_video *video, const char *text)
 		goto wrong;
 	video->format = format_by_name(text, (size_t)(colon - text));
 	if (video->format == AV_PIX_FMT_NONE)
-		return hm_accel_error(-EOPNOTSUPP,
-				      "format \"%.*s\" of a raw video: none that frames have, as "
-				      "yuv420p, nv12, p010le, yuyv422",
-				      (int)(colon - text), text);
+		return hm_accel_error(
+			-EOPNOTSUPP,
+			"format \"%.*s\" of a raw video: none that frames have, as "
+			"yuv420p, nv12, p010le, yuyv422",
+			(int)(colon - text), text);
 	if (!take_size(colon + 1, &end, &info->width) || *end != 'x' ||
 	    !take_size(end + 1, &end, &info->height))
 		goto wrong;
@@ -127,8 +128,9 @@ static int take_header(struct hm_video *video, char *line)
 		else if (*word == 'F')
 			good &= take_rate(word + 1, info);
 		else if (*word == 'C' && !take_chroma(video, word + 1))
-			return hm_accel_error(-EOPNOTSUPP, "%s: frames have no format for its "
-							   "pictures, %s",
+			return hm_accel_error(-EOPNOTSUPP,
+					      "%s: frames have no format for its "
+					      "pictures, %s",
 					      video->input, word);
 		else if (!strcmp(word, "XCOLORRANGE=FULL"))
 			video->props.range = HM_FRAME_RANGE_FULL;
@@ -136,8 +138,9 @@ static int take_header(struct hm_video *video, char *line)
 			video->props.range = HM_FRAME_RANGE_LIMITED;
 	}
 	if (!good || !info->width || !info->height)
-		return hm_accel_error(-EBADMSG, "%s: the header of a .y4m file has no right "
-						"width, height and rate",
+		return hm_accel_error(-EBADMSG,
+				      "%s: the header of a .y4m file has no right "
+				      "width, height and rate",
 				      video->input);
 	return 0;
 }
@@ -205,7 +208,8 @@ static int rows_of(const struct hm_video *video, uint32_t plane)
 	const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(video->format);
 	int height = (int)video->info.height;
 
-	return plane == 1 || plane == 2 ? AV_CEIL_RSHIFT(height, format->log2_chroma_h) : height;
+	return plane == 1 || plane == 2 ? AV_CEIL_RSHIFT(height, format->log2_chroma_h) :
+					  height;
 }
 
 static int read_planes(struct hm_video *video, const struct hm_frame_info *info)
@@ -214,7 +218,8 @@ static int read_planes(struct hm_video *video, const struct hm_frame_info *info)
 	int row;
 
 	for (i = 0; i < info->n_planes; i++) {
-		int bytes = av_image_get_linesize(video->format, (int)video->info.width, (int)i);
+		int bytes =
+			av_image_get_linesize(video->format, (int)video->info.width, (int)i);
 		unsigned char *to = info->address[i];
 
 		for (row = rows_of(video, i); row; row--, to += info->plane[i].stride)

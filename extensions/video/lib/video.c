@@ -18,8 +18,8 @@ static int check_size(const void *desc, uint32_t given, uint32_t known)
 	for (i = known; i < given; i++)
 		if (bytes[i])
 			return hm_accel_error(-E2BIG,
-					      "struct_size is %u, and this library knows %u", given,
-					      known);
+					      "struct_size is %u, and this library knows %u",
+					      given, known);
 	return 0;
 }
 
@@ -98,7 +98,8 @@ err_free:
 static int check(const struct hm_video *video, const void *ret)
 {
 	if (!video || !ret)
-		return hm_accel_error(-EINVAL, "a video, and a place for the result, are needed");
+		return hm_accel_error(-EINVAL,
+				      "a video, and a place for the result, are needed");
 	if (video->process != getpid())
 		return hm_accel_error(-EOWNERDEAD, "%s was opened before fork()", video->input);
 	return 0;
@@ -150,8 +151,8 @@ int hm_video_query(struct hm_video *video, struct hm_video_info *ret_info)
 		return r;
 	size = ret_info->struct_size;
 	if (size > sizeof(*ret_info))
-		return hm_accel_error(-E2BIG, "struct_size is %u, and this library knows %zu", size,
-				      sizeof(*ret_info));
+		return hm_accel_error(-E2BIG, "struct_size is %u, and this library knows %zu",
+				      size, sizeof(*ret_info));
 	pthread_mutex_lock(&video->lock);
 	video->info.struct_size = size;
 	memcpy(ret_info, &video->info, size);

@@ -85,6 +85,7 @@ struct hm_video {
 	AVFrame *picture;
 	AVRational time_base;
 	int stream;
+	int64_t last_end;     /* of the packets so far, in time_base; AV_NOPTS_VALUE: unknown */
 	bool drained;         /* no packet is left for the decoder */
 	struct failure later; /* damage: told after the pictures before it */
 
