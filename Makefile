@@ -160,7 +160,7 @@ tests: all $(tests) ## build the test programs, run nothing
 # ---- compiling ----
 
 # Changes only when the flags do, or what is installed: objects depend on it.
-built_with = $(compile) | $(link) | $(have_liburing) | $(have_libzstd) | $(have_video) | $(have_sdt)
+built_with = $(compile) | $(link) | $(have_liburing) | $(have_libzstd) | $(have_video) $(have_video_tests) | $(have_sdt)
 $(O)/flags: force
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(built_with))' | \
@@ -176,6 +176,7 @@ $(lib_objects) $(noprobes_objects) $(support_objects) \
 $(lib_objects) $(noprobes_objects): flags_for += -fno-omit-frame-pointer
 $(test_objects) $(support_objects) $(icd_objects) $(fuzz_objects) $(hammer_objects) \
 	$(debug_sources:%.c=$(O)/%.o): flags_for += -Itests
+$(video_test_objects): flags_for += $(video_test_flags)
 $(tool_objects): flags_for = -I$(O) -Itools/hetmap -Itools/perf
 # Where jobs of extensions are, if hetmap is elsewhere than beside them.
 $(O)/tools/hetmap/extension.o: flags_for += -DHETMAP_LIBEXEC='"$(LIBEXECDIR)/hetmap"'
@@ -269,7 +270,8 @@ $(O)/tests/support.a: $(support_objects)
 $(foreach s,$(test_sources) $(fuzz_sources),$(eval $(call program_of,$(s)): $(O)/$(s:.c=.o)))
 $(test_programs): $(start_object) $(O)/tests/support.a $(O)/runtime.a
 	$(say) LD $@
-	$(Q)$(link) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(call libs_of,$(packages)) -lm -ldl
+	$(Q)$(link) -o $@ $(filter %.o,$^) $(filter %.a,$^) \
+		$(call libs_of,$(packages) $(more_packages)) -lm -ldl
 
 # Parts of the command that are tested by themselves.
 $(O)/tests/test_histogram_kernels: $(O)/tools/hetmap/histogram.o

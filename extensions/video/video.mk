@@ -90,3 +90,16 @@ ifneq ($(have_video),)
 install_extensions = $(install_video)
 uninstall_extensions = $(uninstall_video)
 endif
+
+# Its tests are in tests/video, and say so where they can't be built.
+video_test_packages := $(video_packages) libswscale
+have_video_tests := $(if $(have_video),$(shell $(PKG_CONFIG) --exists $(video_test_packages) \
+	2>/dev/null && echo video))
+video_test_objects := $(patsubst %.c,$(O)/%.o,$(wildcard tests/video/*.c))
+video_tests := $(patsubst tests/video/%.c,$(O)/tests/%,$(wildcard tests/video/test_*.c))
+ifneq ($(have_video_tests),)
+video_test_flags := -DHAVE_VIDEO $(video_flags) -I$(video_folder)/command \
+	$(shell $(PKG_CONFIG) --cflags libswscale)
+$(video_tests): more_packages = $(video_test_packages)
+$(video_tests): $(video_lib_objects)
+endif

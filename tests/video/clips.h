@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* Clips: made by the command ffmpeg for each test, and what libavcodec alone makes of them. */
+#ifndef HETMAP_TESTS_CLIPS_H
+#define HETMAP_TESTS_CLIPS_H
+
+#include <libavcodec/avcodec.h>
+#include <libavformat/avformat.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/command.h"
+
+#define CLIP_ARGS 24
+
+/* The size that an odd clip has. */
+#define ODD_WIDTH 321
+#define ODD_HEIGHT 243
+
+/*
+ * FOLDER/@name: one second of testsrc2 in @width x @height, 25 pictures, encoded as @options
+ * say, up to a NULL. free() it. NULL: that is no ffmpeg that does it, and the test is left out.
+ */
+char *clip_make(const char *folder, const char *name, unsigned int width, unsigned int height,
+		const char *const *options);
+/* The first @length bytes of @path, and of the rest @wild ones that are random. free() it. */
+char *clip_cut(const char *folder, const char *name, const char *path, uint64_t length,
+	       uint64_t wild);
+uint64_t clip_length(const char *path);
+
+/* A plain decoder, with memory of its own. */
+struct plain {
+	AVFormatContext *demuxer;
+	AVCodecContext *decoder;
+	AVPacket *packet;
+	AVFrame *picture; /* the last one */
+	int stream;
+	bool drained;
+};
+
+bool plain_open(struct plain *plain, const char *path);
+/* The next picture is in plain->picture; false: there is none. */
+bool plain_next(struct plain *plain);
+void plain_close(struct plain *plain);
+
+/* dB of two pictures of @width x @height with 4 bytes a pixel, of which 3 count. */
+double psnr(const uint8_t *a, uint64_t a_stride, const uint8_t *b, uint64_t b_stride,
+	    unsigned int width, unsigned int height);
+
+/*
+ * @picture as libswscale makes BGR0 of it with that matrix (SWS_CS_*) and range, in @to with
+ * rows of @stride bytes: SWS_POINT, which is each sample of chroma for the pixels that it covers.
+ * @to has room for an even number of columns and rows.
+ */
+bool swscale_reference(const AVFrame *picture, int matrix, bool full, uint8_t *to, int stride);
+
+#endif
