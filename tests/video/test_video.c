@@ -479,7 +479,8 @@ out:
 
 /*
  * What comes before the damage is delivered, and the error after that is told again and again.
- * @silent: damage that nothing in the file tells of, such as other samples in a JPEG.
+ * @silent: damage that nothing may tell of: other samples in a JPEG, whole pictures that are gone
+ * from a stream without a container.
  */
 static void damaged_maybe(const char *path, unsigned int least, unsigned int most, bool silent)
 {
@@ -558,7 +559,7 @@ static void garbage(void)
 		if (!path)
 			continue;
 		part = clip_cut(folder, "wild", path, clip_length(path) / 2, 6000);
-		damaged_maybe(part, 1, 25, clips[i].options == mjpeg);
+		damaged_maybe(part, 1, 25, strcmp(clips[i].name, "clip.mp4") != 0);
 		free(part);
 		part = clip_cut(folder, "none", path, 0, clip_length(path));
 		damaged(part, 0, 0);

@@ -74,6 +74,13 @@ static uint32_t matrix_number(const struct hm_frame_info *from)
 	return from->props.visible.height >= 720 ? 1 : 6;
 }
 
+/* Grey that does not say is full, as libavutil takes it. */
+static bool is_full(const struct hm_frame_info *from)
+{
+	return from->props.range == HM_FRAME_RANGE_FULL ||
+	       (from->props.range == HM_FRAME_RANGE_UNKNOWN && from->fourcc == HM_FRAME_R8);
+}
+
 bool convert_takes(uint32_t fourcc)
 {
 	return samples_of(fourcc);
@@ -84,7 +91,7 @@ void convert_colour_of(const struct hm_frame_info *from, struct convert_colour *
 	const struct matrix *matrix = matrix_of(matrix_number(from));
 
 	ret_colour->matrix = matrix ? matrix->name : "unknown";
-	ret_colour->range = from->props.range == HM_FRAME_RANGE_FULL ? "full" : "limited";
+	ret_colour->range = is_full(from) ? "full" : "limited";
 	ret_colour->guessed = from->props.matrix == 2;
 }
 
@@ -106,11 +113,10 @@ static struct hm_arg number(double value)
 	return HM_I32((int32_t)lrint(value));
 }
 
-/* @unit: levels of full range between black and white, in 1/256 of a level of 8 bits. */
 static void set_factors(struct hm_arg *args, const struct hm_frame_info *from,
 			const struct samples *samples, const struct matrix *matrix)
 {
-	bool full = from->props.range == HM_FRAME_RANGE_FULL;
+	const bool full = is_full(from);
 	/* The largest sample, whose lower bits are zero where it has more than 8. */
 	double most = samples->deep ? 1023 * 64 : 255 * 256;
 	double luma = full ? 255 * 256 / most : 255.0 / 219;

@@ -3,8 +3,11 @@
 #ifndef HETMAP_VIDEO_CONVERT_H
 #define HETMAP_VIDEO_CONVERT_H
 
-#include <hetmap/hetmap.h>
+#include <stdbool.h>
+#include <stdint.h>
+
 #include <hetmap/frame.h>
+#include <hetmap/hetmap.h>
 
 /* How the colour of a picture was taken. */
 struct convert_colour {

@@ -79,6 +79,8 @@ static int take_value(const struct option_state *state, int option,
 		options->accel = state->value;
 		break;
 	case OPTION_SINK:
+		if (!sink_is_known(state->value))
+			return option_refuse(state, option, "png:FOLDER or null");
 		options->sink = state->value;
 		break;
 	case OPTION_FORMAT:

@@ -14,7 +14,9 @@ struct sink {
 	bool many;          /* decoders: their number is in the name */
 };
 
-/* "null", "png:DIR". An exit status; a failure is reported. Makes the folder. */
+/* Is it "null", or "png:DIR"? */
+bool sink_is_known(const char *name);
+/* Makes the folder. An exit status; a failure is reported. */
 int sink_open(struct sink *sink, const char *name, bool many);
 /*
  * Takes an XRGB8888 picture, with no work on it under way. An exit status; a failure is
