@@ -14,23 +14,30 @@ complain()
 	bad=1
 }
 
+# Those of extensions are in folders of their own.
+headers=$(ls include/hetmap/*.h extensions/*/include/hetmap/*.h)
+all_pages=$(ls man/*.[0-9] extensions/*/man/*.[0-9])
+calls=$(ls man/*.3 extensions/*/man/*.3)
+
+# shellcheck disable=SC2086 # lists of files, none of which has a blank
+{
 # Declarations marked HM_API, joined to one line each, down to their names.
-functions=$(cat include/hetmap/*.h | tr '\n' ' ' |
+functions=$(cat $headers | tr '\n' ' ' |
 	grep -o 'HM_API [^;(]*(' | grep -v __attribute__ |
 	sed 's/($//; s/.*[ *]//' | sort -u)
 [ -n "$functions" ] || complain "found no HM_API function in include/hetmap"
 
 for function in $functions; do
-	grep -Eqs "^\.Nm $function( ,)?\$" man/*.3 ||
+	grep -Eqs "^\.Nm $function( ,)?\$" $calls ||
 		complain "$function has no page: put it into the NAME of one"
-	grep -Eqs "^\.F[no] $function( |\$)" man/*.3 ||
+	grep -Eqs "^\.F[no] $function( |\$)" $calls ||
 		complain "$function is in no SYNOPSIS"
 done
 
 # The other way round: what a NAME promises is in a header.
-names=$(sed -n 's/^\.Nm \(hm_[a-z0-9_]*\).*/\1/p' man/*.3 | sort -u)
+names=$(sed -n 's/^\.Nm \(hm_[a-z0-9_]*\).*/\1/p' $calls | sort -u)
 for name in $names; do
-	grep -qw "$name" include/hetmap/*.h || complain "$name is in no header"
+	grep -qw "$name" $headers || complain "$name is in no header"
 done
 
 # "STRUCT MEMBER" for each member of each struct in the named files.
@@ -54,9 +61,9 @@ members()
 		}'
 }
 
-shown=$(members man/*.3)
+shown=$(members $calls)
 for name in $(echo "$shown" | cut -d ' ' -f 1 | sort -u); do
-	there=$(members include/hetmap/*.h | grep "^$name ")
+	there=$(members $headers | grep "^$name ")
 	told=$(echo "$shown" | grep "^$name ")
 	[ "$there" = "$told" ] || complain "struct $name differs between headers and page:" \
 		"$(printf '%s\n' "$there" "$told" | sort | uniq -u | sed 's/.* //' | tr '\n' ' ')"
@@ -75,9 +82,21 @@ options_of_page()
 	sed -n 's/^\.It Fl \(. , \)\{0,1\}-\([a-z-]*\).*/\2/p' "$1" | sort
 }
 
-for source in tools/*/*.c; do
+# page_of SOURCE: of the command that the source has the options of
+page_of()
+{
+	case $1 in
+	extensions/*)
+		name=${1#extensions/}
+		echo "extensions/${name%%/*}/man/hetmap-${name%%/*}.1"
+		;;
+	*) echo "man/hetmap-$(basename "$1" .c).1" ;;
+	esac
+}
+
+for source in tools/*/*.c extensions/*/command/*.c; do
 	grep -q '^static const struct option_row rows' "$source" || continue
-	page=man/hetmap-$(basename "$source" .c).1
+	page=$(page_of "$source")
 	there=$(options_of_table "$source")
 	told=$(options_of_page "$page")
 	[ -n "$there" ] || complain "found no option in $source"
@@ -85,14 +104,16 @@ for source in tools/*/*.c; do
 		"$(printf '%s\n' "$there" "$told" | sort | uniq -u | tr '\n' ' ')"
 done
 
-pages=$(sed -n 's/^\..*Xr \(hetmap[a-z-]*\|hm_[a-z0-9_]*\) \([0-9]\).*/\1.\2/p' man/* | sort -u)
+pages=$(sed -n 's/^\..*Xr \(hetmap[a-z-]*\|hm_[a-z0-9_]*\) \([0-9]\).*/\1.\2/p' $all_pages | sort -u)
 for page in $pages; do
-	[ -e "man/$page" ] || complain "there is no page $page, but another refers to it"
+	echo "$all_pages" | grep -q "/$page\$" ||
+		complain "there is no page $page, but another refers to it"
 done
 
 if command -v mandoc >/dev/null; then
-	mandoc -Tlint -Wwarning man/*.[0-9] >&2 || bad=1
+	mandoc -Tlint -Wwarning $all_pages >&2 || bad=1
 else
 	echo "check_man: mandoc is not installed, so the pages were not parsed" >&2
 fi
+}
 exit $bad

@@ -21,6 +21,31 @@ header_alone() {
 		g++ -std=c++17 -Wall -Wextra -Werror -Iinclude -fsyntax-only "$work/one.cpp"
 }
 
+# The extensions' headers lie beside those of the library where they are installed.
+extension_header_alone() {
+	echo "#include \"$1\"" >"$work/one.c"
+	cp "$work/one.c" "$work/one.cpp"
+	gcc -std=c11 -pedantic -Wall -Wextra -Werror -Iinclude -I. -fsyntax-only "$work/one.c" &&
+		g++ -std=c++17 -Wall -Wextra -Werror -Iinclude -I. -fsyntax-only "$work/one.cpp"
+}
+
+# extension_names NAME: its header, its version script and its library have the same functions.
+extension_names() {
+	cat "extensions/$1"/include/hetmap/*.h | sed 's/^#.*//' | tr '\n' ' ' |
+		grep -o 'HM_API [^;(]*(' | sed 's/($//; s/.*[ *]//' | sort >"$work/headers"
+	sed -n 's/^\t\(hm_[a-z0-9_]*\);$/\1/p' "extensions/$1/lib/libhetmap-$1.map" | sort |
+		diff "$work/headers" - || return
+	# It is not built where what it needs is missing.
+	[ -e "$build/libhetmap-$1.so" ] || return 0
+	nm -D --defined-only "$build/libhetmap-$1.so" | sed 's/.* //; s/@.*//' |
+		grep -v '^HETMAP_[A-Z]*_[0-9.]*$' | sort | diff "$work/headers" - &&
+		nm -g --defined-only "$build/libhetmap-$1.a" 2>/dev/null |
+		sed -n 's/^[0-9a-f]* [A-Za-z] //p' | sort | diff "$work/headers" - &&
+		for name in $(cat "$work/headers"); do
+			grep -qw "$name" tests/"$1"/*.c || { echo "no test names $name"; return 1; }
+		done
+}
+
 # Names of the functions that the headers mark HM_API, sorted.
 names_in_headers() {
 	cat include/hetmap/*.h | sed 's/^#.*//' | tr '\n' ' ' |
@@ -126,6 +151,12 @@ no_file_left() {
 
 for header in include/hetmap/*.h; do
 	check "header_$(basename "$header" .h)" header_alone "$(basename "$header")"
+done
+for header in extensions/*/include/hetmap/*.h; do
+	name=${header#extensions/}
+	name=${name%%/*}
+	check "header_of_$name" extension_header_alone "$header"
+	check "names_of_$name" extension_names "$name"
 done
 # with_liburing yes|no: a make that finds it, or does not
 with_liburing() {
