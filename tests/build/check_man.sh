@@ -104,7 +104,8 @@ for source in tools/*/*.c extensions/*/command/*.c; do
 		"$(printf '%s\n' "$there" "$told" | sort | uniq -u | tr '\n' ' ')"
 done
 
-pages=$(sed -n 's/^\..*Xr \(hetmap[a-z-]*\|hm_[a-z0-9_]*\) \([0-9]\).*/\1.\2/p' $all_pages | sort -u)
+pages=$(sed -n 's/^\..*Xr \(hetmap[a-z-]*\|hm_[a-z0-9_]*\) \([0-9]\).*/\1.\2/p' $all_pages |
+	sort -u)
 for page in $pages; do
 	echo "$all_pages" | grep -q "/$page\$" ||
 		complain "there is no page $page, but another refers to it"

@@ -41,9 +41,9 @@ extension_names() {
 		grep -v '^HETMAP_[A-Z]*_[0-9.]*$' | sort | diff "$work/headers" - &&
 		nm -g --defined-only "$build/libhetmap-$1.a" 2>/dev/null |
 		sed -n 's/^[0-9a-f]* [A-Za-z] //p' | sort | diff "$work/headers" - &&
-		for name in $(cat "$work/headers"); do
+		while read -r name; do
 			grep -qw "$name" tests/"$1"/*.c || { echo "no test names $name"; return 1; }
-		done
+		done <"$work/headers"
 }
 
 # Names of the functions that the headers mark HM_API, sorted.
