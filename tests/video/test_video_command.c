@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/support.h"
@@ -333,6 +334,27 @@ static void elsewhere(void)
 	folder_remove(folder);
 }
 
+/* A hetmap that has no libexec beside it says which package has the job. */
+static void not_there(void)
+{
+	char *folder = folder_make(), own[512] = "", line[1200], text[512] = "";
+	FILE *said;
+	int status;
+
+	CHECK_FATAL(readlink("/proc/self/exe", own, sizeof(own) - 1) > 0);
+	*strrchr(own, '/') = '\0';
+	snprintf(line, sizeof(line),
+		 "cp '%s/../hetmap' %s/hetmap && %s/hetmap run video clip.mp4 2>&1", own,
+		 folder, folder);
+	said = popen(line, "re");
+	CHECK_FATAL(said != NULL);
+	CHECK(fread(text, 1, sizeof(text) - 1, said) > 0);
+	status = pclose(said);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 3);
+	CHECK(strstr(text, "install the package hetmap-video"));
+	folder_remove(folder);
+}
+
 static const struct test tests[] = {
 	{ .name = "png.h264", png_h264, 60 },
 	{ .name = "png.h264_709", png_h264_709, 60 },
@@ -345,6 +367,7 @@ static const struct test tests[] = {
 	{ .name = "usage", usage, 60 },
 	{ .name = "damaged", damaged, 60 },
 	{ .name = "elsewhere", elsewhere, 60 },
+	{ .name = "not_there", not_there, 60 },
 	{ 0 },
 };
 
