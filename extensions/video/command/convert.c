@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include <hetmap/accel.h>
+#include <hetmap/accel_ops.h>
 
 #include "convert.h"
 #include "kernel.h"
