@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: MIT
-/*
- * Writes a file of tensors: checks, orders, writes under another name, and renames. A map of the
- * file that was there before keeps its bytes, since it has the old inode.
- */
+/* Writes a file of tensors: checks and orders them, and makes the header. */
 #include <endian.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "hook/hook.h"
-#include "fault/fault.h"
+#include "format/pieces/new_file.h"
 #include "format/text/utf8.h"
 #include "format/safetensors/safetensors.h"
 #include "base/sys.h"
@@ -21,10 +15,6 @@
 
 /* Alignment of the data, and of tensors whose length is a multiple of it. */
 #define BLOCK 4096ull
-/* Bytes of a call; Linux writes less than 2 GiB [write(2)]. */
-#define WRITE_MAX GIB(1)
-/* Temporary names tried for the new file. */
-#define TRIES 100
 
 struct item {
 	const struct hm_tensor_source *source;
@@ -248,125 +238,24 @@ static int make_header(const struct hm_safetensors_desc *desc, const struct item
 	return 0;
 }
 
-/* ---- the file ---- */
-
-static int write_all(int fd, const void *from, uint64_t length)
+static int write_parts(const char *path, const struct hm_safetensors_desc *desc,
+		       const struct item *item, const struct header *header)
 {
-	uint64_t done = 0;
-	ssize_t n;
-
-	while (done < length) {
-		n = sys_write(fd, (const char *)from + done, min_u64(length - done, WRITE_MAX));
-		if (n < 0)
-			return err_set((int)n, "writing %" PRIu64 " bytes: %s", length - done,
-				       err_name((int)n));
-		done += (uint64_t)n;
-	}
-	return 0;
-}
-
-static int check_source(const void *from, uint64_t length, int r)
-{
-	int lost = fault_notice(from, length);
-
-	return lost ? lost : r;
-}
-
-static int write_file(int fd, const struct hm_safetensors_desc *desc, const struct item *item,
-		      const struct header *header)
-{
-	char shown[SHOWN_MAX];
+	struct new_file_part *part = sys_calloc(desc->n_tensors + 1, sizeof(*part));
 	uint64_t i;
 	int r;
 
-	r = write_all(fd, header->text, header->length);
-	for (i = 0; !r && i < desc->n_tensors; i++) {
-		r = write_all(fd, item[i].source->data, item[i].bytes);
-		/* A map's bytes may be replacements of lost ones. */
-		if (!r || r == -EFAULT)
-			r = check_source(item[i].source->data, item[i].bytes, r);
-		if (r)
-			err_prefix(r, "tensor %s", name_shown(item[i].source->name, shown));
-	}
-	if (r)
-		return r;
-	r = sys_fsync(fd);
-	return r ? err_set(r, "fsync: %s", err_name(r)) : 0;
-}
-
-/* Creates "FOLDER/.hetmap-PID-N" under an unused name: @temporary has room for it. */
-static int create_beside(const char *path, char *temporary, size_t size, int *ret_fd)
-{
-	const char *slash = strrchr(path, '/');
-	int folder = slash ? (int)(slash + 1 - path) : 0;
-	int fd = -EEXIST, i;
-
-	for (i = 0; fd == -EEXIST && i < TRIES; i++) {
-		snprintf(temporary, size, "%.*s.hetmap-%d-%d", folder, path, (int)getpid(), i);
-		fd = sys_open(temporary, O_WRONLY | O_CREAT | O_EXCL, 0666);
-	}
-	if (fd < 0)
-		return err_set(fd, "creating %s: %s", temporary, err_name(fd));
-	*ret_fd = fd;
-	return 0;
-}
-
-/* Makes the new name outlive a power failure. Cuts @path at its folder. */
-static int sync_folder(char *path)
-{
-	char *slash = strrchr(path, '/');
-	int fd, r;
-
-	if (slash)
-		slash[slash == path] = '\0';
-	fd = sys_open(slash ? path : ".", O_RDONLY | O_DIRECTORY, 0);
-	r = fd < 0 ? fd : sys_fsync(fd);
-	if (fd >= 0)
-		sys_close(fd);
-	if (r)
-		return err_set(
-			r,
-			"the new file is there, but writing out its folder failed (%s): it "
-			"may not outlive a power failure",
-			err_name(r));
-	return 0;
-}
-
-static int replace(const char *path, const struct hm_safetensors_desc *desc,
-		   const struct item *item, const struct header *header)
-{
-	uint64_t bytes = header->length, i;
-	size_t size = strlen(path) + 40;
-	char *temporary;
-	int fd = -1, r;
-
+	if (!part)
+		return err_set(-ENOMEM, "no memory for %" PRIu64 " tensors", desc->n_tensors);
+	part[0] = (struct new_file_part){ .bytes = header->text, .length = header->length };
 	for (i = 0; i < desc->n_tensors; i++)
-		bytes += item[i].bytes;
-	r = hook_new_file(path, bytes, HM_WRITE);
-	if (r)
-		return r;
-	temporary = sys_calloc(1, size);
-	if (!temporary)
-		return err_set(-ENOMEM, "no memory for a path of %zu bytes", size);
-	r = create_beside(path, temporary, size, &fd);
-	if (r)
-		goto out_free;
-	r = write_file(fd, desc, item, header);
-	sys_close(fd);
-	if (r)
-		goto err_unlink;
-	r = sys_rename(temporary, path);
-	if (r) {
-		err_set(r, "renaming %s: %s", temporary, err_name(r));
-		goto err_unlink;
-	}
-	r = sync_folder(temporary);
-	goto out_free;
-
-err_unlink:
-	sys_unlink(temporary);
-out_free:
-	free(temporary);
+		part[i + 1] = (struct new_file_part){
+			.name = item[i].source->name,
+			.bytes = item[i].source->data,
+			.length = item[i].bytes,
+		};
+	r = new_file_write(path, part, desc->n_tensors + 1);
+	free(part);
 	return r;
 }
 
@@ -416,7 +305,7 @@ int hm_safetensors_write(const char *path, const struct hm_safetensors_desc *fro
 	qsort(item, desc.n_tensors, sizeof(*item), by_place);
 	r = make_header(&desc, item, &header);
 	if (!r)
-		r = replace(path, &desc, item, &header);
+		r = write_parts(path, &desc, item, &header);
 	free(header.text);
 out_free:
 	free(item);
