@@ -20,6 +20,7 @@
 #include <hetmap/fence.h>
 #include <hetmap/file.h>
 #include <hetmap/frame.h>
+#include <hetmap/gguf.h>
 #include <hetmap/guard.h>
 #include <hetmap/kernel.h>
 #include <hetmap/load.h>

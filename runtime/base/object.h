@@ -29,6 +29,7 @@
 	X(SCOPE, 0x686d7343, "protection scope")     \
 	X(PIECES, 0x686d5069, "hm_pieces")           \
 	X(SAFETENSORS, 0x686d5366, "hm_safetensors") \
+	X(GGUF, 0x686d4767, "hm_gguf")               \
 	X(TENSOR, 0x686d5465, "tensor")              \
 	X(READER, 0x686d5264, "hm_reader")           \
 	X(TOKENS, 0x686d546b, "hm_tokens")           \

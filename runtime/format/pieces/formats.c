@@ -17,6 +17,7 @@
 #define FORMATS(ROW)            \
 	ROW(npy_format)         \
 	ROW(safetensors_format) \
+	ROW(gguf_format)        \
 	ROW(tokens_format)
 
 #define DECLARE(row) extern const struct format row;

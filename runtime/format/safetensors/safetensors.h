@@ -138,6 +138,15 @@ int safetensors_select(struct hm_safetensors *safetensors, uint64_t index,
 /* Copies all of it; @to must have room for it. */
 int safetensors_copy(const struct selection *selection, void *to);
 
+/* ---- safetensors_view.c ---- */
+
+/*
+ * Makes an hm_tensor of the selection, in place or copied, as hm_safetensors_view() describes it.
+ * Of selection->tensor only dtype and rank are looked at. @name: for texts.
+ */
+int tensor_view(const struct selection *selection, const char *name, uint64_t alignment,
+		uint32_t flags, struct hm_tensor **ret_tensor);
+
 /* The public functions of these names, without their door: for callers inside the library. */
 int safetensors_find(struct hm_safetensors *safetensors, const char *name, uint64_t *ret_index);
 int safetensors_tensor(struct hm_safetensors *safetensors, uint32_t order, uint64_t index,

@@ -93,6 +93,33 @@ static int copy(const struct selection *selection, struct hm_map **ret_map)
 	return 0;
 }
 
+int tensor_view(const struct selection *selection, const char *name, uint64_t alignment,
+		uint32_t flags, struct hm_tensor **ret_tensor)
+{
+	struct hm_tensor *tensor;
+	int r;
+
+	tensor = create(selection);
+	if (!tensor)
+		return err_set(-ENOMEM, "no memory for a tensor of %u dimensions",
+			       selection->tensor->rank);
+	r = check_place(selection, alignment, name);
+	if (!r) {
+		tensor->map = hm_map_ref(selection->map);
+		tensor->offset = selection->offset;
+	} else if (flags & HM_TENSOR_MAY_COPY) {
+		err_clear();
+		tensor->copied = true;
+		r = copy(selection, &tensor->map);
+	}
+	if (r) {
+		free(tensor);
+		return r;
+	}
+	*ret_tensor = tensor;
+	return 0;
+}
+
 static int check_arguments(struct hm_safetensors *safetensors, uint64_t alignment,
 			   uint32_t flags, const void *result)
 {
@@ -113,8 +140,6 @@ int hm_safetensors_view(struct hm_safetensors *safetensors, uint64_t index,
 			uint32_t flags, struct hm_tensor **ret_tensor)
 {
 	struct selection selection;
-	struct hm_tensor *tensor;
-	const char *name;
 	int r;
 
 	err_begin();
@@ -123,26 +148,8 @@ int hm_safetensors_view(struct hm_safetensors *safetensors, uint64_t index,
 		r = safetensors_select(safetensors, index, slices, n_slices, &selection);
 	if (r)
 		return r;
-	name = safetensors->names.name[selection.tensor->name].text;
-	tensor = create(&selection);
-	if (!tensor)
-		return err_set(-ENOMEM, "no memory for a tensor of %u dimensions",
-			       selection.tensor->rank);
-	r = check_place(&selection, alignment, name);
-	if (!r) {
-		tensor->map = hm_map_ref(selection.map);
-		tensor->offset = selection.offset;
-	} else if (flags & HM_TENSOR_MAY_COPY) {
-		err_clear();
-		tensor->copied = true;
-		r = copy(&selection, &tensor->map);
-	}
-	if (r) {
-		free(tensor);
-		return r;
-	}
-	*ret_tensor = tensor;
-	return 0;
+	return tensor_view(&selection, safetensors->names.name[selection.tensor->name].text,
+			   alignment, flags, ret_tensor);
 }
 
 int hm_safetensors_read(struct hm_safetensors *safetensors, uint64_t index,
