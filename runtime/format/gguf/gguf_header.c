@@ -312,34 +312,47 @@ static void sort(struct gguf_file *file)
 		}
 }
 
-/* Checks: aligned, in the file, no overlap. Offsets become those of the file. */
+/* Is it aligned, in the file, and behind @end, where the one before ends? */
+static int check_place(const struct gguf_file *file, const struct gguf_tensor *tensor,
+		       uint64_t end)
+{
+	uint64_t room = file->size - file->data;
+	char shown[SHOWN_MAX];
+
+	if (likely(is_aligned(tensor->offset, file->alignment) && tensor->offset <= room &&
+		   tensor->bytes <= room - tensor->offset && tensor->offset >= end))
+		return 0;
+	name_shown(tensor->name, shown);
+	if (!is_aligned(tensor->offset, file->alignment))
+		return err_set(-EBADMSG,
+			       "tensor %s is at byte %" PRIu64
+			       " of the data: a multiple of %" PRIu64 " must be",
+			       shown, tensor->offset, file->alignment);
+	if (tensor->offset < end)
+		return err_set(-EBADMSG,
+			       "tensor %s is at byte %" PRIu64
+			       " of the data, and overlaps the one before, which ends at "
+			       "%" PRIu64,
+			       shown, tensor->offset, end);
+	return err_set(-EBADMSG,
+		       "tensor %s has %" PRIu64 " bytes from byte %" PRIu64
+		       " of the data on, of which the file has %" PRIu64 ": it was cut off",
+		       shown, tensor->bytes, tensor->offset, room);
+}
+
+/* Checks all places. Offsets become those of the file. */
 static int place(struct gguf_file *file)
 {
-	uint64_t room = file->size - file->data, end = 0;
 	struct gguf_tensor *tensor;
-	char shown[SHOWN_MAX];
+	uint64_t end = 0;
 	uint32_t i;
+	int r;
 
 	for (i = 0; i < file->n_tensor; i++) {
 		tensor = &file->tensor[i];
-		name_shown(tensor->name, shown);
-		if (!is_aligned(tensor->offset, file->alignment))
-			return err_set(-EBADMSG,
-				       "tensor %s is at byte %" PRIu64
-				       " of the data: a multiple of %" PRIu64 " must be",
-				       shown, tensor->offset, file->alignment);
-		if (tensor->offset > room || tensor->bytes > room - tensor->offset)
-			return err_set(-EBADMSG,
-				       "tensor %s has %" PRIu64 " bytes from byte %" PRIu64
-				       " of the data on, of which the file has %" PRIu64
-				       ": it was cut off",
-				       shown, tensor->bytes, tensor->offset, room);
-		if (tensor->offset < end)
-			return err_set(-EBADMSG,
-				       "tensor %s is at byte %" PRIu64
-				       " of the data, and overlaps the one before, which ends "
-				       "at %" PRIu64,
-				       shown, tensor->offset, end);
+		r = check_place(file, tensor, end);
+		if (r)
+			return r;
 		end = tensor->offset + tensor->bytes;
 		tensor->offset += file->data;
 	}

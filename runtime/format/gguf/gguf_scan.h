@@ -13,7 +13,7 @@
 
 /* Most bytes that scan_take() gives at once. */
 #define SCAN_TAKE_MAX 65536
-#define SCAN_BYTES (4u * SCAN_TAKE_MAX)
+#define SCAN_BYTES (2u * SCAN_TAKE_MAX)
 
 struct scan {
 	/* Reads all of @length bytes at @offset. -errno, with a text. */
