@@ -46,8 +46,8 @@ enum hm_access_operation {
 	HM_ACCESS_CREATE = 1,
 	/*
 	 * The file is open already, and is closed again on refusal. For hm_ring_create() by a
-	 * name, and for hm_safetensors_write(), the file does not exist yet: these calls ask
-	 * for HM_WRITE.
+	 * name, and for hm_safetensors_write() and hm_gguf_write(), the file does not exist
+	 * yet: these calls ask for HM_WRITE.
 	 */
 	HM_ACCESS_FROM_FILE = 2,
 	HM_ACCESS_MAP = 3,

@@ -5,8 +5,8 @@
  * A piece is a name, a type, a shape, and a range of bytes in a file: a tensor of a model, an
  * array of numpy's, a file of tokens. The library finds the format of a file in one table, by the
  * file's first bytes, then by its name. hm_load_create() brings pieces of any format into a
- * device. hetmap/safetensors.h, hetmap/npy.h and hetmap/tokens.h have the functions that only one
- * format has.
+ * device. hetmap/safetensors.h, hetmap/gguf.h, hetmap/npy.h and hetmap/tokens.h have functions
+ * that only one format has.
  *
  * Thread safety of all functions: any thread. The description of an open file never changes.
  */
@@ -178,8 +178,8 @@ HM_API int hm_pieces_probe(const char *path, const struct hm_pieces_desc *desc,
  *   -ENOMEM:  memory is exhausted.
  *
  * In addition the errors of hm_pieces_probe(), of the function that opens the format
- * (hm_safetensors_open(), hm_npy_query(), hm_tokens_open()), of hm_buffer_from_file() and of
- * hm_map_create().
+ * (hm_safetensors_open(), hm_gguf_open(), hm_npy_query(), hm_tokens_open()), of
+ * hm_buffer_from_file() and of hm_map_create().
  */
 HM_API int hm_pieces_open(const char *path, const struct hm_pieces_desc *desc,
 			  struct hm_pieces **ret_pieces);
@@ -249,8 +249,9 @@ HM_API int hm_pieces_find(struct hm_pieces *pieces, const char *name, uint64_t *
  * @index:        [in] index from 0
  * @ret_metadata: [out] strings, which live as long as @pieces
  *
- * The notes are __metadata__ of safetensors. For .npy files and tokens the library adds a note
- * where the order of the elements or of their bytes differs from that of C on this machine.
+ * The notes are __metadata__ of safetensors, and the keys of GGUF, with the lengths of arrays only.
+ * For .npy files and tokens the library adds a note where the order of the elements or of their
+ * bytes differs from that of C on this machine, and for GGUF where that of the bytes does.
  *
  * Thread safety: any thread.
  *

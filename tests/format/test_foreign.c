@@ -38,7 +38,7 @@ static const struct {
 	     "a stream of Arrow", "pyarrow"),
 	KIND(0, "PAR1\x15\x04\x15@\x15\x38L\x15\x08\x15\0\x12", "Parquet", "pyarrow"),
 	KIND(0, "\x89HDF\r\n\x1a\n\0\0\0\0\0\x08\x08\0", "HDF5", "h5py"),
-	KIND(0, "GGUF\3\0\0\0\x23\1\0\0", "GGUF", "safetensors"),
+	KIND(0, "GGUF\3\0\0\0\x23\1\0\0", "GGUF", "hm_gguf(3)"),
 	KIND(0, "MMIDIDX\0\0\1\0\0\0\0\0\0\0\x08", "Megatron", "the .bin file beside it"),
 	KIND(0, "\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.\x80\x02", "PyTorch",
 	     "safetensors"),

@@ -259,8 +259,8 @@ static void test_probe(void)
 	finds(path, NULL, "npy");
 	/* Raw numbers may be in files of that name. */
 	finds(path, &raw, "tokens");
-	file_write(folder, "a.npy", "GGUF and so on", 14);
-	finds_none(path, -EOPNOTSUPP, "GGUF");
+	file_write(folder, "a.npy", "PAR1 and so on", 14);
+	finds_none(path, -EOPNOTSUPP, "Parquet");
 	free(path);
 	path = folder_path(folder, "a");
 	file_write(folder, "a", "some text of no format", 22);

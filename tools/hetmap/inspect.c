@@ -62,6 +62,7 @@ static void usage(void)
 	     "Examples:\n"
 	     "  hetmap inspect model.safetensors\n"
 	     "  hetmap inspect model.safetensors.index.json -n 0\n"
+	     "  hetmap inspect model-00001-of-00003.gguf\n"
 	     "  hetmap inspect --dtype uint16 train.bin\n"
 	     "  hetmap inspect --dtype u4 --offset 1K --byte-order big 0.bin 1.bin\n"
 	     "  hetmap inspect --json model.safetensors | jq -r '.parts[].name'\n"
