@@ -46,6 +46,7 @@ static const struct {
 	{ "tokens_warm", "np.memmap(" },
 	{ "tokens_cold", "pread(" },
 	{ "safetensors_open", "safe_open(" },
+	{ "gguf_open", "GGUFReader(" },
 	{ "load", "malloc(" },
 	{ "ipc_ring", "socketpair(" },
 	{ "pool_cycle", "umfPoolMalloc" },

@@ -584,6 +584,20 @@ static void test_safetensors_open(void)
 	outcome_free(&outcome);
 }
 
+/* The package takes seconds: its row is skipped here. */
+static void test_gguf_open(void)
+{
+	struct outcome outcome;
+
+	command_run(&(struct command){ .args = { "bench", "--short", "gguf_open" },
+				       .env = { "XDG_CACHE_HOME=/nonexistent" } },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	check_row(&outcome, "5,000 tensors, 20 MB of metadata");
+	CHECK(strstr(outcome.out, "tests/format/test_gguf_peer.sh") != NULL);
+	outcome_free(&outcome);
+}
+
 static const struct test tests[] = {
 	{ "interrupted", test_interrupted, 60, TEST_ONCE },
 	{ "report_10m", test_report_10m, 120, 0 },
@@ -601,6 +615,7 @@ static const struct test tests[] = {
 	{ "load_no_peak", test_load_no_peak, 60, 0 },
 	{ "load_no_memory", test_load_no_memory, 60, 0 },
 	{ "safetensors_open", test_safetensors_open, 60, 0 },
+	{ "gguf_open", test_gguf_open, 60, 0 },
 	{ "probe_off", test_probe_off, 60, 0 },
 	{ "publish_cost", test_publish_cost, 60, 0 },
 	{ "frag_effect", test_frag_effect, 120, 0 },

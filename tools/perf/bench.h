@@ -158,6 +158,7 @@ int bench_seq_warm(void);
 int bench_tokens_warm(void);
 int bench_tokens_cold(void);
 int bench_safetensors_open(void);
+int bench_gguf_open(void);
 int bench_load_model(void);
 int bench_ipc_ring(void);
 int bench_workers(void);

@@ -77,6 +77,8 @@ const struct bench bench_list[] = {
 	{ "tokens_cold", "the same from storage", bench_tokens_cold, peer_tokens_source },
 	{ "safetensors_open", "a model of 10,000 tensors, until the first is there",
 	  bench_safetensors_open, peer_model_source },
+	{ "gguf_open", "a model with a long vocabulary, until a tensor is there",
+	  bench_gguf_open, peer_model_source },
 	{ "load", "a model of 2 GiB into the memory of soft:0", bench_load_model,
 	  peer_model_source },
 	{ "ipc_ring", "records from one process to another, 64 bytes and 1 MiB", bench_ipc_ring,

@@ -207,6 +207,12 @@ int peer_tokens_ring(struct peer_tokens *peer, int64_t *x, int64_t *y);
 
 /* A program for python3; arguments: a file and the name of a tensor. */
 extern const char peer_safetensors_open[];
+extern const char peer_gguf_open[];
+/*
+ * Maps the file, walks its header from length to length, and reads the first element of the tensor
+ * @wanted. -ENOENT.
+ */
+int peer_gguf_pass(const char *path, const char *wanted, float *ret_value);
 /* Into @to, and into memory that the caller frees. */
 int peer_load(const char *path, char *to, char **ret_bytes);
 
