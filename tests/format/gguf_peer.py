@@ -119,7 +119,7 @@ def made_up():
 
 
 def write_by_package(path, tensors, order=GGUFEndian.LITTLE, alignment=0, **split):
-    writer = GGUFWriter(path, "llama", endianess=order, **split)
+    writer = GGUFWriter(path, "llama", False, order, **split)
     if alignment:
         writer.add_custom_alignment(alignment)
     for key, (kind, *value) in KEYS.items():

@@ -38,7 +38,6 @@ static const struct {
 	     "a stream of Arrow", "pyarrow"),
 	KIND(0, "PAR1\x15\x04\x15@\x15\x38L\x15\x08\x15\0\x12", "Parquet", "pyarrow"),
 	KIND(0, "\x89HDF\r\n\x1a\n\0\0\0\0\0\x08\x08\0", "HDF5", "h5py"),
-	KIND(0, "GGUF\3\0\0\0\x23\1\0\0", "GGUF", "hm_gguf(3)"),
 	KIND(0, "MMIDIDX\0\0\1\0\0\0\0\0\0\0\x08", "Megatron", "the .bin file beside it"),
 	KIND(0, "\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.\x80\x02", "PyTorch",
 	     "safetensors"),
@@ -110,6 +109,15 @@ static void each(void)
 	path = tokens_npy(folder, "a.npy", 1, "<u2", false, "(4,)", "abcdefgh", 8);
 	CHECK_ERROR(-EOPNOTSUPP, hm_safetensors_open(path, 0, &safetensors));
 	CHECK(strstr(hm_errmsg(), "it is a .npy file") != NULL);
+	free(path);
+	/* Likewise for a model of GGUF, which hm_gguf_open() and hm_pieces_open() read. */
+	file_write(folder, "a", "GGUF\3\0\0\0", 8);
+	path = folder_path(folder, "a");
+	CHECK_ERROR(-EOPNOTSUPP, hm_safetensors_open(path, 0, &safetensors));
+	CHECK(strstr(hm_errmsg(), "a model of GGUF: hm_gguf(3)") != NULL);
+	CHECK_ERROR(-EOPNOTSUPP, hm_npy_query(path, &info));
+	CHECK_ERROR(-EOPNOTSUPP, hm_tokens_open((const char *const *)&path, 1, NULL, &tokens));
+	CHECK(strstr(hm_errmsg(), "a model of GGUF: hm_gguf(3)") != NULL);
 	free(path);
 	folder_remove(folder);
 }
