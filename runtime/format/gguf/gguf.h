@@ -116,23 +116,25 @@ void gguf_file_free(struct gguf_file *file);
 
 /* ---- gguf.c ---- */
 
-/* hm_gguf_open(), hm_gguf_find() without their doors. */
+/* hm_gguf_open() without its door. */
 int gguf_open(const char *path, uint32_t flags, struct hm_gguf **ret_gguf);
 /* 0, or -EINVAL or -EOWNERDEAD. */
 int gguf_check(const struct hm_gguf *gguf, const void *result, const char *what);
 /* -ERANGE, with the number of elements. */
 int gguf_check_index(uint64_t index, uint64_t n, const char *what);
-/* The type of a tensor: always known. dtype and name are those of the file's byte order. */
+/* The type of a tensor that the header was read with: always known. */
 const struct gguf_type *gguf_type_of(const struct gguf_tensor *tensor);
+/* Are its numbers in another byte order than this machine's? */
 bool gguf_is_swapped(const struct hm_gguf *gguf, const struct gguf_tensor *tensor);
 
 /* ---- gguf_split.c ---- */
 
-/*
- * The path of file @no of a split model, of which @path is one; the caller must free() it. @found:
- * number and count that @path's name has; NULL if it has none. -ENOMEM.
- */
+/* Does the name say which file of how many it is? *@ret_no counts from 0. */
 bool gguf_split_is(const char *path, uint64_t *ret_no, uint64_t *ret_count);
+/*
+ * The path of file @no of @count, beside @path, which is one of them; the caller must free() it.
+ * -ENOMEM.
+ */
 int gguf_split_path(const char *path, uint64_t no, uint64_t count, char **ret_path);
 /* Checks that the files make one model. -EBADMSG. */
 int gguf_split_check(const struct hm_gguf *gguf);
