@@ -30,6 +30,13 @@ struct hm_batches; /* batches of tokens, in an order that a seed determines */
 #define HM_TOKENS_BOOL (1u << 2)    /* raw: dtype 0 means HM_DTYPE_BOOL, which is 0 */
 #define HM_TOKENS_READ (1u << 3)    /* no maps: all tokens are read by pread(2) */
 
+/* hm_tokens_shard_info.index: the index of documents beside a file of tokens */
+enum hm_tokens_index {
+	HM_TOKENS_INDEX_NONE = 0,      /* none: the file is one document */
+	HM_TOKENS_INDEX_MEGATRON = 1,  /* NAME.idx of NAME.bin */
+	HM_TOKENS_INDEX_DATATROVE = 2, /* NAME.ds.index of NAME.ds */
+};
+
 struct hm_tokens_desc {
 	uint32_t struct_size;
 	uint32_t flags;    /* HM_TOKENS_* */
@@ -38,6 +45,7 @@ struct hm_tokens_desc {
 	uint64_t offset;   /* raw: bytes before the first token, of each file */
 	uint64_t budget;   /* bytes that the files' maps may take, with page tables; 0: a
 			    * quarter of the memory */
+	uint64_t vocab;    /* all tokens must be below it, and not below 0; 0: no bound */
 };
 
 struct hm_tokens_info {
@@ -48,6 +56,7 @@ struct hm_tokens_info {
 	uint64_t tokens;
 	uint64_t bytes;  /* bytes of all tokens, in the files */
 	uint64_t budget; /* bytes that the files' maps may take */
+	uint64_t documents;
 };
 
 /* One of the files. */
@@ -55,8 +64,10 @@ struct hm_tokens_shard_info {
 	uint32_t struct_size;
 	uint32_t npy;   /* version of the .npy format, 1 to 3; 0: raw */
 	uint32_t flags; /* HM_NPY_FORTRAN, HM_NPY_SWAPPED: hetmap/npy.h */
-	uint32_t reserved;
-	const char *path; /* path as opened; lives as long as the hm_tokens */
+	uint32_t index; /* enum hm_tokens_index */
+	/* Path of the file with the tokens, as opened or beside its index; lives as long as the
+	 * hm_tokens. */
+	const char *path;
 	/*
 	 * Map of the whole file. NULL: the file is empty, its file system shares no maps or is a
 	 * network's, the budget has no room for the map, or HM_TOKENS_READ was set.
@@ -66,6 +77,8 @@ struct hm_tokens_shard_info {
 	uint64_t offset; /* offset of its first token, in bytes */
 	uint64_t first;  /* number of its first token in the array */
 	uint64_t tokens;
+	uint64_t first_document; /* number of its first document in the array */
+	uint64_t documents;
 };
 
 /**
@@ -77,9 +90,17 @@ struct hm_tokens_shard_info {
  *
  * A file that begins like a .npy file is treated as one. Its elements may be of any type of enum
  * hm_dtype that has whole bytes, in any byte order, with any number of dimensions. The dimensions
- * make one row in C's order, even if the file has Fortran's order. All other files are raw: whole
- * tokens from desc->offset to the file's end. All tokens must be of one type. Some of the files
- * may have no tokens, or be empty. The function reads no tokens.
+ * make one row in C's order, even if the file has Fortran's order.
+ *
+ * Two kinds of files come with an index, which gives the type of the tokens and the bounds of their
+ * documents. Either name of the pair opens it, and the index is read as a whole:
+ * - NAME.bin and NAME.idx of Megatron, if NAME.idx begins as one does. Its sequences must lie one
+ *   behind another. Sequences behind the last document are one more document.
+ * - NAME.ds and NAME.ds.index of datatrove: tokens of HM_DTYPE_U16 or HM_DTYPE_U32, by the size.
+ *
+ * All other files are raw: whole tokens from desc->offset to the file's end. A file without an
+ * index is one document. With HM_TOKENS_RAW no index is looked for. All tokens must be of one type.
+ * Some of the files may have no tokens, or be empty. The function reads no tokens.
  *
  * Bytes that were taken out of a file's map stay mapped until their size reaches the file's part
  * of the budget. The library then releases all pages of the map, with their page tables, which the
@@ -103,13 +124,14 @@ struct hm_tokens_shard_info {
  * Thread safety: any thread. The description of open files never changes.
  *
  * Errors:
- *   -EBADMSG:    a raw file ends inside a token, or hm_npy_query() refuses a .npy file with this
- *                error.
+ *   -EBADMSG:    a raw file ends inside a token, an index contradicts itself or its tokens' file,
+ *                or hm_npy_query() refuses a .npy file with this error.
  *   -EOPNOTSUPP: a raw file, with an offset of 0, begins like a file of another kind, such as
- *                Parquet or a pointer of Git LFS; elements are HM_NPY_OPAQUE; or hm_npy_query()
- *                failed with this error.
+ *                Parquet or a pointer of Git LFS; elements are HM_NPY_OPAQUE; hm_npy_query()
+ *                failed with this error; or an index has an unknown version or type, or sequences
+ *                that do not lie one behind another.
  *   -EINVAL:     the files have different types, or desc->dtype is no type, or is one of 4 or 6
- *                bits.
+ *                bits; or desc->vocab is not 0, and the tokens are no integers.
  *   -ENODATA:    none of the files has a token.
  *   -EOVERFLOW:  the files have 2^62 tokens or more.
  *   -EMFILE:     the process has no descriptor left; each file keeps one. Raise RLIMIT_NOFILE, or
@@ -150,6 +172,24 @@ HM_API int hm_tokens_shard(struct hm_tokens *tokens, uint32_t shard,
 			   struct hm_tokens_shard_info *ret_info);
 
 /**
+ * hm_tokens_document - tell where a document is
+ * @tokens:    [in]
+ * @document:  [in] number of the document, from 0, in the order of the files
+ * @ret_first: [out] number of its first token in the array
+ * @ret_n:     [out] number of its tokens, which may be 0
+ *
+ * Documents lie one behind another and have all tokens of the array.
+ *
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -ERANGE: the array has fewer documents.
+ *   -EINVAL: a result is NULL.
+ */
+HM_API int hm_tokens_document(struct hm_tokens *tokens, uint64_t document, uint64_t *ret_first,
+			      uint64_t *ret_n);
+
+/**
  * hm_tokens_read - copy consecutive tokens, converted to a type
  * @tokens: [in]
  * @first:  [in] number of the first token
@@ -165,6 +205,7 @@ HM_API int hm_tokens_shard(struct hm_tokens *tokens, uint32_t shard,
  * Errors:
  *   -ERANGE:     the range ends beyond the last token.
  *   -EOVERFLOW:  @dtype can't hold a token; the text says which.
+ *   -EDOM:       a token is not below hm_tokens_desc.vocab, or is negative; the text says which.
  *   -EOPNOTSUPP: the files' type can't be converted to @dtype.
  *   -ENODATA:    a file was cut off.
  *   -EIO:        storage failed.
@@ -195,9 +236,12 @@ enum hm_batches_order {
 	HM_BATCHES_IN_ORDER = 2, /* each block once an epoch, in the order of the files */
 };
 
+/* hm_batches_desc.flags */
+#define HM_BATCHES_DOCUMENTS (1u << 0) /* no block reaches into the next document */
+
 struct hm_batches_desc {
 	uint32_t struct_size;
-	uint32_t flags; /* 0 */
+	uint32_t flags; /* HM_BATCHES_* */
 	uint32_t order; /* enum hm_batches_order */
 	/*
 	 * enum hm_dtype of x and y, as for hm_tokens_read(). 0: HM_DTYPE_I64 for integers,
@@ -213,6 +257,8 @@ struct hm_batches_desc {
 	uint32_t workers; /* workers of each rank; 0: 1; at most 2^24 of all ranks */
 	uint32_t ahead;   /* batches to request from storage ahead; 0: 2; at most 1024 */
 	uint32_t reserved;
+	/* HM_BATCHES_DOCUMENTS: values of x and of y behind a document's end, as -100 for y. */
+	int64_t pad_x, pad_y;
 };
 
 /* A batch that was handed out. */
@@ -228,6 +274,11 @@ struct hm_batch {
 	 * hm_batches_start() or hm_batches_resize().
 	 */
 	const uint64_t *starts;
+	/*
+	 * HM_BATCHES_DOCUMENTS: tokens of each block before its padding, from 1 on; valid as long
+	 * as starts. Otherwise NULL.
+	 */
+	const uint64_t *lengths;
 };
 
 /* Memory for a batch. This struct is fixed, because it comes in arrays. */
@@ -279,11 +330,19 @@ struct hm_batches_info {
  * epoch has each of its blocks once. A batch may end in the next epoch. The last tokens, fewer than
  * a block and one, are in no block. All batches are whole.
  *
+ * With HM_BATCHES_DOCUMENTS all tokens of a block, and the one that follows, are of one document.
+ * A document of n tokens has (n - 1) / block blocks, rounded up, one behind another. Its last block
+ * may be shorter: pad_x and pad_y fill x and y. A document of one token has no block. A block of
+ * HM_BATCHES_RANDOM begins at any token that another one of its document follows, and is shorter
+ * where the document ends.
+ *
  * Thread safety: any thread; calls on the object wait for one another, except hm_batches_take().
  *
  * Errors:
- *   -EINVAL:     a size is 0, or the rank or the worker is out of range.
- *   -ERANGE:     the array has fewer tokens than a block and one.
+ *   -EINVAL:     a size is 0, the rank or the worker is out of range, dtype can't hold pad_x or
+ *                pad_y, or one of these is not 0 and dtype is no integer.
+ *   -ERANGE:     the array has fewer tokens than a block and one; with HM_BATCHES_DOCUMENTS: no
+ *                document has two tokens.
  *   -EOPNOTSUPP: the files' type can't be converted to dtype.
  *   -EOVERFLOW:  a batch has 2^62 bytes or more.
  *   -ENOMEM:     memory is exhausted.

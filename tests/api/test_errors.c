@@ -268,6 +268,7 @@ static const struct row {
 	ROW(hm_tensor_query, CLEARS),
 	ROW(hm_tensor_ref, LEAVES),
 	ROW(hm_tensor_unref, LEAVES),
+	ROW(hm_tokens_document, CLEARS),
 	ROW(hm_tokens_open, CLEARS),
 	ROW(hm_tokens_query, CLEARS),
 	ROW(hm_tokens_read, CLEARS),

@@ -84,7 +84,7 @@ static void wrong(void)
 	told("--dtype=u4", path, 0, "verified");
 	told("--dtype=u8", path, 2, "token 0 of '");
 	told("--dtype=u8", path, 2, "--dtype, --byte-order and --offset");
-	told("--dtype=f4", path, 2, "--vocab is of integers, and the tokens are of F32");
+	told("--dtype=f4", path, 2, "a vocabulary is of integers, and the tokens are of F32");
 	told("--byte-order=big", path, 2, "as U16, and --vocab is 50257");
 	free(path);
 	/* A header that is not skipped is found before a batch is made, shuffled or not. */
@@ -109,8 +109,8 @@ static void places(void)
 	char *folder = folder_make(), *path = make(folder, "far", 2, 12345, 50257);
 	int32_t values[2000] = { 0 };
 
-	told(NULL, path, 2, "token 12,345 of '");
-	told(NULL, path, 2, "is 50257 as U16, and --vocab is 50257");
+	told(NULL, path, 2, "token 12345 is 50257, and the vocabulary has 50257");
+	told(NULL, path, 2, "or --vocab wrong?");
 	/* The token is in no batch that is fed, and not among the first 4096: nothing checks it. */
 	told("--batches=2", path, 0, "verified");
 	free(path);

@@ -382,7 +382,7 @@ static void refused(void)
 	} cases[] = {
 		{ { .block = 0, .batch = 1 }, -EINVAL },
 		{ { .block = 1, .batch = 0 }, -EINVAL },
-		{ { .block = 1, .batch = 1, .flags = 1 }, -EINVAL },
+		{ { .block = 1, .batch = 1, .flags = 2 }, -EINVAL },
 		{ { .block = 1, .batch = 1, .order = 3 }, -EINVAL },
 		{ { .block = 1, .batch = 1, .rank = 1 }, -EINVAL },
 		{ { .block = 1, .batch = 1, .worker = 3, .workers = 3 }, -EINVAL },

@@ -129,13 +129,14 @@ static int look_at(const char *path, struct inspected *files)
 		return status;
 	n = pread(input.fd, begin, sizeof(begin), 0);
 	files->size = (uint64_t)input.stat.st_size;
-	files->npy = n > 0 && raw_tokens_are_npy(begin, (size_t)n);
+	files->npy = (n > 0 && raw_tokens_are_npy(begin, (size_t)n)) ||
+		     raw_tokens_have_index(path);
 	files->n_npy += files->npy;
 	files->format = (struct hm_format_info){ .struct_size = sizeof(files->format) };
 	r = hm_pieces_probe(path, &desc, &files->format);
 	if (r && (r != -ENODATA || files->n_path == 1))
 		status = refuse(&input, files->raw, r);
-	else if (!r && is_tokens(files))
+	else if (!r && is_tokens(files) && !files->npy)
 		status = raw_tokens_check(files->raw, "inspect", &input);
 	input_close(&input);
 	return status;

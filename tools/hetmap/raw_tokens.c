@@ -109,6 +109,14 @@ bool raw_tokens_are_npy(const void *bytes, size_t n)
 	return n >= sizeof(magic) - 1 && !memcmp(bytes, magic, sizeof(magic) - 1);
 }
 
+bool raw_tokens_have_index(const char *path)
+{
+	struct hm_format_info info = { .struct_size = sizeof(info) };
+
+	/* Without a description of raw files, no other file is one of tokens. */
+	return !hm_pieces_probe(path, NULL, &info) && !strcmp(info.name, "tokens");
+}
+
 /* Ends of names of files that are not raw. */
 static const struct {
 	const char *end, *says, *remedy;

@@ -43,6 +43,9 @@ struct hm_tokens_desc raw_tokens_desc(const struct raw_tokens *raw);
 /* Does the file name its own type? @bytes: the first @n bytes of it. */
 bool raw_tokens_are_npy(const void *bytes, size_t n);
 
+/* Has the file's pair an index, which names the type? */
+bool raw_tokens_have_index(const char *path);
+
 /* Those below: an exit status; a failure is told already. */
 
 /*

@@ -46,7 +46,7 @@ static int look_at_file(struct tokens_job *job, const char *path)
 	if (status)
 		return status;
 	n = pread(input.fd, head, sizeof(head), 0);
-	if (raw_tokens_are_npy(head, n < 0 ? 0 : (size_t)n))
+	if (raw_tokens_are_npy(head, n < 0 ? 0 : (size_t)n) || raw_tokens_have_index(path))
 		job->n_npy++;
 	else
 		status = raw_tokens_check(&job->options->raw, "run", &input);
@@ -72,6 +72,7 @@ static int open_tokens(struct tokens_job *job)
 
 	desc.flags |= options->read ? HM_TOKENS_READ : 0;
 	desc.budget = options->budget;
+	desc.vocab = options->vocab;
 	r = hm_tokens_open(options->files, options->n_files, &desc, &job->tokens);
 	if (r)
 		return raw_tokens_open_failed(&options->raw, job->n_npy < options->n_files, r);
@@ -264,11 +265,13 @@ static int fail_take(const struct tokens_job *job, int r)
 	/* The files' own type holds all of them; int64, which is no type of theirs, may not. */
 	snprintf(wider, sizeof(wider), "choose the files' own type: --to %s",
 		 hm_dtype_name(job->info.dtype));
-	return fail_library(r == -EOVERFLOW ? STATUS_USAGE : STATUS_WRONG, r,
-			    r == -EOVERFLOW ? wider :
-			    r == -ENODATA ? "run it again when no program writes to the file" :
-					    NULL,
-			    "no further batch");
+	return fail_library(
+		r == -EOVERFLOW || r == -EDOM ? STATUS_USAGE : STATUS_WRONG, r,
+		r == -EOVERFLOW ? wider :
+		r == -EDOM      ? "is the file of another vocabulary, or --vocab wrong?" :
+		r == -ENODATA   ? "run it again when no program writes to the file" :
+				  NULL,
+		"no further batch");
 }
 
 /* Plays the consumer of the batch: looks at all of it, in place. */

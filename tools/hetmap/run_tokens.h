@@ -18,7 +18,7 @@ struct token_sums {
 
 struct tokens_job {
 	const struct job_options *options;
-	uint32_t n_npy; /* how many of the files are .npy files */
+	uint32_t n_npy; /* how many of the files name their own type */
 	struct hm_tokens *tokens;
 	struct hm_tokens_info info;
 	struct hm_batches *batches;

@@ -361,25 +361,6 @@ static int begin_plain(struct plain *plain, const struct tokens_job *job, uint64
 	return fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory to check the tokens");
 }
 
-static int check_integers(const struct tokens_job *job)
-{
-	switch (job->info.dtype) {
-	case HM_DTYPE_U8:
-	case HM_DTYPE_I8:
-	case HM_DTYPE_U16:
-	case HM_DTYPE_I16:
-	case HM_DTYPE_U32:
-	case HM_DTYPE_I32:
-	case HM_DTYPE_U64:
-	case HM_DTYPE_I64:
-		return 0;
-	default:
-		return fail(STATUS_USAGE, EINVAL, "leave --vocab away, or say another --dtype",
-			    "run: --vocab is of integers, and the tokens are of %s",
-			    hm_dtype_name(job->info.dtype));
-	}
-}
-
 int tokens_check_vocabulary(const struct tokens_job *job)
 {
 	struct plain plain;
@@ -389,9 +370,6 @@ int tokens_check_vocabulary(const struct tokens_job *job)
 
 	if (!job->options->vocab)
 		return 0;
-	status = check_integers(job);
-	if (status)
-		return status;
 	status = begin_plain(&plain, job, VOCABULARY_FIRST);
 	for (i = 0; i < job->info.shards && !status; i++) {
 		n = plain.file[i].info.tokens;

@@ -10,8 +10,8 @@
 #include "base/thread.h"
 #include "format/tokens/tokens.h"
 
-#define DESC_LEAST sizeof(struct hm_batches_desc)
-#define BATCH_LEAST sizeof(struct hm_batch)
+#define DESC_LEAST offsetof(struct hm_batches_desc, pad_x)
+#define BATCH_LEAST offsetof(struct hm_batch, lengths)
 #define STATE_LEAST sizeof(struct hm_batches_state)
 #define INFO_LEAST sizeof(struct hm_batches_info)
 
@@ -27,7 +27,7 @@
 
 static int check_sizes(const struct hm_batches_desc *desc, const struct hm_tokens *tokens)
 {
-	if (desc->flags || desc->reserved)
+	if (desc->flags & ~HM_BATCHES_DOCUMENTS || desc->reserved)
 		return err_set(-EINVAL,
 			       "hm_batches_create: flags 0x%x or reserved %u are unknown",
 			       desc->flags, desc->reserved);
@@ -48,7 +48,7 @@ static int check_sizes(const struct hm_batches_desc *desc, const struct hm_token
 			"hm_batches_create: %u ranks of %u workers, %u batches ahead: %u "
 			"in all, and %u ahead, are the most",
 			desc->ranks, desc->workers, desc->ahead, MEMBERS_MOST, AHEAD_MOST);
-	if (desc->block >= tokens->n)
+	if (desc->block >= tokens->n && !(desc->flags & HM_BATCHES_DOCUMENTS))
 		return err_set(-ERANGE,
 			       "hm_batches_create: blocks of %" PRIu64
 			       " tokens take one more, and there are %" PRIu64,
@@ -60,7 +60,7 @@ static int check_sizes(const struct hm_batches_desc *desc, const struct hm_token
 static int make_room(struct hm_batches *batches, uint64_t batch)
 {
 	struct token_block *blocks;
-	uint64_t *starts, bytes;
+	uint64_t *starts, *lengths, bytes;
 
 	if (__builtin_mul_overflow(batch, batches->block, &bytes) ||
 	    __builtin_mul_overflow(bytes, batches->width, &bytes) || bytes >= SIZE_MOST)
@@ -70,15 +70,19 @@ static int make_room(struct hm_batches *batches, uint64_t batch)
 			       batch, batches->block);
 	blocks = sys_calloc(batch, sizeof(*blocks));
 	starts = sys_calloc(batch, sizeof(*starts));
-	if (!blocks || !starts) {
+	lengths = sys_calloc(batches->documents ? batch : 1, sizeof(*lengths));
+	if (!blocks || !starts || !lengths) {
 		free(blocks);
 		free(starts);
+		free(lengths);
 		return err_set(-ENOMEM, "no memory for a batch of %" PRIu64 " blocks", batch);
 	}
 	free(batches->blocks);
 	free(batches->starts);
+	free(batches->lengths);
 	batches->blocks = blocks;
 	batches->starts = starts;
+	batches->lengths = lengths;
 	batches->batch = batch;
 	return 0;
 }
@@ -89,13 +93,61 @@ static void destroy(struct hm_batches *batches)
 	batches_end_ring(batches);
 	pthread_mutex_unlock(&batches->lock);
 	token_reader_end(&batches->reader);
+	token_rows_end(&batches->rows);
 	free(batches->blocks);
 	free(batches->starts);
+	free(batches->lengths);
 	hm_tokens_unref(batches->tokens);
 	pthread_cond_destroy(&batches->changed);
 	pthread_mutex_destroy(&batches->lock);
 	batches->object.kind = OBJECT_FREED;
 	free(batches);
+}
+
+/* The bits of a padding token. */
+static int make_pad(uint32_t dtype, int64_t value, const char *name, uint64_t *ret_bits)
+{
+	uint64_t narrow = 0;
+
+	if (value && !widen_is_integer(dtype))
+		return err_set(-EINVAL,
+			       "hm_batches_create: %s is %" PRId64
+			       ", and tokens of %s, which are no integers, are padded with 0",
+			       name, value, hm_dtype_name(dtype));
+	if (value && widen_find(dtype, HM_DTYPE_I64, false)(&narrow, &value, 1))
+		return err_set(-EINVAL,
+			       "hm_batches_create: %s is %" PRId64 ", which %s can't hold",
+			       name, value, hm_dtype_name(dtype));
+	*ret_bits = (uint64_t)value;
+	return 0;
+}
+
+static void begin_order(struct hm_batches *batches, uint32_t kind, uint64_t seed)
+{
+	/* Rows are blocks of one: they are numbered, not their tokens. */
+	if (batches->documents)
+		order_init(&batches->order, kind, seed, batches->rows.n + 1, 1);
+	else
+		order_init(&batches->order, kind, seed, batches->tokens->n, batches->block);
+}
+
+static int begin_documents(struct hm_batches *batches, const struct hm_batches_desc *desc)
+{
+	int r;
+
+	batches->documents = true;
+	r = make_pad(desc->dtype, desc->pad_x, "pad_x", &batches->reader.pad_x);
+	if (!r)
+		r = make_pad(desc->dtype, desc->pad_y, "pad_y", &batches->reader.pad_y);
+	if (!r)
+		r = token_rows_begin(&batches->rows, batches->tokens,
+				     desc->order == HM_BATCHES_RANDOM ? 1 : desc->block);
+	if (!r && !batches->rows.n)
+		r = err_set(-ERANGE,
+			    "hm_batches_create: none of the %" PRIu64
+			    " documents has two tokens",
+			    batches->tokens->n_document);
+	return r;
 }
 
 static int create(struct hm_tokens *tokens, const struct hm_batches_desc *desc,
@@ -127,8 +179,12 @@ static int create(struct hm_tokens *tokens, const struct hm_batches_desc *desc,
 	/* A wait for storage costs more than useless advice. */
 	batches->announcing = batches->in_order;
 	batches->tells_announcing = batches->in_order;
-	order_init(&batches->order, desc->order, desc->seed, tokens->n, desc->block);
-	r = make_room(batches, desc->batch);
+	if (desc->flags & HM_BATCHES_DOCUMENTS)
+		r = begin_documents(batches, desc);
+	if (!r)
+		r = make_room(batches, desc->batch);
+	if (!r)
+		begin_order(batches, desc->order, desc->seed);
 	if (r) {
 		destroy(batches);
 		return r;
@@ -140,7 +196,7 @@ static int create(struct hm_tokens *tokens, const struct hm_batches_desc *desc,
 int hm_batches_create(struct hm_tokens *tokens, const struct hm_batches_desc *desc,
 		      struct hm_batches **ret_batches)
 {
-	struct hm_batches_desc known;
+	struct hm_batches_desc known = { 0 };
 	int r;
 
 	err_begin();
@@ -190,22 +246,30 @@ static bool storage_was_needed(const struct rusage *before)
 	       now.ru_majflt != before->ru_majflt;
 }
 
-static uint64_t start_of(struct hm_batches *batches, uint64_t done)
+/* The first token of a block of this member; *@ret_n: its tokens, which are less in documents. */
+static uint64_t start_of(struct hm_batches *batches, uint64_t done, uint64_t *ret_n)
 {
-	return order_start(&batches->order,
-			   batches->base + done * batches->members + batches->member);
+	uint64_t start = order_start(&batches->order,
+				     batches->base + done * batches->members + batches->member);
+
+	*ret_n = batches->block;
+	if (batches->documents)
+		*ret_n =
+			min_u64(token_rows_find(&batches->rows, start, &start), batches->block);
+	return start;
 }
 
 /* Announces all blocks up to those of the last batch ahead that were not announced yet. */
 static void announce(struct hm_batches *batches, uint64_t done)
 {
-	uint64_t end = done + batches->batch * (1 + (uint64_t)batches->ahead);
+	uint64_t end = done + batches->batch * (1 + (uint64_t)batches->ahead), start, n;
 
 	if (batches->announced < done)
 		batches->announced = done;
-	for (; batches->announced < end; batches->announced++)
-		tokens_announce(batches->tokens, start_of(batches, batches->announced),
-				batches->block + 1);
+	for (; batches->announced < end; batches->announced++) {
+		start = start_of(batches, batches->announced, &n);
+		tokens_announce(batches->tokens, start, n + 1);
+	}
 }
 
 static void learn(struct hm_batches *batches, const struct rusage *before)
@@ -223,9 +287,10 @@ static void learn(struct hm_batches *batches, const struct rusage *before)
 
 /* ---- filling ---- */
 
-int batches_fill(struct hm_batches *batches, uint64_t done, void *x, void *y, uint64_t *starts)
+int batches_fill(struct hm_batches *batches, uint64_t done, void *x, void *y, uint64_t *starts,
+		 uint64_t *lengths)
 {
-	uint64_t bytes = batches->block * batches->width, i;
+	uint64_t bytes = batches->block * batches->width, taken = 0, n, i;
 	struct rusage before = { 0 };
 	bool announced = batches->announcing;
 	int r;
@@ -234,13 +299,17 @@ int batches_fill(struct hm_batches *batches, uint64_t done, void *x, void *y, ui
 	if (announced)
 		announce(batches, done);
 	for (i = 0; i < batches->batch; i++) {
-		starts[i] = start_of(batches, done + i);
+		starts[i] = start_of(batches, done + i, &n);
 		batches->blocks[i] = (struct token_block){
 			.first = starts[i],
-			.n = batches->block,
+			.n = n,
 			.x = (char *)x + i * bytes,
 			.y = y ? (char *)y + i * bytes : NULL,
+			.pad = batches->block - n,
 		};
+		taken += n + (y ? 1 : 0);
+		if (batches->documents)
+			lengths[i] = n;
 	}
 	r = tokens_take(&batches->reader, batches->blocks, batches->batch);
 	if (r)
@@ -249,8 +318,7 @@ int batches_fill(struct hm_batches *batches, uint64_t done, void *x, void *y, ui
 	batches->filled++;
 	batches->filled_announced += announced && tokens_announced(&batches->reader);
 	batches->filled_mapped += batches->reader.mapped;
-	batches->bytes +=
-		batches->batch * (batches->block + (y ? 1 : 0)) * batches->tokens->width;
+	batches->bytes += taken * batches->tokens->width;
 	batches->way = batches->reader.mapped ? HM_BATCHES_MAPPED : HM_BATCHES_READ;
 	return 0;
 }
@@ -310,7 +378,8 @@ int hm_batches_next(struct hm_batches *batches, void *x, void *y, struct hm_batc
 		r = struct_check_out(ret_batch->struct_size, sizeof(*ret_batch), BATCH_LEAST,
 				     "hm_batch");
 	if (!r)
-		r = batches_fill(batches, batches->done, x, y, batches->starts);
+		r = batches_fill(batches, batches->done, x, y, batches->starts,
+				 batches->lengths);
 	if (r)
 		goto out;
 	batch.number = batches->handed++;
@@ -319,6 +388,7 @@ int hm_batches_next(struct hm_batches *batches, void *x, void *y, struct hm_batc
 			    batches->base + batches->done * batches->members + batches->member);
 	batch.blocks = batches->batch;
 	batch.starts = batches->starts;
+	batch.lengths = batches->documents ? batches->lengths : NULL;
 	batches->done += batches->batch;
 	if (ret_batch)
 		struct_write(ret_batch, &batch, ret_batch->struct_size);
@@ -384,8 +454,7 @@ int hm_batches_set(struct hm_batches *batches, const struct hm_batches_state *st
 			    " is 2^62 or more, or reserved is not 0",
 			    known.position);
 	if (!r) {
-		order_init(&batches->order, batches->order.kind, known.seed, batches->tokens->n,
-			   batches->block);
+		begin_order(batches, batches->order.kind, known.seed);
 		batches->base = known.position;
 		batches->done = batches->announced = 0;
 	}

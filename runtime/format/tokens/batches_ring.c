@@ -13,13 +13,14 @@
 #include "format/tokens/tokens.h"
 
 #define SLOTS_MAX 4096
-#define BATCH_LEAST sizeof(struct hm_batch)
+#define BATCH_LEAST offsetof(struct hm_batch, lengths)
 
 enum slot_state { SLOT_FREE, SLOT_READY, SLOT_TAKEN };
 
 struct slot {
 	void *x, *y;
-	uint64_t *starts; /* batch of them, one for each block */
+	uint64_t *starts;  /* batch of them, one for each block */
+	uint64_t *lengths; /* likewise, or NULL: not of documents */
 	uint64_t epoch;
 	enum slot_state state;
 };
@@ -27,12 +28,13 @@ struct slot {
 /* Protected by hm_batches.lock, except for a free slot's contents, which are the thread's. */
 struct batch_ring {
 	pthread_t thread;
-	bool end;         /* the thread must end */
-	int error;        /* the thread's, which has then ended; or 0 */
-	char *text;       /* of the error, ERR_TEXT_MAX */
-	uint64_t taken;   /* batches so far: the next one is in slot taken % n */
-	uint32_t n_taken; /* slots that are taken */
-	uint64_t *starts; /* for all slots */
+	bool end;          /* the thread must end */
+	int error;         /* the thread's, which has then ended; or 0 */
+	char *text;        /* of the error, ERR_TEXT_MAX */
+	uint64_t taken;    /* batches so far: the next one is in slot taken % n */
+	uint32_t n_taken;  /* slots that are taken */
+	uint64_t *starts;  /* for all slots, */
+	uint64_t *lengths; /* and of documents: for all slots, or NULL */
 	uint32_t n;
 	struct slot slot[];
 };
@@ -64,7 +66,7 @@ static void *run(void *user)
 		if (!await_free(batches, ring, slot))
 			break;
 		pthread_mutex_unlock(&batches->lock);
-		r = batches_fill(batches, done, slot->x, slot->y, slot->starts);
+		r = batches_fill(batches, done, slot->x, slot->y, slot->starts, slot->lengths);
 		slot->epoch =
 			order_epoch(&batches->order,
 				    batches->base + done * batches->members + batches->member);
@@ -86,6 +88,7 @@ static void *run(void *user)
 static void free_ring(struct batch_ring *ring)
 {
 	free(ring->starts);
+	free(ring->lengths);
 	free(ring->text);
 	free(ring);
 }
@@ -101,7 +104,9 @@ static int create_ring(const struct hm_batches *batches, const struct hm_batch_s
 		return err_set(-ENOMEM, "no memory for %u slots", n);
 	ring->text = sys_calloc(1, ERR_TEXT_MAX);
 	ring->starts = sys_calloc(batches->batch, n * sizeof(*ring->starts));
-	if (!ring->text || !ring->starts) {
+	if (batches->documents)
+		ring->lengths = sys_calloc(batches->batch, n * sizeof(*ring->lengths));
+	if (!ring->text || !ring->starts || (batches->documents && !ring->lengths)) {
 		free_ring(ring);
 		return err_set(-ENOMEM, "no memory for %u slots", n);
 	}
@@ -111,6 +116,7 @@ static int create_ring(const struct hm_batches *batches, const struct hm_batch_s
 			.x = slots[i].x,
 			.y = slots[i].y,
 			.starts = ring->starts + i * batches->batch,
+			.lengths = ring->lengths ? ring->lengths + i * batches->batch : NULL,
 		};
 	*ret_ring = ring;
 	return 0;
@@ -253,6 +259,7 @@ static void hand_out(struct hm_batches *batches, struct batch_ring *ring,
 			     .epoch = slot->epoch,
 			     .blocks = batches->batch,
 			     .starts = slot->starts,
+			     .lengths = slot->lengths,
 		     },
 		     ret_batch->struct_size);
 }

@@ -13,13 +13,14 @@
 #include "api/network.h"
 #include "format/npy/npy.h"
 #include "format/text/foreign.h"
+#include "format/tokens/tokens_index.h"
 #include "core/segments.h"
 #include "base/sys.h"
 #include "map/map.h"
 
 #define TOKENS_DESC_LEAST offsetof(struct hm_tokens_desc, budget)
 #define TOKENS_INFO_LEAST offsetof(struct hm_tokens_info, budget)
-#define SHARD_INFO_LEAST sizeof(struct hm_tokens_shard_info)
+#define SHARD_INFO_LEAST offsetof(struct hm_tokens_shard_info, first_document)
 
 /* Positions and their products with eight bytes stay far from 2^64. */
 #define TOKENS_MAX (1ull << 62)
@@ -33,6 +34,7 @@ static void destroy(struct hm_tokens *tokens)
 		hm_map_unref(tokens->shard[i].map);
 		hm_buffer_unref(tokens->shard[i].buffer);
 		free(tokens->shard[i].shape);
+		free(tokens->shard[i].end);
 		free(tokens->shard[i].path);
 	}
 	free(tokens->shard);
@@ -202,6 +204,25 @@ static int open_raw(struct token_shard *shard, const struct hm_tokens_desc *desc
 	return 0;
 }
 
+/* The file has @size bytes of tokens, maybe none. */
+static int open_indexed(struct token_shard *shard, struct token_index *index,
+			uint32_t *ret_dtype)
+{
+	int r;
+
+	r = token_index_read(index, shard->size);
+	if (r)
+		return r;
+	shard->index = index->kind;
+	shard->n = shard->size / (hm_dtype_bits(index->dtype) / 8);
+	shard->swapped = index->swapped && hm_dtype_bits(index->dtype) > 8;
+	shard->end = index->end;
+	shard->n_document = index->n;
+	index->end = NULL;
+	*ret_dtype = index->dtype;
+	return 0;
+}
+
 /* ---- all files ---- */
 
 static int refuse_type(const struct hm_tokens *tokens, const struct token_shard *shard,
@@ -215,26 +236,60 @@ static int refuse_type(const struct hm_tokens *tokens, const struct token_shard 
 		       hm_dtype_name(dtype), first->path, hm_dtype_name(tokens->dtype));
 }
 
-static int open_shard(struct hm_tokens *tokens, struct hm_device *device,
-		      const struct hm_tokens_desc *desc, struct token_shard *shard)
+/* Finds the file's type, place and number of tokens, and its documents. */
+static int open_file(struct hm_device *device, const struct hm_tokens_desc *desc,
+		     struct token_index *index, struct token_shard *shard, uint32_t *ret_dtype)
 {
-	uint32_t dtype = 0;
 	bool npy = false;
 	int r;
 
 	r = map_file(device, desc, shard);
+	if (r)
+		return index->kind ? err_prefix(r, "the tokens of %s", index->path) : r;
+	if (index->kind)
+		return open_indexed(shard, index, ret_dtype);
 	/* A writer of shards may have no tokens left for the last ones. */
-	if (!r && !shard->buffer) {
-		shard->first = tokens->n;
+	if (!shard->buffer)
 		return 0;
-	}
-	if (!r && !(desc->flags & HM_TOKENS_RAW))
+	if (!(desc->flags & HM_TOKENS_RAW))
 		r = look_at(shard, desc, &npy);
 	if (!r)
-		r = npy ? open_npy(shard, &dtype) : open_raw(shard, desc, &dtype);
+		r = npy ? open_npy(shard, ret_dtype) : open_raw(shard, desc, ret_dtype);
+	return r;
+}
+
+static int copy_path(const char *path, char **ret_path)
+{
+	*ret_path = sys_calloc(1, strlen(path) + 1);
+	if (!*ret_path)
+		return err_set(-ENOMEM, "no memory for a path of %zu bytes", strlen(path));
+	memcpy(*ret_path, path, strlen(path));
+	return 0;
+}
+
+static int open_shard(struct hm_tokens *tokens, struct hm_device *device, const char *path,
+		      const struct hm_tokens_desc *desc, struct token_shard *shard)
+{
+	struct token_index index = { .kind = HM_TOKENS_INDEX_NONE };
+	uint32_t dtype = 0;
+	int r = 0;
+
+	if (!(desc->flags & HM_TOKENS_RAW))
+		r = token_index_find(path, &index);
+	if (!r)
+		r = copy_path(index.kind ? index.tokens : path, &shard->path);
+	if (!r)
+		r = open_file(device, desc, &index, shard, &dtype);
+	token_index_end(&index);
 	if (r)
 		return r;
 	shard->first = tokens->n;
+	shard->document = tokens->n_document;
+	if (!shard->n)
+		shard->n_document = 0;
+	else if (!shard->end)
+		shard->n_document = 1;
+	tokens->n_document += shard->n_document;
 	/*
 	 * The type of no tokens does not matter: numpy's is float64 unless the program names
 	 * another.
@@ -264,20 +319,18 @@ static int open_shards(struct hm_tokens *tokens, const char *const *paths,
 	if (r)
 		return r;
 	for (i = 0; !r && i < tokens->n_shard; i++) {
-		tokens->shard[i].path = sys_calloc(1, strlen(paths[i]) + 1);
-		if (!tokens->shard[i].path) {
-			r = err_set(-ENOMEM, "no memory for a path of %zu bytes",
-				    strlen(paths[i]));
-			break;
-		}
-		memcpy(tokens->shard[i].path, paths[i], strlen(paths[i]));
-		r = open_shard(tokens, device, desc, &tokens->shard[i]);
+		r = open_shard(tokens, device, paths[i], desc, &tokens->shard[i]);
 	}
 	hm_device_unref(device);
 	if (!r && !tokens->n)
 		r = err_set(-ENODATA, "%s%s empty: there is no token to read",
 			    tokens->shard[0].path,
 			    tokens->n_shard > 1 ? " and the other files are" : " is");
+	if (!r && desc->vocab && !widen_is_integer(tokens->dtype))
+		r = err_set(-EINVAL,
+			    "%s: a vocabulary is of integers, and the tokens are of %s",
+			    tokens->shard[0].path, hm_dtype_name(tokens->dtype));
+	tokens->vocab = desc->vocab;
 	return r;
 }
 
@@ -420,6 +473,7 @@ int hm_tokens_query(struct hm_tokens *tokens, struct hm_tokens_info *ret_info)
 			     .tokens = tokens->n,
 			     .bytes = tokens->n * tokens->width,
 			     .budget = tokens->budget,
+			     .documents = tokens->n_document,
 		     },
 		     ret_info->struct_size);
 	return 0;
@@ -453,6 +507,9 @@ int hm_tokens_shard(struct hm_tokens *tokens, uint32_t number,
 			     .offset = shard->offset,
 			     .first = shard->first,
 			     .tokens = shard->n,
+			     .index = shard->index,
+			     .first_document = shard->document,
+			     .documents = shard->n_document,
 		     },
 		     ret_info->struct_size);
 	return 0;

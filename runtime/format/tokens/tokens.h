@@ -38,6 +38,10 @@ struct token_shard {
 	bool swapped;
 	uint32_t rank;          /* 0: C's order; if not, Fortran's, with this shape */
 	uint64_t *shape;        /* rank of them */
+	uint32_t index;         /* enum hm_tokens_index */
+	uint64_t *end;          /* for each document: the token behind it; NULL: one document */
+	uint64_t n_document;    /* 0: the file has no tokens */
+	uint64_t document;      /* number of its first document in the array */
 	uint64_t fault;         /* the most bytes that one maps; if tokens->budgeted */
 	struct account account; /* likewise; with tokens->counting held */
 };
@@ -50,6 +54,8 @@ struct hm_tokens {
 	uint32_t dtype;
 	uint32_t width; /* bytes of a token */
 	uint64_t n;     /* tokens of all shards */
+	uint64_t n_document;
+	uint64_t vocab; /* tokens must be below it; 0: no bound */
 	uint64_t budget;
 	bool budgeted;             /* maps of all files would exceed the budget */
 	pthread_rwlock_t touching; /* written: maps are given back; taken before counting */
@@ -65,6 +71,32 @@ const struct token_shard *tokens_shard_at(const struct hm_tokens *tokens, uint64
 /* hm_tokens_open() without its door. */
 int tokens_open_paths(const char *const *paths, uint32_t n_paths,
 		      const struct hm_tokens_desc *desc, struct hm_tokens **ret_tokens);
+
+/* ---- tokens_documents.c ---- */
+
+/* Document @number, which must exist: its first token in the array, and its tokens, maybe 0. */
+void tokens_document(const struct hm_tokens *tokens, uint64_t number, uint64_t *ret_first,
+		     uint64_t *ret_n);
+
+/*
+ * Rows of documents: row after row of a document of n tokens begins at its tokens 0, step,
+ * 2 * step and so on, while a token follows in the document.
+ */
+struct token_rows {
+	const struct hm_tokens *tokens; /* the owner of the rows holds a ref */
+	uint64_t step;
+	uint64_t n;       /* rows of all documents */
+	uint64_t *before; /* rows before documents 0, ROWS_STRIDE, 2 * ROWS_STRIDE... */
+};
+
+/* -ENOMEM. */
+int token_rows_begin(struct token_rows *rows, const struct hm_tokens *tokens, uint64_t step);
+void token_rows_end(struct token_rows *rows);
+/*
+ * The first token of row @number, which must exist. Returns how many tokens before the last one of
+ * its document are from there on.
+ */
+uint64_t token_rows_find(const struct token_rows *rows, uint64_t number, uint64_t *ret_first);
 
 /* ---- tokens_budget.c ---- */
 
@@ -94,6 +126,16 @@ void tokens_budget_release(struct hm_tokens *tokens);
  */
 typedef bool widen_function(void *to, const void *from, uint64_t n);
 
+/* Is one of @n integers at @from above @most, or negative? */
+typedef bool above_function(const void *from, uint64_t n, uint64_t most);
+
+/*
+ * For the check that values of @dtype are below @vocab, which is not 0. NULL: all values are, or
+ * they are no integers.
+ */
+above_function *widen_find_above(uint32_t dtype, bool swapped, uint64_t vocab,
+				 uint64_t *ret_most);
+
 /* NULL: no such conversion. @swapped: @from is not in this machine's byte order. */
 widen_function *widen_find(uint32_t to, uint32_t from, bool swapped);
 /* Reverses the bytes of each of @n values in place. */
@@ -109,18 +151,22 @@ struct token_reader {
 	struct hm_tokens *tokens; /* the caller holds a ref */
 	uint32_t dtype;           /* of the results */
 	widen_function *widen[2]; /* [1]: for swapped shards */
+	above_function *above[2]; /* likewise; NULL: no bound */
+	uint64_t most;            /* the largest token that is below the bound */
 	char *stage;              /* room tokens, as in the files */
 	uint64_t room;
 	unsigned char *touched; /* for each shard: 1 */
 	bool mapped;            /* the last job took them out of the maps */
+	uint64_t pad_x, pad_y;  /* bits of the tokens that fill short blocks */
 };
 
 /* Consecutive tokens, and their destination. */
 struct token_block {
 	uint64_t first;
 	uint64_t n;
-	void *x; /* n tokens from first on */
-	void *y; /* n from the next one on, which must exist; or NULL */
+	void *x;      /* n tokens from first on */
+	void *y;      /* n from the next one on, which must exist; or NULL */
+	uint64_t pad; /* tokens to fill behind those of x, and of y */
 };
 
 /* @room: tokens of the longest block, and one more. -EOPNOTSUPP, -ENOMEM. */
@@ -181,6 +227,8 @@ struct hm_batches {
 	/* Constant. */
 	struct hm_tokens *tokens; /* holds a ref */
 	uint64_t block;
+	bool documents;         /* HM_BATCHES_DOCUMENTS, */
+	struct token_rows rows; /* with which a block is a row */
 	uint64_t member, members;
 	uint32_t dtype;
 	uint32_t width; /* bytes of a token of x and y */
@@ -198,6 +246,7 @@ struct hm_batches {
 	struct token_order order;
 	struct token_block *blocks; /* batch of them */
 	uint64_t *starts;           /* likewise, for hm_batches_next() */
+	uint64_t *lengths;          /* likewise; with documents only */
 	uint64_t announced;         /* blocks of this member announced since base */
 	bool announcing;
 	uint32_t quiet; /* batches in a row that needed no storage */
@@ -217,8 +266,12 @@ static inline int batches_check_object(const struct hm_batches *batches)
 	return -EINVAL;
 }
 
-/* Fills a batch that begins behind @done blocks of this member; @starts: batch of them. */
-int batches_fill(struct hm_batches *batches, uint64_t done, void *x, void *y, uint64_t *starts);
+/*
+ * Fills a batch that begins behind @done blocks of this member. @starts, @lengths: batch of them,
+ * the latter with documents only.
+ */
+int batches_fill(struct hm_batches *batches, uint64_t done, void *x, void *y, uint64_t *starts,
+		 uint64_t *lengths);
 /* -EINVAL with a text where @x or @y can't be written to. */
 int batches_check_memory(const struct hm_batches *batches, const void *x, const void *y,
 			 const char *what);

@@ -7,13 +7,14 @@
 #include "base/sys.h"
 #include "format/pieces/pieces.h"
 #include "format/tokens/tokens.h"
+#include "format/tokens/tokens_index.h"
 
 #define NAME_MAX_BYTES 24 /* "shard 4294967295" */
-#define TOTAL_MAX 64
+#define TOTAL_MAX 96
 
 struct token_files {
 	struct hm_tokens *tokens; /* holds a ref */
-	char total[TOTAL_MAX];
+	char total[TOTAL_MAX], documents[TOTAL_MAX];
 	char (*name)[NAME_MAX_BYTES]; /* of each shard */
 };
 
@@ -24,6 +25,20 @@ static void close_files(void *data)
 	hm_tokens_unref(files->tokens);
 	free(files->name);
 	free(files);
+}
+
+/* Raw numbers begin like nothing; those with an index have a name, and the index. */
+static bool begins(const struct format_head *head)
+{
+	struct token_index index = { 0 };
+	bool found;
+
+	found = !head->folder && !token_index_find(head->path, &index) && index.kind;
+	token_index_end(&index);
+	/* Another format may know the file. */
+	if (!found)
+		err_clear();
+	return found;
 }
 
 /* "6,000" */
@@ -50,15 +65,21 @@ static void add_note(struct hm_pieces *pieces, uint32_t n, const char *key, cons
 			(struct hm_metadata){ key, n == pieces->n_file ? all : some };
 }
 
+static const char *index_name(uint32_t kind)
+{
+	return kind == HM_TOKENS_INDEX_MEGATRON ? "Megatron" : "datatrove";
+}
+
 static void add_notes(struct token_files *files, struct hm_pieces *pieces)
 {
 	const struct hm_tokens *tokens = files->tokens;
-	uint32_t i, swapped = 0, fortran = 0;
+	uint32_t i, swapped = 0, fortran = 0, indexed = 0;
 	char count[32];
 
 	for (i = 0; i < tokens->n_shard; i++) {
 		swapped += tokens->shard[i].swapped;
 		fortran += tokens->shard[i].rank > 0;
+		indexed += tokens->shard[i].index != HM_TOKENS_INDEX_NONE;
 	}
 	pieces->n_metadata = 0;
 	if (tokens->n_shard > 1) {
@@ -66,6 +87,14 @@ static void add_notes(struct token_files *files, struct hm_pieces *pieces)
 		snprintf(files->total, sizeof(files->total), "%s tokens of %s", count,
 			 hm_dtype_name(tokens->dtype));
 		add_note(pieces, pieces->n_file, "in all", files->total, NULL);
+	}
+	if (indexed) {
+		put_count(tokens->n_document, count, sizeof(count));
+		snprintf(files->documents, sizeof(files->documents), "%s, by the index of %s",
+			 count,
+			 tokens->n_shard == 1 ? index_name(tokens->shard[0].index) :
+						"each file that has one");
+		add_note(pieces, pieces->n_file, "documents", files->documents, NULL);
 	}
 	/* As for one .npy file. */
 	add_note(pieces, fortran, "order", "Fortran's (first index fastest)",
@@ -110,7 +139,8 @@ static int check_raw(const struct hm_tokens *tokens)
 	uint32_t i;
 
 	for (i = 0; i < tokens->n_shard; i++)
-		if (tokens->shard[i].size && !tokens->shard[i].version)
+		if (tokens->shard[i].size && !tokens->shard[i].version &&
+		    !tokens->shard[i].index)
 			return err_set(-EINVAL,
 				       "%s: it has no type of its own: pass hm_pieces_desc.raw",
 				       tokens->shard[i].path);
@@ -131,7 +161,7 @@ static int open_files(const struct format_source *source, struct hm_pieces *piec
 	if (!r && !source->raw)
 		r = check_raw(files->tokens);
 	if (!r)
-		r = pieces_make(pieces, source->n_path, source->n_path, 3);
+		r = pieces_make(pieces, source->n_path, source->n_path, 4);
 	if (r)
 		return r;
 	files->name = sys_calloc(source->n_path, sizeof(*files->name));
@@ -144,9 +174,10 @@ static int open_files(const struct format_source *source, struct hm_pieces *piec
 
 const struct format tokens_format = {
 	.name = "tokens",
-	.text = "numbers one behind another: any files, with --dtype",
+	.text = "numbers: *.bin with *.idx, *.ds with *.ds.index; any files, with --dtype",
 	.word = "array",
 	.flags = FORMAT_NUMBERS,
+	.begins = begins,
 	.open = open_files,
 	.close = close_files,
 };

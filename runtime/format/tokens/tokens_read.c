@@ -148,16 +148,57 @@ struct job {
 	int r;
 };
 
-/* Converts a block's x and y from @from; y is a token behind. True: a token does not fit. */
+/*
+ * Converts a block's x and y from @from; y is a token behind. True: a token does not fit, or is
+ * above the bound. The bound is looked for in the files' bytes: x may be memory of a device, which
+ * is slow to read.
+ */
 static bool widen_block(const struct token_reader *reader, const struct token_block *block,
 			const char *from, bool swapped)
 {
 	widen_function *widen = reader->widen[swapped];
-	bool bad = widen(block->x, from, block->n);
+	above_function *above = reader->above[swapped];
+	bool bad;
 
+	if (above && above(from, block->n + (block->y ? 1 : 0), reader->most))
+		return true;
+	bad = widen(block->x, from, block->n);
 	if (block->y)
 		bad |= widen(block->y, from + reader->tokens->width, block->n);
 	return bad;
+}
+
+static void fill(void *to, uint64_t bits, uint32_t width, uint64_t n)
+{
+	uint64_t i;
+
+	switch (width) {
+	case 1:
+		memset(to, (int)bits, n);
+		break;
+	case 2:
+		for (i = 0; i < n; i++)
+			((uint16_t *)to)[i] = (uint16_t)bits;
+		break;
+	case 4:
+		for (i = 0; i < n; i++)
+			((uint32_t *)to)[i] = (uint32_t)bits;
+		break;
+	default:
+		for (i = 0; i < n; i++)
+			((uint64_t *)to)[i] = bits;
+		break;
+	}
+}
+
+/* Fills x and y behind the tokens of a short block. */
+static void pad_block(const struct token_reader *reader, const struct token_block *block)
+{
+	uint32_t width = hm_dtype_bits(reader->dtype) / 8;
+
+	fill((char *)block->x + block->n * width, reader->pad_x, width, block->pad);
+	if (block->y)
+		fill((char *)block->y + block->n * width, reader->pad_y, width, block->pad);
 }
 
 static int take_block(const struct job *job, const struct token_block *block, bool *ret_bad)
@@ -192,6 +233,8 @@ static void take_blocks(struct job *job)
 			job->narrow = &job->blocks[i];
 		if (bad || job->r)
 			return;
+		if (unlikely(job->blocks[i].pad))
+			pad_block(job->reader, &job->blocks[i]);
 	}
 }
 
@@ -322,34 +365,55 @@ static int check_bytes(const struct token_reader *reader, const struct token_blo
 	return r;
 }
 
+static bool fits_not(const struct token_reader *reader, const char *token)
+{
+	uint64_t one[1];
+
+	return (reader->above[0] && reader->above[0](token, 1, reader->most)) ||
+	       reader->widen[0](one, token, 1);
+}
+
+static int refuse_token(const struct token_reader *reader, const char *token, uint64_t number)
+{
+	bool above = reader->above[0] && reader->above[0](token, 1, reader->most);
+	uint32_t dtype = reader->tokens->dtype;
+	bool is_signed = dtype == HM_DTYPE_I8 || dtype == HM_DTYPE_I16 ||
+			 dtype == HM_DTYPE_I32 || dtype == HM_DTYPE_I64;
+	char value[24], why[64];
+	uint64_t bits = 0;
+
+	widen_find(is_signed ? HM_DTYPE_I64 : HM_DTYPE_U64, dtype, false)(&bits, token, 1);
+	if (is_signed)
+		snprintf(value, sizeof(value), "%" PRId64, (int64_t)bits);
+	else
+		snprintf(value, sizeof(value), "%" PRIu64, bits);
+	if (above)
+		snprintf(why, sizeof(why), "and the vocabulary has %" PRIu64,
+			 reader->tokens->vocab);
+	else
+		snprintf(why, sizeof(why), "which %s can't hold", hm_dtype_name(reader->dtype));
+	return err_set(above ? -EDOM : -EOVERFLOW, "token %" PRIu64 " is %s, %s", number, value,
+		       why);
+}
+
 /* Finds the token that does not fit, in an existing block, by reading it again one at a time. */
 static int refuse_narrow(struct token_reader *reader, const struct token_block *block)
 {
-	uint64_t n = block->n + (block->y ? 1 : 0), value = 0, i;
-	uint32_t dtype = reader->tokens->dtype, width = reader->tokens->width;
-	bool is_signed = dtype == HM_DTYPE_I8 || dtype == HM_DTYPE_I16 ||
-			 dtype == HM_DTYPE_I32 || dtype == HM_DTYPE_I64;
-	uint64_t one[1];
+	uint64_t n = block->n + (block->y ? 1 : 0), i;
+	uint32_t width = reader->tokens->width;
 	int r;
 
 	r = fill_stage(reader, block->first, n, false);
 	if (r)
 		return r;
-	for (i = 0; i < n && !reader->widen[0](one, reader->stage + i * width, 1); i++)
+	for (i = 0; i < n && !fits_not(reader, reader->stage + i * width); i++)
 		;
 	if (i == n)
 		return err_set(-EOVERFLOW,
 			       "one of the %" PRIu64 " tokens from %" PRIu64 " on was too "
-			       "large for %s, and is not now: the file is being written",
-			       n, block->first, hm_dtype_name(reader->dtype));
-	widen_find(is_signed ? HM_DTYPE_I64 : HM_DTYPE_U64, dtype,
-		   false)(&value, reader->stage + i * width, 1);
-	if (is_signed)
-		return err_set(-EOVERFLOW,
-			       "token %" PRIu64 " is %" PRId64 ", which %s can't hold",
-			       block->first + i, (int64_t)value, hm_dtype_name(reader->dtype));
-	return err_set(-EOVERFLOW, "token %" PRIu64 " is %" PRIu64 ", which %s can't hold",
-		       block->first + i, value, hm_dtype_name(reader->dtype));
+			       "large, and is not now: the file is being written",
+			       n, block->first);
+	return refuse_token(reader, reader->stage + i * width, block->first + i);
 }
 
 /* ---- the reader ---- */
@@ -375,6 +439,12 @@ int token_reader_init(struct token_reader *reader, struct hm_tokens *tokens, uin
 			   widen_find(dtype, tokens->dtype, true) },
 		.room = room,
 	};
+	if (tokens->vocab) {
+		reader->above[0] =
+			widen_find_above(tokens->dtype, false, tokens->vocab, &reader->most);
+		reader->above[1] =
+			widen_find_above(tokens->dtype, true, tokens->vocab, &reader->most);
+	}
 	reader->touched = sys_calloc(1, tokens->n_shard);
 	if (!__builtin_mul_overflow(room, tokens->width, &bytes))
 		reader->stage = sys_calloc(1, bytes);

@@ -124,6 +124,65 @@ static widen_function *const table[2][N_TYPE][N_TYPE] = {
 	  ROW(swapped_i32), ROW(swapped_u64), ROW(swapped_i64) },
 };
 
+/* ---- a bound ---- */
+
+/* Signed values are compared as if they were not: negative ones are above all @most. */
+#define ABOVE(name, type)                                                         \
+	static bool name(const void *from_bytes, uint64_t n, uint64_t most_value) \
+	{                                                                         \
+		const type *from = from_bytes;                                    \
+		unsigned int above = 0;                                           \
+		type most = (type)most_value;                                     \
+		uint64_t i;                                                       \
+		int j;                                                            \
+                                                                                  \
+		for (; n >= STEP; n -= STEP, from += STEP)                        \
+			for (j = 0; j < STEP; j++)                                \
+				above |= (TURN(from[j])) > most;                  \
+		for (i = 0; i < n; i++)                                           \
+			above |= (TURN(from[i])) > most;                          \
+		return above;                                                     \
+	}
+
+#define TURN AS_IT_IS
+ABOVE(u8_above, u8_value)
+ABOVE(u16_above, u16_value)
+ABOVE(u32_above, u32_value)
+ABOVE(u64_above, u64_value)
+#undef TURN
+#define TURN __builtin_bswap16
+ABOVE(swapped_u16_above, u16_value)
+#undef TURN
+#define TURN __builtin_bswap32
+ABOVE(swapped_u32_above, u32_value)
+#undef TURN
+#define TURN __builtin_bswap64
+ABOVE(swapped_u64_above, u64_value)
+#undef TURN
+
+above_function *widen_find_above(uint32_t dtype, bool swapped, uint64_t vocab,
+				 uint64_t *ret_most)
+{
+	static above_function *const above[4][2] = {
+		{ u8_above, u8_above },
+		{ u16_above, swapped_u16_above },
+		{ u32_above, swapped_u32_above },
+		{ u64_above, swapped_u64_above },
+	};
+	uint32_t bits = hm_dtype_bits(dtype), place = place_of(dtype);
+	uint64_t largest = UINT64_MAX >> (64 - bits);
+
+	if (place == N_TYPE)
+		return NULL;
+	/* In the table each unsigned type is before the signed one. */
+	if (place % 2)
+		largest >>= 1;
+	else if (vocab > largest)
+		return NULL;
+	*ret_most = min_u64(vocab - 1, largest);
+	return above[place / 2][swapped];
+}
+
 /* ---- other types ---- */
 
 /* Each half of a complex number has a byte order of its own. */
