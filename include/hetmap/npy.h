@@ -31,6 +31,12 @@ extern "C" {
 #define HM_NPY_FORTRAN (1u << 0) /* the first dimension varies fastest, not the last one */
 /* Elements, or some field of a structure, are not in this machine's byte order. */
 #define HM_NPY_SWAPPED (1u << 1)
+/*
+ * Elements are plain bytes, such as "|V2", and the header has no type for them: numpy saves the
+ * types of ml_dtypes (bfloat16, float8_e4m3fn) so. dtype is HM_NPY_OPAQUE. hm_pieces_open() and
+ * hm_tokens_open() take the type from the caller, as hm_tokens_desc.dtype.
+ */
+#define HM_NPY_BYTES (1u << 2)
 
 struct hm_npy_info {
 	uint32_t struct_size;

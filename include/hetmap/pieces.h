@@ -63,7 +63,8 @@ struct hm_pieces_desc {
 	uint32_t flags; /* 0 */
 	/*
 	 * [optional] Description of raw numbers (hetmap/tokens.h). A file of no other format is
-	 * read as such numbers. NULL: such a file is an error.
+	 * read as such numbers. NULL: such a file is an error. Its dtype also names the type of
+	 * .npy and .npz arrays of plain bytes (HM_NPY_BYTES).
 	 */
 	const struct hm_tokens_desc *raw;
 	/* [optional] Paths of further files. All files together are one array of tokens. */
@@ -252,6 +253,10 @@ HM_API int hm_pieces_find(struct hm_pieces *pieces, const char *name, uint64_t *
  * The notes are __metadata__ of safetensors, and the keys of GGUF, with the lengths of arrays only.
  * For .npy files and tokens the library adds a note where the order of the elements or of their
  * bytes differs from that of C on this machine, and for GGUF where that of the bytes does.
+ * The notes are __metadata__ of safetensors. For .npy and .npz files and tokens the library adds a
+ * note where the order of the elements or of their bytes differs from that of C on this machine,
+ * for .npz files another one where arrays are not aligned for their type, and for tokens with an
+ * index the number of documents.
  *
  * Thread safety: any thread.
  *

@@ -39,8 +39,12 @@ enum hm_tokens_index {
 
 struct hm_tokens_desc {
 	uint32_t struct_size;
-	uint32_t flags;    /* HM_TOKENS_* */
-	uint32_t dtype;    /* raw: enum hm_dtype of whole bytes; 0: HM_DTYPE_U16 */
+	uint32_t flags; /* HM_TOKENS_* */
+	/*
+	 * enum hm_dtype of whole bytes of raw files, and of .npy files with HM_NPY_BYTES of its
+	 * size; 0: HM_DTYPE_U16
+	 */
+	uint32_t dtype;
 	uint32_t reserved; /* 0 */
 	uint64_t offset;   /* raw: bytes before the first token, of each file */
 	uint64_t budget;   /* bytes that the files' maps may take, with page tables; 0: a

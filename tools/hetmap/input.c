@@ -274,7 +274,10 @@ int input_pieces(const char *path, struct hm_pieces **ret_pieces)
 	r = hm_pieces_open(path, NULL, &pieces);
 	if (r)
 		return fail_pieces(r);
-	if (!hm_pieces_query(pieces, &info) && info.ignored)
+	if (!hm_pieces_query(pieces, &info) && info.ignored && !strcmp(info.format, "npz"))
+		remark("%s members of the file: ignored, as they are no arrays",
+		       text_count(info.ignored, count));
+	else if (info.ignored)
 		remark("%s %s%s of the files: ignored, as the index does not list %s there",
 		       text_count(info.ignored, count), info.word, info.ignored == 1 ? "" : "s",
 		       info.ignored == 1 ? "it" : "them");

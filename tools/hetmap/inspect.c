@@ -219,7 +219,8 @@ static int open_pieces(const struct inspected *files, struct hm_pieces **ret_pie
 
 	desc.more = files->paths + 1;
 	desc.n_more = files->n_path - 1;
-	if (files->n_path == 1 && !is_tokens(files))
+	/* A type may be named for arrays of plain bytes. */
+	if (files->n_path == 1 && !is_tokens(files) && !desc.raw)
 		return input_pieces(files->paths[0], ret_pieces);
 	r = hm_pieces_open(files->paths[0], &desc, ret_pieces);
 	return r ? raw_tokens_open_failed(files->raw, files->n_npy < files->n_path, r) : 0;

@@ -125,7 +125,8 @@ static const struct {
 	{ ".npy", "does not begin as a .npy file does", "get the file again, or, if it is raw",
 	  STATUS_WRONG },
 	{ ".npz", "is an archive by its name",
-	  "unzip it: its parts are .npy files; or, if it is raw", STATUS_USAGE },
+	  "hetmap inspect shows its arrays; unzip it, as its parts are .npy files; or, if it is raw",
+	  STATUS_USAGE },
 	{ ".safetensors", "has tensors by its name",
 	  "hetmap run load takes it; or, if it is raw", STATUS_USAGE },
 };

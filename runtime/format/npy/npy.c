@@ -87,6 +87,7 @@ static int take_descr(struct npy_text *text, struct npy_header *header)
 	header->dtype = type.dtype;
 	header->itemsize = type.size;
 	header->swapped = type.swapped;
+	header->bytes_only = type.dtype == HM_NPY_OPAQUE && type.padding;
 	keep_descr(text, begin, header);
 	return 0;
 }

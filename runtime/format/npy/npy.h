@@ -28,6 +28,7 @@ struct npy_header {
 	uint64_t bytes; /* of all elements */
 	uint64_t data;  /* offset in the file */
 	uint64_t itemsize;
+	bool bytes_only; /* elements are plain bytes, such as "|V2" */
 	char descr[HM_NPY_DESCR_MAX];
 };
 
@@ -51,10 +52,24 @@ int npy_begin(const void *bytes, size_t length, struct npy_header *ret_header,
 int npy_parse(const char *text, size_t length, struct npy_header *header);
 
 /*
- * Reads the header of the file of @size bytes, by pread(2), and checks that the array is in the
- * file. Errors are those of hm_npy_query(), without a path in their text.
+ * Reads the header of the @size bytes of a file from @base on, by pread(2), and checks that the
+ * array is in them. Errors are those of hm_npy_query(), without a path in their text.
  */
-int npy_read_header(int fd, uint64_t size, struct npy_header *ret_header);
+int npy_read_header(int fd, uint64_t base, uint64_t size, struct npy_header *ret_header);
+
+/* A type that the caller names for elements that are plain bytes, of its size. @raw: NULL: none. */
+struct hm_tokens_desc;
+void npy_name_type(struct npy_header *header, const struct hm_tokens_desc *raw);
+/* Can elements of @itemsize plain bytes be of @dtype? */
+bool npy_takes_type(uint64_t itemsize, uint32_t dtype);
+
+/* The values of notes on an array. */
+#define NPY_NOTE_FORTRAN "Fortran's (first index fastest)"
+#define NPY_NOTE_SWAPPED "not this machine's"
+
+/* Describes the array as a piece without a name; @base as for npy_read_header(). */
+struct piece;
+void npy_fill_piece(const struct npy_header *header, uint64_t base, struct piece *piece);
 
 /* hm_npy_query() without its door. */
 struct hm_npy_info;

@@ -2,6 +2,8 @@
 /* A .npy file as a format: one piece, which is the array. */
 #include <stdlib.h>
 
+#include <hetmap/tokens.h>
+
 #include "base/sys.h"
 #include "core/segments.h"
 #include "format/npy/npy.h"
@@ -30,7 +32,7 @@ static int read_header(struct npy_file *npy, const char *path)
 	struct segment_list *list = segments_get(npy->map->buffer);
 	int r;
 
-	r = npy_read_header(list->segment[0].fd, hm_map_length(npy->map), &npy->header);
+	r = npy_read_header(list->segment[0].fd, 0, hm_map_length(npy->map), &npy->header);
 	segments_put(npy->map->buffer, list);
 	return r ? err_prefix(r, "%s", path) : 0;
 }
@@ -41,17 +43,42 @@ static void add_notes(const struct npy_header *header, struct hm_pieces *pieces)
 	uint32_t n = 0;
 
 	if (header->fortran)
-		pieces->metadata[n++] =
-			(struct hm_metadata){ "order", "Fortran's (first index fastest)" };
+		pieces->metadata[n++] = (struct hm_metadata){ "order", NPY_NOTE_FORTRAN };
 	if (header->swapped)
-		pieces->metadata[n++] =
-			(struct hm_metadata){ "byte order", "not this machine's" };
+		pieces->metadata[n++] = (struct hm_metadata){ "byte order", NPY_NOTE_SWAPPED };
+}
+
+bool npy_takes_type(uint64_t itemsize, uint32_t dtype)
+{
+	/* 0 is BOOL, and no type was named. */
+	return dtype && itemsize && hm_dtype_bits(dtype) == itemsize * 8;
+}
+
+void npy_name_type(struct npy_header *header, const struct hm_tokens_desc *raw)
+{
+	if (raw && header->bytes_only && npy_takes_type(header->itemsize, raw->dtype))
+		header->dtype = raw->dtype;
+}
+
+void npy_fill_piece(const struct npy_header *header, uint64_t base, struct piece *piece)
+{
+	*piece = (struct piece){
+		.type = header->descr,
+		.dtype = header->dtype,
+		.rank = header->rank,
+		.shape = header->shape,
+		.offset = base + header->data,
+		.bytes = header->bytes,
+		.block_elements = 1,
+		.block_bytes = header->itemsize,
+	};
+	if (header->dtype != HM_NPY_OPAQUE)
+		piece_set_type(piece, header->dtype);
 }
 
 static void fill(const struct npy_file *npy, const char *path, struct hm_pieces *pieces)
 {
 	const struct npy_header *header = &npy->header;
-	struct piece *piece = &pieces->piece[0];
 
 	pieces->file[0] = (struct piece_file){
 		.path = path,
@@ -59,19 +86,8 @@ static void fill(const struct npy_file *npy, const char *path, struct hm_pieces 
 		.size = hm_map_length(npy->map),
 		.data = header->data,
 	};
-	*piece = (struct piece){
-		.name = "array",
-		.type = header->descr,
-		.dtype = header->dtype,
-		.rank = header->rank,
-		.shape = header->shape,
-		.offset = header->data,
-		.bytes = header->bytes,
-		.block_elements = 1,
-		.block_bytes = header->itemsize,
-	};
-	if (header->dtype != HM_NPY_OPAQUE)
-		piece_set_type(piece, header->dtype);
+	npy_fill_piece(header, 0, &pieces->piece[0]);
+	pieces->piece[0].name = "array";
 	add_notes(header, pieces);
 }
 
@@ -91,6 +107,7 @@ static int open_file(const struct format_source *source, struct hm_pieces *piece
 		r = pieces_make(pieces, 1, 1, npy->header.fortran + npy->header.swapped);
 	if (r)
 		return r;
+	npy_name_type(&npy->header, source->raw);
 	fill(npy, source->path[0], pieces);
 	return 0;
 }

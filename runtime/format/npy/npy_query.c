@@ -30,7 +30,7 @@ static ssize_t read_some(int fd, void *to, size_t length, uint64_t offset)
 	return (ssize_t)done;
 }
 
-int npy_read_header(int fd, uint64_t size, struct npy_header *ret_header)
+int npy_read_header(int fd, uint64_t base, uint64_t size, struct npy_header *ret_header)
 {
 	struct npy_header header = { 0 };
 	char text[NPY_HEADER_MAX];
@@ -38,7 +38,7 @@ int npy_read_header(int fd, uint64_t size, struct npy_header *ret_header)
 	ssize_t n;
 	int r;
 
-	n = read_some(fd, text, FOREIGN_BYTES, 0);
+	n = read_some(fd, text, min_u64(FOREIGN_BYTES, size), base);
 	if (n < 0)
 		return (int)n;
 	r = npy_begin(text, min_u64((uint64_t)n, NPY_BEGIN_MAX), &header, &length);
@@ -46,7 +46,8 @@ int npy_read_header(int fd, uint64_t size, struct npy_header *ret_header)
 		return -EOPNOTSUPP;
 	if (r)
 		return r;
-	n = read_some(fd, text, length, header.data - length);
+	n = read_some(fd, text, min_u64(length, size - min_u64(size, header.data - length)),
+		      base + header.data - length);
 	if (n < 0)
 		return (int)n;
 	if ((uint32_t)n < length)
@@ -83,7 +84,7 @@ static int read_file(const char *path, struct npy_header *ret_header, uint64_t *
 		r = hook_file(fd, (uint64_t)st.st_size, HM_READ);
 	if (!r) {
 		*ret_size = (uint64_t)st.st_size;
-		r = npy_read_header(fd, *ret_size, ret_header);
+		r = npy_read_header(fd, 0, *ret_size, ret_header);
 	}
 	sys_close(fd);
 	return r;
@@ -109,7 +110,8 @@ int npy_query(const char *path, struct hm_npy_info *ret_info)
 		.version = header.version,
 		.dtype = header.dtype,
 		.flags = (header.fortran ? HM_NPY_FORTRAN : 0) |
-			 (header.swapped ? HM_NPY_SWAPPED : 0),
+			 (header.swapped ? HM_NPY_SWAPPED : 0) |
+			 (header.bytes_only ? HM_NPY_BYTES : 0),
 		.rank = header.rank,
 		.elements = header.elements,
 		.bytes = header.bytes,

@@ -16,6 +16,7 @@
 /* One row a format. Messages list them in this order. */
 #define FORMATS(ROW)            \
 	ROW(npy_format)         \
+	ROW(npz_format)         \
 	ROW(safetensors_format) \
 	ROW(gguf_format)        \
 	ROW(tokens_format)

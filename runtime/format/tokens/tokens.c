@@ -145,7 +145,8 @@ static int look_at(const struct token_shard *shard, const struct hm_tokens_desc 
 		       shard->path, text);
 }
 
-static int open_npy(struct token_shard *shard, uint32_t *ret_dtype)
+static int open_npy(struct token_shard *shard, const struct hm_tokens_desc *desc,
+		    uint32_t *ret_dtype)
 {
 	struct hm_npy_info info = { .struct_size = sizeof(info) };
 	int r;
@@ -162,11 +163,16 @@ static int open_npy(struct token_shard *shard, uint32_t *ret_dtype)
 	shard->offset = info.offset;
 	shard->n = info.elements;
 	shard->swapped = info.flags & HM_NPY_SWAPPED;
+	if (info.flags & HM_NPY_BYTES && npy_takes_type(info.itemsize, desc->dtype))
+		info.dtype = desc->dtype;
 	if (info.dtype == HM_NPY_OPAQUE)
 		return err_set(
 			-EOPNOTSUPP,
-			"%s: its elements are of %s: tokens are of one of hm_dtype's types",
-			shard->path, info.descr);
+			"%s: its elements are of %s: tokens are of one of hm_dtype's types%s",
+			shard->path, info.descr,
+			info.flags & HM_NPY_BYTES ?
+				"; hm_tokens_desc.dtype can name one of this size" :
+				"");
 	*ret_dtype = info.dtype;
 	if (!(info.flags & HM_NPY_FORTRAN))
 		return 0;
@@ -254,7 +260,7 @@ static int open_file(struct hm_device *device, const struct hm_tokens_desc *desc
 	if (!(desc->flags & HM_TOKENS_RAW))
 		r = look_at(shard, desc, &npy);
 	if (!r)
-		r = npy ? open_npy(shard, ret_dtype) : open_raw(shard, desc, ret_dtype);
+		r = npy ? open_npy(shard, desc, ret_dtype) : open_raw(shard, desc, ret_dtype);
 	return r;
 }
 
