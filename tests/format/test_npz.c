@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "format/tokens/tokens.h"
+#include "lib/inject.h"
 #include "format/tokens_support.h"
 
 #define UTF8 (1u << 11)
@@ -348,6 +349,36 @@ static void hostile(void)
 	folder_remove(folder);
 }
 
+/* Each system call and allocation fails once. */
+static void failing(void)
+{
+	struct bytes *bytes = calloc(1, sizeof(*bytes));
+	char *folder = folder_make(), *path;
+	struct hm_pieces *pieces;
+	bool failed = true;
+	unsigned int n;
+	int r;
+
+	CHECK_FATAL(bytes != NULL);
+	put_archive(bytes, usual, N_USUAL, true);
+	path = write_archive(folder, bytes);
+	inject_install();
+	for (n = 1; failed; n++) {
+		inject_arm(n, INJECT_ONE);
+		r = hm_pieces_open(path, NULL, &pieces);
+		failed = inject_disarm();
+		if (r)
+			CHECK(failed && *hm_errmsg());
+		else
+			hm_pieces_unref(pieces);
+		inject_forgive();
+	}
+	CHECK(n > 20);
+	free(path);
+	free(bytes);
+	folder_remove(folder);
+}
+
 /* ---- types by name ---- */
 
 static void by_name(void)
@@ -399,8 +430,10 @@ static void by_name(void)
 }
 
 static const struct test tests[] = {
-	{ "stored", stored, 0, 0 },   { "members", members, 0, 0 }, { "broken", broken, 60, 0 },
-	{ "hostile", hostile, 0, 0 }, { "by_name", by_name, 0, 0 }, { NULL, NULL, 0, 0 },
+	{ "stored", stored, 0, 0 },   { "members", members, 0, 0 },
+	{ "broken", broken, 60, 0 },  { "hostile", hostile, 0, 0 },
+	{ "failing", failing, 0, 0 }, { "by_name", by_name, 0, 0 },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

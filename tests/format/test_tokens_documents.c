@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "format/tokens/tokens.h"
+#include "lib/inject.h"
 #include "format/tokens_support.h"
 
 #define PAD_X 7
@@ -306,6 +307,39 @@ static void older(void)
 	scene_end(&scene);
 }
 
+/* Each allocation fails once. */
+static void failing(void)
+{
+	struct hm_batches_desc desc = desc_of(HM_BATCHES_IN_ORDER, 0);
+	int32_t x[2][BATCH * BLOCK], y[2][BATCH * BLOCK];
+	const struct hm_batch_slot slots[] = { { x[0], y[0] }, { x[1], y[1] } };
+	struct hm_batches *batches;
+	struct scene scene;
+	bool failed = true;
+	unsigned int n;
+	int r;
+
+	scene_begin(&scene);
+	inject_install();
+	for (n = 1; failed; n++) {
+		inject_arm(n, INJECT_ONE);
+		r = hm_batches_create(scene.tokens, &desc, &batches);
+		if (!r) {
+			r = hm_batches_resize(batches, 1);
+			if (!r)
+				r = hm_batches_resize(batches, BATCH);
+			if (!r)
+				r = hm_batches_start(batches, slots, 2);
+			hm_batches_unref(batches);
+		}
+		failed = inject_disarm();
+		CHECK(!r || (failed && *hm_errmsg()));
+		inject_forgive();
+	}
+	CHECK(n > 10);
+	scene_end(&scene);
+}
+
 /* ---- the vocabulary ---- */
 
 static void bound(const char *folder, const char *descr, const void *values, size_t width,
@@ -368,11 +402,10 @@ static void vocabulary(void)
 }
 
 static const struct test tests[] = {
-	{ "all_ways", all_ways, 60, 0 },
-	{ "refused", refused, 0, 0 },
-	{ "older", older, 0, 0 },
-	{ "vocabulary", vocabulary, 0, 0 },
-	{ NULL, NULL, 0, 0 },
+	{ "all_ways", all_ways, 60, 0 },    { "refused", refused, 0, 0 },
+	{ "older", older, 0, 0 },           { "failing", failing, 0, 0 },
+
+	{ "vocabulary", vocabulary, 0, 0 }, { NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

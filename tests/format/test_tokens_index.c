@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include "format/tokens/tokens.h"
+#include "lib/inject.h"
 #include "format/tokens_support.h"
+
+#define UNTOUCHED ((void *)0x10)
 
 #define DOCUMENTS 300
 
@@ -433,11 +436,45 @@ static void broken_datatrove(void)
 	pair_end(&pair);
 }
 
+/* Each system call and allocation fails once: an error, and nothing is lost. */
+static void failing(void)
+{
+	struct hm_tokens *tokens;
+	struct pair pair;
+	bool failed = true;
+	unsigned int n;
+	const char *path;
+	int r;
+
+	pair_begin(&pair, "a.bin", "a.idx");
+	write_megatron(&pair, 8, 2, false);
+	path = pair.bin;
+	inject_install();
+	for (n = 1; failed; n++) {
+		tokens = UNTOUCHED;
+		inject_arm(n, INJECT_ONE);
+		r = hm_tokens_open(&path, 1, NULL, &tokens);
+		failed = inject_disarm();
+		if (r) {
+			CHECK(failed && tokens == UNTOUCHED && *hm_errmsg());
+		} else {
+			/* Never as raw tokens, for the index that could not be read. */
+			CHECK_EQUAL(tokens_info(tokens).documents, DOCUMENTS);
+			hm_tokens_unref(tokens);
+		}
+		inject_forgive();
+	}
+	CHECK(n > 15);
+	pair_end(&pair);
+}
+
 static const struct test tests[] = {
 	{ "megatron", megatron, 0, 0 }, { "datatrove", datatrove, 0, 0 },
 	{ "shards", shards, 0, 0 },     { "without", without, 0, 0 },
 	{ "pieces", pieces, 0, 0 },     { "broken_megatron", broken_megatron, 0, 0 },
 	{ "flipped", flipped, 0, 0 },   { "broken_datatrove", broken_datatrove, 0, 0 },
+	{ "failing", failing, 60, 0 },
+
 	{ NULL, NULL, 0, 0 },
 };
 
