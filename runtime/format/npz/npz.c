@@ -41,7 +41,14 @@ static bool is_array(const char *name, size_t length)
 	       !memcmp(name + length - SUFFIX_LENGTH, SUFFIX, SUFFIX_LENGTH);
 }
 
-/* Other archives, as .pt, begin with a member that is no array. */
+static bool is_named_so(const char *path)
+{
+	size_t length = strlen(path);
+
+	return length > 4 && !strcmp(path + length - 4, ".npz");
+}
+
+/* Other archives, as .pt, have other names, and begin with a member that is no array. */
 static bool begins(const struct format_head *head)
 {
 	const unsigned char *bytes = head->bytes;
@@ -49,6 +56,8 @@ static bool begins(const struct format_head *head)
 
 	if (head->n < LOCAL_NAME || memcmp(bytes, "PK\3\4", 4))
 		return false;
+	if (is_named_so(head->path))
+		return true;
 	length = bytes[26] | (uint32_t)bytes[27] << 8;
 	return length <= head->n - LOCAL_NAME &&
 	       is_array((const char *)bytes + LOCAL_NAME, length);
