@@ -251,10 +251,8 @@ HM_API int hm_pieces_find(struct hm_pieces *pieces, const char *name, uint64_t *
  * @ret_metadata: [out] strings, which live as long as @pieces
  *
  * The notes are __metadata__ of safetensors, and the keys of GGUF, with the lengths of arrays only.
- * For .npy files and tokens the library adds a note where the order of the elements or of their
- * bytes differs from that of C on this machine, and for GGUF where that of the bytes does.
- * The notes are __metadata__ of safetensors. For .npy and .npz files and tokens the library adds a
- * note where the order of the elements or of their bytes differs from that of C on this machine,
+ * For .npy and .npz files and tokens the library adds a note where the order of the elements or of
+ * their bytes differs from that of C on this machine, and for GGUF where that of the bytes does;
  * for .npz files another one where arrays are not aligned for their type, and for tokens with an
  * index the number of documents.
  *
