@@ -353,6 +353,7 @@ lint: ## style and static checks
 	$(Q)tools/lint
 
 include tests/vm/vm.mk
+include python/python.mk
 
 # Each tests/*/fuzz_*.c (clang), the simulated device's twin under ASan, and the module
 # in a machine with the debug kernel, each for MINUTES; findings stay in $(B)/fuzz.
@@ -458,7 +459,7 @@ clean: ## removes the build folder
 	rm -rf $(B)
 
 help: ## this text
-	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile tests/vm/vm.mk | expand -t 12
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile tests/vm/vm.mk python/python.mk | expand -t 12
 	@echo
 	@echo 'V=1 shows commands; WERROR=1; B=folder; SANITIZE=address,undefined or thread;'
 	@echo 'DEBUG=1: calls are held against tests/lifecycle/lifecycle_table.h'

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT
+/* Map: its life, its address, and the views that Python takes of its bytes. */
+#include "common.h"
+
+PyTypeObject *map_type;
+
+struct hm_map *map_hold(struct map_object *self)
+{
+	if (self->closed) {
+		PyErr_SetString(PyExc_ValueError, "the map is closed");
+		return NULL;
+	}
+	return hm_map_ref(self->map);
+}
+
+static PyObject *map_make(PyTypeObject *type, PyObject *args, PyObject *names)
+{
+	static char *keys[] = { "buffer", "offset", "length", "access", "flags", NULL };
+	struct hm_map_desc desc = { .struct_size = sizeof(desc) };
+	struct hm_buffer_info info = { .struct_size = sizeof(info) };
+	unsigned long long offset = 0, length = 0;
+	int access = -1, error;
+	struct map_object *self;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	unsigned int flags = 0;
+	PyObject *from;
+
+	if (!PyArg_ParseTupleAndKeywords(args, names, "O!|KKiI:Map", keys, buffer_type, &from,
+					 &offset, &length, &access, &flags))
+		return NULL;
+	if (((struct buffer_object *)from)->changing) {
+		PyErr_SetString(PyExc_BufferError, "another thread is resizing the buffer");
+		return NULL;
+	}
+	buffer = buffer_hold(from);
+	if (!buffer)
+		return NULL;
+	desc.offset = offset, desc.length = length, desc.flags = flags;
+	WITHOUT_GIL(error = access < 0 ? hm_buffer_query(buffer, &info) : 0; if (!error) {
+		desc.access = access < 0 ? info.access : (uint32_t)access;
+		error = hm_map_create(buffer, &desc, &map);
+	});
+	hm_buffer_unref(buffer);
+	if (error)
+		return raise_error(error);
+	self = (struct map_object *)object_new(type);
+	if (!self) {
+		hm_map_unref(map);
+		return NULL;
+	}
+	self->map = map, self->access = desc.access;
+	self->buffer = (struct buffer_object *)Py_NewRef(from);
+	if (warn_of_less() < 0)
+		Py_CLEAR(self);
+	return (PyObject *)self;
+}
+
+static void map_release(struct map_object *self)
+{
+	struct hm_map *map = self->map;
+
+	self->map = NULL;
+	if (map)
+		WITHOUT_GIL(hm_map_unref(map));
+}
+
+static PyObject *map_close(struct map_object *self, PyObject *args, PyObject *names)
+{
+	static char *keys[] = { "deferred", NULL };
+	int deferred = 0;
+
+	if (!PyArg_ParseTupleAndKeywords(args, names, "|p:close", keys, &deferred))
+		return NULL;
+	if (self->exports && !deferred && !self->closed) {
+		PyErr_Format(PyExc_BufferError,
+			     "%zd views of the map live: release them, or pass deferred=True",
+			     self->exports);
+		return NULL;
+	}
+	self->closed = true;
+	if (!self->exports)
+		map_release(self);
+	return Py_NewRef(Py_None);
+}
+
+static void map_dealloc(PyObject *object)
+{
+	struct map_object *self = (struct map_object *)object;
+
+	map_release(self);
+	Py_CLEAR(self->buffer);
+	Py_CLEAR(self->address);
+	object_free(object);
+}
+
+/* Of the first byte, as stores go; none where not all bytes may be read. */
+static int rights_now(struct map_object *self, uint32_t *ret_access)
+{
+	struct hm_map_info info = { .struct_size = sizeof(info) };
+	int error;
+
+	*ret_access = self->access;
+	if (!self->mixed)
+		return 0;
+	error = hm_map_query(self->map, &info);
+	if (error)
+		return raise_error(error), -1;
+	*ret_access = info.access;
+	if (info.runs > 1)
+		*ret_access &= ~(uint32_t)HM_WRITE;
+	return 0;
+}
+
+static int map_getbuffer(PyObject *object, Py_buffer *view, int flags)
+{
+	struct map_object *self = (struct map_object *)object;
+	uint32_t access;
+
+	view->obj = NULL;
+	if (self->closed) {
+		PyErr_SetString(PyExc_ValueError, "the map is closed");
+		return -1;
+	}
+	if (self->buffer->changing) {
+		PyErr_SetString(PyExc_BufferError, "another thread is resizing the buffer");
+		return -1;
+	}
+	if (rights_now(self, &access) < 0)
+		return -1;
+	if (!(access & HM_READ)) {
+		PyErr_SetString(PyExc_BufferError, "the bytes of the map may not be read");
+		return -1;
+	}
+	if (PyBuffer_FillInfo(view, object, hm_map_address(self->map),
+			      (Py_ssize_t)hm_map_length(self->map), !(access & HM_WRITE), flags))
+		return -1;
+	self->exports++, self->buffer->exports++;
+	if (!view->readonly)
+		self->writable++;
+	return 0;
+}
+
+static void map_releasebuffer(PyObject *object, Py_buffer *view)
+{
+	struct map_object *self = (struct map_object *)object;
+
+	if (!view->readonly)
+		self->writable--;
+	self->exports--, self->buffer->exports--;
+	if (self->closed && !self->exports)
+		map_release(self);
+}
+
+static PyObject *map_address(PyObject *object, void *unused)
+{
+	struct map_object *self = (struct map_object *)object;
+	void *address;
+
+	(void)unused;
+	if (self->closed) {
+		PyErr_SetString(PyExc_ValueError, "the map is closed");
+		return NULL;
+	}
+	address = hm_map_address(self->map);
+	if (!self->address || PyLong_AsVoidPtr(self->address) != address) {
+		Py_CLEAR(self->address);
+		self->address = PyLong_FromVoidPtr(address);
+	}
+	return Py_XNewRef(self->address);
+}
+
+static PyObject *map_nbytes(PyObject *object, void *unused)
+{
+	struct map_object *self = (struct map_object *)object;
+
+	(void)unused;
+	return PyLong_FromUnsignedLongLong(self->closed ? 0 : hm_map_length(self->map));
+}
+
+static Py_ssize_t map_length(PyObject *object)
+{
+	struct map_object *self = (struct map_object *)object;
+
+	return self->closed ? 0 : (Py_ssize_t)hm_map_length(self->map);
+}
+
+static PyObject *map_exports(PyObject *self, void *unused)
+{
+	(void)unused;
+	return PyLong_FromSsize_t(((struct map_object *)self)->exports);
+}
+
+static PyObject *map_closed(PyObject *self, void *unused)
+{
+	(void)unused;
+	return PyBool_FromLong(((struct map_object *)self)->closed);
+}
+
+static PyObject *map_buffer(PyObject *self, void *unused)
+{
+	(void)unused;
+	return Py_NewRef((PyObject *)((struct map_object *)self)->buffer);
+}
+
+static PyObject *map_access(PyObject *self, void *unused)
+{
+	(void)unused;
+	return PyLong_FromUnsignedLong(((struct map_object *)self)->access);
+}
+
+/* numpy keeps the view that it is given here, and with it the map. */
+static PyObject *map_interface(PyObject *self, void *unused)
+{
+	PyObject *view = PyMemoryView_FromObject(self);
+
+	(void)unused;
+	if (!view)
+		return NULL;
+	return Py_BuildValue("{sis(n)sssN}", "version", 3, "shape", map_length(self), "typestr",
+			     "|u1", "data", view);
+}
+
+static PyGetSetDef map_fields[] = {
+	{ "address", map_address, NULL, "The address of the first byte.", NULL },
+	{ "nbytes", map_nbytes, NULL, "Bytes that may be touched now; 0 once closed.", NULL },
+	{ "exports", map_exports, NULL, "Views that live: arrays, memoryviews, tensors.", NULL },
+	{ "closed", map_closed, NULL, "True after close().", NULL },
+	{ "buffer", map_buffer, NULL, "The Buffer.", NULL },
+	{ "access", map_access, NULL, "The access that the map was made with.", NULL },
+	{ "__array_interface__", map_interface, NULL, "The bytes, for numpy.", NULL },
+	{ NULL, NULL, NULL, NULL, NULL },
+};
+
+static PyType_Spec map_spec;
+
+int map_init(PyObject *module)
+{
+	static PyMethodDef methods[32] = {
+		{ "close", (PyCFunction)(void (*)(void))map_close, METH_VARARGS | METH_KEYWORDS,
+		  "close(deferred=False)\n--\n\nEnds the map. BufferError while views of it live;\n"
+		  "with deferred=True its memory goes with the last of them." },
+		{ "__dlpack__", (PyCFunction)(void (*)(void))map_dlpack,
+		  METH_VARARGS | METH_KEYWORDS,
+		  "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
+		  "The bytes as a DLPack capsule, without a copy." },
+	};
+	static PyType_Slot slots[] = {
+		{ Py_tp_new, map_make },
+		{ Py_tp_dealloc, map_dealloc },
+		{ Py_tp_methods, methods },
+		{ Py_tp_getset, map_fields },
+		{ Py_bf_getbuffer, map_getbuffer },
+		{ Py_bf_releasebuffer, map_releasebuffer },
+		{ Py_sq_length, map_length },
+		{ 0, NULL },
+	};
+	size_t n = 2;
+
+	for (size_t i = 0; map_calls[i].ml_name && n < 31; i++)
+		methods[n++] = map_calls[i];
+	map_spec = (PyType_Spec){
+		.name = "hetmap._hetmap.Map",
+		.basicsize = sizeof(struct map_object),
+		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+		.slots = slots,
+	};
+	map_type = type_add(module, &map_spec, "Map");
+	return map_type ? 0 : -1;
+}
