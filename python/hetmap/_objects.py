@@ -84,7 +84,7 @@ class Map(_hetmap.Map, _Closing):
     >>> view[1] = 7
     >>> map.close()
     Traceback (most recent call last):
-    BufferError: 2 views of the map live: release them, or pass deferred=True
+    BufferError: live views of the map: 1; release them, or pass deferred=True
     >>> map.close(deferred=True)
     >>> view[1], map.closed
     (7, True)

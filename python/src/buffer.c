@@ -150,9 +150,10 @@ static int views_allow(struct buffer_object *self, uint64_t size, uint64_t now, 
 	if (!self->exports || (follow && size >= now && !may_move))
 		return 0;
 	PyErr_Format(PyExc_BufferError,
-		     size < now ? "a shrink would cut off bytes of %zd live views: release them" :
-		     may_move ? "a move would leave %zd live views behind: release them" :
-				"%zd live views keep their length: release them, or pass follow=True",
+		     size < now ? "live views of a part that is cut off: %zd at most; release them" :
+		     may_move	? "live views that a move would leave behind: %zd; release them" :
+				  "live views, which keep their length: %zd; release them, or pass "
+				  "follow=True",
 		     self->exports);
 	return -1;
 }

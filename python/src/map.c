@@ -74,7 +74,7 @@ static PyObject *map_close(struct map_object *self, PyObject *args, PyObject *na
 		return NULL;
 	if (self->exports && !deferred && !self->closed) {
 		PyErr_Format(PyExc_BufferError,
-			     "%zd views of the map live: release them, or pass deferred=True",
+			     "live views of the map: %zd; release them, or pass deferred=True",
 			     self->exports);
 		return NULL;
 	}

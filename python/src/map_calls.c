@@ -145,7 +145,7 @@ static PyObject *map_protect(struct map_object *self, PyObject *args, PyObject *
 	views = !(access & HM_READ) ? self->exports : access & HM_WRITE ? 0 : self->writable;
 	if (views) {
 		PyErr_Format(PyExc_BufferError,
-			     "%zd live views use rights that this would take: release them", views);
+			     "live views that use rights which this takes: %zd; release them", views);
 		return NULL;
 	}
 	self->mixed = true;
