@@ -155,7 +155,9 @@ lib: $(libs) ## the library alone: libhetmap.so, libhetmap.a
 
 objects: $(objects)
 
-tests: all $(tests) ## build the test programs, run nothing
+# The Python package goes with them where Python's headers are.
+python_of_tests := $(if $(SANITIZE)$(COVERAGE),,$(if $(wildcard /usr/include/python3*/Python.h),python))
+tests: all $(tests) $(python_of_tests) ## build the test programs, run nothing
 
 # ---- compiling ----
 

@@ -83,8 +83,10 @@ class memmap(numpy.ndarray):
     def close(self):
         """Flushes, and gives the pages up with the last array over them: never under one."""
         if self._map is not None and not self._map.closed:
-            self.flush()
-            self._map.close(deferred=True)
+            try:
+                self.flush()
+            finally:
+                self._map.close(deferred=True)
 
     def __enter__(self):
         return self

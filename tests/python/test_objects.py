@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: MIT
+"""Devices, buffers and maps: life, views, resizes, rights, errors."""
+
+import doctest
+import errno
+import gc
+import os
+import socket
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import hetmap
+from hetmap import _errors, _memmap, _objects
+
+
+def test_doctests():
+    for module in (hetmap, _errors, _objects, _memmap):
+        result = doctest.testmod(module)
+        assert result.attempted and not result.failed
+
+
+def test_device_facts(device):
+    assert device.query()["name"] == device.name == "host"
+    assert "host" in [entry["name"] for entry in hetmap.Device.list()]
+    with pytest.raises(hetmap.Error) as caught:
+        hetmap.Device("nope")
+    assert caught.value.errno == errno.ENODEV
+    assert caught.value.sentence == 'there is no device "nope"'
+    assert "host" in caught.value.remedy
+    assert not isinstance(caught.value, hetmap.DeviceLost)
+    with pytest.raises(ValueError, match="closed"):
+        closed = hetmap.Device("host")
+        closed.close()
+        closed.query()
+
+
+def test_close_with_views(device, nothing_left):
+    map = hetmap.Buffer(device, 65536).map()
+    array = np.asarray(map)
+    array[:3] = 1, 2, 3
+    part = array[1:]
+    del array
+    assert map.exports == 1
+    with pytest.raises(BufferError, match="1"):
+        map.close()
+    assert map.read(0, 3) == b"\1\2\3"
+    maps = hetmap.stats()["maps"]
+    map.close(deferred=True)
+    assert map.closed and part[0] == 2 and hetmap.stats()["maps"] == maps
+    with pytest.raises(ValueError, match="closed"):
+        memoryview(map)
+    with pytest.raises(ValueError, match="closed"):
+        map.address
+    del part
+    assert hetmap.stats()["maps"] == maps - 1
+    map.close()
+
+
+def test_order_of_close(device):
+    buffer = hetmap.Buffer(device, 8192)
+    map = buffer.map()
+    array = map.array("int64")
+    device.close()
+    buffer.close()
+    array[:] = 7
+    assert array.sum() == 7 * 1024
+    with pytest.raises(ValueError, match="closed"):
+        buffer.query()
+    del map
+    gc.collect()
+    assert array[5] == 7
+
+
+def test_interfaces(page_map):
+    class Old:
+        """Has no buffer protocol: numpy takes the dictionary."""
+        __array_interface__ = page_map.__array_interface__
+
+    array = np.asarray(Old())
+    assert array.nbytes == len(page_map) and page_map.exports
+    array[0] = 9
+    assert page_map.read(0, 1) == b"\t"
+    assert np.asarray(page_map).ctypes.data == page_map.address == array.ctypes.data
+
+
+def test_dlpack(page_map):
+    page_map.write(bytes(range(16)))
+    assert page_map.__dlpack_device__() == (1, 0)
+    array = np.from_dlpack(page_map)
+    assert array[:16].tolist() == list(range(16)) and array.ctypes.data == page_map.address
+    assert page_map.exports == 1
+    del array
+    assert page_map.exports == 0
+    for version in (None, (0, 8), (1, 0), (2, 1)):
+        capsule = page_map.__dlpack__(max_version=version)
+        assert ("versioned" in repr(capsule)) == (version is not None and version[0] >= 1)
+        del capsule
+    assert page_map.exports == 0
+    for wrong in ({"stream": 1}, {"copy": True}, {"dl_device": (2, 0)}):
+        with pytest.raises(BufferError):
+            page_map.__dlpack__(**wrong)
+    if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
+        array = np.from_dlpack(page_map)
+        array[0] = 77
+        assert page_map.read(0, 1) == b"M"
+    copied = hetmap.from_dlpack(np.arange(5, dtype="float64"))
+    assert copied.array("float64").tolist() == [0, 1, 2, 3, 4]
+
+
+def test_dlpack_read_only(device):
+    map = hetmap.Buffer(device, 4096).map(access=hetmap.READ)
+    with pytest.raises(BufferError, match="max_version"):
+        map.__dlpack__()
+    assert "versioned" in repr(map.__dlpack__(max_version=(1, 0)))
+    assert memoryview(map).readonly
+    with pytest.raises(TypeError):
+        memoryview(map)[0] = 1
+
+
+def test_resize(page_map):
+    buffer, address = page_map.buffer, page_map.address
+    buffer.resize(1 << 17)
+    assert len(page_map) == 1 << 17 and page_map.address == address
+    array = np.asarray(page_map)
+    with pytest.raises(BufferError, match="follow"):
+        buffer.resize(1 << 18)
+    buffer.resize(1 << 18, follow=True)
+    assert len(array) == 1 << 17 and len(page_map) == 1 << 18
+    array[-1] = 5
+    assert page_map.read((1 << 17) - 1, 2) == b"\5\0"
+    for arguments in ({"size": 4096, "follow": True},
+                      {"size": 1 << 21, "follow": True, "may_move": True}):
+        with pytest.raises(BufferError):
+            buffer.resize(**arguments)
+    del array
+    buffer.resize(4096)
+    assert len(page_map) == 4096
+    with pytest.raises(hetmap.Error) as caught:
+        buffer.resize(1 << 21)
+    assert caught.value.errno == errno.ENOSPC
+    buffer.resize(1 << 21, may_move=True)
+    assert len(np.asarray(page_map)) == 1 << 21
+
+
+def test_protect(page_map):
+    array = np.asarray(page_map)
+    with pytest.raises(BufferError):
+        page_map.protect(hetmap.READ)
+    del array
+    page_map.protect(hetmap.READ)
+    assert memoryview(page_map).readonly
+    with pytest.raises(hetmap.Error) as caught:
+        page_map.write(b"x")
+    assert caught.value.errno == errno.EACCES
+    page_map.protect(hetmap.NONE)
+    with pytest.raises(BufferError):
+        memoryview(page_map)
+    page_map.protect(hetmap.READ | hetmap.WRITE)
+    np.asarray(page_map)[0] = 1
+
+
+def test_ranges(page_map):
+    page_map.prefetch(access=hetmap.READ | hetmap.WRITE)
+    assert page_map.query(resident=True)["resident"] == len(page_map)
+    assert page_map.lock(0, 4096) == 4096
+    assert page_map.query()["lock_held"] == 4096
+    page_map.unlock(0, 4096)
+    page_map.advise(hetmap.ADVICE_RANDOM)
+    page_map.sync()
+    with page_map.cpu(write=True, offset=8, length=4) as view:
+        view[:] = b"abcd"
+    with page_map.cpu() as view:
+        assert view.readonly and bytes(view[8:12]) == b"abcd"
+    assert page_map.query()["brackets"] == 0
+    with pytest.raises(RuntimeError, match="mine"):
+        with page_map.cpu():
+            raise RuntimeError("mine")
+    assert page_map.query()["brackets"] == 0
+    with pytest.raises(IndexError):
+        page_map.read(len(page_map), 1)
+    with pytest.raises(IndexError):
+        page_map.write(b"xy", len(page_map) - 1)
+    with pytest.raises(hetmap.Error):
+        page_map.prefetch(1, 4096)
+
+
+def test_send_and_receive(page_map, device):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        page_map.buffer.send(ours)
+        with hetmap.Buffer.receive(device, theirs) as buffer:
+            map = buffer.map()
+            np.asarray(page_map)[7] = 42
+            assert map.read(7, 1) == b"*"
+        with pytest.raises(hetmap.Error) as caught:
+            theirs.setblocking(False)
+            hetmap.Buffer.receive(device, theirs)
+        assert caught.value.errno == errno.EAGAIN
+
+
+def test_cut_file_is_an_exception(tmp_path):
+    path = tmp_path / "cut"
+    path.write_bytes(b"a" * 65536)
+    map = hetmap.Buffer.from_file(path).map()
+    assert map.read(60000, 1) == b"a"
+    os.truncate(path, 4096)
+    with pytest.raises(hetmap.FileCut) as caught:
+        map.read(60000, 1)
+    assert caught.value.sentence
+    with pytest.raises(hetmap.FileCut):
+        map.write(b"x", 60000)
+    assert map.read(0, 1) == b"a"
+    array = np.asarray(map)
+    with pytest.raises(hetmap.FileCut):
+        with map.cpu():
+            assert array[60000] == 0
+
+
+def test_device_lost_under_an_array():
+    device = hetmap.Device("soft:0")
+    map = hetmap.Buffer(device, 65536).map()
+    array = map.array("uint32")
+    array[:] = 3
+    device.sim_unplug()
+    assert array.sum() == 0
+    with pytest.raises(hetmap.DeviceLost) as caught:
+        with map.cpu():
+            pass
+    assert caught.value.errno == errno.ENODEV
+    with pytest.raises(hetmap.DeviceLost):
+        map.read(0, 4)
+    del array
+    map.close()
+    device.close()
+    hetmap.sim_plug("soft:0")
+
+
+def test_shadow_under_an_array():
+    device = hetmap.Device("soft:0")
+    buffer = hetmap.Buffer(device, 65536)
+    buffer.set_loss(hetmap.LOSS_SHADOW)
+    map = buffer.map()
+    array = map.array("uint32")
+    with map.cpu(write=True):
+        array[:] = 3
+    device.sim_unplug()
+    assert array[100] == 3
+    with pytest.raises(hetmap.DeviceLost):
+        map.begin_cpu()
+    hetmap.sim_plug("soft:0")
+    assert device.recover(shadowed=True)["buffers_back"] == 1
+    assert array[100] == 3
+    with map.cpu(write=True):
+        array[0] = 4
+
+
+def test_cycles(device):
+    """100,000 views, and 10,000 maps: nothing is kept."""
+    buffer = hetmap.Buffer(device, 4096)
+    map = buffer.map()
+    counts = [sys.getrefcount(o) for o in (device, buffer, map, None)]
+    maps, fds = hetmap.stats()["maps"], len(os.listdir("/proc/self/fd"))
+    for i in range(100_000):
+        view = memoryview(map)
+        if i % 10 == 0:
+            with buffer.map() as other:
+                np.asarray(other)
+            map.__dlpack__(max_version=(1, 0))
+            np.from_dlpack(map)
+            map.__array_interface__
+            map.read(0, 8)
+            with map.cpu():
+                pass
+        map.address
+    del view, other
+    after = [sys.getrefcount(o) for o in (device, buffer, map, None)]
+    assert after[:3] == counts[:3] and abs(after[3] - counts[3]) < 50
+    assert hetmap.stats()["maps"] == maps and len(os.listdir("/proc/self/fd")) == fds
+    assert map.exports == buffer.exports == 0
+
+
+def test_errors_keep_nothing(device):
+    gc.collect()
+    before = hetmap.stats()
+    for _ in range(2000):
+        with pytest.raises(hetmap.Error):
+            hetmap.Buffer(device, 0)
+        with pytest.raises(TypeError):
+            hetmap.Map(device)
+    gc.collect()
+    assert hetmap.stats() == before
+
+
+def test_gil_is_released():
+    """A receive that blocks leaves other threads alone."""
+    ours, theirs = socket.socketpair()
+    device = hetmap.Device("host")
+    buffer = hetmap.Buffer(device, 4096)
+    got = []
+    thread = threading.Thread(target=lambda: got.append(hetmap.Buffer.receive(device, theirs)))
+    thread.start()
+    time.sleep(0.05)
+    assert thread.is_alive()
+    buffer.send(ours)
+    thread.join(5)
+    assert got[0].size == 4096
+    ours.close(), theirs.close()
+
+
+def test_threads_close_at_once(device):
+    """Calls and closes of one map, from four threads: errors, never a crash."""
+    for _ in range(200):
+        map = hetmap.Buffer(device, 4096).map()
+
+        def use():
+            for _ in range(20):
+                try:
+                    map.read(0, 64)
+                    np.asarray(map)[0] = 1
+                    with map.cpu():
+                        pass
+                except (ValueError, hetmap.Error):
+                    break
+
+        threads = [threading.Thread(target=use) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        map.close(deferred=True)
+        for thread in threads:
+            thread.join()
