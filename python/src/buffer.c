@@ -105,8 +105,8 @@ static PyObject *buffer_receive(PyObject *type, PyObject *args, PyObject *names)
 	struct hm_buffer *buffer;
 	int fd, read_only = 0, error;
 
-	if (!PyArg_ParseTupleAndKeywords(args, names, "O!O|Kp:receive", keys, device_type, &from,
-					 &socket, &max_size, &read_only))
+	if (!PyArg_ParseTupleAndKeywords(args, names, "O!O|Kp:receive", keys, device_type,
+					 &from, &socket, &max_size, &read_only))
 		return NULL;
 	fd = PyObject_AsFileDescriptor(socket);
 	device = fd < 0 ? NULL : device_hold(from);
@@ -149,12 +149,13 @@ static int views_allow(struct buffer_object *self, uint64_t size, uint64_t now, 
 {
 	if (!self->exports || (follow && size >= now && !may_move))
 		return 0;
-	PyErr_Format(PyExc_BufferError,
-		     size < now ? "live views of a part that is cut off: %zd at most; release them" :
-		     may_move	? "live views that a move would leave behind: %zd; release them" :
-				  "live views, which keep their length: %zd; release them, or pass "
-				  "follow=True",
-		     self->exports);
+	PyErr_Format(
+		PyExc_BufferError,
+		size < now ? "live views of a part that is cut off: %zd at most; release them" :
+		may_move   ? "live views that a move would leave behind: %zd; release them" :
+			     "live views, which keep their length: %zd; release them, or pass "
+			     "follow=True",
+		self->exports);
 	return -1;
 }
 
@@ -283,13 +284,15 @@ static PyMethodDef buffer_methods[] = {
 	  "receive(device, socket, max_size=0, read_only=False) -> Buffer\n--\n\n"
 	  "Takes a buffer that another process has sent." },
 	{ "send", WITH_NAMES(buffer_send), METH_VARARGS | METH_KEYWORDS,
-	  "send(socket, read_only=False)\n--\n\nGives the buffer to the process at the other end." },
+	  "send(socket, read_only=False)\n--\n\n"
+	  "Gives the buffer to the process at the other end." },
 	{ "resize", WITH_NAMES(buffer_resize), METH_VARARGS | METH_KEYWORDS,
 	  "resize(size, follow=False, may_move=False, append=False)\n--\n\n"
 	  "Grows or shrinks; whole maps follow, at their addresses.\n\n"
 	  "BufferError while views live. With follow=True growth in place goes on: the views\n"
 	  "keep their length, and new ones see the rest." },
-	{ "query", buffer_query, METH_NOARGS, "query() -> dict\n--\n\nWhat the buffer is now." },
+	{ "query", buffer_query, METH_NOARGS,
+	  "query() -> dict\n--\n\nWhat the buffer is now." },
 	{ "set_loss", WITH_NAMES(buffer_set_loss), METH_VARARGS | METH_KEYWORDS,
 	  "set_loss(policy, with_shadow=False)\n--\n\nLOSS_ZERO, LOSS_SHADOW or LOSS_RECREATE." },
 	{ "close", buffer_close, METH_NOARGS,

@@ -10,22 +10,19 @@
 #include <stdbool.h>
 
 struct device_object {
-	PyObject_HEAD
-	struct hm_device *device; /* NULL: closed */
+	PyObject_HEAD struct hm_device *device; /* NULL: closed */
 };
 
 struct buffer_object {
-	PyObject_HEAD
-	struct hm_buffer *buffer; /* NULL: closed */
-	PyObject *device;         /* NULL: made of no Device, as a file is */
-	Py_ssize_t exports;       /* views of all its maps */
-	int changing;             /* calls under way during which no view may begin */
+	PyObject_HEAD struct hm_buffer *buffer; /* NULL: closed */
+	PyObject *device;                       /* NULL: made of no Device, as a file is */
+	Py_ssize_t exports;                     /* views of all its maps */
+	int changing; /* calls under way during which no view may begin */
 	bool is_file;
 };
 
 struct map_object {
-	PyObject_HEAD
-	struct hm_map *map; /* NULL: closed, and no view is left */
+	PyObject_HEAD struct hm_map *map; /* NULL: closed, and no view is left */
 	struct buffer_object *buffer;
 	PyObject *address; /* the last answer, so that asking again makes no number */
 	Py_ssize_t exports;
@@ -37,23 +34,19 @@ struct map_object {
 
 /* Python's side of the rest: a handle with its kind. */
 struct accel_object {
-	PyObject_HEAD
-	struct hm_accel *accel;
+	PyObject_HEAD struct hm_accel *accel;
 };
 
 struct queue_object {
-	PyObject_HEAD
-	struct hm_queue *queue;
+	PyObject_HEAD struct hm_queue *queue;
 };
 
 struct fence_object {
-	PyObject_HEAD
-	struct hm_fence *fence;
+	PyObject_HEAD struct hm_fence *fence;
 };
 
 struct kernel_object {
-	PyObject_HEAD
-	struct hm_kernel *kernel;
+	PyObject_HEAD struct hm_kernel *kernel;
 	uint32_t n_arg;
 	uint8_t codes[HM_KERNEL_MAX_ARGS]; /* enum code of launch.c */
 };
@@ -61,11 +54,10 @@ struct kernel_object {
 extern PyTypeObject *device_type, *buffer_type, *map_type;
 
 /* The GIL is another thread's while @call runs. */
-#define WITHOUT_GIL(call)                                                                     \
-	do {                                                                                  \
-		Py_BEGIN_ALLOW_THREADS                                                        \
-		call;                                                                         \
-		Py_END_ALLOW_THREADS                                                          \
+#define WITHOUT_GIL(call)                    \
+	do {                                 \
+		Py_BEGIN_ALLOW_THREADS call; \
+		Py_END_ALLOW_THREADS         \
 	} while (0)
 
 /* Raise what hm_errmsg() says. All return NULL. */

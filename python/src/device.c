@@ -146,7 +146,8 @@ static PyMethodDef device_methods[] = {
 	{ "list", device_list, METH_NOARGS | METH_STATIC,
 	  "list() -> list of dict\n--\n\nThe devices that can be opened here." },
 	{ "recover", (PyCFunction)(void (*)(void))device_recover, METH_VARARGS | METH_KEYWORDS,
-	  "recover(shadowed=False) -> dict\n--\n\nOpens a lost device again: hm_device_recover()." },
+	  "recover(shadowed=False) -> dict\n--\n\n"
+	  "Opens a lost device again: hm_device_recover()." },
 	{ "sim_unplug", device_unplug, METH_NOARGS,
 	  "sim_unplug()\n--\n\nTakes a simulated device away, as pulling its cable would." },
 	{ NULL, NULL, 0, NULL },

@@ -115,8 +115,9 @@ static PyObject *ship(PyObject *self, bool versioned)
 		fill(&shipped->old.tensor, &bytes, shipped);
 	}
 	if (bytes.readonly && !versioned)
-		PyErr_SetString(PyExc_BufferError, "the map is for reading, which DLPack before "
-						   "1.0 can't say: pass max_version=(1, 0)");
+		PyErr_SetString(PyExc_BufferError,
+				"the map is for reading, which DLPack before "
+				"1.0 can't say: pass max_version=(1, 0)");
 	else
 		capsule = PyCapsule_New(shipped, name, capsule_end);
 	PyBuffer_Release(&bytes);
@@ -139,8 +140,8 @@ PyObject *map_dlpack(struct map_object *self, PyObject *args, PyObject *names)
 	PyObject *stream = NULL, *version = NULL, *device = NULL, *copy = NULL;
 	long major = 0;
 
-	if (!PyArg_ParseTupleAndKeywords(args, names, "|$OOOO:__dlpack__", keys, &stream, &version,
-					 &device, &copy))
+	if (!PyArg_ParseTupleAndKeywords(args, names, "|$OOOO:__dlpack__", keys, &stream,
+					 &version, &device, &copy))
 		return NULL;
 	if (!is_none(version)) {
 		PyObject *first = PySequence_GetItem(version, 0);
@@ -163,7 +164,8 @@ PyObject *map_dlpack(struct map_object *self, PyObject *args, PyObject *names)
 		if (PyErr_Occurred())
 			return NULL;
 		if (number != DL_CPU) {
-			PyErr_SetString(PyExc_BufferError, "the bytes of a map are the CPU's: (1, 0)");
+			PyErr_SetString(PyExc_BufferError,
+					"the bytes of a map are the CPU's: (1, 0)");
 			return NULL;
 		}
 	}

@@ -11,8 +11,8 @@ static PyTypeObject *accel_type, *queue_type, *fence_type, *kernel_type;
 
 enum code { IN, OUT, INOUT, F32, F64, I32, U32, I64, U64, LOCAL, CODES };
 
-static const char *const words[CODES] = { "in",	 "out", "inout", "f32", "f64",
-					  "i32", "u32", "i64",	 "u64", "local" };
+static const char *const words[CODES] = { "in",  "out", "inout", "f32", "f64",
+					  "i32", "u32", "i64",   "u64", "local" };
 
 /* ---- accelerators ---- */
 
@@ -95,13 +95,15 @@ static int signature_read(struct kernel_object *self, const char *signature)
 		size_t n = strcspn(at, " ");
 		int code = 0;
 
-		while (n && code < CODES && (strlen(words[code]) != n || strncmp(at, words[code], n)))
+		while (n && code < CODES &&
+		       (strlen(words[code]) != n || strncmp(at, words[code], n)))
 			code++;
 		if (n && (code == CODES || self->n_arg == HM_KERNEL_MAX_ARGS)) {
-			PyErr_Format(PyExc_ValueError,
-				     "signature \"%s\": up to %d of in, out, inout, f32, f64, i32, "
-				     "u32, i64, u64, local",
-				     signature, HM_KERNEL_MAX_ARGS);
+			PyErr_Format(
+				PyExc_ValueError,
+				"signature \"%s\": up to %d of in, out, inout, f32, f64, i32, "
+				"u32, i64, u64, local",
+				signature, HM_KERNEL_MAX_ARGS);
 			return -1;
 		}
 		if (n)
@@ -123,14 +125,20 @@ static int engine_read(PyObject *engine, struct hm_engine_step steps[64], uint32
 		return -1;
 	}
 	for (Py_ssize_t i = 0; i < n; i++) {
-		PyObject *step = PySequence_GetItem(engine, i), *all = step ? PySequence_Tuple(step) : NULL;
+		PyObject *step = PySequence_GetItem(engine, i),
+			 *all = step ? PySequence_Tuple(step) : NULL;
 		struct hm_engine_step *s = &steps[i];
 		int good;
 
-		*s = (struct hm_engine_step){ 0, HM_ENGINE_NONE, HM_ENGINE_NONE, HM_ENGINE_NONE,
-					      HM_ENGINE_NONE, HM_ENGINE_NONE, 0 };
-		good = all && PyArg_ParseTuple(all, "b|bbbbb", &s->op, &s->destination, &s->source,
-					       &s->source2, &s->length, &s->value);
+		*s = (struct hm_engine_step){ 0,
+					      HM_ENGINE_NONE,
+					      HM_ENGINE_NONE,
+					      HM_ENGINE_NONE,
+					      HM_ENGINE_NONE,
+					      HM_ENGINE_NONE,
+					      0 };
+		good = all && PyArg_ParseTuple(all, "b|bbbbb", &s->op, &s->destination,
+					       &s->source, &s->source2, &s->length, &s->value);
 		Py_XDECREF(all);
 		Py_XDECREF(step);
 		if (!good)
@@ -142,8 +150,8 @@ static int engine_read(PyObject *engine, struct hm_engine_step steps[64], uint32
 
 static PyObject *kernel_make(PyTypeObject *type, PyObject *args, PyObject *names)
 {
-	static char *keys[] = { "name",	    "signature", "source", "options",
-				"function", "group",	 "engine", NULL };
+	static char *keys[] = { "name",     "signature", "source", "options",
+				"function", "group",     "engine", NULL };
 	struct hm_kernel_desc desc = { .struct_size = sizeof(desc), .group = { 0 } };
 	unsigned long long function = 0, group = 0;
 	struct hm_engine_step steps[64];
@@ -152,8 +160,8 @@ static PyObject *kernel_make(PyTypeObject *type, PyObject *args, PyObject *names
 	int error;
 
 	if (!PyArg_ParseTupleAndKeywords(args, names, "ss|zzKKO:Kernel", keys, &desc.name,
-					 &desc.signature, &desc.opencl, &desc.options, &function,
-					 &group, &engine))
+					 &desc.signature, &desc.opencl, &desc.options,
+					 &function, &group, &engine))
 		return NULL;
 	desc.cpu = (hm_cpu_function *)(uintptr_t)function;
 	desc.group[0] = group;
@@ -231,9 +239,15 @@ static int scalar_of(enum code code, PyObject *value, struct hm_arg *arg)
 	PyObject *number = NULL;
 
 	switch (code) {
-	case F32: *arg = hm_arg_f32((float)PyFloat_AsDouble(value)); break;
-	case F64: *arg = hm_arg_f64(PyFloat_AsDouble(value)); break;
-	case LOCAL: *arg = hm_arg_local((uint32_t)PyLong_AsUnsignedLong(value)); break;
+	case F32:
+		*arg = hm_arg_f32((float)PyFloat_AsDouble(value));
+		break;
+	case F64:
+		*arg = hm_arg_f64(PyFloat_AsDouble(value));
+		break;
+	case LOCAL:
+		*arg = hm_arg_local((uint32_t)PyLong_AsUnsignedLong(value));
+		break;
 	default:
 		/* numpy's scalars, too; not floats, which would lose their fraction. */
 		number = PyNumber_Index(value);
@@ -264,7 +278,7 @@ static int pointer_of(enum code code, PyObject *value, struct hm_arg *arg, Py_bu
 	if (PyObject_GetBuffer(value, view, flags) < 0)
 		return -1;
 	*arg = hm_arg_range(view->buf, (uint64_t)view->len,
-			    code == IN	? HM_READ :
+			    code == IN  ? HM_READ :
 			    code == OUT ? HM_WRITE :
 					  HM_READ | HM_WRITE);
 	return 0;
@@ -311,7 +325,8 @@ static PyObject *queue_launch(PyObject *self, PyObject *all)
 	int held = 0, error = 1;
 
 	if (n < 0 || !PyObject_TypeCheck(PyTuple_GetItem(all, 0), kernel_type)) {
-		PyErr_SetString(PyExc_TypeError, "launch() takes a Kernel, its grid, its arguments");
+		PyErr_SetString(PyExc_TypeError,
+				"launch() takes a Kernel, its grid, its arguments");
 		return NULL;
 	}
 	kernel = (struct kernel_object *)PyTuple_GetItem(all, 0);
@@ -358,7 +373,9 @@ static PyObject *fence_wait(PyObject *object, PyObject *args, PyObject *names)
 
 		if (PyErr_Occurred())
 			return NULL;
-		left = seconds <= 0 ? 0 : seconds > 1e9 ? UINT64_MAX : (uint64_t)(seconds * 1e9);
+		left = seconds <= 0  ? 0 :
+		       seconds > 1e9 ? UINT64_MAX :
+				       (uint64_t)(seconds * 1e9);
 	}
 	for (;;) {
 		slice = left < SLICE_NS ? left : SLICE_NS;
@@ -384,8 +401,8 @@ static PyObject *fence_query(PyObject *self, PyObject *unused)
 	(void)unused;
 	if (error)
 		return raise_error(error);
-	return Py_BuildValue("{sNsisIsK}", "done", PyBool_FromLong((long)i.done), "status", i.status,
-			     "way_in", i.way_in, "bytes_copied", i.bytes_copied);
+	return Py_BuildValue("{sNsisIsK}", "done", PyBool_FromLong((long)i.done), "status",
+			     i.status, "way_in", i.way_in, "bytes_copied", i.bytes_copied);
 }
 
 static void fence_dealloc(PyObject *self)
@@ -396,12 +413,14 @@ static void fence_dealloc(PyObject *self)
 	object_free(self);
 }
 
-#define TYPE(kind, text, slot, make, ...)                                                   \
-	static PyMethodDef kind##_methods[] = { __VA_ARGS__, { NULL, NULL, 0, NULL } };   \
-	static PyType_Slot kind##_slots[] = {                                             \
-		{ Py_tp_dealloc, kind##_dealloc }, { Py_tp_methods, kind##_methods },     \
-		{ Py_tp_doc, text },		   { slot, make },    \
-		{ 0, NULL },                                                              \
+#define TYPE(kind, text, slot, make, ...)                                               \
+	static PyMethodDef kind##_methods[] = { __VA_ARGS__, { NULL, NULL, 0, NULL } }; \
+	static PyType_Slot kind##_slots[] = {                                           \
+		{ Py_tp_dealloc, kind##_dealloc },                                      \
+		{ Py_tp_methods, kind##_methods },                                      \
+		{ Py_tp_doc, text },                                                    \
+		{ slot, make },                                                         \
+		{ 0, NULL },                                                            \
 	};
 
 TYPE(accel, "Accel(name=None, flags=0)\n--\n\nAn accelerator; None is the best one.", Py_tp_new,
@@ -414,21 +433,23 @@ TYPE(kernel,
      "(op, destination, source, source2, length, value), which are indices of arguments.",
      Py_tp_new, kernel_make,
      { "build", kernel_build, METH_O, "build(accel)\n--\n\nBuilds it for an accelerator now." })
-TYPE(queue, "Queue(accel)\n--\n\nOrdered work on an accelerator.", Py_tp_new,
-     queue_make, { "launch", queue_launch, METH_VARARGS,
+TYPE(queue, "Queue(accel)\n--\n\nOrdered work on an accelerator.", Py_tp_new, queue_make,
+     { "launch", queue_launch, METH_VARARGS,
        "launch(kernel, n, *args) -> Fence\n--\n\n"
        "Runs a kernel over n items, or a tuple of up to three numbers. Arguments are arrays\n"
        "over maps, and numbers of the types that the signature has." })
 TYPE(fence, "Fence: work that is under way.", 0, NULL,
      { "wait", (PyCFunction)(void (*)(void))fence_wait, METH_VARARGS | METH_KEYWORDS,
        "wait(timeout=None)\n--\n\nUntil the work is done; TimeoutError after so many seconds." },
-     { "query", fence_query, METH_NOARGS, "query() -> dict\n--\n\nWhether it is done, and how." })
+     { "query", fence_query, METH_NOARGS,
+       "query() -> dict\n--\n\nWhether it is done, and how." })
 
-#define SPEC(kind, type_name, more)                                      \
-	(PyType_Spec){ .name = "hetmap." type_name,                      \
-		       .basicsize = sizeof(struct kind##_object),        \
-		       .flags = Py_TPFLAGS_DEFAULT | (more),             \
-		       .slots = kind##_slots }
+#define SPEC(kind, type_name, more)                                                     \
+	(PyType_Spec)                                                                   \
+	{                                                                               \
+		.name = "hetmap." type_name, .basicsize = sizeof(struct kind##_object), \
+		.flags = Py_TPFLAGS_DEFAULT | (more), .slots = kind##_slots             \
+	}
 
 int launch_init(PyObject *module)
 {

@@ -133,7 +133,8 @@ static int map_getbuffer(PyObject *object, Py_buffer *view, int flags)
 		return -1;
 	}
 	if (PyBuffer_FillInfo(view, object, hm_map_address(self->map),
-			      (Py_ssize_t)hm_map_length(self->map), !(access & HM_WRITE), flags))
+			      (Py_ssize_t)hm_map_length(self->map), !(access & HM_WRITE),
+			      flags))
 		return -1;
 	self->exports++, self->buffer->exports++;
 	if (!view->readonly)
@@ -224,7 +225,8 @@ static PyObject *map_interface(PyObject *self, void *unused)
 static PyGetSetDef map_fields[] = {
 	{ "address", map_address, NULL, "The address of the first byte.", NULL },
 	{ "nbytes", map_nbytes, NULL, "Bytes that may be touched now; 0 once closed.", NULL },
-	{ "exports", map_exports, NULL, "Views that live: arrays, memoryviews, tensors.", NULL },
+	{ "exports", map_exports, NULL, "Views that live: arrays, memoryviews, tensors.",
+	  NULL },
 	{ "closed", map_closed, NULL, "True after close().", NULL },
 	{ "buffer", map_buffer, NULL, "The Buffer.", NULL },
 	{ "access", map_access, NULL, "The access that the map was made with.", NULL },

@@ -22,18 +22,26 @@ int range_of(struct map_object *self, PyObject *length, unsigned long long offse
 
 enum range_call { PREFETCH, SYNC, ADVISE, LOCK, UNLOCK, BEGIN, END, PROTECT };
 
-static int range_call(enum range_call call, struct hm_map *map, uint64_t offset, uint64_t length,
-		      uint32_t how, uint64_t *locked)
+static int range_call(enum range_call call, struct hm_map *map, uint64_t offset,
+		      uint64_t length, uint32_t how, uint64_t *locked)
 {
 	switch (call) {
-	case PREFETCH: return hm_map_prefetch(map, offset, length, how);
-	case SYNC: return hm_map_sync(map, offset, length, how);
-	case ADVISE: return hm_map_advise(map, offset, length, how);
-	case LOCK: return hm_map_lock(map, offset, length, how, locked);
-	case UNLOCK: return hm_map_unlock(map, offset, length);
-	case BEGIN: return hm_map_begin_cpu(map, offset, length, how);
-	case END: return hm_map_end_cpu(map, offset, length, how);
-	case PROTECT: return hm_map_protect(map, offset, length, how);
+	case PREFETCH:
+		return hm_map_prefetch(map, offset, length, how);
+	case SYNC:
+		return hm_map_sync(map, offset, length, how);
+	case ADVISE:
+		return hm_map_advise(map, offset, length, how);
+	case LOCK:
+		return hm_map_lock(map, offset, length, how, locked);
+	case UNLOCK:
+		return hm_map_unlock(map, offset, length);
+	case BEGIN:
+		return hm_map_begin_cpu(map, offset, length, how);
+	case END:
+		return hm_map_end_cpu(map, offset, length, how);
+	case PROTECT:
+		return hm_map_protect(map, offset, length, how);
 	}
 	return -EINVAL;
 }
@@ -145,7 +153,8 @@ static PyObject *map_protect(struct map_object *self, PyObject *args, PyObject *
 	views = !(access & HM_READ) ? self->exports : access & HM_WRITE ? 0 : self->writable;
 	if (views) {
 		PyErr_Format(PyExc_BufferError,
-			     "live views that use rights which this takes: %zd; release them", views);
+			     "live views that use rights which this takes: %zd; release them",
+			     views);
 		return NULL;
 	}
 	self->mixed = true;
@@ -244,24 +253,29 @@ static PyObject *map_query(struct map_object *self, PyObject *args, PyObject *na
 			     "reserved_length", i.reserved_length, "offset", i.offset,
 			     "page_size", i.page_size, "access", i.access, "runs", i.runs,
 			     "generation", i.generation, "whole", i.whole, "in_flight",
-			     i.in_flight, "brackets", i.brackets, "resident", i.resident, "huge",
-			     i.huge, "locked", i.locked, "lock_held", i.lock_held);
+			     i.in_flight, "brackets", i.brackets, "resident", i.resident,
+			     "huge", i.huge, "locked", i.locked, "lock_held", i.lock_held);
 }
 
-#define CALL(name, text) \
-	{ #name, (PyCFunction)(void (*)(void))map_##name, METH_VARARGS | METH_KEYWORDS, text }
+#define CALL(name, text)                                                                      \
+	{                                                                                     \
+#name, (PyCFunction)(void (*)(void))map_##name, METH_VARARGS | METH_KEYWORDS, \
+			text                                                                  \
+	}
 
 PyMethodDef map_calls[] = {
 	CALL(prefetch, "prefetch(offset=0, length=None, access=READ)\n--\n\n"
 		       "Makes pages present before they are touched."),
 	CALL(sync, "sync(offset=0, length=None, flags=0)\n--\n\n"
 		   "Writes a range back to storage, and waits for that."),
-	CALL(advise, "advise(advice, offset=0, length=None)\n--\n\nADVICE_*: how pages are used."),
+	CALL(advise,
+	     "advise(advice, offset=0, length=None)\n--\n\nADVICE_*: how pages are used."),
 	CALL(lock, "lock(offset=0, length=None, flags=0) -> int\n--\n\n"
 		   "Keeps pages in RAM; the bytes locked."),
 	CALL(unlock, "unlock(offset=0, length=None)\n--\n\nTakes a lock away."),
-	CALL(protect, "protect(access, offset=0, length=None)\n--\n\n"
-		      "Changes rights. BufferError while a view lives that uses a right taken away."),
+	CALL(protect,
+	     "protect(access, offset=0, length=None)\n--\n\n"
+	     "Changes rights. BufferError while a view lives that uses a right taken away."),
 	CALL(begin_cpu, "begin_cpu(offset=0, length=None, access=READ)\n--\n\nSee cpu()."),
 	CALL(end_cpu, "end_cpu(offset=0, length=None, access=READ)\n--\n\nSee cpu()."),
 	CALL(read, "read(offset=0, length=None) -> bytes\n--\n\n"

@@ -153,7 +153,8 @@ static PyMethodDef module_methods[] = {
 	  "stats() -> dict\n--\n\nCounters of the process: what is alive, mapped, locked." },
 	{ "sim_plug", module_plug, METH_O,
 	  "sim_plug(name)\n--\n\nPlugs a simulated device in again after it was taken away." },
-	{ "_nothing", module_nothing, METH_NOARGS, "A call that does nothing, to measure against." },
+	{ "_nothing", module_nothing, METH_NOARGS,
+	  "A call that does nothing, to measure against." },
 	{ NULL, NULL, 0, NULL },
 };
 

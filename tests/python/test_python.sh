@@ -31,7 +31,7 @@ elif ! "$python" -c 'import numpy, pytest, mesonpy' 2>/dev/null &&
 	skip network objects "$(grep . "$work/log" | tail -n 1)"
 else
 	export HETMAP_SOFT=test=1 PYTHONDONTWRITEBYTECODE=1
-	for part in objects memmap launch processes; do
+	for part in objects memmap launch processes guide; do
 		check "$part" env PYTHONPATH="$B/python" "$python" -m pytest -q -rs \
 			-p no:cacheprovider --basetemp="$work/tmp" "tests/python/test_$part.py"
 	done
