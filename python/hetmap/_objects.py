@@ -4,6 +4,14 @@
 from . import _hetmap
 
 _READ, _WRITE = 1, 2
+_numpy = None
+
+
+def _load_numpy():
+    global _numpy
+    import numpy
+    _numpy = numpy
+    return numpy
 
 
 class _Closing:
@@ -110,21 +118,14 @@ class Map(_hetmap.Map, _Closing):
         >>> float(x.sum())
         6.0
         """
-        import numpy
+        numpy = _numpy or _load_numpy()
+        if shape is None:
+            return numpy.frombuffer(self, dtype, -1, offset)
         dtype = numpy.dtype(dtype)
         if dtype.hasobject:
             raise TypeError("addresses of Python objects can't lie in a map")
-        if shape is None:
-            shape = ((self.nbytes - offset) // dtype.itemsize,)
-        elif not isinstance(shape, tuple):
-            shape = (shape,) if hasattr(shape, "__index__") else tuple(shape)
-        count = 1
-        for n in shape:
-            count *= int(n)
-        if not count:
-            return numpy.empty(shape, dtype, order)
-        flat = numpy.frombuffer(self, dtype, count, offset)
-        return flat.reshape(shape, order=order)
+        # Of an array over the map, as ndarray() alone would not keep a view of it.
+        return numpy.ndarray(shape, dtype, numpy.frombuffer(self, "uint8"), offset, order=order)
 
     def cpu(self, write=False, offset=0, length=None):
         """A bracket: `with map.cpu(write=True): ...` touches the bytes by the CPU.
@@ -176,7 +177,7 @@ def from_dlpack(x, device=None):
     Memory of others can't move into a device without a copy; numpy.from_dlpack(map) and
     torch.from_dlpack(map) take the bytes of a Map without one.
     """
-    import numpy
+    numpy = _load_numpy()
     source = numpy.ascontiguousarray(numpy.from_dlpack(x))
     map = Buffer(device or Device("host"), max(source.nbytes, 1)).map()
     if source.nbytes:

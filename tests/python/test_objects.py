@@ -87,6 +87,17 @@ def test_interfaces(page_map):
     assert np.asarray(page_map).ctypes.data == page_map.address == array.ctypes.data
 
 
+def test_arrays(page_map):
+    assert page_map.array("float64").shape == (8192,)
+    grid = page_map.array("int16", (3, 5), offset=2, order="F")
+    assert grid.flags.f_contiguous and grid.ctypes.data == page_map.address + 2
+    assert page_map.array("int8", (0, 4)).shape == (0, 4)
+    assert page_map.exports == 1
+    for arguments in (("O",), ("O", 3), ("float64", 8193), ("int16", None, 1), ("u1", 1, 1 << 20)):
+        with pytest.raises((TypeError, ValueError)):
+            page_map.array(*arguments)
+
+
 def test_dlpack(page_map):
     page_map.write(bytes(range(16)))
     assert page_map.__dlpack_device__() == (1, 0)
