@@ -9,7 +9,7 @@
 b'hello'
 """
 
-from ._errors import DeviceLost, Error, FileCut, LessWarning
+from ._errors import DeviceLost, Error, FileCut, LessWarning, NoFile
 from ._hetmap import Accel, Fence, Kernel, Queue, sim_plug, stats, version
 from ._objects import Buffer, Device, Map, from_dlpack
 from . import _pickle  # it tells multiprocessing how maps travel
@@ -29,7 +29,7 @@ __version__ = version()
 
 __all__ = [
     "Accel", "Buffer", "Device", "DeviceLost", "Error", "Fence", "FileCut", "Kernel",
-    "LessWarning", "Map", "Queue", "from_dlpack", "memmap", "safetensors", "sim_plug", "stats",
+    "LessWarning", "Map", "NoFile", "Queue", "from_dlpack", "memmap", "safetensors", "sim_plug", "stats",
     "version",
 ]
 

@@ -40,5 +40,9 @@ class FileCut(Error):
     """Bytes of a file can't be reached: it was cut, or its storage failed."""
 
 
+class NoFile(Error, FileNotFoundError):
+    """There is no file of this name."""
+
+
 class LessWarning(UserWarning):
     """A call succeeded with less than was asked for."""

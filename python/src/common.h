@@ -94,5 +94,6 @@ int device_init(PyObject *module);
 int buffer_init(PyObject *module);
 int map_init(PyObject *module);
 int launch_init(PyObject *module);
+int safetensors_init(PyObject *module);
 
 #endif

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <hetmap/sim.h>
 
-static PyObject *error_class, *lost_class, *cut_class, *less_class;
+static PyObject *error_class, *lost_class, *cut_class, *less_class, *no_file_class;
 
 int errors_load(void)
 {
@@ -17,8 +17,9 @@ int errors_load(void)
 	lost_class = PyObject_GetAttrString(errors, "DeviceLost");
 	cut_class = PyObject_GetAttrString(errors, "FileCut");
 	less_class = PyObject_GetAttrString(errors, "LessWarning");
+	no_file_class = PyObject_GetAttrString(errors, "NoFile");
 	Py_DECREF(errors);
-	return error_class && lost_class && cut_class && less_class ? 0 : -1;
+	return error_class && lost_class && cut_class && less_class && no_file_class ? 0 : -1;
 }
 
 static PyObject *raise_as(PyObject *class, int error)
@@ -43,7 +44,10 @@ PyObject *raise_plain(int error)
 
 PyObject *raise_error(int error)
 {
-	return raise_as(error == -ENODEV ? lost_class : error_class, error);
+	return raise_as(error == -ENODEV ? lost_class :
+			error == -ENOENT ? no_file_class :
+					   error_class,
+			error);
 }
 
 PyObject *raise_of_map(const struct map_object *self, int error)
@@ -181,8 +185,9 @@ PyMODINIT_FUNC PyInit__hetmap(void)
 	if (errors_load() < 0)
 		return NULL;
 	module = PyModule_Create(&module_definition);
-	if (module && (device_init(module) < 0 || buffer_init(module) < 0 ||
-		       map_init(module) < 0 || launch_init(module) < 0))
+	if (module &&
+	    (device_init(module) < 0 || buffer_init(module) < 0 || map_init(module) < 0 ||
+	     launch_init(module) < 0 || safetensors_init(module) < 0))
 		Py_CLEAR(module);
 	return module;
 }

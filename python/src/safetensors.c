@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT
+/* Safetensors: the files of a model, and its tensors at an address. */
+#include "common.h"
+
+struct model_object {
+	PyObject_HEAD struct hm_safetensors *model;
+};
+
+struct tensor_object {
+	PyObject_HEAD struct hm_tensor *tensor;
+	struct hm_tensor_place place;
+};
+
+static PyTypeObject *tensor_type;
+
+static PyObject *model_make(PyTypeObject *type, PyObject *args, PyObject *names)
+{
+	static char *keys[] = { "path", NULL };
+	struct hm_safetensors *model;
+	struct model_object *self;
+	PyObject *path;
+	int error;
+
+	if (!PyArg_ParseTupleAndKeywords(args, names, "O&:Model", keys, PyUnicode_FSConverter,
+					 &path))
+		return NULL;
+	WITHOUT_GIL(error = hm_safetensors_open(PyBytes_AsString(path), 0, &model));
+	Py_DECREF(path);
+	if (error)
+		return raise_error(error);
+	self = (struct model_object *)object_new(type);
+	if (!self) {
+		hm_safetensors_unref(model);
+		return NULL;
+	}
+	self->model = model;
+	return (PyObject *)self;
+}
+
+static void model_dealloc(PyObject *self)
+{
+	struct hm_safetensors *model = ((struct model_object *)self)->model;
+
+	WITHOUT_GIL(hm_safetensors_unref(model));
+	object_free(self);
+}
+
+static PyObject *shape_of(const uint64_t *shape, uint32_t rank)
+{
+	PyObject *tuple = PyTuple_New(rank);
+
+	for (uint32_t i = 0; tuple && i < rank; i++) {
+		PyObject *n = PyLong_FromUnsignedLongLong(shape[i]);
+
+		if (!n || PyTuple_SetItem(tuple, i, n) < 0)
+			Py_CLEAR(tuple);
+	}
+	return tuple;
+}
+
+/* (name, dtype, shape, bytes) of each, in the order that the files have them. */
+static PyObject *model_tensors(PyObject *object, PyObject *unused)
+{
+	struct hm_safetensors *model = ((struct model_object *)object)->model;
+	struct hm_safetensors_info info = { .struct_size = sizeof(info) };
+	struct hm_tensor_info t = { .struct_size = sizeof(t) };
+	int error = hm_safetensors_query(model, &info);
+	PyObject *list;
+
+	(void)unused;
+	if (error)
+		return raise_error(error);
+	list = PyList_New(0);
+	for (uint64_t i = 0; list && i < info.tensors; i++) {
+		PyObject *row;
+
+		error = hm_safetensors_tensor(model, HM_TENSORS_BY_OFFSET, i, &t);
+		row = error ? raise_error(error) :
+			      Py_BuildValue("ssNK", t.name, hm_dtype_name(t.dtype),
+					    shape_of(t.shape, t.rank), t.bytes);
+		if (!row || PyList_Append(list, row) < 0)
+			Py_CLEAR(list);
+		Py_XDECREF(row);
+	}
+	return list;
+}
+
+static PyObject *model_metadata(PyObject *object, PyObject *unused)
+{
+	struct hm_safetensors *model = ((struct model_object *)object)->model;
+	struct hm_safetensors_info info = { .struct_size = sizeof(info) };
+	int error = hm_safetensors_query(model, &info);
+	struct hm_metadata pair;
+	PyObject *dict;
+
+	(void)unused;
+	if (error)
+		return raise_error(error);
+	dict = PyDict_New();
+	for (uint64_t i = 0; dict && i < info.metadata; i++) {
+		PyObject *value;
+
+		error = hm_safetensors_metadata(model, i, &pair);
+		value = error ? raise_error(error) : PyUnicode_FromString(pair.value);
+		if (!value || PyDict_SetItemString(dict, pair.key, value) < 0)
+			Py_CLEAR(dict);
+		Py_XDECREF(value);
+	}
+	return dict;
+}
+
+/* Pairs of (begin, end); false: an exception. */
+static bool slices_read(PyObject *from, struct hm_slice slices[HM_TENSOR_RANK_MAX],
+			uint32_t *ret_n)
+{
+	Py_ssize_t n = from && from != Py_None ? PySequence_Size(from) : 0;
+
+	if (n < 0 || n > HM_TENSOR_RANK_MAX) {
+		if (!PyErr_Occurred())
+			PyErr_SetString(PyExc_ValueError, "more slices than dimensions");
+		return false;
+	}
+	for (Py_ssize_t i = 0; i < n; i++) {
+		unsigned long long begin = 0, end = 0;
+		PyObject *pair = PySequence_GetItem(from, i);
+		int good = pair && PyTuple_Check(pair) &&
+			   PyArg_ParseTuple(pair, "KK", &begin, &end);
+
+		Py_XDECREF(pair);
+		if (!good) {
+			if (!PyErr_Occurred())
+				PyErr_SetString(PyExc_TypeError,
+						"a slice is a pair (begin, end)");
+			return false;
+		}
+		slices[i] = (struct hm_slice){ begin, end };
+	}
+	*ret_n = (uint32_t)n;
+	return true;
+}
+
+static PyObject *model_view(PyObject *object, PyObject *args, PyObject *names)
+{
+	static char *keys[] = { "index", "slices", "alignment", NULL };
+	struct hm_tensor_place place = { .struct_size = sizeof(place) };
+	struct hm_safetensors *model = ((struct model_object *)object)->model;
+	struct hm_slice slices[HM_TENSOR_RANK_MAX];
+	unsigned long long index, alignment = 0;
+	struct tensor_object *self;
+	struct hm_tensor *tensor;
+	PyObject *from = NULL;
+	uint32_t n_slices;
+	int error;
+
+	if (!PyArg_ParseTupleAndKeywords(args, names, "K|OK:view", keys, &index, &from,
+					 &alignment) ||
+	    !slices_read(from, slices, &n_slices))
+		return NULL;
+	WITHOUT_GIL(error = hm_safetensors_view(model, index, slices, n_slices, alignment,
+						HM_TENSOR_MAY_COPY, &tensor));
+	if (error)
+		return raise_error(error);
+	error = hm_tensor_query(tensor, &place);
+	self = error ? (void *)raise_error(error) : (void *)object_new(tensor_type);
+	if (!self) {
+		hm_tensor_unref(tensor);
+		return NULL;
+	}
+	self->tensor = tensor, self->place = place;
+	return (PyObject *)self;
+}
+
+static PyObject *model_read(PyObject *object, PyObject *args)
+{
+	struct hm_safetensors *model = ((struct model_object *)object)->model;
+	unsigned long long index;
+	Py_buffer to;
+	int error;
+
+	if (!PyArg_ParseTuple(args, "Kw*:read", &index, &to))
+		return NULL;
+	WITHOUT_GIL(
+		error = hm_safetensors_read(model, index, NULL, 0, to.buf, (uint64_t)to.len));
+	PyBuffer_Release(&to);
+	return none_or_error(error);
+}
+
+static void tensor_dealloc(PyObject *self)
+{
+	struct hm_tensor *tensor = ((struct tensor_object *)self)->tensor;
+
+	WITHOUT_GIL(hm_tensor_unref(tensor));
+	object_free(self);
+}
+
+/* The file is for reading: a copy is, too, so that both kinds behave alike. */
+static int tensor_getbuffer(PyObject *object, Py_buffer *view, int flags)
+{
+	struct tensor_object *self = (struct tensor_object *)object;
+
+	return PyBuffer_FillInfo(view, object, self->place.address,
+				 (Py_ssize_t)self->place.bytes, 1, flags);
+}
+
+static PyObject *tensor_shape(PyObject *object, void *unused)
+{
+	struct tensor_object *self = (struct tensor_object *)object;
+
+	(void)unused;
+	return shape_of(self->place.shape, self->place.rank);
+}
+
+static PyObject *tensor_copied(PyObject *object, void *unused)
+{
+	(void)unused;
+	return PyBool_FromLong((long)((struct tensor_object *)object)->place.copied);
+}
+
+static PyMethodDef model_methods[] = {
+	{ "tensors", model_tensors, METH_NOARGS,
+	  "tensors() -> list of (name, dtype, shape, bytes)" },
+	{ "metadata", model_metadata, METH_NOARGS, "metadata() -> dict of str" },
+	{ "view", (PyCFunction)(void (*)(void))model_view, METH_VARARGS | METH_KEYWORDS,
+	  "view(index, slices=None, alignment=0) -> Tensor: in place, or a copy where it can't be" },
+	{ "read", model_read, METH_VARARGS, "read(index, buffer): a copy into a buffer" },
+	{ NULL, NULL, 0, NULL },
+};
+
+static PyGetSetDef tensor_fields[] = {
+	{ "shape", tensor_shape, NULL, "Its dimensions.", NULL },
+	{ "copied", tensor_copied, NULL, "False: the bytes are the file's.", NULL },
+	{ NULL, NULL, NULL, NULL, NULL },
+};
+
+static PyType_Slot model_slots[] = {
+	{ Py_tp_new, model_make },
+	{ Py_tp_dealloc, model_dealloc },
+	{ Py_tp_methods, model_methods },
+	{ 0, NULL },
+};
+
+static PyType_Slot tensor_slots[] = {
+	{ Py_tp_dealloc, tensor_dealloc },
+	{ Py_tp_getset, tensor_fields },
+	{ Py_bf_getbuffer, tensor_getbuffer },
+	{ 0, NULL },
+};
+
+int safetensors_init(PyObject *module)
+{
+	static PyType_Spec model = { .name = "hetmap._hetmap.Model",
+				     .basicsize = sizeof(struct model_object),
+				     .flags = Py_TPFLAGS_DEFAULT,
+				     .slots = model_slots };
+	static PyType_Spec tensor = { .name = "hetmap._hetmap.Tensor",
+				      .basicsize = sizeof(struct tensor_object),
+				      .flags = Py_TPFLAGS_DEFAULT |
+					       Py_TPFLAGS_DISALLOW_INSTANTIATION,
+				      .slots = tensor_slots };
+
+	tensor_type = type_add(module, &tensor, "Tensor");
+	return tensor_type && type_add(module, &model, "Model") ? 0 : -1;
+}
