@@ -41,7 +41,7 @@ class Device(_hetmap.Device, _Closing):
         return "<hetmap.Device closed>" if self.closed else f"<hetmap.Device {self.name}>"
 
     @property
-    def name(self):
+    def name(self) -> str:
         """The name that opens the device."""
         return self.query()["name"]
 
@@ -62,7 +62,7 @@ class Buffer(_hetmap.Buffer, _Closing):
     __slots__ = ("__weakref__",)
 
     @property
-    def size(self):
+    def size(self) -> int:
         """Bytes now."""
         return self.query()["size"]
 
@@ -71,7 +71,7 @@ class Buffer(_hetmap.Buffer, _Closing):
             return "<hetmap.Buffer closed>"
         return f"<hetmap.Buffer of {self.size} bytes>"
 
-    def map(self, offset=0, length=0, access=-1, flags=0):
+    def map(self, offset: int = 0, length: int = 0, access: int = -1, flags: int = 0) -> "Map":
         """A Map of it, or of a part."""
         return Map(self, offset, length, access, flags)
 
@@ -105,10 +105,11 @@ class Map(_hetmap.Map, _Closing):
             return "<hetmap.Map closed>"
         return f"<hetmap.Map of {self.nbytes} bytes at {self.address:#x}>"
 
-    def __dlpack_device__(self):
+    def __dlpack_device__(self) -> "tuple[int, int]":
         return 1, 0
 
-    def array(self, dtype="uint8", shape=None, offset=0, order="C"):
+    def array(self, dtype="uint8", shape: "int | tuple[int, ...] | None" = None, offset: int = 0,
+              order: str = "C") -> "numpy.ndarray":  # noqa: F821
         """The bytes as a numpy array, which keeps the map open.
 
         >>> import hetmap
@@ -127,7 +128,8 @@ class Map(_hetmap.Map, _Closing):
         # Of an array over the map, as ndarray() alone would not keep a view of it.
         return numpy.ndarray(shape, dtype, numpy.frombuffer(self, "uint8"), offset, order=order)
 
-    def cpu(self, write=False, offset=0, length=None):
+    def cpu(self, write: bool = False, offset: int = 0,
+            length: "int | None" = None) -> "Bracket":
         """A bracket: `with map.cpu(write=True): ...` touches the bytes by the CPU.
 
         Its begin waits for work of accelerators; its end raises DeviceLost or FileCut where the
@@ -155,7 +157,7 @@ class Bracket:
             length = max(map.nbytes - offset, 0)
         self._map, self._range, self._view = map, (offset, length, access), None
 
-    def __enter__(self):
+    def __enter__(self) -> memoryview:
         offset, length, access = self._range
         self._map.begin_cpu(*self._range)
         try:
@@ -171,7 +173,7 @@ class Bracket:
         self._map.end_cpu(*self._range)
 
 
-def from_dlpack(x, device=None):
+def from_dlpack(x, device: "Device | None" = None) -> Map:
     """A Map with a copy of the elements of `x`, any object with __dlpack__; needs numpy.
 
     Memory of others can't move into a device without a copy; numpy.from_dlpack(map) and

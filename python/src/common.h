@@ -95,5 +95,6 @@ int buffer_init(PyObject *module);
 int map_init(PyObject *module);
 int launch_init(PyObject *module);
 int safetensors_init(PyObject *module);
+int tokens_init(PyObject *module);
 
 #endif

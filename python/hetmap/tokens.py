@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+"""Files of tokens as a data set: blocks by their number, or batches in a seed's order."""
+
+import os
+import sys
+
+import numpy
+
+from . import _hetmap
+
+# enum hm_dtype
+_DTYPES = {"uint8": 4, "int8": 5, "int16": 11, "uint16": 12, "float16": 13, "int32": 15,
+           "uint32": 16, "float32": 17, "float64": 19, "int64": 20, "uint64": 21}
+_ORDERS = {"random": 0, "shuffled": 1, "in order": 2}
+
+
+class Dataset:
+    """Blocks x of `block` tokens, and y, the tokens that follow them, as int64 arrays.
+
+    `paths` is a file or a list of them: raw tokens of `dtype` from the byte `offset` on, or .npy.
+    By number, dataset[i] is the block i of len(dataset), without a batch's dimension. As an
+    iterable it has the whole batches of one epoch, each of `batch` blocks, in an order that
+    `seed` and set_epoch() determine: "shuffled", "in order", or "random", which has no end.
+
+    The blocks are split over `ranks`, and over `workers` of each: within a worker of torch's
+    loader its own number is taken. Processes share the pages of the files. The object may be
+    pickled and forked; it opens the files where it is used.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "train.bin")
+    >>> numpy.arange(1001, dtype="uint16").tofile(path)
+    >>> dataset = Dataset(path, block=10, batch=5, order="in order")
+    >>> len(dataset), dataset[3][1].tolist()
+    (100, [31, 32, 33, 34, 35, 36, 37, 38, 39, 40])
+    >>> x, y = next(iter(dataset))
+    >>> x.shape, int(x[1, 0]), int(y[1, 0])
+    ((5, 10), 10, 11)
+    """
+
+    def __init__(self, paths, block, batch=1, order="shuffled", seed=0, rank=0, ranks=1, worker=0,
+                 workers=1, dtype="uint16", offset=0, out="int64"):
+        if isinstance(paths, (str, bytes, os.PathLike)):
+            paths = [paths]
+        self._paths = tuple(os.fsencode(path) for path in paths)
+        if order not in _ORDERS:
+            raise ValueError(f"order must be one of {[*_ORDERS]} (got {order!r})")
+        for name in (dtype, out):
+            if numpy.dtype(name).name not in _DTYPES:
+                raise ValueError(f"{name} is no type of tokens: {[*_DTYPES]}")
+        self.block, self.batch, self.order, self.seed = int(block), int(batch), order, int(seed)
+        if self.block < 1 or self.batch < 1:
+            raise ValueError("block and batch must be 1 at least")
+        self.rank, self.ranks, self.worker, self.workers = rank, ranks, worker, workers
+        self.offset, self.dtype = offset, numpy.dtype(dtype).name
+        self.out, self.epoch = numpy.dtype(out), 0
+        self._opened, self._source, self._position = None, None, None
+        self._files()
+
+    def __getstate__(self):
+        state = self.__dict__.copy()
+        state["_opened"] = state["_source"] = None
+        return state
+
+    def _files(self):
+        """The files, opened by this process: those of a parent are not its own."""
+        if self._opened is None or self._opened[0] != os.getpid():
+            files = _hetmap.Tokens(self._paths, _DTYPES[self.dtype], self.offset)
+            self._opened, self._source = (os.getpid(), files, files.query()["tokens"]), None
+        return self._opened[1]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all files."""
+        self._files()
+        return self._opened[2]
+
+    def __len__(self):
+        return max(self.tokens - 1, 0) // self.block
+
+    def __getitem__(self, index):
+        files, index = self._files(), index.__index__()
+        n = len(self)
+        if not -n <= index < n:
+            raise IndexError(f"block {index} of {n}")
+        both = numpy.empty(self.block + 1, self.out)
+        files.read(index % n * self.block, _DTYPES[self.out.name], both)
+        return both[:-1], both[1:]
+
+    def _member(self):
+        """Which part is this process's: (worker, workers)."""
+        data = sys.modules.get("torch.utils.data")
+        info = data.get_worker_info() if data else None
+        return (info.id, info.num_workers) if info else (self.worker, self.workers)
+
+    def set_epoch(self, epoch: int) -> None:
+        """The epoch that the next iteration has."""
+        self.epoch, self._position = int(epoch), None
+
+    def state(self) -> dict:
+        """Where the iteration is, for load_state() of any number of ranks and workers."""
+        if self._source is not None:
+            seed, position = self._source.get()
+        else:
+            seed = self.seed
+            position = self.epoch * len(self) if self._position is None else self._position
+        return {"seed": seed, "position": position, "epoch": self.epoch}
+
+    def load_state(self, state: dict) -> None:
+        """The next iteration goes on there, to the end of that epoch."""
+        self.seed, self._position = state["seed"], state["position"]
+        self.epoch, self._source = state["epoch"], None
+
+    def __iter__(self):
+        files = self._files()
+        worker, workers = self._member()
+        members = self.ranks * workers
+        self._source = source = _hetmap.Batches(
+            files, self.block, self.batch, _ORDERS[self.order], _DTYPES[self.out.name], self.seed,
+            self.rank, self.ranks, worker, workers)
+        blocks, first = len(self), self.epoch * len(self)
+        position, self._position = self._position, None
+        begin = first if position is None else position
+        if begin:
+            source.set(self.seed, begin)
+        left = None
+        if self.order != "random":
+            # All members have as many batches: none waits for another at the end.
+            left = (blocks - (begin - first)) // members // self.batch
+            self.epoch += 1
+        while left is None or left > 0:
+            x = numpy.empty((self.batch, self.block), self.out)
+            y = numpy.empty((self.batch, self.block), self.out)
+            source.next(x, y)
+            if left is not None:
+                left -= 1
+            yield x, y

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT
+/* Tokens: files of numbers as one array, and batches of blocks of it. */
+#include "common.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct tokens_object {
+	PyObject_HEAD struct hm_tokens *tokens;
+};
+
+struct batches_object {
+	PyObject_HEAD struct hm_batches *batches;
+	uint64_t bytes; /* that x takes, and y */
+};
+
+static PyTypeObject *tokens_type;
+
+/* The errors of files that end early are exceptions with the handler only. */
+static struct hm_tokens *files_open(PyObject *paths, const struct hm_tokens_desc *desc)
+{
+	Py_ssize_t n = PyTuple_Size(paths);
+	const char **names = calloc((size_t)(n > 0 ? n : 1), sizeof(*names));
+	struct hm_tokens *tokens = NULL;
+	int error;
+
+	if (!names)
+		return PyErr_NoMemory(), NULL;
+	for (Py_ssize_t i = 0; i < n; i++) {
+		names[i] = PyBytes_AsString(PyTuple_GetItem(paths, i));
+		if (!names[i])
+			goto done;
+	}
+	if (handler_want() < 0)
+		goto done;
+	WITHOUT_GIL(error = hm_tokens_open(names, (uint32_t)n, desc, &tokens));
+	if (error) {
+		tokens = NULL;
+		raise_error(error);
+	}
+done:
+	free(names);
+	return tokens;
+}
+
+/* Tokens(paths as a tuple of bytes, dtype=0, offset=0, flags=0) */
+static PyObject *tokens_make(PyTypeObject *type, PyObject *args, PyObject *names)
+{
+	static char *keys[] = { "paths", "dtype", "offset", "flags", NULL };
+	struct hm_tokens_desc desc = { .struct_size = sizeof(desc) };
+	struct hm_tokens_info info = { .struct_size = sizeof(info) };
+	unsigned long long offset = 0;
+	struct tokens_object *self;
+	struct hm_tokens *tokens;
+	PyObject *paths;
+
+	if (!PyArg_ParseTupleAndKeywords(args, names, "O!|IKI:Tokens", keys, &PyTuple_Type,
+					 &paths, &desc.dtype, &offset, &desc.flags))
+		return NULL;
+	desc.offset = offset;
+	tokens = files_open(paths, &desc);
+	if (!tokens)
+		return NULL;
+	self = (struct tokens_object *)object_new(type);
+	if (!self || hm_tokens_query(tokens, &info)) {
+		hm_tokens_unref(tokens);
+		Py_XDECREF((PyObject *)self);
+		return PyErr_Occurred() ? NULL : raise_error(-EIO);
+	}
+	self->tokens = tokens;
+	return (PyObject *)self;
+}
+
+static void tokens_dealloc(PyObject *self)
+{
+	struct hm_tokens *tokens = ((struct tokens_object *)self)->tokens;
+
+	WITHOUT_GIL(hm_tokens_unref(tokens));
+	object_free(self);
+}
+
+static PyObject *tokens_query(PyObject *self, PyObject *unused)
+{
+	struct hm_tokens_info i = { .struct_size = sizeof(i) };
+	int error = hm_tokens_query(((struct tokens_object *)self)->tokens, &i);
+
+	(void)unused;
+	if (error)
+		return raise_error(error);
+	return Py_BuildValue("{sKsssIsK}", "tokens", i.tokens, "dtype", hm_dtype_name(i.dtype),
+			     "shards", i.shards, "bytes", i.bytes);
+}
+
+/* read(first, dtype, to): as many as @to has room for. */
+static PyObject *tokens_read(PyObject *self, PyObject *args)
+{
+	struct hm_tokens *tokens = ((struct tokens_object *)self)->tokens;
+	unsigned long long first;
+	unsigned int dtype, each;
+	Py_buffer to;
+	int error;
+
+	if (!PyArg_ParseTuple(args, "KIw*:read", &first, &dtype, &to))
+		return NULL;
+	each = hm_dtype_bits(dtype) / 8;
+	if (!each || to.len % each) {
+		PyBuffer_Release(&to);
+		PyErr_SetString(PyExc_ValueError,
+				"the buffer has no whole tokens of this type");
+		return NULL;
+	}
+	WITHOUT_GIL(
+		error = hm_tokens_read(tokens, first, (uint64_t)to.len / each, dtype, to.buf));
+	PyBuffer_Release(&to);
+	return none_or_error(error);
+}
+
+/* ---- batches ---- */
+
+static PyObject *batches_make(PyTypeObject *type, PyObject *args, PyObject *names)
+{
+	static char *keys[] = { "tokens", "block", "batch",  "order",   "dtype", "seed",
+				"rank",   "ranks", "worker", "workers", "ahead", NULL };
+	struct hm_batches_desc desc = { .struct_size = sizeof(desc) };
+	struct hm_batches_info info = { .struct_size = sizeof(info) };
+	unsigned long long block, batch, seed = 0;
+	struct batches_object *self;
+	struct hm_batches *batches;
+	PyObject *tokens;
+	int error;
+
+	if (!PyArg_ParseTupleAndKeywords(args, names, "O!KK|IIKIIIII:Batches", keys,
+					 tokens_type, &tokens, &block, &batch, &desc.order,
+					 &desc.dtype, &seed, &desc.rank, &desc.ranks,
+					 &desc.worker, &desc.workers, &desc.ahead))
+		return NULL;
+	desc.block = block, desc.batch = batch, desc.seed = seed;
+	WITHOUT_GIL(error = hm_batches_create(((struct tokens_object *)tokens)->tokens, &desc,
+					      &batches));
+	if (error)
+		return raise_error(error);
+	self = (struct batches_object *)object_new(type);
+	if (!self || hm_batches_query(batches, &info)) {
+		hm_batches_unref(batches);
+		Py_XDECREF((PyObject *)self);
+		return PyErr_Occurred() ? NULL : raise_error(-EIO);
+	}
+	self->batches = batches;
+	self->bytes = batch * block * (hm_dtype_bits(info.dtype) / 8);
+	return (PyObject *)self;
+}
+
+static void batches_dealloc(PyObject *self)
+{
+	struct hm_batches *batches = ((struct batches_object *)self)->batches;
+
+	WITHOUT_GIL(hm_batches_unref(batches));
+	object_free(self);
+}
+
+/* next(x, y) -> (number, epoch) */
+static PyObject *batches_next(PyObject *object, PyObject *args)
+{
+	struct batches_object *self = (struct batches_object *)object;
+	struct hm_batch batch = { .struct_size = sizeof(batch) };
+	Py_buffer x, y;
+	int error = 1;
+
+	if (!PyArg_ParseTuple(args, "w*w*:next", &x, &y))
+		return NULL;
+	if ((uint64_t)x.len != self->bytes || (uint64_t)y.len != self->bytes)
+		PyErr_Format(PyExc_ValueError, "x and y take %llu bytes each, not %zd and %zd",
+			     (unsigned long long)self->bytes, x.len, y.len);
+	else
+		WITHOUT_GIL(error = hm_batches_next(self->batches, x.buf, y.buf, &batch));
+	PyBuffer_Release(&x);
+	PyBuffer_Release(&y);
+	if (error)
+		return error == 1 ? NULL : raise_error(error);
+	return Py_BuildValue("KK", batch.number, batch.epoch);
+}
+
+static PyObject *batches_get(PyObject *self, PyObject *unused)
+{
+	struct hm_batches_state state = { .struct_size = sizeof(state) };
+	int error;
+
+	(void)unused;
+	WITHOUT_GIL(error = hm_batches_get(((struct batches_object *)self)->batches, &state));
+	return error ? raise_error(error) : Py_BuildValue("KK", state.seed, state.position);
+}
+
+static PyObject *batches_set(PyObject *self, PyObject *args)
+{
+	struct hm_batches_state state = { .struct_size = sizeof(state) };
+	unsigned long long seed, position;
+	int error;
+
+	if (!PyArg_ParseTuple(args, "KK:set", &seed, &position))
+		return NULL;
+	state.seed = seed, state.position = position;
+	WITHOUT_GIL(error = hm_batches_set(((struct batches_object *)self)->batches, &state));
+	return none_or_error(error);
+}
+
+static PyObject *batches_query(PyObject *self, PyObject *unused)
+{
+	struct hm_batches_info i = { .struct_size = sizeof(i) };
+	int error = hm_batches_query(((struct batches_object *)self)->batches, &i);
+
+	(void)unused;
+	if (error)
+		return raise_error(error);
+	return Py_BuildValue("{sssIsssKsK}", "dtype", hm_dtype_name(i.dtype), "way", i.way,
+			     "why", i.why, "blocks", i.blocks, "batches", i.batches);
+}
+
+static PyMethodDef tokens_methods[] = {
+	{ "query", tokens_query, METH_NOARGS, "query() -> dict" },
+	{ "read", tokens_read, METH_VARARGS,
+	  "read(first, dtype, buffer): as many as it has room for" },
+	{ NULL, NULL, 0, NULL },
+};
+
+static PyMethodDef batches_methods[] = {
+	{ "next", batches_next, METH_VARARGS, "next(x, y) -> (number, epoch)" },
+	{ "get", batches_get, METH_NOARGS, "get() -> (seed, position)" },
+	{ "set", batches_set, METH_VARARGS, "set(seed, position)" },
+	{ "query", batches_query, METH_NOARGS, "query() -> dict" },
+	{ NULL, NULL, 0, NULL },
+};
+
+static PyType_Slot tokens_slots[] = {
+	{ Py_tp_new, tokens_make },
+	{ Py_tp_dealloc, tokens_dealloc },
+	{ Py_tp_methods, tokens_methods },
+	{ 0, NULL },
+};
+
+static PyType_Slot batches_slots[] = {
+	{ Py_tp_new, batches_make },
+	{ Py_tp_dealloc, batches_dealloc },
+	{ Py_tp_methods, batches_methods },
+	{ 0, NULL },
+};
+
+int tokens_init(PyObject *module)
+{
+	static PyType_Spec tokens = { .name = "hetmap._hetmap.Tokens",
+				      .basicsize = sizeof(struct tokens_object),
+				      .flags = Py_TPFLAGS_DEFAULT,
+				      .slots = tokens_slots };
+	static PyType_Spec batches = { .name = "hetmap._hetmap.Batches",
+				       .basicsize = sizeof(struct batches_object),
+				       .flags = Py_TPFLAGS_DEFAULT,
+				       .slots = batches_slots };
+
+	tokens_type = type_add(module, &tokens, "Tokens");
+	return tokens_type && type_add(module, &batches, "Batches") ? 0 : -1;
+}
