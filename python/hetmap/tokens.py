@@ -94,7 +94,7 @@ class Dataset:
 
     def set_epoch(self, epoch: int) -> None:
         """The epoch that the next iteration has."""
-        self.epoch, self._position = int(epoch), None
+        self.epoch, self._position, self._source = int(epoch), None, None
 
     def state(self) -> dict:
         """Where the iteration is, for load_state() of any number of ranks and workers."""
@@ -103,12 +103,13 @@ class Dataset:
         else:
             seed = self.seed
             position = self.epoch * len(self) if self._position is None else self._position
-        return {"seed": seed, "position": position, "epoch": self.epoch}
+        return {"seed": seed, "position": position}
 
     def load_state(self, state: dict) -> None:
         """The next iteration goes on there, to the end of that epoch."""
         self.seed, self._position = state["seed"], state["position"]
-        self.epoch, self._source = state["epoch"], None
+        self._source = None
+        self.epoch = 0 if self.order == "random" else self._position // max(len(self), 1)
 
     def __iter__(self):
         files = self._files()

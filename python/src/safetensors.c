@@ -217,11 +217,10 @@ static PyObject *tensor_copied(PyObject *object, void *unused)
 }
 
 static PyMethodDef model_methods[] = {
-	{ "tensors", model_tensors, METH_NOARGS,
-	  "tensors() -> list of (name, dtype, shape, bytes)" },
+	{ "tensors", model_tensors, METH_NOARGS, "tensors() -> list" },
 	{ "metadata", model_metadata, METH_NOARGS, "metadata() -> dict of str" },
 	{ "view", (PyCFunction)(void (*)(void))model_view, METH_VARARGS | METH_KEYWORDS,
-	  "view(index, slices=None, alignment=0) -> Tensor: in place, or a copy where it can't be" },
+	  "view(index, slices=None, alignment=0) -> Tensor" },
 	{ "read", model_read, METH_VARARGS, "read(index, buffer): a copy into a buffer" },
 	{ NULL, NULL, 0, NULL },
 };
