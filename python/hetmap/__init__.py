@@ -29,8 +29,8 @@ __version__ = version()
 
 __all__ = [
     "Accel", "Buffer", "Device", "DeviceLost", "Error", "Fence", "FileCut", "Kernel",
-    "LessWarning", "Map", "NoFile", "Queue", "from_dlpack", "memmap", "safetensors", "sim_plug", "stats",
-    "version",
+    "LessWarning", "Map", "NoFile", "Queue", "from_dlpack", "memmap", "safetensors", "sim_plug",
+    "stats", "tokens", "version",
 ]
 
 
