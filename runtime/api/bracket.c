@@ -197,15 +197,6 @@ end_range(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
 	return check_rights(map, offset, length, access, "hm_map_end_cpu");
 }
 
-/* Called while the bracket is open. Loaded by hand, as in end_unkept(). */
-static inline int write_out_combines(struct hm_map *map, uint32_t access)
-{
-	write_out_function *write_out =
-		atomic_load_explicit(&map->write_out, memory_order_acquire);
-
-	return unlikely(write_out != NULL) && access & HM_WRITE ? write_out(map) : 0;
-}
-
 /*
  * *@length: returns the part of the range that is left. *@ret_closed: there was a bracket,
  * which ends.
@@ -229,7 +220,7 @@ static inline __attribute__((always_inline)) int end_cpu(struct hm_map *map, uin
 		map_length = map->length;
 		*length = offset < map_length ? min_u64(*length, map_length - offset) : 0;
 	}
-	kept = write_out_combines(map, access);
+	kept = bracket_write_out(map, access);
 	if (likely(*length && !kept))
 		kept = keep_stores(map, offset, *length, access);
 	if (!close_one(map, BRACKET_ENDED))

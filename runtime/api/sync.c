@@ -6,6 +6,7 @@
 #include "api/door.h"
 #include "base/sys.h"
 #include "fault/repair.h"
+#include "map/bracket.h"
 #include "map/map.h"
 #include "map/remap.h"
 
@@ -58,7 +59,6 @@ static int sync_once(struct hm_map *map, uint64_t offset, uint64_t length, uint3
 
 int map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags)
 {
-	write_out_function *write_out;
 	int r, lost;
 	bool again;
 
@@ -68,8 +68,7 @@ int map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flag
 	if (flags & ~HM_SYNC_ASYNC)
 		return err_set(-EINVAL, "hm_map_sync: unknown flags 0x%x",
 			       flags & ~HM_SYNC_ASYNC);
-	write_out = atomic_load_explicit(&map->write_out, memory_order_acquire);
-	r = unlikely(write_out != NULL) ? write_out(map) : 0;
+	r = bracket_write_out(map, HM_WRITE);
 	if (r)
 		return r;
 	/* Before it, too: replacements of lost bytes may go while they are written back. */

@@ -124,6 +124,8 @@ static bool is_lost(struct hm_frame_pool *pool, struct hm_frame *frame)
 		return false;
 	pthread_mutex_lock(&pool->lock);
 	pool_forget_locked(pool, frame);
+	/* No frame may come back for which others could wait: each finds out for itself. */
+	pthread_cond_broadcast(&pool->returned);
 	pthread_mutex_unlock(&pool->lock);
 	frame_end(frame);
 	return true;

@@ -8,7 +8,6 @@
 #include "api/api.h"
 #include "base/sys.h"
 #include "base/thread.h"
-#include "core/device.h"
 #include "frame/frame.h"
 
 void frame_pool_drop_hold(struct hm_frame_pool *pool)

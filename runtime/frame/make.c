@@ -6,9 +6,7 @@
 
 #include "api/api.h"
 #include "base/sys.h"
-#include "core/buffer.h"
 #include "frame/frame.h"
-#include "map/map.h"
 
 /* Indexes are reused, lowest first. The caller holds pool->lock. -ENOMEM. */
 static int take_index_locked(struct hm_frame_pool *pool, uint32_t *ret_index)

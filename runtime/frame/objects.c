@@ -5,9 +5,7 @@
 
 #include "api/api.h"
 #include "base/sys.h"
-#include "core/buffer.h"
 #include "frame/frame.h"
-#include "map/map.h"
 
 /* ---- export ---- */
 

@@ -26,4 +26,16 @@ int bracket_turn_end(struct hm_map *map, uint32_t *ret_access);
 /* Chooses the functions for @map. @begin, @end: some view needs to be told. */
 void bracket_choose(struct hm_map *map, bool begin, bool end);
 
+/*
+ * Writes out the map's combines, if a bracket with @access may have written. Called while the
+ * bracket is open. Costs one load where there are none.
+ */
+static inline int bracket_write_out(struct hm_map *map, uint32_t access)
+{
+	write_out_function *write_out =
+		atomic_load_explicit(&map->write_out, memory_order_acquire);
+
+	return unlikely(write_out != NULL) && access & HM_WRITE ? write_out(map) : 0;
+}
+
 #endif

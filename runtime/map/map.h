@@ -98,6 +98,13 @@ void map_link_locked(struct hm_map *map);
 int map_apply_rights(char *address, const struct rangemap *rights, uint64_t offset,
 		     uint64_t length);
 
+/* For a map that is entered or has left. A buffer's cache mode stays. */
+static inline void map_count_special(const struct hm_buffer *buffer, int n)
+{
+	if (buffer->cache != HM_CACHE_WRITE_BACK)
+		atomic_fetch_add(&registry_n_special, (uint64_t)(int64_t)n);
+}
+
 /* Pages that hold [offset, offset + length), as a length from @offset's page on. */
 static inline uint64_t map_pages(const struct hm_map *map, uint64_t offset, uint64_t length)
 {
@@ -117,12 +124,5 @@ void map_each(const void *backend, void (*visit)(struct hm_map *map, const void 
 struct hm_map *map_alloc(struct hm_buffer *buffer);
 /* Frees all except the map's reference to the buffer. */
 void map_free(struct hm_map *map);
-
-/* Counts the maps that are not write-back; a buffer's cache mode stays. */
-static inline void map_count_special(const struct hm_buffer *buffer, int n)
-{
-	if (buffer->cache != HM_CACHE_WRITE_BACK)
-		atomic_fetch_add(&registry_n_special, (uint64_t)(int64_t)n);
-}
 
 #endif

@@ -99,6 +99,16 @@ void mode_close(struct mode_map *mode)
 	hm_device_unref(mode->device);
 }
 
+bool device_is_there(const char *name)
+{
+	struct hm_device *device;
+
+	if (hm_device_open(name, &device))
+		return false;
+	hm_device_unref(device);
+	return true;
+}
+
 struct hm_copy_info copy_info(const void *to, const void *from, uint64_t length, uint32_t flags)
 {
 	struct hm_copy_info info = { .struct_size = sizeof(info), .flags = flags };

@@ -20,6 +20,7 @@ void mode_open(struct mode_map *mode, uint32_t cache, uint64_t size);
 /* One of a device by its name. */
 void device_map_open(struct mode_map *mode, const char *name, uint64_t size);
 void mode_close(struct mode_map *mode);
+bool device_is_there(const char *name);
 
 struct hm_copy_info copy_info(const void *to, const void *from, uint64_t length,
 			      uint32_t flags);

@@ -12,6 +12,8 @@
 #include "copy/copy.h"
 #include "copy/copy_support.h"
 #include "fault/guard_support.h"
+#include "lib/inject.h"
+#include "lib/minimal_backend.h"
 
 #define LINE 64u
 #define SIZE (1u << 20)
@@ -129,6 +131,9 @@ static void model_soft(void)
 {
 	run_model("soft:0", 0, 20000);
 	run_model("soft:0", 0, 16);
+	/* In a machine with the module. */
+	if (device_is_there("sim:0"))
+		run_model("sim:0", 0, 1000);
 }
 
 static void model_modes(void)
@@ -374,6 +379,58 @@ static void cut_file(void)
 	CHECK_OK(hm_handler_remove());
 }
 
+/* A device that is gone: what was for it stays until it is dropped. */
+static void lost(void)
+{
+	struct hm_fault fault = { .struct_size = sizeof(fault) };
+	int r = hm_backend_register(&fleeting_backend);
+	struct hm_combine *combine, *late = NULL;
+	struct mode_map to;
+
+	CHECK(!r || r == -EEXIST);
+	device_map_open(&to, "fleeting", 65536);
+	combine = combine_make(to.map, 0);
+	CHECK_OK(hm_combine_write(combine, 100, "lost", 4));
+	fleeting_go();
+	CHECK_ERROR(-ENODEV, hm_combine_flush(combine, &fault));
+	CHECK_EQUAL(fault.cause, HM_FAULT_LOST);
+	CHECK_EQUAL(combine_info(combine).pending, 1);
+	CHECK_ERROR(-ENODEV, hm_combine_flush(combine, NULL));
+	CHECK_ERROR(-ENODEV, hm_combine_create(to.map, NULL, &late));
+	CHECK(!late);
+	CHECK_OK(hm_combine_discard(combine));
+	CHECK_OK(hm_combine_flush(combine, NULL));
+	hm_combine_unref(combine);
+	mode_close(&to);
+	fleeting_come();
+}
+
+/* Each allocation of its making fails in turn. */
+static void no_memory(void)
+{
+	struct hm_combine *combine = NULL;
+	struct mode_map to;
+	unsigned int n;
+	int r;
+
+	device_map_open(&to, "host", 4096);
+	inject_install();
+	for (n = 1; n < 100; n++) {
+		inject_arm(n, INJECT_ONE);
+		r = hm_combine_create(to.map, NULL, &combine);
+		if (!inject_disarm())
+			break;
+		CHECK_EQUAL(r, -ENOMEM);
+		CHECK(!combine && strstr(hm_errmsg(), "memory"));
+	}
+	CHECK_EQUAL(r, 0);
+	CHECK(n > 5);
+	CHECK_OK(hm_combine_write(combine, 1, "x", 1));
+	hm_combine_unref(combine);
+	CHECK_EQUAL(to.base[1], 'x');
+	mode_close(&to);
+}
+
 static void in_child(void *user)
 {
 	struct hm_combine *combine = user;
@@ -461,6 +518,8 @@ static const struct test tests[] = {
 	{ .name = "arguments", .run = arguments },
 	{ .name = "cut", .run = cut },
 	{ .name = "cut_file", .run = cut_file },
+	{ .name = "lost", .run = lost },
+	{ .name = "no_memory", .run = no_memory },
 	{ .name = "forked", .run = forked },
 	{ .name = "threads", .run = threads, .seconds = 60 },
 	{ .name = NULL },

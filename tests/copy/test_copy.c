@@ -225,6 +225,9 @@ static void devices(void)
 {
 	on_device("host");
 	on_device("soft:0");
+	/* In a machine with the module. */
+	if (device_is_there("sim:0"))
+		on_device("sim:0");
 }
 
 /* ---- HM_COPY_STREAM ---- */

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* Frames of a device that is taken away, comes back, or lets CPUs reach a part of its memory. */
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "frame/frame_support.h"
 #include "lib/sim_devices.h"
@@ -68,6 +70,45 @@ static void lost(void)
 	sim_plug();
 out:
 	hm_frame_unref(held);
+	hm_frame_pool_unref(pool);
+	hm_device_unref(device);
+}
+
+static void *acquire_late(void *user)
+{
+	struct hm_frame *frame = NULL;
+	int r = hm_frame_pool_acquire(user, UINT64_MAX, &frame);
+
+	hm_frame_unref(frame);
+	return (void *)(intptr_t)r;
+}
+
+/* Of two threads that wait, each hears that no frame comes any more. */
+static void waiting(void)
+{
+	struct hm_device *device = sim_open();
+	struct hm_frame_pool *pool = pool_on(device, 0, 1);
+	struct hm_frame *frame = frame_acquire(pool);
+	pthread_t threads[2];
+	void *r[2] = { NULL, NULL };
+	uint32_t i;
+
+	for (i = 0; i < 2; i++)
+		CHECK_FATAL(!pthread_create(&threads[i], NULL, acquire_late, pool));
+	usleep(20000);
+	if (sim_unplug(device)) {
+		hm_frame_unref(frame);
+		frame = NULL;
+	} else {
+		CHECK_OK(hm_frame_pool_end(pool));
+	}
+	for (i = 0; i < 2; i++)
+		pthread_join(threads[i], &r[i]);
+	if (!frame) {
+		CHECK((intptr_t)r[0] == -ENODEV && (intptr_t)r[1] == -ENODEV);
+		sim_plug();
+	}
+	hm_frame_unref(frame);
 	hm_frame_pool_unref(pool);
 	hm_device_unref(device);
 }
@@ -151,9 +192,8 @@ static void full(void)
 }
 
 static const struct sim_case cases[] = {
-	{ "lost", lost },         { "comes_back", comes_back },
-	{ "in_turns", in_turns }, { "full", full },
-	{ NULL, NULL },
+	{ "lost", lost },         { "waiting", waiting }, { "comes_back", comes_back },
+	{ "in_turns", in_turns }, { "full", full },       { NULL, NULL },
 };
 
 int main(int argc, char **argv)
