@@ -106,7 +106,7 @@ static int open_decoder(struct hm_video *video)
 	if (error < 0)
 		return complain(video, error, "its parameters are not for libavcodec");
 	decoder->opaque = video;
-	decoder->get_buffer2 = memory_get_buffer;
+	decoder->get_buffer2 = video_memory_get_buffer;
 	decoder->apply_cropping = 0; /* frames have a visible part */
 	decoder->thread_count = (int)video->threads;
 	decoder->pkt_timebase = stream->time_base;
@@ -144,8 +144,8 @@ static int announce(struct hm_video *video)
 	width = decoder->width > decoder->coded_width ? decoder->width : decoder->coded_width;
 	height = decoder->height > decoder->coded_height ? decoder->height :
 							   decoder->coded_height;
-	r = memory_need(decoder, decoder->pix_fmt, width, height, &need);
-	return r ? r : memory_prepare(&video->memory, &need);
+	r = video_memory_need(decoder, decoder->pix_fmt, width, height, &need);
+	return r ? r : video_memory_prepare(&video->memory, &need);
 }
 
 static void decode_close(struct hm_video *video)
@@ -272,9 +272,9 @@ static int copy_picture(struct hm_video *video, struct hm_frame **ret_frame)
 	uint32_t i;
 	int r;
 
-	r = memory_need(video->decoder, from->format, from->width, from->height, &need);
+	r = video_memory_need(video->decoder, from->format, from->width, from->height, &need);
 	if (!r)
-		r = memory_acquire(&video->memory, &need, &frame, &info);
+		r = video_memory_acquire(&video->memory, &need, &frame, &info);
 	if (r)
 		return r;
 	for (i = 0; i < info.n_planes; i++) {
@@ -343,7 +343,7 @@ static int deliver(struct hm_video *video, struct hm_frame **ret_frame)
 	bool repeated = false;
 	int r;
 
-	frame = memory_deliver(&video->memory, video->picture, &repeated);
+	frame = video_memory_deliver(&video->memory, video->picture, &repeated);
 	if (!frame) {
 		r = copy_picture(video, &frame);
 		if (r)

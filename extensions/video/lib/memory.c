@@ -39,7 +39,7 @@ static bool has_brackets(struct hm_device *device)
 	return !hm_device_query(device, &info) && info.caps & HM_CAP_BRACKET;
 }
 
-int memory_begin(struct memory *memory, const struct hm_video_desc *desc)
+int video_memory_begin(struct memory *memory, const struct hm_video_desc *desc)
 {
 	struct hm_frame_pool_info info = { .struct_size = sizeof(info) };
 	size_t bytes = (size_t)desc->n_users * sizeof(*desc->users);
@@ -81,7 +81,7 @@ int memory_begin(struct memory *memory, const struct hm_video_desc *desc)
 	return 0;
 }
 
-void memory_end(struct memory *memory)
+void video_memory_end(struct memory *memory)
 {
 	hm_frame_pool_unref(memory->pool);
 	hm_device_unref(memory->device);
@@ -185,7 +185,7 @@ static int prepare_locked(struct memory *memory, const struct need *need)
 	return make_pool(memory, need);
 }
 
-int memory_prepare(struct memory *memory, const struct need *need)
+int video_memory_prepare(struct memory *memory, const struct need *need)
 {
 	int r;
 
@@ -195,8 +195,8 @@ int memory_prepare(struct memory *memory, const struct need *need)
 	return r;
 }
 
-int memory_acquire(struct memory *memory, const struct need *need, struct hm_frame **ret_frame,
-		   struct hm_frame_info *ret_info)
+int video_memory_acquire(struct memory *memory, const struct need *need,
+			 struct hm_frame **ret_frame, struct hm_frame_info *ret_info)
 {
 	struct hm_frame_info info = { .struct_size = sizeof(info) };
 	struct hm_frame_pool *pool = NULL;
@@ -253,8 +253,8 @@ static void give_back(void *user, uint8_t *data)
 	free(lent);
 }
 
-int memory_need(AVCodecContext *decoder, enum AVPixelFormat format, int width, int height,
-		struct need *ret_need)
+int video_memory_need(AVCodecContext *decoder, enum AVPixelFormat format, int width, int height,
+		      struct need *ret_need)
 {
 	int align[AV_NUM_DATA_POINTERS] = { 0 };
 	struct need need = {
@@ -312,7 +312,7 @@ static int lend(struct memory *memory, const struct need *need, AVFrame *picture
 	if (!lent)
 		return hm_accel_error(-ENOMEM, "no memory for a picture");
 	lent->memory = memory;
-	r = memory_acquire(memory, need, &lent->frame, &info);
+	r = video_memory_acquire(memory, need, &lent->frame, &info);
 	if (r)
 		goto err_free;
 	lent->map = info.map[0];
@@ -337,7 +337,7 @@ err_free:
 	return r;
 }
 
-int memory_get_buffer(AVCodecContext *decoder, AVFrame *picture, int flags)
+int video_memory_get_buffer(AVCodecContext *decoder, AVFrame *picture, int flags)
 {
 	struct hm_video *video = decoder->opaque;
 	struct memory *memory = &video->memory;
@@ -346,7 +346,7 @@ int memory_get_buffer(AVCodecContext *decoder, AVFrame *picture, int flags)
 
 	if (!(decoder->codec->capabilities & AV_CODEC_CAP_DR1))
 		return avcodec_default_get_buffer2(decoder, picture, flags);
-	r = memory_need(decoder, picture->format, picture->width, picture->height, &need);
+	r = video_memory_need(decoder, picture->format, picture->width, picture->height, &need);
 	if (!r)
 		r = lend(memory, &need, picture);
 	if (!r)
@@ -357,8 +357,8 @@ int memory_get_buffer(AVCodecContext *decoder, AVFrame *picture, int flags)
 	return AVERROR(-r);
 }
 
-struct hm_frame *memory_deliver(struct memory *memory, const AVFrame *picture,
-				bool *ret_repeated)
+struct hm_frame *video_memory_deliver(struct memory *memory, const AVFrame *picture,
+				      bool *ret_repeated)
 {
 	void *user = picture->buf[0] ? av_buffer_get_opaque(picture->buf[0]) : NULL;
 	struct hm_frame *frame = NULL;

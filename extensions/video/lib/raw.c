@@ -254,7 +254,7 @@ static int raw_read(struct hm_video *video, struct hm_frame **ret_frame)
 	if (r)
 		return r;
 	need_of(video, &need);
-	r = memory_acquire(&video->memory, &need, &frame, &info);
+	r = video_memory_acquire(&video->memory, &need, &frame, &info);
 	if (r)
 		return r;
 	bytes = hm_map_length(info.map[0]);
@@ -322,7 +322,7 @@ int raw_open(struct hm_video *video, const char *format)
 	video->props.time_base_num = info->rate_num ? info->rate_den : 1;
 	video->props.time_base_den = info->rate_num ? info->rate_num : 25;
 	need_of(video, &need);
-	r = memory_prepare(&video->memory, &need);
+	r = video_memory_prepare(&video->memory, &need);
 	if (r)
 		goto err_close;
 	return 0;

@@ -65,7 +65,7 @@ int hm_video_open(const char *input, const struct hm_video_desc *given,
 	video = calloc(1, sizeof(*video));
 	if (!video)
 		return hm_accel_error(-ENOMEM, "no memory for a video");
-	r = memory_begin(&video->memory, &desc);
+	r = video_memory_begin(&video->memory, &desc);
 	if (r)
 		goto err_free;
 	video->input = strdup(input);
@@ -89,7 +89,7 @@ err_input:
 	pthread_mutex_destroy(&video->lock);
 	free(video->input);
 err_memory:
-	memory_end(&video->memory);
+	video_memory_end(&video->memory);
 err_free:
 	free(video);
 	return r;
@@ -175,7 +175,7 @@ void hm_video_unref(struct hm_video *video)
 	if (video->process != getpid())
 		return;
 	video->source->close(video);
-	memory_end(&video->memory);
+	video_memory_end(&video->memory);
 	pthread_mutex_destroy(&video->lock);
 	free(video->input);
 	free(video);

@@ -113,21 +113,21 @@ bool format_is_full(enum AVPixelFormat format);
 
 /* ---- frames (memory.c) ---- */
 
-int memory_begin(struct memory *memory, const struct hm_video_desc *desc);
-void memory_end(struct memory *memory);
+int video_memory_begin(struct memory *memory, const struct hm_video_desc *desc);
+void video_memory_end(struct memory *memory);
 /* A pool that fulfils @need is there afterwards. */
-int memory_prepare(struct memory *memory, const struct need *need);
+int video_memory_prepare(struct memory *memory, const struct need *need);
 /* A frame that fulfils @need, with its state. */
-int memory_acquire(struct memory *memory, const struct need *need, struct hm_frame **ret_frame,
-		   struct hm_frame_info *ret_info);
+int video_memory_acquire(struct memory *memory, const struct need *need,
+			 struct hm_frame **ret_frame, struct hm_frame_info *ret_info);
 /* AVCodecContext.get_buffer2, with the video in opaque. */
-int memory_get_buffer(AVCodecContext *decoder, AVFrame *picture, int flags);
+int video_memory_get_buffer(AVCodecContext *decoder, AVFrame *picture, int flags);
 /* What a picture of the decoder needs. */
-int memory_need(AVCodecContext *decoder, enum AVPixelFormat format, int width, int height,
-		struct need *ret_need);
+int video_memory_need(AVCodecContext *decoder, enum AVPixelFormat format, int width, int height,
+		      struct need *ret_need);
 /* The frame that @picture is in, and a reference to it; NULL: it is in no frame of ours. */
-struct hm_frame *memory_deliver(struct memory *memory, const AVFrame *picture,
-				bool *ret_repeated);
+struct hm_frame *video_memory_deliver(struct memory *memory, const AVFrame *picture,
+				      bool *ret_repeated);
 
 /* ---- kinds of input ---- */
 
