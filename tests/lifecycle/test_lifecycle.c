@@ -255,7 +255,8 @@ static bool may_be_missing(const struct lifecycle_op *op, uint32_t state)
 		return !life_fake();
 	/* Of what goes to others and can be taken away there are real devices, and fakes. */
 	if (op->noun == LC_DEVICE && (state == LC_DEVICE_GONE || state == LC_DEVICE_BACK) &&
-	    !strcmp(op->function, "hm_buffer_receive"))
+	    (!strcmp(op->function, "hm_buffer_receive") ||
+	     !strcmp(op->function, "hm_frame_receive")))
 		return true;
 	return op->noun == LC_BUFFER && state == LC_BUFFER_PINNED;
 }

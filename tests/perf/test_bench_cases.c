@@ -589,7 +589,7 @@ static void test_gguf_open(void)
 {
 	struct outcome outcome;
 
-	command_run(&(struct command){ .args = { "bench", "--short", "gguf_open" },
+	command_run(&(struct command){ .args = { "bench", "--short", "--json", "gguf_open" },
 				       .env = { "XDG_CACHE_HOME=/nonexistent" } },
 		    &outcome);
 	CHECK_EQUAL(outcome.status, 0);
