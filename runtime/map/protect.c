@@ -198,6 +198,7 @@ err_staged:
 err_rights:
 	put_rights(map, change->rights);
 	free(change->base);
+	change->base = NULL;
 	return r;
 }
 

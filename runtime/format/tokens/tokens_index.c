@@ -30,13 +30,12 @@ static bool ends_in(const char *path, const char *end)
 /* @path without its last @cut bytes, and with @end behind it. */
 static int make_path(const char *path, size_t cut, const char *end, char **ret_path)
 {
-	size_t length = strlen(path) - cut, n = strlen(end);
-	char *made = sys_calloc(1, length + n + 1);
+	size_t length = strlen(path) - cut, size = length + strlen(end) + 1;
+	char *made = sys_calloc(1, size);
 
 	if (!made)
-		return err_set(-ENOMEM, "no memory for a path of %zu bytes", length + n);
-	memcpy(made, path, length);
-	memcpy(made + length, end, n);
+		return err_set(-ENOMEM, "no memory for a path of %zu bytes", size);
+	snprintf(made, size, "%.*s%s", (int)length, path, end);
 	*ret_path = made;
 	return 0;
 }
