@@ -274,9 +274,9 @@ struct hm_frame_pool_info {
  * Errors:
  *   -EINVAL:     a flag or the policy is unknown; n_least is above n_most; the visible part is
  *                not inside the coded picture; the name has more than 48 bytes; the layout has
- *                no plane, or one that is too short for the picture, does not lie inside
- *                the bytes or shares bytes with another one; or as for
- *                hm_frame_layout_query().
+ *                no plane, or one that is too short for the picture, or shares bytes with
+ *                another one; or as for hm_frame_layout_query().
+ *   -ERANGE:     a plane of the layout ends behind the bytes; the text has the numbers.
  *   -EOPNOTSUPP: the device makes no buffers (HM_CAP_CREATE); or the library does not know the
  *                format, or has no layout for the modifier, and the description has no layout.
  *   -EOVERFLOW:  as for hm_frame_layout_query().
