@@ -3,9 +3,9 @@
  * Frame: a picture in memory of a device, that producers and consumers share without a copy.
  *
  * A frame pool makes frames of one format and size, each one a buffer with a map of all of it. A
- * frame is acquired by a producer, filled, published, taken by a consumer, and goes back to the
- * pool with its last reference. The pool gives a frame out again only after all work on it has
- * ended: the work that the library submitted, and the fences that were added to the frame.
+ * producer acquires a frame, fills it and publishes it; a consumer takes it. With its last
+ * reference the frame goes back to the pool. The pool gives a frame out again only after all work
+ * on it has ended: the work that the library submitted, and the fences that were added to it.
  *
  *	producer                          consumer
  *	hm_frame_pool_acquire()
@@ -18,8 +18,8 @@
  *	                                  hm_frame_fence_add(HM_READ)
  *	                                  hm_frame_unref()
  *
- * An address in a frame is a unified pointer like any other. All that the library knows about a
- * frame is in ordinary memory: a lost device takes none of it away.
+ * An address in a frame is a unified pointer like any other. The planes, the facts and the fences
+ * of a frame are in ordinary memory: they are still there after the device was taken away.
  */
 #ifndef HETMAP_FRAME_H
 #define HETMAP_FRAME_H
@@ -65,8 +65,8 @@ struct hm_frame_pool;
 #define HM_FRAME_PLANES 4
 
 /*
- * The parts below are in structs that have a struct_size, and have none themselves. A part never
- * changes.
+ * The structs of planes, rectangles, alignments and layouts have no struct_size, because they are
+ * members of other structs: they never change.
  */
 
 /* Where a plane is. */
@@ -119,8 +119,8 @@ struct hm_frame_layout {
  * The planes are in the order of the format, in one object, without a byte in common. A row of
  * plane i has all of the samples of a row of the picture; an odd size is rounded up to whole
  * samples of chroma. The strides have the proportion of the format: that of a chroma plane of
- * YU12 is half of that of the luma, that of NV12 is equal. So users that know one stride know
- * all, and the luma's may be a multiple of more than the alignment.
+ * YU12 is half of that of the luma, that of NV12 is equal. A user that is told one stride can thus
+ * compute the others. The stride of the luma may be rounded up further than its alignment needs.
  *
  * The call needs no device, and uses none.
  *
@@ -227,9 +227,9 @@ struct hm_frame_pool_desc {
 	uint32_t n_users;
 	uint32_t place; /* enum hm_place: hetmap/buffer.h */
 	/*
-	 * Planes as a driver wants them, all in object 0. NULL: as hm_frame_layout_query().
-	 * n_planes, bytes and plane count, and for a format that the library does not know or a
-	 * modifier other than HM_FRAME_LINEAR the layout must be given; its rows may be 0.
+	 * Planes as a driver wants them, all in object 0. NULL: as hm_frame_layout_query(). The
+	 * call reads n_planes, bytes and plane. A format that the library does not know, and a
+	 * modifier other than HM_FRAME_LINEAR, need a layout; the rows of its planes may be 0.
 	 */
 	const struct hm_frame_layout *layout;
 	uint32_t numa_mode; /* enum hm_numa_mode: hetmap/buffer.h */
@@ -274,11 +274,12 @@ struct hm_frame_pool_info {
  * Errors:
  *   -EINVAL:     a flag or the policy is unknown; n_least is above n_most; the visible part is
  *                not inside the coded picture; the name has more than 48 bytes; the layout has
- *                no plane, or one that is too short for the picture, or shares bytes with
- *                another one; or as for hm_frame_layout_query().
+ *                no bytes, no plane, or a plane that is too short for the picture, is not in
+ *                object 0, or shares bytes with another one; or as for hm_frame_layout_query().
  *   -ERANGE:     a plane of the layout ends behind the bytes; the text has the numbers.
- *   -EOPNOTSUPP: the device makes no buffers (HM_CAP_CREATE); or the library does not know the
- *                format, or has no layout for the modifier, and the description has no layout.
+ *   -EOPNOTSUPP: the device makes no buffers (HM_CAP_CREATE); the description has no layout,
+ *                and the library does not know the format, or the modifier is not
+ *                HM_FRAME_LINEAR; or the modifier is DRM_FORMAT_MOD_INVALID.
  *   -EOVERFLOW:  as for hm_frame_layout_query().
  *   -ENODEV:     the device was taken away.
  *
@@ -293,8 +294,8 @@ HM_API int hm_frame_pool_create(struct hm_device *device, const struct hm_frame_
  * @timeout_ns: [in] nanoseconds, relative; 0 does not wait, UINT64_MAX waits for ever
  * @ret_frame:  [out] a reference; the caller must drop it with hm_frame_unref()
  *
- * A frame that came back last is given out first. If none is free, a new one is made, up to
- * n_most. If all are in use, the policy of the pool decides:
+ * The frame that came back last is given out first. If none is free, the call makes a new one, up
+ * to n_most. If all are in use, the policy of the pool decides:
  *
  *	WAIT         waits for a frame, up to @timeout_ns.
  *	DROP_OLDEST  takes at once the picture out of the ready queue that waits there longest and
@@ -304,7 +305,7 @@ HM_API int hm_frame_pool_create(struct hm_device *device, const struct hm_frame_
  *
  * No work uses the frame any more: the caller may write without a wait. The bytes are those of
  * an earlier picture, or zero. The facts (struct hm_frame_props) are the pool's: its visible
- * part, no colour, no time. Frames whose device was taken away end here.
+ * part, no colour, no time. If the device was taken away, the call ends the free frames in it.
  *
  * Thread safety: any thread; any number of threads may wait. They are not served in order.
  *
@@ -347,7 +348,7 @@ HM_API int hm_frame_publish(struct hm_frame *frame);
  * Thread safety: any thread; each picture goes to one call.
  *
  * Errors:
- *   -ETIME: no picture is ready.
+ *   -ETIME: no picture was ready in time.
  *   -EPIPE: no picture is ready, and hm_frame_pool_end() was called.
  */
 HM_API int hm_frame_pool_take(struct hm_frame_pool *pool, uint64_t timeout_ns,
@@ -464,9 +465,10 @@ HM_API int hm_frame_fence_add(struct hm_frame *frame, struct hm_fence *fence, ui
  * @frame:     [in]
  * @access:    [in] HM_READ: the work that writes; with HM_WRITE: all work
  * @ret_fence: [out] a reference, which the caller drops with hm_fence_unref(); NULL: no such
- *             work is under way
+ *             work is under way, and none has failed
  *
- * The fence is for the fences added so far. Give it to hm_queue_wait(), or wait for it.
+ * The fence stands for the fences that were added so far. Work that the library submitted counts
+ * only if its fence was added. Give the result to hm_queue_wait(), or wait for it.
  *
  * Thread safety: any thread.
  *
@@ -483,15 +485,16 @@ HM_API int hm_frame_fence_get(struct hm_frame *frame, uint32_t access,
  * @access:     [in] HM_READ: the work that writes; with HM_WRITE: all work
  * @timeout_ns: [in] nanoseconds, relative; 0 polls, UINT64_MAX waits for ever
  *
- * Waits for the fences added so far, each as hm_fence_wait() does. CPU code that then touches
- * the planes of a buffer with HM_CAP_BRACKET brackets the access: hm_map_begin_cpu() with
- * hm_frame_info.map.
+ * Waits for the fences that were added so far, each as hm_fence_wait() does. Work that the library
+ * submitted counts only if its fence was added. CPU code that then touches the planes of a buffer
+ * with HM_CAP_BRACKET brackets the access: hm_map_begin_cpu() with hm_frame_info.map.
  *
  * Thread safety: any thread.
  *
  * Errors:
  *   -ETIME:  the work is not done yet; wait again.
  *   -EINVAL: @access has an unknown bit or none.
+ *   -ENOMEM: not enough memory is available.
  *
  * In addition the errors of hm_fence_wait(): the result of the first work that failed.
  */
@@ -562,12 +565,12 @@ HM_API int hm_frame_export(struct hm_frame *frame, uint32_t flags,
  * @ret_frame: [out] a reference; the caller must drop it with hm_frame_unref()
  *
  * Planes may be in one object or in several. Descriptors of the same memory become one buffer.
- * A format that the library knows is checked against the size of the planes; for others, and
- * for a modifier other than HM_FRAME_LINEAR, each plane's bytes count, 0: to the object's end.
- * For a linear format plane.bytes and plane.rows may be 0.
+ * If the library knows the format, and the picture is linear, it checks that each plane holds the
+ * picture; plane.bytes and plane.rows may be 0 then. Else plane.bytes tells the size of a plane;
+ * 0: to the end of its object.
  *
- * The frame has no pool, and the library does not know when its maker uses the bytes again: its
- * fences and references tell the caller's side only.
+ * The frame has no pool. The library does not know when the maker of the frame uses the bytes
+ * again: references and fences of the frame are those of this process only.
  *
  * Thread safety: any thread.
  *
@@ -625,8 +628,9 @@ HM_API int hm_frame_send(struct hm_frame *frame, int socket, uint32_t flags);
  *
  * Errors:
  *   -EAGAIN: the socket is non-blocking, and nothing is there.
- *   -EIO:    the rest of a frame did not come.
- *   -EPROTO: what came is no frame, or contradicts itself.
+ *   -EIO:    the socket is non-blocking, and the rest of a frame did not come in 10 s.
+ *   -ECONNRESET: the peer has closed the socket, perhaps within a frame.
+ *   -EPROTO: the message that came is no frame, or contradicts itself.
  *   -EOPNOTSUPP: as for hm_frame_import().
  *
  * In addition the errors of hm_buffer_receive() and hm_map_create().
