@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Combine: gathers small writes to a map, and makes few large ones of them.
+ * Combine: gathers many small writes to a map into few large ones.
  *
  * Each store to memory of a device is a transfer on the way there. The CPU joins stores only while
  * they follow one another closely and in order. A combine keeps scattered writes in ordinary
@@ -11,14 +11,13 @@
  * - at hm_combine_flush(),
  * - when a write needs a line and all lines are taken: then all of them are written out.
  *
- * Order: until a combine is written out, everybody who looks at the map sees the bytes from
- * before, the writing thread included. Of several writes to a byte the last one counts, and the
- * others are never seen. Lines are written out by ascending offset, and not in the order of the
- * writes; the bytes of a line are written by the fewest aligned stores, one for a whole line
- * where the CPU has such a store. When the call that writes them out returns, all of them come
- * before any later store of the thread. A program that must have one write seen before another,
- * such as data before the doorbell that announces it, calls hm_combine_flush() between them, or
- * makes the second one by a store after the flush.
+ * Order: until a combine is written out, all readers of the map see the old bytes, the writing
+ * thread included. Of several writes to a byte the last one counts, and the others are never seen.
+ * Lines are written out by ascending offset, and not in the order of the writes; the bytes of a
+ * line are written by the fewest aligned stores, one for a whole line where the CPU has such a
+ * store. After the call that writes them out, all of them come before any later store of the
+ * thread. If one write must be seen before another, such as data before the doorbell that
+ * announces it, call hm_combine_flush() after the first one.
  *
  * Bytes that are stored to the map in another way while a combine holds writes to them are
  * overwritten when the combine is written out. A launch does not write combines out: end the
@@ -82,8 +81,8 @@ HM_API int hm_combine_create(struct hm_map *map, const struct hm_combine_desc *d
  * @bytes:   [in] not in the bytes of the map that are written
  * @length:  [in] bytes, from 1
  *
- * Touches no byte of the map, unless lines have to be written out for want of room. Then the
- * call may fail as hm_combine_flush(), and leaves part of the bytes unkept.
+ * Touches no byte of the map, unless the combine has no line left, and writes its lines out. This
+ * may fail as hm_combine_flush() does; the combine then keeps only a part of the bytes.
  *
  * Thread safety: any thread; calls for one combine wait for each other, so threads that write
  * much should have one each.
@@ -103,8 +102,8 @@ HM_API int hm_combine_write(struct hm_combine *combine, uint64_t offset, const v
  * @fault:   [in,out, optional] as for hm_copy_in(); of the first error
  *
  * The lines are checked and written as by hm_copy_in(), those of each 2 MiB of the map together.
- * Lines that can't be written stay in the combine; all others are written. hm_combine_discard()
- * drops lines for which there is no hope.
+ * Lines that can't be written stay in the combine; all others are written. Call
+ * hm_combine_discard() to drop lines that can never be written.
  *
  * If the handler is not installed (hm_handler_install()), a touch of lost bytes raises a signal,
  * as a store would. A program that jumps out of its handler then must not use the combine again.

@@ -2,11 +2,13 @@
 /*
  * Copies by the instructions that suit the memory at both ends.
  *
- * The fastest way to copy depends on the memory. For write-back memory memcpy() is the fastest,
- * except for long copies that are not read again soon: there, stores past the caches save the
- * read of each line that is overwritten. A load from write-combining or uncached memory goes to
- * the device each time, so the widest one is best, and a streaming load fetches a whole line.
- * Stores to such memory should fill whole lines, in order, each byte once.
+ * The fastest way to copy depends on the memory:
+ *
+ * - For write-back memory memcpy() is the fastest. If a long copy is not read again soon, stores
+ *   past the caches save the read of each line that is overwritten.
+ * - A load from write-combining or uncached memory goes to the device each time. Wide loads are
+ *   therefore the best, and a streaming load fetches a whole line.
+ * - Stores to such memory should fill whole lines, in order, each byte once.
  */
 #ifndef HETMAP_COPY_H
 #define HETMAP_COPY_H
@@ -26,7 +28,7 @@ enum hm_copy_kind {
 	HM_COPY_WRITE_COMBINING = 1,
 	HM_COPY_UNCACHED = 2,
 	HM_COPY_UNKNOWN = 3, /* the device does not report the cache mode */
-	HM_COPY_FAR = 4,     /* write-back, bound to other NUMA nodes than the CPU's */
+	HM_COPY_FAR = 4, /* write-back, bound by HM_NUMA_BIND to other nodes than the CPU's */
 };
 
 struct hm_copy_info {
@@ -62,9 +64,10 @@ struct hm_copy_info {
  * The call is a memcpy() that chooses its instructions by the cache modes of the maps at both
  * ends, as hm_pointer_find() has them for the first bytes, and by the length. Each end must be
  * in one map or in none. In write-combining and uncached memory the call stores each byte once,
- * the lowest address first, by aligned stores; from such memory and from memory of an unknown
- * mode the call loads each byte once, by aligned loads. All stores of a call are visible before
- * any later store of the thread. Loads from such memory come after all earlier loads.
+ * the lowest address first, by aligned stores. From such memory, and from 16 bytes or more of
+ * memory of an unknown mode, the call loads each byte once, by aligned loads. All stores of a call
+ * are visible before any later store of the thread. Loads from such memory come after all earlier
+ * loads.
  *
  * As memcpy() the call makes no bracket, and does not wait for work in flight. A touch of bytes
  * that are lost raises a signal, as any touch does: then part of the bytes are copied. In a
