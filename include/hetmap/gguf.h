@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GGUF: files of quantised models, as llama.cpp and others read them, used in place.
+ * GGUF: files of quantised models, as llama.cpp reads them, used in place.
  *
  * A file consists of typed metadata, a list of tensors, and the bytes of the tensors. The library
  * opens the file read-only and maps it shared, so that all processes that open the file use one
@@ -202,7 +202,7 @@ HM_API int hm_gguf_type(uint32_t type, struct hm_gguf_type_info *ret_info);
 
 /**
  * hm_gguf_open - open a file of GGUF, or all files of a split model
- * @path:     [in] path of a file; of a split model, any of NAME-00001-of-N.gguf and so on
+ * @path:     [in] path of a file; of a split model, any of NAME-00001-of-00003.gguf and so on
  * @flags:    [in] must be 0
  * @ret_gguf: [out] a reference; the caller must drop it with hm_gguf_unref()
  *
@@ -211,8 +211,8 @@ HM_API int hm_gguf_type(uint32_t type, struct hm_gguf_type_info *ret_info);
  * over arrays of strings without a copy; the first hm_gguf_element() of an array reads the array.
  *
  * Versions 2 and 3 of the format can be read, in either byte order. The numbers of the metadata are
- * always this machine's. Those of tensors are as the file has them: a tensor of the other byte
- * order has swapped set, and its dtype is HM_DTYPE_OPAQUE.
+ * always in this machine's byte order. Those of tensors are as the file has them: a tensor of the
+ * other byte order has swapped set, and its dtype is HM_DTYPE_OPAQUE.
  *
  * Where the file has a split.count above 1, the function opens all files of the model, and checks
  * split.no, split.count and split.tensors.count. The metadata are those of the first file, and
@@ -220,9 +220,9 @@ HM_API int hm_gguf_type(uint32_t type, struct hm_gguf_type_info *ret_info);
  *
  * Tensors are in the order of the files, and in a file in the order of their bytes. A tensor must
  * begin at a multiple of general.alignment (32 without this key), must be in the file, and must
- * not overlap another one. Gaps are accepted, which ggml refuses. A key of metadata, and a tensor's
- * name, must occur once, and must be UTF-8 without a '\0', of up to 65535 bytes. Strings of values
- * may have any bytes.
+ * not overlap another one. Gaps between tensors are accepted, though ggml refuses them. A key of
+ * metadata must occur once in a file, a tensor's name once in the model. Both must be UTF-8 without
+ * a '\0', of up to 65535 bytes. Strings of values may have any bytes.
  *
  * A file that is cut off while it is opened is an error. After the open, a touch of bytes that
  * were cut off raises SIGBUS, unless hetmap/guard.h handles the fault.
@@ -232,9 +232,9 @@ HM_API int hm_gguf_type(uint32_t type, struct hm_gguf_type_info *ret_info);
  * Errors:
  *   -EBADMSG:    the file breaks a rule of the format; the text names the rule, and the tensor or
  *                the key. Or the files of a split model do not belong together.
- *   -EOPNOTSUPP: another version of the format; a tensor of a type that ggml has removed, or that
- *                this library does not know; an array of arrays; or more than HM_GGUF_RANK_MAX
- *                dimensions.
+ *   -EOPNOTSUPP: a file of another kind, or of another version of the format; a tensor of a type
+ *                that ggml has removed, or that this library does not know; an array of arrays; or
+ *                more than HM_GGUF_RANK_MAX dimensions.
  *   -ENOENT:     the file, or a file of the split model, does not exist.
  *   -EINVAL:     the file is one of a split model, and its name does not say which; or the path
  *                names no regular file.
@@ -318,6 +318,7 @@ HM_API int hm_gguf_at(struct hm_gguf *gguf, uint64_t index,
  * Thread safety: any thread.
  *
  * Errors:
+ *   -EINVAL: @alignment is no power of two up to the page size, or a flag is unknown.
  *   -ERANGE: the model has no such tensor.
  *   -EXDEV:  the tensor is not aligned as asked; pass HM_TENSOR_MAY_COPY.
  *
@@ -385,14 +386,14 @@ HM_API int hm_gguf_metadata_find(struct hm_gguf *gguf, const char *key, uint64_t
  * @ret_value: [in,out] the caller must set struct_size
  *
  * The first call for an array reads the whole array from the file, by read(2), and keeps it. The
- * time of further calls does not depend on the array's length. The value of another kind than an
- * array has one element.
+ * time of further calls does not depend on the array's length. A value of any other kind has one
+ * element.
  *
  * Thread safety: any thread.
  *
  * Errors:
  *   -ERANGE:  there is no such key, or the array has fewer elements.
- *   -EBADMSG: the array is another one than when the file was opened.
+ *   -EBADMSG: the file was changed, and has another array there now.
  *   -ENODATA: the file was cut off.
  *   -EIO:     storage failed.
  *   -ENOMEM:  memory is exhausted.
