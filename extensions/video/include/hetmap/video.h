@@ -13,7 +13,7 @@
  *		hm_frame_unref(frame);
  *	}
  *	if (r != -ENODATA)
- *		... hm_errmsg() ...
+ *		errx(1, "%s", hm_errmsg());
  *
  * libavcodec and libavformat write messages to standard error, unless the program has called
  * av_log_set_level(AV_LOG_QUIET) or av_log_set_callback(). This library does not, because both
@@ -63,8 +63,8 @@ struct hm_video_info {
 	uint32_t rate_den;
 	uint64_t pictures; /* that hm_video_read() has returned */
 	/*
-	 * By this library, after the decoder. 0, except with decoders of libavcodec that do not
-	 * write into their caller's memory (no AV_CODEC_CAP_DR1).
+	 * Bytes that this library copied after the decoder: 0, except with decoders of libavcodec
+	 * that do not write into their caller's memory (no AV_CODEC_CAP_DR1).
 	 */
 	uint64_t bytes_copied;
 	uint64_t repeated; /* pictures that were returned again: the same frame, as VP9 does */
@@ -113,8 +113,8 @@ HM_API int hm_video_open(const char *input, const struct hm_video_desc *desc,
  * of H.264 holds up to 16 frames and one for each of its threads, so a pool with a limit needs
  * that many, and those that consumers hold.
  *
- * After a damaged part the pictures that were decoded before are returned first, then the error,
- * at each further call again.
+ * If the file is damaged, the call returns the pictures before the damage first, and then the
+ * error, at each further call again.
  *
  * Thread safety: any thread; calls for one video wait for each other.
  *
