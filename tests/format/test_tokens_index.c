@@ -355,6 +355,8 @@ static void broken_megatron(void)
 	refused_with(&pair, &whole, 17, 4, 1, -EOPNOTSUPP, "one behind another");
 	refused_with(&pair, &whole, 18, UINT64_MAX, 8, -EBADMSG, "too few");
 	refused_with(&pair, &whole, 18, UINT64_MAX / 12 + 2, 8, -EBADMSG, "too few");
+	/* The size is one less than the sequences, which a sum that overflows would accept. */
+	refused_with(&pair, &whole, 18, whole.n + 1, 8, -EBADMSG, "too few");
 	refused_with(&pair, &whole, 18, sequences - 1, 8, -EBADMSG, "too many");
 	refused_with(&pair, &whole, 26, UINT64_MAX / 8 + 2, 8, -EBADMSG, "too few");
 	refused_with(&pair, &whole, 34, (uint32_t)-1, 4, -EBADMSG, "has -1 tokens");

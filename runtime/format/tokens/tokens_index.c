@@ -320,6 +320,7 @@ static int read_header(struct token_index *index, struct megatron *file, uint64_
 {
 	unsigned char header[MEGATRON_HEADER];
 	uint64_t version, needed;
+	bool fits;
 	int r;
 
 	if (size < sizeof(header))
@@ -339,16 +340,15 @@ static int read_header(struct token_index *index, struct megatron *file, uint64_
 		return r;
 	file->sequences = number_at(header + AT_SEQUENCES);
 	file->entries = number_at(header + AT_DOCUMENTS);
-	/* Each is checked on its own first, so that no sum overflows. */
-	needed = UINT64_MAX;
-	if (file->sequences <= size / 12 && file->entries <= size / 8)
-		needed = MEGATRON_HEADER + file->sequences * 12 + file->entries * 8;
+	/* Each must fit on its own: otherwise the sum may have overflowed. */
+	fits = file->sequences <= size / 12 && file->entries <= size / 8;
+	needed = MEGATRON_HEADER + file->sequences * 12 + file->entries * 8;
 	/* With images there is a byte for each sequence at the end. */
-	if (size != needed && size != needed + file->sequences)
+	if (!fits || (size != needed && size != needed + file->sequences))
 		return err_set(-EBADMSG,
 			       "%s: it has %" PRIu64 " bytes, which are too %s for %" PRIu64
 			       " sequences and %" PRIu64 " entries for documents",
-			       index->path, size, size < needed ? "few" : "many",
+			       index->path, size, !fits || size < needed ? "few" : "many",
 			       file->sequences, file->entries);
 	if (!file->entries)
 		return err_set(-EBADMSG,
