@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "format/tokens/tokens.h"
+#include "format/tokens/tokens_index.h"
 #include "lib/inject.h"
 #include "format/tokens_support.h"
 
@@ -438,6 +439,24 @@ static void broken_datatrove(void)
 	pair_end(&pair);
 }
 
+/* A product of 64 bits: more tokens than bytes, that overflow to the bytes of the file. */
+static void huge_datatrove(void)
+{
+	struct token_index index = { .kind = HM_TOKENS_INDEX_DATATROVE };
+	struct bytes bytes = { 0 };
+	struct pair pair;
+
+	pair_begin(&pair, "a.ds", "a.ds.index");
+	put_number(&bytes, (3ull << 61) - 1, 8);
+	write_bytes(pair.folder, "a.ds.index", &bytes);
+	index.path = strdup(pair.idx);
+	index.tokens = strdup(pair.bin);
+	CHECK_FATAL(index.path && index.tokens);
+	CHECK_ERROR(-EBADMSG, token_index_read(&index, (1ull << 63) - 4));
+	token_index_end(&index);
+	pair_end(&pair);
+}
+
 /* Each system call and allocation fails once: an error, and nothing is lost. */
 static void failing(void)
 {
@@ -475,7 +494,7 @@ static const struct test tests[] = {
 	{ "shards", shards, 0, 0 },     { "without", without, 0, 0 },
 	{ "pieces", pieces, 0, 0 },     { "broken_megatron", broken_megatron, 0, 0 },
 	{ "flipped", flipped, 0, 0 },   { "broken_datatrove", broken_datatrove, 0, 0 },
-	{ "failing", failing, 60, 0 },
+	{ "failing", failing, 60, 0 },  { "huge_datatrove", huge_datatrove, 0, 0 },
 
 	{ NULL, NULL, 0, 0 },
 };

@@ -168,7 +168,7 @@ static int find_width(struct token_index *index, uint64_t tokens, uint64_t size)
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(types); i++)
-		if (tokens <= size && tokens * types[i].width == size) {
+		if (size % types[i].width == 0 && tokens == size / types[i].width) {
 			index->dtype = types[i].dtype;
 			return 0;
 		}
