@@ -169,9 +169,8 @@ static void megatron(void)
 		unsigned int type;
 		size_t width;
 	} types[] = {
-		{ HM_DTYPE_I32, 4, 4 },
-		{ HM_DTYPE_I64, 5, 8 },
-		{ HM_DTYPE_U16, 8, 2 },
+		{ HM_DTYPE_I32, 4, 4 }, { HM_DTYPE_I64, 5, 8 },  { HM_DTYPE_U16, 8, 2 },
+		{ HM_DTYPE_U32, 9, 4 }, { HM_DTYPE_U64, 10, 8 },
 	};
 	struct hm_tokens_shard_info shard = { .struct_size = sizeof(shard) };
 	struct hm_tokens *tokens;
@@ -179,7 +178,7 @@ static void megatron(void)
 	size_t i, way;
 
 	pair_begin(&pair, "a.bin", "a.idx");
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		write_megatron(&pair, types[i].type, types[i].width, i == 1);
 		for (way = 0; way < 2; way++) {
 			tokens = tokens_open(way ? pair.idx : pair.bin, NULL);
@@ -352,7 +351,7 @@ static void broken_megatron(void)
 	documents = pointers + 8 * sequences;
 	refused_with(&pair, &whole, 9, 2, 8, -EOPNOTSUPP, "version 2");
 	refused_with(&pair, &whole, 17, 0, 1, -EOPNOTSUPP, "type 0");
-	refused_with(&pair, &whole, 17, 9, 1, -EOPNOTSUPP, "type 9");
+	refused_with(&pair, &whole, 17, 11, 1, -EOPNOTSUPP, "type 11");
 	refused_with(&pair, &whole, 17, 4, 1, -EOPNOTSUPP, "one behind another");
 	refused_with(&pair, &whole, 18, UINT64_MAX, 8, -EBADMSG, "too few");
 	refused_with(&pair, &whole, 18, UINT64_MAX / 12 + 2, 8, -EBADMSG, "too few");

@@ -301,17 +301,18 @@ static int take_length(struct megatron *file, int32_t *ret_length)
 	return 0;
 }
 
-/* Its code is an entry of this table. */
+/* Its code is an entry of this table. DeepSpeed's Megatron has added 9 and 10. */
 static int find_type(struct token_index *index, uint32_t code)
 {
 	static const uint32_t types[] = {
-		[1] = HM_DTYPE_U8,  [2] = HM_DTYPE_I8,  [3] = HM_DTYPE_I16, [4] = HM_DTYPE_I32,
-		[5] = HM_DTYPE_I64, [6] = HM_DTYPE_F64, [7] = HM_DTYPE_F32, [8] = HM_DTYPE_U16,
+		[1] = HM_DTYPE_U8,  [2] = HM_DTYPE_I8,   [3] = HM_DTYPE_I16, [4] = HM_DTYPE_I32,
+		[5] = HM_DTYPE_I64, [6] = HM_DTYPE_F64,  [7] = HM_DTYPE_F32, [8] = HM_DTYPE_U16,
+		[9] = HM_DTYPE_U32, [10] = HM_DTYPE_U64,
 	};
 
 	if (!code || code >= ARRAY_SIZE(types))
-		return err_set(-EOPNOTSUPP, "%s: type %u is unknown: 1 to 8 are known",
-			       index->path, code);
+		return err_set(-EOPNOTSUPP, "%s: type %u is unknown: 1 to %zu are known",
+			       index->path, code, ARRAY_SIZE(types) - 1);
 	index->dtype = types[code];
 	return 0;
 }
