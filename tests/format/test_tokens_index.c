@@ -272,6 +272,22 @@ static void without(void)
 	pair_end(&pair);
 }
 
+/* The longest name that a file can have: there can be no index beside it. */
+static void long_name(void)
+{
+	char *folder = folder_make(), name[256], *path;
+	struct hm_tokens *tokens;
+
+	memset(name, 'a', sizeof(name));
+	memcpy(name + sizeof(name) - 4, ".ds", 4);
+	path = tokens_file(folder, name, 0, 10);
+	tokens = tokens_open(path, NULL);
+	CHECK_EQUAL(tokens_info(tokens).tokens, 10);
+	hm_tokens_unref(tokens);
+	free(path);
+	folder_remove(folder);
+}
+
 /* As pieces: the type and the documents are known without a --dtype. */
 static void pieces(void)
 {
@@ -489,13 +505,12 @@ static void failing(void)
 }
 
 static const struct test tests[] = {
-	{ "megatron", megatron, 0, 0 }, { "datatrove", datatrove, 0, 0 },
-	{ "shards", shards, 0, 0 },     { "without", without, 0, 0 },
-	{ "pieces", pieces, 0, 0 },     { "broken_megatron", broken_megatron, 0, 0 },
-	{ "flipped", flipped, 0, 0 },   { "broken_datatrove", broken_datatrove, 0, 0 },
-	{ "failing", failing, 60, 0 },  { "huge_datatrove", huge_datatrove, 0, 0 },
-
-	{ NULL, NULL, 0, 0 },
+	{ "megatron", megatron, 0, 0 },   { "datatrove", datatrove, 0, 0 },
+	{ "shards", shards, 0, 0 },       { "without", without, 0, 0 },
+	{ "pieces", pieces, 0, 0 },       { "broken_megatron", broken_megatron, 0, 0 },
+	{ "flipped", flipped, 0, 0 },     { "broken_datatrove", broken_datatrove, 0, 0 },
+	{ "failing", failing, 60, 0 },    { "huge_datatrove", huge_datatrove, 0, 0 },
+	{ "long_name", long_name, 0, 0 }, { NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

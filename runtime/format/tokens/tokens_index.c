@@ -48,7 +48,8 @@ static int open_index(const char *path, int *ret_fd, uint64_t *ret_size)
 	struct stat st;
 
 	*ret_fd = -1;
-	if (fd == -ENOENT || fd == -ENOTDIR)
+	/* Beside a long name there can be no longer one. */
+	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ENAMETOOLONG)
 		return 0;
 	if (fd < 0)
 		return err_prefix(path_explain_open(fd, path), "%s", path);
