@@ -101,6 +101,7 @@ struct hm_tokens_shard_info {
  * - NAME.bin and NAME.idx of Megatron, if NAME.idx begins as one does. Its sequences must lie one
  *   behind another. Sequences behind the last document are one more document.
  * - NAME.ds and NAME.ds.index of datatrove: tokens of HM_DTYPE_U16 or HM_DTYPE_U32, by the size.
+ * An index that is a link that leads nowhere, or a pointer of Git LFS, is an error.
  *
  * All other files are raw: whole tokens from desc->offset to the file's end. A file without an
  * index is one document. With HM_TOKENS_RAW no index is looked for. All tokens must be of one type.
@@ -133,7 +134,7 @@ struct hm_tokens_shard_info {
  *   -EOPNOTSUPP: a raw file, with an offset of 0, begins like a file of another kind, such as
  *                Parquet or a pointer of Git LFS; elements are HM_NPY_OPAQUE; hm_npy_query()
  *                failed with this error; or an index has an unknown version or type, or sequences
- *                that do not lie one behind another.
+ *                that do not lie one behind another, or is only a pointer of Git LFS.
  *   -EINVAL:     the files have different types, or desc->dtype is no type, or is one of 4 or 6
  *                bits; or desc->vocab is not 0, and the tokens are no integers.
  *   -ENODATA:    none of the files has a token.

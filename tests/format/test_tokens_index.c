@@ -327,6 +327,39 @@ static void refused(const char *path, int error, const char *says)
 		test_fail(__FILE__, __LINE__, "\"%s\" does not say \"%s\"", hm_errmsg(), says);
 }
 
+/* What stands in for the index says that there is one: the tokens are not raw. */
+static void stand_ins(void)
+{
+	static const char pointer[] =
+		"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+	struct hm_tokens_desc raw = { .struct_size = sizeof(raw), .flags = HM_TOKENS_RAW };
+	struct hm_pieces *pieces = NULL;
+	struct hm_tokens *tokens;
+	struct pair pair;
+
+	pair_begin(&pair, "a.bin", "a.idx");
+	write_megatron(&pair, 4, 4, false);
+	file_write(pair.folder, "a.idx", pointer, sizeof(pointer) - 1);
+	refused(pair.bin, -EOPNOTSUPP, "git lfs pull");
+	CHECK(strstr(hm_errmsg(), "a.idx") != NULL);
+	CHECK_ERROR(-EOPNOTSUPP, hm_pieces_open(pair.bin, NULL, &pieces));
+	CHECK(strstr(hm_errmsg(), "git lfs pull") != NULL);
+	CHECK_EQUAL(unlink(pair.idx), 0);
+	CHECK_EQUAL(symlink("../blobs/4d7a", pair.idx), 0);
+	refused(pair.bin, -ENOENT, "it is a link to");
+	CHECK_ERROR(-ENOENT, hm_pieces_open(pair.bin, NULL, &pieces));
+	CHECK(strstr(hm_errmsg(), "it is a link to") != NULL);
+	tokens = tokens_open(pair.bin, &raw);
+	CHECK_EQUAL(tokens_info(tokens).documents, 1);
+	hm_tokens_unref(tokens);
+	pair_end(&pair);
+	pair_begin(&pair, "a.ds", "a.ds.index");
+	write_datatrove(&pair, 2);
+	file_write(pair.folder, "a.ds.index", pointer, sizeof(pointer) - 1);
+	refused(pair.bin, -EOPNOTSUPP, "git lfs pull");
+	pair_end(&pair);
+}
+
 /* The index, with @n bytes at @offset replaced. */
 static void refused_with(const struct pair *pair, const struct bytes *whole, size_t offset,
 			 uint64_t value, size_t n, int error, const char *says)
@@ -505,12 +538,19 @@ static void failing(void)
 }
 
 static const struct test tests[] = {
-	{ "megatron", megatron, 0, 0 },   { "datatrove", datatrove, 0, 0 },
-	{ "shards", shards, 0, 0 },       { "without", without, 0, 0 },
-	{ "pieces", pieces, 0, 0 },       { "broken_megatron", broken_megatron, 0, 0 },
-	{ "flipped", flipped, 0, 0 },     { "broken_datatrove", broken_datatrove, 0, 0 },
-	{ "failing", failing, 60, 0 },    { "huge_datatrove", huge_datatrove, 0, 0 },
-	{ "long_name", long_name, 0, 0 }, { NULL, NULL, 0, 0 },
+	{ "megatron", megatron, 0, 0 },
+	{ "datatrove", datatrove, 0, 0 },
+	{ "shards", shards, 0, 0 },
+	{ "without", without, 0, 0 },
+	{ "pieces", pieces, 0, 0 },
+	{ "broken_megatron", broken_megatron, 0, 0 },
+	{ "flipped", flipped, 0, 0 },
+	{ "broken_datatrove", broken_datatrove, 0, 0 },
+	{ "failing", failing, 60, 0 },
+	{ "huge_datatrove", huge_datatrove, 0, 0 },
+	{ "long_name", long_name, 0, 0 },
+	{ "stand_ins", stand_ins, 0, 0 },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

@@ -14,4 +14,7 @@
 /* -EOPNOTSUPP: the text names the kind and the remedy. 0, without a text: no known kind. */
 int foreign_check(const void *bytes, size_t n);
 
+/* The same for files that stand in for another one only: pointers of Git, a server's pages. */
+int foreign_check_stand_in(const void *bytes, size_t n);
+
 #endif

@@ -12,6 +12,7 @@
 #include "base/path.h"
 #include "base/sys.h"
 #include "core/core.h"
+#include "format/text/foreign.h"
 #include "hook/hook.h"
 
 #define RAW_REMEDY "pass HM_TOKENS_RAW if it is to be read without the index"
@@ -41,6 +42,17 @@ static int make_path(const char *path, size_t cut, const char *end, char **ret_p
 	return 0;
 }
 
+/* A link that leads nowhere is an index that must be got, not none. */
+static bool is_absent(int r, const char *path)
+{
+	char first;
+
+	/* Beside a long name there can be no longer one. */
+	if (r == -ENOTDIR || r == -ENAMETOOLONG)
+		return true;
+	return r == -ENOENT && sys_readlink(path, &first, sizeof(first)) < 0;
+}
+
 /* Opens an index; *@ret_fd is -1 if there is none. */
 static int open_index(const char *path, int *ret_fd, uint64_t *ret_size)
 {
@@ -48,8 +60,7 @@ static int open_index(const char *path, int *ret_fd, uint64_t *ret_size)
 	struct stat st;
 
 	*ret_fd = -1;
-	/* Beside a long name there can be no longer one. */
-	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ENAMETOOLONG)
+	if (is_absent(fd, path))
 		return 0;
 	if (fd < 0)
 		return err_prefix(path_explain_open(fd, path), "%s", path);
@@ -87,6 +98,20 @@ static int read_at(int fd, const char *path, void *to, uint64_t length, uint64_t
 	return 0;
 }
 
+/* -EOPNOTSUPP: the file only stands in for the index, which is somewhere else. */
+static int check_stand_in(int fd, const char *path, uint64_t size)
+{
+	char bytes[FOREIGN_BYTES];
+	uint64_t n = min_u64(sizeof(bytes), size);
+	int r;
+
+	r = read_at(fd, path, bytes, n, 0);
+	if (r)
+		return r;
+	r = foreign_check_stand_in(bytes, n);
+	return r ? err_prefix(r, "%s", path) : 0;
+}
+
 /* Is there an index of Megatron at index->path? If not, the kind stays none. */
 static int look_for_megatron(struct token_index *index)
 {
@@ -97,7 +122,8 @@ static int look_for_megatron(struct token_index *index)
 	r = open_index(index->path, &fd, &size);
 	if (r || fd < 0)
 		return r;
-	if (size >= MAGIC_LENGTH) {
+	r = check_stand_in(fd, index->path, size);
+	if (!r && size >= MAGIC_LENGTH) {
 		r = read_at(fd, index->path, magic, MAGIC_LENGTH, 0);
 		if (!r && !memcmp(magic, MEGATRON_MAGIC, MAGIC_LENGTH))
 			index->kind = HM_TOKENS_INDEX_MEGATRON;
@@ -115,9 +141,11 @@ static int look_for_datatrove(struct token_index *index)
 	r = open_index(index->path, &fd, &size);
 	if (r || fd < 0)
 		return r;
+	r = check_stand_in(fd, index->path, size);
 	sys_close(fd);
-	index->kind = HM_TOKENS_INDEX_DATATROVE;
-	return 0;
+	if (!r)
+		index->kind = HM_TOKENS_INDEX_DATATROVE;
+	return r;
 }
 
 /* The ends of the two names. */

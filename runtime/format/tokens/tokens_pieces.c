@@ -27,17 +27,18 @@ static void close_files(void *data)
 	free(files);
 }
 
-/* Raw numbers begin like nothing; those with an index have a name, and the index. */
+/*
+ * Raw numbers begin like nothing; those with an index have a name, and the index. An index that
+ * can't be read is one, too: open() tells why.
+ */
 static bool begins(const struct format_head *head)
 {
 	struct token_index index = { 0 };
 	bool found;
 
-	found = !head->folder && !token_index_find(head->path, &index) && index.kind;
+	found = !head->folder && (token_index_find(head->path, &index) || index.kind);
 	token_index_end(&index);
-	/* Another format may know the file. */
-	if (!found)
-		err_clear();
+	err_clear();
 	return found;
 }
 
