@@ -288,6 +288,48 @@ static void members(void)
 	folder_remove(folder);
 }
 
+/* As many members as 16 bits can count: Python writes no record of zip64 for so many. */
+static void many(void)
+{
+	static const struct member member = { .name = "x" };
+	struct bytes *part = calloc(1, sizeof(*part));
+	const size_t n = UINT16_MAX, local = 31, entry = 47;
+	struct hm_pieces_info info = { .struct_size = sizeof(info) };
+	char *folder = folder_make(), *path, *all = calloc(n + 1, local + entry);
+	struct hm_pieces *pieces;
+	size_t i;
+
+	CHECK_FATAL(part && all);
+	for (i = 0; i < n; i++) {
+		memcpy(all + i * local, "PK\3\4\x0a", 5);
+		all[i * local + 26] = 1;
+		all[i * local + 30] = 'x';
+		part->n = 0;
+		put_entry(part, &member, i * local, 0);
+		CHECK_EQUAL(part->n, entry);
+		memcpy(all + n * local + i * entry, part->at, entry);
+	}
+	memset(part, 0, sizeof(*part));
+	put(part, "PK\5\6", 4);
+	put_number(part, 0, 4);
+	put_number(part, n, 2);
+	put_number(part, n, 2);
+	put_number(part, n * entry, 4);
+	put_number(part, n * local, 4);
+	put_number(part, 0, 2);
+	memcpy(all + n * (local + entry), part->at, part->n);
+	file_write(folder, "a.npz", all, n * (local + entry) + part->n);
+	path = folder_path(folder, "a.npz");
+	CHECK_OK_FATAL(hm_pieces_open(path, NULL, &pieces));
+	CHECK_OK(hm_pieces_query(pieces, &info));
+	CHECK(info.pieces == 0 && info.ignored == n);
+	hm_pieces_unref(pieces);
+	free(path);
+	free(part);
+	free(all);
+	folder_remove(folder);
+}
+
 /* Cut off anywhere, and a byte turned anywhere: an error or pieces inside of the file. */
 static void broken(void)
 {
@@ -433,7 +475,7 @@ static const struct test tests[] = {
 	{ "stored", stored, 0, 0 },   { "members", members, 0, 0 },
 	{ "broken", broken, 60, 0 },  { "hostile", hostile, 0, 0 },
 	{ "failing", failing, 0, 0 }, { "by_name", by_name, 0, 0 },
-	{ NULL, NULL, 0, 0 },
+	{ "many", many, 0, 0 },       { NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

@@ -78,20 +78,28 @@ static int refuse_disks(void)
 	return err_set(-EOPNOTSUPP, "it is a part of an archive of several files");
 }
 
-static int take_end64(int fd, uint64_t end, struct place *place)
+/* The record of zip64 in front of the end at @end, if there is one. */
+static int take_end64(int fd, uint64_t end, struct place *place, bool *ret_found)
 {
 	unsigned char locator[LOCATOR64_SIZE], record[END64_SIZE];
 	uint64_t at;
 	int r;
 
+	*ret_found = false;
 	if (end < LOCATOR64_SIZE + END64_SIZE)
-		return err_set(-EBADMSG, "its end refers to a record of zip64, and has none");
+		return 0;
 	r = read_at(fd, locator, sizeof(locator), end - LOCATOR64_SIZE);
 	if (r)
 		return r;
+	if (!is(locator, LOCATOR64))
+		return 0;
+	*ret_found = true;
 	at = u64_at(locator + 8);
-	if (!is(locator, LOCATOR64) || at > end - LOCATOR64_SIZE - END64_SIZE)
-		return err_set(-EBADMSG, "its end refers to a record of zip64, and has none");
+	if (at > end - LOCATOR64_SIZE - END64_SIZE)
+		return err_set(-EBADMSG,
+			       "its record of zip64 would be at byte %" PRIu64
+			       ", and its end is at %" PRIu64,
+			       at, end);
 	if (u32_at(locator + 4) || u32_at(locator + 16) > 1)
 		return refuse_disks();
 	r = read_at(fd, record, sizeof(record), at);
@@ -110,13 +118,19 @@ static int take_end64(int fd, uint64_t end, struct place *place)
 
 static int take_end(int fd, const unsigned char *record, uint64_t at, struct place *place)
 {
+	bool found = false;
+	int r = 0;
+
 	place->members = u16_at(record + 10);
 	place->size = u32_at(record + 12);
 	place->offset = u32_at(record + 16);
 	place->behind = at;
+	/* Without a record of zip64 the largest number is one: Python writes 65,535 members so. */
 	if (place->members == UINT16_MAX || place->size == UINT32_MAX ||
 	    place->offset == UINT32_MAX)
-		return take_end64(fd, at, place);
+		r = take_end64(fd, at, place, &found);
+	if (r || found)
+		return r;
 	return u16_at(record + 4) || u16_at(record + 6) ? refuse_disks() : 0;
 }
 
