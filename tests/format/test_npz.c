@@ -288,6 +288,30 @@ static void members(void)
 	folder_remove(folder);
 }
 
+/* A member that is no array may be compressed: it is not used. */
+static void others_compressed(void)
+{
+	static const struct member members[] = {
+		{ "a.npy", "<u2", "(5, 2)", 20, 0, 0, false, false },
+		{ "notes.json", "<u2", "(5, 2)", 20, 8, 0, false, false },
+	};
+	struct hm_pieces_info info = { .struct_size = sizeof(info) };
+	struct bytes *bytes = calloc(1, sizeof(*bytes));
+	char *folder = folder_make(), *path;
+	struct hm_pieces *pieces;
+
+	CHECK_FATAL(bytes != NULL);
+	put_archive(bytes, members, 2, false);
+	path = write_archive(folder, bytes);
+	CHECK_OK_FATAL(hm_pieces_open(path, NULL, &pieces));
+	CHECK_OK(hm_pieces_query(pieces, &info));
+	CHECK(info.pieces == 1 && info.ignored == 1);
+	hm_pieces_unref(pieces);
+	free(path);
+	free(bytes);
+	folder_remove(folder);
+}
+
 /* As many members as 16 bits can count: Python writes no record of zip64 for so many. */
 static void many(void)
 {
@@ -475,7 +499,8 @@ static const struct test tests[] = {
 	{ "stored", stored, 0, 0 },   { "members", members, 0, 0 },
 	{ "broken", broken, 60, 0 },  { "hostile", hostile, 0, 0 },
 	{ "failing", failing, 0, 0 }, { "by_name", by_name, 0, 0 },
-	{ "many", many, 0, 0 },       { NULL, NULL, 0, 0 },
+	{ "many", many, 0, 0 },       { "others_compressed", others_compressed, 0, 0 },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

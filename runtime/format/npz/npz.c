@@ -135,14 +135,15 @@ static int add_array(struct npz_file *npz, const struct zip *zip, int fd,
 	return r ? err_prefix(r, "member %s", name_shown(array->name, shown)) : 0;
 }
 
-/* All compressed members are told of at once: the remedy is one for all. */
+/* All compressed arrays are told of at once: the remedy is one for all. */
 static int check_stored(const struct zip *zip)
 {
 	const struct zip_member *first = NULL;
 	uint32_t n = 0, i;
 
 	for (i = 0; i < zip->n; i++) {
-		if (zip->member[i].method == ZIP_STORED)
+		if (zip->member[i].method == ZIP_STORED ||
+		    !is_array(zip->member[i].name, zip->member[i].length))
 			continue;
 		first = first ? first : &zip->member[i];
 		n++;
