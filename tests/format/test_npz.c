@@ -288,6 +288,32 @@ static void members(void)
 	folder_remove(folder);
 }
 
+/* Members that share bytes: a directory of any length could have each be all of the file. */
+static void shared_bytes(void)
+{
+	static const struct member array = { "a.npy", "<u2", "(5, 2)", 20, 0, 0, false, false };
+	struct bytes *bytes = calloc(1, sizeof(*bytes)), *npy = calloc(1, sizeof(*npy));
+	char *folder = folder_make(), *path;
+	struct member other = array;
+	uint64_t directory, size;
+
+	CHECK_FATAL(bytes && npy);
+	size = put_npy(npy, &array);
+	put_archive(bytes, &array, 1, false);
+	/* Behind the one entry of the archive, and in place of its end, a second one. */
+	bytes->n -= 22 + 7;
+	directory = bytes->n - 46 - 5;
+	other.name = "b.npy";
+	put_entry(bytes, &other, 0, size);
+	put_end(bytes, 2, directory, false);
+	path = write_archive(folder, bytes);
+	refused(path, -EBADMSG, "and the next member or the directory begins at 0");
+	free(path);
+	free(bytes);
+	free(npy);
+	folder_remove(folder);
+}
+
 /* A member that is no array may be compressed: it is not used. */
 static void others_compressed(void)
 {

@@ -117,8 +117,7 @@ static int check_member(const struct zip_member *member)
 	return 0;
 }
 
-static int add_array(struct npz_file *npz, const struct zip *zip, int fd,
-		     const struct zip_member *member)
+static int add_array(struct npz_file *npz, int fd, const struct zip_member *member)
 {
 	struct npz_array *array = &npz->array[npz->n++];
 	char shown[SHOWN_MAX];
@@ -129,7 +128,7 @@ static int add_array(struct npz_file *npz, const struct zip *zip, int fd,
 		return r;
 	r = check_member(member);
 	if (!r)
-		r = zip_find_data(zip, fd, member, &array->offset);
+		r = zip_find_data(fd, member, &array->offset);
 	if (!r)
 		r = npy_read_header(fd, array->offset, member->bytes, &array->header);
 	return r ? err_prefix(r, "member %s", name_shown(array->name, shown)) : 0;
@@ -171,7 +170,7 @@ static int add_arrays(struct npz_file *npz, const struct zip *zip, int fd)
 		return err_set(-ENOMEM, "no memory for %u arrays", zip->n);
 	for (i = 0; !r && i < zip->n; i++) {
 		if (is_array(zip->member[i].name, zip->member[i].length))
-			r = add_array(npz, zip, fd, &zip->member[i]);
+			r = add_array(npz, fd, &zip->member[i]);
 		else
 			npz->ignored++;
 	}

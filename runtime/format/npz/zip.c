@@ -232,6 +232,34 @@ static int take_entries(struct zip *zip, const struct place *place)
 	return r;
 }
 
+static int by_header(const void *a, const void *b)
+{
+	const struct zip_member *const *x = a, *const *y = b;
+
+	return (*x)->header < (*y)->header ? -1 : (*x)->header > (*y)->header;
+}
+
+/*
+ * Finds where each member ends at the latest. Members that share bytes would make a small file have
+ * any number of large ones.
+ */
+static int find_ends(struct zip *zip, uint64_t directory)
+{
+	struct zip_member **order = sys_calloc((size_t)zip->n + 1, sizeof(*order));
+	uint32_t i;
+
+	if (!order)
+		return err_set(-ENOMEM, "no memory for %u members", zip->n);
+	for (i = 0; i < zip->n; i++)
+		order[i] = &zip->member[i];
+	qsort(order, zip->n, sizeof(*order), by_header);
+	for (i = 0; i < zip->n; i++)
+		order[i]->end = i + 1 < zip->n ? min_u64(order[i + 1]->header, directory) :
+						 directory;
+	free(order);
+	return 0;
+}
+
 int zip_begin(struct zip *zip, int fd, uint64_t size)
 {
 	struct place place = { 0 };
@@ -252,13 +280,14 @@ int zip_begin(struct zip *zip, int fd, uint64_t size)
 		return err_set(-EOPNOTSUPP,
 			       "its directory has %" PRIu64 " bytes, and %u are the most",
 			       place.size, DIRECTORY_MOST);
-	zip->end = place.offset;
 	zip->directory = sys_calloc(1, place.size + 1);
 	if (!zip->directory)
 		return err_set(-ENOMEM, "no memory for a directory of %" PRIu64 " bytes",
 			       place.size);
 	r = read_at(fd, zip->directory, place.size, place.offset);
-	return r ? r : take_entries(zip, &place);
+	if (!r)
+		r = take_entries(zip, &place);
+	return r ? r : find_ends(zip, place.offset);
 }
 
 void zip_end(struct zip *zip)
@@ -268,29 +297,28 @@ void zip_end(struct zip *zip)
 	*zip = (struct zip){ 0 };
 }
 
-int zip_find_data(const struct zip *zip, int fd, const struct zip_member *member,
-		  uint64_t *ret_offset)
+int zip_find_data(int fd, const struct zip_member *member, uint64_t *ret_offset)
 {
 	unsigned char local[LOCAL_SIZE];
 	uint64_t at;
 	int r;
 
-	if (member->header > zip->end || zip->end - member->header < LOCAL_SIZE)
+	if (member->header > member->end || member->end - member->header < LOCAL_SIZE)
 		return err_set(-EBADMSG,
 			       "its header would be at byte %" PRIu64
-			       ", and the directory begins at %" PRIu64,
-			       member->header, zip->end);
+			       ", and the next member or the directory begins at %" PRIu64,
+			       member->header, member->end);
 	r = read_at(fd, local, sizeof(local), member->header);
 	if (r)
 		return r;
 	if (!is(local, LOCAL))
 		return err_set(-EBADMSG, "its header is not at byte %" PRIu64, member->header);
 	at = member->header + LOCAL_SIZE + u16_at(local + 26) + u16_at(local + 28);
-	if (at > zip->end || member->bytes > zip->end - at)
+	if (at > member->end || member->bytes > member->end - at)
 		return err_set(-EBADMSG,
 			       "its %" PRIu64 " bytes from %" PRIu64
-			       " on reach into the directory at %" PRIu64,
-			       member->bytes, at, zip->end);
+			       " on reach into the next member or the directory at %" PRIu64,
+			       member->bytes, at, member->end);
 	*ret_offset = at;
 	return 0;
 }

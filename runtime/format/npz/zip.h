@@ -16,6 +16,7 @@ struct zip_member {
 	uint32_t length;
 	uint32_t method;   /* ZIP_STORED, or compressed */
 	uint64_t header;   /* offset of its local header */
+	uint64_t end;      /* offset of the next member, or of the directory */
 	uint64_t bytes;    /* of its data, in the archive */
 	uint64_t unpacked; /* of its data, once it is unpacked */
 	uint32_t flags;    /* ZIP_ENCRYPTED, ZIP_UTF8 */
@@ -28,7 +29,6 @@ struct zip {
 	unsigned char *directory;
 	struct zip_member *member;
 	uint32_t n;
-	uint64_t end; /* offset of the directory, behind all members */
 };
 
 /*
@@ -41,8 +41,10 @@ struct zip {
 int zip_begin(struct zip *zip, int fd, uint64_t size);
 void zip_end(struct zip *zip);
 
-/* Finds the offset of a member's data, all of which is in front of the directory. -EBADMSG. */
-int zip_find_data(const struct zip *zip, int fd, const struct zip_member *member,
-		  uint64_t *ret_offset);
+/*
+ * Finds the offset of a member's data, all of which is in front of the next member and of the
+ * directory. -EBADMSG.
+ */
+int zip_find_data(int fd, const struct zip_member *member, uint64_t *ret_offset);
 
 #endif
