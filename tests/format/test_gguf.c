@@ -351,6 +351,36 @@ static void types(void)
 	CHECK_ERROR(-EINVAL, hm_gguf_type(0, NULL));
 }
 
+/* Blocks whose parts are single bytes are the same in either byte order. */
+static void has_no_order(void)
+{
+	static const uint64_t ne[] = { 64 };
+	struct hm_piece_info piece = { .struct_size = sizeof(piece) };
+	char *folder = folder_make();
+	struct hm_pieces *pieces;
+	struct hm_gguf *gguf;
+	const char *path;
+
+	made = (struct gguf_made){ .big = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ };
+	made_begin(&made, 3, 3, 0);
+	made_tensor(&made, "m", HM_GGML_MXFP4, 1, ne, 0);
+	made_tensor(&made, "n", HM_GGML_NVFP4, 1, ne, 64);
+	made_tensor(&made, "q", HM_GGML_Q8_0, 1, ne, 128);
+	made_data(&made, 32, 128 + 68);
+	path = made_file(&made, made.n, folder, "a.gguf");
+	gguf = gguf_opened(path);
+	CHECK(!gguf_tensor_of(gguf, "m").swapped && !gguf_tensor_of(gguf, "n").swapped);
+	CHECK(gguf_tensor_of(gguf, "q").swapped);
+	hm_gguf_unref(gguf);
+	CHECK_OK_FATAL(hm_pieces_open(path, NULL, &pieces));
+	CHECK_OK(hm_pieces_at(pieces, 0, &piece));
+	CHECK(!strcmp(piece.type, "MXFP4"));
+	CHECK_OK(hm_pieces_at(pieces, 2, &piece));
+	CHECK(!strncmp(piece.type, "Q8_0 ", 5));
+	hm_pieces_unref(pieces);
+	folder_remove(folder);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct test tests[] = {
@@ -360,6 +390,7 @@ int main(int argc, char **argv)
 		{ "reads_long_ones", reads_long_ones, 0, 0 },
 		{ "opens_failing", opens_failing, 0, 0 },
 		{ "types", types, 0, 0 },
+		{ "has_no_order", has_no_order, 0, 0 },
 		{ 0 },
 	};
 

@@ -285,7 +285,7 @@ const struct gguf_type *gguf_type_of(const struct gguf_tensor *tensor)
 
 bool gguf_is_swapped(const struct hm_gguf *gguf, const struct gguf_tensor *tensor)
 {
-	return gguf->file[tensor->file].swapped && tensor->type != HM_GGML_I8;
+	return gguf->file[tensor->file].swapped && gguf_type_of(tensor)->swapped;
 }
 
 int hm_gguf_query(struct hm_gguf *gguf, struct hm_gguf_info *ret_info)

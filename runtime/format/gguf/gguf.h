@@ -30,9 +30,9 @@
 
 /* A row of the types of tensors. */
 struct gguf_type {
-	const char *name; /* NULL: no such type */
-	const char *swapped;
-	uint32_t dtype;                       /* or HM_DTYPE_OPAQUE */
+	const char *name;    /* NULL: no such type */
+	const char *swapped; /* its name where numbers in it are swapped; NULL: none can be */
+	uint32_t dtype;      /* or HM_DTYPE_OPAQUE */
 	uint32_t block_elements, block_bytes; /* block_bytes 0: ggml has removed the type */
 };
 

@@ -15,7 +15,10 @@
 #define NUMBER(type, bytes) [HM_GGML_##type] = { #type, #type OTHER, HM_DTYPE_##type, 1, bytes }
 #define BLOCK(type, elements, bytes) \
 	[HM_GGML_##type] = { #type, #type OTHER, HM_DTYPE_OPAQUE, elements, bytes }
-#define REMOVED(number, name) [number] = { name, name, HM_DTYPE_OPAQUE, 0, 0 }
+/* Types whose parts are single bytes: the same in files of either byte order. */
+#define BYTES(type, dtype, elements, bytes) \
+	[HM_GGML_##type] = { #type, NULL, dtype, elements, bytes }
+#define REMOVED(number, name) [number] = { name, NULL, HM_DTYPE_OPAQUE, 0, 0 }
 
 /* As GGML_QUANT_SIZES of the gguf package has them: tests/format/gguf_peer.py compares. */
 static const struct gguf_type types[] = {
@@ -43,7 +46,7 @@ static const struct gguf_type types[] = {
 	BLOCK(IQ3_S, 256, 110),
 	BLOCK(IQ2_S, 256, 82),
 	BLOCK(IQ4_XS, 256, 136),
-	NUMBER(I8, 1),
+	BYTES(I8, HM_DTYPE_I8, 1, 1),
 	NUMBER(I16, 2),
 	NUMBER(I32, 4),
 	NUMBER(I64, 8),
@@ -58,8 +61,8 @@ static const struct gguf_type types[] = {
 	REMOVED(36, "IQ4_NL_4_4"),
 	REMOVED(37, "IQ4_NL_4_8"),
 	REMOVED(38, "IQ4_NL_8_8"),
-	BLOCK(MXFP4, 32, 17),
-	BLOCK(NVFP4, 64, 36),
+	BYTES(MXFP4, HM_DTYPE_OPAQUE, 32, 17),
+	BYTES(NVFP4, HM_DTYPE_OPAQUE, 64, 36),
 	BLOCK(Q1_0, 128, 18),
 };
 
