@@ -60,6 +60,7 @@ enum hm_ggml_type {
 	HM_GGML_MXFP4 = 39,
 	HM_GGML_NVFP4 = 40,
 	HM_GGML_Q1_0 = 41,
+	HM_GGML_Q2_0 = 42,
 };
 
 /* Types of metadata, by the format's numbers. */

@@ -347,7 +347,9 @@ static void types(void)
 	CHECK(strstr(hm_errmsg(), "Q4_2"));
 	CHECK_ERROR(-EOPNOTSUPP, hm_gguf_type(31, &info));
 	CHECK(strstr(hm_errmsg(), "Q4_0_4_4"));
-	CHECK_ERROR(-ERANGE, hm_gguf_type(42, &info));
+	CHECK_OK(hm_gguf_type(HM_GGML_Q2_0, &info));
+	CHECK(info.block_elements == 64 && info.block_bytes == 18);
+	CHECK_ERROR(-ERANGE, hm_gguf_type(43, &info));
 	CHECK_ERROR(-EINVAL, hm_gguf_type(0, NULL));
 }
 

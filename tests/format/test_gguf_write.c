@@ -143,7 +143,7 @@ static void refuses(void)
 		{ { "f", HM_GGML_I8, 1, five, bytes }, -EINVAL, "the name is there twice" },
 		{ { "\xff", HM_GGML_I8, 1, five, bytes }, -EINVAL, "no UTF-8" },
 		{ { "t", 4, 1, five, bytes }, -EOPNOTSUPP, "Q4_2" },
-		{ { "t", 42, 1, five, bytes }, -ERANGE, "type 42" },
+		{ { "t", 43, 1, five, bytes }, -ERANGE, "type 43" },
 		{ { "t", HM_GGML_I8, 9, five, bytes }, -EINVAL, "9 dimensions" },
 		{ { "t", HM_GGML_I8, 1, NULL, bytes }, -EINVAL, "ne is NULL" },
 		{ { "t", HM_GGML_I8, 1, five, NULL }, -EINVAL, "data is NULL" },

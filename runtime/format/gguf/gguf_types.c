@@ -64,6 +64,7 @@ static const struct gguf_type types[] = {
 	BYTES(MXFP4, HM_DTYPE_OPAQUE, 32, 17),
 	BYTES(NVFP4, HM_DTYPE_OPAQUE, 64, 36),
 	BLOCK(Q1_0, 128, 18),
+	BLOCK(Q2_0, 64, 18),
 };
 
 int gguf_type_find(uint32_t number, const struct gguf_type **ret_type)
