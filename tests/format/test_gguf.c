@@ -243,6 +243,18 @@ static void opens_all_files(void)
 	CHECK_ERROR(-EBADMSG, open_in(folder, names[1], &gguf));
 	make_shard(folder, names[1], 0, 1, 1);
 	CHECK_ERROR(-EBADMSG, open_in(folder, names[0], &gguf));
+	/* A key twice in a further file, and in the first one, too. */
+	made = (struct gguf_made){ 0 };
+	made_begin(&made, 3, 0, 4);
+	made_key(&made, "k", HM_GGUF_U8, 7, 1);
+	made_key(&made, "split.no", HM_GGUF_U16, 1, 2);
+	made_key(&made, "split.count", HM_GGUF_U16, 3, 2);
+	made_key(&made, "k", HM_GGUF_U8, 8, 1);
+	made_file(&made, made.n, folder, names[1]);
+	make_shard(folder, names[0], 0, 3, 2);
+	CHECK_ERROR(-EBADMSG, open_in(folder, names[0], &gguf));
+	CHECK(strstr(hm_errmsg(), "key \"k\" is there twice"));
+	make_shard(folder, names[0], 0, 3, 3);
 	/* The missing one is named. */
 	path = folder_path(folder, names[1]);
 	unlink(path);

@@ -158,7 +158,7 @@ static int add_tensors(struct hm_gguf *gguf, struct gguf_file *file)
 /* Keys of an earlier file count. */
 static int add_values(struct hm_gguf *gguf, struct gguf_file *file)
 {
-	const struct name *found;
+	struct names own = { 0 };
 	struct gguf_value *value;
 	char shown[SHOWN_MAX];
 	uint32_t i;
@@ -166,16 +166,16 @@ static int add_values(struct hm_gguf *gguf, struct gguf_file *file)
 
 	for (i = 0; !r && i < file->n_value; i++) {
 		value = &file->value[i];
-		found = names_find(&gguf->keys, value->key, value->key_length);
-		if (!found) {
-			r = names_add(&gguf->keys, value->key, value->key_length,
-				      gguf->n_value);
-			gguf->value[gguf->n_value++] = value;
-		} else if (gguf->value[found->value]->file == value->file) {
+		r = names_add(&own, value->key, value->key_length, i);
+		if (r == -EEXIST)
 			r = err_set(-EBADMSG, "%s: key %s is there twice", file->path,
 				    name_shown(value->key, shown));
-		}
+		if (r || names_find(&gguf->keys, value->key, value->key_length))
+			continue;
+		r = names_add(&gguf->keys, value->key, value->key_length, gguf->n_value);
+		gguf->value[gguf->n_value++] = value;
 	}
+	names_free(&own);
 	return r;
 }
 
