@@ -295,6 +295,10 @@ static void test_arguments(void)
 	desc.n_more = 1;
 	CHECK_ERROR(-EINVAL, hm_pieces_open(path, &desc, &none));
 	CHECK_ERROR(-EINVAL, hm_pieces_probe(path, &desc, &format));
+	/* No sum with the first path may overflow. */
+	desc.more = &path;
+	desc.n_more = UINT32_MAX;
+	CHECK_ERROR(-EINVAL, hm_pieces_open(path, &desc, &none));
 	CHECK_ERROR(-EINVAL, hm_pieces_probe(path, NULL, NULL));
 	CHECK_ERROR(-EINVAL, hm_pieces_probe(NULL, NULL, &format));
 	CHECK(none == UNTOUCHED);

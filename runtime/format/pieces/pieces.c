@@ -67,6 +67,10 @@ static int read_desc(const struct hm_pieces_desc *from, struct hm_pieces_desc *r
 	if (ret_desc->n_more && !ret_desc->more)
 		return err_set(-EINVAL, "hm_pieces_desc: n_more is %u, and more is NULL",
 			       ret_desc->n_more);
+	/* With the first one they are counted in 32 bits. */
+	if (ret_desc->n_more == UINT32_MAX)
+		return err_set(-EINVAL, "hm_pieces_desc: n_more is %u, and %u are the most",
+			       ret_desc->n_more, UINT32_MAX - 1);
 	return 0;
 }
 
