@@ -187,6 +187,31 @@ static void names(void)
 	made_key(&made, "k", HM_GGUF_U8, 1, 1);
 	made_key(&made, "k", HM_GGUF_U8, 1, 1);
 	check_refused(folder, -EBADMSG, "key \"k\" is there twice");
+	begin(3, 0);
+	made_tensor(&made, "t", HM_GGML_F32, 1, ne, 0);
+	made_tensor(&made, "u", HM_GGML_F32, 1, ne, 32);
+	made_tensor(&made, "t", HM_GGML_F32, 1, ne, 64);
+	made_data(&made, 32, 96);
+	check_refused(folder, -EBADMSG, "two tensors of the name \"t\"");
+	begin(0, 3);
+	made_key(&made, "k", HM_GGUF_U8, 1, 1);
+	made_key(&made, "l", HM_GGUF_U8, 1, 1);
+	made_key(&made, "k", HM_GGUF_U8, 1, 1);
+	check_refused(folder, -EBADMSG, "key \"k\" is there twice");
+	/* Told before the list has grown on: zeros are keys and tensors, too. */
+	begin(0, 3);
+	made_key(&made, "k", HM_GGUF_U8, 1, 1);
+	made_key(&made, "k", HM_GGUF_U8, 1, 1);
+	made_key(&made, "l", 13, 1, 1);
+	check_refused(folder, -EBADMSG, "key \"k\" is there twice");
+	begin(1ull << 60, 0);
+	for (i = 0; i < 1000; i++)
+		made_number(&made, 0, 1);
+	check_refused(folder, -EBADMSG, "two tensors of the name \"\"");
+	begin(0, 1ull << 60);
+	for (i = 0; i < 1000; i++)
+		made_number(&made, 0, 1);
+	check_refused(folder, -EBADMSG, "key \"\" is there twice");
 	begin(0, 1);
 	made_key(&made, "\xff", HM_GGUF_U8, 1, 1);
 	check_refused(folder, -EBADMSG, "no UTF-8");

@@ -75,6 +75,15 @@ static int read_name(struct gguf_file *file, struct scan *scan, const char **ret
 	return 0;
 }
 
+/*
+ * All names are compared once the list is read. But a number that lies, with zeros behind it (of
+ * which a sparse file has any amount), would make the list grow without an end before that.
+ */
+static bool is_same(const char *a, uint32_t a_length, const char *b, uint32_t b_length)
+{
+	return a_length == b_length && !memcmp(a, b, a_length);
+}
+
 /* ---- metadata ---- */
 
 static int read_string(struct gguf_file *file, struct scan *scan, struct gguf_value *value)
@@ -209,6 +218,10 @@ static int read_pair(struct gguf_file *file, uint32_t number, struct scan *scan)
 	r = read_name(file, scan, &value->key, &value->key_length);
 	if (r)
 		return err_prefix(r, "key %u of the metadata", file->n_value);
+	if (file->n_value &&
+	    is_same(value->key, value->key_length, value[-1].key, value[-1].key_length))
+		return err_set(-EBADMSG, "key %s is there twice",
+			       name_shown(value->key, shown));
 	r = read_value(file, scan, value);
 	if (!r)
 		r = take_known(file, value);
@@ -283,6 +296,10 @@ static int read_tensor(struct gguf_file *file, uint32_t number, struct scan *sca
 	r = read_name(file, scan, &tensor->name, &tensor->name_length);
 	if (r)
 		return err_prefix(r, "tensor %u of the list", file->n_tensor);
+	if (file->n_tensor &&
+	    is_same(tensor->name, tensor->name_length, tensor[-1].name, tensor[-1].name_length))
+		return err_set(-EBADMSG, "there are two tensors of the name %s",
+			       name_shown(tensor->name, shown));
 	r = read_rest(file, scan, tensor);
 	if (r)
 		return err_prefix(r, "tensor %s", name_shown(tensor->name, shown));
