@@ -99,7 +99,8 @@ struct hm_tokens_shard_info {
  * Two kinds of files come with an index, which gives the type of the tokens and the bounds of their
  * documents. Either name of the pair opens it, and the index is read as a whole:
  * - NAME.bin and NAME.idx of Megatron, if NAME.idx begins as one does. Its sequences must lie one
- *   behind another. Sequences behind the last document are one more document.
+ *   behind another. Sequences behind the last document are one more document. Where the index has
+ *   no documents, as that of fairseq, each sequence is one.
  * - NAME.ds and NAME.ds.index of datatrove: tokens of HM_DTYPE_U16 or HM_DTYPE_U32, by the size.
  * An index that is a link that leads nowhere, or a pointer of Git LFS, is an error.
  *

@@ -162,6 +162,16 @@ static void check_pair(struct hm_tokens *tokens, const struct pair *pair, uint32
 	free(values);
 }
 
+static void refused(const char *path, int error, const char *says)
+{
+	struct hm_tokens *tokens = NULL;
+
+	CHECK_ERROR(error, hm_tokens_open(&path, 1, NULL, &tokens));
+	CHECK(tokens == NULL);
+	if (!strstr(hm_errmsg(), says))
+		test_fail(__FILE__, __LINE__, "\"%s\" does not say \"%s\"", hm_errmsg(), says);
+}
+
 static void megatron(void)
 {
 	static const struct {
@@ -190,6 +200,35 @@ static void megatron(void)
 			hm_tokens_unref(tokens);
 		}
 	}
+	pair_end(&pair);
+}
+
+/* The same without documents, as fairseq writes: each sequence is one. */
+static void fairseq(void)
+{
+	struct bytes lengths = { 0 }, pointers = { 0 }, bytes = { 0 };
+	struct hm_tokens *tokens;
+	struct pair pair;
+	uint64_t i;
+
+	pair_begin(&pair, "a.bin", "a.idx");
+	for (i = 0; i < DOCUMENTS; i++) {
+		put_number(&lengths, length_at(i), 4);
+		put_number(&pointers, (pair.end[i] - length_at(i)) * 4, 8);
+	}
+	put(&bytes, "MMIDIDX\0\0\1\0\0\0\0\0\0\0\x09", 18);
+	put_number(&bytes, DOCUMENTS, 8);
+	put(&bytes, lengths.at, lengths.n);
+	put(&bytes, pointers.at, pointers.n);
+	write_bytes(pair.folder, "a.idx", &bytes);
+	write_tokens(&pair, "a.bin", 4);
+	tokens = tokens_open(pair.bin, NULL);
+	check_pair(tokens, &pair, HM_DTYPE_U32);
+	hm_tokens_unref(tokens);
+	CHECK_EQUAL(truncate(pair.bin, (off_t)(pair.n * 4 - 4)), 0);
+	refused(pair.bin, -EBADMSG, "a.bin has");
+	free(lengths.at);
+	free(pointers.at);
 	pair_end(&pair);
 }
 
@@ -316,16 +355,6 @@ static void pieces(void)
 }
 
 /* ---- broken ones ---- */
-
-static void refused(const char *path, int error, const char *says)
-{
-	struct hm_tokens *tokens = NULL;
-
-	CHECK_ERROR(error, hm_tokens_open(&path, 1, NULL, &tokens));
-	CHECK(tokens == NULL);
-	if (!strstr(hm_errmsg(), says))
-		test_fail(__FILE__, __LINE__, "\"%s\" does not say \"%s\"", hm_errmsg(), says);
-}
 
 /* What stands in for the index says that there is one: the tokens are not raw. */
 static void stand_ins(void)
@@ -539,6 +568,7 @@ static void failing(void)
 
 static const struct test tests[] = {
 	{ "megatron", megatron, 0, 0 },
+	{ "fairseq", fairseq, 0, 0 },
 	{ "datatrove", datatrove, 0, 0 },
 	{ "shards", shards, 0, 0 },
 	{ "without", without, 0, 0 },

@@ -255,8 +255,13 @@ static int read_datatrove(struct token_index *index, int fd, uint64_t index_size
 
 /* ---- Megatron's ---- */
 
-/* Magic, version, type, numbers of sequences and of entries for documents; packed. */
+/*
+ * Magic, version, type, numbers of sequences and of entries for documents; packed. The index of
+ * fairseq, of which Megatron's was made, ends at the number of sequences, and has no documents
+ * [fairseq, fairseq/data/indexed_dataset.py, MMapIndexedDataset].
+ */
 #define MEGATRON_HEADER 34
+#define FAIRSEQ_HEADER 26
 #define AT_VERSION 9
 #define AT_TYPE 17
 #define AT_SEQUENCES 18
@@ -275,6 +280,7 @@ struct numbers {
 struct megatron {
 	int fd;
 	const char *path;
+	uint32_t header; /* bytes of it */
 	uint64_t sequences, entries;
 	struct numbers lengths, pointers, documents;
 };
@@ -330,7 +336,7 @@ static int take_length(struct megatron *file, int32_t *ret_length)
 	return 0;
 }
 
-/* Its code is an entry of this table. DeepSpeed's Megatron has added 9 and 10. */
+/* Its code is an entry of this table. fairseq, and DeepSpeed's Megatron, have 9 and 10. */
 static int find_type(struct token_index *index, uint32_t code)
 {
 	static const uint32_t types[] = {
@@ -369,6 +375,11 @@ static int read_header(struct token_index *index, struct megatron *file, uint64_
 	if (r)
 		return r;
 	file->sequences = number_at(header + AT_SEQUENCES);
+	file->header = FAIRSEQ_HEADER;
+	/* Megatron's has 16 bytes more, at least. */
+	if (file->sequences <= size / 12 && size == FAIRSEQ_HEADER + file->sequences * 12)
+		return 0;
+	file->header = MEGATRON_HEADER;
 	file->entries = number_at(header + AT_DOCUMENTS);
 	/* Each must fit on its own: otherwise the sum may have overflowed. */
 	fits = file->sequences <= size / 12 && file->entries <= size / 8;
@@ -389,7 +400,7 @@ static int read_header(struct token_index *index, struct megatron *file, uint64_
 
 static void begin_numbers(struct megatron *file)
 {
-	uint64_t at = MEGATRON_HEADER;
+	uint64_t at = file->header;
 
 	file->lengths.offset = at;
 	file->lengths.left = file->sequences * 4;
@@ -453,12 +464,31 @@ static int take_entry(const struct token_index *index, struct megatron *file, ui
 	return 0;
 }
 
+/* Each sequence is a document. */
+static int take_sequences(struct token_index *index, struct megatron *file, uint64_t size,
+			  uint64_t *at)
+{
+	uint32_t width = hm_dtype_bits(index->dtype) / 8;
+	uint64_t sequence;
+	int r = 0;
+
+	for (sequence = 0; !r && sequence < file->sequences; sequence++) {
+		r = take_sequence(index, file, sequence, size, at);
+		index->end[index->n++] = *at / width;
+	}
+	return r;
+}
+
 static int take_documents(struct token_index *index, struct megatron *file, uint64_t size)
 {
 	uint64_t number, sequence = 0, next = 0, at = 0;
 	uint32_t width = hm_dtype_bits(index->dtype) / 8;
 	int r = 0;
 
+	if (file->header == FAIRSEQ_HEADER) {
+		r = take_sequences(index, file, size, &at);
+		goto out;
+	}
 	for (number = 0; !r && number < file->entries; number++) {
 		r = take_entry(index, file, number, sequence, &next);
 		for (; !r && sequence < next; sequence++)
@@ -492,7 +522,8 @@ static int read_megatron(struct token_index *index, int fd, uint64_t index_size,
 	file->path = index->path;
 	r = read_header(index, file, index_size);
 	if (!r)
-		r = make_ends(index, file->entries);
+		r = make_ends(index,
+			      file->header == FAIRSEQ_HEADER ? file->sequences : file->entries);
 	if (!r) {
 		begin_numbers(file);
 		r = take_documents(index, file, size);
