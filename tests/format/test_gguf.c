@@ -395,6 +395,26 @@ static void has_no_order(void)
 	folder_remove(folder);
 }
 
+/* A string of which a sparse file has any amount is no note. */
+static void has_short_notes(void)
+{
+	char *folder = folder_make();
+	struct hm_metadata note;
+	struct hm_pieces *pieces;
+	const char *path;
+
+	made = (struct gguf_made){ 0 };
+	made_begin(&made, 3, 0, 1);
+	made_key(&made, "k", HM_GGUF_STRING, 1ull << 30, 8);
+	path = made_file(&made, made.n, folder, "a.gguf");
+	CHECK_EQUAL(truncate(path, (off_t)(made.n + (1ull << 30))), 0);
+	CHECK_OK_FATAL(hm_pieces_open(path, NULL, &pieces));
+	CHECK_OK(hm_pieces_metadata(pieces, 0, &note));
+	CHECK(!strcmp(note.value, "string of 1073741824 bytes"));
+	hm_pieces_unref(pieces);
+	folder_remove(folder);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct test tests[] = {
@@ -405,6 +425,7 @@ int main(int argc, char **argv)
 		{ "opens_failing", opens_failing, 0, 0 },
 		{ "types", types, 0, 0 },
 		{ "has_no_order", has_no_order, 0, 0 },
+		{ "has_short_notes", has_short_notes, 0, 0 },
 		{ 0 },
 	};
 

@@ -10,6 +10,8 @@
 
 /* Bytes of a number's text. */
 #define NUMBER_TEXT 40
+/* Bytes of a string that is read for a note. */
+#define STRING_MOST MIB(16)
 
 static bool begins(const struct format_head *head)
 {
@@ -96,11 +98,26 @@ static int array_text(struct gguf_file *file, const struct gguf_value *value,
 	return 0;
 }
 
+/* Nobody reads so long a text, and a file that lies must not take the memory. */
+static int long_text(struct gguf_file *file, const struct gguf_value *value,
+		     const char **ret_text)
+{
+	char *text = arena_take(&file->arena, NUMBER_TEXT);
+
+	if (!text)
+		return err_set(-ENOMEM, "no memory for a note");
+	snprintf(text, NUMBER_TEXT, "string of %" PRIu64 " bytes", value->bytes);
+	*ret_text = text;
+	return 0;
+}
+
 static int add_note(struct hm_gguf *gguf, struct gguf_value *value, struct hm_metadata *note)
 {
 	struct gguf_file *file = &gguf->file[value->file];
 
 	note->key = value->key;
+	if (value->kind == HM_GGUF_STRING && value->bytes > STRING_MOST)
+		return long_text(file, value, &note->value);
 	if (value->kind == HM_GGUF_STRING)
 		return gguf_text(gguf, value, &note->value);
 	if (value->kind == HM_GGUF_ARRAY)
