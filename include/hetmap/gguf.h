@@ -417,9 +417,10 @@ HM_API int hm_gguf_element(struct hm_gguf *gguf, uint64_t index, uint64_t elemen
  *
  * Errors:
  *   -EINVAL:     the format can't express the input: a name or a key that occurs twice, is longer
- *                than 65535 bytes or is not UTF-8; an unknown kind; an array of arrays; the key
- *                general.alignment; an alignment that is no power of two from 8 to 65536; more than
- *                HM_GGUF_RANK_MAX dimensions; or a first dimension that ends inside a block.
+ *                than 65535 bytes or is not UTF-8; an empty key; an unknown kind; an array of
+ *                arrays; the key general.alignment; an alignment that is no power of two from 8 to
+ *                65536; more than HM_GGUF_RANK_MAX dimensions; or a first dimension that ends
+ *                inside a block.
  *   -EOPNOTSUPP: ggml has removed the type.
  *   -ERANGE:     this library does not know the type.
  *   -EOVERFLOW:  the product of a tensor's dimensions overflows.

@@ -159,6 +159,7 @@ static void refuses(void)
 		const char *text;
 	} keys[] = {
 		{ { NULL, HM_GGUF_U8, 0, 0, &yes }, "its key is NULL" },
+		{ { "", HM_GGUF_U8, 0, 0, &yes }, "its key is empty" },
 		{ { "general.architecture", HM_GGUF_U8, 0, 0, &yes }, "there twice" },
 		{ { "general.alignment", HM_GGUF_U8, 0, 0, &yes }, "hm_gguf_desc.alignment" },
 		{ { "k", 13, 0, 0, &yes }, "kind 13" },

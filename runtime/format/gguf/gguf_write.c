@@ -64,6 +64,8 @@ static int check_pair(const struct hm_gguf_pair *pair, struct names *keys)
 	r = check_name(pair->key, "key", keys);
 	if (r)
 		return r;
+	if (!*pair->key)
+		return err_set(-EINVAL, "its key is empty, which ggml refuses to read");
 	if (!strcmp(pair->key, KEY_ALIGNMENT))
 		return err_set(-EINVAL, "hm_gguf_desc.alignment sets this key");
 	if (kind == HM_GGUF_ARRAY)
