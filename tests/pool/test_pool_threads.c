@@ -469,7 +469,7 @@ static void forks_on_device(void)
 
 struct undo {
 	struct hm_pool *pool;
-	char *bytes[3];
+	char *bytes[4];
 };
 
 static int run_all(struct hm_device *device, struct undo *undo)
@@ -487,6 +487,9 @@ static int run_all(struct hm_device *device, struct undo *undo)
 	if (!r)
 		r = hm_pool_realloc(undo->pool, undo->bytes[2], MIB(1), HM_MAY_MOVE,
 				    &undo->bytes[2]);
+	/* So long that the page table needs memory, too. */
+	if (!r)
+		r = hm_pool_alloc(undo->pool, MIB(64), 0, &undo->bytes[3]);
 	return r;
 }
 
@@ -509,7 +512,7 @@ static void undoes(void)
 		r = run_all(device, &undo);
 		failed = inject_disarm();
 		CHECK(!r || (failed && r < 0));
-		for (i = 0; i < 3; i++)
+		for (i = 0; i < ARRAY_SIZE(undo.bytes); i++)
 			if (undo.bytes[i])
 				CHECK_OK(hm_free(undo.bytes[i]));
 		if (undo.pool)
