@@ -332,7 +332,7 @@ HM_API int hm_frame_pool_acquire(struct hm_frame_pool *pool, uint64_t timeout_ns
  *
  * Errors:
  *   -EBUSY: the frame was published before.
- *   -EPIPE: hm_frame_pool_end() was called.
+ *   -EPIPE: hm_frame_pool_end() was called, or the last reference to the pool was dropped.
  *   -EOPNOTSUPP: the frame was imported, and has no pool.
  */
 HM_API int hm_frame_publish(struct hm_frame *frame);
@@ -401,7 +401,7 @@ HM_API struct hm_frame_pool *hm_frame_pool_ref(struct hm_frame_pool *pool);
  * @pool: [in]
  *
  * The last reference drops the pictures of the ready queue. Frames outlive it: each ends with
- * its own last reference.
+ * its own last reference, and none can be published any more.
  *
  * Thread safety: any thread.
  */

@@ -324,10 +324,16 @@ static int publish_locked(struct hm_frame_pool *pool, struct hm_frame *frame)
 			       pool->name);
 	pthread_mutex_lock(&frame->lock);
 	before = frame->published;
-	frame->published = true;
+	frame->published = before || !pool->closed;
 	pthread_mutex_unlock(&frame->lock);
 	if (before)
 		return err_set(-EBUSY, "the frame was published before, since it was acquired");
+	/* The lists are gone, and nobody would drop the queue's reference. */
+	if (pool->closed)
+		return err_set(-EPIPE,
+			       "frame pool %s has no references any more: nobody could take "
+			       "the picture",
+			       pool->name);
 	object_ref(&frame->object);
 	frame->ready = true;
 	cds_list_add_tail(&frame->link, &pool->ready);

@@ -409,6 +409,10 @@ static void outlives(void)
 	frame_fill(&info, 8);
 	CHECK(frame_holds(&info, 8));
 	CHECK_ERROR(-EBUSY, hm_frame_publish(both));
+	/* The queue has ended: it must not keep a frame for ever. */
+	CHECK_ERROR(-EPIPE, hm_frame_publish(held));
+	CHECK(!frame_info(held).flags && frame_info(held).refs == 1);
+	frame_stamp(held, 5);
 	hm_frame_unref(held);
 	hm_frame_unref(both);
 	CHECK_EQUAL(stats_now().buffers, 0);
