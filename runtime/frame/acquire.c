@@ -170,6 +170,11 @@ static void give_out(struct hm_frame_pool *pool, struct hm_frame *frame)
 	pthread_mutex_unlock(&pool->lock);
 }
 
+static bool has_room_locked(const struct hm_frame_pool *pool)
+{
+	return !pool->n_most || pool->n_frame < pool->n_most;
+}
+
 /* A frame that is free, or may be made. 0, -EAGAIN: none now; or the failure to make one. */
 static int try_take(struct hm_frame_pool *pool, struct hm_frame **ret_frame)
 {
@@ -180,7 +185,7 @@ static int try_take(struct hm_frame_pool *pool, struct hm_frame **ret_frame)
 		pthread_mutex_lock(&pool->lock);
 		ended = pool->ended;
 		frame = ended ? NULL : take_free_locked(pool);
-		if (!ended && !frame && (!pool->n_most || pool->n_frame < pool->n_most)) {
+		if (!ended && !frame && has_room_locked(pool)) {
 			make = true;
 			pool->n_frame++;
 			pool->n_making++;
@@ -249,7 +254,8 @@ static bool wait_once(struct hm_frame_pool *pool, struct wait *wait)
 	left = wait->timeout_ns == UINT64_MAX ? UINT64_MAX :
 						wait->timeout_ns - (now - wait->start);
 	pthread_mutex_lock(&pool->lock);
-	if (!pool->n_free && !pool->ended) {
+	/* All that would have woken this thread may have happened since it found no frame. */
+	if (!pool->n_free && !pool->ended && !has_room_locked(pool)) {
 		/* With a policy that drops, a consumer may let go of a picture in the queue. */
 		if (pool->n_busy || pool->policy == HM_FRAME_DROP_OLDEST) {
 			left = min_u64(left, wait->look_ns);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "accel/accel_support.h"
+#include "base/util.h"
 #include "frame/frame_support.h"
 
 #define PRODUCERS 4
@@ -219,6 +220,65 @@ static void woken(void)
 	hm_frame_pool_unref(pool);
 }
 
+/*
+ * A frame comes back and ends at once: there is room for another, although none is free. A thread
+ * that is about to wait must not miss that.
+ */
+#define ROUNDS 5000u
+
+struct rounds {
+	struct hm_frame_pool *pool;
+	pthread_barrier_t barrier;
+	uint32_t n;
+	uint64_t longest_ns; /* wait of a round */
+};
+
+static void *acquire_each_round(void *user)
+{
+	struct rounds *rounds = user;
+	struct hm_frame *frame;
+	uint64_t start, ns;
+	uint32_t i;
+
+	for (i = 0; i < rounds->n; i++) {
+		pthread_barrier_wait(&rounds->barrier);
+		start = time_now_ns();
+		frame = NULL;
+		CHECK_OK(hm_frame_pool_acquire(rounds->pool, 5 * SECOND_NS, &frame));
+		ns = time_now_ns() - start;
+		rounds->longest_ns = ns > rounds->longest_ns ? ns : rounds->longest_ns;
+		hm_frame_unref(frame);
+		pthread_barrier_wait(&rounds->barrier);
+	}
+	return NULL;
+}
+
+static void woken_by_room(void)
+{
+	struct rounds rounds = { .n = test_is_slow() ? ROUNDS / 10 : ROUNDS };
+	struct hm_frame *frame;
+	volatile uint32_t spin;
+	pthread_t thread;
+	uint32_t i;
+
+	rounds.pool = frame_pool("host", HM_FRAME_WAIT, 1);
+	CHECK_FATAL(!pthread_barrier_init(&rounds.barrier, NULL, 2));
+	CHECK_FATAL(!pthread_create(&thread, NULL, acquire_each_round, &rounds));
+	for (i = 0; i < rounds.n; i++) {
+		frame = frame_acquire(rounds.pool);
+		pthread_barrier_wait(&rounds.barrier);
+		for (spin = 0; spin < i % 500; spin++)
+			;
+		hm_frame_unref(frame);
+		CHECK_OK(hm_frame_pool_trim(rounds.pool, 0, NULL));
+		pthread_barrier_wait(&rounds.barrier);
+	}
+	pthread_join(thread, NULL);
+	CHECK(rounds.longest_ns < 4 * SECOND_NS);
+	pthread_barrier_destroy(&rounds.barrier);
+	hm_frame_pool_unref(rounds.pool);
+}
+
 /* A fence that nobody looks at wakes the thread that waits for its frame. */
 static void *signal_late(void *user)
 {
@@ -255,6 +315,7 @@ static const struct test tests[] = {
 	{ .name = "dropping_newest", .run = dropping_newest, .seconds = 60 },
 	{ .name = "with_work", .run = with_work, .seconds = 60 },
 	{ .name = "woken", .run = woken },
+	{ .name = "woken_by_room", .run = woken_by_room, .seconds = 60 },
 	{ .name = "woken_by_fence", .run = woken_by_fence },
 	{ .name = NULL },
 };
