@@ -34,11 +34,17 @@ struct frame_message {
 	struct hm_frame_props props;
 };
 
-static bool wait_for(int socket, short events)
+/*
+ * A part of a frame is under way, and a call for a further one had the result @r: because the
+ * socket does not wait, or signals came in a burst? Then waits until @end for another try.
+ */
+static bool try_again(int r, int socket, short events, uint64_t end)
 {
 	struct pollfd file = { .fd = socket, .events = events };
+	uint64_t now = time_now_ns();
 
-	return sys_poll_ns(&file, 1, REST_NS) > 0;
+	return (r == -EAGAIN || r == -EINTR) && now < end &&
+	       sys_poll_ns(&file, 1, end - now) > 0;
 }
 
 static void write_message(struct hm_frame *frame, struct frame_message *message)
@@ -79,7 +85,7 @@ static int send_message(int socket, struct frame_message *message)
 int hm_frame_send(struct hm_frame *frame, int socket, uint32_t flags)
 {
 	struct frame_message message;
-	uint64_t cookie;
+	uint64_t cookie, end;
 	uint32_t i;
 	int r;
 
@@ -93,13 +99,14 @@ int hm_frame_send(struct hm_frame *frame, int socket, uint32_t flags)
 	r = buffer_send(frame->memory[0].buffer, socket, flags);
 	if (r)
 		return r;
+	end = time_now_ns() + REST_NS;
 	do
 		r = send_message(socket, &message);
-	while (r == -EAGAIN && wait_for(socket, POLLOUT));
+	while (try_again(r, socket, POLLOUT, end));
 	for (i = 1; i < frame->n_memory && !r; i++)
 		do
 			r = buffer_send(frame->memory[i].buffer, socket, flags);
-		while (r == -EAGAIN && wait_for(socket, POLLOUT));
+		while (try_again(r, socket, POLLOUT, end));
 	return r ? err_prefix(-EIO, "a part of a frame was sent: close the socket") : 0;
 }
 
@@ -162,25 +169,30 @@ static int receive_object(struct hm_device *device, int socket, uint32_t flags,
 	int r;
 
 	r = buffer_receive(device, socket, &desc, &buffer);
-	if (!r)
-		r = memory_map(buffer, flags, &to->memory[to->n], &to->size[to->n]);
-	if (!r) {
-		to->of[to->n] = to->n;
-		to->n++;
-	}
-	return r;
+	if (r)
+		return r;
+	r = memory_map(buffer, flags, &to->memory[to->n], &to->size[to->n]);
+	/* The object has come: -EAGAIN, of mmap(), would ask for it once more. */
+	if (r == -EAGAIN)
+		return err_prefix(-ENOMEM, "an object of a frame came and can't be mapped");
+	if (r)
+		return r;
+	to->of[to->n] = to->n;
+	to->n++;
+	return 0;
 }
 
 /* After the first object. */
 static int receive_rest(struct hm_device *device, int socket, uint32_t flags,
 			struct hm_frame_objects *objects, struct frame_import *to)
 {
+	uint64_t end = time_now_ns() + REST_NS;
 	struct frame_message message;
 	int r;
 
 	do
 		r = receive_message(socket, &message);
-	while (r == -EAGAIN && wait_for(socket, POLLIN));
+	while (try_again(r, socket, POLLIN, end));
 	if (r)
 		return r;
 	read_message(&message, objects);
@@ -190,7 +202,7 @@ static int receive_rest(struct hm_device *device, int socket, uint32_t flags,
 	while (to->n < objects->n_objects && !r)
 		do
 			r = receive_object(device, socket, flags, to);
-		while (r == -EAGAIN && wait_for(socket, POLLIN));
+		while (try_again(r, socket, POLLIN, end));
 	return r;
 }
 
@@ -216,7 +228,7 @@ int hm_frame_receive(struct hm_device *device, int socket, uint32_t flags,
 	if (r)
 		return r;
 	r = receive_rest(device, socket, flags, &objects, &all);
-	if (r == -EAGAIN)
+	if (r == -EAGAIN || r == -EINTR)
 		r = err_prefix(-EIO, "a part of a frame came: close the socket");
 	if (!r)
 		r = refuse(frame_wrap(&objects, &all, &frame));
