@@ -70,7 +70,7 @@ int map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flag
 			       flags & ~HM_SYNC_ASYNC);
 	r = bracket_write_out(map, HM_WRITE);
 	if (r)
-		return r;
+		return device_loss_notice(map->buffer->device, r);
 	/* Before it, too: replacements of lost bytes may go while they are written back. */
 	lost = repair_check(map, offset, length, NULL);
 	do

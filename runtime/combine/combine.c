@@ -9,6 +9,7 @@
 #include "base/sys.h"
 #include "core/core.h"
 #include "core/buffer.h"
+#include "loss/device_loss.h"
 #include "map/remap.h"
 #include "share/share.h"
 
@@ -32,6 +33,43 @@ static struct hm_combine *next_of(struct hm_map *map, struct hm_combine *combine
 	return next;
 }
 
+static void unlink_combine(struct hm_combine *combine)
+{
+	struct hm_map *map = combine->map;
+
+	pthread_mutex_lock(&map->lock);
+	cds_list_del(&combine->link);
+	if (cds_list_empty(&map->combines))
+		map->write_out = NULL;
+	pthread_mutex_unlock(&map->lock);
+}
+
+/* Reports a loss that a flush may have met. The caller holds no lock. */
+static int notice(struct hm_combine *combine, int r)
+{
+	return device_loss_notice(combine->map->buffer->device, r);
+}
+
+/* @tell: no bracket is open, so a loss may be reported. */
+static void put(struct hm_combine *combine, bool tell)
+{
+	int r;
+
+	if (!object_put(&combine->object))
+		return;
+	unlink_combine(combine);
+	err_hold();
+	r = combine_flush_locked(combine, NULL);
+	if (tell)
+		notice(combine, r);
+	err_release();
+	combine->object.kind = OBJECT_FREED;
+	hm_map_unref(combine->map);
+	pthread_mutex_destroy(&combine->lock);
+	table_end(combine);
+	free(combine);
+}
+
 int combine_write_out(struct hm_map *map)
 {
 	struct hm_combine *combine = next_of(map, NULL), *next;
@@ -47,7 +85,7 @@ int combine_write_out(struct hm_map *map)
 			err_release();
 		first = first ? first : r;
 		next = next_of(map, combine);
-		hm_combine_unref(combine);
+		put(combine, false);
 		combine = next;
 	}
 	return first;
@@ -60,17 +98,6 @@ static void link_combine(struct hm_combine *combine)
 	pthread_mutex_lock(&map->lock);
 	cds_list_add_tail(&combine->link, &map->combines);
 	map->write_out = combine_write_out;
-	pthread_mutex_unlock(&map->lock);
-}
-
-static void unlink_combine(struct hm_combine *combine)
-{
-	struct hm_map *map = combine->map;
-
-	pthread_mutex_lock(&map->lock);
-	cds_list_del(&combine->link);
-	if (cds_list_empty(&map->combines))
-		map->write_out = NULL;
 	pthread_mutex_unlock(&map->lock);
 }
 
@@ -136,17 +163,8 @@ struct hm_combine *hm_combine_ref(struct hm_combine *combine)
 
 void hm_combine_unref(struct hm_combine *combine)
 {
-	if (!combine || !object_put(&combine->object))
-		return;
-	unlink_combine(combine);
-	err_hold();
-	combine_flush_locked(combine, NULL);
-	err_release();
-	combine->object.kind = OBJECT_FREED;
-	hm_map_unref(combine->map);
-	pthread_mutex_destroy(&combine->lock);
-	table_end(combine);
-	free(combine);
+	if (combine)
+		put(combine, true);
 }
 
 /* ---- writing ---- */
@@ -212,7 +230,7 @@ int hm_combine_write(struct hm_combine *combine, uint64_t offset, const void *by
 	pthread_mutex_lock(&combine->lock);
 	r = write_locked(combine, offset, bytes, length);
 	pthread_mutex_unlock(&combine->lock);
-	return r;
+	return likely(!r) ? 0 : notice(combine, r);
 }
 
 int hm_combine_flush(struct hm_combine *combine, struct hm_fault *fault)
@@ -229,7 +247,7 @@ int hm_combine_flush(struct hm_combine *combine, struct hm_fault *fault)
 	pthread_mutex_lock(&combine->lock);
 	r = combine_flush_locked(combine, fault);
 	pthread_mutex_unlock(&combine->lock);
-	return r;
+	return notice(combine, r);
 }
 
 int hm_combine_discard(struct hm_combine *combine)

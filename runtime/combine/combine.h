@@ -57,14 +57,17 @@ void table_empty(struct hm_combine *combine);
 
 /* ---- flush.c ---- */
 
-/* hm_combine_flush() without its door. Caller holds combine->lock. */
+/*
+ * hm_combine_flush() without its door. Caller holds combine->lock, and passes the result to
+ * device_loss_notice() without it.
+ */
 int combine_flush_locked(struct hm_combine *combine, struct hm_fault *ret_fault);
 /* Stores that bytes [from, to) of a line take by themselves. */
 uint32_t combine_stores(uint32_t from, uint32_t to);
 
 /* ---- combine.c ---- */
 
-/* hm_map.write_out */
+/* hm_map.write_out: the caller reports a loss. */
 int combine_write_out(struct hm_map *map);
 
 #endif

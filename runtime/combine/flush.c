@@ -147,8 +147,8 @@ int combine_flush_locked(struct hm_combine *combine, struct hm_fault *ret_fault)
 		if (first)
 			err_release();
 		first = first ? first : r;
-		/* It has been tried for a second. */
-		if (r == -EAGAIN)
+		/* It has been tried for a second, or there is nothing to write to. */
+		if (r == -EAGAIN || r == -ENODEV)
 			break;
 	}
 	if (first)

@@ -186,7 +186,10 @@ struct reservation {
 typedef int bracket_function(struct hm_map *map, uint64_t offset, uint64_t length,
 			     uint32_t access);
 
-/* hm_map.write_out: returns the first error, with a text. */
+/*
+ * hm_map.write_out: returns the first error, with a text, which the caller passes to
+ * device_loss_notice() once it has no bracket open.
+ */
 typedef int write_out_function(struct hm_map *map);
 
 /* A map's entry in the published table, as far as it may change (publish.c). */

@@ -448,7 +448,9 @@ copy_found(struct copy *copy, struct hm_guard *guard, int r, struct hm_fault *re
 		guard_copied(copy->slot);
 		return 0;
 	}
-	r = device_loss_notice(copy->at.device, r);
+	/* Callbacks must find the lock free that is held around guarded_store(). */
+	if (!copy->store)
+		r = device_loss_notice(copy->at.device, r);
 out:
 	if (ret_fault && guard->fault.cause)
 		struct_write(ret_fault, &guard->fault, ret_fault->struct_size);

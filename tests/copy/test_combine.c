@@ -405,6 +405,92 @@ static void lost(void)
 	fleeting_come();
 }
 
+/* ---- callbacks about a loss ---- */
+
+struct told {
+	struct hm_combine *combine; /* NULL: has no reference any more */
+	unsigned int calls;
+	uint64_t brackets; /* open ones, at the call */
+};
+
+/* May call the library: no lock is held, and no bracket of the call is open. */
+static void drop_lines(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
+{
+	struct hm_buffer_stats stats = { .struct_size = sizeof(stats) };
+	struct told *told = user;
+
+	CHECK_EQUAL(event, HM_LOSS_TAKEN);
+	CHECK_OK(hm_buffer_stats_get(buffer, &stats));
+	told->calls++;
+	told->brackets = stats.brackets_open;
+	if (told->combine)
+		CHECK_OK(hm_combine_discard(told->combine));
+}
+
+static void open_told(struct mode_map *to, struct told *told)
+{
+	const struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = HM_LOSS_ZERO,
+		.lost = drop_lines,
+		.user = told,
+	};
+
+	device_map_open(to, "fleeting", 65536);
+	CHECK_OK_FATAL(hm_buffer_set_loss(to->buffer, &desc));
+	*told = (struct told){ .combine = combine_make(to->map, 1) };
+	CHECK_OK(hm_combine_write(told->combine, 100, "lost", 4));
+}
+
+static void close_told(struct mode_map *to, struct told *told)
+{
+	CHECK_EQUAL(told->calls, 1);
+	CHECK_EQUAL(told->brackets, 0);
+	if (told->combine)
+		CHECK_EQUAL(combine_info(told->combine).pending, 0);
+	hm_combine_unref(told->combine);
+	mode_close(to);
+	fleeting_come();
+}
+
+static void loss_is_told(void)
+{
+	int r = hm_backend_register(&fleeting_backend);
+	struct hm_combine *last;
+	struct mode_map to;
+	struct told told;
+
+	CHECK(!r || r == -EEXIST);
+	open_told(&to, &told);
+	fleeting_go();
+	CHECK_ERROR(-ENODEV, hm_combine_flush(told.combine, NULL));
+	close_told(&to, &told);
+
+	open_told(&to, &told);
+	fleeting_go();
+	/* Its one line is taken. */
+	CHECK_ERROR(-ENODEV, hm_combine_write(told.combine, 200, "more", 4));
+	close_told(&to, &told);
+
+	open_told(&to, &told);
+	CHECK_OK(hm_map_begin_cpu(to.map, 0, 4096, HM_WRITE));
+	fleeting_go();
+	CHECK_ERROR(-ENODEV, hm_map_end_cpu(to.map, 0, 4096, HM_WRITE));
+	close_told(&to, &told);
+
+	open_told(&to, &told);
+	fleeting_go();
+	CHECK_ERROR(-ENODEV, hm_map_sync(to.map, 0, 4096, 0));
+	close_told(&to, &told);
+
+	open_told(&to, &told);
+	last = told.combine;
+	told.combine = NULL;
+	fleeting_go();
+	hm_combine_unref(last);
+	close_told(&to, &told);
+}
+
 /* Each allocation of its making fails in turn. */
 static void no_memory(void)
 {
@@ -519,6 +605,7 @@ static const struct test tests[] = {
 	{ .name = "cut", .run = cut },
 	{ .name = "cut_file", .run = cut_file },
 	{ .name = "lost", .run = lost },
+	{ .name = "loss_is_told", .run = loss_is_told },
 	{ .name = "no_memory", .run = no_memory },
 	{ .name = "forked", .run = forked },
 	{ .name = "threads", .run = threads, .seconds = 60 },
