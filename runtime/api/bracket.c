@@ -159,6 +159,23 @@ static inline int keep_stores(struct hm_map *map, uint64_t offset, uint64_t leng
 }
 
 /*
+ * The same where a combine could not be written out, by the error @r that the end reports: the
+ * other stores of the bracket are kept all the same, unless the device is gone.
+ */
+static __attribute__((noinline, cold)) void keep_others(struct hm_map *map, uint64_t offset,
+							uint64_t length, uint32_t access, int r)
+{
+	struct loss *loss = atomic_load(&map->buffer->loss);
+
+	if (!length || r == -ENODEV)
+		return;
+	err_hold();
+	if (keep_stores(map, offset, length, access) && loss)
+		loss_note_stale(loss);
+	err_release();
+}
+
+/*
  * Ends a bracket that is closed. Keeping its stores failed with @kept and a text, which are
  * returned.
  */
@@ -221,14 +238,18 @@ static inline __attribute__((always_inline)) int end_cpu(struct hm_map *map, uin
 		*length = offset < map_length ? min_u64(*length, map_length - offset) : 0;
 	}
 	kept = bracket_write_out(map, access);
-	if (likely(*length && !kept))
+	if (unlikely(kept))
+		keep_others(map, offset, *length, access, kept);
+	else if (likely(*length))
 		kept = keep_stores(map, offset, *length, access);
 	if (!close_one(map, BRACKET_ENDED))
 		return r ? r : err_set(-EINVAL, "hm_map_end_cpu without hm_map_begin_cpu");
-	if (unlikely(r))
+	if (unlikely(r && !kept))
 		err_clear();
 	*ret_closed = true;
-	return likely(*length) ? end_range(map, offset, *length, access, kept) : 0;
+	if (likely(*length))
+		return end_range(map, offset, *length, access, kept);
+	return likely(!kept) ? 0 : device_loss_notice(map->buffer->device, kept);
 }
 
 __attribute__((noinline, cold)) int map_end_cpu(struct hm_map *map, uint64_t offset,

@@ -491,6 +491,47 @@ static void loss_is_told(void)
 	close_told(&to, &told);
 }
 
+/* A line that can't be written is told by each end, and takes no other store from the shadow. */
+static void others_are_kept(void)
+{
+	const struct hm_loss_desc loss = { .struct_size = sizeof(loss),
+					   .policy = HM_LOSS_SHADOW };
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
+					     .size = 4 * (2u << 20),
+					     .max_size = 4 * (2u << 20) };
+	const uint64_t half = desc.size / 2;
+	struct hm_device_info info = { .struct_size = sizeof(info) };
+	int r = hm_backend_register(&fleeting_backend);
+	struct hm_combine *combine;
+	struct mode_map to;
+
+	CHECK(!r || r == -EEXIST);
+	CHECK_OK_FATAL(hm_device_open("fleeting", &to.device));
+	CHECK_OK_FATAL(hm_buffer_create(to.device, &desc, &to.buffer));
+	CHECK_OK_FATAL(hm_map_create(to.buffer, NULL, &to.map));
+	CHECK_OK_FATAL(hm_buffer_set_loss(to.buffer, &loss));
+	to.base = hm_map_address(to.map);
+	combine = combine_make(to.map, 0);
+	CHECK_OK(hm_map_begin_cpu(to.map, 0, 4096, HM_WRITE));
+	CHECK_OK(hm_map_begin_cpu(to.map, half - 4096, 8192, HM_WRITE));
+	CHECK_OK(hm_map_begin_cpu(to.map, half, 4096, HM_WRITE));
+	CHECK_OK(hm_combine_write(combine, half + 100, "far", 3));
+	CHECK_OK_FATAL(hm_buffer_resize(to.buffer, half, 0));
+	memcpy(to.base, "near", 4);
+	memcpy(to.base + half - 4, "last", 4);
+	CHECK_ERROR(-ERANGE, hm_map_end_cpu(to.map, 0, 4096, HM_WRITE));
+	/* Cut off in part, and wholly. */
+	CHECK_ERROR(-ERANGE, hm_map_end_cpu(to.map, half - 4096, 8192, HM_WRITE));
+	CHECK_ERROR(-ERANGE, hm_map_end_cpu(to.map, half, 4096, HM_WRITE));
+	CHECK_EQUAL(map_info(to.map, 0).brackets, 0);
+	fleeting_go();
+	CHECK_ERROR(-ENODEV, hm_device_query(to.device, &info));
+	CHECK(!memcmp(to.base, "near", 4) && !memcmp(to.base + half - 4, "last", 4));
+	hm_combine_unref(combine);
+	mode_close(&to);
+	fleeting_come();
+}
+
 /* Each allocation of its making fails in turn. */
 static void no_memory(void)
 {
@@ -606,6 +647,7 @@ static const struct test tests[] = {
 	{ .name = "cut_file", .run = cut_file },
 	{ .name = "lost", .run = lost },
 	{ .name = "loss_is_told", .run = loss_is_told },
+	{ .name = "others_are_kept", .run = others_are_kept },
 	{ .name = "no_memory", .run = no_memory },
 	{ .name = "forked", .run = forked },
 	{ .name = "threads", .run = threads, .seconds = 60 },
