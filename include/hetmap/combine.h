@@ -83,6 +83,9 @@ HM_API int hm_combine_create(struct hm_map *map, const struct hm_combine_desc *d
  *
  * Touches no byte of the map, unless the combine has no line left, and writes its lines out. This
  * may fail as hm_combine_flush() does; the combine then keeps only a part of the bytes.
+ * Touches no byte of the map, unless lines have to be written out for want of room. Then the
+ * call may fail as hm_combine_flush(), and leaves part of the bytes unkept. A fault at @bytes in
+ * a guarded scope (hm_guard_begin()) ends the scope, and leaves part of them unkept, too.
  *
  * Thread safety: any thread; calls for one combine wait for each other, so threads that write
  * much should have one each.

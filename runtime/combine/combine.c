@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/guard_slot.h"
 #include "base/sys.h"
 #include "core/core.h"
 #include "core/buffer.h"
@@ -194,8 +195,8 @@ static inline int keep(struct hm_combine *combine, uint64_t line, uint32_t from,
 	return 0;
 }
 
-static int write_locked(struct hm_combine *combine, uint64_t offset, const char *bytes,
-			uint64_t length)
+static int keep_all(struct hm_combine *combine, uint64_t offset, const char *bytes,
+		    uint64_t length)
 {
 	uint64_t end = offset + length, n;
 	int r;
@@ -208,9 +209,49 @@ static int write_locked(struct hm_combine *combine, uint64_t offset, const char 
 		if (unlikely(r))
 			return r;
 	}
+	return 0;
+}
+
+static int write_locked(struct hm_combine *combine, uint64_t offset, const char *bytes,
+			uint64_t length)
+{
+	int r = keep_all(combine, offset, bytes, length);
+
+	if (unlikely(r))
+		return r;
 	combine->counts.writes++;
 	combine->counts.bytes += length;
 	return 0;
+}
+
+/* Would a fault at the caller's bytes jump out of this call? */
+static bool is_guarded(void)
+{
+	const struct hm_guard *guard = guard_own ? guard_own->innermost : NULL;
+
+	return guard && guard != &guard_suspended;
+}
+
+/* Reads the bytes without the lock, which a jump would leave locked. */
+static __attribute__((noinline)) int write_guarded(struct hm_combine *combine, uint64_t offset,
+						   const char *bytes, uint64_t length)
+{
+	uint64_t n, done;
+	char piece[1024];
+	int r = 0;
+
+	for (done = 0; done < length && !r; done += n) {
+		n = min_u64(length - done, sizeof(piece));
+		memcpy(piece, bytes + done, n);
+		pthread_mutex_lock(&combine->lock);
+		r = keep_all(combine, offset + done, piece, n);
+		if (!r && done + n == length) {
+			combine->counts.writes++;
+			combine->counts.bytes += length;
+		}
+		pthread_mutex_unlock(&combine->lock);
+	}
+	return r;
 }
 
 int hm_combine_write(struct hm_combine *combine, uint64_t offset, const void *bytes,
@@ -227,9 +268,13 @@ int hm_combine_write(struct hm_combine *combine, uint64_t offset, const void *by
 	r = map_check_range(combine->map, offset, length, "hm_combine_write");
 	if (unlikely(r))
 		return r;
-	pthread_mutex_lock(&combine->lock);
-	r = write_locked(combine, offset, bytes, length);
-	pthread_mutex_unlock(&combine->lock);
+	if (unlikely(is_guarded())) {
+		r = write_guarded(combine, offset, bytes, length);
+	} else {
+		pthread_mutex_lock(&combine->lock);
+		r = write_locked(combine, offset, bytes, length);
+		pthread_mutex_unlock(&combine->lock);
+	}
 	return likely(!r) ? 0 : notice(combine, r);
 }
 

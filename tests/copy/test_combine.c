@@ -379,6 +379,46 @@ static void cut_file(void)
 	CHECK_OK(hm_handler_remove());
 }
 
+/* A fault at the bytes of a write, in a scope, leaves the combine usable. */
+static void faulty_source(void)
+{
+	struct hm_combine *combine;
+	struct hm_guard guard;
+	struct mode_map to;
+	struct file_map file;
+	const uint64_t length = 3000;
+	volatile int n = 0;
+	int r;
+
+	CHECK_OK_FATAL(hm_handler_install(HM_HANDLER_NO_REPAIR));
+	open_file_map(&file, 65536);
+	device_map_open(&to, "host", 65536);
+	combine = combine_make(to.map, 0);
+	CHECK(!ftruncate(file.fd, 4096));
+	HM_GUARD_INIT(&guard);
+	r = hm_guard_begin(&guard);
+	if (!r) {
+		n = 1;
+		CHECK_OK(hm_combine_write(combine, 7, file.base + 100, length));
+		n = 2;
+		(void)hm_combine_write(combine, 9000, file.base + 60000, 100);
+		n = 3;
+		r = hm_guard_end(&guard);
+	}
+	CHECK_EQUAL(r, -ERANGE);
+	CHECK_EQUAL(n, 2);
+	CHECK_EQUAL(guard.fault.offset, 60000);
+	CHECK_OK(hm_combine_flush(combine, NULL));
+	CHECK(!memcmp(to.base + 7, file.base + 100, length));
+	CHECK(is_zero(to.base, 7 + length, 65536));
+	CHECK_EQUAL(combine_info(combine).writes, 1);
+	CHECK_EQUAL(combine_info(combine).bytes, length);
+	hm_combine_unref(combine);
+	mode_close(&to);
+	close_file_map(&file);
+	CHECK_OK(hm_handler_remove());
+}
+
 /* A device that is gone: what was for it stays until it is dropped. */
 static void lost(void)
 {
@@ -645,6 +685,7 @@ static const struct test tests[] = {
 	{ .name = "arguments", .run = arguments },
 	{ .name = "cut", .run = cut },
 	{ .name = "cut_file", .run = cut_file },
+	{ .name = "faulty_source", .run = faulty_source },
 	{ .name = "lost", .run = lost },
 	{ .name = "loss_is_told", .run = loss_is_told },
 	{ .name = "others_are_kept", .run = others_are_kept },
