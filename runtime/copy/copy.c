@@ -199,6 +199,9 @@ static const char *reason(uint32_t to, uint32_t from, uint64_t length, uint32_t 
 		       "to gain by passing the caches";
 	if (flags & HM_COPY_STREAM)
 		return "the copy is shorter than stream_least: the caches are faster";
+	if (to == HM_COPY_UNKNOWN || from == HM_COPY_UNKNOWN)
+		return "the device of an end does not report its cache mode: the C library's "
+		       "copy is right for any, and fast if it is write-back";
 	return "both ends are write-back memory: the C library's copy is the fastest";
 }
 

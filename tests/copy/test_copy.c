@@ -168,6 +168,7 @@ static void check_names(uint32_t to, uint32_t from, const struct hm_copy_info *i
 	CHECK(!strcmp(info->stores, stores ? copy_cpu()->lines->name : ""));
 	CHECK(!strcmp(info->loads, loads ? copy_cpu()->loads->name : ""));
 	CHECK(strlen(info->reason) > 20);
+	CHECK_EQUAL(strstr(info->reason, "both ends are write-back") != NULL, !to && !from);
 }
 
 static void kinds_of_one_set(void)
