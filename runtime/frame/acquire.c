@@ -47,28 +47,30 @@ void pool_take_back(struct hm_frame *frame)
 		frame_end(frame);
 }
 
-/* The frames count as busy while they are looked at. */
+/*
+ * A frame counts as busy while it is looked at. One at a time leaves the list, so that a thread
+ * that looks meanwhile finds the others.
+ */
 void pool_sweep(struct hm_frame_pool *pool)
 {
 	struct hm_frame *frame;
-	CDS_LIST_HEAD(look);
+	uint32_t left;
 	bool idle;
 
 	pthread_mutex_lock(&pool->lock);
-	cds_list_splice(&pool->busy, &look);
-	CDS_INIT_LIST_HEAD(&pool->busy);
-	pthread_mutex_unlock(&pool->lock);
-	while (!cds_list_empty(&look)) {
-		frame = cds_list_first_entry(&look, struct hm_frame, link);
+	/* Each once: one that is still busy goes to the end of the list. */
+	for (left = pool->n_busy; left && !cds_list_empty(&pool->busy); left--) {
+		frame = cds_list_first_entry(&pool->busy, struct hm_frame, link);
 		cds_list_del(&frame->link);
+		pthread_mutex_unlock(&pool->lock);
 		idle = frame_is_idle(frame);
 		pthread_mutex_lock(&pool->lock);
 		pool->n_busy--;
 		put_locked(pool, frame, idle);
 		if (idle)
 			pthread_cond_signal(&pool->returned);
-		pthread_mutex_unlock(&pool->lock);
 	}
+	pthread_mutex_unlock(&pool->lock);
 }
 
 /* ---- out ---- */

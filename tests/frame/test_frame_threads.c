@@ -2,12 +2,14 @@
 /* Several producers and consumers of one pool: no picture twice, none torn, all counted. */
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "accel/accel_support.h"
+#include "base/sys.h"
 #include "base/util.h"
 #include "frame/frame_support.h"
 
@@ -308,6 +310,63 @@ static void woken_by_fence(void)
 	close(event);
 }
 
+/* A thread that is busy with the look at one frame keeps no other one from the rest. */
+static sem_t looks, goes_on;
+static _Atomic bool is_stopped;
+static int (*real_poll)(struct pollfd *files, nfds_t n_files, int timeout_ms);
+
+static int stopped_poll(struct pollfd *files, nfds_t n_files, int timeout_ms)
+{
+	if (atomic_exchange(&is_stopped, false)) {
+		sem_post(&looks);
+		sem_wait(&goes_on);
+	}
+	return real_poll(files, n_files, timeout_ms);
+}
+
+static void *query_there(void *user)
+{
+	frame_pool_info(user);
+	return NULL;
+}
+
+static void looked_at(void)
+{
+	struct hm_frame_pool *pool = frame_pool("host", HM_FRAME_DROP_NEWEST, 3);
+	struct hm_frame *frames[3], *got = NULL;
+	struct hm_fence *fence;
+	int event[2] = { event_open(), event_open() };
+	pthread_t thread;
+	uint32_t i;
+
+	real_poll = sys_table.poll;
+	sys_table.poll = stopped_poll;
+	CHECK_FATAL(!sem_init(&looks, 0, 0) && !sem_init(&goes_on, 0, 0));
+	for (i = 0; i < 3; i++)
+		frames[i] = frame_acquire(pool);
+	for (i = 0; i < 2; i++) {
+		CHECK_OK_FATAL(hm_fence_import_fd(event[i], &fence));
+		CHECK_OK(hm_frame_fence_add(frames[i], fence, HM_READ));
+		hm_fence_unref(fence);
+		hm_frame_unref(frames[i]);
+	}
+	event_signal(event[1]);
+	is_stopped = true;
+	CHECK_FATAL(!pthread_create(&thread, NULL, query_there, pool));
+	sem_wait(&looks);
+	CHECK_OK(hm_frame_pool_acquire(pool, 0, &got));
+	CHECK(got == frames[1]);
+	sem_post(&goes_on);
+	pthread_join(thread, NULL);
+	sys_table.poll = real_poll;
+	CHECK(frame_pool_info(pool).busy == 1 && !frame_pool_info(pool).dropped_newest);
+	hm_frame_unref(got);
+	hm_frame_unref(frames[2]);
+	hm_frame_pool_unref(pool);
+	for (i = 0; i < 2; i++)
+		close(event[i]);
+}
+
 static const struct test tests[] = {
 	{ .name = "waiting", .run = waiting, .seconds = 60 },
 	{ .name = "waiting_for_one", .run = waiting_for_one, .seconds = 60 },
@@ -317,6 +376,7 @@ static const struct test tests[] = {
 	{ .name = "woken", .run = woken },
 	{ .name = "woken_by_room", .run = woken_by_room, .seconds = 60 },
 	{ .name = "woken_by_fence", .run = woken_by_fence },
+	{ .name = "looked_at", .run = looked_at },
 	{ .name = NULL },
 };
 
