@@ -379,46 +379,6 @@ static void cut_file(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/* A fault at the bytes of a write, in a scope, leaves the combine usable. */
-static void faulty_source(void)
-{
-	struct hm_combine *combine;
-	struct hm_guard guard;
-	struct mode_map to;
-	struct file_map file;
-	const uint64_t length = 3000;
-	volatile int n = 0;
-	int r;
-
-	CHECK_OK_FATAL(hm_handler_install(HM_HANDLER_NO_REPAIR));
-	open_file_map(&file, 65536);
-	device_map_open(&to, "host", 65536);
-	combine = combine_make(to.map, 0);
-	CHECK(!ftruncate(file.fd, 4096));
-	HM_GUARD_INIT(&guard);
-	r = hm_guard_begin(&guard);
-	if (!r) {
-		n = 1;
-		CHECK_OK(hm_combine_write(combine, 7, file.base + 100, length));
-		n = 2;
-		(void)hm_combine_write(combine, 9000, file.base + 60000, 100);
-		n = 3;
-		r = hm_guard_end(&guard);
-	}
-	CHECK_EQUAL(r, -ERANGE);
-	CHECK_EQUAL(n, 2);
-	CHECK_EQUAL(guard.fault.offset, 60000);
-	CHECK_OK(hm_combine_flush(combine, NULL));
-	CHECK(!memcmp(to.base + 7, file.base + 100, length));
-	CHECK(is_zero(to.base, 7 + length, 65536));
-	CHECK_EQUAL(combine_info(combine).writes, 1);
-	CHECK_EQUAL(combine_info(combine).bytes, length);
-	hm_combine_unref(combine);
-	mode_close(&to);
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
-}
-
 /* A device that is gone: what was for it stays until it is dropped. */
 static void lost(void)
 {
@@ -440,133 +400,6 @@ static void lost(void)
 	CHECK(!late);
 	CHECK_OK(hm_combine_discard(combine));
 	CHECK_OK(hm_combine_flush(combine, NULL));
-	hm_combine_unref(combine);
-	mode_close(&to);
-	fleeting_come();
-}
-
-/* ---- callbacks about a loss ---- */
-
-struct told {
-	struct hm_combine *combine; /* NULL: has no reference any more */
-	unsigned int calls;
-	uint64_t brackets; /* open ones, at the call */
-};
-
-/* May call the library: no lock is held, and no bracket of the call is open. */
-static void drop_lines(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
-{
-	struct hm_buffer_stats stats = { .struct_size = sizeof(stats) };
-	struct told *told = user;
-
-	CHECK_EQUAL(event, HM_LOSS_TAKEN);
-	CHECK_OK(hm_buffer_stats_get(buffer, &stats));
-	told->calls++;
-	told->brackets = stats.brackets_open;
-	if (told->combine)
-		CHECK_OK(hm_combine_discard(told->combine));
-}
-
-static void open_told(struct mode_map *to, struct told *told)
-{
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = HM_LOSS_ZERO,
-		.lost = drop_lines,
-		.user = told,
-	};
-
-	device_map_open(to, "fleeting", 65536);
-	CHECK_OK_FATAL(hm_buffer_set_loss(to->buffer, &desc));
-	*told = (struct told){ .combine = combine_make(to->map, 1) };
-	CHECK_OK(hm_combine_write(told->combine, 100, "lost", 4));
-}
-
-static void close_told(struct mode_map *to, struct told *told)
-{
-	CHECK_EQUAL(told->calls, 1);
-	CHECK_EQUAL(told->brackets, 0);
-	if (told->combine)
-		CHECK_EQUAL(combine_info(told->combine).pending, 0);
-	hm_combine_unref(told->combine);
-	mode_close(to);
-	fleeting_come();
-}
-
-static void loss_is_told(void)
-{
-	int r = hm_backend_register(&fleeting_backend);
-	struct hm_combine *last;
-	struct mode_map to;
-	struct told told;
-
-	CHECK(!r || r == -EEXIST);
-	open_told(&to, &told);
-	fleeting_go();
-	CHECK_ERROR(-ENODEV, hm_combine_flush(told.combine, NULL));
-	close_told(&to, &told);
-
-	open_told(&to, &told);
-	fleeting_go();
-	/* Its one line is taken. */
-	CHECK_ERROR(-ENODEV, hm_combine_write(told.combine, 200, "more", 4));
-	close_told(&to, &told);
-
-	open_told(&to, &told);
-	CHECK_OK(hm_map_begin_cpu(to.map, 0, 4096, HM_WRITE));
-	fleeting_go();
-	CHECK_ERROR(-ENODEV, hm_map_end_cpu(to.map, 0, 4096, HM_WRITE));
-	close_told(&to, &told);
-
-	open_told(&to, &told);
-	fleeting_go();
-	CHECK_ERROR(-ENODEV, hm_map_sync(to.map, 0, 4096, 0));
-	close_told(&to, &told);
-
-	open_told(&to, &told);
-	last = told.combine;
-	told.combine = NULL;
-	fleeting_go();
-	hm_combine_unref(last);
-	close_told(&to, &told);
-}
-
-/* A line that can't be written is told by each end, and takes no other store from the shadow. */
-static void others_are_kept(void)
-{
-	const struct hm_loss_desc loss = { .struct_size = sizeof(loss),
-					   .policy = HM_LOSS_SHADOW };
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-					     .size = 4 * (2u << 20),
-					     .max_size = 4 * (2u << 20) };
-	const uint64_t half = desc.size / 2;
-	struct hm_device_info info = { .struct_size = sizeof(info) };
-	int r = hm_backend_register(&fleeting_backend);
-	struct hm_combine *combine;
-	struct mode_map to;
-
-	CHECK(!r || r == -EEXIST);
-	CHECK_OK_FATAL(hm_device_open("fleeting", &to.device));
-	CHECK_OK_FATAL(hm_buffer_create(to.device, &desc, &to.buffer));
-	CHECK_OK_FATAL(hm_map_create(to.buffer, NULL, &to.map));
-	CHECK_OK_FATAL(hm_buffer_set_loss(to.buffer, &loss));
-	to.base = hm_map_address(to.map);
-	combine = combine_make(to.map, 0);
-	CHECK_OK(hm_map_begin_cpu(to.map, 0, 4096, HM_WRITE));
-	CHECK_OK(hm_map_begin_cpu(to.map, half - 4096, 8192, HM_WRITE));
-	CHECK_OK(hm_map_begin_cpu(to.map, half, 4096, HM_WRITE));
-	CHECK_OK(hm_combine_write(combine, half + 100, "far", 3));
-	CHECK_OK_FATAL(hm_buffer_resize(to.buffer, half, 0));
-	memcpy(to.base, "near", 4);
-	memcpy(to.base + half - 4, "last", 4);
-	CHECK_ERROR(-ERANGE, hm_map_end_cpu(to.map, 0, 4096, HM_WRITE));
-	/* Cut off in part, and wholly. */
-	CHECK_ERROR(-ERANGE, hm_map_end_cpu(to.map, half - 4096, 8192, HM_WRITE));
-	CHECK_ERROR(-ERANGE, hm_map_end_cpu(to.map, half, 4096, HM_WRITE));
-	CHECK_EQUAL(map_info(to.map, 0).brackets, 0);
-	fleeting_go();
-	CHECK_ERROR(-ENODEV, hm_device_query(to.device, &info));
-	CHECK(!memcmp(to.base, "near", 4) && !memcmp(to.base + half - 4, "last", 4));
 	hm_combine_unref(combine);
 	mode_close(&to);
 	fleeting_come();
@@ -685,10 +518,7 @@ static const struct test tests[] = {
 	{ .name = "arguments", .run = arguments },
 	{ .name = "cut", .run = cut },
 	{ .name = "cut_file", .run = cut_file },
-	{ .name = "faulty_source", .run = faulty_source },
 	{ .name = "lost", .run = lost },
-	{ .name = "loss_is_told", .run = loss_is_told },
-	{ .name = "others_are_kept", .run = others_are_kept },
 	{ .name = "no_memory", .run = no_memory },
 	{ .name = "forked", .run = forked },
 	{ .name = "threads", .run = threads, .seconds = 60 },
