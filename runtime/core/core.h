@@ -247,6 +247,14 @@ struct hm_map {
 	 */
 	_Atomic uint32_t n_sync;
 
+	/*
+	 * Stores of guarded_store() under way: the addresses must stay, too, and a move waits.
+	 * One thread raises n_store and then loads moving, a move sets moving and then loads
+	 * n_store, each sequentially consistent: one of the two sees the other.
+	 */
+	_Atomic uint32_t n_store;
+	_Atomic bool moving;
+
 	_Atomic bool allocation; /* made by hm_alloc, not yet freed */
 
 	pthread_mutex_t lock; /* protects the fields below */

@@ -206,6 +206,8 @@ struct other_end {
 
 /* Not an error: bytes are being cut off or brought back, or have been. */
 #define COPY_AGAIN 1
+/* Not an error: the map of guarded_store() is on its way to another address, or there. */
+#define COPY_MOVED 2
 
 static __attribute__((noinline)) int begin_other(const struct copy *copy, char *in_map,
 						 struct other_end *other,
@@ -334,22 +336,51 @@ static inline copy_function *way_of(const struct copy *copy, const struct other_
 {
 	uint8_t cache = copy->at.cache, beyond = 0;
 
-	if (unlikely(copy->store != NULL))
-		return copy->store;
 	if (unlikely(other->copy.at.map != NULL))
 		beyond = other->copy.at.cache;
 	return copy->in_map == copy->dst ? copy_way(cache, beyond, copy->length) :
 					   copy_way(beyond, cache, copy->length);
 }
 
-/* Not inlined: for programs without a handler. */
-static __attribute__((noinline)) int copy_unguarded(const struct copy *copy)
+/* Keeps the map at its address until drop_place(), without a lock; false: it is being moved. */
+static bool hold_place(struct hm_map *map)
 {
-	copy->store(copy->dst, copy->src, copy->length);
-	return 0;
+	atomic_fetch_add(&map->n_store, 1);
+	if (likely(!atomic_load(&map->moving)))
+		return true;
+	atomic_fetch_sub(&map->n_store, 1);
+	return false;
 }
 
-/* One try at all of the bytes: 0, a negative errno, with the fault in @guard, or COPY_AGAIN. */
+static void drop_place(struct hm_map *map)
+{
+	atomic_fetch_sub(&map->n_store, 1);
+}
+
+/* As guard_copy(), for guarded_store(); or COPY_MOVED. */
+static __attribute__((noinline)) int store_in_place(const struct copy *copy,
+						    struct hm_guard *guard)
+{
+	struct hm_map *map = copy->at.map;
+	int r = 0;
+
+	if (!hold_place(map))
+		return COPY_MOVED;
+	if (map->address + copy->at.map_offset != copy->in_map)
+		r = COPY_MOVED;
+	else if (copy->unguarded)
+		copy->store(copy->dst, copy->src, copy->length);
+	else
+		r = guard_copy(guard, copy->slot, false, copy->store, copy->dst, copy->src,
+			       copy->length);
+	drop_place(map);
+	return r;
+}
+
+/*
+ * One try at all of the bytes: 0, a negative errno, with the fault in @guard, COPY_AGAIN or
+ * COPY_MOVED.
+ */
 static int copy_once(const struct copy *copy, struct hm_guard *guard)
 {
 	uint32_t restored = repair_n_restored(copy->at.map);
@@ -365,11 +396,11 @@ static int copy_once(const struct copy *copy, struct hm_guard *guard)
 		nanosleep(&copy_pause, NULL);
 		return COPY_AGAIN;
 	}
-	r = unlikely(copy->unguarded) ?
-		    copy_unguarded(copy) :
+	r = unlikely(copy->store != NULL) ?
+		    store_in_place(copy, guard) :
 		    guard_copy(guard, copy->slot, copy->follows, way_of(copy, &other),
 			       copy->dst, copy->src, copy->length);
-	if (unlikely(r < 0))
+	if (unlikely(r < 0 || r == COPY_MOVED))
 		return r;
 	if (unlikely(r)) {
 		r = fault_explain(&guard->fault, guard->base, copy->what);
@@ -488,8 +519,9 @@ static __attribute__((noinline)) int copy_bytes(const char *what, void *in_map, 
 	return copy_found(&copy, &guard, r, ret_fault);
 }
 
-int guarded_store(const char *what, struct hm_map *map, uint64_t offset, uint64_t length,
-		  copy_function *store, const void *from, struct hm_fault *ret_fault)
+/* guarded_store() at the map's present address, or COPY_MOVED. */
+static int store_once(const char *what, struct hm_map *map, uint64_t offset, uint64_t length,
+		      copy_function *store, const void *from, struct hm_fault *ret_fault)
 {
 	struct copy copy = { .what = what, .src = from, .length = length, .store = store };
 	struct hm_guard guard;
@@ -497,7 +529,10 @@ int guarded_store(const char *what, struct hm_map *map, uint64_t offset, uint64_
 
 	copy.unguarded = handler_flags() == HANDLER_NONE;
 	copy.slot = guard_own;
+	if (!hold_place(map))
+		return COPY_MOVED;
 	copy.in_map = map->address + offset;
+	drop_place(map);
 	copy.dst = copy.in_map;
 	/* A place behind the map's end is in no map. */
 	r = map_check_range(map, offset, length, what);
@@ -515,8 +550,27 @@ int guarded_store(const char *what, struct hm_map *map, uint64_t offset, uint64_
 	r = find_map(&copy, &guard.fault);
 	/* Moved since its address was read; another one may have come to the place. */
 	if (unlikely(r == -ENOENT || (!r && copy.at.map != map)))
-		return err_set(-EAGAIN, "%s: the map was being moved", what);
+		return COPY_MOVED;
 	return copy_found(&copy, &guard, r, ret_fault);
+}
+
+int guarded_store(const char *what, struct hm_map *map, uint64_t offset, uint64_t length,
+		  copy_function *store, const void *from, struct hm_fault *ret_fault)
+{
+	uint64_t deadline = 0;
+	int r;
+
+	while (unlikely((r = store_once(what, map, offset, length, store, from, ret_fault)) ==
+			COPY_MOVED)) {
+		if (!deadline)
+			deadline = time_now_ns() + COPY_PATIENCE_NS;
+		else if (time_now_ns() > deadline)
+			return err_set(-EAGAIN, "%s: the map was being moved all the time",
+				       what);
+		err_clear(); /* the place of before was in no map */
+		nanosleep(&copy_pause, NULL);
+	}
+	return r;
 }
 
 int hm_copy_in(void *dst_in_map, const void *src, uint64_t length, struct hm_fault *fault)

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "loss/device_loss.h"
 #include "fault/repair.h"
@@ -217,6 +218,20 @@ err_reattach:
 	return r;
 }
 
+/*
+ * From here on no store is made by an offset in the map, until the thaw. One takes no lock, and so
+ * it ends, unless the program jumped out of it: that is not waited for without end.
+ */
+static void stop_stores(struct hm_map *map)
+{
+	const struct timespec moment = { .tv_nsec = 50000 };
+	uint64_t deadline = time_now_ns() + REMAP_TIMEOUT_NS;
+
+	atomic_store(&map->moving, true);
+	while (atomic_load(&map->n_store) && time_now_ns() < deadline)
+		nanosleep(&moment, NULL);
+}
+
 int remap_freeze(struct remap *remap)
 {
 	struct hm_map *map = remap->map;
@@ -265,6 +280,9 @@ int remap_freeze(struct remap *remap)
 	if (r)
 		goto err_unfreeze;
 claim:
+	/* Behind the callbacks, which may make such stores. */
+	if (unlikely(remap->new_address != remap->old_address))
+		stop_stores(map);
 	/*
 	 * Claimed last: work that is waited for may need a fault in the range repaired to end.
 	 */
@@ -284,6 +302,7 @@ void remap_thaw(struct remap *remap, bool done)
 
 	/* Released before callbacks, which may touch the map. */
 	repair_release(remap->map);
+	atomic_store(&remap->map->moving, false);
 	for (i = 0; i < remap->n_view; i++) {
 		hooks = remap->views[i]->hooks;
 		if (remap->map->lost) {

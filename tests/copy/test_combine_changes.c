@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT
 /* hm_combine where its map, or the source of a write, is lost, cut off or moved meanwhile. */
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "copy/copy_support.h"
 #include "fault/guard_support.h"
 #include "lib/minimal_backend.h"
+
+#define SIZE (1u << 20)
 
 static struct hm_combine *combine_make(struct hm_map *map, uint64_t lines)
 {
@@ -184,10 +188,75 @@ static void others_are_kept(void)
 	fleeting_come();
 }
 
+/* A map that moves while its lines are written out: no line goes to its place of before. */
+struct mover {
+	struct hm_combine *combine;
+	_Atomic bool stop;
+	uint32_t last;
+};
+
+static void *write_and_flush(void *user)
+{
+	struct mover *mover = user;
+	int r = 0;
+
+	while (!r && !atomic_load(&mover->stop)) {
+		mover->last++;
+		r = hm_combine_write(mover->combine, 128, &mover->last, sizeof(mover->last));
+		if (!r)
+			r = hm_combine_flush(mover->combine, NULL);
+		/* Changes of the map may last longer than the call's patience. */
+		r = r == -EAGAIN ? 0 : r;
+	}
+	if (r)
+		test_fail(__FILE__, __LINE__, "%s", hm_errmsg());
+	return NULL;
+}
+
+static void move_once(bool handler)
+{
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 4096 };
+	struct mover mover = { .last = 0 };
+	struct mode_map to;
+	pthread_t thread;
+	uint64_t most;
+
+	if (handler)
+		CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_OK_FATAL(hm_device_open("host", &to.device));
+	CHECK_OK_FATAL(hm_buffer_create(to.device, &desc, &to.buffer));
+	CHECK_OK_FATAL(hm_map_create(to.buffer, NULL, &to.map));
+	mover.combine = combine_make(to.map, 1);
+	CHECK_FATAL(!pthread_create(&thread, NULL, write_and_flush, &mover));
+	while ((most = buffer_info(to.buffer).max_size) < SIZE)
+		CHECK_OK(hm_buffer_resize(to.buffer, most + 1, HM_MAY_MOVE));
+	atomic_store(&mover.stop, true);
+	pthread_join(thread, NULL);
+	/* What was written while the bytes were copied may be lost. */
+	mover.last++;
+	CHECK_OK(hm_combine_write(mover.combine, 128, &mover.last, sizeof(mover.last)));
+	CHECK_OK(hm_combine_flush(mover.combine, NULL));
+	to.base = hm_map_address(to.map);
+	CHECK(!memcmp(to.base + 128, &mover.last, sizeof(mover.last)));
+	hm_combine_unref(mover.combine);
+	mode_close(&to);
+	if (handler)
+		CHECK_OK(hm_handler_remove());
+}
+
+static void moved(void)
+{
+	unsigned int i, n = test_is_slow() ? 5 : 50;
+
+	for (i = 0; i < n; i++)
+		move_once(i & 1);
+}
+
 static const struct test tests[] = {
 	{ .name = "faulty_source", .run = faulty_source },
 	{ .name = "loss_is_told", .run = loss_is_told },
 	{ .name = "others_are_kept", .run = others_are_kept },
+	{ .name = "moved", .run = moved, .seconds = 60 },
 	{ .name = NULL },
 };
 
