@@ -21,7 +21,12 @@
  *
  * Bytes that are stored to the map in another way while a combine holds writes to them are
  * overwritten when the combine is written out. A launch does not write combines out: end the
- * bracket, or flush, before it.
+ * bracket, or flush, before it. Writing out is a store like the program's own: where the map needs
+ * a bracket, or has a shadow (loss.h), the program has one with HM_WRITE open on these bytes, and
+ * ends it behind, or by, writing them out.
+ *
+ * In a callback of a view, each call for a combine that another thread uses for more than a second
+ * is -EAGAIN: that thread may wait for the callback.
  */
 #ifndef HETMAP_COMBINE_H
 #define HETMAP_COMBINE_H

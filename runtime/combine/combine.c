@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/guard_slot.h"
 #include "base/sys.h"
@@ -12,7 +13,44 @@
 #include "core/buffer.h"
 #include "loss/device_loss.h"
 #include "map/remap.h"
+#include "map/view.h"
 #include "share/share.h"
+
+/* Longest wait in a callback of a view. */
+#define PATIENCE_NS 1000000000
+
+/*
+ * The thread that has the lock may wait, for a buffer's or a map's, for the change that a view's
+ * callback is part of: such a callback does not wait for that thread without end.
+ */
+static __attribute__((noinline, cold)) int lock_taken(struct hm_combine *combine)
+{
+	const struct timespec moment = { .tv_nsec = 1000000 };
+	uint64_t deadline = time_now_ns() + PATIENCE_NS;
+
+	if (!view_in_callback()) {
+		pthread_mutex_lock(&combine->lock);
+		return 0;
+	}
+	while (pthread_mutex_trylock(&combine->lock)) {
+		if (time_now_ns() > deadline)
+			return err_set(-EAGAIN,
+				       "another thread uses the combine, and may wait for the "
+				       "change that this callback is part of");
+		nanosleep(&moment, NULL);
+	}
+	return 0;
+}
+
+static inline int lock(struct hm_combine *combine)
+{
+	return likely(!pthread_mutex_trylock(&combine->lock)) ? 0 : lock_taken(combine);
+}
+
+static inline void unlock(struct hm_combine *combine)
+{
+	pthread_mutex_unlock(&combine->lock);
+}
 
 /* ---- the map's list ---- */
 
@@ -71,6 +109,17 @@ static void put(struct hm_combine *combine, bool tell)
 	free(combine);
 }
 
+static int flush(struct hm_combine *combine, struct hm_fault *ret_fault)
+{
+	int r = lock(combine);
+
+	if (r)
+		return r;
+	r = combine_flush_locked(combine, ret_fault);
+	unlock(combine);
+	return r;
+}
+
 int combine_write_out(struct hm_map *map)
 {
 	struct hm_combine *combine = next_of(map, NULL), *next;
@@ -79,9 +128,7 @@ int combine_write_out(struct hm_map *map)
 	while (combine) {
 		if (first)
 			err_hold();
-		pthread_mutex_lock(&combine->lock);
-		r = combine_flush_locked(combine, NULL);
-		pthread_mutex_unlock(&combine->lock);
+		r = flush(combine, NULL);
 		if (first)
 			err_release();
 		first = first ? first : r;
@@ -243,13 +290,15 @@ static __attribute__((noinline)) int write_guarded(struct hm_combine *combine, u
 	for (done = 0; done < length && !r; done += n) {
 		n = min_u64(length - done, sizeof(piece));
 		memcpy(piece, bytes + done, n);
-		pthread_mutex_lock(&combine->lock);
+		r = lock(combine);
+		if (r)
+			break;
 		r = keep_all(combine, offset + done, piece, n);
 		if (!r && done + n == length) {
 			combine->counts.writes++;
 			combine->counts.bytes += length;
 		}
-		pthread_mutex_unlock(&combine->lock);
+		unlock(combine);
 	}
 	return r;
 }
@@ -271,9 +320,11 @@ int hm_combine_write(struct hm_combine *combine, uint64_t offset, const void *by
 	if (unlikely(is_guarded())) {
 		r = write_guarded(combine, offset, bytes, length);
 	} else {
-		pthread_mutex_lock(&combine->lock);
+		r = lock(combine);
+		if (unlikely(r))
+			return r;
 		r = write_locked(combine, offset, bytes, length);
-		pthread_mutex_unlock(&combine->lock);
+		unlock(combine);
 	}
 	return likely(!r) ? 0 : notice(combine, r);
 }
@@ -289,10 +340,7 @@ int hm_combine_flush(struct hm_combine *combine, struct hm_fault *fault)
 				     "hm_fault");
 	if (r)
 		return r;
-	pthread_mutex_lock(&combine->lock);
-	r = combine_flush_locked(combine, fault);
-	pthread_mutex_unlock(&combine->lock);
-	return notice(combine, r);
+	return notice(combine, flush(combine, fault));
 }
 
 int hm_combine_discard(struct hm_combine *combine)
@@ -301,11 +349,12 @@ int hm_combine_discard(struct hm_combine *combine)
 
 	err_begin();
 	r = check(combine);
+	if (!r)
+		r = lock(combine);
 	if (r)
 		return r;
-	pthread_mutex_lock(&combine->lock);
 	table_empty(combine);
-	pthread_mutex_unlock(&combine->lock);
+	unlock(combine);
 	return 0;
 }
 
@@ -322,13 +371,14 @@ int hm_combine_query(struct hm_combine *combine, struct hm_combine_info *ret_inf
 		return err_set(-EINVAL, "hm_combine_query: ret_info is NULL");
 	r = struct_check_out(ret_info->struct_size, sizeof(info),
 			     offsetof(struct hm_combine_info, lines), "hm_combine_info");
+	if (!r)
+		r = lock(combine);
 	if (r)
 		return r;
-	pthread_mutex_lock(&combine->lock);
 	info = combine->counts;
 	info.lines = combine->lines;
 	info.pending = combine->n;
-	pthread_mutex_unlock(&combine->lock);
+	unlock(combine);
 	info.struct_size = ret_info->struct_size;
 	struct_write(ret_info, &info, info.struct_size);
 	return 0;

@@ -4,8 +4,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "combine/combine.h"
 #include "copy/copy_support.h"
 #include "fault/guard_support.h"
 #include "lib/minimal_backend.h"
@@ -188,6 +190,74 @@ static void others_are_kept(void)
 	fleeting_come();
 }
 
+/* ---- in a callback of a view ---- */
+
+struct viewed {
+	struct hm_map *map;
+	struct hm_combine *combine;
+	uint32_t access; /* to change to */
+	int r;           /* of the flush */
+};
+
+static int flush_before(void *user, const struct hm_view_change *change)
+{
+	struct viewed *viewed = user;
+
+	(void)change;
+	viewed->r = hm_combine_flush(viewed->combine, NULL);
+	return 0;
+}
+
+static void *change_rights(void *user)
+{
+	struct viewed *viewed = user;
+
+	CHECK_OK(hm_map_protect(viewed->map, 0, 4096, viewed->access));
+	return NULL;
+}
+
+/*
+ * A thread that writes a combine out may wait for the change that calls the view: the view's own
+ * flush must not wait for that thread for ever.
+ */
+static void in_callback(void)
+{
+	const struct hm_view_ops ops = { .struct_size = sizeof(ops), .quiesce = flush_before };
+	struct viewed viewed = { .access = HM_READ };
+	struct timespec due;
+	struct hm_view *view;
+	struct mode_map to;
+	pthread_t thread;
+	int r;
+
+	device_map_open(&to, "host", 65536);
+	viewed.map = to.map;
+	viewed.combine = combine_make(to.map, 0);
+	CHECK_OK_FATAL(hm_view_create(to.map, 0, 4096, &ops, &viewed, &view));
+	CHECK_OK(hm_combine_write(viewed.combine, 10, "before", 6));
+	change_rights(&viewed);
+	CHECK_EQUAL(viewed.r, 0);
+	CHECK(!memcmp(to.base + 10, "before", 6));
+	CHECK_OK(hm_combine_write(viewed.combine, 10, "behind", 6));
+	viewed.access = HM_READ | HM_WRITE;
+	/* As a thread does that writes it out. */
+	pthread_mutex_lock(&viewed.combine->lock);
+	CHECK_FATAL(!pthread_create(&thread, NULL, change_rights, &viewed));
+	clock_gettime(CLOCK_REALTIME, &due);
+	due.tv_sec += 8;
+	r = pthread_timedjoin_np(thread, NULL, &due);
+	pthread_mutex_unlock(&viewed.combine->lock);
+	CHECK_EQUAL(r, 0);
+	if (r)
+		pthread_join(thread, NULL);
+	CHECK_EQUAL(viewed.r, -EAGAIN);
+	CHECK_OK(hm_combine_flush(viewed.combine, NULL));
+	CHECK(!memcmp(to.base + 10, "behind", 6));
+	hm_view_unref(view);
+	hm_combine_unref(viewed.combine);
+	mode_close(&to);
+}
+
 /* A map that moves while its lines are written out: no line goes to its place of before. */
 struct mover {
 	struct hm_combine *combine;
@@ -256,6 +326,7 @@ static const struct test tests[] = {
 	{ .name = "faulty_source", .run = faulty_source },
 	{ .name = "loss_is_told", .run = loss_is_told },
 	{ .name = "others_are_kept", .run = others_are_kept },
+	{ .name = "in_callback", .run = in_callback },
 	{ .name = "moved", .run = moved, .seconds = 60 },
 	{ .name = NULL },
 };
