@@ -112,6 +112,8 @@ HM_API int hm_combine_write(struct hm_combine *combine, uint64_t offset, const v
  * The lines are checked and written as by hm_copy_in(), those of each 2 MiB of the map together.
  * Lines that can't be written stay in the combine; all others are written. Call
  * hm_combine_discard() to drop lines that can never be written.
+ * Lines that can't be written stay in the combine; all others are written, but after -EAGAIN and
+ * -ENODEV, which end the call. hm_combine_discard() drops lines for which there is no hope.
  *
  * If the handler is not installed (hm_handler_install()), a touch of lost bytes raises a signal,
  * as a store would. A program that jumps out of its handler then must not use the combine again.
