@@ -23,40 +23,46 @@ static struct hm_combine *combine_make(struct hm_map *map, uint64_t lines)
 	return combine;
 }
 
+#define LENGTH 3000u /* of a write that succeeds */
+
+/* From the first page of @from, and then from bytes that are lost: the error of the fault. */
+static int write_in_scope(struct hm_combine *combine, const char *from,
+			  struct hm_fault *ret_fault)
+{
+	struct hm_guard guard;
+	int r;
+
+	HM_GUARD_INIT(&guard);
+	r = hm_guard_begin(&guard);
+	if (r) {
+		*ret_fault = guard.fault;
+		return r;
+	}
+	(void)hm_combine_write(combine, 7, from + 100, LENGTH);
+	(void)hm_combine_write(combine, 9000, from + 60000, 100);
+	return hm_guard_end(&guard);
+}
+
 /* A fault at the bytes of a write, in a scope, leaves the combine usable. */
 static void faulty_source(void)
 {
+	struct hm_fault fault = no_fault();
 	struct hm_combine *combine;
-	struct hm_guard guard;
 	struct mode_map to;
 	struct file_map file;
-	const uint64_t length = 3000;
-	volatile int n = 0;
-	int r;
 
 	CHECK_OK_FATAL(hm_handler_install(HM_HANDLER_NO_REPAIR));
 	open_file_map(&file, 65536);
 	device_map_open(&to, "host", 65536);
 	combine = combine_make(to.map, 0);
 	CHECK(!ftruncate(file.fd, 4096));
-	HM_GUARD_INIT(&guard);
-	r = hm_guard_begin(&guard);
-	if (!r) {
-		n = 1;
-		CHECK_OK(hm_combine_write(combine, 7, file.base + 100, length));
-		n = 2;
-		(void)hm_combine_write(combine, 9000, file.base + 60000, 100);
-		n = 3;
-		r = hm_guard_end(&guard);
-	}
-	CHECK_EQUAL(r, -ERANGE);
-	CHECK_EQUAL(n, 2);
-	CHECK_EQUAL(guard.fault.offset, 60000);
+	CHECK_ERROR(-ERANGE, write_in_scope(combine, file.base, &fault));
+	CHECK_EQUAL(fault.offset, 60000);
 	CHECK_OK(hm_combine_flush(combine, NULL));
-	CHECK(!memcmp(to.base + 7, file.base + 100, length));
-	CHECK(is_zero(to.base, 7 + length, 65536));
+	CHECK(!memcmp(to.base + 7, file.base + 100, LENGTH));
+	CHECK(is_zero(to.base, 7 + LENGTH, 65536));
 	CHECK_EQUAL(combine_info(combine).writes, 1);
-	CHECK_EQUAL(combine_info(combine).bytes, length);
+	CHECK_EQUAL(combine_info(combine).bytes, LENGTH);
 	hm_combine_unref(combine);
 	mode_close(&to);
 	close_file_map(&file);
