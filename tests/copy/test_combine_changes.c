@@ -296,6 +296,7 @@ static void move_once(bool handler)
 	struct mode_map to;
 	pthread_t thread;
 	uint64_t most;
+	int r;
 
 	if (handler)
 		CHECK_OK_FATAL(hm_handler_install(0));
@@ -304,8 +305,11 @@ static void move_once(bool handler)
 	CHECK_OK_FATAL(hm_map_create(to.buffer, NULL, &to.map));
 	mover.combine = combine_make(to.map, 1);
 	CHECK_FATAL(!pthread_create(&thread, NULL, write_and_flush, &mover));
-	while ((most = buffer_info(to.buffer).max_size) < SIZE)
-		CHECK_OK(hm_buffer_resize(to.buffer, most + 1, HM_MAY_MOVE));
+	do {
+		most = buffer_info(to.buffer).max_size;
+		r = hm_buffer_resize(to.buffer, most + 1, HM_MAY_MOVE);
+	} while (!r && most < SIZE);
+	CHECK_EQUAL(r, 0);
 	atomic_store(&mover.stop, true);
 	pthread_join(thread, NULL);
 	/* What was written while the bytes were copied may be lost. */
