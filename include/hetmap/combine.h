@@ -87,10 +87,8 @@ HM_API int hm_combine_create(struct hm_map *map, const struct hm_combine_desc *d
  * @length:  [in] bytes, from 1
  *
  * Touches no byte of the map, unless the combine has no line left, and writes its lines out. This
- * may fail as hm_combine_flush() does; the combine then keeps only a part of the bytes.
- * Touches no byte of the map, unless lines have to be written out for want of room. Then the
- * call may fail as hm_combine_flush(), and leaves part of the bytes unkept. A fault at @bytes in
- * a guarded scope (hm_guard_begin()) ends the scope, and leaves part of them unkept, too.
+ * may fail as hm_combine_flush() does; the combine then keeps only a part of the bytes. A fault at
+ * @bytes in a guarded scope (hm_guard_begin()) ends the scope, and leaves part of them unkept, too.
  *
  * Thread safety: any thread; calls for one combine wait for each other, so threads that write
  * much should have one each.
@@ -110,10 +108,8 @@ HM_API int hm_combine_write(struct hm_combine *combine, uint64_t offset, const v
  * @fault:   [in,out, optional] as for hm_copy_in(); of the first error
  *
  * The lines are checked and written as by hm_copy_in(), those of each 2 MiB of the map together.
- * Lines that can't be written stay in the combine; all others are written. Call
- * hm_combine_discard() to drop lines that can never be written.
  * Lines that can't be written stay in the combine; all others are written, but after -EAGAIN and
- * -ENODEV, which end the call. hm_combine_discard() drops lines for which there is no hope.
+ * -ENODEV, which end the call. Call hm_combine_discard() to drop lines that can never be written.
  *
  * If the handler is not installed (hm_handler_install()), a touch of lost bytes raises a signal,
  * as a store would. A program that jumps out of its handler then must not use the combine again.

@@ -65,13 +65,10 @@ struct hm_copy_info {
  * ends, as hm_pointer_find() has them for the first bytes, and by the length. Each end must be
  * in one map or in none. In write-combining and uncached memory the call stores each byte once,
  * the lowest address first, by aligned stores. From such memory, and from 16 bytes or more of
- * memory of an unknown mode, the call loads each byte once, by aligned loads. All stores of a call
+ * memory of an unknown mode if the CPU has streaming loads, the call loads each byte once, by
+ * aligned loads. All stores of a call
  * are visible before any later store of the thread. Loads from such memory come after all earlier
  * loads.
- * the lowest address first, by aligned stores; from such memory the call loads each byte once, by
- * aligned loads, after all earlier loads. So it does from memory of an unknown mode, if the copy
- * has 16 bytes or more and the CPU has streaming loads. All stores of a call are visible before
- * any later store of the thread.
  *
  * As memcpy() the call makes no bracket, and does not wait for work in flight. A touch of bytes
  * that are lost raises a signal, as any touch does: then part of the bytes are copied. In a
