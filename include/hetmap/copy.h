@@ -66,9 +66,8 @@ struct hm_copy_info {
  * in one map or in none. In write-combining and uncached memory the call stores each byte once,
  * the lowest address first, by aligned stores. From such memory, and from 16 bytes or more of
  * memory of an unknown mode if the CPU has streaming loads, the call loads each byte once, by
- * aligned loads. All stores of a call
- * are visible before any later store of the thread. Loads from such memory come after all earlier
- * loads.
+ * aligned loads. All stores of a call are visible before any later store of the thread. Loads from
+ * such memory come after all earlier loads.
  *
  * As memcpy() the call makes no bracket, and does not wait for work in flight. A touch of bytes
  * that are lost raises a signal, as any touch does: then part of the bytes are copied. In a
