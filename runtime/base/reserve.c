@@ -96,7 +96,7 @@ int reserve_range(uint64_t length, uint64_t page, uint64_t alignment, uint64_t g
 		  struct reservation *ret_reservation, char **ret_address)
 {
 	uint64_t all = length + 2 * guard;
-	char *base;
+	char *base = NULL; /* GCC 12 with -fsanitize=thread takes it for unset */
 	int r;
 
 	r = reserve_aligned(all, alignment, guard, &base);
