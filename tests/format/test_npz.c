@@ -522,10 +522,15 @@ static void by_name(void)
 }
 
 static const struct test tests[] = {
-	{ "stored", stored, 0, 0 },   { "members", members, 0, 0 },
-	{ "broken", broken, 60, 0 },  { "hostile", hostile, 0, 0 },
-	{ "failing", failing, 0, 0 }, { "by_name", by_name, 0, 0 },
-	{ "many", many, 0, 0 },       { "others_compressed", others_compressed, 0, 0 },
+	{ "shared_bytes", shared_bytes, 0, 0 },
+	{ "stored", stored, 0, 0 },
+	{ "members", members, 0, 0 },
+	{ "broken", broken, 60, 0 },
+	{ "hostile", hostile, 0, 0 },
+	{ "failing", failing, 0, 0 },
+	{ "by_name", by_name, 0, 0 },
+	{ "many", many, 0, 0 },
+	{ "others_compressed", others_compressed, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
