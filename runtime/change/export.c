@@ -103,8 +103,9 @@ static int export_kept_locked(struct hm_buffer *buffer, const struct hm_segment 
 	return 0;
 }
 
+/* @known: the descriptor is of a file whose identity the buffer has. */
 static int export_segment_locked(struct hm_buffer *buffer, const struct hm_segment *segment,
-				 uint32_t flags, int *ret_fd)
+				 uint32_t flags, bool known, int *ret_fd)
 {
 	const struct hm_backend_ops *ops = buffer->device->ops;
 	uint32_t said = err_count();
@@ -116,16 +117,18 @@ static int export_segment_locked(struct hm_buffer *buffer, const struct hm_segme
 	r = ops->export_fd(segments_link(buffer)->backend, segment, flags, &fd);
 	if (r)
 		return backend_explain(ops, said, r, "export_fd");
+	/* Before the buffer changes. */
+	r = known ? 0 : identity_add_locked(buffer, fd);
+	if (r)
+		goto err_close;
 	if (segment->flags & HM_SEGMENT_DMABUF || !dmabuf_is(fd)) {
 		*ret_fd = fd;
 		return 0;
 	}
 	if (may_keep(buffer, segment)) {
 		r = keep_dmabuf_locked(buffer, fd, segment->length);
-		if (r) {
-			sys_close(fd);
-			return r;
-		}
+		if (r)
+			goto err_close;
 	} else if (buffer->created) {
 		dmabuf_set_name(fd, buffer->name);
 	}
@@ -133,6 +136,10 @@ static int export_segment_locked(struct hm_buffer *buffer, const struct hm_segme
 		buffer->pinned = true;
 	*ret_fd = fd;
 	return 0;
+
+err_close:
+	sys_close(fd);
+	return r;
 }
 
 #define EXPORT_FLAGS (HM_EXPORT_READ_ONLY | HM_EXPORT_COALESCE | HM_EXPORT_DMABUF)
@@ -206,14 +213,9 @@ int buffer_export_locked(struct hm_buffer *buffer, uint32_t flags, struct resize
 	segment.length = min_u64(segment.length, buffer_pages(buffer, buffer->size));
 	r = seals ? identity_add_locked(buffer, segment.fd) : 0;
 	if (!r)
-		r = export_segment_locked(buffer, &segment, flags, &fd);
+		r = export_segment_locked(buffer, &segment, flags, seals, &fd);
 	if (r)
 		return r;
-	r = seals ? 0 : identity_add_locked(buffer, fd);
-	if (r) {
-		sys_close(fd);
-		return r;
-	}
 	buffer->exported = true;
 	buffer_settle_locked(buffer);
 	*ret_fd = fd;
