@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <sched.h>
 #include <string.h>
+#include <urcu/arch.h>
 
 #include "base/err.h"
 #include "copy/copy.h"
@@ -27,7 +28,7 @@ void copy_fence(void)
 #if defined(__x86_64__)
 	__builtin_ia32_sfence();
 #else
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	cmm_smp_mb();
 #endif
 }
 

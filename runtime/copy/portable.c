@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Copies for any CPU: aligned loads and stores of the compiler's, through the caches. */
+#include <urcu/arch.h>
+
 #include "copy/copy.h"
 #include "copy/pieces.h"
 
@@ -21,7 +23,7 @@ static void stores(void *to, const void *from, size_t length)
 
 static void loads(void *to, const void *from, size_t length)
 {
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	cmm_smp_mb();
 	pieces_load(to, from, length);
 }
 
