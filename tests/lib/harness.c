@@ -87,12 +87,16 @@ void __tsan_on_report(void *found)
  * are brought in by reading them are moved by mremap() then, which TSan does not see: whoever
  * gets the address next would race with the reading. What is left of a private buffer's last
  * page is cleared beside copies, which look afterwards whether they have to be made again.
+ * FFmpeg's libraries are not built for TSan: it sees none of their atomic counts of references,
+ * after the last of which lent_back() is called.
  */
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
 	/* Each is one function: unanchored they match parts of files' and libraries' names, too. */
-	return "race:^read_pages$\nrace:^discard_private$\ndeadlock:^show_locked$\n";
+	return "race:^read_pages$\nrace:^discard_private$\ndeadlock:^show_locked$\n"
+	       "race:^lent_back$\ncalled_from_lib:libavutil.so\ncalled_from_lib:libavcodec.so\n"
+	       "called_from_lib:libavformat.so\ncalled_from_lib:libswscale.so\n";
 }
 
 /* ---- what a test says ---- */

@@ -408,7 +408,9 @@ void inject_always(const char *name, int error)
 void inject_some(const char *name, int error, unsigned int times)
 {
 	arm(0, INJECT_ONE, name, error);
+	pthread_mutex_lock(&state.lock);
 	state.left = times;
+	pthread_mutex_unlock(&state.lock);
 }
 
 void inject_shared_refused(int error)

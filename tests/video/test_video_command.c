@@ -90,6 +90,14 @@ static void check_pictures(const char *clip, const char *folder, const char *pat
 	plain_close(&plain);
 }
 
+/* The command's threads and those of FFmpeg share counts that TSan does not see. */
+static bool is_left_out(void)
+{
+	if (TEST_TSAN)
+		test_skip("sanitizer", "FFmpeg's libraries are not built for it");
+	return TEST_TSAN;
+}
+
 static json_t *run_video(const struct command *command)
 {
 	struct outcome outcome;
@@ -131,6 +139,8 @@ static void end_to_end(const char *name, unsigned int width, unsigned int height
 	char sink[256];
 	json_t *json;
 
+	if (is_left_out())
+		return;
 	if (clip) {
 		snprintf(sink, sizeof(sink), "png:%s", pictures);
 		json = run_video(&(const struct command){
@@ -190,6 +200,8 @@ static void four_decoders(void)
 	char sink[256];
 	json_t *json, *frames;
 
+	if (is_left_out())
+		return;
 	if (clip) {
 		snprintf(sink, sizeof(sink), "png:%s", pictures);
 		json = run_video(&(const struct command){
@@ -287,6 +299,8 @@ static void damaged(void)
 	struct stat status;
 	json_t *json;
 
+	if (is_left_out())
+		return;
 	if (clip) {
 		part = clip_cut(folder, "wild.mp4", clip, clip_length(clip) / 2, 6000);
 		snprintf(sink, sizeof(sink), "png:%s/pictures", folder);

@@ -236,7 +236,7 @@ static void forget_locked(struct lent *lent)
 }
 
 /* AVBuffer's: on any thread. */
-static void give_back(void *user, uint8_t *data)
+static void lent_back(void *user, uint8_t *data)
 {
 	struct lent *lent = user;
 	struct memory *memory = lent->memory;
@@ -291,7 +291,7 @@ static int fill_picture(AVFrame *picture, struct lent *lent, const struct hm_fra
 	 * consumer has.
 	 */
 	picture->buf[0] =
-		av_buffer_create(base, lent->bytes, give_back, lent, AV_BUFFER_FLAG_READONLY);
+		av_buffer_create(base, lent->bytes, lent_back, lent, AV_BUFFER_FLAG_READONLY);
 	if (!picture->buf[0])
 		return -ENOMEM;
 	for (i = 0; i < info->n_planes; i++) {
@@ -326,7 +326,7 @@ static int lend(struct memory *memory, const struct need *need, AVFrame *picture
 	pthread_mutex_unlock(&memory->lock);
 	r = fill_picture(picture, lent, &info);
 	if (r) {
-		give_back(lent, NULL);
+		lent_back(lent, NULL);
 		return hm_accel_error(r, "no memory for a picture");
 	}
 	return 0;
