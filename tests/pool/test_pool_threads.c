@@ -472,7 +472,7 @@ struct undo {
 	char *bytes[4];
 };
 
-static int run_all(struct hm_device *device, struct undo *undo)
+static int run_all(struct hm_device *device, unsigned int n, struct undo *undo)
 {
 	struct hm_pool_desc desc = { .struct_size = sizeof(desc), .block_size = KIB(256) };
 	int r;
@@ -487,9 +487,9 @@ static int run_all(struct hm_device *device, struct undo *undo)
 	if (!r)
 		r = hm_pool_realloc(undo->pool, undo->bytes[2], MIB(1), HM_MAY_MOVE,
 				    &undo->bytes[2]);
-	/* So long that the page table needs memory, too. */
+	/* Begins below that of the turn before, so that the page table needs memory, too. */
 	if (!r)
-		r = hm_pool_alloc(undo->pool, MIB(64), 0, &undo->bytes[3]);
+		r = hm_pool_alloc(undo->pool, n * MIB(64), 0, &undo->bytes[3]);
 	return r;
 }
 
@@ -509,7 +509,7 @@ static void undoes(void)
 		int r;
 
 		inject_arm(n, INJECT_ONE);
-		r = run_all(device, &undo);
+		r = run_all(device, n, &undo);
 		failed = inject_disarm();
 		CHECK(!r || (failed && r < 0));
 		for (i = 0; i < ARRAY_SIZE(undo.bytes); i++)
