@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """numpy.memmap over a Map: the same arguments and attributes, and a close()."""
 
+import operator
 import os
 from contextlib import nullcontext
 
@@ -53,7 +54,7 @@ class memmap(numpy.ndarray):
         else:
             flat = numpy.frombuffer(map, numpy.uint8)
             self = numpy.ndarray.__new__(subtype, shape, dtype, flat, at, order=order)
-        self._take(map, mode, int(offset), _name_of(filename))
+        self._take(map, mode, operator.index(offset), _name_of(filename))
         return self
 
     def _take(self, map, mode, offset, filename):
@@ -125,17 +126,17 @@ def _name_of(filename):
 def _map_file(file, dtype, mode, offset, shape, publish):
     """The map, where in it the array begins, and the array's shape."""
     file.seek(0, 2)
-    length, offset = file.tell(), int(offset)
+    length, offset = file.tell(), operator.index(offset)
     if offset < 0:
         raise ValueError(f"offset must not be negative (got {offset})")
     if shape is None:
         if (length - offset) % dtype.itemsize or length < offset:
             raise ValueError("Size of the available data is not a multiple of the data-type size.")
         shape = ((length - offset) // dtype.itemsize,)
-    elif isinstance(shape, (tuple, list)):
-        shape = tuple(int(n) for n in shape)
+    elif hasattr(shape, "__iter__") and getattr(shape, "shape", None) != ():
+        shape = tuple(operator.index(n) for n in shape)
     else:
-        shape = (int(shape),)
+        shape = (operator.index(shape),)
     items = 1
     for n in shape:
         if n < 0:

@@ -33,17 +33,15 @@ static PyObject *buffer_make(PyTypeObject *type, PyObject *args, PyObject *names
 {
 	static char *keys[] = { "device", "size", "max_size", "name", "flags", "place", NULL };
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc) };
-	unsigned long long size, max_size = 0;
-	unsigned int flags = 0, place = 0;
 	struct hm_buffer *buffer;
 	struct hm_device *device;
 	PyObject *from, *self;
 	int error;
 
-	if (!PyArg_ParseTupleAndKeywords(args, names, "O!K|KzII:Buffer", keys, device_type,
-					 &from, &size, &max_size, &desc.name, &flags, &place))
+	if (!PyArg_ParseTupleAndKeywords(args, names, "O!O&|O&zO&O&:Buffer", keys, device_type,
+					 &from, u64_of, &desc.size, u64_of, &desc.max_size,
+					 &desc.name, u32_of, &desc.flags, u32_of, &desc.place))
 		return NULL;
-	desc.size = size, desc.max_size = max_size, desc.flags = flags, desc.place = place;
 	device = device_hold(from);
 	if (!device)
 		return NULL;
@@ -61,17 +59,15 @@ static PyObject *buffer_from_file(PyObject *type, PyObject *args, PyObject *name
 {
 	static char *keys[] = { "file", "offset", "size", "flags", "name", NULL };
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc) };
-	unsigned long long offset = 0, size = 0;
 	PyObject *file, *path = NULL, *self;
 	struct hm_device *device;
 	struct hm_buffer *buffer = NULL;
-	unsigned int flags = 0;
 	int fd = -1, error;
 
-	if (!PyArg_ParseTupleAndKeywords(args, names, "O|KKIz:from_file", keys, &file, &offset,
-					 &size, &flags, &desc.name))
+	if (!PyArg_ParseTupleAndKeywords(args, names, "O|O&O&O&z:from_file", keys, &file,
+					 u64_of, &desc.offset, u64_of, &desc.size, u32_of,
+					 &desc.flags, &desc.name))
 		return NULL;
-	desc.offset = offset, desc.size = size, desc.flags = flags;
 	/* A descriptor, what has one, or a path. */
 	if (PyLong_Check(file) || PyObject_HasAttrString(file, "fileno")) {
 		fd = PyObject_AsFileDescriptor(file);
@@ -99,20 +95,18 @@ static PyObject *buffer_receive(PyObject *type, PyObject *args, PyObject *names)
 	static char *keys[] = { "device", "socket", "max_size", "read_only", NULL };
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc) };
 	struct hm_buffer_info info = { .struct_size = sizeof(info) };
-	unsigned long long max_size = 0;
 	PyObject *from, *socket;
 	struct hm_device *device;
 	struct hm_buffer *buffer;
 	int fd, read_only = 0, error;
 
-	if (!PyArg_ParseTupleAndKeywords(args, names, "O!O|Kp:receive", keys, device_type,
-					 &from, &socket, &max_size, &read_only))
+	if (!PyArg_ParseTupleAndKeywords(args, names, "O!O|O&p:receive", keys, device_type,
+					 &from, &socket, u64_of, &desc.max_size, &read_only))
 		return NULL;
 	fd = PyObject_AsFileDescriptor(socket);
 	device = fd < 0 ? NULL : device_hold(from);
 	if (!device)
 		return NULL;
-	desc.max_size = max_size;
 	desc.flags = read_only ? HM_BUFFER_READ_ONLY : 0;
 	WITHOUT_GIL(error = hm_buffer_receive(device, fd, &desc, &buffer));
 	hm_device_unref(device);
@@ -165,11 +159,11 @@ static PyObject *buffer_resize(PyObject *object, PyObject *args, PyObject *names
 	struct hm_buffer_info info = { .struct_size = sizeof(info) };
 	struct buffer_object *self = (struct buffer_object *)object;
 	int follow = 0, may_move = 0, append = 0, error;
-	unsigned long long size;
 	struct hm_buffer *buffer;
+	uint64_t size;
 
-	if (!PyArg_ParseTupleAndKeywords(args, names, "K|ppp:resize", keys, &size, &follow,
-					 &may_move, &append))
+	if (!PyArg_ParseTupleAndKeywords(args, names, "O&|ppp:resize", keys, u64_of, &size,
+					 &follow, &may_move, &append))
 		return NULL;
 	buffer = buffer_hold(object);
 	if (!buffer)
@@ -213,15 +207,14 @@ static PyObject *buffer_set_loss(PyObject *self, PyObject *args, PyObject *names
 	struct hm_loss_desc desc = { .struct_size = sizeof(desc) };
 	struct hm_buffer *buffer;
 	int with_shadow = 0, error;
-	unsigned int policy;
 
-	if (!PyArg_ParseTupleAndKeywords(args, names, "I|p:set_loss", keys, &policy,
-					 &with_shadow))
+	if (!PyArg_ParseTupleAndKeywords(args, names, "O&|p:set_loss", keys, u32_of,
+					 &desc.policy, &with_shadow))
 		return NULL;
 	buffer = buffer_hold(self);
 	if (!buffer)
 		return NULL;
-	desc.policy = policy, desc.flags = with_shadow ? HM_LOSS_WITH_SHADOW : 0;
+	desc.flags = with_shadow ? HM_LOSS_WITH_SHADOW : 0;
 	WITHOUT_GIL(error = hm_buffer_set_loss(buffer, &desc); hm_buffer_unref(buffer));
 	return none_or_error(error);
 }

@@ -83,9 +83,11 @@ struct hm_buffer *buffer_hold(PyObject *self);
 struct hm_map *map_hold(struct map_object *self);
 /* The handler of faults is there from the first call on. */
 int handler_want(void);
+/* For "O&": uint64_t and uint32_t of any int, numpy's too; OverflowError where one has no room. */
+int u64_of(PyObject *value, void *ret);
+int u32_of(PyObject *value, void *ret);
 /* From @offset on; @length None: to the end. Checks nothing else. */
-int range_of(struct map_object *self, PyObject *length, unsigned long long offset,
-	     uint64_t *ret_length);
+int range_of(struct map_object *self, PyObject *length, uint64_t offset, uint64_t *ret_length);
 
 extern PyMethodDef map_calls[];
 PyObject *map_dlpack(struct map_object *self, PyObject *args, PyObject *names);

@@ -25,7 +25,8 @@ static PyObject *accel_make(PyTypeObject *type, PyObject *args, PyObject *names)
 	const char *name = NULL;
 	int error;
 
-	if (!PyArg_ParseTupleAndKeywords(args, names, "|zI:Accel", keys, &name, &desc.flags))
+	if (!PyArg_ParseTupleAndKeywords(args, names, "|zO&:Accel", keys, &name, u32_of,
+					 &desc.flags))
 		return NULL;
 	WITHOUT_GIL(error = hm_accel_open(name, &desc, &accel));
 	if (error)
@@ -153,18 +154,17 @@ static PyObject *kernel_make(PyTypeObject *type, PyObject *args, PyObject *names
 	static char *keys[] = { "name",     "signature", "source", "options",
 				"function", "group",     "engine", NULL };
 	struct hm_kernel_desc desc = { .struct_size = sizeof(desc), .group = { 0 } };
-	unsigned long long function = 0, group = 0;
+	uint64_t function = 0;
 	struct hm_engine_step steps[64];
 	struct kernel_object *self;
 	PyObject *engine = NULL;
 	int error;
 
-	if (!PyArg_ParseTupleAndKeywords(args, names, "ss|zzKKO:Kernel", keys, &desc.name,
-					 &desc.signature, &desc.opencl, &desc.options,
-					 &function, &group, &engine))
+	if (!PyArg_ParseTupleAndKeywords(args, names, "ss|zzO&O&O:Kernel", keys, &desc.name,
+					 &desc.signature, &desc.opencl, &desc.options, u64_of,
+					 &function, u64_of, &desc.group[0], &engine))
 		return NULL;
 	desc.cpu = (hm_cpu_function *)(uintptr_t)function;
-	desc.group[0] = group;
 	if (engine && engine != Py_None) {
 		if (engine_read(engine, steps, &desc.n_engine) < 0)
 			return NULL;
@@ -237,6 +237,7 @@ static void queue_dealloc(PyObject *self)
 static int scalar_of(enum code code, PyObject *value, struct hm_arg *arg)
 {
 	PyObject *number = NULL;
+	uint32_t bytes = 0;
 
 	switch (code) {
 	case F32:
@@ -246,7 +247,7 @@ static int scalar_of(enum code code, PyObject *value, struct hm_arg *arg)
 		*arg = hm_arg_f64(PyFloat_AsDouble(value));
 		break;
 	case LOCAL:
-		*arg = hm_arg_local((uint32_t)PyLong_AsUnsignedLong(value));
+		*arg = hm_arg_local(u32_of(value, &bytes) ? bytes : 0);
 		break;
 	default:
 		/* numpy's scalars, too; not floats, which would lose their fraction. */
@@ -286,19 +287,13 @@ static int pointer_of(enum code code, PyObject *value, struct hm_arg *arg, Py_bu
 
 static int grid_read(PyObject *n, uint64_t grid[3])
 {
-	unsigned long long v[3] = { 1, 1, 1 };
-
-	if (PyTuple_Check(n)) {
-		if (!PyArg_ParseTuple(n, "K|KK", &v[0], &v[1], &v[2]))
-			return -1;
-	} else {
-		v[0] = PyLong_AsUnsignedLongLong(n);
-		if (PyErr_Occurred())
-			return -1;
-	}
-	for (int i = 0; i < 3; i++)
-		grid[i] = v[i];
-	return 0;
+	grid[0] = grid[1] = grid[2] = 1;
+	if (!PyTuple_Check(n))
+		return u64_of(n, &grid[0]) ? 0 : -1;
+	return PyArg_ParseTuple(n, "O&|O&O&", u64_of, &grid[0], u64_of, &grid[1], u64_of,
+				&grid[2]) ?
+		       0 :
+		       -1;
 }
 
 static PyObject *fence_wrap(struct hm_fence *fence)

@@ -18,16 +18,15 @@ static PyObject *map_make(PyTypeObject *type, PyObject *args, PyObject *names)
 	static char *keys[] = { "buffer", "offset", "length", "access", "flags", NULL };
 	struct hm_map_desc desc = { .struct_size = sizeof(desc) };
 	struct hm_buffer_info info = { .struct_size = sizeof(info) };
-	unsigned long long offset = 0, length = 0;
 	int access = -1, error;
 	struct map_object *self;
 	struct hm_buffer *buffer;
 	struct hm_map *map;
-	unsigned int flags = 0;
 	PyObject *from;
 
-	if (!PyArg_ParseTupleAndKeywords(args, names, "O!|KKiI:Map", keys, buffer_type, &from,
-					 &offset, &length, &access, &flags))
+	if (!PyArg_ParseTupleAndKeywords(args, names, "O!|O&O&iO&:Map", keys, buffer_type,
+					 &from, u64_of, &desc.offset, u64_of, &desc.length,
+					 &access, u32_of, &desc.flags))
 		return NULL;
 	if (((struct buffer_object *)from)->changing) {
 		PyErr_SetString(PyExc_BufferError, "another thread is resizing the buffer");
@@ -36,7 +35,6 @@ static PyObject *map_make(PyTypeObject *type, PyObject *args, PyObject *names)
 	buffer = buffer_hold(from);
 	if (!buffer)
 		return NULL;
-	desc.offset = offset, desc.length = length, desc.flags = flags;
 	WITHOUT_GIL(error = access < 0 ? hm_buffer_query(buffer, &info) : 0; if (!error) {
 		desc.access = access < 0 ? info.access : (uint32_t)access;
 		error = hm_map_create(buffer, &desc, &map);

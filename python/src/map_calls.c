@@ -7,8 +7,7 @@
 /* So much at a time, so that Ctrl-C is heard in between. */
 #define PART (64ull << 20)
 
-int range_of(struct map_object *self, PyObject *length, unsigned long long offset,
-	     uint64_t *ret_length)
+int range_of(struct map_object *self, PyObject *length, uint64_t offset, uint64_t *ret_length)
 {
 	uint64_t all = self->closed ? 0 : hm_map_length(self->map);
 
@@ -16,8 +15,7 @@ int range_of(struct map_object *self, PyObject *length, unsigned long long offse
 		*ret_length = offset < all ? all - offset : 0;
 		return 0;
 	}
-	*ret_length = PyLong_AsUnsignedLongLong(length);
-	return PyErr_Occurred() ? -1 : 0;
+	return u64_of(length, ret_length) ? 0 : -1;
 }
 
 enum range_call { PREFETCH, SYNC, ADVISE, LOCK, UNLOCK, BEGIN, END, PROTECT };
@@ -95,12 +93,12 @@ static PyObject *on_range(struct map_object *self, enum range_call call, uint64_
 	static PyObject *map_##name(struct map_object *self, PyObject *args, PyObject *names) \
 	{                                                                                     \
 		static char *keys[] = { "offset", "length", key, NULL };                      \
-		unsigned long long offset = 0;                                                \
+		uint64_t offset = 0;                                                          \
 		PyObject *length = NULL;                                                      \
-		unsigned int how = standard;                                                  \
+		uint32_t how = standard;                                                      \
                                                                                               \
-		if (!PyArg_ParseTupleAndKeywords(args, names, "|KOI:" #name, keys, &offset,   \
-						 &length, &how))                              \
+		if (!PyArg_ParseTupleAndKeywords(args, names, "|O&OO&:" #name, keys, u64_of,  \
+						 &offset, &length, u32_of, &how))             \
 			return NULL;                                                          \
 		return on_range(self, call, offset, length, how);                             \
 	}
@@ -114,12 +112,12 @@ ON_RANGE(end_cpu, END, "access", HM_READ)
 static PyObject *map_begin_cpu(struct map_object *self, PyObject *args, PyObject *names)
 {
 	static char *keys[] = { "offset", "length", "access", NULL };
-	unsigned long long offset = 0;
-	unsigned int access = HM_READ;
+	uint64_t offset = 0;
+	uint32_t access = HM_READ;
 	PyObject *length = NULL;
 
-	if (!PyArg_ParseTupleAndKeywords(args, names, "|KOI:begin_cpu", keys, &offset, &length,
-					 &access) ||
+	if (!PyArg_ParseTupleAndKeywords(args, names, "|O&OO&:begin_cpu", keys, u64_of, &offset,
+					 &length, u32_of, &access) ||
 	    handler_want() < 0)
 		return NULL;
 	return on_range(self, BEGIN, offset, length, access);
@@ -128,12 +126,12 @@ static PyObject *map_begin_cpu(struct map_object *self, PyObject *args, PyObject
 static PyObject *map_advise(struct map_object *self, PyObject *args, PyObject *names)
 {
 	static char *keys[] = { "advice", "offset", "length", NULL };
-	unsigned long long offset = 0;
+	uint64_t offset = 0;
 	PyObject *length = NULL;
-	unsigned int advice;
+	uint32_t advice;
 
-	if (!PyArg_ParseTupleAndKeywords(args, names, "I|KO:advise", keys, &advice, &offset,
-					 &length))
+	if (!PyArg_ParseTupleAndKeywords(args, names, "O&|O&O:advise", keys, u32_of, &advice,
+					 u64_of, &offset, &length))
 		return NULL;
 	return on_range(self, ADVISE, offset, length, advice);
 }
@@ -142,13 +140,13 @@ static PyObject *map_advise(struct map_object *self, PyObject *args, PyObject *n
 static PyObject *map_protect(struct map_object *self, PyObject *args, PyObject *names)
 {
 	static char *keys[] = { "access", "offset", "length", NULL };
-	unsigned long long offset = 0;
+	uint64_t offset = 0;
 	PyObject *length = NULL, *result;
-	unsigned int access;
+	uint32_t access;
 	Py_ssize_t views;
 
-	if (!PyArg_ParseTupleAndKeywords(args, names, "I|KO:protect", keys, &access, &offset,
-					 &length))
+	if (!PyArg_ParseTupleAndKeywords(args, names, "O&|O&O:protect", keys, u32_of, &access,
+					 u64_of, &offset, &length))
 		return NULL;
 	views = !(access & HM_READ) ? self->exports : access & HM_WRITE ? 0 : self->writable;
 	if (views) {
@@ -180,13 +178,14 @@ static int inside(struct map_object *self, uint64_t offset, uint64_t length)
 static PyObject *map_read(struct map_object *self, PyObject *args, PyObject *names)
 {
 	static char *keys[] = { "offset", "length", NULL };
-	unsigned long long offset = 0;
+	uint64_t offset = 0;
 	PyObject *wanted = NULL, *bytes;
 	struct hm_map *map;
 	uint64_t length;
 	int error = 0;
 
-	if (!PyArg_ParseTupleAndKeywords(args, names, "|KO:read", keys, &offset, &wanted))
+	if (!PyArg_ParseTupleAndKeywords(args, names, "|O&O:read", keys, u64_of, &offset,
+					 &wanted))
 		return NULL;
 	if (range_of(self, wanted, offset, &length) < 0 || handler_want() < 0)
 		return NULL;
@@ -211,12 +210,13 @@ static PyObject *map_read(struct map_object *self, PyObject *args, PyObject *nam
 static PyObject *map_write(struct map_object *self, PyObject *args, PyObject *names)
 {
 	static char *keys[] = { "data", "offset", NULL };
-	unsigned long long offset = 0;
+	uint64_t offset = 0;
 	struct hm_map *map;
 	Py_buffer data;
 	int error = 0;
 
-	if (!PyArg_ParseTupleAndKeywords(args, names, "y*|K:write", keys, &data, &offset))
+	if (!PyArg_ParseTupleAndKeywords(args, names, "y*|O&:write", keys, &data, u64_of,
+					 &offset))
 		return NULL;
 	map = handler_want() < 0 ? NULL : map_hold(self);
 	if (!map || inside(self, offset, (uint64_t)data.len) < 0) {

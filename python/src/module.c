@@ -94,6 +94,33 @@ PyTypeObject *type_add(PyObject *module, PyType_Spec *spec, const char *name)
 	return (PyTypeObject *)type;
 }
 
+int u64_of(PyObject *value, void *ret)
+{
+	PyObject *number = PyNumber_Index(value);
+	unsigned long long v = number ? PyLong_AsUnsignedLongLong(number) : 0;
+
+	Py_XDECREF(number);
+	if (PyErr_Occurred())
+		return 0;
+	*(uint64_t *)ret = v;
+	return 1;
+}
+
+int u32_of(PyObject *value, void *ret)
+{
+	uint64_t v;
+
+	if (!u64_of(value, &v))
+		return 0;
+	if (v > UINT32_MAX) {
+		PyErr_Format(PyExc_OverflowError, "%llu is more than 32 bits hold",
+			     (unsigned long long)v);
+		return 0;
+	}
+	*(uint32_t *)ret = (uint32_t)v;
+	return 1;
+}
+
 int handler_want(void)
 {
 	static bool there;

@@ -121,10 +121,10 @@ static bool slices_read(PyObject *from, struct hm_slice slices[HM_TENSOR_RANK_MA
 		return false;
 	}
 	for (Py_ssize_t i = 0; i < n; i++) {
-		unsigned long long begin = 0, end = 0;
+		uint64_t begin = 0, end = 0;
 		PyObject *pair = PySequence_GetItem(from, i);
 		int good = pair && PyTuple_Check(pair) &&
-			   PyArg_ParseTuple(pair, "KK", &begin, &end);
+			   PyArg_ParseTuple(pair, "O&O&", u64_of, &begin, u64_of, &end);
 
 		Py_XDECREF(pair);
 		if (!good) {
@@ -145,15 +145,15 @@ static PyObject *model_view(PyObject *object, PyObject *args, PyObject *names)
 	struct hm_tensor_place place = { .struct_size = sizeof(place) };
 	struct hm_safetensors *model = ((struct model_object *)object)->model;
 	struct hm_slice slices[HM_TENSOR_RANK_MAX];
-	unsigned long long index, alignment = 0;
+	uint64_t index, alignment = 0;
 	struct tensor_object *self;
 	struct hm_tensor *tensor;
 	PyObject *from = NULL;
 	uint32_t n_slices;
 	int error;
 
-	if (!PyArg_ParseTupleAndKeywords(args, names, "K|OK:view", keys, &index, &from,
-					 &alignment) ||
+	if (!PyArg_ParseTupleAndKeywords(args, names, "O&|OO&:view", keys, u64_of, &index,
+					 &from, u64_of, &alignment) ||
 	    !slices_read(from, slices, &n_slices))
 		return NULL;
 	WITHOUT_GIL(error = hm_safetensors_view(model, index, slices, n_slices, alignment,
@@ -173,11 +173,11 @@ static PyObject *model_view(PyObject *object, PyObject *args, PyObject *names)
 static PyObject *model_read(PyObject *object, PyObject *args)
 {
 	struct hm_safetensors *model = ((struct model_object *)object)->model;
-	unsigned long long index;
+	uint64_t index;
 	Py_buffer to;
 	int error;
 
-	if (!PyArg_ParseTuple(args, "Kw*:read", &index, &to))
+	if (!PyArg_ParseTuple(args, "O&w*:read", u64_of, &index, &to))
 		return NULL;
 	WITHOUT_GIL(
 		error = hm_safetensors_read(model, index, NULL, 0, to.buf, (uint64_t)to.len));

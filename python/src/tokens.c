@@ -49,15 +49,14 @@ static PyObject *tokens_make(PyTypeObject *type, PyObject *args, PyObject *names
 	static char *keys[] = { "paths", "dtype", "offset", "flags", NULL };
 	struct hm_tokens_desc desc = { .struct_size = sizeof(desc) };
 	struct hm_tokens_info info = { .struct_size = sizeof(info) };
-	unsigned long long offset = 0;
 	struct tokens_object *self;
 	struct hm_tokens *tokens;
 	PyObject *paths;
 
-	if (!PyArg_ParseTupleAndKeywords(args, names, "O!|IKI:Tokens", keys, &PyTuple_Type,
-					 &paths, &desc.dtype, &offset, &desc.flags))
+	if (!PyArg_ParseTupleAndKeywords(args, names, "O!|O&O&O&:Tokens", keys, &PyTuple_Type,
+					 &paths, u32_of, &desc.dtype, u64_of, &desc.offset,
+					 u32_of, &desc.flags))
 		return NULL;
-	desc.offset = offset;
 	tokens = files_open(paths, &desc);
 	if (!tokens)
 		return NULL;
@@ -95,12 +94,12 @@ static PyObject *tokens_query(PyObject *self, PyObject *unused)
 static PyObject *tokens_read(PyObject *self, PyObject *args)
 {
 	struct hm_tokens *tokens = ((struct tokens_object *)self)->tokens;
-	unsigned long long first;
-	unsigned int dtype, each;
+	uint32_t dtype, each;
+	uint64_t first;
 	Py_buffer to;
 	int error;
 
-	if (!PyArg_ParseTuple(args, "KIw*:read", &first, &dtype, &to))
+	if (!PyArg_ParseTuple(args, "O&O&w*:read", u64_of, &first, u32_of, &dtype, &to))
 		return NULL;
 	each = hm_dtype_bits(dtype) / 8;
 	if (!each || to.len % each) {
@@ -123,18 +122,17 @@ static PyObject *batches_make(PyTypeObject *type, PyObject *args, PyObject *name
 				"rank",   "ranks", "worker", "workers", "ahead", NULL };
 	struct hm_batches_desc desc = { .struct_size = sizeof(desc) };
 	struct hm_batches_info info = { .struct_size = sizeof(info) };
-	unsigned long long block, batch, seed = 0;
 	struct batches_object *self;
 	struct hm_batches *batches;
 	PyObject *tokens;
 	int error;
 
-	if (!PyArg_ParseTupleAndKeywords(args, names, "O!KK|IIKIIIII:Batches", keys,
-					 tokens_type, &tokens, &block, &batch, &desc.order,
-					 &desc.dtype, &seed, &desc.rank, &desc.ranks,
-					 &desc.worker, &desc.workers, &desc.ahead))
+	if (!PyArg_ParseTupleAndKeywords(
+		    args, names, "O!O&O&|O&O&O&O&O&O&O&O&:Batches", keys, tokens_type, &tokens,
+		    u64_of, &desc.block, u64_of, &desc.batch, u32_of, &desc.order, u32_of,
+		    &desc.dtype, u64_of, &desc.seed, u32_of, &desc.rank, u32_of, &desc.ranks,
+		    u32_of, &desc.worker, u32_of, &desc.workers, u32_of, &desc.ahead))
 		return NULL;
-	desc.block = block, desc.batch = batch, desc.seed = seed;
 	WITHOUT_GIL(error = hm_batches_create(((struct tokens_object *)tokens)->tokens, &desc,
 					      &batches));
 	if (error)
@@ -146,7 +144,7 @@ static PyObject *batches_make(PyTypeObject *type, PyObject *args, PyObject *name
 		return PyErr_Occurred() ? NULL : raise_error(-EIO);
 	}
 	self->batches = batches;
-	self->bytes = batch * block * (hm_dtype_bits(info.dtype) / 8);
+	self->bytes = desc.batch * desc.block * (hm_dtype_bits(info.dtype) / 8);
 	return (PyObject *)self;
 }
 
@@ -193,12 +191,10 @@ static PyObject *batches_get(PyObject *self, PyObject *unused)
 static PyObject *batches_set(PyObject *self, PyObject *args)
 {
 	struct hm_batches_state state = { .struct_size = sizeof(state) };
-	unsigned long long seed, position;
 	int error;
 
-	if (!PyArg_ParseTuple(args, "KK:set", &seed, &position))
+	if (!PyArg_ParseTuple(args, "O&O&:set", u64_of, &state.seed, u64_of, &state.position))
 		return NULL;
-	state.seed = seed, state.position = position;
 	WITHOUT_GIL(error = hm_batches_set(((struct batches_object *)self)->batches, &state));
 	return none_or_error(error);
 }

@@ -58,8 +58,11 @@ def test_cpu(cpu, page_map):
     fence = cpu.launch(kernel, 100, 3, array)
     fence.wait(10)
     assert fence.query()["done"] and (array == np.arange(100) * 3).all()
-    cpu.launch(kernel, (100, 1, 1), np.int32(-1), array).wait()
-    assert array[5] == -15
+    cpu.launch(kernel, (np.int64(100), 1, 1), np.int32(-1), array).wait()
+    cpu.launch(kernel, np.uint8(100), 2, array).wait()
+    assert array[5] == -30
+    with pytest.raises(OverflowError):
+        cpu.launch(kernel, -1, 2, array)
 
 
 def test_result_of_the_work(cpu, page_map):

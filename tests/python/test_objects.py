@@ -98,6 +98,28 @@ def test_arrays(page_map):
             page_map.array(*arguments)
 
 
+def test_integers(page_map, device):
+    """Any int is taken, numpy's too; one that has no room is an error, never another number."""
+    buffer = hetmap.Buffer(device, np.prod([2, 4096]), max_size=np.uint32(16384))
+    assert buffer.map(np.int32(4096), np.int64(4096)).nbytes == 4096
+    buffer.resize(np.int64(12288))
+    page_map.write(b"x", np.int8(5))
+    assert page_map.read(np.uint8(5), True) == b"x"
+    page_map.prefetch(np.int64(0), np.int64(4096), np.int64(hetmap.READ))
+    for wrong in (-1, 1 << 64, (1 << 64) + 4096):
+        for call in (lambda n: hetmap.Buffer(device, n), buffer.resize, page_map.prefetch,
+                     lambda n: page_map.write(b"y", n), lambda n: page_map.read(0, n),
+                     lambda n: buffer.map(n), lambda n: page_map.advise(n)):
+            with pytest.raises(OverflowError):
+                call(wrong)
+    with pytest.raises(OverflowError):
+        page_map.advise(1 << 32)
+    for wrong in (4096.0, "4096", None):
+        with pytest.raises(TypeError):
+            hetmap.Buffer(device, wrong)
+    assert page_map.read(0, 6) == b"\0\0\0\0\0x"
+
+
 def test_dlpack(page_map):
     page_map.write(bytes(range(16)))
     assert page_map.__dlpack_device__() == (1, 0)
