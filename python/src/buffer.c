@@ -60,6 +60,7 @@ static PyObject *buffer_from_file(PyObject *type, PyObject *args, PyObject *name
 	static char *keys[] = { "file", "offset", "size", "flags", "name", NULL };
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc) };
 	PyObject *file, *path = NULL, *self;
+	const char *name = NULL;
 	struct hm_device *device;
 	struct hm_buffer *buffer = NULL;
 	int fd = -1, error;
@@ -76,9 +77,10 @@ static PyObject *buffer_from_file(PyObject *type, PyObject *args, PyObject *name
 	} else if (!PyUnicode_FSConverter(file, &path)) {
 		return NULL;
 	}
+	if (path)
+		name = PyBytes_AsString(path);
 	WITHOUT_GIL(error = hm_device_open("file", &device); if (!error) {
-		error = hm_buffer_from_file(device, path ? PyBytes_AsString(path) : NULL, fd,
-					    &desc, &buffer);
+		error = hm_buffer_from_file(device, name, fd, &desc, &buffer);
 		hm_device_unref(device);
 	});
 	Py_XDECREF(path);

@@ -182,6 +182,7 @@ static PyObject *map_read(struct map_object *self, PyObject *args, PyObject *nam
 	PyObject *wanted = NULL, *bytes;
 	struct hm_map *map;
 	uint64_t length;
+	char *to;
 	int error = 0;
 
 	if (!PyArg_ParseTupleAndKeywords(args, names, "|O&O:read", keys, u64_of, &offset,
@@ -195,10 +196,10 @@ static PyObject *map_read(struct map_object *self, PyObject *args, PyObject *nam
 	bytes = inside(self, offset, length) < 0 ?
 			NULL :
 			PyBytes_FromStringAndSize(NULL, (Py_ssize_t)length);
-	if (bytes && length)
-		WITHOUT_GIL(error = hm_copy_out(PyBytes_AsString(bytes),
-						(char *)hm_map_address(map) + offset, length,
-						NULL));
+	to = bytes ? PyBytes_AsString(bytes) : NULL;
+	if (to && length)
+		WITHOUT_GIL(error = hm_copy_out(to, (char *)hm_map_address(map) + offset,
+						length, NULL));
 	hm_map_unref(map);
 	if (error) {
 		Py_DECREF(bytes);

@@ -166,14 +166,13 @@ static PyObject *module_nothing(PyObject *self, PyObject *unused)
 
 static PyObject *module_plug(PyObject *self, PyObject *name)
 {
-	PyObject *bytes = PyUnicode_AsUTF8String(name);
+	const char *text;
 	int error;
 
 	(void)self;
-	if (!bytes)
+	if (!PyArg_Parse(name, "s:sim_plug", &text))
 		return NULL;
-	WITHOUT_GIL(error = hm_sim_plug(PyBytes_AsString(bytes)));
-	Py_DECREF(bytes);
+	WITHOUT_GIL(error = hm_sim_plug(text));
 	return none_or_error(error);
 }
 

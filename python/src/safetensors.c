@@ -18,13 +18,15 @@ static PyObject *model_make(PyTypeObject *type, PyObject *args, PyObject *names)
 	static char *keys[] = { "path", NULL };
 	struct hm_safetensors *model;
 	struct model_object *self;
+	const char *name;
 	PyObject *path;
 	int error;
 
 	if (!PyArg_ParseTupleAndKeywords(args, names, "O&:Model", keys, PyUnicode_FSConverter,
 					 &path))
 		return NULL;
-	WITHOUT_GIL(error = hm_safetensors_open(PyBytes_AsString(path), 0, &model));
+	name = PyBytes_AsString(path);
+	WITHOUT_GIL(error = hm_safetensors_open(name, 0, &model));
 	Py_DECREF(path);
 	if (error)
 		return raise_error(error);

@@ -20,20 +20,21 @@ static PyTypeObject *tokens_type;
 static struct hm_tokens *files_open(PyObject *paths, const struct hm_tokens_desc *desc)
 {
 	Py_ssize_t n = PyTuple_Size(paths);
-	const char **names = calloc((size_t)(n > 0 ? n : 1), sizeof(*names));
+	char **names = calloc((size_t)(n > 0 ? n : 1), sizeof(*names));
 	struct hm_tokens *tokens = NULL;
 	int error;
 
 	if (!names)
 		return PyErr_NoMemory(), NULL;
 	for (Py_ssize_t i = 0; i < n; i++) {
-		names[i] = PyBytes_AsString(PyTuple_GetItem(paths, i));
-		if (!names[i])
+		/* With NULL for the length a '\0' inside is a ValueError. */
+		if (PyBytes_AsStringAndSize(PyTuple_GetItem(paths, i), &names[i], NULL) < 0)
 			goto done;
 	}
 	if (handler_want() < 0)
 		goto done;
-	WITHOUT_GIL(error = hm_tokens_open(names, (uint32_t)n, desc, &tokens));
+	WITHOUT_GIL(
+		error = hm_tokens_open((const char *const *)names, (uint32_t)n, desc, &tokens));
 	if (error) {
 		tokens = NULL;
 		raise_error(error);

@@ -38,6 +38,12 @@ def test_device_facts(device):
         closed.query()
 
 
+def test_names_with_a_null(tmp_path):
+    for call in (hetmap.Device, hetmap.sim_plug, hetmap.Accel, hetmap.Buffer.from_file):
+        with pytest.raises(ValueError, match="null"):
+            call("host\0")
+
+
 def test_close_with_views(device, nothing_left):
     map = hetmap.Buffer(device, 65536).map()
     array = np.asarray(map)

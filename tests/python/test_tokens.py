@@ -116,6 +116,8 @@ def test_refusals(path, tmp_path):
             Dataset(path, **wrong)
     with pytest.raises(FileNotFoundError):
         Dataset(tmp_path / "none", 4)
+    with pytest.raises(ValueError, match="null"):
+        Dataset(f"{path}\0.bin", 4)
     with pytest.raises(hetmap.Error):
         next(iter(Dataset(path, 100_000)))
     with pytest.raises(hetmap.Error):
