@@ -50,7 +50,7 @@ static PyObject *buffer_make(PyTypeObject *type, PyObject *args, PyObject *names
 	if (error)
 		return raise_error(error);
 	self = buffer_wrap(type, buffer, from, false);
-	if (self && warn_of_less() < 0)
+	if (self && warn_of_less(1) < 0)
 		Py_CLEAR(self);
 	return self;
 }
@@ -87,7 +87,7 @@ static PyObject *buffer_from_file(PyObject *type, PyObject *args, PyObject *name
 	if (error)
 		return raise_error(error);
 	self = buffer_wrap((PyTypeObject *)type, buffer, NULL, true);
-	if (self && warn_of_less() < 0)
+	if (self && warn_of_less(1) < 0)
 		Py_CLEAR(self);
 	return self;
 }

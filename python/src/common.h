@@ -66,8 +66,8 @@ PyObject *raise_error(int error);
 PyObject *raise_of_map(const struct map_object *self, int error);
 /* The device was never there: a plain hetmap.Error. */
 PyObject *raise_plain(int error);
-/* -1: the warning is an exception here. */
-int warn_of_less(void);
+/* @level: 1 for the caller, 2 for the caller's own. -1: the warning is an exception here. */
+int warn_of_less(int level);
 int errors_load(void);
 
 /* None where it was 0. */

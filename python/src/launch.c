@@ -3,6 +3,7 @@
 #include "common.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #define SLICE_NS 50000000ull /* between two looks for Ctrl-C */
@@ -368,6 +369,10 @@ static PyObject *fence_wait(PyObject *object, PyObject *args, PyObject *names)
 
 		if (PyErr_Occurred())
 			return NULL;
+		if (isnan(seconds)) {
+			PyErr_SetString(PyExc_ValueError, "the timeout is no number");
+			return NULL;
+		}
 		left = seconds <= 0  ? 0 :
 		       seconds > 1e9 ? UINT64_MAX :
 				       (uint64_t)(seconds * 1e9);
@@ -375,10 +380,10 @@ static PyObject *fence_wait(PyObject *object, PyObject *args, PyObject *names)
 	for (;;) {
 		slice = left < SLICE_NS ? left : SLICE_NS;
 		WITHOUT_GIL(error = hm_fence_wait(fence, slice));
-		if (PyErr_CheckSignals())
-			return NULL;
 		if (error != -ETIME)
 			return none_or_error(error);
+		if (PyErr_CheckSignals())
+			return NULL;
 		if (left != UINT64_MAX)
 			left -= slice;
 		if (!left)

@@ -49,7 +49,7 @@ static PyObject *map_make(PyTypeObject *type, PyObject *args, PyObject *names)
 	}
 	self->map = map, self->access = desc.access;
 	self->buffer = (struct buffer_object *)Py_NewRef(from);
-	if (warn_of_less() < 0)
+	if (warn_of_less(2) < 0)
 		Py_CLEAR(self);
 	return (PyObject *)self;
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <hetmap/sim.h>
+#include <string.h>
 
 static PyObject *error_class, *lost_class, *cut_class, *less_class, *no_file_class;
 
@@ -22,14 +23,22 @@ int errors_load(void)
 	return error_class && lost_class && cut_class && less_class && no_file_class ? 0 : -1;
 }
 
+/* Names of files, which are in texts, may have any bytes. */
+static PyObject *text_of(const char *text)
+{
+	return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "surrogateescape");
+}
+
 static PyObject *raise_as(PyObject *class, int error)
 {
-	PyObject *exception;
+	PyObject *exception, *text = text_of(hm_errmsg());
 
-	/* Ctrl-C between the tries of a call. */
-	if (error == -EINTR && PyErr_CheckSignals())
+	/* Ctrl-C between the tries of a call; its handler may call the library. */
+	if (!text || (error == -EINTR && PyErr_CheckSignals())) {
+		Py_XDECREF(text);
 		return NULL;
-	exception = PyObject_CallFunction(class, "is", -error, hm_errmsg());
+	}
+	exception = PyObject_CallFunction(class, "iN", -error, text);
 	if (exception) {
 		PyErr_SetObject(class, exception);
 		Py_DECREF(exception);
@@ -52,6 +61,9 @@ PyObject *raise_error(int error)
 
 PyObject *raise_of_map(const struct map_object *self, int error)
 {
+	/* No map at the address: another call has moved it. */
+	if (error == -ENOENT)
+		return raise_plain(error);
 	if (self->buffer->is_file && (error == -EIO || error == -ERANGE || error == -EFAULT))
 		return raise_as(cut_class, error);
 	return raise_error(error);
@@ -62,11 +74,17 @@ PyObject *none_or_error(int error)
 	return error ? raise_error(error) : Py_NewRef(Py_None);
 }
 
-int warn_of_less(void)
+int warn_of_less(int level)
 {
-	const char *text = hm_warning();
+	PyObject *text;
+	int result;
 
-	return *text ? PyErr_WarnEx(less_class, text, 2) : 0;
+	if (!*hm_warning())
+		return 0;
+	text = text_of(hm_warning());
+	result = text ? PyErr_WarnFormat(less_class, level, "%U", text) : -1;
+	Py_XDECREF(text);
+	return result;
 }
 
 PyObject *object_new(PyTypeObject *type)

@@ -72,6 +72,14 @@ def test_result_of_the_work(cpu, page_map):
     assert caught.value.errno == errno.EDOM
 
 
+def test_timeouts(cpu, page_map):
+    fence = cpu.launch(hetmap.Kernel("scale", "i64 inout", function=address(scale)), 8, 2, page_map)
+    with pytest.raises(ValueError):
+        fence.wait(float("nan"))
+    for seconds in (None, 5, float("inf"), np.float32(2)):
+        fence.wait(seconds)
+
+
 def test_arguments(cpu, page_map, device):
     kernel = hetmap.Kernel("scale", "i64 inout", function=address(scale))
     array = page_map.array("int64")

@@ -38,6 +38,13 @@ def test_device_facts(device):
         closed.query()
 
 
+def test_names_of_any_bytes(tmp_path):
+    path = os.fsencode(tmp_path) + b"/none\xff"
+    with pytest.raises(FileNotFoundError) as caught:
+        hetmap.Buffer.from_file(path)
+    assert "none\udcff" in str(caught.value)
+
+
 def test_names_with_a_null(tmp_path):
     for call in (hetmap.Device, hetmap.sim_plug, hetmap.Accel, hetmap.Buffer.from_file):
         with pytest.raises(ValueError, match="null"):
