@@ -170,7 +170,14 @@ static PyObject *buffer_resize(PyObject *object, PyObject *args, PyObject *names
 	buffer = buffer_hold(object);
 	if (!buffer)
 		return NULL;
-	self->changing++;
+	if (may_move && self->copies) {
+		hm_buffer_unref(buffer);
+		PyErr_SetString(
+			PyExc_BufferError,
+			"another thread is in read() or write() of a map that may move");
+		return NULL;
+	}
+	self->changing++, self->moving += may_move;
 	WITHOUT_GIL(error = hm_buffer_query(buffer, &info));
 	if (!error && views_allow(self, size, info.size, follow, may_move) < 0)
 		error = 1;
@@ -178,7 +185,7 @@ static PyObject *buffer_resize(PyObject *object, PyObject *args, PyObject *names
 		WITHOUT_GIL(error = hm_buffer_resize(buffer, size,
 						     (may_move ? HM_MAY_MOVE : 0) |
 							     (append ? HM_GROW_APPEND : 0)));
-	self->changing--;
+	self->changing--, self->moving -= may_move;
 	hm_buffer_unref(buffer);
 	return error == 1 ? NULL : none_or_error(error);
 }
@@ -232,11 +239,19 @@ static PyObject *buffer_close(PyObject *object, PyObject *unused)
 	return Py_NewRef(Py_None);
 }
 
+static int buffer_traverse(PyObject *self, visitproc visit, void *arg)
+{
+	Py_VISIT(Py_TYPE(self));
+	Py_VISIT(((struct buffer_object *)self)->device);
+	return 0;
+}
+
 static void buffer_dealloc(PyObject *object)
 {
 	struct buffer_object *self = (struct buffer_object *)object;
 	struct hm_buffer *buffer = self->buffer;
 
+	PyObject_GC_UnTrack(object);
 	if (buffer)
 		WITHOUT_GIL(hm_buffer_unref(buffer));
 	Py_CLEAR(self->device);
@@ -304,17 +319,15 @@ static PyGetSetDef buffer_fields[] = {
 };
 
 static PyType_Slot buffer_slots[] = {
-	{ Py_tp_new, buffer_make },
-	{ Py_tp_dealloc, buffer_dealloc },
-	{ Py_tp_methods, buffer_methods },
-	{ Py_tp_getset, buffer_fields },
-	{ 0, NULL },
+	{ Py_tp_new, buffer_make },          { Py_tp_dealloc, buffer_dealloc },
+	{ Py_tp_traverse, buffer_traverse }, { Py_tp_methods, buffer_methods },
+	{ Py_tp_getset, buffer_fields },     { 0, NULL },
 };
 
 static PyType_Spec buffer_spec = {
 	.name = "hetmap._hetmap.Buffer",
 	.basicsize = sizeof(struct buffer_object),
-	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
 	.slots = buffer_slots,
 };
 

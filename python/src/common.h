@@ -17,7 +17,9 @@ struct buffer_object {
 	PyObject_HEAD struct hm_buffer *buffer; /* NULL: closed */
 	PyObject *device;                       /* NULL: made of no Device, as a file is */
 	Py_ssize_t exports;                     /* views of all its maps */
-	int changing; /* calls under way during which no view may begin */
+	int changing; /* resizes under way, during which no view may begin */
+	int moving;   /* those of them that may change addresses */
+	int copies;   /* read() and write() under way, which use an address */
 	bool is_file;
 };
 
@@ -28,6 +30,9 @@ struct map_object {
 	Py_ssize_t exports;
 	Py_ssize_t writable; /* exports that may store */
 	uint32_t access;     /* that the map was made with */
+	uint32_t least;      /* that no protect() has taken from any byte */
+	int changing;        /* protect() under way, during which no view may begin */
+	unsigned int forks;  /* of the process, when the map was made */
 	bool mixed;          /* rights were changed since */
 	bool closed;
 };

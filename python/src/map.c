@@ -2,7 +2,16 @@
 /* Map: its life, its address, and the views that Python takes of its bytes. */
 #include "common.h"
 
+#include <pthread.h>
+
 PyTypeObject *map_type;
+
+static unsigned int forks; /* between the process that loaded the module and this one */
+
+static void forks_count(void)
+{
+	forks++;
+}
 
 struct hm_map *map_hold(struct map_object *self)
 {
@@ -28,10 +37,6 @@ static PyObject *map_make(PyTypeObject *type, PyObject *args, PyObject *names)
 					 &from, u64_of, &desc.offset, u64_of, &desc.length,
 					 &access, u32_of, &desc.flags))
 		return NULL;
-	if (((struct buffer_object *)from)->changing) {
-		PyErr_SetString(PyExc_BufferError, "another thread is resizing the buffer");
-		return NULL;
-	}
 	buffer = buffer_hold(from);
 	if (!buffer)
 		return NULL;
@@ -47,7 +52,7 @@ static PyObject *map_make(PyTypeObject *type, PyObject *args, PyObject *names)
 		hm_map_unref(map);
 		return NULL;
 	}
-	self->map = map, self->access = desc.access;
+	self->map = map, self->access = self->least = desc.access, self->forks = forks;
 	self->buffer = (struct buffer_object *)Py_NewRef(from);
 	if (warn_of_less(2) < 0)
 		Py_CLEAR(self);
@@ -82,62 +87,107 @@ static PyObject *map_close(struct map_object *self, PyObject *args, PyObject *na
 	return Py_NewRef(Py_None);
 }
 
+/* No clear: a cycle goes through the dictionary of a class that users derive. */
+static int map_traverse(PyObject *self, visitproc visit, void *arg)
+{
+	Py_VISIT(Py_TYPE(self));
+	Py_VISIT(((struct map_object *)self)->buffer);
+	return 0;
+}
+
 static void map_dealloc(PyObject *object)
 {
 	struct map_object *self = (struct map_object *)object;
 
+	PyObject_GC_UnTrack(object);
 	map_release(self);
 	Py_CLEAR(self->buffer);
 	Py_CLEAR(self->address);
 	object_free(object);
 }
 
-/* Of the first byte, as stores go; none where not all bytes may be read. */
+/*
+ * What all bytes of the map allow. The GIL goes meanwhile: who has the map's lock may need it. A
+ * child's parent has the lock.
+ */
 static int rights_now(struct map_object *self, uint32_t *ret_access)
 {
 	struct hm_map_info info = { .struct_size = sizeof(info) };
-	int error;
+	int error = 0;
 
 	*ret_access = self->access;
 	if (!self->mixed)
 		return 0;
-	error = hm_map_query(self->map, &info);
+	if (self->forks == forks)
+		WITHOUT_GIL(error = hm_map_query(self->map, &info));
 	if (error)
 		return raise_error(error), -1;
-	*ret_access = info.access;
-	if (info.runs > 1)
-		*ret_access &= ~(uint32_t)HM_WRITE;
+	/* New bytes of a map that grows have the rights that it was made with. */
+	*ret_access = info.runs == 1 ? info.access : self->least & self->access;
 	return 0;
 }
 
-static int map_getbuffer(PyObject *object, Py_buffer *view, int flags)
+/* Views may begin: nothing changes the map, and a child has inherited it. */
+static int views_may_begin(struct map_object *self)
 {
-	struct map_object *self = (struct map_object *)object;
-	uint32_t access;
+	struct hm_pointer_info info;
 
-	view->obj = NULL;
 	if (self->closed) {
 		PyErr_SetString(PyExc_ValueError, "the map is closed");
 		return -1;
 	}
-	if (self->buffer->changing) {
-		PyErr_SetString(PyExc_BufferError, "another thread is resizing the buffer");
+	/* In a child by fork the thread that made the call is no more. */
+	if (self->forks == forks && (self->buffer->changing || self->changing)) {
+		PyErr_Format(PyExc_BufferError, "another thread is changing the %s",
+			     self->changing ? "rights of the map" : "size of the buffer");
 		return -1;
 	}
+	if (self->forks != forks && hm_pointer_find(hm_map_address(self->map), &info)) {
+		PyErr_SetString(PyExc_BufferError,
+				"a child by fork has not inherited the map: it is a device's");
+		return -1;
+	}
+	return 0;
+}
+
+static int view_fill(struct map_object *self, Py_buffer *view, int flags)
+{
+	uint32_t access;
+
 	if (rights_now(self, &access) < 0)
 		return -1;
 	if (!(access & HM_READ)) {
 		PyErr_SetString(PyExc_BufferError, "the bytes of the map may not be read");
 		return -1;
 	}
-	if (PyBuffer_FillInfo(view, object, hm_map_address(self->map),
-			      (Py_ssize_t)hm_map_length(self->map), !(access & HM_WRITE),
-			      flags))
+	return PyBuffer_FillInfo(view, (PyObject *)self, hm_map_address(self->map),
+				 (Py_ssize_t)hm_map_length(self->map), !(access & HM_WRITE),
+				 flags);
+}
+
+static void view_end(struct map_object *self)
+{
+	self->exports--, self->buffer->exports--;
+	if (self->closed && !self->exports)
+		map_release(self);
+}
+
+/* The view counts before its rights are known, as one that may store. */
+static int map_getbuffer(PyObject *object, Py_buffer *view, int flags)
+{
+	struct map_object *self = (struct map_object *)object;
+	int result;
+
+	view->obj = NULL;
+	if (views_may_begin(self) < 0)
 		return -1;
-	self->exports++, self->buffer->exports++;
-	if (!view->readonly)
-		self->writable++;
-	return 0;
+	self->exports++, self->buffer->exports++, self->writable++;
+	result = view_fill(self, view, flags);
+	if (result < 0 || view->readonly)
+		self->writable--;
+	if (result < 0)
+		view_end(self);
+	return result;
 }
 
 static void map_releasebuffer(PyObject *object, Py_buffer *view)
@@ -146,9 +196,7 @@ static void map_releasebuffer(PyObject *object, Py_buffer *view)
 
 	if (!view->readonly)
 		self->writable--;
-	self->exports--, self->buffer->exports--;
-	if (self->closed && !self->exports)
-		map_release(self);
+	view_end(self);
 }
 
 static PyObject *map_address(PyObject *object, void *unused)
@@ -248,6 +296,7 @@ int map_init(PyObject *module)
 	static PyType_Slot slots[] = {
 		{ Py_tp_new, map_make },
 		{ Py_tp_dealloc, map_dealloc },
+		{ Py_tp_traverse, map_traverse },
 		{ Py_tp_methods, methods },
 		{ Py_tp_getset, map_fields },
 		{ Py_bf_getbuffer, map_getbuffer },
@@ -255,14 +304,18 @@ int map_init(PyObject *module)
 		{ Py_sq_length, map_length },
 		{ 0, NULL },
 	};
+	static bool counts;
 	size_t n = 2;
 
+	if (!counts && pthread_atfork(NULL, NULL, forks_count))
+		return PyErr_NoMemory(), -1;
+	counts = true;
 	for (size_t i = 0; map_calls[i].ml_name && n < 31; i++)
 		methods[n++] = map_calls[i];
 	map_spec = (PyType_Spec){
 		.name = "hetmap._hetmap.Map",
 		.basicsize = sizeof(struct map_object),
-		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
 		.slots = slots,
 	};
 	map_type = type_add(module, &map_spec, "Map");

@@ -148,6 +148,11 @@ static PyObject *map_protect(struct map_object *self, PyObject *args, PyObject *
 	if (!PyArg_ParseTupleAndKeywords(args, names, "O&|O&O:protect", keys, u32_of, &access,
 					 u64_of, &offset, &length))
 		return NULL;
+	if (self->changing) {
+		PyErr_SetString(PyExc_BufferError,
+				"another thread is changing the rights of the map");
+		return NULL;
+	}
 	views = !(access & HM_READ) ? self->exports : access & HM_WRITE ? 0 : self->writable;
 	if (views) {
 		PyErr_Format(PyExc_BufferError,
@@ -156,9 +161,12 @@ static PyObject *map_protect(struct map_object *self, PyObject *args, PyObject *
 		return NULL;
 	}
 	self->mixed = true;
-	self->buffer->changing++;
+	self->changing++;
 	result = on_range(self, PROTECT, offset, length, access);
-	self->buffer->changing--;
+	self->changing--;
+	if (result)
+		self->least = offset || (length && length != Py_None) ? self->least & access :
+									access;
 	return result;
 }
 
@@ -173,6 +181,20 @@ static int inside(struct map_object *self, uint64_t offset, uint64_t length)
 		     (unsigned long long)offset, (unsigned long long)(offset + length),
 		     (unsigned long long)all);
 	return -1;
+}
+
+/* The call uses an address: the map must stay where it is. */
+static int copy_begin(struct map_object *self, uint64_t offset, uint64_t length)
+{
+	if (inside(self, offset, length) < 0)
+		return -1;
+	if (self->buffer->moving) {
+		PyErr_SetString(PyExc_BufferError,
+				"another thread is resizing the buffer with may_move=True");
+		return -1;
+	}
+	self->buffer->copies++;
+	return 0;
 }
 
 static PyObject *map_read(struct map_object *self, PyObject *args, PyObject *names)
@@ -193,13 +215,16 @@ static PyObject *map_read(struct map_object *self, PyObject *args, PyObject *nam
 	map = map_hold(self);
 	if (!map)
 		return NULL;
-	bytes = inside(self, offset, length) < 0 ?
-			NULL :
-			PyBytes_FromStringAndSize(NULL, (Py_ssize_t)length);
+	if (copy_begin(self, offset, length) < 0) {
+		hm_map_unref(map);
+		return NULL;
+	}
+	bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)length);
 	to = bytes ? PyBytes_AsString(bytes) : NULL;
 	if (to && length)
 		WITHOUT_GIL(error = hm_copy_out(to, (char *)hm_map_address(map) + offset,
 						length, NULL));
+	self->buffer->copies--;
 	hm_map_unref(map);
 	if (error) {
 		Py_DECREF(bytes);
@@ -220,7 +245,7 @@ static PyObject *map_write(struct map_object *self, PyObject *args, PyObject *na
 					 &offset))
 		return NULL;
 	map = handler_want() < 0 ? NULL : map_hold(self);
-	if (!map || inside(self, offset, (uint64_t)data.len) < 0) {
+	if (!map || copy_begin(self, offset, (uint64_t)data.len) < 0) {
 		hm_map_unref(map);
 		PyBuffer_Release(&data);
 		return NULL;
@@ -228,6 +253,7 @@ static PyObject *map_write(struct map_object *self, PyObject *args, PyObject *na
 	if (data.len)
 		WITHOUT_GIL(error = hm_copy_in((char *)hm_map_address(map) + offset, data.buf,
 					       (uint64_t)data.len, NULL));
+	self->buffer->copies--;
 	hm_map_unref(map);
 	PyBuffer_Release(&data);
 	return error ? raise_of_map(self, error) : Py_NewRef(Py_None);

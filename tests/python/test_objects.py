@@ -209,6 +209,43 @@ def test_protect(page_map):
     np.asarray(page_map)[0] = 1
 
 
+def test_protect_a_part(page_map):
+    """A view has the rights that all bytes have: a touch of the others would be a signal."""
+    page_map.protect(hetmap.NONE, 4096, 4096)
+    with pytest.raises(BufferError, match="read"):
+        memoryview(page_map)
+    page_map.protect(hetmap.READ, 4096, 4096)
+    assert memoryview(page_map).readonly
+    page_map.protect(hetmap.READ | hetmap.WRITE)
+    np.asarray(page_map)[4096] = 1
+    reader = page_map.buffer.map(access=hetmap.READ)
+    reader.protect(hetmap.READ | hetmap.WRITE)
+    np.asarray(reader)[0] = 2
+    page_map.buffer.resize(1 << 17)
+    assert memoryview(reader).readonly and np.asarray(reader)[-1] == 0
+    assert not page_map.exports and not reader.exports
+
+
+def test_cycles_are_collected(device):
+    """Classes that users derive have dictionaries, and so may hold themselves."""
+    class Mine(hetmap.Buffer):
+        pass
+
+    class MyMap(hetmap.Map):
+        pass
+
+    gc.collect()
+    before = hetmap.stats()
+    for _ in range(10):
+        buffer = Mine(device, 4096)
+        buffer.mine = buffer.map()
+        map = MyMap(buffer)
+        map.view, map.array_of_it, map.itself = memoryview(map), map.array(), map
+    del buffer, map
+    gc.collect()
+    assert hetmap.stats() == before
+
+
 def test_ranges(page_map):
     page_map.prefetch(access=hetmap.READ | hetmap.WRITE)
     assert page_map.query(resident=True)["resident"] == len(page_map)

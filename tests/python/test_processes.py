@@ -47,6 +47,19 @@ def test_fork(page_map):
     assert child.exitcode == 0 and page_map.array("int64")[4] == 1
 
 
+def test_fork_without_the_pages():
+    """A device's map is not in the child: a new view there is an error, not a signal."""
+    map = hetmap.Buffer(hetmap.Device("soft:0"), 4096).map()
+    child = os.fork()
+    if not child:
+        try:
+            memoryview(map)[0]
+            os._exit(1)
+        except BufferError as error:
+            os._exit(0 if "inherited" in str(error) else 2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 @pytest.mark.parametrize("workers", [1, 4])
 def test_queue(page_map, workers):
     context = multiprocessing.get_context("spawn" if workers == 1 else "fork")
