@@ -2,6 +2,12 @@
 /* Buffer: bytes in a device, or of a file; size, and sending to other processes. */
 #include "common.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+
+#define SLICE_MS 200 /* between two looks for Ctrl-C */
+
 PyTypeObject *buffer_type;
 
 struct hm_buffer *buffer_hold(PyObject *self)
@@ -92,6 +98,22 @@ static PyObject *buffer_from_file(PyObject *type, PyObject *args, PyObject *name
 	return self;
 }
 
+/* The library goes on after a signal: the wait is here, where Ctrl-C is heard. */
+static int socket_wait(int fd)
+{
+	struct pollfd file = { .fd = fd, .events = POLLIN };
+	int flags = fcntl(fd, F_GETFL), n;
+
+	if (flags < 0 || flags & O_NONBLOCK)
+		return 0;
+	do {
+		if (PyErr_CheckSignals())
+			return -1;
+		WITHOUT_GIL(n = poll(&file, 1, SLICE_MS));
+	} while (!n || (n < 0 && errno == EINTR));
+	return 0;
+}
+
 static PyObject *buffer_receive(PyObject *type, PyObject *args, PyObject *names)
 {
 	static char *keys[] = { "device", "socket", "max_size", "read_only", NULL };
@@ -106,7 +128,7 @@ static PyObject *buffer_receive(PyObject *type, PyObject *args, PyObject *names)
 					 &from, &socket, u64_of, &desc.max_size, &read_only))
 		return NULL;
 	fd = PyObject_AsFileDescriptor(socket);
-	device = fd < 0 ? NULL : device_hold(from);
+	device = fd < 0 || socket_wait(fd) < 0 ? NULL : device_hold(from);
 	if (!device)
 		return NULL;
 	desc.flags = read_only ? HM_BUFFER_READ_ONLY : 0;

@@ -35,7 +35,7 @@ struct dl_versioned {
 	struct dl_tensor tensor;
 };
 
-/* Both shapes of it, with what they point to. */
+/* Both shapes of it, which come first, with what they point to. */
 struct shipped {
 	union {
 		struct dl_managed old;
@@ -75,7 +75,7 @@ static void capsule_end(PyObject *capsule)
 
 	for (int i = 0; i < 2; i++)
 		if (PyCapsule_IsValid(capsule, names[i]))
-			shipped_end(PyCapsule_GetContext(capsule));
+			shipped_end(PyCapsule_GetPointer(capsule, names[i]));
 }
 
 static void fill(struct dl_tensor *tensor, const Py_buffer *bytes, struct shipped *shipped)
@@ -121,7 +121,7 @@ static PyObject *ship(PyObject *self, bool versioned)
 	else
 		capsule = PyCapsule_New(shipped, name, capsule_end);
 	PyBuffer_Release(&bytes);
-	if (capsule && !PyCapsule_SetContext(capsule, shipped))
+	if (capsule)
 		return capsule;
 fail:
 	Py_XDECREF(shipped->view);

@@ -179,6 +179,19 @@ except KeyboardInterrupt:
     assert python(code).stdout == "stopped\n"
 
 
+def test_interrupt_of_a_receive():
+    code = """
+import os, signal, socket, threading
+ours, theirs = socket.socketpair()
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    hetmap.Buffer.receive(device, theirs)
+except KeyboardInterrupt:
+    print("stopped")
+"""
+    assert python(code).stdout == "stopped\n"
+
+
 def test_interrupt_of_a_launch():
     """The wait ends, the work goes on: cpu's own work is done when its launch returns."""
     if "opencl:0" not in [entry["name"] for entry in hetmap.Accel.list()]:
