@@ -100,6 +100,10 @@ class Map(_hetmap.Map, _Closing):
 
     __slots__ = ("__weakref__",)
 
+    def __exit__(self, kind, exception, trace):
+        # The frames of an exception keep their arrays: a BufferError would hide it.
+        self.close(deferred=kind is not None)
+
     def __repr__(self):
         if self.closed:
             return "<hetmap.Map closed>"

@@ -73,6 +73,17 @@ def test_close_with_views(device, nothing_left):
     map.close()
 
 
+def test_end_of_with(device):
+    with pytest.raises(BufferError):
+        with hetmap.Buffer(device, 4096).map() as map:
+            array = map.array()
+    with pytest.raises(KeyError):
+        with hetmap.Buffer(device, 4096).map() as map:
+            array = map.array()
+            raise KeyError
+    assert map.closed and array[0] == 0
+
+
 def test_order_of_close(device):
     buffer = hetmap.Buffer(device, 8192)
     map = buffer.map()
