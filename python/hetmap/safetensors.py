@@ -8,37 +8,11 @@ The path may also be an index of a model or its folder, whose files are one then
 import numpy
 
 from . import _hetmap
-
-_DTYPES = {
-    "BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "U16": "uint16", "F16": "float16",
-    "I32": "int32", "U32": "uint32", "F32": "float32", "C64": "complex64", "F64": "float64",
-    "I64": "int64", "U64": "uint64",
-}
-# numpy has none of these itself.
-_ML_DTYPES = {
-    "BF16": "bfloat16", "F8_E5M2": "float8_e5m2", "F8_E4M3": "float8_e4m3fn",
-    "F8_E8M0": "float8_e8m0fnu", "F8_E4M3FNUZ": "float8_e4m3fnuz",
-    "F8_E5M2FNUZ": "float8_e5m2fnuz",
-}
-
-
-def _dtype(name):
-    if name in _DTYPES:
-        return numpy.dtype(_DTYPES[name]).newbyteorder("<")
-    if name in _ML_DTYPES:
-        try:
-            import ml_dtypes
-        except ImportError:
-            raise TypeError(f"numpy has no {name}: install ml_dtypes") from None
-        return numpy.dtype(getattr(ml_dtypes, _ML_DTYPES[name]))
-    raise TypeError(f"numpy has no {name}, whose elements are no whole bytes")
+from ._dtypes import array_over, dtype_of
 
 
 def _array(tensor, dtype):
-    shape = tensor.shape
-    if 0 in shape:
-        return numpy.empty(shape, dtype)
-    return numpy.frombuffer(tensor, dtype).reshape(shape)
+    return array_over(tensor, dtype, tensor.shape)
 
 
 class safe_open:
@@ -94,7 +68,7 @@ class safe_open:
     def get_tensor(self, name):
         """The tensor as an array over the file's pages, for reading."""
         index, dtype, _, _ = self._find(name)
-        dtype = _dtype(dtype)
+        dtype = dtype_of(dtype)
         return _array(self._model.view(index, None, dtype.alignment), dtype)
 
     def get_slice(self, name):
@@ -111,7 +85,7 @@ class Slice:
     def get_shape(self):
         return list(self._shape)
 
-    def get_dtype(self):
+    def getdtype_of(self):
         return self._name
 
     def __getitem__(self, index):
@@ -137,7 +111,7 @@ class Slice:
                     raise IndexError(f"index {at} of a dimension of {size}")
                 pairs.append((at % size, at % size + 1))
                 rest.append(0)
-        dtype = _dtype(self._name)
+        dtype = dtype_of(self._name)
         return _array(self._model.view(self._index, pairs, dtype.alignment), dtype)[tuple(rest)]
 
 
@@ -154,7 +128,7 @@ def load_file(filename, copy=False):
     with safe_open(filename) as file:
         for name, (index, dtype, shape, _) in file._tensors.items():
             if copy:
-                tensors[name] = numpy.empty(shape, _dtype(dtype))
+                tensors[name] = numpy.empty(shape, dtype_of(dtype))
                 if tensors[name].size:
                     flat = tensors[name].reshape(-1).view("uint8")
                     file._model.read(index, flat)

@@ -94,6 +94,11 @@ int u32_of(PyObject *value, void *ret);
 /* From @offset on; @length None: to the end. Checks nothing else. */
 int range_of(struct map_object *self, PyObject *length, uint64_t offset, uint64_t *ret_length);
 
+/* A tuple of numbers. */
+PyObject *shape_of(const uint64_t *shape, uint32_t rank);
+/* Takes over @tensor. */
+PyObject *tensor_wrap(struct hm_tensor *tensor);
+
 extern PyMethodDef map_calls[];
 PyObject *map_dlpack(struct map_object *self, PyObject *args, PyObject *names);
 
@@ -103,5 +108,6 @@ int map_init(PyObject *module);
 int launch_init(PyObject *module);
 int safetensors_init(PyObject *module);
 int tokens_init(PyObject *module);
+int gguf_init(PyObject *module);
 
 #endif

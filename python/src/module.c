@@ -229,9 +229,10 @@ PyMODINIT_FUNC PyInit__hetmap(void)
 	if (errors_load() < 0)
 		return NULL;
 	module = PyModule_Create(&module_definition);
-	if (module && (device_init(module) < 0 || buffer_init(module) < 0 ||
-		       map_init(module) < 0 || launch_init(module) < 0 ||
-		       safetensors_init(module) < 0 || tokens_init(module) < 0))
+	if (module &&
+	    (device_init(module) < 0 || buffer_init(module) < 0 || map_init(module) < 0 ||
+	     launch_init(module) < 0 || safetensors_init(module) < 0 ||
+	     tokens_init(module) < 0 || gguf_init(module) < 0))
 		Py_CLEAR(module);
 	return module;
 }

@@ -47,7 +47,7 @@ static void model_dealloc(PyObject *self)
 	object_free(self);
 }
 
-static PyObject *shape_of(const uint64_t *shape, uint32_t rank)
+PyObject *shape_of(const uint64_t *shape, uint32_t rank)
 {
 	PyObject *tuple = PyTuple_New(rank);
 
@@ -141,14 +141,27 @@ static bool slices_read(PyObject *from, struct hm_slice slices[HM_TENSOR_RANK_MA
 	return true;
 }
 
+PyObject *tensor_wrap(struct hm_tensor *tensor)
+{
+	struct hm_tensor_place place = { .struct_size = sizeof(place) };
+	int error = hm_tensor_query(tensor, &place);
+	struct tensor_object *self;
+
+	self = error ? (void *)raise_error(error) : (void *)object_new(tensor_type);
+	if (!self) {
+		hm_tensor_unref(tensor);
+		return NULL;
+	}
+	self->tensor = tensor, self->place = place;
+	return (PyObject *)self;
+}
+
 static PyObject *model_view(PyObject *object, PyObject *args, PyObject *names)
 {
 	static char *keys[] = { "index", "slices", "alignment", NULL };
-	struct hm_tensor_place place = { .struct_size = sizeof(place) };
 	struct hm_safetensors *model = ((struct model_object *)object)->model;
 	struct hm_slice slices[HM_TENSOR_RANK_MAX];
 	uint64_t index, alignment = 0;
-	struct tensor_object *self;
 	struct hm_tensor *tensor;
 	PyObject *from = NULL;
 	uint32_t n_slices;
@@ -160,16 +173,7 @@ static PyObject *model_view(PyObject *object, PyObject *args, PyObject *names)
 		return NULL;
 	WITHOUT_GIL(error = hm_safetensors_view(model, index, slices, n_slices, alignment,
 						HM_TENSOR_MAY_COPY, &tensor));
-	if (error)
-		return raise_error(error);
-	error = hm_tensor_query(tensor, &place);
-	self = error ? (void *)raise_error(error) : (void *)object_new(tensor_type);
-	if (!self) {
-		hm_tensor_unref(tensor);
-		return NULL;
-	}
-	self->tensor = tensor, self->place = place;
-	return (PyObject *)self;
+	return error ? raise_error(error) : tensor_wrap(tensor);
 }
 
 static PyObject *model_read(PyObject *object, PyObject *args)
