@@ -29,8 +29,8 @@ __version__ = version()
 
 __all__ = [
     "Accel", "Buffer", "Device", "DeviceLost", "Error", "Fence", "FileCut", "Kernel",
-    "LessWarning", "Map", "NoFile", "Queue", "from_dlpack", "gguf", "memmap", "safetensors",
-    "sim_plug", "stats", "tokens", "version",
+    "LessWarning", "Map", "NoFile", "Queue", "from_dlpack", "gguf", "memmap", "pieces",
+    "safetensors", "sim_plug", "stats", "tokens", "version",
 ]
 
 
@@ -39,7 +39,7 @@ def __getattr__(name):
     import importlib
     if name == "memmap":
         value = importlib.import_module("._memmap", __name__).memmap
-    elif name in ("gguf", "safetensors", "tokens"):
+    elif name in ("gguf", "pieces", "safetensors", "tokens"):
         try:
             return importlib.import_module("." + name, __name__)
         except ModuleNotFoundError as error:

@@ -28,19 +28,27 @@ def dtype_of(name):
     raise TypeError(f"numpy has no {name}, whose elements are no whole bytes")
 
 
-def array_type(dtype, shape, block_elements, block_bytes):
-    """Type and shape of an array. Blocks are bytes, with those of a row in the last dimension."""
+def array_type(kind, dtype, shape, block_elements, block_bytes, swapped=False):
+    """Type and shape of an array. Blocks are bytes, with those of a row in the last dimension.
+
+    `kind` is the name that the format has, `dtype` the library's, None where it has none: for
+    blocks, and for numbers of the other byte order ("F32 big-endian").
+    """
+    name, *order = kind.split()
+    if dtype is None and name in _DTYPES and (order or swapped):
+        dtype, swapped = name, True
     if dtype is not None and block_elements == 1:
-        return dtype_of(dtype), shape
+        dtype = dtype_of(dtype)
+        return dtype.newbyteorder("S") if swapped else dtype, shape
     last = shape[-1] if shape else 1
     return numpy.dtype("uint8"), (*shape[:-1], last // block_elements * block_bytes)
 
 
-def array_over(source, dtype, shape, offset=0):
+def array_over(source, dtype, shape, offset=0, order="C"):
     """An array over a buffer, which may be empty."""
     if 0 in shape:
         return numpy.empty(shape, dtype)
     n = 1
     for size in shape:
         n *= size
-    return numpy.frombuffer(source, dtype, n, offset).reshape(shape)
+    return numpy.frombuffer(source, dtype, n, offset).reshape(shape, order=order)

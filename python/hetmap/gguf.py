@@ -86,11 +86,8 @@ class File:
 
     def get_tensor(self, name) -> numpy.ndarray:
         """The tensor as an array over the file's pages, for reading."""
-        index, kind, dtype, shape, _, elements, size, swapped = self._row(name)
-        other = swapped and elements == 1 and kind.split()[0] != "BF16"
-        dtype, shape = array_type(kind.split()[0] if other else dtype, shape, elements, size)
-        if other:
-            dtype = dtype.newbyteorder("S")
+        index, kind, dtype, shape, _, *block, swapped = self._row(name)
+        dtype, shape = array_type(kind, dtype, shape, *block, swapped)
         return array_over(self._open().view(index, dtype.alignment), dtype, shape)
 
 

@@ -19,9 +19,8 @@ struct hm_buffer *buffer_hold(PyObject *self)
 	return hm_buffer_ref(buffer);
 }
 
-/* Takes over @buffer. */
-static PyObject *buffer_wrap(PyTypeObject *type, struct hm_buffer *buffer, PyObject *device,
-			     bool is_file)
+PyObject *buffer_wrap(PyTypeObject *type, struct hm_buffer *buffer, PyObject *device,
+		      bool is_file)
 {
 	struct buffer_object *self = (struct buffer_object *)object_new(type);
 

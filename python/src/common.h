@@ -75,6 +75,8 @@ PyObject *raise_plain(int error);
 int warn_of_less(int level);
 int errors_load(void);
 
+/* Of a text of the library: names of files, which are in it, may have any bytes. */
+PyObject *text_of(const char *text);
 /* None where it was 0. */
 PyObject *none_or_error(int error);
 /* The type's memory, and the reference that an object of a heap type has to its type. */
@@ -86,6 +88,10 @@ PyTypeObject *type_add(PyObject *module, PyType_Spec *spec, const char *name);
 struct hm_device *device_hold(PyObject *self);
 struct hm_buffer *buffer_hold(PyObject *self);
 struct hm_map *map_hold(struct map_object *self);
+/* Take over the handle. @types: (Map, Buffer), the classes of the new objects. */
+PyObject *buffer_wrap(PyTypeObject *type, struct hm_buffer *buffer, PyObject *device,
+		      bool is_file);
+PyObject *map_wrap(struct hm_map *map, PyObject *device, PyObject *types);
 /* The handler of faults is there from the first call on. */
 int handler_want(void);
 /* For "O&": uint64_t and uint32_t of any int, numpy's too; OverflowError where one has no room. */
@@ -109,5 +115,6 @@ int launch_init(PyObject *module);
 int safetensors_init(PyObject *module);
 int tokens_init(PyObject *module);
 int gguf_init(PyObject *module);
+int pieces_init(PyObject *module);
 
 #endif

@@ -59,6 +59,47 @@ static PyObject *map_make(PyTypeObject *type, PyObject *args, PyObject *names)
 	return (PyObject *)self;
 }
 
+/* A class of the pair that is, or is derived of, the type; NULL: it is not. */
+static PyTypeObject *class_of(PyObject *types, Py_ssize_t i, PyTypeObject *type)
+{
+	PyObject *class = PyTuple_GetItem(types, i);
+
+	if (class && PyType_Check(class) && PyType_IsSubtype((PyTypeObject *)class, type))
+		return (PyTypeObject *)class;
+	if (class)
+		PyErr_SetString(PyExc_TypeError, "the classes are no (Map, Buffer)");
+	return NULL;
+}
+
+PyObject *map_wrap(struct hm_map *map, PyObject *device, PyObject *types)
+{
+	PyTypeObject *map_class = class_of(types, 0, map_type);
+	PyTypeObject *buffer_class = map_class ? class_of(types, 1, buffer_type) : NULL;
+	struct hm_map_info info = { .struct_size = sizeof(info) };
+	struct map_object *self = NULL;
+	struct hm_pointer_info found;
+	int error = hm_map_query(map, &info);
+
+	if (!error)
+		error = hm_pointer_find(info.address, &found);
+	if (error)
+		raise_error(error);
+	else if (buffer_class)
+		self = (struct map_object *)object_new(map_class);
+	if (self) {
+		self->buffer = (struct buffer_object *)buffer_wrap(
+			buffer_class, hm_buffer_ref(found.buffer), device, false);
+		if (!self->buffer)
+			Py_CLEAR(self);
+	}
+	if (!self) {
+		hm_map_unref(map);
+		return NULL;
+	}
+	self->map = map, self->access = self->least = info.access, self->forks = forks;
+	return (PyObject *)self;
+}
+
 static void map_release(struct map_object *self)
 {
 	struct hm_map *map = self->map;

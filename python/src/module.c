@@ -23,8 +23,7 @@ int errors_load(void)
 	return error_class && lost_class && cut_class && less_class && no_file_class ? 0 : -1;
 }
 
-/* Names of files, which are in texts, may have any bytes. */
-static PyObject *text_of(const char *text)
+PyObject *text_of(const char *text)
 {
 	return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "surrogateescape");
 }
@@ -232,7 +231,7 @@ PyMODINIT_FUNC PyInit__hetmap(void)
 	if (module &&
 	    (device_init(module) < 0 || buffer_init(module) < 0 || map_init(module) < 0 ||
 	     launch_init(module) < 0 || safetensors_init(module) < 0 ||
-	     tokens_init(module) < 0 || gguf_init(module) < 0))
+	     tokens_init(module) < 0 || gguf_init(module) < 0 || pieces_init(module) < 0))
 		Py_CLEAR(module);
 	return module;
 }
