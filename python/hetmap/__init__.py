@@ -30,15 +30,17 @@ __version__ = version()
 __all__ = [
     "Accel", "Buffer", "Device", "DeviceLost", "Error", "Fence", "FileCut", "Kernel",
     "LessWarning", "Map", "NoFile", "Queue", "from_dlpack", "gguf", "memmap", "pieces",
-    "safetensors", "sim_plug", "stats", "tokens", "version",
+    "safetensors", "sim_plug", "stats", "tokens", "top", "tree", "version",
 ]
 
 
 def __getattr__(name):
-    """What needs numpy is imported at its first use."""
+    """What needs numpy, or is rarely wanted, is imported at its first use."""
     import importlib
     if name == "memmap":
         value = importlib.import_module("._memmap", __name__).memmap
+    elif name in ("top", "tree"):
+        value = getattr(importlib.import_module("._tree", __name__), name)
     elif name in ("gguf", "pieces", "safetensors", "tokens"):
         try:
             return importlib.import_module("." + name, __name__)
