@@ -22,6 +22,11 @@ class Dataset:
     iterable it has the whole batches of one epoch, each of `batch` blocks, in an order that
     `seed` and set_epoch() determine: "shuffled", "in order", or "random", which has no end.
 
+    `paths` may also be NAME.bin of Megatron or NAME.ds of datatrove, whose index beside it gives
+    the type and the documents; document(i) has the tokens of one. With `documents=True` no block
+    reaches into the next document: `pad_x` and `pad_y` fill those that a document's end makes
+    shorter.
+
     The blocks are split over `ranks`, and over `workers` of each: within a worker of torch's
     loader its own number is taken. Processes share the pages of the files. The object may be
     pickled and forked; it opens the files where it is used.
@@ -38,7 +43,8 @@ class Dataset:
     """
 
     def __init__(self, paths, block, batch=1, order="shuffled", seed=0, rank=0, ranks=1, worker=0,
-                 workers=1, dtype="uint16", offset=0, out="int64"):
+                 workers=1, dtype="uint16", offset=0, out="int64", *, documents=False, pad_x=0,
+                 pad_y=-100):
         if isinstance(paths, (str, bytes, os.PathLike)):
             paths = [paths]
         self._paths = tuple(os.fsencode(path) for path in paths)
@@ -53,19 +59,22 @@ class Dataset:
         self.rank, self.ranks, self.worker, self.workers = rank, ranks, worker, workers
         self.offset, self.dtype = offset, numpy.dtype(dtype).name
         self.out, self.epoch = numpy.dtype(out), 0
-        self._opened, self._source, self._position = None, None, None
+        self.documents, self.pad_x, self.pad_y = bool(documents), pad_x, pad_y
+        self._opened, self._source, self._position, self._bounds = None, None, None, None
         self._files()
 
     def __getstate__(self):
         state = self.__dict__.copy()
-        state["_opened"] = state["_source"] = None
+        state["_opened"] = state["_source"] = state["_bounds"] = None
         return state
 
     def _files(self):
         """The files, opened by this process: those of a parent are not its own."""
         if self._opened is None or self._opened[0] != os.getpid():
             files = _hetmap.Tokens(self._paths, _DTYPES[self.dtype], self.offset)
-            self._opened, self._source = (os.getpid(), files, files.query()["tokens"]), None
+            facts = files.query()
+            self._opened = os.getpid(), files, facts["tokens"], facts["documents"]
+            self._source = None
         return self._opened[1]
 
     @property
@@ -74,17 +83,57 @@ class Dataset:
         self._files()
         return self._opened[2]
 
+    @property
+    def n_documents(self) -> int:
+        """Documents of all files; a file without an index is one."""
+        self._files()
+        return self._opened[3]
+
+    def _documents(self):
+        """The first token of each document and the end, and the first block of each likewise."""
+        if self._bounds is None:
+            firsts = numpy.empty(self.n_documents + 1, "uint64")
+            self._files().documents(firsts[:-1])
+            firsts[-1] = self.tokens
+            firsts = firsts.astype("int64")
+            blocks = -(-numpy.maximum(numpy.diff(firsts) - 1, 0) // self.block)
+            self._bounds = firsts, numpy.concatenate([[0], numpy.cumsum(blocks)])
+        return self._bounds
+
+    def document(self, index) -> numpy.ndarray:
+        """The tokens of one document."""
+        firsts, n = self._documents()[0], self.n_documents
+        if not -n <= index.__index__() < n:
+            raise IndexError(f"document {index} of {n}")
+        first, end = firsts[index % n], firsts[index % n + 1]
+        return self._read(int(first), int(end - first))
+
+    def _read(self, first, n):
+        tokens = numpy.empty(n, self.out)
+        if n:
+            self._files().read(first, _DTYPES[self.out.name], tokens)
+        return tokens
+
     def __len__(self):
+        if self.documents:
+            return int(self._documents()[1][-1])
         return max(self.tokens - 1, 0) // self.block
 
     def __getitem__(self, index):
-        files, index = self._files(), index.__index__()
-        n = len(self)
+        index, n = index.__index__(), len(self)
         if not -n <= index < n:
             raise IndexError(f"block {index} of {n}")
-        both = numpy.empty(self.block + 1, self.out)
-        files.read(index % n * self.block, _DTYPES[self.out.name], both)
-        return both[:-1], both[1:]
+        index %= n
+        if not self.documents:
+            both = self._read(index * self.block, self.block + 1)
+            return both[:-1], both[1:]
+        firsts, blocks = self._documents()
+        document = int(numpy.searchsorted(blocks, index, "right")) - 1
+        first = int(firsts[document]) + (index - int(blocks[document])) * self.block
+        tokens = self._read(first, min(self.block + 1, int(firsts[document + 1]) - first))
+        x, y = (numpy.full(self.block, pad, self.out) for pad in (self.pad_x, self.pad_y))
+        x[:len(tokens) - 1], y[:len(tokens) - 1] = tokens[:-1], tokens[1:]
+        return x, y
 
     def _member(self):
         """Which part is this process's: (worker, workers)."""
@@ -117,7 +166,8 @@ class Dataset:
         members = self.ranks * workers
         self._source = source = _hetmap.Batches(
             files, self.block, self.batch, _ORDERS[self.order], _DTYPES[self.out.name], self.seed,
-            self.rank, self.ranks, worker, workers)
+            self.rank, self.ranks, worker, workers, flags=int(self.documents),
+            pad_x=self.pad_x if self.documents else 0, pad_y=self.pad_y if self.documents else 0)
         blocks, first = len(self), self.epoch * len(self)
         position, self._position = self._position, None
         begin = first if position is None else position

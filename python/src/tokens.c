@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct tokens_object {
 	PyObject_HEAD struct hm_tokens *tokens;
@@ -87,8 +88,45 @@ static PyObject *tokens_query(PyObject *self, PyObject *unused)
 	(void)unused;
 	if (error)
 		return raise_error(error);
-	return Py_BuildValue("{sKsssIsK}", "tokens", i.tokens, "dtype", hm_dtype_name(i.dtype),
-			     "shards", i.shards, "bytes", i.bytes);
+	return Py_BuildValue("{sKsssIsKsK}", "tokens", i.tokens, "dtype",
+			     hm_dtype_name(i.dtype), "shards", i.shards, "bytes", i.bytes,
+			     "documents", i.documents);
+}
+
+static int firsts_read(struct hm_tokens *tokens, uint64_t n, char *to)
+{
+	uint64_t first, length;
+	int error = 0;
+
+	for (uint64_t i = 0; !error && i < n; i++) {
+		error = hm_tokens_document(tokens, i, &first, &length);
+		if (!error)
+			memcpy(to + i * sizeof(first), &first, sizeof(first));
+	}
+	return error;
+}
+
+/* documents(to): the first token of each, as uint64; the next one's is its end. */
+static PyObject *tokens_documents(PyObject *self, PyObject *args)
+{
+	struct hm_tokens *tokens = ((struct tokens_object *)self)->tokens;
+	struct hm_tokens_info info = { .struct_size = sizeof(info) };
+	int error = hm_tokens_query(tokens, &info);
+	Py_buffer to;
+
+	if (error)
+		return raise_error(error);
+	if (!PyArg_ParseTuple(args, "w*:documents", &to))
+		return NULL;
+	if ((uint64_t)to.len != info.documents * sizeof(uint64_t)) {
+		PyErr_Format(PyExc_ValueError, "the buffer must have %llu bytes, not %zd",
+			     (unsigned long long)info.documents * sizeof(uint64_t), to.len);
+		PyBuffer_Release(&to);
+		return NULL;
+	}
+	WITHOUT_GIL(error = firsts_read(tokens, info.documents, to.buf));
+	PyBuffer_Release(&to);
+	return none_or_error(error);
 }
 
 /* read(first, dtype, to): as many as @to has room for. */
@@ -119,21 +157,25 @@ static PyObject *tokens_read(PyObject *self, PyObject *args)
 
 static PyObject *batches_make(PyTypeObject *type, PyObject *args, PyObject *names)
 {
-	static char *keys[] = { "tokens", "block", "batch",  "order",   "dtype", "seed",
-				"rank",   "ranks", "worker", "workers", "ahead", NULL };
+	static char *keys[] = { "tokens", "block", "batch", "order",  "dtype",
+				"seed",   "rank",  "ranks", "worker", "workers",
+				"ahead",  "flags", "pad_x", "pad_y",  NULL };
 	struct hm_batches_desc desc = { .struct_size = sizeof(desc) };
 	struct hm_batches_info info = { .struct_size = sizeof(info) };
+	long long pad_x = 0, pad_y = 0;
 	struct batches_object *self;
 	struct hm_batches *batches;
 	PyObject *tokens;
 	int error;
 
 	if (!PyArg_ParseTupleAndKeywords(
-		    args, names, "O!O&O&|O&O&O&O&O&O&O&O&:Batches", keys, tokens_type, &tokens,
-		    u64_of, &desc.block, u64_of, &desc.batch, u32_of, &desc.order, u32_of,
-		    &desc.dtype, u64_of, &desc.seed, u32_of, &desc.rank, u32_of, &desc.ranks,
-		    u32_of, &desc.worker, u32_of, &desc.workers, u32_of, &desc.ahead))
+		    args, names, "O!O&O&|O&O&O&O&O&O&O&O&O&LL:Batches", keys, tokens_type,
+		    &tokens, u64_of, &desc.block, u64_of, &desc.batch, u32_of, &desc.order,
+		    u32_of, &desc.dtype, u64_of, &desc.seed, u32_of, &desc.rank, u32_of,
+		    &desc.ranks, u32_of, &desc.worker, u32_of, &desc.workers, u32_of,
+		    &desc.ahead, u32_of, &desc.flags, &pad_x, &pad_y))
 		return NULL;
+	desc.pad_x = pad_x, desc.pad_y = pad_y;
 	WITHOUT_GIL(error = hm_batches_create(((struct tokens_object *)tokens)->tokens, &desc,
 					      &batches));
 	if (error)
@@ -216,6 +258,8 @@ static PyMethodDef tokens_methods[] = {
 	{ "query", tokens_query, METH_NOARGS, "query() -> dict" },
 	{ "read", tokens_read, METH_VARARGS,
 	  "read(first, dtype, buffer): as many as it has room for" },
+	{ "documents", tokens_documents, METH_VARARGS,
+	  "documents(buffer): the number of the first token of each, as uint64" },
 	{ NULL, NULL, 0, NULL },
 };
 

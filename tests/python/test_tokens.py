@@ -5,6 +5,7 @@ import doctest
 import multiprocessing
 import os
 import pickle
+import struct
 
 import numpy as np
 import pytest
@@ -108,6 +109,51 @@ def test_shards_and_npy(tmp_path):
     np.save(tmp_path / "b.npy", whole[400:])
     dataset = Dataset([tmp_path / "a.npy", tmp_path / "b.npy"], 9)
     assert dataset.tokens == 1000 and dataset[44][0].tolist() == list(range(396, 405))
+
+
+def write_pair(folder, kind, documents):
+    """Documents as Megatron and datatrove write them; the path to open."""
+    whole = np.concatenate(documents).astype("uint16")
+    sizes = [len(document) for document in documents]
+    if kind == "datatrove":
+        whole.tofile(folder / "pair.ds")
+        np.cumsum(sizes).astype("uint64").tofile(folder / "pair.ds.index")
+        return folder / "pair.ds"
+    whole.tofile(folder / "pair.bin")
+    with open(folder / "pair.idx", "wb") as file:
+        file.write(b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 8, len(sizes), len(sizes) + 1))
+        np.array(sizes, "int32").tofile(file)
+        (np.cumsum([0] + sizes[:-1]) * 2).astype("int64").tofile(file)
+        np.arange(len(sizes) + 1, dtype="int64").tofile(file)
+    return folder / "pair.bin"
+
+
+@pytest.mark.parametrize("kind", ["megatron", "datatrove"])
+def test_documents(tmp_path, kind):
+    random = np.random.default_rng(2)
+    documents = [random.integers(1, 50000, n) for n in (25, 1, 10, 11, 2, 300, 1, 21)]
+    path = write_pair(tmp_path, kind, documents)
+    dataset = Dataset(path, 10, batch=1, order="in order", documents=True)
+    assert dataset.n_documents == 8 and dataset.tokens == 371
+    for i in (*range(8), -1):
+        assert (dataset.document(i) == documents[i]).all()
+    with pytest.raises(IndexError):
+        dataset.document(8)
+    wanted = []
+    for document in documents:
+        for at in range(0, len(document) - 1, 10):
+            x, y = document[at:at + 10][:len(document) - 1 - at], document[at + 1:at + 11]
+            wanted.append((np.pad(x, (0, 10 - len(x))),
+                           np.pad(y, (0, 10 - len(y)), constant_values=-100)))
+    assert len(dataset) == len(wanted)
+    for got in ([dataset[i] for i in range(len(dataset))], [(x[0], y[0]) for x, y in dataset]):
+        assert all((a == b).all() for one, other in zip(got, wanted) for a, b in zip(one, other))
+    mixed = Dataset(path, 10, 3, seed=4, documents=True, pad_x=7)
+    blocks = sorted(bytes(dataset[i][1]) for i in range(len(dataset)))
+    assert set(bytes(y) for _, batch in mixed for y in batch) <= set(blocks)
+    assert (mixed[2][0] == [*documents[0][20:24], *[7] * 6]).all()
+    flat = Dataset(path, 10)
+    assert len(flat) == 37 and not flat.documents and (flat[2][0][:5] == documents[0][20:]).all()
 
 
 def test_refusals(path, tmp_path):
