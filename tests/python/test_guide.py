@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""The examples of docs/guide/python.md print what the page says."""
+"""The examples of docs/guide/python.md, and of README.md, print what the pages say."""
 
 import contextlib
+import doctest
 import io
 import os
 import pathlib
 import re
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "guide" / "python.md"
+TOP = pathlib.Path(__file__).parents[2]
+PAGE = TOP / "docs" / "guide" / "python.md"
 
 
 def test_page(tmp_path):
@@ -24,4 +26,9 @@ def test_page(tmp_path):
                 assert said == text
     finally:
         os.chdir(here)
-    assert len(blocks) >= 12
+    assert len(blocks) >= 20
+
+
+def test_readme():
+    result = doctest.testfile(os.fspath(TOP / "README.md"), module_relative=False)
+    assert result.attempted == 5 and not result.failed
