@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""Figures of the package, by hand: PYTHONPATH=build/python python3 tests/python/figures.py"""
+"""Figures of the package, by hand: PYTHONPATH=build/python python3 tests/python/figures.py
 
+Names of figures as arguments make these alone: calls, tokens, weights.
+"""
+
+import multiprocessing
+import os
 import subprocess
 import sys
+import tempfile
+import time
 import timeit
 
 import numpy
 
 import hetmap
 from hetmap import _hetmap
+from hetmap.tokens import Dataset
 
 ROUNDS, CALLS = 30, 20000
 
@@ -18,7 +26,7 @@ def fastest(code, **names):
     return min(timeit.repeat(code, globals=names, repeat=ROUNDS, number=CALLS)) / CALLS * 1e9
 
 
-def main():
+def calls():
     map = hetmap.Buffer(hetmap.Device("host"), 1 << 20).map()
     loop = fastest("pass")
     nothing = fastest("f()", f=_hetmap._nothing) - loop
@@ -37,4 +45,104 @@ def main():
     print(f"py_import: {seconds * 1000:.0f} ms")
 
 
-main()
+BLOCK, BATCH, TOKENS = 1024, 12, 50_000_000
+
+
+def pattern(path):
+    """The published one: numpy.memmap, a copy of each block, and a stack of them."""
+    random = numpy.random.default_rng(1)
+    while True:
+        data = numpy.memmap(path, "uint16", "r")
+        starts = random.integers(len(data) - BLOCK, size=BATCH)
+        yield (numpy.stack([data[i:i + BLOCK].astype("int64") for i in starts]),
+               numpy.stack([data[i + 1:i + 1 + BLOCK].astype("int64") for i in starts]))
+
+
+def ours(path):
+    return Dataset(path, BLOCK, BATCH, order="random", seed=1)
+
+
+def rate_of(make, path, seconds=2):
+    batches = iter(make(path))
+    for _ in range(100):
+        next(batches)
+    begin = time.perf_counter()
+    n = 0
+    while time.perf_counter() - begin < seconds:
+        next(batches)
+        n += 1
+    return n / (time.perf_counter() - begin)
+
+
+def worker(make, path, results):
+    rate = rate_of(make, path)
+    with open("/proc/self/smaps_rollup") as file:
+        kib = {line.split()[0]: int(line.split()[1]) for line in file if line.split()[1].isdigit()}
+    results.put((rate, kib["Pss:"]))
+
+
+def rate_of_workers(make, path, n):
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    children = [context.Process(target=worker, args=(make, path, results)) for _ in range(n)]
+    for child in children:
+        child.start()
+    got = [results.get() for _ in children]
+    for child in children:
+        child.join()
+    return sum(rate for rate, _ in got), sum(kib for _, kib in got) / 1024
+
+
+def tokens():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "train.bin")
+        numpy.random.default_rng(1).integers(0, 50000, TOKENS).astype("uint16").tofile(path)
+        for _ in range(3):
+            peer, own = rate_of(pattern, path), rate_of(ours, path)
+            print(f"py_tokens: {own:.0f} batches/s, numpy's pattern {peer:.0f}: {own / peer:.2f}")
+        for make in (pattern, ours):
+            one, four = (rate_of_workers(make, path, n) for n in (1, 4))
+            print(f"py_tokens, {make.__name__}: 1 worker {one[0]:.0f} batches/s, {one[1]:.0f} MiB "
+                  f"(Pss); 4 workers {four[0]:.0f} batches/s, {four[1]:.0f} MiB")
+
+
+def seconds_of(function):
+    begin = time.perf_counter()
+    kept = function()
+    return time.perf_counter() - begin, kept
+
+
+def weights():
+    import safetensors
+    import safetensors.numpy
+    from hetmap import safetensors as own
+    size = int(os.environ.get("BYTES", 1 << 30))
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.safetensors")
+        layer = numpy.random.default_rng(1).random(size // 64 // 4, "float32")
+        safetensors.numpy.save_file({f"layer.{i:02}": layer for i in range(64)}, path)
+
+        def first_of(module):
+            with module.safe_open(path, framework="np") as file:
+                return file.get_tensor("layer.00").sum()
+
+        for _ in range(3):
+            theirs = seconds_of(lambda: safetensors.numpy.load_file(path))[0]
+            copy = seconds_of(lambda: own.load_file(path, copy=True))[0]
+            views = seconds_of(lambda: own.load_file(path))[0]
+            touched = seconds_of(lambda: [a.sum() for a in own.load_file(path).values()])[0]
+            theirs_touched = seconds_of(
+                lambda: [a.sum() for a in safetensors.numpy.load_file(path).values()])[0]
+            print(f"py_safetensors: {size >> 20} MiB: load_file {theirs * 1e3:.0f} ms; ours with "
+                  f"copy {copy * 1e3:.0f} ms: {copy / theirs:.2f}; views {views * 1e3:.1f} ms: "
+                  f"{views / theirs:.3f}; all summed {touched * 1e3:.0f} ms, theirs "
+                  f"{theirs_touched * 1e3:.0f} ms: {touched / theirs_touched:.2f}")
+            theirs, ours_ = seconds_of(lambda: first_of(safetensors))[0], \
+                seconds_of(lambda: first_of(own))[0]
+            print(f"py_safetensors: first tensor {ours_ * 1e3:.2f} ms, theirs {theirs * 1e3:.2f} "
+                  f"ms: {ours_ / theirs:.2f}")
+
+
+FIGURES = {"calls": calls, "tokens": tokens, "weights": weights}
+for name in sys.argv[1:] or FIGURES:
+    FIGURES[name]()
