@@ -429,8 +429,9 @@ TYPE(accel, "Accel(name=None, flags=0)\n--\n\nAn accelerator; None is the best o
        "list() -> list of dict\n--\n\nThe accelerators that can be opened here." })
 TYPE(kernel,
      "Kernel(name, signature, source=None, options=None, function=0, group=0, engine=None)\n--\n\n"
-     "Work by its name: OpenCL C source, the address of an hm_cpu_function, or engine steps\n"
-     "(op, destination, source, source2, length, value), which are indices of arguments.",
+     "Work by its name: OpenCL C source, the address of an hm_cpu_function, which must outlive\n"
+     "the work, or engine steps (op, destination, source, source2, length, value), which are\n"
+     "indices of arguments.",
      Py_tp_new, kernel_make,
      { "build", kernel_build, METH_O, "build(accel)\n--\n\nBuilds it for an accelerator now." })
 TYPE(queue, "Queue(accel)\n--\n\nOrdered work on an accelerator.", Py_tp_new, queue_make,

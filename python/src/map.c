@@ -2,6 +2,7 @@
 /* Map: its life, its address, and the views that Python takes of its bytes. */
 #include "common.h"
 
+#include <errno.h>
 #include <pthread.h>
 
 PyTypeObject *map_type;
@@ -183,7 +184,8 @@ static int views_may_begin(struct map_object *self)
 			     self->changing ? "rights of the map" : "size of the buffer");
 		return -1;
 	}
-	if (self->forks != forks && hm_pointer_find(hm_map_address(self->map), &info)) {
+	if (self->forks != forks &&
+	    hm_pointer_find(hm_map_address(self->map), &info) == -ENOENT) {
 		PyErr_SetString(PyExc_BufferError,
 				"a child by fork has not inherited the map: it is a device's");
 		return -1;
