@@ -30,7 +30,7 @@ __version__ = version()
 __all__ = [
     "Accel", "Buffer", "Device", "DeviceLost", "Error", "Fence", "FileCut", "Kernel",
     "LessWarning", "Map", "NoFile", "Queue", "from_dlpack", "gguf", "memmap", "pieces",
-    "safetensors", "sim_plug", "stats", "tokens", "top", "tree", "version",
+    "safetensors", "sim_plug", "stats", "tokens", "top", "trace", "tree", "version",
 ]
 
 
@@ -39,8 +39,9 @@ def __getattr__(name):
     import importlib
     if name == "memmap":
         value = importlib.import_module("._memmap", __name__).memmap
-    elif name in ("top", "tree"):
-        value = getattr(importlib.import_module("._tree", __name__), name)
+    elif name in ("top", "tree", "trace"):
+        module = "._trace" if name == "trace" else "._tree"
+        value = getattr(importlib.import_module(module, __name__), name)
     elif name in ("gguf", "pieces", "safetensors", "tokens"):
         try:
             return importlib.import_module("." + name, __name__)
