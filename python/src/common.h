@@ -30,7 +30,6 @@ struct map_object {
 	Py_ssize_t exports;
 	Py_ssize_t writable; /* exports that may store */
 	uint32_t access;     /* that the map was made with */
-	uint32_t least;      /* that no protect() has taken from any byte */
 	int changing;        /* protect() under way, during which no view may begin */
 	unsigned int forks;  /* of the process, when the map was made */
 	bool mixed;          /* rights were changed since */

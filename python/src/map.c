@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <unistd.h>
 
 PyTypeObject *map_type;
 
@@ -53,7 +54,7 @@ static PyObject *map_make(PyTypeObject *type, PyObject *args, PyObject *names)
 		hm_map_unref(map);
 		return NULL;
 	}
-	self->map = map, self->access = self->least = desc.access, self->forks = forks;
+	self->map = map, self->access = desc.access, self->forks = forks;
 	self->buffer = (struct buffer_object *)Py_NewRef(from);
 	if (warn_of_less(2) < 0)
 		Py_CLEAR(self);
@@ -97,7 +98,7 @@ PyObject *map_wrap(struct hm_map *map, PyObject *device, PyObject *types)
 		hm_map_unref(map);
 		return NULL;
 	}
-	self->map = map, self->access = self->least = info.access, self->forks = forks;
+	self->map = map, self->access = info.access, self->forks = forks;
 	return (PyObject *)self;
 }
 
@@ -148,9 +149,22 @@ static void map_dealloc(PyObject *object)
 	object_free(object);
 }
 
+/* Pages are asked for one by one: a map with parts is rare, and a page takes a few ns. */
+static uint32_t rights_of_all(struct hm_map *map)
+{
+	const char *base = hm_map_address(map);
+	uint64_t length = hm_map_length(map), page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint32_t access = HM_READ | HM_WRITE;
+	struct hm_pointer_info info;
+
+	for (uint64_t at = 0; access && at < length; at += page)
+		access &= hm_pointer_find(base + at, &info) ? 0 : info.access;
+	return access;
+}
+
 /*
  * What all bytes of the map allow. The GIL goes meanwhile: who has the map's lock may need it. A
- * child's parent has the lock.
+ * child by fork may not ask for the lock.
  */
 static int rights_now(struct map_object *self, uint32_t *ret_access)
 {
@@ -160,12 +174,11 @@ static int rights_now(struct map_object *self, uint32_t *ret_access)
 	*ret_access = self->access;
 	if (!self->mixed)
 		return 0;
-	if (self->forks == forks)
-		WITHOUT_GIL(error = hm_map_query(self->map, &info));
+	WITHOUT_GIL(error = self->forks == forks ? hm_map_query(self->map, &info) : 0;
+		    if (!error && info.runs != 1) info.access = rights_of_all(self->map));
 	if (error)
 		return raise_error(error), -1;
-	/* New bytes of a map that grows have the rights that it was made with. */
-	*ret_access = info.runs == 1 ? info.access : self->least & self->access;
+	*ret_access = info.access;
 	return 0;
 }
 
@@ -195,6 +208,8 @@ static int views_may_begin(struct map_object *self)
 
 static int view_fill(struct map_object *self, Py_buffer *view, int flags)
 {
+	/* Before the rights: bytes that come meanwhile may have others. */
+	Py_ssize_t length = (Py_ssize_t)hm_map_length(self->map);
 	uint32_t access;
 
 	if (rights_now(self, &access) < 0)
@@ -203,9 +218,8 @@ static int view_fill(struct map_object *self, Py_buffer *view, int flags)
 		PyErr_SetString(PyExc_BufferError, "the bytes of the map may not be read");
 		return -1;
 	}
-	return PyBuffer_FillInfo(view, (PyObject *)self, hm_map_address(self->map),
-				 (Py_ssize_t)hm_map_length(self->map), !(access & HM_WRITE),
-				 flags);
+	return PyBuffer_FillInfo(view, (PyObject *)self, hm_map_address(self->map), length,
+				 !(access & HM_WRITE), flags);
 }
 
 static void view_end(struct map_object *self)

@@ -164,9 +164,6 @@ static PyObject *map_protect(struct map_object *self, PyObject *args, PyObject *
 	self->changing++;
 	result = on_range(self, PROTECT, offset, length, access);
 	self->changing--;
-	if (result)
-		self->least = offset || (length && length != Py_None) ? self->least & access :
-									access;
 	return result;
 }
 
