@@ -155,7 +155,7 @@ class Dataset:
         return {"seed": seed, "position": position}
 
     def load_state(self, state: dict) -> None:
-        """The next iteration goes on there, to the end of that epoch."""
+        """The next iteration goes on there, to the end of that epoch; at its end, with the next."""
         self.seed, self._position = state["seed"], state["position"]
         self._source = None
         self.epoch = 0 if self.order == "random" else self._position // max(len(self), 1)
@@ -171,13 +171,17 @@ class Dataset:
         blocks, first = len(self), self.epoch * len(self)
         position, self._position = self._position, None
         begin = first if position is None else position
-        if begin:
-            source.set(self.seed, begin)
         left = None
         if self.order != "random":
             # All members have as many batches: none waits for another at the end.
             left = (blocks - (begin - first)) // members // self.batch
+            if position is not None and not left:
+                # The state is that of an epoch's end: blocks that fill no batch are left over.
+                self.epoch, begin = self.epoch + 1, first + blocks
+                left = blocks // members // self.batch
             self.epoch += 1
+        if begin:
+            source.set(self.seed, begin)
         while left is None or left > 0:
             x = numpy.empty((self.batch, self.block), self.out)
             y = numpy.empty((self.batch, self.block), self.out)

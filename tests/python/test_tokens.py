@@ -80,6 +80,12 @@ def test_resume(path):
     other = Dataset(path, 10, 4, seed=99)
     other.load_state(state)
     assert blocks_of(begin) + blocks_of(other) == all_of_it
+    # At the end of an epoch, which has blocks left over.
+    first = Dataset(path, 10, 7, seed=5)
+    blocks_of(first)
+    later = Dataset(path, 10, 7)
+    later.load_state(first.state())
+    assert blocks_of(later) == blocks_of(first) and len(dataset) % 7
     dataset.set_epoch(2)
     later = Dataset(path, 10, 4)
     later.load_state(dataset.state())
