@@ -85,7 +85,7 @@ class Slice:
     def get_shape(self):
         return list(self._shape)
 
-    def getdtype_of(self):
+    def get_dtype(self):
         return self._name
 
     def __getitem__(self, index):
