@@ -32,7 +32,8 @@ elif ! "$python" -c 'import numpy, pytest, mesonpy, safetensors, ml_dtypes' 2>/d
 	skip network objects "$(grep . "$work/log" | tail -n 1)"
 else
 	export HETMAP_SOFT=test=1 PYTHONDONTWRITEBYTECODE=1
-	for part in objects memmap launch processes safetensors gguf pieces tokens tree trace guide; do
+	for part in objects memmap launch processes safetensors gguf pieces tokens tree trace \
+		guide; do
 		check "$part" env PATH="$B:$PATH" PYTHONPATH="$B/python" "$python" -m pytest -q -rs \
 			-p no:cacheprovider --basetemp="$work/tmp" "tests/python/test_$part.py"
 	done
