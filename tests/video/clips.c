@@ -15,6 +15,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+const char *const clip_h264[] = { "-c:v", "libx264", "-pix_fmt", "yuv420p", "-g", "12", NULL };
+const char *const clip_mjpeg[] = { "-c:v", "mjpeg", "-q:v", "3", NULL };
+const char *const clip_vp9[] = {
+	"-c:v", "libvpx-vp9", "-b:v", "1M", "-pix_fmt", "yuv420p", NULL
+};
+const char *const clip_mpeg2[] = { "-c:v", "mpeg2video", "-q:v", "3", NULL };
+const char *const clip_y4m[] = { "-pix_fmt", "yuv420p", NULL };
+
 static int run(char *const *argv)
 {
 	int status, null;
@@ -80,6 +88,38 @@ char *clip_cut(const char *folder, const char *name, const char *path, uint64_t 
 	file_write(folder, name, (const char *)bytes, wild ? all : length);
 	free(bytes);
 	return folder_path(folder, name);
+}
+
+struct hm_device *host_device(void)
+{
+	struct hm_device *device;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	return device;
+}
+
+struct hm_video_desc video_desc(struct hm_device *device)
+{
+	struct hm_video_desc desc = { .struct_size = sizeof(desc), .device = device };
+
+	return desc;
+}
+
+struct hm_video *video_open(struct hm_device *device, const char *path)
+{
+	const struct hm_video_desc desc = video_desc(device);
+	struct hm_video *video;
+
+	CHECK_OK_FATAL(hm_video_open(path, &desc, &video));
+	return video;
+}
+
+struct hm_video_info video_info(struct hm_video *video)
+{
+	struct hm_video_info info = { .struct_size = sizeof(info) };
+
+	CHECK_OK(hm_video_query(video, &info));
+	return info;
 }
 
 bool plain_open(struct plain *plain, const char *path)

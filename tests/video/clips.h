@@ -3,6 +3,7 @@
 #ifndef HETMAP_TESTS_CLIPS_H
 #define HETMAP_TESTS_CLIPS_H
 
+#include <hetmap/video.h>
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
 #include <stdbool.h>
@@ -26,6 +27,22 @@ char *clip_make(const char *folder, const char *name, unsigned int width, unsign
 char *clip_cut(const char *folder, const char *name, const char *path, uint64_t length,
 	       uint64_t wild);
 uint64_t clip_length(const char *path);
+
+/* Options of clip_make(): a codec of 4:2:0, 8 bits. */
+extern const char *const clip_h264[];
+extern const char *const clip_mjpeg[];
+extern const char *const clip_vp9[];
+extern const char *const clip_mpeg2[];
+extern const char *const clip_y4m[];
+
+/* ---- the library ---- */
+
+struct hm_device *host_device(void);
+struct hm_video_desc video_desc(struct hm_device *device);
+struct hm_video *video_open(struct hm_device *device, const char *path);
+struct hm_video_info video_info(struct hm_video *video);
+
+/* ---- what it is compared with ---- */
 
 /* A plain decoder, with memory of its own. */
 struct plain {

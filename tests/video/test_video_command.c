@@ -16,13 +16,9 @@
 #define NO_OPENCL "OCL_ICD_VENDORS=/nonexistent"
 #define DB 45.0
 
-static const char *const h264[] = { "-c:v", "libx264", "-pix_fmt", "yuv420p", "-g", "12", NULL };
 static const char *const h264_709[] = { "-c:v",        "libx264",      "-pix_fmt",
 					"yuv420p",     "-color_range", "tv",
 					"-colorspace", "bt709",        NULL };
-static const char *const mjpeg[] = { "-c:v", "mjpeg", "-q:v", "3", NULL };
-static const char *const vp9[] = { "-c:v",     "libvpx-vp9", "-b:v", "1M",
-				   "-pix_fmt", "yuv420p",    NULL };
 
 /* ---- pictures ---- */
 
@@ -159,7 +155,7 @@ static void end_to_end(const char *name, unsigned int width, unsigned int height
 
 static void png_h264(void)
 {
-	end_to_end("clip.mp4", 320, 240, h264, "cpu", SWS_CS_ITU601, false);
+	end_to_end("clip.mp4", 320, 240, clip_h264, "cpu", SWS_CS_ITU601, false);
 }
 
 static void png_h264_709(void)
@@ -169,18 +165,18 @@ static void png_h264_709(void)
 
 static void png_mjpeg(void)
 {
-	end_to_end("clip.avi", ODD_WIDTH, ODD_HEIGHT, mjpeg, "cpu", SWS_CS_ITU601, true);
+	end_to_end("clip.avi", ODD_WIDTH, ODD_HEIGHT, clip_mjpeg, "cpu", SWS_CS_ITU601, true);
 }
 
 static void png_vp9(void)
 {
-	end_to_end("clip.webm", ODD_WIDTH, ODD_HEIGHT, vp9, "cpu", SWS_CS_ITU601, false);
+	end_to_end("clip.webm", ODD_WIDTH, ODD_HEIGHT, clip_vp9, "cpu", SWS_CS_ITU601, false);
 }
 
 static void png_opencl(void)
 {
 	if (have_opencl())
-		end_to_end("clip.mp4", 320, 240, h264, "opencl:0", SWS_CS_ITU601, false);
+		end_to_end("clip.mp4", 320, 240, clip_h264, "opencl:0", SWS_CS_ITU601, false);
 }
 
 static void png_y4m(void)
@@ -193,7 +189,7 @@ static void png_y4m(void)
 static void four_decoders(void)
 {
 	char *folder = folder_make();
-	char *clip = clip_make(folder, "clip.mp4", 320, 240, h264);
+	char *clip = clip_make(folder, "clip.mp4", 320, 240, clip_h264);
 	char *pictures = folder_path(folder, "pictures");
 	char sink[256];
 	json_t *json, *frames;
@@ -221,7 +217,7 @@ static void four_decoders(void)
 static void text(void)
 {
 	char *folder = folder_make();
-	char *clip = clip_make(folder, "clip.avi", 64, 48, mjpeg);
+	char *clip = clip_make(folder, "clip.avi", 64, 48, clip_mjpeg);
 	const struct command command = {
 		.args = { "run", "video", "--accel", "cpu", "--frames", "7", clip },
 	};
@@ -289,7 +285,7 @@ static void usage(void)
 static void damaged(void)
 {
 	char *folder = folder_make();
-	char *clip = clip_make(folder, "clip.mp4", 320, 240, h264);
+	char *clip = clip_make(folder, "clip.mp4", 320, 240, clip_h264);
 	char *part, *first, sink[256];
 	struct outcome outcome;
 	struct stat status;
@@ -323,7 +319,7 @@ static void damaged(void)
 static void elsewhere(void)
 {
 	char *folder = folder_make();
-	char *clip = clip_make(folder, "clip.avi", 64, 48, mjpeg);
+	char *clip = clip_make(folder, "clip.avi", 64, 48, clip_mjpeg);
 
 	if (clip) {
 		check_failure(

@@ -9,7 +9,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* libavutil's error as an errno: those of its own are a damaged file, or what it has not. */
+/*
+ * libavutil's error as an errno: those of its own are a damaged file, or what it has not. So are
+ * the errno values that say that a value, which can only be the file's, is not right.
+ */
 static int errno_of(int error)
 {
 	switch (error) {
@@ -17,10 +20,15 @@ static int errno_of(int error)
 	case AVERROR_DEMUXER_NOT_FOUND:
 	case AVERROR_PATCHWELCOME:
 	case AVERROR_PROTOCOL_NOT_FOUND:
+	case AVERROR(ENOSYS):
 		return -EOPNOTSUPP;
 	case AVERROR_EOF:
 	case AVERROR_INVALIDDATA:
 	case AVERROR_STREAM_NOT_FOUND:
+	case AVERROR(EINVAL):
+	case AVERROR(EDOM):
+	case AVERROR(ERANGE):
+	case AVERROR(EAGAIN):
 		return -EBADMSG;
 	default:
 		/* Tags of four letters are far below each errno. */
@@ -159,18 +167,25 @@ static void decode_close(struct hm_video *video)
 
 /* ---- reading ---- */
 
+/*
+ * Keeps why libavcodec got no frame, which it does not know itself. Some decoders leave out the
+ * picture then, and say nothing.
+ */
+static void keep_refused(struct hm_video *video)
+{
+	if (video->later.r)
+		return;
+	pthread_mutex_lock(&video->memory.lock);
+	video->later = video->memory.failure;
+	pthread_mutex_unlock(&video->memory.lock);
+}
+
 /* Keeps @what, which is told after the pictures before the damage. */
 static void keep_damage(struct hm_video *video, int error, const char *what)
 {
-	struct failure *memory = &video->memory.failure;
 	char text[AV_ERROR_MAX_STRING_SIZE] = "";
 
-	if (video->later.r)
-		return;
-	/* Where libavcodec got no frame, it knows no reason. */
-	pthread_mutex_lock(&video->memory.lock);
-	video->later = *memory;
-	pthread_mutex_unlock(&video->memory.lock);
+	keep_refused(video);
 	if (video->later.r)
 		return;
 	av_strerror(error, text, sizeof(text));
@@ -224,7 +239,8 @@ static void feed(struct hm_video *video)
 
 	for (;;) {
 		error = av_read_frame(video->demuxer, packet);
-		if (error < 0 || packet->stream_index == video->stream)
+		/* libavcodec takes an empty packet for the end. */
+		if (error < 0 || (packet->stream_index == video->stream && packet->size))
 			break;
 		av_packet_unref(packet);
 	}
@@ -396,6 +412,7 @@ static int decode_read(struct hm_video *video, struct hm_frame **ret_frame)
 		}
 		feed(video);
 	}
+	keep_refused(video);
 	if (video->later.r)
 		return tell_damage(video);
 	if (!video->info.pictures)

@@ -295,6 +295,7 @@ int raw_open(struct hm_video *video, const char *format)
 {
 	struct hm_video_info *info = &video->info;
 	char line[LINE_MOST];
+	struct stat status;
 	struct need need;
 	int r;
 
@@ -308,7 +309,10 @@ int raw_open(struct hm_video *video, const char *format)
 	video->file = fopen(video->input, "re");
 	if (!video->file)
 		return hm_accel_error(-errno, "%s: %s", video->input, strerror(errno));
-	if (!format && !read_line(video->file, line))
+	/* fopen() opens a folder, whose first byte can't be read. */
+	if (!fstat(fileno(video->file), &status) && S_ISDIR(status.st_mode))
+		r = hm_accel_error(-EISDIR, "%s is a directory", video->input);
+	else if (!format && !read_line(video->file, line))
 		r = hm_accel_error(-EBADMSG, "%s: its first line has no end", video->input);
 	else if (!format)
 		r = take_header(video, line);

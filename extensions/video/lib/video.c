@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define THREADS_MOST 8
+#define THREADS_MOST 8 /* of a decoder that may choose */
+#define THREADS_LIMIT 64
 
 /* Fails if @given bytes of @desc, beyond the @known ones, are not zero. */
 static int check_size(const void *desc, uint32_t given, uint32_t known)
@@ -38,7 +39,21 @@ static int check_desc(const struct hm_video_desc *desc, struct hm_video_desc *re
 	memcpy(ret_desc, desc, size);
 	if (ret_desc->flags)
 		return hm_accel_error(-EINVAL, "unknown flags %#x of a video", ret_desc->flags);
+	if (ret_desc->threads > THREADS_LIMIT)
+		return hm_accel_error(-EINVAL, "a decoder of %u threads: it has at most %u",
+				      ret_desc->threads, THREADS_LIMIT);
 	return 0;
+}
+
+/*
+ * The first statement of each public function that returns an errno, as in libhetmap: the texts
+ * of hm_errmsg(3) are then of this call. A function of libhetmap forgets the old ones.
+ */
+static void begin(void)
+{
+	struct hm_stats stats = { .struct_size = sizeof(stats) };
+
+	hm_stats_get(&stats);
 }
 
 static uint32_t threads_of(uint32_t asked)
@@ -57,6 +72,7 @@ int hm_video_open(const char *input, const struct hm_video_desc *given,
 	struct hm_video *video;
 	int r;
 
+	begin();
 	if (!input || !ret_video)
 		return hm_accel_error(-EINVAL, "a video needs an input, and a place for it");
 	r = check_desc(given, &desc);
@@ -97,6 +113,7 @@ err_free:
 
 static int check(const struct hm_video *video, const void *ret)
 {
+	begin();
 	if (!video || !ret)
 		return hm_accel_error(-EINVAL,
 				      "a video, and a place for the result, are needed");

@@ -44,7 +44,7 @@ struct hm_video_desc {
 	 * of FFmpeg, as yuv420p. NULL: the file says what it is.
 	 */
 	const char *format;
-	uint32_t threads; /* of the decoder; 0: one for each CPU, 8 at most */
+	uint32_t threads; /* of the decoder, 64 at most; 0: one for each CPU, 8 at most */
 	uint32_t n_most;  /* frames of the video's own pool at a time; 0: no limit */
 	/* Longest wait for a frame, where all are in use. 0: 10 seconds. */
 	uint64_t timeout_ns;
@@ -94,7 +94,8 @@ struct hm_video_info {
  *   -EOPNOTSUPP: libavcodec has no decoder for the video (the text names it); the format of the
  *                pictures is none of the above; the device makes no buffers, or wants a bracket
  *                around each access of CPUs (HM_CAP_BRACKET).
- *   -EINVAL:     the format of a raw file does not parse; or neither device nor pool is set.
+ *   -EINVAL:     the format of a raw file does not parse; or neither device nor pool is set;
+ *                or threads is above 64.
  *   -E2BIG:      struct_size is larger than this library knows.
  *
  * In addition the errors of hm_frame_pool_create().
