@@ -2,10 +2,12 @@
 /* hm_video: damaged files, frames that are not there, wrong calls, and what their texts say. */
 #ifdef HAVE_VIDEO
 #include <errno.h>
+#include <hetmap/backend.h>
 #include <hetmap/video.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/minimal_backend.h"
 #include "lib/support.h"
 #include "video/clips.h"
 
@@ -117,6 +119,80 @@ out:
 	free(path);
 	folder_remove(folder);
 	hm_device_unref(device);
+}
+
+static int bracketed_create(void *device, const struct hm_buffer_desc *desc,
+			    struct hm_recipe *ret_recipe)
+{
+	int r = growing_backend.create(device, desc, ret_recipe);
+
+	if (!r)
+		ret_recipe->caps |= HM_CAP_BRACKET;
+	return r;
+}
+
+static int bracket(void *device, const struct hm_segment *segments, uint32_t n, uint64_t offset,
+		   uint64_t length, uint32_t access)
+{
+	(void)device, (void)segments, (void)n, (void)offset, (void)length, (void)access;
+	return 0;
+}
+
+static struct hm_device *bracketed_open(void)
+{
+	static struct hm_backend_ops ops;
+	struct hm_device *device;
+
+	ops = growing_backend;
+	ops.name = "bracketed";
+	ops.caps |= HM_CAP_BRACKET | HM_BACKEND_BRACKET_END;
+	ops.create = bracketed_create;
+	ops.begin_cpu = bracket;
+	ops.end_cpu = bracket;
+	/* The second round finds it there. */
+	CHECK_FATAL(!hm_device_open("bracketed", &device) ||
+		    (!hm_backend_register(&ops) && !hm_device_open("bracketed", &device)));
+	return device;
+}
+
+/* Frames that CPUs reach in brackets only: by the device, and by the pool of one. */
+static void brackets(void)
+{
+	struct hm_device *device = bracketed_open();
+	const struct hm_frame_pool_desc pool_desc = {
+		.struct_size = sizeof(pool_desc),
+		.fourcc = HM_FRAME_YUV420,
+		.width = 640,
+		.height = 480,
+	};
+	char *folder = folder_make(), *path[2];
+	struct hm_frame_pool_info info = { .struct_size = sizeof(info) };
+	struct hm_frame *frame;
+	struct hm_video *video;
+	size_t i;
+
+	path[0] = clip_make(folder, "clip.mp4", 320, 240, clip_h264);
+	path[1] = clip_make(folder, "clip.y4m", 320, 240, clip_y4m);
+	for (i = 0; i < 2; i++) {
+		struct hm_video_desc desc = video_desc(device);
+
+		if (!path[i])
+			continue;
+		CHECK_ERROR(-EOPNOTSUPP, hm_video_open(path[i], &desc, &video));
+		CHECK(strstr(hm_errmsg(), "brackets"));
+		desc.device = NULL;
+		CHECK_OK_FATAL(hm_frame_pool_create(device, &pool_desc, &desc.pool));
+		CHECK_OK_FATAL(hm_video_open(path[i], &desc, &video));
+		CHECK_ERROR(-EOPNOTSUPP, hm_video_read(video, &frame));
+		CHECK(strstr(hm_errmsg(), "brackets"));
+		hm_video_unref(video);
+		CHECK_OK(hm_frame_pool_query(desc.pool, &info));
+		CHECK_EQUAL(info.held, 0);
+		hm_frame_pool_unref(desc.pool);
+		free(path[i]);
+	}
+	hm_device_unref(device);
+	folder_remove(folder);
 }
 
 /* ---- files ---- */
@@ -319,15 +395,11 @@ static void playlist(void)
 }
 
 static const struct test tests[] = {
-	{ .name = "limit", limit, 60 },
-	{ .name = "starved", starved, 60 },
-	{ .name = "wrong_pool", wrong_pool, 60 },
-	{ .name = "truncated", truncated, 120 },
-	{ .name = "garbage", garbage, 120 },
-	{ .name = "playlist", playlist, 60 },
-	{ .name = "wrong_calls", wrong_calls, 60 },
-	{ .name = "texts", texts, 60 },
-	{ 0 },
+	{ .name = "limit", limit, 60 },           { .name = "starved", starved, 60 },
+	{ .name = "wrong_pool", wrong_pool, 60 }, { .name = "brackets", brackets, 60 },
+	{ .name = "truncated", truncated, 120 },  { .name = "garbage", garbage, 120 },
+	{ .name = "playlist", playlist, 60 },     { .name = "wrong_calls", wrong_calls, 60 },
+	{ .name = "texts", texts, 60 },           { 0 },
 };
 
 int main(int argc, char **argv)

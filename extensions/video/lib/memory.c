@@ -32,11 +32,31 @@ int failure_tell(const struct failure *failure)
 
 /* ---- the pool ---- */
 
-static bool has_brackets(struct hm_device *device)
+/* A decoder reads its reference pictures whenever it wants. */
+static int check_brackets(uint64_t caps)
+{
+	if (!(caps & HM_CAP_BRACKET))
+		return 0;
+	return hm_accel_error(-EOPNOTSUPP,
+			      "CPUs reach memory of the frames' device in brackets "
+			      "only, and a decoder has none: use \"host\"");
+}
+
+static int check_device(struct hm_device *device)
 {
 	struct hm_device_info info = { .struct_size = sizeof(info) };
+	int r = hm_device_query(device, &info);
 
-	return !hm_device_query(device, &info) && info.caps & HM_CAP_BRACKET;
+	return r ? r : check_brackets(info.caps);
+}
+
+/* Of a pool its maker alone knows the device. */
+static int check_frame(const struct hm_frame_info *frame)
+{
+	struct hm_buffer_info info = { .struct_size = sizeof(info) };
+	int r = hm_buffer_query(frame->buffer[0], &info);
+
+	return r ? r : check_brackets(info.caps);
 }
 
 int video_memory_begin(struct memory *memory, const struct hm_video_desc *desc)
@@ -51,11 +71,9 @@ int video_memory_begin(struct memory *memory, const struct hm_video_desc *desc)
 	if (desc->n_users && !desc->users)
 		return hm_accel_error(-EINVAL, "n_users is %u, and users is NULL",
 				      desc->n_users);
-	/* A decoder reads its reference pictures whenever it wants. */
-	if (desc->device && has_brackets(desc->device))
-		return hm_accel_error(-EOPNOTSUPP,
-				      "CPUs reach memory of this device in brackets "
-				      "only, and a decoder has none: use \"host\"");
+	r = desc->device && !desc->pool ? check_device(desc->device) : 0;
+	if (r)
+		return r;
 	memory->timeout_ns = desc->timeout_ns ? desc->timeout_ns : TIMEOUT_NS;
 	memory->n_most = desc->n_most;
 	if (bytes) {
@@ -215,6 +233,8 @@ int video_memory_acquire(struct memory *memory, const struct need *need,
 	if (r)
 		return r;
 	r = hm_frame_query(frame, &info);
+	if (!r && memory->shared)
+		r = check_frame(&info);
 	if (r) {
 		hm_frame_unref(frame);
 		return r;

@@ -124,7 +124,8 @@ HM_API int hm_video_open(const char *input, const struct hm_video_desc *desc,
  *   -EBADMSG:    the file is damaged, or ends within a picture; the text has the number of the
  *                picture and what libavcodec says.
  *   -ETIME:      all frames of the pool stayed in use for timeout_ns; the text has the numbers.
- *   -EOPNOTSUPP: as for hm_video_open(), where a picture has another format than announced.
+ *   -EOPNOTSUPP: as for hm_video_open(), where a picture has another format than announced; or
+ *                the frames of the shared pool are in a device with HM_CAP_BRACKET.
  *   -EINVAL:     a picture is larger than the frames of the shared pool, or has another format.
  *   -EIO:        the file can't be read.
  *
