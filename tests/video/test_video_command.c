@@ -109,7 +109,8 @@ static json_t *run_video(const struct command *command)
 	return json;
 }
 
-static void check_report(const json_t *json, unsigned int pictures)
+/* @sink: bytes that it copies: the rows that libpng takes. */
+static void check_report(const json_t *json, unsigned int pictures, unsigned int sink)
 {
 	const json_t *copied = json_object_get(json, "bytes_copied");
 	const json_t *latency = json_object_get(json, "latency_seconds");
@@ -119,7 +120,7 @@ static void check_report(const json_t *json, unsigned int pictures)
 	CHECK_EQUAL(integer_of(json, "dropped"), 0);
 	CHECK_EQUAL(integer_of(copied, "decode"), 0);
 	CHECK_EQUAL(integer_of(copied, "convert"), 0);
-	CHECK_EQUAL(integer_of(copied, "sink"), 0);
+	CHECK_EQUAL(integer_of(copied, "sink"), sink);
 	CHECK(real_of(json, "frames_per_second") > 0);
 	CHECK(real_of(latency, "p50") > 0);
 	CHECK(real_of(latency, "p99") >= real_of(latency, "p50"));
@@ -141,7 +142,7 @@ static void end_to_end(const char *name, unsigned int width, unsigned int height
 			.args = { "run", "video", "--json", "--accel", accel, "--device",
 				  "host", "--sink", sink, "--", clip },
 		});
-		check_report(json, 25);
+		check_report(json, 25, 25 * 4 * width * height);
 		CHECK(!strcmp(string_of(json, "range"), full ? "full" : "limited"));
 		CHECK(!strcmp(string_of(json, "matrix"),
 			      matrix == SWS_CS_ITU709 ? "BT.709" : "BT.601"));
@@ -200,7 +201,7 @@ static void four_decoders(void)
 			.args = { "run", "video", "--json", "--accel", "cpu", "--decoders", "4",
 				  "--device", "soft:0", "--sink", sink, clip },
 		});
-		check_report(json, 100);
+		check_report(json, 100, 100 * 4 * 320 * 240);
 		CHECK_EQUAL(integer_of(json, "decoders"), 4);
 		CHECK(!strcmp(string_of(json, "device"), "soft:0"));
 		frames = json_object_get(json, "frames");
@@ -315,6 +316,20 @@ static void damaged(void)
 	folder_remove(folder);
 }
 
+/* The first picture's file is a folder: the text has the reason. */
+static void unwritable(const char *folder, const char *clip)
+{
+	char sink[256];
+
+	file_write(folder, "pictures/000001.png/x", "", 0);
+	snprintf(sink, sizeof(sink), "png:%s/pictures", folder);
+	check_failure(
+		&(const struct command){
+			.args = { "run", "video", "--accel", "cpu", "--sink", sink, clip },
+		},
+		3, "Is a directory");
+}
+
 /* A folder that can't be made, and a form that the kernel has not. */
 static void elsewhere(void)
 {
@@ -328,6 +343,13 @@ static void elsewhere(void)
 					  "png:/nonexistent/pictures", clip },
 			},
 			3, "cannot make the folder");
+		check_failure(
+			&(const struct command){
+				.args = { "run", "video", "--accel", "cpu", "--sink",
+					  "png:/dev/null", clip },
+			},
+			3, "Not a directory");
+		unwritable(folder, clip);
 		check_failure(
 			&(const struct command){
 				.args = { "run", "video", "--accel", "soft:0", clip },

@@ -37,7 +37,8 @@ void live_line(struct pipeline *p)
 		" dropped  %" PRIu64 " bytes copied\033[K",
 		text_count(p->pictures, pictures), rate(p, now),
 		text_seconds(pipeline_latency(p, 0.5), middle),
-		text_seconds(pipeline_latency(p, 0.99), late), p->dropped, p->bytes_converted);
+		text_seconds(pipeline_latency(p, 0.99), late), p->dropped,
+		p->bytes_converted + p->sink.bytes_copied);
 	fflush(stderr);
 }
 
@@ -90,7 +91,8 @@ static void report_text(struct pipeline *p)
 	       text_seconds(pipeline_latency(p, 0.5), a),
 	       text_seconds(pipeline_latency(p, 0.99), b));
 	printf("  bytes copied %s after the decoder", text_bytes(p->bytes_decoded, a));
-	printf(", %s to and from the accelerator\n", text_bytes(p->bytes_converted, a));
+	printf(", %s to and from the accelerator", text_bytes(p->bytes_converted, a));
+	printf(", %s in the sink\n", text_bytes(p->sink.bytes_copied, a));
 	printf("  frames       %u of the decoder%s, %s", p->source_info.frames_peak,
 	       p->options->decoders == 1 ? "" : "s",
 	       text_bytes(p->source_info.frames_peak * p->source_info.layout.bytes, a));
@@ -135,7 +137,7 @@ static void report_json(struct pipeline *p)
 	json_object_set_new(object, "bytes_copied",
 			    json_pack("{s:I, s:I, s:I}", "decode", (json_int_t)p->bytes_decoded,
 				      "convert", (json_int_t)p->bytes_converted, "sink",
-				      (json_int_t)0));
+				      (json_int_t)p->sink.bytes_copied));
 	frames = json_object();
 	json_object_set_new(
 		frames, "decoded",

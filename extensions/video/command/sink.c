@@ -23,22 +23,40 @@ bool sink_is_known(const char *name)
 	return !strcmp(name, "null") || (!strncmp(name, "png:", 4) && name[4]);
 }
 
+/* A folder that can be written to, before anything is decoded for it. 0 or an errno. */
+static int make_folder(const char *path)
+{
+	struct stat status;
+
+	if (!mkdir(path, 0777))
+		return 0;
+	if (errno != EEXIST || stat(path, &status))
+		return errno;
+	if (!S_ISDIR(status.st_mode))
+		return ENOTDIR;
+	return access(path, W_OK | X_OK) ? errno : 0;
+}
+
+static int fail_with(int error, const char *what, const char *path)
+{
+	char *shown = text_escape(path);
+	int status = fail(STATUS_ENVIRONMENT, error, NULL, "cannot %s %s: %s", what, shown,
+			  strerror(error));
+
+	free(shown);
+	return status;
+}
+
 int sink_open(struct sink *sink, const char *name, bool many)
 {
-	char *shown;
-	int status;
+	int error;
 
-	sink->many = many;
-	sink->folder = NULL;
+	*sink = (struct sink){ .many = many };
 	if (!strcmp(name, "null"))
 		return 0;
 	sink->folder = name + 4;
-	if (!mkdir(sink->folder, 0777) || errno == EEXIST)
-		return 0;
-	shown = text_escape(sink->folder);
-	status = fail(STATUS_ENVIRONMENT, errno, NULL, "cannot make the folder %s", shown);
-	free(shown);
-	return status;
+	error = make_folder(sink->folder);
+	return error ? fail_with(error, "make the folder", sink->folder) : 0;
 }
 
 /* Does not return: libpng's way of an error. */
@@ -54,9 +72,12 @@ static void png_warned(png_structp png, png_const_charp message)
 	(void)message;
 }
 
-/* No variable of it changes between setjmp() and longjmp(). */
+/*
+ * libpng copies each row into memory of its own, to which it adds the filter's byte. No variable
+ * that counts changes between setjmp() and longjmp().
+ */
 static int write_rows(FILE *file, png_structp png, png_infop head,
-		      const struct hm_frame_info *info, jmp_buf *failed)
+		      const struct hm_frame_info *info, jmp_buf *failed, uint64_t *copied)
 {
 	const struct hm_frame_rect *visible = &info->props.visible;
 	uint32_t row;
@@ -72,15 +93,17 @@ static int write_rows(FILE *file, png_structp png, png_infop head,
 	/* XRGB8888 is B, G, R and a byte that is none. */
 	png_set_bgr(png);
 	png_set_filler(png, 0, PNG_FILLER_AFTER);
-	for (row = 0; row < visible->height; row++)
+	for (row = 0; row < visible->height; row++) {
 		png_write_row(png, (const unsigned char *)info->address[0] +
 					   (visible->y + row) * info->plane[0].stride +
 					   visible->x * 4ull);
+		*copied += visible->width * 4ull;
+	}
 	png_write_end(png, head);
 	return 0;
 }
 
-static int write_png(FILE *file, const struct hm_frame_info *info)
+static int write_png(FILE *file, const struct hm_frame_info *info, uint64_t *copied)
 {
 	png_infop head = NULL;
 	png_structp png;
@@ -94,30 +117,28 @@ static int write_png(FILE *file, const struct hm_frame_info *info)
 		png_destroy_write_struct(&png, NULL);
 		return -ENOMEM;
 	}
-	r = write_rows(file, png, head, info, &failed);
+	r = write_rows(file, png, head, info, &failed, copied);
 	png_destroy_write_struct(&png, &head);
 	return r;
 }
 
-static int write_file(const char *path, const struct hm_frame_info *info)
+static int write_file(const char *path, const struct hm_frame_info *info, uint64_t *copied)
 {
 	FILE *file = fopen(path, "we");
-	char *shown;
-	int r;
+	int r, error;
 
+	if (!file)
+		return fail_with(errno, "write", path);
 	errno = 0;
-	r = file ? write_png(file, info) : -EIO;
-	if (file && fclose(file) && !r)
-		r = -EIO;
-	if (!r)
+	r = write_png(file, info, copied);
+	/* The first failure's, not that of the end. */
+	error = r && errno ? errno : -r;
+	if (fclose(file) && !error)
+		error = errno;
+	if (!error)
 		return 0;
-	r = errno ? errno : -r;
-	if (file)
-		unlink(path);
-	shown = text_escape(path);
-	r = fail(STATUS_ENVIRONMENT, r, NULL, "cannot write %s", shown);
-	free(shown);
-	return r;
+	unlink(path);
+	return fail_with(error, "write", path);
 }
 
 int sink_take(struct sink *sink, struct hm_frame *frame, unsigned int decoder, uint64_t number)
@@ -141,7 +162,7 @@ int sink_take(struct sink *sink, struct hm_frame *frame, unsigned int decoder, u
 				   number);
 	else
 		path = text_format("%s/%06" PRIu64 ".png", sink->folder, number);
-	status = write_file(path, &info);
+	status = write_file(path, &info, &sink->bytes_copied);
 	free(path);
 	r = hm_map_end_cpu(info.map[0], 0, bytes, HM_READ);
 	if (r && !status)

@@ -12,6 +12,7 @@
 struct sink {
 	const char *folder; /* of PNG files; NULL: pictures are thrown away */
 	bool many;          /* decoders: their number is in the name */
+	uint64_t bytes_copied;
 };
 
 /* Is it "null", or "png:DIR"? */
