@@ -2,7 +2,9 @@
 /* hetmap run video: PNG files of a clip against libswscale, what it reports, and what fails. */
 #ifdef HAVE_VIDEO
 #include <errno.h>
+#include <fcntl.h>
 #include <libswscale/swscale.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -360,6 +362,34 @@ static void elsewhere(void)
 	folder_remove(folder);
 }
 
+/* A signal ends it while it waits for someone to open a FIFO, and for bytes out of the FIFO. */
+static void interrupted(void)
+{
+	char *folder = folder_make(), *path = folder_path(folder, "fifo");
+	const struct command command = {
+		.args = { "run", "video", "--accel", "cpu", "--format", "nv12:64x48", path },
+	};
+	struct outcome outcome;
+	int fd = -1, i;
+	pid_t pid;
+
+	CHECK_FATAL(!mkfifo(path, 0600));
+	for (i = 0; i < 2; i++) {
+		pid = command_start(&command);
+		command_await(pid, SIGINT, NULL);
+		if (i)
+			fd = open(path, O_WRONLY | O_CLOEXEC);
+		usleep(200000);
+		CHECK(!kill(pid, SIGINT));
+		command_wait(pid, &outcome);
+		CHECK_EQUAL(outcome.status, 128 + SIGINT);
+		outcome_free(&outcome);
+	}
+	close(fd);
+	free(path);
+	folder_remove(folder);
+}
+
 /* A hetmap that has no libexec beside it says which package has the job. */
 static void not_there(void)
 {
@@ -393,6 +423,7 @@ static const struct test tests[] = {
 	{ .name = "usage", usage, 60 },
 	{ .name = "damaged", damaged, 60 },
 	{ .name = "elsewhere", elsewhere, 60 },
+	{ .name = "interrupted", interrupted, 60 },
 	{ .name = "not_there", not_there, 60 },
 	{ 0 },
 };

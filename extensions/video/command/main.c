@@ -115,7 +115,10 @@ static int run(const struct pipeline_options *options)
 	static struct pipeline pipeline;
 	int status;
 
+	/* Opening a pipe may last until someone writes into it. */
+	signals_end_at_once(true);
 	status = pipeline_open(&pipeline, options);
+	signals_end_at_once(false);
 	if (!status)
 		status = pipeline_run(&pipeline);
 	if (!status)

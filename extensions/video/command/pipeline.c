@@ -13,6 +13,7 @@
 
 #define MS_NS 1000000ull
 #define LOOK_NS (100 * MS_NS) /* a wait is interrupted as often, to look at signals */
+#define PATIENCE_SECONDS 2    /* from a signal on */
 
 double pipeline_now(void)
 {
@@ -242,16 +243,29 @@ double pipeline_latency(struct pipeline *p, double part)
 	return p->latencies[at < p->n_latency ? at : p->n_latency - 1];
 }
 
+/* 0, the error of the work, or -ECANCELED: a signal came. */
+static int wait_for(struct hm_fence *fence)
+{
+	int r;
+
+	do {
+		r = hm_fence_wait(fence, LOOK_NS);
+	} while (r == -ETIME && !signals_pending());
+	return r == -ETIME ? -ECANCELED : r;
+}
+
 /* Waits for the conversion, and gives the picture to the sink. */
 static int finish(struct pipeline *p, struct converted *converted)
 {
 	struct hm_fence_info info = { .struct_size = sizeof(info) };
 	int r, status;
 
-	r = hm_fence_wait(converted->fence, UINT64_MAX);
+	r = wait_for(converted->fence);
 	if (!r)
 		r = hm_fence_query(converted->fence, &info);
-	if (r) {
+	if (r == -ECANCELED) {
+		status = 128 + signals_pending();
+	} else if (r) {
 		status =
 			fail_library(STATUS_WRONG, r, NULL, "the accelerator failed under way");
 	} else {
@@ -309,6 +323,7 @@ static void stop(struct pipeline *p)
 static int consume(struct pipeline *p)
 {
 	struct converted converted;
+	double stopped = 0;
 	bool over = false;
 	int status = 0;
 
@@ -325,8 +340,13 @@ static int consume(struct pipeline *p)
 		live_line(p);
 		if (!status && signals_pending())
 			status = 128 + signals_pending();
-		if (status)
+		if (status && !stopped) {
 			stop(p);
+			stopped = pipeline_now();
+		}
+		/* A decoder may be waiting for bytes of a pipe that no one writes. */
+		if (signals_pending() && pipeline_now() - stopped > PATIENCE_SECONDS)
+			signals_end_at_once(true);
 	}
 	live_line_end();
 	return status;
