@@ -217,6 +217,45 @@ static void four_decoders(void)
 	folder_remove(folder);
 }
 
+/* A picture is in a file or dropped, and the files that are there are the newest, or the first. */
+static void policies(void)
+{
+	static const char *const names[] = { "wait", "drop-oldest", "drop-newest" };
+	char *folder = folder_make();
+	char *clip = clip_make(folder, "clip.avi", 640, 480, clip_mjpeg);
+	char sink[256], name[64], *path;
+	unsigned int i, n, files;
+	struct stat status;
+	json_t *json;
+
+	for (i = 0; clip && i < 3; i++) {
+		snprintf(sink, sizeof(sink), "png:%s/%s", folder, names[i]);
+		json = run_video(&(const struct command){
+			.args = { "run", "video", "--json", "--accel", "cpu", "--policy",
+				  names[i], "--sink", sink, clip },
+		});
+		CHECK(!strcmp(string_of(json, "policy"), names[i]));
+		CHECK_EQUAL(integer_of(json, "pictures") + integer_of(json, "dropped"), 25);
+		if (!i)
+			CHECK_EQUAL(integer_of(json, "dropped"), 0);
+		for (n = 1, files = 0; n <= 25; n++) {
+			snprintf(name, sizeof(name), "%s/%06u.png", names[i], n);
+			path = folder_path(folder, name);
+			files += !stat(path, &status);
+			free(path);
+		}
+		CHECK_EQUAL(files, integer_of(json, "pictures"));
+		/* The last picture is never the oldest; the first one is always taken. */
+		snprintf(name, sizeof(name), "%s/%06u.png", names[i], i == 1 ? 25 : 1);
+		path = folder_path(folder, name);
+		CHECK(!stat(path, &status));
+		free(path);
+		json_decref(json);
+	}
+	free(clip);
+	folder_remove(folder);
+}
+
 static void text(void)
 {
 	char *folder = folder_make();
@@ -264,6 +303,7 @@ static void usage(void)
 		{ { "run", "video", "--sink", "screen", "/bin/sh" }, 2, "png:FOLDER or null" },
 		{ { "run", "video", "--sink", "png:", "/bin/sh" }, 2, "png:FOLDER or null" },
 		{ { "run", "video", "--decoders", "17", "a" }, 2, "from 1 to 16" },
+		{ { "run", "video", "--policy", "drop", "a" }, 2, "drop-oldest or drop-newest" },
 		{ { "run", "video", "--frames", "0", "a" }, 2, "a number from 1" },
 		{ { "run", "video", "--threads", "65", "a" }, 2, "from 1 to 64" },
 		{ { "run", "video", "/nonexistent" }, 2, "No such file" },
@@ -419,6 +459,7 @@ static const struct test tests[] = {
 	{ .name = "png.opencl", png_opencl, 120 },
 	{ .name = "png.y4m", png_y4m, 60 },
 	{ .name = "four_decoders", four_decoders, 120 },
+	{ .name = "policies", policies, 120 },
 	{ .name = "text", text, 60 },
 	{ .name = "usage", usage, 60 },
 	{ .name = "damaged", damaged, 60 },

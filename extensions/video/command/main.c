@@ -14,6 +14,7 @@ enum {
 	OPTION_DEVICE,
 	OPTION_ACCEL,
 	OPTION_SINK,
+	OPTION_POLICY,
 	OPTION_DECODERS,
 	OPTION_FRAMES,
 	OPTION_FORMAT,
@@ -29,6 +30,11 @@ static const struct option_row rows[] = {
 	[OPTION_SINK] = { 0, "sink", "SINK",
 			  "png:DIR writes each picture into the folder DIR; null\n"
 			  "throws the pictures away (default: null)" },
+	[OPTION_POLICY] = { 0, "policy", "POLICY",
+			    "what a sink that is too slow leads to: wait lets the\n"
+			    "decoders wait; drop-oldest drops the picture that waits\n"
+			    "longest for the sink, drop-newest the new one\n"
+			    "(default: wait)" },
 	[OPTION_DECODERS] = { 0, "decoders", "N",
 			      "decode INPUT N times at once, into one pool of\n"
 			      "frames, 1 to 16 (default: 1)" },
@@ -68,6 +74,18 @@ static void usage(void)
 	     "See also hetmap-video(1).");
 }
 
+static bool take_policy(const char *name, uint32_t *ret_policy)
+{
+	uint32_t i;
+
+	for (i = 0; pipeline_policy_name(i); i++)
+		if (!strcmp(name, pipeline_policy_name(i))) {
+			*ret_policy = i;
+			return true;
+		}
+	return false;
+}
+
 static int take_value(const struct option_state *state, int option,
 		      struct pipeline_options *options)
 {
@@ -82,6 +100,10 @@ static int take_value(const struct option_state *state, int option,
 		if (!sink_is_known(state->value))
 			return option_refuse(state, option, "png:FOLDER or null");
 		options->sink = state->value;
+		break;
+	case OPTION_POLICY:
+		if (!take_policy(state->value, &options->policy))
+			return option_refuse(state, option, "wait, drop-oldest or drop-newest");
 		break;
 	case OPTION_FORMAT:
 		options->format = state->value;

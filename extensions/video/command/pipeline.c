@@ -59,7 +59,6 @@ static void note_results_locked(struct pipeline *p)
 		p->results_peak = info.frames_peak;
 	if (info.frames_peak * info.layout.bytes > p->results_bytes)
 		p->results_bytes = info.frames_peak * info.layout.bytes;
-	p->dropped += info.dropped_oldest + info.dropped_newest;
 }
 
 /* The pool for results of that size; larger pictures get a new one. */
@@ -98,22 +97,78 @@ static int results_of(struct pipeline *p, const struct hm_frame_rect *visible,
 	return r;
 }
 
-/* An empty result; -ECANCELED: the pipeline was stopped. */
+const char *pipeline_policy_name(uint32_t policy)
+{
+	static const char *const names[] = {
+		[POLICY_WAIT] = "wait",
+		[POLICY_DROP_OLDEST] = "drop-oldest",
+		[POLICY_DROP_NEWEST] = "drop-newest",
+	};
+
+	return policy < sizeof(names) / sizeof(names[0]) ? names[policy] : NULL;
+}
+
+static void count_drop(struct pipeline *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->dropped++;
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* The picture that waits longest for the sink. False: none waits. */
+static bool drop_oldest(struct pipeline *p)
+{
+	struct converted oldest;
+	bool there;
+
+	pthread_mutex_lock(&p->lock);
+	there = p->n_converted;
+	if (there) {
+		oldest = p->converted[p->first];
+		p->first = (p->first + 1) % QUEUE_MOST;
+		p->n_converted--;
+		p->dropped++;
+		pthread_cond_broadcast(&p->changed);
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (there) {
+		hm_fence_unref(oldest.fence);
+		hm_frame_unref(oldest.frame);
+	}
+	return there;
+}
+
+/*
+ * An empty result; -ECANCELED: the pipeline was stopped; -ENOBUFS: the picture is dropped. A
+ * result whose conversion goes on comes back to the pool once that is done: hence the wait after
+ * each drop, before the next one. The pool's own policies are for its queue, and here pictures
+ * of several pools are in one.
+ */
 static int acquire(struct pipeline *p, const struct hm_frame_rect *visible,
 		   struct hm_frame **ret_frame)
 {
+	const uint32_t policy = p->options->policy;
 	struct hm_frame_pool *pool;
 	int r;
 
 	r = results_of(p, visible, &pool);
 	if (r)
 		return r;
-	do {
-		if (is_stopped(p))
+	r = hm_frame_pool_acquire(pool, 0, ret_frame);
+	while (r == -ETIME) {
+		if (policy == POLICY_DROP_NEWEST) {
+			count_drop(p);
+			r = -ENOBUFS;
+			break;
+		}
+		if (is_stopped(p)) {
 			r = -ECANCELED;
-		else
-			r = hm_frame_pool_acquire(pool, LOOK_NS, ret_frame);
-	} while (r == -ETIME);
+			break;
+		}
+		if (policy == POLICY_DROP_OLDEST)
+			drop_oldest(p);
+		r = hm_frame_pool_acquire(pool, LOOK_NS, ret_frame);
+	}
 	hm_frame_pool_unref(pool);
 	return r;
 }
@@ -165,7 +220,7 @@ static int convert(struct producer *producer, struct hm_frame *from, uint64_t nu
 	look_at_colour(p, &info);
 	r = acquire(p, &info.props.visible, &converted.frame);
 	if (r)
-		return r;
+		return r == -ENOBUFS ? 0 : r;
 	r = launch(p, &info, converted.frame, &converted.fence);
 	if (r) {
 		hm_frame_unref(converted.frame);
@@ -416,8 +471,7 @@ static void sum_up(struct pipeline *p)
 	p->source_info.struct_size = sizeof(p->source_info);
 	if (!p->source && hm_video_pool(p->producer[0].video, &p->source))
 		return;
-	if (!hm_frame_pool_query(p->source, &p->source_info))
-		p->dropped += p->source_info.dropped_oldest + p->source_info.dropped_newest;
+	hm_frame_pool_query(p->source, &p->source_info);
 }
 
 int pipeline_run(struct pipeline *p)

@@ -20,12 +20,20 @@
 #define IN_FLIGHT 4 /* pictures of a decoder between its conversion and the end of the sink */
 #define QUEUE_MOST (DECODERS_MOST * IN_FLIGHT)
 
+/* What happens to a picture for which no result is free, because the sink is slower. */
+enum pipeline_policy {
+	POLICY_WAIT,        /* its decoder waits */
+	POLICY_DROP_OLDEST, /* the picture that waits longest for the sink is dropped */
+	POLICY_DROP_NEWEST, /* it is dropped itself */
+};
+
 struct pipeline_options {
 	const char *input;
 	const char *format; /* of a raw input; NULL: the file says */
 	const char *device; /* NULL: HETMAP_DEVICE, or host */
 	const char *accel;  /* NULL: opencl:0, or else cpu */
 	const char *sink;   /* "null", "png:DIR" */
+	uint32_t policy;    /* enum pipeline_policy */
 	uint64_t decoders;
 	uint64_t frames;  /* pictures of each decoder; 0: all */
 	uint64_t threads; /* of each decoder; 0: the library chooses */
@@ -71,6 +79,7 @@ struct pipeline {
 	unsigned int first, n_converted;
 	unsigned int n_running;
 	bool stop;
+	uint64_t dropped;
 	bool looked; /* colour is that of the first picture */
 	struct convert_colour colour;
 	/* The first failure of a decoder. */
@@ -82,7 +91,6 @@ struct pipeline {
 	uint64_t bytes_converted; /* copied by the launches */
 	uint64_t bytes_decoded;   /* copied after the decoder */
 	uint64_t repeated;
-	uint64_t dropped;
 	uint32_t way_in;
 	double *latencies; /* seconds, of each picture */
 	uint64_t n_latency, latency_room;
@@ -98,6 +106,8 @@ void pipeline_close(struct pipeline *pipeline);
 /* The latency that @part of the pictures were not above. Sorts them. */
 double pipeline_latency(struct pipeline *pipeline, double part);
 double pipeline_now(void);
+/* "drop-oldest"; NULL: there is no such policy. */
+const char *pipeline_policy_name(uint32_t policy);
 
 /* The line that shows how far it is, on a terminal (report.c). */
 void live_line(struct pipeline *pipeline);

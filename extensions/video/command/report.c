@@ -27,17 +27,21 @@ void live_line(struct pipeline *p)
 {
 	char pictures[TEXT_MAX], middle[TEXT_MAX], late[TEXT_MAX];
 	double now = pipeline_now();
+	uint64_t dropped;
 
 	if (output.quiet || now - (drawn > 0 ? drawn : p->begin) < REDRAW_SECONDS ||
 	    !isatty(STDERR_FILENO))
 		return;
 	drawn = now;
+	pthread_mutex_lock(&p->lock);
+	dropped = p->dropped;
+	pthread_mutex_unlock(&p->lock);
 	fprintf(stderr,
 		"\r%s pictures  %.1f a second  latency %s p50, %s p99  %" PRIu64
 		" dropped  %" PRIu64 " bytes copied\033[K",
 		text_count(p->pictures, pictures), rate(p, now),
 		text_seconds(pipeline_latency(p, 0.5), middle),
-		text_seconds(pipeline_latency(p, 0.99), late), p->dropped,
+		text_seconds(pipeline_latency(p, 0.99), late), dropped,
 		p->bytes_converted + p->sink.bytes_copied);
 	fflush(stderr);
 }
@@ -84,7 +88,10 @@ static void report_text(struct pipeline *p)
 	       p->options->decoders, p->options->decoders == 1 ? "" : "s");
 	if (p->repeated)
 		printf(", %s shown again", text_count(p->repeated, b));
-	printf(", %s dropped\n", text_count(p->dropped, a));
+	printf(", %s dropped", text_count(p->dropped, a));
+	if (p->options->policy != POLICY_WAIT)
+		printf(" (%s)", pipeline_policy_name(p->options->policy));
+	putchar('\n');
 	printf("  time         %s, %.1f pictures a second\n",
 	       text_seconds(p->end - p->begin, a), rate(p, p->end));
 	printf("  latency      %s p50, %s p99, from decoded to the end of the sink\n",
@@ -129,6 +136,8 @@ static void report_json(struct pipeline *p)
 	json_object_set_new(object, "pictures", json_integer((json_int_t)p->pictures));
 	json_object_set_new(object, "repeated", json_integer((json_int_t)p->repeated));
 	json_object_set_new(object, "dropped", json_integer((json_int_t)p->dropped));
+	json_object_set_new(object, "policy",
+			    json_string(pipeline_policy_name(p->options->policy)));
 	json_object_set_new(object, "seconds", json_real(p->end - p->begin));
 	json_object_set_new(object, "frames_per_second", json_real(rate(p, p->end)));
 	json_object_set_new(object, "latency_seconds",
