@@ -17,6 +17,7 @@
 #include "sink.h"
 
 #define DECODERS_MOST 16
+#define PIPELINE_LOOK_NS 100000000ull /* a wait is interrupted as often, to look at signals */
 #define IN_FLIGHT 4 /* pictures of a decoder between its conversion and the end of the sink */
 #define QUEUE_MOST (DECODERS_MOST * IN_FLIGHT)
 
@@ -108,6 +109,13 @@ double pipeline_latency(struct pipeline *pipeline, double part);
 double pipeline_now(void);
 /* "drop-oldest"; NULL: there is no such policy. */
 const char *pipeline_policy_name(uint32_t policy);
+
+/* For the threads of the pipeline: all decoders end after the picture that they are at. */
+void pipeline_stop(struct pipeline *pipeline);
+/* Takes the peak of the pool of results. The caller has the lock. (producer.c) */
+void pipeline_note_results(struct pipeline *pipeline);
+/* The thread of a struct producer. (producer.c) */
+void *producer_run(void *producer);
 
 /* The line that shows how far it is, on a terminal (report.c). */
 void live_line(struct pipeline *pipeline);

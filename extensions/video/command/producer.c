@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+/* The threads of the decoders: a picture is read, gets a result, and its conversion is launched. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "pipeline.h"
+
+/* Keeps the first failure, and ends all decoders. */
+static void stop_with(struct pipeline *p, int r, const char *what)
+{
+	pthread_mutex_lock(&p->lock);
+	if (!p->error) {
+		p->error = r;
+		snprintf(p->text, sizeof(p->text), "%s%s%s", what ? what : "", what ? ": " : "",
+			 hm_errmsg());
+	}
+	p->stop = true;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+static bool is_stopped(struct pipeline *p)
+{
+	bool stop;
+
+	pthread_mutex_lock(&p->lock);
+	stop = p->stop;
+	pthread_mutex_unlock(&p->lock);
+	return stop;
+}
+
+void pipeline_note_results(struct pipeline *p)
+{
+	struct hm_frame_pool_info info = { .struct_size = sizeof(info) };
+
+	if (!p->results || hm_frame_pool_query(p->results, &info))
+		return;
+	if (info.frames_peak > p->results_peak)
+		p->results_peak = info.frames_peak;
+	if (info.frames_peak * info.layout.bytes > p->results_bytes)
+		p->results_bytes = info.frames_peak * info.layout.bytes;
+}
+
+/* The pool for results of that size; larger pictures get a new one. */
+static int results_of(struct pipeline *p, const struct hm_frame_rect *visible,
+		      struct hm_frame_pool **ret_pool)
+{
+	struct hm_frame_pool_desc desc = {
+		.struct_size = sizeof(desc),
+		.name = "video-xrgb",
+		.fourcc = HM_FRAME_XRGB8888,
+		.policy = HM_FRAME_WAIT,
+		.n_most = (uint32_t)p->options->decoders * IN_FLIGHT,
+	};
+	struct hm_frame_pool *pool;
+	int r = 0;
+
+	pthread_mutex_lock(&p->lock);
+	if (!p->results || p->result_width < visible->width ||
+	    p->result_height < visible->height) {
+		desc.width = visible->width > p->result_width ? visible->width :
+								p->result_width;
+		desc.height = visible->height > p->result_height ? visible->height :
+								   p->result_height;
+		r = hm_frame_pool_create(p->device, &desc, &pool);
+		if (!r) {
+			pipeline_note_results(p);
+			hm_frame_pool_unref(p->results);
+			p->results = pool;
+			p->result_width = desc.width;
+			p->result_height = desc.height;
+		}
+	}
+	if (!r)
+		*ret_pool = hm_frame_pool_ref(p->results);
+	pthread_mutex_unlock(&p->lock);
+	return r;
+}
+
+static void count_drop(struct pipeline *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->dropped++;
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* The picture that waits longest for the sink. False: none waits. */
+static bool drop_oldest(struct pipeline *p)
+{
+	struct converted oldest;
+	bool there;
+
+	pthread_mutex_lock(&p->lock);
+	there = p->n_converted;
+	if (there) {
+		oldest = p->converted[p->first];
+		p->first = (p->first + 1) % QUEUE_MOST;
+		p->n_converted--;
+		p->dropped++;
+		pthread_cond_broadcast(&p->changed);
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (there) {
+		hm_fence_unref(oldest.fence);
+		hm_frame_unref(oldest.frame);
+	}
+	return there;
+}
+
+/*
+ * An empty result; -ECANCELED: the pipeline was stopped; -ENOBUFS: the picture is dropped. A
+ * result whose conversion goes on comes back to the pool once that is done: hence the wait after
+ * each drop, before the next one. The pool's own policies are for its queue, and here pictures
+ * of several pools are in one.
+ */
+static int acquire(struct pipeline *p, const struct hm_frame_rect *visible,
+		   struct hm_frame **ret_frame)
+{
+	const uint32_t policy = p->options->policy;
+	struct hm_frame_pool *pool;
+	int r;
+
+	r = results_of(p, visible, &pool);
+	if (r)
+		return r;
+	r = hm_frame_pool_acquire(pool, 0, ret_frame);
+	while (r == -ETIME) {
+		if (policy == POLICY_DROP_NEWEST) {
+			count_drop(p);
+			r = -ENOBUFS;
+			break;
+		}
+		if (is_stopped(p)) {
+			r = -ECANCELED;
+			break;
+		}
+		if (policy == POLICY_DROP_OLDEST)
+			drop_oldest(p);
+		r = hm_frame_pool_acquire(pool, PIPELINE_LOOK_NS, ret_frame);
+	}
+	hm_frame_pool_unref(pool);
+	return r;
+}
+
+static void look_at_colour(struct pipeline *p, const struct hm_frame_info *from)
+{
+	pthread_mutex_lock(&p->lock);
+	if (!p->looked)
+		convert_colour_of(from, &p->colour);
+	p->looked = true;
+	pthread_mutex_unlock(&p->lock);
+}
+
+static int launch(struct pipeline *p, const struct hm_frame_info *from, struct hm_frame *to,
+		  struct hm_fence **ret_fence)
+{
+	struct hm_frame_info info = { .struct_size = sizeof(info) };
+	struct hm_frame_props props = from->props;
+	int r;
+
+	props.visible.x = props.visible.y = 0;
+	props.matrix = 0; /* RGB */
+	props.range = HM_FRAME_RANGE_FULL;
+	r = hm_frame_set(to, HM_FRAME_VISIBLE | HM_FRAME_COLOUR | HM_FRAME_TIME, &props);
+	if (!r)
+		r = hm_frame_query(to, &info);
+	if (!r)
+		r = convert_launch(p->queue, p->kernel, from, &info, ret_fence);
+	if (r)
+		return r;
+	r = hm_frame_fence_add(to, *ret_fence, HM_WRITE);
+	if (r)
+		hm_fence_unref(*ret_fence);
+	return r;
+}
+
+/* @from becomes a picture for the sink. */
+static int convert(struct producer *producer, struct hm_frame *from, uint64_t number)
+{
+	struct hm_frame_info info = { .struct_size = sizeof(info) };
+	struct pipeline *p = producer->pipeline;
+	struct converted converted = { .decoder = producer->index, .number = number };
+	int r;
+
+	converted.decoded_ns = (uint64_t)(pipeline_now() * 1e9);
+	r = hm_frame_query(from, &info);
+	if (r)
+		return r;
+	look_at_colour(p, &info);
+	r = acquire(p, &info.props.visible, &converted.frame);
+	if (r)
+		return r == -ENOBUFS ? 0 : r;
+	r = launch(p, &info, converted.frame, &converted.fence);
+	if (r) {
+		hm_frame_unref(converted.frame);
+		return r;
+	}
+	pthread_mutex_lock(&p->lock);
+	/* A frame each, and no more frames than places; a pool that was replaced has some, too. */
+	while (p->n_converted == QUEUE_MOST)
+		pthread_cond_wait(&p->changed, &p->lock);
+	p->converted[(p->first + p->n_converted++) % QUEUE_MOST] = converted;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+	return 0;
+}
+
+void *producer_run(void *user)
+{
+	struct producer *producer = user;
+	struct pipeline *p = producer->pipeline;
+	uint64_t number = 0;
+	struct hm_frame *frame;
+	int r = 0;
+
+	while (!r && !is_stopped(p) && (!p->options->frames || number < p->options->frames)) {
+		r = hm_video_read(producer->video, &frame);
+		if (r) {
+			if (r != -ENODATA)
+				stop_with(p, r, NULL);
+			break;
+		}
+		r = convert(producer, frame, ++number);
+		/* The launch keeps the bytes. */
+		hm_frame_unref(frame);
+		if (r && r != -ECANCELED)
+			stop_with(p, r, "cannot convert a picture");
+	}
+	pthread_mutex_lock(&p->lock);
+	p->n_running--;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}
