@@ -18,6 +18,7 @@
 	extern const char symbol[]
 
 TEXT(page_frame, FILE_TEXT("page.html"));
+/* Declared in page.h: other pages of hetmap look like this one. */
 TEXT(page_style, FILE_TEXT("page.css"));
 TEXT(page_script,
      FILE_TEXT("page_events.js") FILE_TEXT("page_data.js") FILE_TEXT("page_map.js")
@@ -90,30 +91,20 @@ static int put_json(const char *text, size_t n, void *user)
 	return sink->r ? -1 : 0;
 }
 
-int page_write(FILE *out, const json_t *report)
+int page_fill(FILE *out, const char *frame, const struct page_part *parts, size_t n)
 {
-	static const struct {
-		const char *marker;
-		const char *text; /* NULL: the report */
-	} parts[] = {
-		{ "@STYLE@", page_style },
-		{ "@DATA@", NULL },
-		{ "@SCRIPT@", page_script },
-	};
 	struct sink sink = { out, 0 };
-	const char *at = page_frame;
+	const char *at = frame;
 	size_t i;
 
-	if (!json_is_object(report))
-		return -EINVAL;
-	/* page.html has each of them, in this order. */
-	for (i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+	for (i = 0; i < n; i++) {
 		const char *marker = strstr(at, parts[i].marker);
 
 		put(&sink, at, (size_t)(marker - at));
 		if (parts[i].text)
 			put(&sink, parts[i].text, strlen(parts[i].text));
-		else if (json_dump_callback(report, put_json, &sink, JSON_COMPACT) && !sink.r)
+		else if (json_dump_callback(parts[i].data, put_json, &sink, JSON_COMPACT) &&
+			 !sink.r)
 			sink.r = -ENOMEM;
 		at = marker + strlen(parts[i].marker);
 	}
@@ -121,4 +112,17 @@ int page_write(FILE *out, const json_t *report)
 	if (!sink.r && fflush(out))
 		sink.r = -errno;
 	return sink.r;
+}
+
+int page_write(FILE *out, const json_t *report)
+{
+	const struct page_part parts[] = {
+		{ "@STYLE@", page_style, NULL },
+		{ "@DATA@", NULL, report },
+		{ "@SCRIPT@", page_script, NULL },
+	};
+
+	if (!json_is_object(report))
+		return -EINVAL;
+	return page_fill(out, page_frame, parts, sizeof(parts) / sizeof(parts[0]));
 }

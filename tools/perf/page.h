@@ -82,4 +82,22 @@ json_t *page_base64(const unsigned char *bytes, size_t n);
 /* Writes the page with @report in it, and flushes @out. 0 or a negative errno. */
 int page_write(FILE *out, const json_t *report);
 
+/* ---- other pages ---- */
+
+/* page.css */
+extern const char page_style[];
+
+/* What comes in place of @marker: @text, or @data in a script of type application/json. */
+struct page_part {
+	const char *marker;
+	const char *text;
+	const json_t *data; /* an object or an array, where text is NULL */
+};
+
+/*
+ * Writes @frame with its @n parts, whose markers are all in it, in this order, and flushes @out.
+ * 0 or a negative errno.
+ */
+int page_fill(FILE *out, const char *frame, const struct page_part *parts, size_t n);
+
 #endif
