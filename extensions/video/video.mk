@@ -29,7 +29,9 @@ extension_pages += $(video_pages)
 endif
 
 $(video_lib_objects): flags_for = $(video_flags)
-$(video_tool_objects): flags_for = $(video_flags) -Itools/hetmap
+$(video_tool_objects): flags_for = $(video_flags) -Itools/hetmap -Itools/perf
+$(O)/$(video_folder)/command/timeline.o: $(addprefix $(video_folder)/command/timeline., \
+	html css js)
 $(O)/$(video_folder)/command/rows.o: flags_for += -O3
 $(O)/$(video_folder)/command/rows_avx2.o: $(video_folder)/command/rows.c $(O)/config.h $(O)/flags
 	@mkdir -p $(@D)

@@ -217,6 +217,17 @@ static void four_decoders(void)
 	folder_remove(folder);
 }
 
+static void check_failure(const struct command *command, int status, const char *part)
+{
+	struct outcome outcome;
+
+	command_run(command, &outcome);
+	if (outcome.status != status || !strstr(outcome.err, part))
+		test_fail(__FILE__, __LINE__, "status %d, not %d, or no \"%s\" in: %s",
+			  outcome.status, status, part, outcome.err);
+	outcome_free(&outcome);
+}
+
 /* A picture is in a file or dropped, and the files that are there are the newest, or the first. */
 static void policies(void)
 {
@@ -256,6 +267,105 @@ static void policies(void)
 	folder_remove(folder);
 }
 
+/* All of it, ended by a NUL; free() it. */
+static char *file_text(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	size_t length = clip_length(path);
+	char *text = calloc(1, length + 1);
+
+	CHECK_FATAL(file && text && fread(text, 1, length, file) == length);
+	fclose(file);
+	return text;
+}
+
+/* The data of a page. */
+static json_t *data_of(const char *path)
+{
+	char *page = file_text(path), *begin, *end;
+	json_t *data = NULL;
+
+	begin = page ? strstr(page, "id=\"data\">") : NULL;
+	end = begin ? strstr(begin, "</script>") : NULL;
+	CHECK(end != NULL);
+	if (end) {
+		begin += strlen("id=\"data\">");
+		data = json_loadb(begin, (size_t)(end - begin), 0, NULL);
+	}
+	free(page);
+	return data;
+}
+
+/* Each picture meets its moments one after another; none is left out. */
+static void check_moments(const json_t *row, unsigned int number)
+{
+	json_int_t before = 0, now;
+	size_t i;
+
+	CHECK_EQUAL(json_array_size(row), 10);
+	CHECK_EQUAL(json_integer_value(json_array_get(row, 0)), 0);
+	CHECK_EQUAL(json_integer_value(json_array_get(row, 1)), number);
+	for (i = 2; i < 9; i++) {
+		now = json_integer_value(json_array_get(row, i));
+		if (now < before || !now)
+			test_fail(__FILE__, __LINE__,
+				  "picture %u: moment %zu at %lld after %lld", number, i,
+				  (long long)now, (long long)before);
+		before = now;
+	}
+	CHECK_EQUAL(json_integer_value(json_array_get(row, 9)), 0);
+}
+
+static void timeline(void)
+{
+	char *folder = folder_make(), *page = folder_path(folder, "page.html");
+	char *clip = clip_make(folder, "clip.avi", 64, 48, clip_mjpeg);
+	struct stat status;
+	json_t *json, *data, *rows;
+	size_t i;
+
+	if (!clip)
+		goto out;
+	json = run_video(&(const struct command){
+		.args = { "run", "video", "--json", "--accel", "cpu", "--timeline", page,
+			  clip },
+	});
+	data = data_of(page);
+	CHECK_EQUAL(integer_of(json_object_get(data, "report"), "pictures"), 25);
+	CHECK(json_equal(json_object_get(json_object_get(data, "report"), "frames"),
+			 json_object_get(json, "frames")));
+	rows = json_object_get(data, "pictures");
+	CHECK_EQUAL(json_array_size(rows), 25);
+	for (i = 0; i < json_array_size(rows); i++)
+		check_moments(json_array_get(rows, i), (unsigned int)i + 1);
+	json_decref(data);
+	json_decref(json);
+	/* After a failure there is none. */
+	check_failure(
+		&(const struct command){
+			.args = { "run", "video", "--accel", "soft:0", "--timeline", page,
+				  clip },
+		},
+		3, "no form");
+	check_failure(
+		&(const struct command){
+			.args = { "run", "video", "--accel", "cpu", "--format", "nv12:64x48",
+				  "--timeline", page, clip },
+		},
+		1, "ends within a picture");
+	CHECK(stat(page, &status) && errno == ENOENT);
+	check_failure(
+		&(const struct command){
+			.args = { "run", "video", "--accel", "cpu", "--timeline",
+				  "/nonexistent/page.html", clip },
+		},
+		3, "No such file");
+out:
+	free(clip);
+	free(page);
+	folder_remove(folder);
+}
+
 static void text(void)
 {
 	char *folder = folder_make();
@@ -279,17 +389,6 @@ static void text(void)
 }
 
 /* ---- what fails ---- */
-
-static void check_failure(const struct command *command, int status, const char *part)
-{
-	struct outcome outcome;
-
-	command_run(command, &outcome);
-	if (outcome.status != status || !strstr(outcome.err, part))
-		test_fail(__FILE__, __LINE__, "status %d, not %d, or no \"%s\" in: %s",
-			  outcome.status, status, part, outcome.err);
-	outcome_free(&outcome);
-}
 
 static void usage(void)
 {
@@ -460,6 +559,7 @@ static const struct test tests[] = {
 	{ .name = "png.y4m", png_y4m, 60 },
 	{ .name = "four_decoders", four_decoders, 120 },
 	{ .name = "policies", policies, 120 },
+	{ .name = "timeline", timeline, 120 },
 	{ .name = "text", text, 60 },
 	{ .name = "usage", usage, 60 },
 	{ .name = "damaged", damaged, 60 },

@@ -19,6 +19,7 @@ enum {
 	OPTION_FRAMES,
 	OPTION_FORMAT,
 	OPTION_THREADS,
+	OPTION_TIMELINE,
 	OPTION_JSON,
 	OPTION_QUIET,
 	OPTION_HELP,
@@ -46,6 +47,9 @@ static const struct option_row rows[] = {
 	[OPTION_THREADS] = { 0, "threads", "N",
 			     "threads of each decoder, 1 to 64 (default: one for\n"
 			     "each CPU, at most 8)" },
+	[OPTION_TIMELINE] = { 0, "timeline", "FILE",
+			      "write a page for a browser: when each picture was\n"
+			      "decoded, converted and in the sink" },
 	[OPTION_JSON] = { 0, "json", NULL, "print the result, or the failure, as JSON" },
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
@@ -68,6 +72,7 @@ static void usage(void)
 	     "  hetmap run video --sink png:pictures --frames 10 clip.mp4\n"
 	     "  hetmap run video --decoders 4 --accel cpu --json clip.mkv\n"
 	     "  hetmap run video --format nv12:1920x1080@30 dump.nv12\n"
+	     "  hetmap run video --timeline clip.html clip.mp4\n"
 	     "\n"
 	     "Exit status: 0 done; 1 a damaged file, or data lost under way; 2 usage, or a\n"
 	     "missing file; 3 something is missing here; 128 + n on signal n.\n"
@@ -120,6 +125,9 @@ static int take_value(const struct option_state *state, int option,
 		if (option_number(state->value, 1, 64, &options->threads))
 			return option_refuse(state, option, "a number from 1 to 64");
 		break;
+	case OPTION_TIMELINE:
+		options->timeline = state->value;
+		break;
 	case OPTION_JSON:
 		output.json = true;
 		break;
@@ -130,6 +138,19 @@ static int take_value(const struct option_state *state, int option,
 		break;
 	}
 	return 0;
+}
+
+static int write_timeline(struct pipeline *pipeline)
+{
+	json_t *object;
+	int status;
+
+	if (!pipeline->timeline)
+		return 0;
+	object = report_object(pipeline);
+	status = timeline_write(pipeline->timeline, object, (uint64_t)(pipeline->begin * 1e9));
+	json_decref(object);
+	return status;
 }
 
 static int run(const struct pipeline_options *options)
@@ -143,6 +164,9 @@ static int run(const struct pipeline_options *options)
 	signals_end_at_once(false);
 	if (!status)
 		status = pipeline_run(&pipeline);
+	/* First what can fail: one object is printed with --json. */
+	if (!status)
+		status = write_timeline(&pipeline);
 	if (!status)
 		report(&pipeline);
 	pipeline_close(&pipeline);

@@ -92,6 +92,7 @@ static int finish(struct pipeline *p, struct converted *converted)
 	int r, status;
 
 	r = wait_for(converted->fence);
+	picture_meets(converted->picture, MOMENT_CONVERTED);
 	if (!r)
 		r = hm_fence_query(converted->fence, &info);
 	if (r == -ECANCELED) {
@@ -103,8 +104,10 @@ static int finish(struct pipeline *p, struct converted *converted)
 		p->bytes_converted += info.bytes_copied;
 		if (info.way_in > p->way_in)
 			p->way_in = info.way_in;
+		picture_meets(converted->picture, MOMENT_SINK);
 		status = sink_take(&p->sink, converted->frame, converted->decoder,
 				   converted->number);
+		picture_meets(converted->picture, MOMENT_END);
 	}
 	if (!status) {
 		p->pictures++;
@@ -354,6 +357,8 @@ int pipeline_open(struct pipeline *p, const struct pipeline_options *options)
 		status = open_accel(p);
 	if (!status)
 		status = sink_open(&p->sink, options->sink, options->decoders > 1);
+	if (!status && options->timeline)
+		status = timeline_create(options->timeline, &p->timeline);
 	return status;
 }
 
@@ -363,6 +368,7 @@ void pipeline_close(struct pipeline *p)
 
 	for (i = 0; i < DECODERS_MOST; i++)
 		hm_video_unref(p->producer[i].video);
+	timeline_destroy(p->timeline);
 	hm_frame_pool_unref(p->results);
 	hm_frame_pool_unref(p->source);
 	hm_kernel_unref(p->kernel);

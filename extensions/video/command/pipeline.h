@@ -15,6 +15,7 @@
 
 #include "convert.h"
 #include "sink.h"
+#include "timeline.h"
 
 #define DECODERS_MOST 16
 #define PIPELINE_LOOK_NS 100000000ull /* a wait is interrupted as often, to look at signals */
@@ -30,11 +31,12 @@ enum pipeline_policy {
 
 struct pipeline_options {
 	const char *input;
-	const char *format; /* of a raw input; NULL: the file says */
-	const char *device; /* NULL: HETMAP_DEVICE, or host */
-	const char *accel;  /* NULL: opencl:0, or else cpu */
-	const char *sink;   /* "null", "png:DIR" */
-	uint32_t policy;    /* enum pipeline_policy */
+	const char *format;   /* of a raw input; NULL: the file says */
+	const char *device;   /* NULL: HETMAP_DEVICE, or host */
+	const char *accel;    /* NULL: opencl:0, or else cpu */
+	const char *sink;     /* "null", "png:DIR" */
+	const char *timeline; /* file for the page; NULL: none */
+	uint32_t policy;      /* enum pipeline_policy */
 	uint64_t decoders;
 	uint64_t frames;  /* pictures of each decoder; 0: all */
 	uint64_t threads; /* of each decoder; 0: the library chooses */
@@ -43,7 +45,8 @@ struct pipeline_options {
 /* A picture on its way to the sink. */
 struct converted {
 	struct hm_frame *frame;
-	struct hm_fence *fence; /* of the conversion */
+	struct hm_fence *fence;  /* of the conversion */
+	struct picture *picture; /* in the timeline */
 	unsigned int decoder;
 	uint64_t number; /* of the decoder's pictures, from 1 */
 	uint64_t decoded_ns;
@@ -65,6 +68,7 @@ struct pipeline {
 	struct hm_kernel *kernel;
 	struct hm_frame_pool *source; /* of all decoders */
 	struct sink sink;
+	struct timeline *timeline;
 	char device_name[64];
 	struct hm_accel_info accel_info;
 	struct hm_video_info video_info;
@@ -121,5 +125,7 @@ void *producer_run(void *producer);
 void live_line(struct pipeline *pipeline);
 void live_line_end(void);
 void report(struct pipeline *pipeline);
+/* What --json prints. */
+json_t *report_object(struct pipeline *pipeline);
 
 #endif

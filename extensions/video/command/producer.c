@@ -101,6 +101,7 @@ static bool drop_oldest(struct pipeline *p)
 	}
 	pthread_mutex_unlock(&p->lock);
 	if (there) {
+		picture_meets(oldest.picture, MOMENT_DROPPED);
 		hm_fence_unref(oldest.fence);
 		hm_frame_unref(oldest.frame);
 	}
@@ -174,8 +175,9 @@ static int launch(struct pipeline *p, const struct hm_frame_info *from, struct h
 	return r;
 }
 
-/* @from becomes a picture for the sink. */
-static int convert(struct producer *producer, struct hm_frame *from, uint64_t number)
+/* @from becomes a picture for the sink. Its decoder was asked for it at @read_ns. */
+static int convert(struct producer *producer, struct hm_frame *from, uint64_t number,
+		   uint64_t read_ns)
 {
 	struct hm_frame_info info = { .struct_size = sizeof(info) };
 	struct pipeline *p = producer->pipeline;
@@ -183,11 +185,14 @@ static int convert(struct producer *producer, struct hm_frame *from, uint64_t nu
 	int r;
 
 	converted.decoded_ns = (uint64_t)(pipeline_now() * 1e9);
+	converted.picture = timeline_picture(p->timeline, producer->index, number, read_ns);
+	picture_meets(converted.picture, MOMENT_DECODED);
 	r = hm_frame_query(from, &info);
 	if (r)
 		return r;
 	look_at_colour(p, &info);
 	r = acquire(p, &info.props.visible, &converted.frame);
+	picture_meets(converted.picture, r == -ENOBUFS ? MOMENT_DROPPED : MOMENT_ROOM);
 	if (r)
 		return r == -ENOBUFS ? 0 : r;
 	r = launch(p, &info, converted.frame, &converted.fence);
@@ -195,6 +200,8 @@ static int convert(struct producer *producer, struct hm_frame *from, uint64_t nu
 		hm_frame_unref(converted.frame);
 		return r;
 	}
+	picture_meets(converted.picture, MOMENT_LAUNCHED);
+	timeline_watch(p->timeline, converted.picture, converted.fence);
 	pthread_mutex_lock(&p->lock);
 	/* A frame each, and no more frames than places; a pool that was replaced has some, too. */
 	while (p->n_converted == QUEUE_MOST)
@@ -209,18 +216,19 @@ void *producer_run(void *user)
 {
 	struct producer *producer = user;
 	struct pipeline *p = producer->pipeline;
-	uint64_t number = 0;
+	uint64_t number = 0, read_ns;
 	struct hm_frame *frame;
 	int r = 0;
 
 	while (!r && !is_stopped(p) && (!p->options->frames || number < p->options->frames)) {
+		read_ns = timeline_now();
 		r = hm_video_read(producer->video, &frame);
 		if (r) {
 			if (r != -ENODATA)
 				stop_with(p, r, NULL);
 			break;
 		}
-		r = convert(producer, frame, ++number);
+		r = convert(producer, frame, ++number, read_ns);
 		/* The launch keeps the bytes. */
 		hm_frame_unref(frame);
 		if (r && r != -ECANCELED)

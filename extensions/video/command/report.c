@@ -111,6 +111,11 @@ static void report_text(struct pipeline *p)
 		printf("  sink         PNG files in %s\n", name);
 		free(name);
 	}
+	if (p->options->timeline) {
+		name = text_escape(p->options->timeline);
+		printf("  timeline     %s\n", name);
+		free(name);
+	}
 }
 
 static json_t *frames_json(uint32_t peak, uint64_t bytes)
@@ -118,7 +123,7 @@ static json_t *frames_json(uint32_t peak, uint64_t bytes)
 	return json_pack("{s:I, s:I}", "peak", (json_int_t)peak, "bytes", (json_int_t)bytes);
 }
 
-static void report_json(struct pipeline *p)
+json_t *report_object(struct pipeline *p)
 {
 	const struct hm_video_info *info = &p->video_info;
 	char code[FOURCC_TEXT];
@@ -158,13 +163,13 @@ static void report_json(struct pipeline *p)
 	json_object_set_new(object, "device", json_string(p->device_name));
 	json_object_set_new(object, "accel", json_string(p->accel_info.name));
 	json_object_set_new(object, "way_in", way ? json_string(way) : json_null());
-	output_object(object);
+	return object;
 }
 
 void report(struct pipeline *p)
 {
 	if (output.json)
-		report_json(p);
+		output_object(report_object(p));
 	else
 		report_text(p);
 }
