@@ -366,6 +366,37 @@ out:
 	folder_remove(folder);
 }
 
+/* Without a limit for the time: test machines are busy. */
+static void bench(void)
+{
+	char *folder = folder_make();
+	char *clip = clip_make(folder, "clip.mp4", 322, 242, clip_h264);
+	json_t *json;
+
+	if (clip) {
+		json = run_video(&(const struct command){
+			.args = { "run", "video", "--json", "--bench", "--accel", "cpu", clip },
+		});
+		CHECK(!strcmp(string_of(json, "bench"), "frame_path"));
+		CHECK_EQUAL(integer_of(json, "pictures"), 23);
+		CHECK(real_of(json, "ratio") > 0);
+		CHECK(real_of(json, "target") == 0.6);
+		CHECK(real_of(json_object_get(json, "in_place_seconds"), "p50") > 0);
+		CHECK_EQUAL(integer_of(json_object_get(json, "bytes_copied"), "in_place"), 0);
+		CHECK(integer_of(json_object_get(json, "bytes_copied"), "with_copies") >=
+		      2 * 322 * 242 * 3 / 2 + 322 * 242 * 4);
+		json_decref(json);
+		check_failure(
+			&(const struct command){
+				.args = { "run", "video", "--bench", "--frames", "2", "--accel",
+					  "cpu", clip },
+			},
+			2, "needs more than 2 pictures");
+	}
+	free(clip);
+	folder_remove(folder);
+}
+
 static void text(void)
 {
 	char *folder = folder_make();
@@ -403,6 +434,7 @@ static void usage(void)
 		{ { "run", "video", "--sink", "png:", "/bin/sh" }, 2, "png:FOLDER or null" },
 		{ { "run", "video", "--decoders", "17", "a" }, 2, "from 1 to 16" },
 		{ { "run", "video", "--policy", "drop", "a" }, 2, "drop-oldest or drop-newest" },
+		{ { "run", "video", "--bench", "--decoders", "2", "a" }, 2, "one decoder" },
 		{ { "run", "video", "--frames", "0", "a" }, 2, "a number from 1" },
 		{ { "run", "video", "--threads", "65", "a" }, 2, "from 1 to 64" },
 		{ { "run", "video", "/nonexistent" }, 2, "No such file" },
@@ -560,6 +592,7 @@ static const struct test tests[] = {
 	{ .name = "four_decoders", four_decoders, 120 },
 	{ .name = "policies", policies, 120 },
 	{ .name = "timeline", timeline, 120 },
+	{ .name = "bench", bench, 60 },
 	{ .name = "text", text, 60 },
 	{ .name = "usage", usage, 60 },
 	{ .name = "damaged", damaged, 60 },

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "measure.h"
 #include "pipeline.h"
 #include "text.h"
 
@@ -20,6 +21,7 @@ enum {
 	OPTION_FORMAT,
 	OPTION_THREADS,
 	OPTION_TIMELINE,
+	OPTION_BENCH,
 	OPTION_JSON,
 	OPTION_QUIET,
 	OPTION_HELP,
@@ -50,6 +52,9 @@ static const struct option_row rows[] = {
 	[OPTION_TIMELINE] = { 0, "timeline", "FILE",
 			      "write a page for a browser: when each picture was\n"
 			      "decoded, converted and in the sink" },
+	[OPTION_BENCH] = { 0, "bench", NULL,
+			   "measure the way of a picture from decoded to converted,\n"
+			   "in place and with copies; nothing goes to a sink" },
 	[OPTION_JSON] = { 0, "json", NULL, "print the result, or the failure, as JSON" },
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
@@ -128,6 +133,9 @@ static int take_value(const struct option_state *state, int option,
 	case OPTION_TIMELINE:
 		options->timeline = state->value;
 		break;
+	case OPTION_BENCH:
+		options->bench = true;
+		break;
 	case OPTION_JSON:
 		output.json = true;
 		break;
@@ -153,6 +161,18 @@ static int write_timeline(struct pipeline *pipeline)
 	return status;
 }
 
+static int run_pipeline(struct pipeline *pipeline)
+{
+	int status = pipeline_run(pipeline);
+
+	/* First what can fail: one object is printed with --json. */
+	if (!status)
+		status = write_timeline(pipeline);
+	if (!status)
+		report(pipeline);
+	return status;
+}
+
 static int run(const struct pipeline_options *options)
 {
 	static struct pipeline pipeline;
@@ -163,12 +183,7 @@ static int run(const struct pipeline_options *options)
 	status = pipeline_open(&pipeline, options);
 	signals_end_at_once(false);
 	if (!status)
-		status = pipeline_run(&pipeline);
-	/* First what can fail: one object is printed with --json. */
-	if (!status)
-		status = write_timeline(&pipeline);
-	if (!status)
-		report(&pipeline);
+		status = options->bench ? measure_run(&pipeline) : run_pipeline(&pipeline);
 	pipeline_close(&pipeline);
 	return status;
 }
@@ -205,6 +220,10 @@ static int video_main(int argc, char **argv)
 	if (!options.input)
 		return fail(STATUS_USAGE, EINVAL, "hetmap run video clip.mp4",
 			    "run: video needs an input");
+	if (options.bench && (options.decoders > 1 || options.timeline || options.policy ||
+			      strcmp(options.sink, "null") != 0))
+		return fail(STATUS_USAGE, EINVAL, NULL,
+			    "run: --bench has one decoder and no sink, no timeline, no policy");
 	return run(&options);
 }
 

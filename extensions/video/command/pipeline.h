@@ -36,7 +36,8 @@ struct pipeline_options {
 	const char *accel;    /* NULL: opencl:0, or else cpu */
 	const char *sink;     /* "null", "png:DIR" */
 	const char *timeline; /* file for the page; NULL: none */
-	uint32_t policy;      /* enum pipeline_policy */
+	bool bench;
+	uint32_t policy; /* enum pipeline_policy */
 	uint64_t decoders;
 	uint64_t frames;  /* pictures of each decoder; 0: all */
 	uint64_t threads; /* of each decoder; 0: the library chooses */
@@ -125,6 +126,11 @@ void *producer_run(void *producer);
 void live_line(struct pipeline *pipeline);
 void live_line_end(void);
 void report(struct pipeline *pipeline);
+#define FOURCC_TEXT 5
+/* "NV12". Returns @text. */
+const char *report_fourcc(uint32_t fourcc, char text[FOURCC_TEXT]);
+/* Of enum hm_way_in; NULL: of none. */
+const char *report_way(uint32_t way);
 /* What --json prints. */
 json_t *report_object(struct pipeline *pipeline);
 

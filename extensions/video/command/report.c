@@ -12,7 +12,6 @@
 #include "text.h"
 
 #define REDRAW_SECONDS 0.2
-#define FOURCC_TEXT 5
 
 static double drawn; /* when, last; 0: nothing is on the screen */
 
@@ -53,7 +52,7 @@ void live_line_end(void)
 	drawn = 0;
 }
 
-static const char *fourcc_text(uint32_t fourcc, char text[FOURCC_TEXT])
+const char *report_fourcc(uint32_t fourcc, char text[FOURCC_TEXT])
 {
 	memcpy(text, &fourcc, 4);
 	text[4] = '\0';
@@ -62,7 +61,7 @@ static const char *fourcc_text(uint32_t fourcc, char text[FOURCC_TEXT])
 }
 
 /* As job_report.c has them. */
-static const char *way_name(uint32_t way)
+const char *report_way(uint32_t way)
 {
 	static const char *const names[] = {
 		[HM_WAY_DIRECT] = "direct", [HM_WAY_SVM] = "svm",
@@ -78,11 +77,11 @@ static void report_text(struct pipeline *p)
 	const struct hm_video_info *info = &p->video_info;
 	char a[TEXT_MAX], b[TEXT_MAX], code[FOURCC_TEXT];
 	char *name = text_escape(p->options->input);
-	const char *way = way_name(p->way_in);
+	const char *way = report_way(p->way_in);
 
 	printf("video: %s, %s, %ux%u %s, %s %s range%s\n\n", name, info->decoder, info->width,
-	       info->height, fourcc_text(info->fourcc, code), p->colour.matrix, p->colour.range,
-	       p->colour.guessed ? " (by its size)" : "");
+	       info->height, report_fourcc(info->fourcc, code), p->colour.matrix,
+	       p->colour.range, p->colour.guessed ? " (by its size)" : "");
 	free(name);
 	printf("  pictures     %s by %" PRIu64 " decoder%s", text_count(p->pictures, a),
 	       p->options->decoders, p->options->decoders == 1 ? "" : "s");
@@ -129,13 +128,13 @@ json_t *report_object(struct pipeline *p)
 	char code[FOURCC_TEXT];
 	char *name = text_escape_json(p->options->input);
 	json_t *object, *frames;
-	const char *way = way_name(p->way_in);
+	const char *way = report_way(p->way_in);
 
 	object = json_pack("{s:s, s:s, s:s, s:i, s:i, s:s, s:s, s:s, s:b}", "job", "video",
 			   "file", name, "decoder", info->decoder, "width", (int)info->width,
 			   "height", (int)info->height, "format",
-			   fourcc_text(info->fourcc, code), "matrix", p->colour.matrix, "range",
-			   p->colour.range, "colour_guessed", p->colour.guessed);
+			   report_fourcc(info->fourcc, code), "matrix", p->colour.matrix,
+			   "range", p->colour.range, "colour_guessed", p->colour.guessed);
 	free(name);
 	json_object_set_new(object, "decoders", json_integer((json_int_t)p->options->decoders));
 	json_object_set_new(object, "pictures", json_integer((json_int_t)p->pictures));
