@@ -68,15 +68,16 @@ draws() {
 	page one || return
 	for scheme in 1 0; do
 		opens one 25 && shows 'raw, 64x48 NV12' 'converted by cpu' 'policy wait' \
-			'25 pictures from 0 ns to ' '<dd>25</dd>' 'waiting for a free result' || return
+			'25 pictures from 0 ns to ' '<dd>25</dd>' 'waiting for a free result' ||
+			return
 	done
 	scheme=1
 }
 
 one_picture() {
 	page two --decoders 2 --frames 9 || return
-	opens two 18 '#picture=2:3' &&
-		shows '<div>picture 3 of decoder 2</div>' '<div>converting: ' '<div>latency: ' || return
+	opens two 18 '#picture=2:3' && shows '<div>picture 3 of decoder 2</div>' \
+		'<div>converting: ' '<div>latency: ' || return
 	opens two 18 '#time=0.25,0.5' && ! shows '18 pictures from 0 ns'
 }
 

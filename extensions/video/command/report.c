@@ -98,7 +98,7 @@ static void report_text(struct pipeline *p)
 	       text_seconds(pipeline_latency(p, 0.99), b));
 	printf("  bytes copied %s after the decoder", text_bytes(p->bytes_decoded, a));
 	printf(", %s to and from the accelerator", text_bytes(p->bytes_converted, a));
-	printf(", %s in the sink\n", text_bytes(p->sink.bytes_copied, a));
+	printf(",\n               %s in the sink\n", text_bytes(p->sink.bytes_copied, a));
 	printf("  frames       %u of the decoder%s, %s", p->source_info.frames_peak,
 	       p->options->decoders == 1 ? "" : "s",
 	       text_bytes(p->source_info.frames_peak * p->source_info.layout.bytes, a));
