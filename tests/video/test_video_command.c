@@ -279,6 +279,52 @@ static char *file_text(const char *path)
 	return text;
 }
 
+/* Pictures that become larger: new results for one decoder, and no room in shared frames. */
+static void grows(void)
+{
+	char *folder = folder_make(), *both = folder_path(folder, "both.mjpeg");
+	char *small = clip_make(folder, "a.mjpeg", 64, 48, clip_mjpeg);
+	char *large = clip_make(folder, "b.mjpeg", 320, 240, clip_mjpeg);
+	const int stride = 4 * 320 + 64;
+	uint8_t *pixels = calloc(240 + 2, (size_t)stride);
+	char sink[256], *text[2], *path;
+	json_t *json;
+
+	if (!small || !large)
+		goto out;
+	text[0] = file_text(small);
+	text[1] = file_text(large);
+	text[0] = realloc(text[0], clip_length(small) + clip_length(large));
+	CHECK_FATAL(text[0] != NULL);
+	memcpy(text[0] + clip_length(small), text[1], clip_length(large));
+	file_write(folder, "both.mjpeg", text[0], clip_length(small) + clip_length(large));
+	free(text[0]);
+	free(text[1]);
+	snprintf(sink, sizeof(sink), "png:%s/pictures", folder);
+	json = run_video(&(const struct command){
+		.args = { "run", "video", "--json", "--accel", "cpu", "--sink", sink, both },
+	});
+	CHECK_EQUAL(integer_of(json, "pictures"), 50);
+	json_decref(json);
+	path = folder_path(folder, "pictures/000025.png");
+	CHECK(read_png(path, 64, 48, pixels, stride));
+	free(path);
+	path = folder_path(folder, "pictures/000050.png");
+	CHECK(read_png(path, 320, 240, pixels, stride));
+	free(path);
+	check_failure(
+		&(const struct command){
+			.args = { "run", "video", "--accel", "cpu", "--decoders", "2", both },
+		},
+		3, "largest video");
+out:
+	free(pixels);
+	free(small);
+	free(large);
+	free(both);
+	folder_remove(folder);
+}
+
 /* The data of a page. */
 static json_t *data_of(const char *path)
 {
@@ -593,6 +639,7 @@ static const struct test tests[] = {
 	{ .name = "policies", policies, 120 },
 	{ .name = "timeline", timeline, 120 },
 	{ .name = "bench", bench, 60 },
+	{ .name = "grows", grows, 60 },
 	{ .name = "text", text, 60 },
 	{ .name = "usage", usage, 60 },
 	{ .name = "damaged", damaged, 60 },

@@ -203,6 +203,7 @@ static int start(struct pipeline *p)
 	return 0;
 }
 
+/* Of a failure while it opens; under way -EINVAL is that pictures outgrew the shared frames. */
 static int status_of(int r)
 {
 	switch (-r) {
@@ -260,9 +261,9 @@ int pipeline_run(struct pipeline *p)
 	if (!status)
 		status = late;
 	if (!status && p->error)
-		status = fail(status_of(p->error), p->error, NULL, "%s (%llu picture%s done)",
-			      p->text, (unsigned long long)p->pictures,
-			      p->pictures == 1 ? "" : "s");
+		status = fail(p->error == -EINVAL ? STATUS_ENVIRONMENT : status_of(p->error),
+			      p->error, NULL, "%s (%llu picture%s done)", p->text,
+			      (unsigned long long)p->pictures, p->pictures == 1 ? "" : "s");
 	sum_up(p);
 	return status;
 }
