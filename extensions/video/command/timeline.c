@@ -141,9 +141,9 @@ static void *watch(void *user)
 		timeline->first = (timeline->first + 1) % WATCHED_MOST;
 		timeline->n_watched--;
 		pthread_mutex_unlock(&timeline->lock);
-		do {
+		r = hm_fence_wait(one.fence, 0);
+		while (r == -ETIME && !is_ended(timeline))
 			r = hm_fence_wait(one.fence, LOOK_NS);
-		} while (r == -ETIME && !is_ended(timeline));
 		if (!r)
 			picture_meets(one.picture, MOMENT_CONVERTED);
 		hm_fence_unref(one.fence);

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs: of `hetmap run video`, and what they leave. */
+#ifndef HETMAP_TESTS_RUNS_H
+#define HETMAP_TESTS_RUNS_H
+
+#include "lib/command.h"
+
+/* What a run with --json prints; NULL: it failed, which is told. */
+json_t *run_video(const struct command *command);
+/* A run that fails with @status, and says @part. */
+void check_failure(const struct command *command, int status, const char *part);
+
+/* The PNG file as BGR0, in @to. False: it is no picture of that size. */
+bool read_png(const char *path, unsigned int width, unsigned int height, uint8_t *to,
+	      int stride);
+/* All of the file, ended by a NUL; free() it. */
+char *file_text(const char *path);
+
+#endif
