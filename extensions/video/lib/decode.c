@@ -237,6 +237,11 @@ static void feed(struct hm_video *video)
 	AVPacket *packet = video->packet;
 	int error;
 
+	keep_refused(video);
+	if (video->later.r) {
+		drain(video);
+		return;
+	}
 	for (;;) {
 		error = av_read_frame(video->demuxer, packet);
 		/* libavcodec takes an empty packet for the end. */

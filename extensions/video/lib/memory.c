@@ -366,6 +366,12 @@ int video_memory_get_buffer(AVCodecContext *decoder, AVFrame *picture, int flags
 
 	if (!(decoder->codec->capabilities & AV_CODEC_CAP_DR1))
 		return avcodec_default_get_buffer2(decoder, picture, flags);
+	/* The video ends there: a decoder that goes on does not wait once more for each picture. */
+	pthread_mutex_lock(&memory->lock);
+	r = memory->failure.r;
+	pthread_mutex_unlock(&memory->lock);
+	if (r)
+		return AVERROR(-r);
 	r = video_memory_need(decoder, picture->format, picture->width, picture->height, &need);
 	if (!r)
 		r = lend(memory, &need, picture);
