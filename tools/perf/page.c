@@ -11,10 +11,10 @@
 #include <string.h>
 
 #define FILE_TEXT(name) ".incbin \"tools/perf/" name "\"\n"
-#define TEXT(symbol, files)                                             \
-	__asm__(".pushsection .rodata\n"                                \
-		".hidden " #symbol "\n" #symbol ":\n" files ".byte 0\n" \
-		".popsection\n");                                       \
+#define TEXT(symbol, files)                                                                 \
+	__asm__(".pushsection .rodata\n"                                                    \
+		".globl " #symbol "\n.hidden " #symbol "\n" #symbol ":\n" files ".byte 0\n" \
+		".popsection\n");                                                           \
 	extern const char symbol[]
 
 TEXT(page_frame, FILE_TEXT("page.html"));
