@@ -111,8 +111,7 @@ static int upload(struct measure *m)
 
 	if (r)
 		return r;
-	memcpy((unsigned char *)to->address[0] - to->plane[0].offset, m->picture,
-	       m->packed.bytes);
+	memcpy(hm_map_address(to->map[0]), m->picture, m->packed.bytes);
 	return hm_map_end_cpu(to->map[0], 0, m->packed.bytes, HM_WRITE);
 }
 
@@ -175,11 +174,13 @@ static int prepare(struct measure *m, const struct hm_frame_info *first)
 	int r;
 
 	m->first = *first;
-	if (visible->x || visible->y)
-		return hm_accel_error(-EOPNOTSUPP,
-				      "the visible part of its pictures begins at %u, %u, "
-				      "which the copies do not take",
-				      visible->x, visible->y);
+	if (visible->x || visible->y) {
+		hm_accel_error(-EOPNOTSUPP,
+			       "the visible part of its pictures begins at %u, %u, which the "
+			       "copies do not take",
+			       visible->x, visible->y);
+		return -EOPNOTSUPP;
+	}
 	r = hm_frame_layout_query(first->fourcc, visible->width, visible->height, NULL, 0,
 				  &m->packed);
 	if (!r)
