@@ -35,8 +35,8 @@ static const struct option_row rows[] = {
 			  "throws the pictures away (default: null)" },
 	[OPTION_POLICY] = { 0, "policy", "POLICY",
 			    "what a sink that is too slow leads to: wait lets the\n"
-			    "decoders wait; drop-oldest drops the picture that waits\n"
-			    "longest for the sink, drop-newest the new one\n"
+			    "decoders wait; drop-oldest drops the picture that\n"
+			    "waits longest for the sink, drop-newest the new one\n"
 			    "(default: wait)" },
 	[OPTION_DECODERS] = { 0, "decoders", "N",
 			      "decode INPUT N times at once, into one pool of\n"
@@ -53,8 +53,8 @@ static const struct option_row rows[] = {
 			      "write a page for a browser: when each picture was\n"
 			      "decoded, converted and in the sink" },
 	[OPTION_BENCH] = { 0, "bench", NULL,
-			   "measure the way of a picture from decoded to converted,\n"
-			   "in place and with copies; nothing goes to a sink" },
+			   "measure the way of a picture, from decoded to\n"
+			   "converted, in place and with copies; there is no sink" },
 	[OPTION_JSON] = { 0, "json", NULL, "print the result, or the failure, as JSON" },
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
