@@ -5,6 +5,12 @@
 
 #include "lib/command.h"
 
+/*
+ * clip_make() for what only the command reads. NULL under TSan, too: the command's threads and those
+ * of FFmpeg share counts that TSan does not see.
+ */
+char *run_clip(const char *folder, const char *name, unsigned int width, unsigned int height,
+	       const char *const *options);
 /* What a run with --json prints; NULL: it failed, which is told. */
 json_t *run_video(const struct command *command);
 /* A run that fails with @status, and says @part. */

@@ -61,29 +61,6 @@ static void check_pictures(const char *clip, const char *folder, const char *pat
 	plain_close(&plain);
 }
 
-/* The command's threads and those of FFmpeg share counts that TSan does not see. */
-static bool is_left_out(void)
-{
-	if (TEST_TSAN)
-		test_skip("sanitizer", "FFmpeg's libraries are not built for it");
-	return TEST_TSAN;
-}
-
-static json_t *run_video(const struct command *command)
-{
-	struct outcome outcome;
-	json_t *json = NULL;
-
-	command_run(command, &outcome);
-	if (outcome.status)
-		test_fail(__FILE__, __LINE__, "status %d: %s%s", outcome.status, outcome.out,
-			  outcome.err);
-	else
-		json = outcome_json(&outcome);
-	outcome_free(&outcome);
-	return json;
-}
-
 /* @sink: bytes that it copies: the rows that libpng takes. */
 static void check_report(const json_t *json, unsigned int pictures, unsigned int sink)
 {
@@ -106,12 +83,12 @@ static void end_to_end(const char *name, unsigned int width, unsigned int height
 		       const char *const *options, const char *accel, int matrix, bool full)
 {
 	char *folder = folder_make();
-	char *clip = clip_make(folder, name, width, height, options);
+	char *clip = run_clip(folder, name, width, height, options);
 	char *pictures = folder_path(folder, "pictures");
 	char sink[256];
 	json_t *json;
 
-	if (clip && !is_left_out()) {
+	if (clip) {
 		snprintf(sink, sizeof(sink), "png:%s", pictures);
 		json = run_video(&(const struct command){
 			.args = { "run", "video", "--json", "--accel", accel, "--device",
@@ -165,12 +142,12 @@ static void png_y4m(void)
 static void four_decoders(void)
 {
 	char *folder = folder_make();
-	char *clip = clip_make(folder, "clip.mp4", 320, 240, clip_h264);
+	char *clip = run_clip(folder, "clip.mp4", 320, 240, clip_h264);
 	char *pictures = folder_path(folder, "pictures");
 	char sink[256];
 	json_t *json, *frames;
 
-	if (clip && !is_left_out()) {
+	if (clip) {
 		snprintf(sink, sizeof(sink), "png:%s", pictures);
 		json = run_video(&(const struct command){
 			.args = { "run", "video", "--json", "--accel", "cpu", "--decoders", "4",
@@ -193,7 +170,7 @@ static void four_decoders(void)
 static void text(void)
 {
 	char *folder = folder_make();
-	char *clip = clip_make(folder, "clip.avi", 64, 48, clip_mjpeg);
+	char *clip = run_clip(folder, "clip.avi", 64, 48, clip_mjpeg);
 	const struct command command = {
 		.args = { "run", "video", "--accel", "cpu", "--frames", "7", clip },
 	};
@@ -252,13 +229,13 @@ static void usage(void)
 static void damaged(void)
 {
 	char *folder = folder_make();
-	char *clip = clip_make(folder, "clip.mp4", 320, 240, clip_h264);
+	char *clip = run_clip(folder, "clip.mp4", 320, 240, clip_h264);
 	char *part, *first, sink[256];
 	struct outcome outcome;
 	struct stat status;
 	json_t *json;
 
-	if (clip && !is_left_out()) {
+	if (clip) {
 		part = clip_cut(folder, "wild.mp4", clip, clip_length(clip) / 2, 6000);
 		snprintf(sink, sizeof(sink), "png:%s/pictures", folder);
 		command_run(
@@ -300,7 +277,7 @@ static void unwritable(const char *folder, const char *clip)
 static void elsewhere(void)
 {
 	char *folder = folder_make();
-	char *clip = clip_make(folder, "clip.avi", 64, 48, clip_mjpeg);
+	char *clip = run_clip(folder, "clip.avi", 64, 48, clip_mjpeg);
 
 	if (clip) {
 		check_failure(

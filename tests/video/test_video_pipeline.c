@@ -19,7 +19,7 @@ static void policies(void)
 {
 	static const char *const names[] = { "wait", "drop-oldest", "drop-newest" };
 	char *folder = folder_make();
-	char *clip = clip_make(folder, "clip.avi", 640, 480, clip_mjpeg);
+	char *clip = run_clip(folder, "clip.avi", 640, 480, clip_mjpeg);
 	char sink[256], name[64], *path;
 	unsigned int i, n, files;
 	struct stat status;
@@ -57,8 +57,8 @@ static void policies(void)
 static void grows(void)
 {
 	char *folder = folder_make(), *both = folder_path(folder, "both.mjpeg");
-	char *small = clip_make(folder, "a.mjpeg", 64, 48, clip_mjpeg);
-	char *large = clip_make(folder, "b.mjpeg", 320, 240, clip_mjpeg);
+	char *small = run_clip(folder, "a.mjpeg", 64, 48, clip_mjpeg);
+	char *large = run_clip(folder, "b.mjpeg", 320, 240, clip_mjpeg);
 	const int stride = 4 * 320 + 64;
 	uint8_t *pixels = calloc(240 + 2, (size_t)stride);
 	char sink[256], *text[2], *path;
@@ -139,7 +139,7 @@ static void check_moments(const json_t *row, unsigned int number)
 static void timeline(void)
 {
 	char *folder = folder_make(), *page = folder_path(folder, "page.html");
-	char *clip = clip_make(folder, "clip.avi", 64, 48, clip_mjpeg);
+	char *clip = run_clip(folder, "clip.avi", 64, 48, clip_mjpeg);
 	struct stat status;
 	json_t *json, *data, *rows;
 	size_t i;
@@ -190,7 +190,7 @@ out:
 static void bench(void)
 {
 	char *folder = folder_make();
-	char *clip = clip_make(folder, "clip.mp4", 322, 242, clip_h264);
+	char *clip = run_clip(folder, "clip.mp4", 322, 242, clip_h264);
 	json_t *json;
 
 	if (clip) {
