@@ -31,4 +31,4 @@ def test_page(tmp_path):
 
 def test_readme():
     result = doctest.testfile(os.fspath(TOP / "README.md"), module_relative=False)
-    assert result.attempted == 5 and not result.failed
+    assert result.attempted == 4 and not result.failed
