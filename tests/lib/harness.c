@@ -82,21 +82,18 @@ void __tsan_on_report(void *found)
 }
 
 /*
- * reach.c takes the locks of other buffers' maps in any order, but waits for one only once
- * it has that buffer's lock by pthread_mutex_trylock(), which TSan does not count. Pages that
- * are brought in by reading them are moved by mremap() then, which TSan does not see: whoever
- * gets the address next would race with the reading. What is left of a private buffer's last
- * page is cleared beside copies, which look afterwards whether they have to be made again.
- * FFmpeg's libraries are not built for TSan: it sees none of their atomic counts of references,
- * after the last of which lent_back() is called.
+ * reach.c waits for the locks of other buffers' maps only with that buffer's, by
+ * pthread_mutex_trylock(), which TSan does not count. Nor does it see that mremap() moves pages
+ * that were just read in, or the references of FFmpeg, after the last of which lent_back() comes.
+ * discard_private() clears beside copies, which look afterwards whether they have to be made again.
  */
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
 	/* Each is one function: unanchored they match parts of files' and libraries' names, too. */
-	return "race:^read_pages$\nrace:^discard_private$\ndeadlock:^show_locked$\n"
-	       "race:^lent_back$\ncalled_from_lib:libavutil.so\ncalled_from_lib:libavcodec.so\n"
-	       "called_from_lib:libavformat.so\ncalled_from_lib:libswscale.so\n";
+	return "race:^read_pages$\nrace:^discard_private$\ndeadlock:^show_locked$\nrace:^lent_back$"
+	       "\ncalled_from_lib:libavutil.so\ncalled_from_lib:libavcodec.so"
+	       "\ncalled_from_lib:libavformat.so\ncalled_from_lib:libswscale.so\n";
 }
 
 /* ---- what a test says ---- */

@@ -6,8 +6,8 @@
 #include "lib/command.h"
 
 /*
- * clip_make() for what only the command reads. NULL under TSan, too: the command's threads and those
- * of FFmpeg share counts that TSan does not see.
+ * clip_make() for what only the command reads. NULL under TSan, too: the command's threads and
+ * those of FFmpeg share counts that TSan does not see.
  */
 char *run_clip(const char *folder, const char *name, unsigned int width, unsigned int height,
 	       const char *const *options);
