@@ -73,7 +73,6 @@ extern void err_clear(void) __attribute__((weak));
 extern void __gcov_dump(void) __attribute__((weak));
 extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
 
-/* TSan calls this for each race it reports. */
 __attribute__((visibility("default"))) void __tsan_on_report(void *found);
 void __tsan_on_report(void *found)
 {
