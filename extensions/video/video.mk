@@ -104,6 +104,8 @@ video_test_flags := -DHAVE_VIDEO $(video_flags) -I$(video_folder)/command \
 	$(shell $(PKG_CONFIG) --cflags libswscale)
 $(video_tests): more_packages = $(video_test_packages)
 $(video_tests): $(video_lib_objects)
+$(O)/tests/test_video_display: $(addprefix $(O)/$(video_folder)/command/,convert.o kernel.o \
+	rows.o display.o display_frames.o display_pick.o) $(video_avx2_object)
 $(O)/tests/test_video_convert: $(addprefix $(O)/$(video_folder)/command/,convert.o kernel.o \
 	rows.o) $(video_avx2_object)
 endif

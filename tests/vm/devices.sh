@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154 # memory is tests/vm/boot's
 # Sourced by tests/vm/boot, whose memory is $memory MiB: the devices that a machine has when
 # they are asked for by name. cxl is the first, as it decides what bus the others are on.
-device_names='cxl hmat ivshmem nvdimm'
+device_names='cxl hmat ivshmem nvdimm vivid'
 
 # What a machine without any is; each of them changes its part.
 chipset=pc
@@ -65,6 +65,8 @@ add_device() {
 			-device nvdimm,memdev=module"
 		more_modules="$more_modules nfit nd_pmem dax_pmem device_dax kmem"
 		;;
+	# A camera of the kernel's own: /dev/video0.
+	vivid) more_modules="$more_modules vivid" ;;
 	esac
 }
 

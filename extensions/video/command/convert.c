@@ -90,7 +90,9 @@ void convert_colour_of(const struct hm_frame_info *from, struct convert_colour *
 {
 	const struct matrix *matrix = matrix_of(matrix_number(from));
 
-	ret_colour->matrix = matrix ? matrix->name : "unknown";
+	ret_colour->matrix = from->props.matrix == 0 ? "RGB" :
+			     matrix                  ? matrix->name :
+						       "unknown";
 	ret_colour->range = is_full(from) ? "full" : "limited";
 	ret_colour->guessed = from->props.matrix == 2;
 }
@@ -176,4 +178,29 @@ int convert_launch(struct hm_queue *queue, struct hm_kernel *kernel,
 	args[ARG_DEEP] = HM_I32(samples->deep);
 	set_factors(args, from, samples, matrix);
 	return hm_queue_launch(queue, kernel, grid, args, N_ARG, ret_fence);
+}
+
+int convert_copy(struct hm_queue *queue, const struct hm_frame_info *from,
+		 const struct hm_frame_info *to, struct hm_fence **ret_fence)
+{
+	const struct hm_frame_rect *visible = &from->props.visible;
+	const unsigned char *source = from->address[0];
+	unsigned char *out = to->address[0];
+	uint64_t stride = from->plane[0].stride, bytes = visible->width * 4ull;
+	uint32_t row, n = visible->height;
+	int r = 0;
+
+	if (from->fourcc != HM_FRAME_XRGB8888 || from->modifier != HM_FRAME_LINEAR)
+		return hm_accel_error(-EOPNOTSUPP, "pictures of format %.4s can't be copied",
+				      (const char *)&from->fourcc);
+	source += visible->y * stride + visible->x * 4ull;
+	/* Rows without a gap are one. */
+	if (bytes == stride && stride == to->plane[0].stride) {
+		bytes *= n;
+		n = 1;
+	}
+	for (row = 0; row < n && !r; row++)
+		r = hm_queue_copy(queue, out + row * to->plane[0].stride, source + row * stride,
+				  bytes, row + 1 == n ? ret_fence : NULL);
+	return r;
 }

@@ -28,6 +28,9 @@ bool convert_takes(uint32_t fourcc);
 int convert_launch(struct hm_queue *queue, struct hm_kernel *kernel,
 		   const struct hm_frame_info *from, const struct hm_frame_info *to,
 		   struct hm_fence **ret_fence);
+/* The same for a picture that is XRGB8888 already: a copy, by any accelerator. */
+int convert_copy(struct hm_queue *queue, const struct hm_frame_info *from,
+		 const struct hm_frame_info *to, struct hm_fence **ret_fence);
 void convert_colour_of(const struct hm_frame_info *from, struct convert_colour *ret_colour);
 
 #endif

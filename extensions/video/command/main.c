@@ -22,6 +22,8 @@ enum {
 	OPTION_THREADS,
 	OPTION_TIMELINE,
 	OPTION_BENCH,
+	OPTION_MEMORY,
+	OPTION_CHECK,
 	OPTION_JSON,
 	OPTION_QUIET,
 	OPTION_HELP,
@@ -31,21 +33,24 @@ static const struct option_row rows[] = {
 	[OPTION_DEVICE] = OPTION_ROW_DEVICE("HETMAP_DEVICE, or host"),
 	[OPTION_ACCEL] = OPTION_ROW_ACCEL("opencl:0, or cpu where there is none"),
 	[OPTION_SINK] = { 0, "sink", "SINK",
-			  "png:DIR writes each picture into the folder DIR; null\n"
-			  "throws the pictures away (default: null)" },
+			  "png:DIR writes each picture into the folder DIR;\n"
+			  "display shows it on a screen, display:CARD on that of\n"
+			  "a card, as /dev/dri/card0; null throws the pictures\n"
+			  "away (default: null)" },
 	[OPTION_POLICY] = { 0, "policy", "POLICY",
 			    "what a sink that is too slow leads to: wait lets the\n"
 			    "decoders wait; drop-oldest drops the picture that\n"
 			    "waits longest for the sink, drop-newest the new one\n"
-			    "(default: wait)" },
+			    "(default: wait; for a camera drop-oldest)" },
 	[OPTION_DECODERS] = { 0, "decoders", "N",
 			      "decode INPUT N times at once, into one pool of\n"
 			      "frames, 1 to 16 (default: 1)" },
 	[OPTION_FRAMES] = { 0, "frames", "N",
 			    "end after N pictures of each decoder (default: all)" },
 	[OPTION_FORMAT] = { 0, "format", "FORMAT:WxH",
-			    "INPUT is raw: yuv420p:640x480, nv12:1920x1080@30\n"
-			    "(default: INPUT says what it is)" },
+			    "INPUT is raw: yuv420p:640x480, nv12:1920x1080@30; of a\n"
+			    "camera: what it is set to (default: INPUT says what\n"
+			    "it is)" },
 	[OPTION_THREADS] = { 0, "threads", "N",
 			     "threads of each decoder, 1 to 64 (default: one for\n"
 			     "each CPU, at most 8)" },
@@ -55,6 +60,11 @@ static const struct option_row rows[] = {
 	[OPTION_BENCH] = { 0, "bench", NULL,
 			   "measure the way of a picture, from decoded to\n"
 			   "converted, in place and with copies; there is no sink" },
+	[OPTION_MEMORY] = { 0, "memory", "WAY",
+			    "how a camera shares memory: dmabuf, it writes into\n"
+			    "frames; expbuf, its buffers become frames (default:\n"
+			    "dmabuf, or else expbuf)" },
+	[OPTION_CHECK] = { 0, "check", NULL, "read back what the display shows, and compare" },
 	[OPTION_JSON] = { 0, "json", NULL, "print the result, or the failure, as JSON" },
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
@@ -67,7 +77,8 @@ static void usage(void)
 	     "\n"
 	     "Decodes a video straight into frames that the accelerator reads in place, has\n"
 	     "each picture converted from YUV to XRGB, and gives the pictures to a sink. INPUT\n"
-	     "is any file that libavcodec decodes, a .y4m file, or raw pictures.\n"
+	     "is any file that libavcodec decodes, a .y4m file, raw pictures, or a camera,\n"
+	     "v4l2:/dev/video0.\n"
 	     "\n"
 	     "Options:");
 	option_help(rows);
@@ -78,6 +89,7 @@ static void usage(void)
 	     "  hetmap run video --decoders 4 --accel cpu --json clip.mkv\n"
 	     "  hetmap run video --format nv12:1920x1080@30 dump.nv12\n"
 	     "  hetmap run video --timeline clip.html clip.mp4\n"
+	     "  hetmap run video --format NV12:640x480 --sink display v4l2:/dev/video0\n"
 	     "\n"
 	     "Exit status: 0 done; 1 a damaged file, or data lost under way; 2 usage, or a\n"
 	     "missing file; 3 something is missing here; 128 + n on signal n.\n"
@@ -108,12 +120,15 @@ static int take_value(const struct option_state *state, int option,
 		break;
 	case OPTION_SINK:
 		if (!sink_is_known(state->value))
-			return option_refuse(state, option, "png:FOLDER or null");
+			return option_refuse(state, option,
+					     "png:FOLDER, display, display:CARD or null");
 		options->sink = state->value;
 		break;
 	case OPTION_POLICY:
 		if (!take_policy(state->value, &options->policy))
 			return option_refuse(state, option, "wait, drop-oldest or drop-newest");
+		/* The numbers are those of enum hm_frame_policy. */
+		options->camera_policy = options->policy;
 		break;
 	case OPTION_FORMAT:
 		options->format = state->value;
@@ -135,6 +150,17 @@ static int take_value(const struct option_state *state, int option,
 		break;
 	case OPTION_BENCH:
 		options->bench = true;
+		break;
+	case OPTION_MEMORY:
+		if (!strcmp(state->value, "dmabuf"))
+			options->memory = HM_VIDEO_DMABUF;
+		else if (!strcmp(state->value, "expbuf"))
+			options->memory = HM_VIDEO_EXPBUF;
+		else
+			return option_refuse(state, option, "dmabuf or expbuf");
+		break;
+	case OPTION_CHECK:
+		options->check = true;
 		break;
 	case OPTION_JSON:
 		output.json = true;
@@ -193,7 +219,9 @@ static int video_main(int argc, char **argv)
 	struct option_state state = {
 		.command = "run", .rows = rows, .argc = argc, .argv = argv
 	};
-	struct pipeline_options options = { .sink = "null", .decoders = 1 };
+	struct pipeline_options options = { .sink = "null",
+					    .decoders = 1,
+					    .camera_policy = HM_FRAME_DROP_OLDEST };
 	int option, status;
 
 	for (;;) {
@@ -224,6 +252,10 @@ static int video_main(int argc, char **argv)
 			      strcmp(options.sink, "null") != 0))
 		return fail(STATUS_USAGE, EINVAL, NULL,
 			    "run: --bench has one decoder and no sink, no timeline, no policy");
+	if (options.decoders > 1 && !strncmp(options.input, "v4l2:", 5))
+		return fail(STATUS_USAGE, EINVAL, "hetmap run video v4l2:/dev/video0",
+			    "run: a camera has one reader, and --decoders is %llu",
+			    (unsigned long long)options.decoders);
 	return run(&options);
 }
 

@@ -233,6 +233,7 @@ static void sum_up(struct pipeline *p)
 		if (hm_video_query(p->producer[i].video, &info))
 			continue;
 		p->bytes_decoded += info.bytes_copied;
+		p->dropped += info.dropped;
 		p->repeated += info.repeated;
 		if (!i)
 			p->video_info = info;
@@ -241,6 +242,11 @@ static void sum_up(struct pipeline *p)
 	pipeline_note_results(p);
 	pthread_mutex_unlock(&p->lock);
 	p->source_info.struct_size = sizeof(p->source_info);
+	if (p->sink.display) {
+		display_query(p->sink.display, &p->display_info);
+		p->results_peak = p->display_info.frames;
+		p->results_bytes = p->display_info.bytes;
+	}
 	if (!p->source && hm_video_pool(p->producer[0].video, &p->source))
 		return;
 	hm_frame_pool_query(p->source, &p->source_info);
@@ -290,7 +296,8 @@ static int open_accel(struct pipeline *p)
 		r = hm_queue_create(p->accel, 0, &p->queue);
 	if (!r)
 		r = convert_create(&p->kernel);
-	if (!r)
+	/* XRGB8888 is copied, which engines do, too. */
+	if (!r && p->video_info.fourcc != HM_FRAME_XRGB8888)
 		r = hm_kernel_build(p->kernel, p->accel);
 	if (r)
 		return fail_library(STATUS_ENVIRONMENT, r,
@@ -323,6 +330,8 @@ static int open_videos(struct pipeline *p)
 		.device = p->device,
 		.format = p->options->format,
 		.threads = (uint32_t)p->options->threads,
+		.policy = p->options->camera_policy,
+		.flags = p->options->memory,
 	};
 	unsigned int i;
 	int r;
@@ -357,7 +366,8 @@ int pipeline_open(struct pipeline *p, const struct pipeline_options *options)
 	if (!status)
 		status = open_accel(p);
 	if (!status)
-		status = sink_open(&p->sink, options->sink, options->decoders > 1);
+		status = sink_open(&p->sink, options->sink, p->device, options->decoders > 1,
+				   options->check);
 	if (!status && options->timeline)
 		status = timeline_create(options->timeline, &p->timeline);
 	return status;
@@ -370,6 +380,7 @@ void pipeline_close(struct pipeline *p)
 	for (i = 0; i < DECODERS_MOST; i++)
 		hm_video_unref(p->producer[i].video);
 	timeline_destroy(p->timeline);
+	sink_close(&p->sink);
 	hm_frame_pool_unref(p->results);
 	hm_frame_pool_unref(p->source);
 	hm_kernel_unref(p->kernel);

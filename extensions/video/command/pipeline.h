@@ -34,10 +34,13 @@ struct pipeline_options {
 	const char *format;   /* of a raw input; NULL: the file says */
 	const char *device;   /* NULL: HETMAP_DEVICE, or host */
 	const char *accel;    /* NULL: opencl:0, or else cpu */
-	const char *sink;     /* "null", "png:DIR" */
+	const char *sink;     /* "null", "png:DIR", "display", "display:CARD" */
 	const char *timeline; /* file for the page; NULL: none */
 	bool bench;
-	uint32_t policy; /* enum pipeline_policy */
+	uint32_t policy;        /* enum pipeline_policy */
+	bool check;             /* reads back what a display shows */
+	uint32_t camera_policy; /* enum hm_frame_policy */
+	uint32_t memory;        /* of a camera: HM_VIDEO_DMABUF, HM_VIDEO_EXPBUF, or 0 */
 	uint64_t decoders;
 	uint64_t frames;  /* pictures of each decoder; 0: all */
 	uint64_t threads; /* of each decoder; 0: the library chooses */
@@ -102,6 +105,7 @@ struct pipeline {
 	uint64_t n_latency, latency_room;
 	double begin, end;
 	struct hm_frame_pool_info source_info; /* at the end */
+	struct display_info display_info;      /* likewise, of a display */
 };
 
 /* The functions return exit statuses; failures are reported already. */

@@ -108,6 +108,22 @@ static bool drop_oldest(struct pipeline *p)
 	return there;
 }
 
+/* Results for a display are its own frames. */
+static int acquire_shown(struct pipeline *p, const struct hm_frame_rect *visible,
+			 struct hm_frame **ret_frame)
+{
+	int r;
+
+	do {
+		if (is_stopped(p))
+			r = -ECANCELED;
+		else
+			r = display_acquire(p->sink.display, visible->width, visible->height,
+					    PIPELINE_LOOK_NS, ret_frame);
+	} while (r == -ETIME);
+	return r;
+}
+
 /*
  * An empty result; -ECANCELED: the pipeline was stopped; -ENOBUFS: the picture is dropped. A
  * result whose conversion goes on comes back to the pool once that is done: hence the wait after
@@ -121,6 +137,8 @@ static int acquire(struct pipeline *p, const struct hm_frame_rect *visible,
 	struct hm_frame_pool *pool;
 	int r;
 
+	if (p->sink.display)
+		return acquire_shown(p, visible, ret_frame);
 	r = results_of(p, visible, &pool);
 	if (r)
 		return r;
@@ -165,7 +183,9 @@ static int launch(struct pipeline *p, const struct hm_frame_info *from, struct h
 	r = hm_frame_set(to, HM_FRAME_VISIBLE | HM_FRAME_COLOUR | HM_FRAME_TIME, &props);
 	if (!r)
 		r = hm_frame_query(to, &info);
-	if (!r)
+	if (!r && from->fourcc == HM_FRAME_XRGB8888)
+		r = convert_copy(p->queue, from, &info, ret_fence);
+	else if (!r)
 		r = convert_launch(p->queue, p->kernel, from, &info, ret_fence);
 	if (r)
 		return r;

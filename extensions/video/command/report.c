@@ -72,6 +72,16 @@ const char *report_way(uint32_t way)
 	return way && way < sizeof(names) / sizeof(names[0]) ? names[way] : NULL;
 }
 
+static void report_display(const struct display_info *info)
+{
+	printf("  display      %s (%s), %ux%u, %u a second\n", info->card, info->driver,
+	       info->width, info->height, info->rate);
+	printf("  shown        %" PRIu64, info->shown);
+	if (info->checked)
+		printf(", %" PRIu64 " read back and right", info->checked);
+	puts("");
+}
+
 static void report_text(struct pipeline *p)
 {
 	const struct hm_video_info *info = &p->video_info;
@@ -105,6 +115,13 @@ static void report_text(struct pipeline *p)
 	printf("; %u converted, %s\n", p->results_peak, text_bytes(p->results_bytes, a));
 	printf("  device       %s\n", p->device_name);
 	printf("  accelerator  %s%s%s\n", p->accel_info.name, way ? ", " : "", way ? way : "");
+	if (info->memory)
+		printf("  camera       %s\n",
+		       info->memory == HM_VIDEO_MEMORY_DMABUF ?
+			       "writes into frames (dmabuf)" :
+			       "frames are its driver's buffers (expbuf)");
+	if (p->sink.display)
+		report_display(&p->display_info);
 	if (p->sink.folder) {
 		name = text_escape(p->sink.folder);
 		printf("  sink         PNG files in %s\n", name);
@@ -120,6 +137,23 @@ static void report_text(struct pipeline *p)
 static json_t *frames_json(uint32_t peak, uint64_t bytes)
 {
 	return json_pack("{s:I, s:I}", "peak", (json_int_t)peak, "bytes", (json_int_t)bytes);
+}
+
+static json_t *camera_json(uint32_t memory)
+{
+	return memory == HM_VIDEO_MEMORY_DMABUF ? json_string("dmabuf") :
+	       memory == HM_VIDEO_MEMORY_EXPBUF ? json_string("expbuf") :
+						  json_null();
+}
+
+static json_t *display_json(const struct display_info *info)
+{
+	return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "card",
+			 info->card, "driver", info->driver, "connector",
+			 (json_int_t)info->connector, "crtc", (json_int_t)info->crtc, "plane",
+			 (json_int_t)info->plane, "width", (json_int_t)info->width, "height",
+			 (json_int_t)info->height, "rate", (json_int_t)info->rate, "shown",
+			 (json_int_t)info->shown, "checked", (json_int_t)info->checked);
 }
 
 json_t *report_object(struct pipeline *p)
@@ -162,6 +196,9 @@ json_t *report_object(struct pipeline *p)
 	json_object_set_new(object, "device", json_string(p->device_name));
 	json_object_set_new(object, "accel", json_string(p->accel_info.name));
 	json_object_set_new(object, "way_in", way ? json_string(way) : json_null());
+	json_object_set_new(object, "camera", camera_json(info->memory));
+	json_object_set_new(object, "display",
+			    p->sink.display ? display_json(&p->display_info) : json_null());
 	return object;
 }
 

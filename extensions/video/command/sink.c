@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Sinks: none, and PNG files. libpng reads the rows of the frame where they are. */
+/*
+ * Sinks: none, PNG files and a display. libpng reads the rows of the frame where they are, and a
+ * screen scans them out there.
+ */
 #include "sink.h"
 
 #include <errno.h>
@@ -18,9 +21,15 @@
 /* Pictures are many, and most of the time is libpng's: fast rather than small. */
 #define COMPRESSION 1
 
+#define DISPLAY "display"
+#define DISPLAY_CARD "display:"
+
 bool sink_is_known(const char *name)
 {
-	return !strcmp(name, "null") || (!strncmp(name, "png:", 4) && name[4]);
+	return !strcmp(name, "null") || !strcmp(name, DISPLAY) ||
+	       (!strncmp(name, "png:", 4) && name[4]) ||
+	       (!strncmp(name, DISPLAY_CARD, sizeof(DISPLAY_CARD) - 1) &&
+		name[sizeof(DISPLAY_CARD) - 1]);
 }
 
 /* A folder that can be written to, before anything is decoded for it. 0 or an errno. */
@@ -47,13 +56,28 @@ static int fail_with(int error, const char *what, const char *path)
 	return status;
 }
 
-int sink_open(struct sink *sink, const char *name, bool many)
+static int open_display(struct sink *sink, const char *name, struct hm_device *device,
+			bool check)
+{
+	const char *card = name[sizeof(DISPLAY) - 1] ? name + sizeof(DISPLAY_CARD) - 1 : NULL;
+	int r = display_open(card, device, check, &sink->display);
+
+	return r ? fail_library(STATUS_ENVIRONMENT, r,
+				r == -EACCES ? "add the user to group video" : NULL,
+				"cannot show pictures") :
+		   0;
+}
+
+int sink_open(struct sink *sink, const char *name, struct hm_device *device, bool many,
+	      bool check)
 {
 	int error;
 
 	*sink = (struct sink){ .many = many };
 	if (!strcmp(name, "null"))
 		return 0;
+	if (!strncmp(name, DISPLAY, sizeof(DISPLAY) - 1))
+		return open_display(sink, name, device, check);
 	sink->folder = name + 4;
 	error = make_folder(sink->folder);
 	return error ? fail_with(error, "make the folder", sink->folder) : 0;
@@ -148,6 +172,10 @@ int sink_take(struct sink *sink, struct hm_frame *frame, unsigned int decoder, u
 	char *path;
 	int r, status;
 
+	if (sink->display) {
+		r = display_show(sink->display, frame);
+		return r ? fail_library(STATUS_WRONG, r, NULL, "cannot show a picture") : 0;
+	}
 	if (!sink->folder)
 		return 0;
 	r = hm_frame_query(frame, &info);
@@ -168,4 +196,10 @@ int sink_take(struct sink *sink, struct hm_frame *frame, unsigned int decoder, u
 	if (r && !status)
 		status = fail_library(STATUS_WRONG, r, NULL, "cannot read a picture");
 	return status;
+}
+
+void sink_close(struct sink *sink)
+{
+	display_close(sink->display);
+	sink->display = NULL;
 }

@@ -9,16 +9,24 @@
 #include <hetmap/hetmap.h>
 #include <hetmap/frame.h>
 
+#include "display.h"
+
 struct sink {
-	const char *folder; /* of PNG files; NULL: pictures are thrown away */
-	bool many;          /* decoders: their number is in the name */
+	const char *folder;      /* of PNG files; NULL: none are written */
+	struct display *display; /* NULL: pictures are not shown */
+	bool many;               /* decoders: their number is in the name */
 	uint64_t bytes_copied;
 };
 
-/* Is it "null", or "png:DIR"? */
+/* Is it "null", "png:DIR", "display", or "display:CARD"? */
 bool sink_is_known(const char *name);
-/* Makes the folder. An exit status; a failure is reported. */
-int sink_open(struct sink *sink, const char *name, bool many);
+/*
+ * Makes the folder, or opens the display for work in @device, which with @check reads each picture
+ * back. An exit status; a failure is reported.
+ */
+int sink_open(struct sink *sink, const char *name, struct hm_device *device, bool many,
+	      bool check);
+void sink_close(struct sink *sink);
 /*
  * Takes an XRGB8888 picture, with no work on it under way. An exit status; a failure is
  * reported.

@@ -426,7 +426,7 @@ static int decode_read(struct hm_video *video, struct hm_frame **ret_frame)
 	return hm_accel_error(-ENODATA, "%s: the video has ended", video->input);
 }
 
-static const struct source decoded = { decode_read, decode_close };
+static const struct source decoded = { decode_read, decode_close, NULL };
 
 int decode_open(struct hm_video *video)
 {

@@ -59,7 +59,7 @@ static int check_frame(const struct hm_frame_info *frame)
 	return r ? r : check_brackets(info.caps);
 }
 
-int video_memory_begin(struct memory *memory, const struct hm_video_desc *desc)
+int video_memory_begin(struct memory *memory, const struct hm_video_desc *desc, bool anywhere)
 {
 	struct hm_frame_pool_info info = { .struct_size = sizeof(info) };
 	size_t bytes = (size_t)desc->n_users * sizeof(*desc->users);
@@ -71,7 +71,7 @@ int video_memory_begin(struct memory *memory, const struct hm_video_desc *desc)
 	if (desc->n_users && !desc->users)
 		return hm_accel_error(-EINVAL, "n_users is %u, and users is NULL",
 				      desc->n_users);
-	r = desc->device && !desc->pool ? check_device(desc->device) : 0;
+	r = !anywhere && desc->device && !desc->pool ? check_device(desc->device) : 0;
 	if (r)
 		return r;
 	memory->timeout_ns = desc->timeout_ns ? desc->timeout_ns : TIMEOUT_NS;

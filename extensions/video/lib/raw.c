@@ -46,12 +46,21 @@ static bool take_rate(const char *text, struct hm_video_info *info)
 	return true;
 }
 
+bool raw_take_size(const char *text, struct hm_video_info *info)
+{
+	char *end = NULL;
+
+	if (!take_size(text, &end, &info->width) || *end != 'x' ||
+	    !take_size(end + 1, &end, &info->height))
+		return false;
+	return !*end || (*end == '@' && take_rate(end + 1, info));
+}
+
 /* "yuv420p:640x480@25" */
 static int take_format(struct hm_video *video, const char *text)
 {
 	const char *colon = strchr(text, ':');
 	struct hm_video_info *info = &video->info;
-	char *end = NULL;
 
 	if (!colon)
 		goto wrong;
@@ -62,14 +71,10 @@ static int take_format(struct hm_video *video, const char *text)
 			"format \"%.*s\" of a raw video: none that frames have, as "
 			"yuv420p, nv12, p010le, yuyv422",
 			(int)(colon - text), text);
-	if (!take_size(colon + 1, &end, &info->width) || *end != 'x' ||
-	    !take_size(end + 1, &end, &info->height))
-		goto wrong;
 	info->rate_num = 25;
 	info->rate_den = 1;
-	if (*end && (*end != '@' || !take_rate(end + 1, info)))
-		goto wrong;
-	return 0;
+	if (raw_take_size(colon + 1, info))
+		return 0;
 wrong:
 	return hm_accel_error(-EINVAL,
 			      "format \"%s\" of a raw video is not FORMAT:WIDTHxHEIGHT[@RATE], "
@@ -289,7 +294,7 @@ err_unref:
 	return r;
 }
 
-static const struct source uncompressed = { raw_read, raw_close };
+static const struct source uncompressed = { raw_read, raw_close, NULL };
 
 int raw_open(struct hm_video *video, const char *format)
 {

@@ -37,7 +37,7 @@ static int check_desc(const struct hm_video_desc *desc, struct hm_video_desc *re
 	size = desc->struct_size < sizeof(*desc) ? desc->struct_size : sizeof(*desc);
 	memset(ret_desc, 0, sizeof(*ret_desc));
 	memcpy(ret_desc, desc, size);
-	if (ret_desc->flags)
+	if (ret_desc->flags & ~(HM_VIDEO_DMABUF | HM_VIDEO_EXPBUF))
 		return hm_accel_error(-EINVAL, "unknown flags %#x of a video", ret_desc->flags);
 	if (ret_desc->threads > THREADS_LIMIT)
 		return hm_accel_error(-EINVAL, "a decoder of %u threads: it has at most %u",
@@ -78,10 +78,14 @@ int hm_video_open(const char *input, const struct hm_video_desc *given,
 	r = check_desc(given, &desc);
 	if (r)
 		return r;
+	if (desc.flags && !camera_is_input(input))
+		return hm_accel_error(-EINVAL,
+				      "%s: flags %#x are for cameras, as v4l2:/dev/video0",
+				      input, desc.flags);
 	video = calloc(1, sizeof(*video));
 	if (!video)
 		return hm_accel_error(-ENOMEM, "no memory for a video");
-	r = video_memory_begin(&video->memory, &desc);
+	r = video_memory_begin(&video->memory, &desc, camera_is_input(input));
 	if (r)
 		goto err_free;
 	video->input = strdup(input);
@@ -93,7 +97,9 @@ int hm_video_open(const char *input, const struct hm_video_desc *given,
 	pthread_mutex_init(&video->lock, NULL);
 	video->process = getpid();
 	video->threads = threads_of(desc.threads);
-	if (desc.format || raw_is_y4m(input))
+	if (camera_is_input(input))
+		r = camera_open(video, &desc);
+	else if (desc.format || raw_is_y4m(input))
 		r = raw_open(video, desc.format);
 	else
 		r = decode_open(video);
@@ -135,7 +141,7 @@ int hm_video_read(struct hm_video *video, struct hm_frame **ret_frame)
 		r = video->source->read(video, ret_frame);
 		if (!r)
 			video->info.pictures++;
-		else
+		else if (r != -ETIME || !video->camera)
 			failure_keep(&video->failure, r);
 	}
 	pthread_mutex_unlock(&video->lock);
@@ -148,6 +154,10 @@ int hm_video_pool(struct hm_video *video, struct hm_frame_pool **ret_pool)
 
 	if (r)
 		return r;
+	if (video->info.memory == HM_VIDEO_MEMORY_EXPBUF)
+		return hm_accel_error(-EOPNOTSUPP,
+				      "%s: the frames are the driver's, without a pool",
+				      video->input);
 	pthread_mutex_lock(&video->memory.lock);
 	if (video->memory.pool)
 		*ret_pool = hm_frame_pool_ref(video->memory.pool);
@@ -171,6 +181,8 @@ int hm_video_query(struct hm_video *video, struct hm_video_info *ret_info)
 		return hm_accel_error(-E2BIG, "struct_size is %u, and this library knows %zu",
 				      size, sizeof(*ret_info));
 	pthread_mutex_lock(&video->lock);
+	if (video->source->refresh)
+		video->source->refresh(video);
 	video->info.struct_size = size;
 	memcpy(ret_info, &video->info, size);
 	pthread_mutex_unlock(&video->lock);

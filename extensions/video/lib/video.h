@@ -65,6 +65,8 @@ struct source {
 	/* The next picture. 0, -ENODATA, or the error, with its text set. */
 	int (*read)(struct hm_video *video, struct hm_frame **ret_frame);
 	void (*close)(struct hm_video *video);
+	/* [optional] Brings hm_video.info up to date. */
+	void (*refresh)(struct hm_video *video);
 };
 
 struct hm_video {
@@ -94,6 +96,8 @@ struct hm_video {
 	enum AVPixelFormat format;
 	struct hm_frame_props props;
 	bool y4m;
+
+	struct camera *camera; /* v4l2.c */
 };
 
 /* Keeps @r with hm_errmsg() in @failure, unless there is one already. Returns @r. */
@@ -113,7 +117,8 @@ bool format_is_full(enum AVPixelFormat format);
 
 /* ---- frames (memory.c) ---- */
 
-int video_memory_begin(struct memory *memory, const struct hm_video_desc *desc);
+/* @anywhere: the device may have brackets. */
+int video_memory_begin(struct memory *memory, const struct hm_video_desc *desc, bool anywhere);
 void video_memory_end(struct memory *memory);
 /* A pool that fulfils @need is there afterwards. */
 int video_memory_prepare(struct memory *memory, const struct need *need);
@@ -135,5 +140,9 @@ struct hm_frame *video_memory_deliver(struct memory *memory, const AVFrame *pict
 int decode_open(struct hm_video *video);
 int raw_open(struct hm_video *video, const char *format);
 bool raw_is_y4m(const char *input);
+/* "640x480@25": size and, where @text has one, rate. */
+bool raw_take_size(const char *text, struct hm_video_info *info);
+bool camera_is_input(const char *input);
+int camera_open(struct hm_video *video, const struct hm_video_desc *desc);
 
 #endif

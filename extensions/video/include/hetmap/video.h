@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Video: the pictures of a file as frames (hetmap/frame.h), in the library libhetmap-video.
+ * Video: the pictures of a file or a camera as frames (hetmap/frame.h), in the library
+ * libhetmap-video.
  *
  * A decoder of libavcodec writes straight into the frames of a pool: nothing is copied after the
  * decoder. Uncompressed files (.y4m, raw pictures) are read into the frames. An address in a
@@ -31,17 +32,32 @@ extern "C" {
 
 struct hm_video;
 
+/*
+ * hm_video_desc.flags, for cameras: only this way of sharing memory. 0: the first one, or the
+ * second one where the first is refused.
+ */
+#define HM_VIDEO_DMABUF (1u << 0) /* the driver writes into frames of a pool */
+#define HM_VIDEO_EXPBUF (1u << 1) /* frames are made of buffers of the driver */
+
+/* hm_video_info.memory: how a camera and frames share memory. */
+enum hm_video_memory {
+	HM_VIDEO_MEMORY_NONE = 0,   /* no camera */
+	HM_VIDEO_MEMORY_DMABUF = 1, /* as HM_VIDEO_DMABUF */
+	HM_VIDEO_MEMORY_EXPBUF = 2, /* as HM_VIDEO_EXPBUF */
+};
+
 struct hm_video_desc {
 	uint32_t struct_size;
-	uint32_t flags; /* 0 */
+	uint32_t flags; /* HM_VIDEO_* */
 	/* Frames are made in this device, which CPUs write at any time (no HM_CAP_BRACKET). */
 	struct hm_device *device; /* NULL: the device of pool */
-	/* [optional] Several videos may share a pool. NULL: the video makes its own one. */
+	/* [optional] Several files may share a pool. NULL: the video makes its own one. */
 	struct hm_frame_pool *pool;
 	/*
 	 * [optional] The input is raw: "FORMAT:WIDTHxHEIGHT", and "@RATE" behind that, a number or
 	 * a fraction of pictures a second (25 by default). FORMAT is a fourcc, as NV12, or a name
-	 * of FFmpeg, as yuv420p. NULL: the file says what it is.
+	 * of FFmpeg, as yuv420p. NULL: the file says what it is. A camera is set to this format,
+	 * a fourcc; NULL: the camera keeps its present one.
 	 */
 	const char *format;
 	uint32_t threads; /* of the decoder, 64 at most; 0: one for each CPU, 8 at most */
@@ -50,13 +66,13 @@ struct hm_video_desc {
 	uint64_t timeout_ns;
 	const struct hm_frame_align *users; /* alignments of others, for the own pool */
 	uint32_t n_users;
-	uint32_t reserved;
+	uint32_t policy; /* of a camera, if no frame is free: enum hm_frame_policy */
 };
 
 struct hm_video_info {
 	uint32_t struct_size;
 	uint32_t fourcc;   /* of the last picture, or as the file announces; 0: not known yet */
-	char decoder[32];  /* name of libavcodec's decoder; "y4m", "raw" */
+	char decoder[32];  /* name of libavcodec's decoder; "y4m", "raw", "v4l2" */
 	uint32_t width;    /* visible pixels, likewise */
 	uint32_t height;   /* likewise */
 	uint32_t rate_num; /* pictures a second: num / den; 0: unknown */
@@ -68,13 +84,18 @@ struct hm_video_info {
 	 */
 	uint64_t bytes_copied;
 	uint64_t repeated; /* pictures that were returned again: the same frame, as VP9 does */
-	uint32_t in_place; /* 1: the decoder writes into frames */
-	uint32_t reserved;
+	uint32_t in_place; /* 1: the decoder, or the camera, writes into frames */
+	uint32_t memory;   /* enum hm_video_memory */
+	/*
+	 * Pictures of a camera that hm_video_read() does not return: dropped by the policy or,
+	 * for lack of a buffer, by the driver, or damaged.
+	 */
+	uint64_t dropped;
 };
 
 /**
- * hm_video_open - open a file of pictures
- * @input:     [in] path of a file, which libavformat reads, or .y4m or raw
+ * hm_video_open - open a file of pictures, or a camera
+ * @input:     [in] path of a file, which libavformat reads, or .y4m or raw; "v4l2:/dev/video0"
  * @desc:      [in] device or pool must be set
  * @ret_video: [out] a reference; the caller must drop it with hm_video_unref()
  *
@@ -85,6 +106,14 @@ struct hm_video_info {
  * A shared pool must have frames of the same format, of at least the decoder's size and with the
  * decoder's alignment: take the pool of a video of the same kind (hm_video_pool()).
  *
+ * A camera is a V4L2 device that captures single-planar pictures of NV12, NV21, NV16, NV61, YU12,
+ * YUYV, UYVY, XR24 or R8. The camera runs from the first hm_video_read() on, and the
+ * policy decides what happens to pictures that nobody reads in time: HM_FRAME_DROP_OLDEST keeps
+ * the newest ones, HM_FRAME_DROP_NEWEST the oldest ones, and with HM_FRAME_WAIT the driver
+ * has no buffer and drops pictures. No byte is copied: see HM_VIDEO_DMABUF and HM_VIDEO_EXPBUF.
+ * A camera has no shared pool, and its device may have brackets (HM_CAP_BRACKET), which the
+ * consumer makes.
+ *
  * Thread safety: any thread.
  *
  * Errors:
@@ -93,9 +122,12 @@ struct hm_video_info {
  *                a .y4m file is malformed.
  *   -EOPNOTSUPP: libavcodec has no decoder for the video (the text names it); the format of the
  *                pictures is none of the above; the device makes no buffers, or wants a bracket
- *                around each access of CPUs (HM_CAP_BRACKET).
- *   -EINVAL:     the format of a raw file does not parse; or neither device nor pool is set;
- *                or threads is above 64.
+ *                around each access of CPUs (HM_CAP_BRACKET); or a camera captures no
+ *                single-planar pictures, or is no V4L2 device.
+ *   -EINVAL:     the format of a raw file does not parse; the camera has no such format or size;
+ *                a flag or the policy is unknown, or a flag is given for a file; neither device
+ *                nor pool is set; or threads is above 64.
+ *   -EBUSY:      another process captures from the camera.
  *   -E2BIG:      struct_size is larger than this library knows.
  *
  * In addition the errors of hm_frame_pool_create().
@@ -123,11 +155,13 @@ HM_API int hm_video_open(const char *input, const struct hm_video_desc *desc,
  *   -ENODATA:    the video has ended.
  *   -EBADMSG:    the file is damaged, or ends within a picture; the text has the number of the
  *                picture and what libavcodec says.
- *   -ETIME:      all frames of the pool stayed in use for timeout_ns; the text has the numbers.
+ *   -ETIME:      all frames of the pool stayed in use for timeout_ns, or no picture of a camera
+ *                came; the text has the numbers. A camera may be read again.
  *   -EOPNOTSUPP: as for hm_video_open(), where a picture has another format than announced; or
  *                the frames of the shared pool are in a device with HM_CAP_BRACKET.
  *   -EINVAL:     a picture is larger than the frames of the shared pool, or has another format.
  *   -EIO:        the file can't be read.
+ *   -ENODEV:     the camera was taken away.
  *
  * In addition the errors of hm_frame_pool_acquire() and, for the own pool,
  * hm_frame_pool_create().
@@ -144,6 +178,7 @@ HM_API int hm_video_read(struct hm_video *video, struct hm_frame **ret_frame);
  * Thread safety: any thread.
  *
  * Errors:
+ *   -EOPNOTSUPP: the frames are made of buffers of a camera (HM_VIDEO_MEMORY_EXPBUF).
  *   -ENODATA: the file does not announce the format of its pictures, and none was read yet.
  */
 HM_API int hm_video_pool(struct hm_video *video, struct hm_frame_pool **ret_pool);

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT
+/* Cameras: opening, the thread that serves the driver, reading, the end. */
+#include "camera.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/videodev2.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define PREFIX "v4l2:"
+
+bool camera_is_input(const char *input)
+{
+	return !strncmp(input, PREFIX, sizeof(PREFIX) - 1);
+}
+
+/* ---- the driver ---- */
+
+int camera_ioctl(const struct camera *camera, unsigned long request, void *argument)
+{
+	int r;
+
+	do {
+		r = ioctl(camera->fd, request, argument) < 0 ? -errno : 0;
+	} while (r == -EINTR);
+	return r;
+}
+
+int camera_failed(const struct camera *camera, int r, const char *what)
+{
+	return hm_accel_error(r, "%s %s: %s", camera->video->input, what, strerror(-r));
+}
+
+int camera_request(struct camera *camera, uint32_t type, uint32_t n, uint32_t *ret_n)
+{
+	struct v4l2_requestbuffers request = {
+		.count = n,
+		.type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
+		.memory = type,
+	};
+	int r = camera_ioctl(camera, VIDIOC_REQBUFS, &request);
+
+	if (!r && ret_n)
+		*ret_n = request.count;
+	return r;
+}
+
+int camera_queue(struct camera *camera, uint32_t index, int fd)
+{
+	struct v4l2_buffer buffer = {
+		.index = index,
+		.type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
+		.memory = camera->way->type,
+	};
+	int r;
+
+	if (camera->way->type == V4L2_MEMORY_DMABUF) {
+		buffer.m.fd = fd;
+		buffer.length = (uint32_t)camera->layout.bytes;
+	}
+	r = camera_ioctl(camera, VIDIOC_QBUF, &buffer);
+	return r ? camera_failed(camera, r, "does not take a buffer") : 0;
+}
+
+/* -EAGAIN: there is none yet. */
+static int dequeue(struct camera *camera, struct camera_picture *ret_picture)
+{
+	struct v4l2_buffer buffer = {
+		.type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
+		.memory = camera->way->type,
+	};
+	uint32_t gap;
+	int r;
+
+	r = camera_ioctl(camera, VIDIOC_DQBUF, &buffer);
+	if (r == -EAGAIN)
+		return r;
+	if (r)
+		return camera_failed(camera, r, "gives no picture");
+	if (buffer.index >= camera->n_slot)
+		return hm_accel_error(-EIO, "%s: it has no buffer %u", camera->video->input,
+				      buffer.index);
+	pthread_mutex_lock(&camera->lock);
+	gap = camera->counting ? buffer.sequence - camera->sequence - 1 : 0;
+	if (gap < INT32_MAX)
+		camera->dropped += gap;
+	camera->sequence = buffer.sequence;
+	camera->counting = true;
+	pthread_mutex_unlock(&camera->lock);
+	ret_picture->index = buffer.index;
+	ret_picture->damaged = buffer.flags & V4L2_BUF_FLAG_ERROR ||
+			       buffer.bytesused < camera->image_size;
+	ret_picture->props = camera->props;
+	ret_picture->props.timestamp =
+		(int64_t)buffer.timestamp.tv_sec * 1000000 + buffer.timestamp.tv_usec;
+	return 0;
+}
+
+/* ---- the thread ---- */
+
+static int serve(struct camera *camera)
+{
+	struct pollfd poll_fd = { .fd = camera->fd, .events = POLLIN };
+	struct camera_picture picture;
+	int r;
+
+	r = camera->way->refill(camera);
+	if (r)
+		return r;
+	if (poll(&poll_fd, 1, CAMERA_LOOK_MS) <= 0)
+		return 0;
+	if (!(poll_fd.revents & POLLIN)) {
+		struct v4l2_capability ask;
+
+		if (camera_ioctl(camera, VIDIOC_QUERYCAP, &ask) == -ENODEV)
+			return camera_failed(camera, -ENODEV, "was taken away");
+		/* The driver has no buffer: each of them is a consumer's. */
+		usleep(CAMERA_LOOK_MS * 1000);
+		return 0;
+	}
+	r = dequeue(camera, &picture);
+	if (r)
+		return r == -EAGAIN ? 0 : r;
+	return camera->way->finish(camera, &picture);
+}
+
+static void *run(void *user)
+{
+	struct camera *camera = user;
+	int r = 0;
+
+	while (!r && !atomic_load(&camera->stop))
+		r = serve(camera);
+	if (!r)
+		return NULL;
+	pthread_mutex_lock(&camera->lock);
+	failure_keep(&camera->failure, r);
+	pthread_cond_broadcast(&camera->changed);
+	pthread_mutex_unlock(&camera->lock);
+	return NULL;
+}
+
+static int start(struct camera *camera)
+{
+	int type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
+	int r;
+
+	r = camera_ioctl(camera, VIDIOC_STREAMON, &type);
+	if (r)
+		return camera_failed(camera, r, "does not start");
+	r = pthread_create(&camera->thread, NULL, run, camera);
+	if (r) {
+		camera_ioctl(camera, VIDIOC_STREAMOFF, &type);
+		return hm_accel_error(-r, "no thread for a camera: %s", strerror(r));
+	}
+	camera->started = true;
+	return 0;
+}
+
+static void stop(struct camera *camera)
+{
+	int type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
+
+	if (camera->started) {
+		atomic_store(&camera->stop, true);
+		pthread_join(camera->thread, NULL);
+		camera_ioctl(camera, VIDIOC_STREAMOFF, &type);
+	}
+	camera->started = false;
+}
+
+/* ---- reading ---- */
+
+static int thread_failure(struct camera *camera)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&camera->lock);
+	if (camera->failure.r)
+		r = failure_tell(&camera->failure);
+	pthread_mutex_unlock(&camera->lock);
+	return r;
+}
+
+/* Pictures that were finished before a failure come first. */
+static int camera_read(struct hm_video *video, struct hm_frame **ret_frame)
+{
+	struct camera *camera = video->camera;
+	uint64_t left_ms = video->memory.timeout_ns / 1000000;
+	int r = 0, failed;
+
+	if (!camera->started)
+		r = start(camera);
+	if (r)
+		return r;
+	for (;;) {
+		failed = thread_failure(camera);
+		r = camera->way->take(camera, failed ? 0 : CAMERA_LOOK_MS, ret_frame);
+		if (r != -ETIME)
+			return r;
+		if (failed)
+			return thread_failure(camera);
+		if (left_ms < CAMERA_LOOK_MS)
+			return hm_accel_error(
+				-ETIME, "%s: no picture came for %llu ms", video->input,
+				(unsigned long long)video->memory.timeout_ns / 1000000);
+		left_ms -= CAMERA_LOOK_MS;
+	}
+}
+
+static void camera_refresh(struct hm_video *video)
+{
+	struct hm_frame_pool_info info = { .struct_size = sizeof(info) };
+	struct camera *camera = video->camera;
+
+	pthread_mutex_lock(&camera->lock);
+	video->info.dropped = camera->dropped;
+	pthread_mutex_unlock(&camera->lock);
+	if (camera->pool && !hm_frame_pool_query(camera->pool, &info))
+		video->info.dropped += info.dropped_oldest + info.dropped_newest;
+}
+
+/* ---- opening ---- */
+
+static int look(struct camera *camera)
+{
+	struct v4l2_capability ask = { 0 };
+	uint32_t caps;
+	int r;
+
+	r = camera_ioctl(camera, VIDIOC_QUERYCAP, &ask);
+	if (r)
+		return hm_accel_error(-EOPNOTSUPP, "%s is no device of V4L2",
+				      camera->video->input);
+	caps = ask.capabilities & V4L2_CAP_DEVICE_CAPS ? ask.device_caps : ask.capabilities;
+	if (!(caps & V4L2_CAP_VIDEO_CAPTURE) || !(caps & V4L2_CAP_STREAMING))
+		return hm_accel_error(-EOPNOTSUPP,
+				      "%s (%.32s) does not capture single-planar pictures into "
+				      "buffers: capabilities %#x",
+				      camera->video->input, (const char *)ask.card, caps);
+	return 0;
+}
+
+/* The first way, and where it is refused the second one, if both are allowed. */
+static int prepare(struct camera *camera, uint32_t flags)
+{
+	struct failure first = { 0 }, second = { 0 };
+	int r;
+
+	camera->way = &camera_expbuf;
+	if (flags == HM_VIDEO_EXPBUF)
+		return camera->way->prepare(camera);
+	camera->way = &camera_dmabuf;
+	r = camera->way->prepare(camera);
+	/* Another process has the camera, whichever way. */
+	if (!r || r == -EBUSY || flags == HM_VIDEO_DMABUF)
+		return r;
+	failure_keep(&first, r);
+	camera->way = &camera_expbuf;
+	r = camera->way->prepare(camera);
+	if (!r)
+		return 0;
+	failure_keep(&second, r);
+	return hm_accel_error(r, "%s; and the other way: %s", first.text, second.text);
+}
+
+static int check(const struct hm_video_desc *desc)
+{
+	if (desc->pool || !desc->device)
+		return hm_accel_error(-EINVAL, "a camera needs a device for frames of its own, "
+					       "and takes no pool");
+	if (desc->policy > HM_FRAME_DROP_NEWEST)
+		return hm_accel_error(-EINVAL, "policy %u of a camera is unknown",
+				      desc->policy);
+	return 0;
+}
+
+static void camera_free(struct camera *camera)
+{
+	pthread_cond_destroy(&camera->changed);
+	pthread_mutex_destroy(&camera->lock);
+	hm_device_unref(camera->device);
+	close(camera->fd);
+	free(camera);
+}
+
+static void camera_close(struct hm_video *video)
+{
+	struct camera *camera = video->camera;
+
+	stop(camera);
+	camera->way->close(camera);
+	camera_free(camera);
+	video->camera = NULL;
+}
+
+static const struct source capture = { camera_read, camera_close, camera_refresh };
+
+int camera_open(struct hm_video *video, const struct hm_video_desc *desc)
+{
+	const char *path = video->input + sizeof(PREFIX) - 1;
+	pthread_condattr_t monotonic;
+	struct camera *camera;
+	int r;
+
+	r = check(desc);
+	if (r)
+		return r;
+	camera = calloc(1, sizeof(*camera));
+	if (!camera)
+		return hm_accel_error(-ENOMEM, "no memory for a camera");
+	camera->fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	if (camera->fd < 0) {
+		r = hm_accel_error(-errno, "%s: %s", video->input, strerror(errno));
+		free(camera);
+		return r;
+	}
+	camera->video = video;
+	camera->device = hm_device_ref(desc->device);
+	camera->policy = desc->policy;
+	camera->n_most = desc->n_most;
+	atomic_init(&camera->stop, false);
+	pthread_mutex_init(&camera->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&camera->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	r = look(camera);
+	if (!r)
+		r = camera_set_format(camera, desc->format);
+	if (!r)
+		r = prepare(camera, desc->flags);
+	if (r) {
+		camera_free(camera);
+		return r;
+	}
+	video->source = &capture;
+	video->camera = camera;
+	video->info.in_place = 1;
+	video->info.memory = camera->way->memory;
+	snprintf(video->info.decoder, sizeof(video->info.decoder), "v4l2");
+	return 0;
+}
