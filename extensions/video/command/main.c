@@ -121,7 +121,7 @@ static int take_value(const struct option_state *state, int option,
 	case OPTION_SINK:
 		if (!sink_is_known(state->value))
 			return option_refuse(state, option,
-					     "png:FOLDER, display, display:CARD or null");
+					     "display, display:CARD, png:FOLDER or null");
 		options->sink = state->value;
 		break;
 	case OPTION_POLICY:
