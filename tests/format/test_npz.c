@@ -342,6 +342,7 @@ static void others_compressed(void)
 static void many(void)
 {
 	static const struct member member = { .name = "x" };
+	static const char head[] = { 'P', 'K', 3, 4, 10 };
 	struct bytes *part = calloc(1, sizeof(*part));
 	const size_t n = UINT16_MAX, local = 31, entry = 47;
 	struct hm_pieces_info info = { .struct_size = sizeof(info) };
@@ -351,7 +352,7 @@ static void many(void)
 
 	CHECK_FATAL(part && all);
 	for (i = 0; i < n; i++) {
-		memcpy(all + i * local, "PK\3\4\x0a", 5);
+		memcpy(all + i * local, head, sizeof(head));
 		all[i * local + 26] = 1;
 		all[i * local + 30] = 'x';
 		part->n = 0;
