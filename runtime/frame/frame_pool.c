@@ -33,6 +33,8 @@ static int check_desc(const struct hm_frame_pool_desc *desc)
 	if (desc->policy > HM_FRAME_DROP_NEWEST)
 		return err_set(-EINVAL, "hm_frame_pool_desc.policy %" PRIu32 " is unknown",
 			       desc->policy);
+	if (desc->reserved)
+		return err_set(-EINVAL, "hm_frame_pool_desc.reserved is not 0");
 	if (desc->name && strlen(desc->name) > FRAME_NAME_MAX)
 		return err_set(-EINVAL, "hm_frame_pool_desc.name has %zu bytes, %d is the most",
 			       strlen(desc->name), FRAME_NAME_MAX);

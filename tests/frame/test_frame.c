@@ -211,6 +211,9 @@ static void refused(void)
 	desc.policy = 3;
 	CHECK_ERROR(-EINVAL, hm_frame_pool_create(device, &desc, &pool));
 	desc = good;
+	desc.reserved = 1;
+	CHECK_ERROR(-EINVAL, hm_frame_pool_create(device, &desc, &pool));
+	desc = good;
 	desc.n_least = 3;
 	desc.n_most = 2;
 	CHECK_ERROR(-EINVAL, hm_frame_pool_create(device, &desc, &pool));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a launch of yuv_to_xrgb gets: planes and factors of a picture. */
+/* Arguments of a launch of yuv_to_xrgb: planes and factors of a picture. */
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>

@@ -42,7 +42,7 @@ err_free:
 
 /* ---- frames for pictures ---- */
 
-/* Is it off the screen, with nobody else, and without work? */
+/* True: the frame is off the screen, has no other user, and no work is under way on it. */
 static bool is_free_locked(const struct display_frame *frame)
 {
 	struct hm_frame_info info = { .struct_size = sizeof(info) };

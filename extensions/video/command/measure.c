@@ -204,7 +204,7 @@ static int prepare(struct measure *m, const struct hm_frame_info *first)
 	return 0;
 }
 
-/* Of the result in place, and what was downloaded. */
+/* Compares the result in place with the downloaded one. */
 static int compare(struct measure *m, struct hm_frame *result)
 {
 	struct hm_frame_info info = { .struct_size = sizeof(info) };

@@ -203,7 +203,7 @@ static int start(struct pipeline *p)
 	return 0;
 }
 
-/* Of a failure while it opens; under way -EINVAL is that pictures outgrew the shared frames. */
+/* Exit status of a failure to open. Later, -EINVAL means that pictures outgrew shared frames. */
 static int status_of(int r)
 {
 	switch (-r) {

@@ -22,7 +22,7 @@
 #define IN_FLIGHT 4 /* pictures of a decoder between its conversion and the end of the sink */
 #define QUEUE_MOST (DECODERS_MOST * IN_FLIGHT)
 
-/* What happens to a picture for which no result is free, because the sink is slower. */
+/* Fate of a picture for which no result is free, because the sink is slower. */
 enum pipeline_policy {
 	POLICY_WAIT,        /* its decoder waits */
 	POLICY_DROP_OLDEST, /* the picture that waits longest for the sink is dropped */
@@ -133,9 +133,9 @@ void report(struct pipeline *pipeline);
 #define FOURCC_TEXT 5
 /* "NV12". Returns @text. */
 const char *report_fourcc(uint32_t fourcc, char text[FOURCC_TEXT]);
-/* Of enum hm_way_in; NULL: of none. */
+/* Name of an enum hm_way_in; NULL: it has none. */
 const char *report_way(uint32_t way);
-/* What --json prints. */
+/* Object that --json prints. */
 json_t *report_object(struct pipeline *pipeline);
 
 #endif

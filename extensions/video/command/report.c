@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What hetmap run video prints: a line while it runs, and the result. */
+/* Output of hetmap run video: a line while it runs, and the result. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>

@@ -35,7 +35,7 @@ struct camera_way {
 	void (*close)(struct camera *camera);
 };
 
-/* What the buffer of the driver is doing. */
+/* State of a buffer of the driver. */
 enum camera_state {
 	CAMERA_QUEUED, /* the driver fills it */
 	CAMERA_READY,  /* expbuf: has a picture that nobody has taken */

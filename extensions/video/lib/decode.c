@@ -75,7 +75,7 @@ static int open_demuxer(struct hm_video *video)
 	return 0;
 }
 
-/* Set by whom libavcodec's major version 60 does without: it takes them to be safe. */
+/* Callbacks are safe on any thread. libavcodec 60 has no such field: it assumes so. */
 static void allow_threads(AVCodecContext *decoder)
 {
 #if LIBAVCODEC_VERSION_MAJOR < 60
@@ -126,7 +126,7 @@ static int open_decoder(struct hm_video *video)
 	return 0;
 }
 
-/* What the file says of its pictures; the pool is made for that. */
+/* Size and format of pictures, as the file tells them: the pool is made for these. */
 static int announce(struct hm_video *video)
 {
 	AVStream *stream = video->demuxer->streams[video->stream];

@@ -74,10 +74,6 @@ int tokens_open_paths(const char *const *paths, uint32_t n_paths,
 
 /* ---- tokens_documents.c ---- */
 
-/* Document @number, which must exist: its first token in the array, and its tokens, maybe 0. */
-void tokens_document(const struct hm_tokens *tokens, uint64_t number, uint64_t *ret_first,
-		     uint64_t *ret_n);
-
 /*
  * Rows of documents: row after row of a document of n tokens begins at its tokens 0, step,
  * 2 * step and so on, while a token follows in the document.

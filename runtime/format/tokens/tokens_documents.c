@@ -24,8 +24,9 @@ static const struct token_shard *shard_of(const struct hm_tokens *tokens, uint64
 	return &tokens->shard[low];
 }
 
-void tokens_document(const struct hm_tokens *tokens, uint64_t number, uint64_t *ret_first,
-		     uint64_t *ret_n)
+/* Document @number, which must exist: its first token in the array, and its tokens, maybe 0. */
+static void find_document(const struct hm_tokens *tokens, uint64_t number, uint64_t *ret_first,
+			  uint64_t *ret_n)
 {
 	const struct token_shard *shard = shard_of(tokens, number);
 	uint64_t first = 0, end = shard->n;
@@ -54,7 +55,7 @@ int hm_tokens_document(struct hm_tokens *tokens, uint64_t document, uint64_t *re
 	if (document >= tokens->n_document)
 		return err_set(-ERANGE, "there is no document %" PRIu64 ": there are %" PRIu64,
 			       document, tokens->n_document);
-	tokens_document(tokens, document, ret_first, ret_n);
+	find_document(tokens, document, ret_first, ret_n);
 	return 0;
 }
 
@@ -78,7 +79,7 @@ int token_rows_begin(struct token_rows *rows, const struct hm_tokens *tokens, ui
 	for (number = 0; number < tokens->n_document; number++) {
 		if (number % ROWS_STRIDE == 0)
 			rows->before[number / ROWS_STRIDE] = rows->n;
-		tokens_document(tokens, number, &first, &n);
+		find_document(tokens, number, &first, &n);
 		rows->n += rows_of(n, step);
 	}
 	return 0;
@@ -104,7 +105,7 @@ uint64_t token_rows_find(const struct token_rows *rows, uint64_t number, uint64_
 	}
 	number -= rows->before[low];
 	for (document = low * ROWS_STRIDE;; document++, number -= own) {
-		tokens_document(rows->tokens, document, &first, &n);
+		find_document(rows->tokens, document, &first, &n);
 		own = rows_of(n, rows->step);
 		if (number < own)
 			break;
