@@ -1,12 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Every public function is named in a man page, the structs that pages show have
-# the members that the headers give them, a command's page has the options of its
-# table, and every page parses cleanly.
+# the members that the headers give them, their examples name the headers of the calls
+# in them, a command's page has the options of its table, and every page parses cleanly.
 # Run from the top of the tree; exits 1 after telling all that is wrong.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 bad=0
+found=$(mktemp) || exit 2
+trap 'rm -f "$found"' EXIT
 
 complain()
 {
@@ -68,6 +70,33 @@ for name in $(echo "$shown" | cut -d ' ' -f 1 | sort -u); do
 	[ "$there" = "$told" ] || complain "struct $name differs between headers and page:" \
 		"$(printf '%s\n' "$there" "$told" | sort | uniq -u | sed 's/.* //' | tr '\n' ' ')"
 done
+
+# A call and the header that declares it, for each call that examples make.
+needs='errx? err.h
+warnx? err.h
+(f|sn)?printf stdio.h
+puts stdio.h
+strcmp string.h
+malloc stdlib.h
+sleep unistd.h'
+
+# A page's examples name the headers of their calls: a reader copies them.
+for page in $calls; do
+	examples=$(sed -n '/^\.Sh EXAMPLES/,/^\.Sh ERRORS/p' "$page")
+	echo "$needs" | while read -r call header; do
+		if echo "$examples" | grep -Eq "(^|[^a-z_])$call\(" &&
+			! echo "$examples" | grep -q "^#include <$header>"; then
+			echo "$call() in the examples of $page, without <$header>"
+		fi
+	done
+	case $examples in
+	'' | *'#include <hetmap/'*) ;;
+	*) echo "the examples of $page name no header of the library" ;;
+	esac
+done >"$found"
+while read -r line; do
+	complain "$line"
+done <"$found"
 
 # Long options: of the table in a source, and of a page.
 options_of_table()
