@@ -26,19 +26,27 @@ extern "C" {
 struct hm_map;
 
 /* hm_map_desc.flags */
-#define HM_MAP_GUARD (1u << 0)    /* an inaccessible page before and behind the bytes */
+/*
+ * GUARD: an inaccessible page before and behind the bytes: an access past an end is a SIGSEGV.
+ * The pages count in reserved_length, and not in the map's length.
+ */
+#define HM_MAP_GUARD (1u << 0)
 #define HM_MAP_POPULATE (1u << 1) /* pages present on return; not with HM_NONE */
 
 struct hm_map_desc {
 	uint32_t struct_size;
-	uint32_t flags;  /* HM_MAP_* */
-	uint32_t access; /* HM_READ, HM_READ | HM_WRITE, or HM_NONE */
-	uint32_t reserved;
-	uint64_t offset; /* offset in the buffer; page-aligned */
-	uint64_t length; /* 0: to the buffer's end; with offset 0 the map follows the size */
+	uint32_t flags;    /* HM_MAP_* */
+	uint32_t access;   /* HM_READ, HM_READ | HM_WRITE, or HM_NONE */
+	uint32_t reserved; /* 0 */
+	uint64_t offset;   /* offset in the buffer; page-aligned */
+	uint64_t length;   /* 0: to the buffer's end; with offset 0 the map follows the size */
 };
 
-/* hm_map_info.fields: facts that hm_map_query() reports on request, beyond the free facts. */
+/*
+ * hm_map_info.fields: facts that hm_map_query() reports on request, beyond the free facts. The
+ * members of a bit that is not set are 0. The more memory the process has mapped, the longer the
+ * kernel takes for the file.
+ */
 #define HM_MAP_RESIDENT (1u << 0) /* resident, huge: read from /proc/self/smaps */
 #define HM_MAP_LOCKED (1u << 1)   /* locked, as the kernel counts it: from the same file */
 
@@ -132,8 +140,9 @@ HM_API int hm_map_query(struct hm_map *map, struct hm_map_info *ret_info);
  * @access: [in] HM_NONE, HM_READ, or HM_READ | HM_WRITE
  *
  * Waits for work in flight on the range, for at most 10 s. Changes the whole range or nothing.
- * The call copies the map's list of ranges that differ in rights, since look-ups read it without
- * a lock: its time grows with their number, by about 2 us for each 1000.
+ * The more ranges of the map differ in rights, the longer the call takes: about 2 us for each
+ * 1000 of them. The library copies the list of these ranges, since look-ups read it without a
+ * lock.
  *
  * Thread safety: any thread.
  *
@@ -272,8 +281,9 @@ HM_API int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length,
  * @map, @offset, @length: [in] a range of any alignment
  * @access: [in] HM_READ, HM_WRITE or both
  *
- * Waits for conflicting work in flight, and makes the bytes that accelerators wrote visible. A
- * bracket excludes no other thread. Each begin needs an end.
+ * Waits, without a time limit, for conflicting work in flight, and makes the bytes that
+ * accelerators wrote visible. Work conflicts with a read if it writes to the range, and with a
+ * write if it uses the range at all. A bracket excludes no other thread. Each begin needs an end.
  *
  * On a dma-buf the begin is DMA_BUF_IOCTL_SYNC, which also waits for work of other devices. On a
  * buffer of a DRM node that was exported or imported, the begin is the driver's own wait. Neither
@@ -282,10 +292,10 @@ HM_API int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length,
  * device that may be taken away whether it is still there: by one call for "sim" and DRM nodes,
  * by none for other devices.
  *
- * Where CPUs reach a part of memory at a time (HM_CAP_BRACKET), the begin brings the range into
- * that part. Touching bytes that are elsewhere is a SIGBUS. The bracket does not hold the range
- * there: a bracket of other bytes may crowd the range out, even before the end. The caller must
- * begin the bracket again after that.
+ * On some devices CPUs reach only a part of the memory at a time (HM_CAP_BRACKET). There the
+ * begin brings the range into that part. Touching bytes that are elsewhere is a SIGBUS. The
+ * bracket does not hold the range there: a bracket of other bytes may crowd the range out, even
+ * before the end. The caller must begin the bracket again after that.
  *
  * Thread safety: any thread.
  *
