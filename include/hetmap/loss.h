@@ -99,9 +99,9 @@ enum hm_loss_event {
  */
 struct hm_loss_desc {
 	uint32_t struct_size;
-	uint32_t policy; /* enum hm_loss_policy */
-	uint32_t flags;  /* HM_LOSS_WITH_SHADOW */
-	uint32_t reserved;
+	uint32_t policy;   /* enum hm_loss_policy */
+	uint32_t flags;    /* HM_LOSS_WITH_SHADOW */
+	uint32_t reserved; /* 0 */
 	void (*lost)(struct hm_buffer *buffer, enum hm_loss_event event, void *user);
 	int (*refill)(struct hm_buffer *buffer, void *bytes, uint64_t offset, uint64_t length,
 		      void *user);
@@ -111,7 +111,7 @@ struct hm_loss_desc {
 /**
  * hm_buffer_set_loss - set the loss policy of a buffer
  * @buffer: [in]
- * @desc:   [in] copied
+ * @desc:   [in] policy and callbacks, which the library copies
  *
  * The policy holds from the return on, and may be set again. The function first fills a shadow,
  * for which it reads all bytes. The same holds for an existing shadow that lacks some bytes

@@ -102,7 +102,8 @@ static inline struct hm_arg hm_arg_local(uint32_t size)
  * hm_queue_launch - run a kernel
  * @queue:  [in]
  * @kernel: [in] a kernel, which the first launch builds for this accelerator
- * @grid:   [in] work items in 3 dimensions; an unused dimension must be 1
+ * @grid:   [in] work items in 3 dimensions; an unused dimension must be 1. If the kernel has a
+ *          work-group size, an OpenCL driver may refuse a grid that is no multiple of it
  * @args:   [in] arguments in the order of the kernel's parameters
  * @n_arg:  [in] number of arguments, at most HM_KERNEL_MAX_ARGS
  * @ret_fence: [out, optional] a reference; the caller must drop it with hm_fence_unref()
@@ -111,6 +112,9 @@ static inline struct hm_arg hm_arg_local(uint32_t size)
  * hm_fence_wait() the bytes that the kernel may touch belong to the accelerator. The maps stay
  * until the work is done, even if all other references to them are dropped. After an error
  * nothing was submitted.
+ *
+ * The queue of an engine holds 2048 submissions. A call that finds the queue full waits for the
+ * oldest of them, for at most the time limit of the device and 3 s.
  *
  * Overlaps are found by the bytes of the ranges: also through two maps of one buffer, two buffers
  * of one file, or a buffer and an import of it in this process.
@@ -242,9 +246,9 @@ HM_API struct hm_queue *hm_queue_ref(struct hm_queue *queue);
 /**
  * hm_queue_unref - drop a reference; NULL is allowed
  *
- * Dropping the last reference waits for the queue's work. A CPU function must not drop the last
- * reference of the queue that runs the function, and must not call hm_fence_wait() on a fence of
- * that queue: the function would wait for itself.
+ * Dropping the last reference waits for the queue's work, without a time limit. A CPU function
+ * must not drop the last reference of the queue that runs the function, and must not call
+ * hm_fence_wait() on a fence of that queue: the function would wait for itself.
  *
  * Thread safety: any thread.
  */
