@@ -63,7 +63,7 @@ members()
 		}'
 }
 
-shown=$(members $calls)
+shown=$(members $all_pages)
 for name in $(echo "$shown" | cut -d ' ' -f 1 | sort -u); do
 	there=$(members $headers | grep "^$name ")
 	told=$(echo "$shown" | grep "^$name ")
