@@ -45,7 +45,7 @@ static int check_operand(const struct hm_accel_parameters *parameters,
 		return err_set(-EINVAL, "it needs a %s", operand->name);
 	}
 	if (!operand->wanted)
-		return err_set(-EINVAL, "it has no %s: that is HM_ENGINE_NONE, not %u",
+		return err_set(-EINVAL, "its operation has no %s: pass HM_ENGINE_NONE, not %u",
 			       operand->name, i);
 	if (i >= parameters->n)
 		return err_set(-EINVAL,

@@ -56,7 +56,7 @@ static int check_range(struct hm_fence *fence, uint32_t index, struct hm_map **r
 	struct hm_map *map = map_of(fence, index);
 
 	if (unlikely(!map || range->offset + range->length > atomic_load(&map->length)))
-		return err_set(-EBUSY, "%s: its map is being changed",
+		return err_set(-EBUSY, "%s: its map is being changed: submit again after that",
 			       range_label(fence, index));
 	if (unlikely(!map_allows(map, range->offset, range->length, range->access)))
 		return err_set(-EACCES,

@@ -36,7 +36,7 @@ static int refuse_pointer(const struct hm_fence *fence, uint32_t index, const vo
 	if (r)
 		return err_prefix(r, "%s", label);
 	if (!registry_nearest(pointer, &near))
-		return err_set(-EFAULT, "%s: %p is in no map: there is none at all", label,
+		return err_set(-EFAULT, "%s: %p is in no map: this process has none", label,
 			       pointer);
 	if (at < near.base)
 		return err_set(-EFAULT,

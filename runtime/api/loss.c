@@ -21,9 +21,10 @@ static int read_desc(const struct hm_loss_desc *from, struct hm_loss_desc *desc)
 	if (desc->flags & ~HM_LOSS_WITH_SHADOW || desc->reserved ||
 	    (desc->flags && desc->policy != HM_LOSS_RECREATE))
 		return err_set(-EINVAL,
-			       "hm_loss_desc.flags 0x%x: HM_LOSS_WITH_SHADOW is for "
-			       "HM_LOSS_RECREATE, and there is no other; reserved is to be 0",
-			       desc->flags);
+			       "hm_loss_desc.flags 0x%x, reserved %u: the one flag is "
+			       "HM_LOSS_WITH_SHADOW, for HM_LOSS_RECREATE, and reserved must "
+			       "be 0",
+			       desc->flags, desc->reserved);
 	return 0;
 }
 
@@ -39,8 +40,8 @@ int hm_buffer_set_loss(struct hm_buffer *buffer, const struct hm_loss_desc *from
 	/* This call waits for callbacks, which may wait for a lock of the view's caller. */
 	if (!r && view_in_callback())
 		r = err_set(-EDEADLK,
-			    "hm_buffer_set_loss: a view's callback must not, as it is called "
-			    "while a map is being changed");
+			    "hm_buffer_set_loss: a view's callback must not make this call, "
+			    "as a map is being changed: call after the callback");
 	if (r)
 		return r;
 	return device_loss_notice(buffer->device, loss_set(buffer, &desc));

@@ -125,7 +125,7 @@ int buffer_receive(struct hm_device *device, int socket, const struct hm_buffer_
 	r = share_take(device, fds, &message, cookie, &desc, &buffer);
 	/* The message has come: -EAGAIN, of mmap(), would ask for it once more. */
 	if (r == -EAGAIN)
-		r = err_prefix(-ENOMEM, "a buffer came and can't be mapped");
+		r = err_prefix(-ENOMEM, "a buffer was received and can't be mapped");
 	if (r)
 		return device_loss_notice(device, r);
 	buffer_settle_locked(buffer);

@@ -237,7 +237,8 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 				       "F_SEAL_SHRINK");
 	mode = sys_fcntl(fd, F_GETFL, 0);
 	if (mode < 0)
-		return err_set(mode, "F_GETFL: %s", err_name(mode));
+		return err_set(mode, "asking how a descriptor was opened (F_GETFL): %s",
+			       err_name(mode));
 	r = map_check_mode(mode);
 	if (r)
 		return r;
@@ -253,7 +254,8 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 		page = (uint64_t)fs.f_bsize;
 	if (!size || desc->size > size || desc->max_size > size)
 		return err_set(-EINVAL,
-			       "the memfd has %" PRIu64 " bytes, %" PRIu64 " were asked for",
+			       "the memfd has %" PRIu64
+			       " bytes, and the description asks for %" PRIu64,
 			       size, max_u64(desc->size, desc->max_size));
 
 	describe(ret_recipe, fd, size, page);
@@ -355,7 +357,7 @@ static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
 			sys_fallocate(segment->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				      end, round_up(new_size, (uint64_t)st.st_blksize) - end);
 			return err_set(-ENOMEM,
-				       "the huge page pool has not %s free (%s): raise "
+				       "the huge page pool does not have %s free (%s): raise "
 				       "vm.nr_hugepages",
 				       format_bytes(new_size - end, text, sizeof(text)),
 				       err_name(r));

@@ -45,7 +45,9 @@ int placement_check(uint32_t mode, uint64_t nodes)
 		return err_set(-EINVAL, "numa_mode %u is unknown: 0 to %zu are", mode,
 			       ARRAY_SIZE(modes) - 1);
 	if (mode == HM_NUMA_DEFAULT)
-		return nodes ? err_set(-EINVAL, "numa_nodes is set, numa_mode is not") : 0;
+		return nodes ? err_set(-EINVAL,
+				       "numa_nodes is set, and numa_mode is 0: set that, too") :
+			       0;
 	if (!nodes)
 		return err_set(-EINVAL, "numa_mode %u needs a node in numa_nodes", mode);
 	if (mode == HM_NUMA_PREFERRED && (nodes & (nodes - 1)))

@@ -62,7 +62,7 @@ int replace_check(struct hm_buffer *buffer)
 		if (!map->whole)
 			return err_set(-EBUSY,
 				       "%s has a map of a part, at %p, which would keep "
-				       "the old object: end it first",
+				       "the old object: unmap it first",
 				       buffer->name, (void *)map->address);
 	}
 	if (n > 1)

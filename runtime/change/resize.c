@@ -263,7 +263,7 @@ static int check_parts(struct hm_buffer *buffer, uint64_t new_size)
 		if (!map->whole && map->offset + map->length > new_size)
 			return err_set(-EBUSY,
 				       "%s: %" PRIu64 " bytes would cut into the map of "
-				       "bytes %" PRIu64 " to %" PRIu64 " at %p: end it first",
+				       "bytes %" PRIu64 " to %" PRIu64 " at %p: unmap it first",
 				       buffer->name, new_size, map->offset,
 				       map->offset + map->length, (void *)map->address);
 	return 0;
@@ -337,7 +337,7 @@ static int resize_locked(struct hm_buffer *buffer, uint64_t new_size, uint32_t f
 			return err_set(-EBUSY,
 				       "%s was exported as a dma-buf, which keeps its pages: "
 				       "if this process gave them back, importers would see "
-				       "other bytes",
+				       "other bytes; make a smaller buffer",
 				       buffer->name);
 		r = check_parts(buffer, new_size);
 		if (r)

@@ -245,7 +245,8 @@ int dmabuf_import(int fd, const struct hm_buffer_desc *desc, struct hm_recipe *r
 		return r;
 	if (size < page_size() || desc->size > size || desc->max_size > size)
 		return err_set(-EINVAL,
-			       "the dma-buf has %" PRIu64 " bytes, %" PRIu64 " were asked for",
+			       "the dma-buf has %" PRIu64
+			       " bytes, and the description asks for %" PRIu64,
 			       size, max_u64(desc->size, desc->max_size));
 	dmabuf_describe(fd, size, ret_recipe);
 	ret_recipe->segment.flags |= DMABUF_UNSEEN;

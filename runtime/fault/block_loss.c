@@ -690,7 +690,8 @@ int block_loss_restore(struct hm_buffer *buffer, struct loss *loss,
 			r = restore_maps(buffer, info);
 	} while (r == AGAIN && time_now_ns() < deadline);
 	if (r == AGAIN)
-		return err_set(-EBUSY, "%s: blocks of its maps were replaced all the time",
+		return err_set(-EBUSY,
+			       "%s: the handler kept replacing blocks of its maps: call again",
 			       buffer->name);
 	if (!r)
 		info->buffers_back++;

@@ -222,8 +222,8 @@ int hm_guard_end(struct hm_guard *guard)
 
 	if (!guard || (guard->state & ~STATE_BLOCKED) != STATE_OPEN || !slot ||
 	    guard != slot->innermost)
-		return err_set(-EINVAL, "hm_guard_end: not the innermost scope of this thread, "
-					"or over already");
+		return err_set(-EINVAL, "hm_guard_end: this is not the innermost scope of this "
+					"thread, or it has ended already");
 	close_scope(slot, guard);
 	return 0;
 }

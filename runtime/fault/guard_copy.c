@@ -128,8 +128,8 @@ static int find_map(struct copy *copy, struct hm_fault *ret_fault)
 	ret_fault->cause = HM_FAULT_NONE;
 	r = registry_find(copy->in_map, &copy->at);
 	if (r == -EAGAIN)
-		return err_set(r, "%s: the map at %p was being changed all the time",
-			       copy->what, (void *)copy->in_map);
+		return err_set(r, "%s: the map at %p kept changing: call again", copy->what,
+			       (void *)copy->in_map);
 	if (r) {
 		r = registry_check_left(copy->in_map);
 		return r ? err_prefix(r, "%s", copy->what) :
@@ -463,7 +463,7 @@ copy_found(struct copy *copy, struct hm_guard *guard, int r, struct hm_fault *re
 		else if (time_now_ns() > deadline)
 			return err_set(
 				-EAGAIN,
-				"%s: bytes were being cut off, or brought back, all the time",
+				"%s: bytes kept being cut off, or brought back: call again",
 				copy->what);
 		/*
 		 * Must not go beyond the end: bytes there may still exist, in the middle of a
@@ -565,8 +565,7 @@ int guarded_store(const char *what, struct hm_map *map, uint64_t offset, uint64_
 		if (!deadline)
 			deadline = time_now_ns() + COPY_PATIENCE_NS;
 		else if (time_now_ns() > deadline)
-			return err_set(-EAGAIN, "%s: the map was being moved all the time",
-				       what);
+			return err_set(-EAGAIN, "%s: the map kept moving: call again", what);
 		err_clear(); /* the place of before was in no map */
 		nanosleep(&copy_pause, NULL);
 	}

@@ -237,8 +237,8 @@ static int check_caller(const char *what)
 	if (!view_in_callback())
 		return 0;
 	return err_set(-EDEADLK,
-		       "%s: a view's callback must not, as it is called while a map is being "
-		       "changed",
+		       "%s: a view's callback must not make this call, as a map is being "
+		       "changed: call after the callback",
 		       what);
 }
 

@@ -47,8 +47,8 @@ static int open_bus(struct showing *showing)
 	fd = sys_memfd_create("hetmap:hidden", MFD_CLOEXEC);
 	if (fd < 0)
 		return err_set(fd,
-			       "an empty file, for the pages of a map that are out of reach: "
-			       "%s",
+			       "making an empty file, for the pages of a map that are out of "
+			       "reach: %s",
 			       err_name(fd));
 	showing->fd = fd;
 	return 0;

@@ -339,8 +339,8 @@ static int publish_locked(struct hm_frame_pool *pool, struct hm_frame *frame)
 	/* The lists are gone, and nobody would drop the queue's reference. */
 	if (pool->closed)
 		return err_set(-EPIPE,
-			       "frame pool %s has no references any more: nobody could take "
-			       "the picture",
+			       "frame pool %s has no references any more, so that no program "
+			       "could take the picture",
 			       pool->name);
 	object_ref(&frame->object);
 	frame->ready = true;

@@ -174,7 +174,8 @@ static int receive_object(struct hm_device *device, int socket, uint32_t flags,
 	r = memory_map(buffer, flags, &to->memory[to->n], &to->size[to->n]);
 	/* The object has come: -EAGAIN, of mmap(), would ask for it once more. */
 	if (r == -EAGAIN)
-		return err_prefix(-ENOMEM, "an object of a frame came and can't be mapped");
+		return err_prefix(-ENOMEM,
+				  "an object of a frame was received and can't be mapped");
 	if (r)
 		return r;
 	to->of[to->n] = to->n;

@@ -145,13 +145,17 @@ int loss_recovery_lock(struct hm_device *device)
 	int r;
 
 	if (recovering)
-		return err_set(-EDEADLK,
-			       "%s: a callback of a recovery must not recover a device",
-			       device->name);
+		return err_set(
+			-EDEADLK,
+			"%s: a callback of a recovery must not recover a device: call after "
+			"the callback",
+			device->name);
 	r = is_teller() ? pthread_mutex_timedlock(&device->recovery, &past) :
 			  pthread_mutex_lock(&device->recovery);
 	if (r)
-		return err_set(-EBUSY, "%s: another thread recovers it, and waits for this",
+		return err_set(-EBUSY,
+			       "%s: another thread recovers it, and waits for this callback: "
+			       "return, and call again",
 			       device->name);
 	recovering = true;
 	return 0;

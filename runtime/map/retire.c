@@ -494,8 +494,8 @@ static int read_desc(const struct hm_retire_desc *from, struct hm_retire_desc *d
 			       desc->flags, desc->flags & ~HM_RETIRE_DEFER);
 	if (desc->max_objects > OBJECTS_MAX || desc->max_bytes > MIB(MIB_MAX))
 		return err_set(-EINVAL,
-			       "hm_retire_desc: max_objects %" PRIu64 " is to be at most %u, "
-			       "max_bytes %" PRIu64 " at most %" PRIu64,
+			       "hm_retire_desc: max_objects %" PRIu64 " must be at most %u, "
+			       "and max_bytes %" PRIu64 " at most %" PRIu64,
 			       desc->max_objects, OBJECTS_MAX, desc->max_bytes,
 			       (uint64_t)MIB(MIB_MAX));
 	if (!(desc->flags & HM_RETIRE_DEFER)) {

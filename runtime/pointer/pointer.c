@@ -134,9 +134,9 @@ int hm_pointer_query(const void *pointer, struct hm_pointer_detail *ret_detail)
 			"or beside one",
 			pointer);
 	if (r == -EAGAIN)
-		return err_set(r, "the map at %p was being changed all the time", pointer);
+		return err_set(r, "the map at %p kept changing: call again", pointer);
 	if (r && !registry_nearest(pointer, &nearest))
-		return err_set(r, "%p is in no map: there is none", pointer);
+		return err_set(r, "%p is in no map: this process has none", pointer);
 	if (r)
 		return err_set(r,
 			       "%p is in no map; the nearest one is %" PRIu64

@@ -101,7 +101,7 @@ static int take(struct hm_pool *pool, uint64_t size, uint64_t alignment,
 		if (likely(!r))
 			return 0;
 		if (r == -ENOMEM)
-			return err_set(r, "no memory for what pool %s knows about its blocks",
+			return err_set(r, "no memory for the lists of blocks of pool %s",
 				       pool->name);
 		if (!tries && pool->n_busy)
 			central_sweep(pool);

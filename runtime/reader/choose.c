@@ -182,7 +182,7 @@ static int refuse_uring(int r, uint32_t policy)
 	char text[URING_TEXT_MAX];
 
 	return err_set(none ? -EOPNOTSUPP : r,
-		       "policy \"%s\": io_uring can't be had, %s; \"read\" does without",
+		       "policy \"%s\": io_uring can't be had, %s; take \"read\"",
 		       hm_policy_name(policy), uring_explain(r, text, sizeof(text)));
 }
 
@@ -210,8 +210,8 @@ static int check_policy(const struct reader_facts *facts, uint32_t policy)
 
 	if (facts->several && policy != HM_POLICY_READ)
 		return err_set(-EOPNOTSUPP,
-			       "policy \"%s\" is for one file, and there are several: \"read\" "
-			       "does without maps of them",
+			       "policy \"%s\" is for one file, and there are several: take "
+			       "\"read\", which needs no maps",
 			       hm_policy_name(policy));
 	switch (policy) {
 	case HM_POLICY_FAULT:

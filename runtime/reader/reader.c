@@ -286,7 +286,7 @@ static int check_pieces(const struct hm_piece *pieces, uint64_t n_pieces)
 {
 	if (pieces || !n_pieces)
 		return 0;
-	return err_set(-EINVAL, "pieces is NULL, and there are to be %" PRIu64, n_pieces);
+	return err_set(-EINVAL, "pieces is NULL, and n_pieces is %" PRIu64, n_pieces);
 }
 
 int hm_reader_announce(struct hm_reader *reader, const struct hm_piece *pieces,

@@ -91,7 +91,8 @@ static int check_kind(int fd)
 	for (i = 0; i < ARRAY_SIZE(names); i++)
 		if (!strncmp(name, names[i], strlen(names[i])))
 			return 0;
-	return err_set(-EPROTO, "the owner's descriptor that was sent is no pidfd");
+	return err_set(-EPROTO,
+		       "the owner's descriptor, which came with the message, is no pidfd");
 }
 
 /*

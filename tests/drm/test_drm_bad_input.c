@@ -521,7 +521,7 @@ static void read_only_first(enum fake_drm_node at)
 	CHECK(none == -7);
 	fd = drm_export_read_only(buffer);
 	CHECK_ERROR(-EBUSY, hm_buffer_export(buffer, 0, &none));
-	tells(at, "EBUSY", "export it for writing before");
+	tells(at, "EBUSY", "export it for writing first");
 	CHECK_ERROR(-EACCES, hm_buffer_import(device, fd, NULL, &other));
 	tells(at, "EACCES", "HM_BUFFER_READ_ONLY");
 	CHECK(!other && none == -7);

@@ -292,7 +292,7 @@ static void keys(void)
 	alignment_of(HM_GGUF_U32, 1u << 31, 4);
 	check_refused(folder, -EBADMSG, "of which the file has 0");
 	alignment_of(HM_GGUF_U64, 32, 8);
-	check_refused(folder, -EBADMSG, "kind u64: u32 must be");
+	check_refused(folder, -EBADMSG, "kind is u64, and must be u32");
 	begin(0, 1);
 	made_key(&made, "k", HM_GGUF_ARRAY, HM_GGUF_ARRAY, 4);
 	made_number(&made, 0, 8);
@@ -306,7 +306,7 @@ static void keys(void)
 	check_refused(folder, -EBADMSG, "kind 13");
 	begin(0, 1);
 	made_key(&made, "split.count", HM_GGUF_STRING, 0, 8);
-	check_refused(folder, -EBADMSG, "a whole number must be");
+	check_refused(folder, -EBADMSG, "must be a whole number");
 	begin(0, 1);
 	made_key(&made, "split.no", HM_GGUF_I32, (uint64_t)-1, 4);
 	check_refused(folder, -EBADMSG, "it is -1, less than 0");

@@ -366,7 +366,7 @@ static void refused(void)
 	desc.dtype = 1000;
 	check_refused(path, &desc, -EINVAL, "unknown");
 	desc = (struct hm_tokens_desc){ .struct_size = sizeof(desc), .offset = 15 };
-	check_refused(path, &desc, -EBADMSG, "are to begin at byte 15");
+	check_refused(path, &desc, -EBADMSG, "should begin at byte 15");
 	desc.offset = 14;
 	check_refused(path, &desc, -ENODATA, "no token");
 	desc.offset = 13;

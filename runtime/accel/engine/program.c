@@ -64,8 +64,8 @@ static int choose_length(const struct program *program, const struct hm_engine_s
 		wish = scalar(&work->arg[step->length]);
 		if (wish > length)
 			return err_set(-ERANGE,
-				       "argument %u, its length, is %" PRIu64
-				       " and one of its operands has %" PRIu64 " bytes",
+				       "argument %u asks for %" PRIu64
+				       " bytes, and the shortest operand has %" PRIu64,
 				       step->length, wish, length);
 		length = wish;
 	}

@@ -342,7 +342,7 @@ static int wait_for_room(struct engine_queue *queue, uint64_t deadline)
 	if (r == -ETIME)
 		return err_set(-EBUSY,
 			       "%s: the queue is full with %u pieces of work, and the oldest "
-			       "does not end",
+			       "does not end: wait for its fence, and submit again",
 			       queue->engine->name, query->max_pending);
 	return r ? sim_port_explain(queue->engine->port, r, "waiting for a full queue") : 0;
 }

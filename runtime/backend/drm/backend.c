@@ -233,7 +233,8 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 	}
 	if (max_u64(desc->size, desc->max_size) > object->size) {
 		r = err_set(-EINVAL,
-			    "the dma-buf has %" PRIu64 " bytes, %" PRIu64 " were asked for",
+			    "the dma-buf has %" PRIu64
+			    " bytes, and the description asks for %" PRIu64,
 			    object->size, max_u64(desc->size, desc->max_size));
 		goto err_object;
 	}

@@ -234,7 +234,7 @@ static int check_rights(struct drm_node *node, int fd, bool write)
 	if (write)
 		return err_set(-EBUSY,
 			       "drm:%s (%s): the buffer was exported read-only first, and the "
-			       "kernel keeps one dma-buf of it: export it for writing before",
+			       "kernel keeps one dma-buf of it: export it for writing first",
 			       node->path, node->name);
 	return err_set(-EBUSY,
 		       "drm:%s (%s): the buffer was imported read-only, and the kernel's one "

@@ -321,7 +321,8 @@ static int take_in(struct sim_port *port, int fd, const struct hm_buffer_desc *d
 		return explain_import(port, r);
 	if (desc->size > import.length || desc->max_size > import.length) {
 		r = err_set(-EINVAL,
-			    "the buffer has %" PRIu64 " bytes, %" PRIu64 " were asked for",
+			    "the buffer has %" PRIu64
+			    " bytes, and the description asks for %" PRIu64,
 			    (uint64_t)import.length, max_u64(desc->size, desc->max_size));
 		goto err_object;
 	}

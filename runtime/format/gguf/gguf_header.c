@@ -175,7 +175,7 @@ static int take_number(const struct gguf_value *value, uint64_t *ret_number)
 
 	if (!gguf_kind_bytes(value->kind) || value->kind == HM_GGUF_F32 ||
 	    value->kind == HM_GGUF_F64 || value->kind == HM_GGUF_BOOL)
-		return err_set(-EBADMSG, "it is of kind %s: a whole number must be",
+		return err_set(-EBADMSG, "its kind is %s, and must be a whole number",
 			       gguf_kind_name(value->kind));
 	gguf_number(value->kind, value->bits, &number);
 	if (number.i64 < 0 && !number.u64)
@@ -195,10 +195,10 @@ static int take_known(struct gguf_file *file, const struct gguf_value *value)
 	if (!has_key(value, KEY_ALIGNMENT))
 		return 0;
 	if (value->kind != HM_GGUF_U32)
-		return err_set(-EBADMSG, "it is of kind %s: u32 must be",
+		return err_set(-EBADMSG, "its kind is %s, and must be u32",
 			       gguf_kind_name(value->kind));
 	if (!value->bits || value->bits & (value->bits - 1))
-		return err_set(-EBADMSG, "it is %" PRIu64 ": a power of two must be",
+		return err_set(-EBADMSG, "it is %" PRIu64 ", and must be a power of two",
 			       value->bits);
 	file->alignment = value->bits;
 	return 0;
@@ -343,7 +343,7 @@ static int check_place(const struct gguf_file *file, const struct gguf_tensor *t
 	if (!is_aligned(tensor->offset, file->alignment))
 		return err_set(-EBADMSG,
 			       "tensor %s is at byte %" PRIu64
-			       " of the data: a multiple of %" PRIu64 " must be",
+			       " of the data, which is not a multiple of %" PRIu64,
 			       shown, tensor->offset, file->alignment);
 	if (tensor->offset < end)
 		return err_set(-EBADMSG,

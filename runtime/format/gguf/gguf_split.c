@@ -76,7 +76,7 @@ static int check_file(const struct hm_gguf *gguf, uint32_t number)
 			       file->path, number + 1, gguf->n_file, file->split_no + 1,
 			       file->split_count);
 	if (file->swapped != first->swapped)
-		return err_set(-EBADMSG, "%s: its byte order is another one than that of %s",
+		return err_set(-EBADMSG, "%s: its byte order differs from that of %s",
 			       file->path, first->path);
 	return 0;
 }

@@ -22,8 +22,8 @@ static int changed(const struct gguf_value *value)
 	char shown[SHOWN_MAX];
 
 	return err_set(-EBADMSG,
-		       "the array %s is another one than when the file was opened: it was "
-		       "written to in the meantime",
+		       "the array %s has changed since the file was opened: a program wrote to "
+		       "the file",
 		       name_shown(value->key, shown));
 }
 

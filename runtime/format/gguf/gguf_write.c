@@ -277,8 +277,8 @@ static int read_desc(const struct hm_gguf_desc *from, struct hm_gguf_desc *ret_d
 	if (ret_desc->alignment & (ret_desc->alignment - 1) ||
 	    ret_desc->alignment < ALIGNMENT_LEAST || ret_desc->alignment > ALIGNMENT_MOST)
 		return err_set(-EINVAL,
-			       "an alignment of %" PRIu64
-			       ": a power of two from %u to %u must be",
+			       "the alignment is %" PRIu64
+			       ", and must be a power of two from %u to %u",
 			       ret_desc->alignment, ALIGNMENT_LEAST, ALIGNMENT_MOST);
 	if ((ret_desc->n_tensors && !ret_desc->tensors) ||
 	    (ret_desc->n_metadata && !ret_desc->metadata))

@@ -42,8 +42,7 @@ static int read_desc(const struct hm_load_desc *from, struct hm_load_desc *ret_d
 	if (r)
 		return r;
 	if (ret_desc->flags || ret_desc->reserved)
-		return err_set(-EINVAL,
-			       "hm_load_create: flags 0x%x and reserved %u are to be 0",
+		return err_set(-EINVAL, "hm_load_create: flags 0x%x and reserved %u must be 0",
 			       ret_desc->flags, ret_desc->reserved);
 	if (ret_desc->n_pieces && !ret_desc->pieces)
 		return err_set(-EINVAL,

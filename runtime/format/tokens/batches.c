@@ -29,7 +29,7 @@ static int check_sizes(const struct hm_batches_desc *desc, const struct hm_token
 {
 	if (desc->flags & ~HM_BATCHES_DOCUMENTS || desc->reserved)
 		return err_set(-EINVAL,
-			       "hm_batches_create: flags 0x%x or reserved %u are unknown",
+			       "hm_batches_create: unknown flags 0x%x, or reserved %u is not 0",
 			       desc->flags, desc->reserved);
 	if (desc->order > HM_BATCHES_IN_ORDER)
 		return err_set(-EINVAL, "hm_batches_create: order %u is unknown: 0 to 2 are",

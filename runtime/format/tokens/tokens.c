@@ -193,8 +193,8 @@ static int open_raw(struct token_shard *shard, const struct hm_tokens_desc *desc
 
 	if (desc->offset > shard->size)
 		return err_set(-EBADMSG,
-			       "%s: its tokens are to begin at byte %" PRIu64
-			       ", and it has %" PRIu64,
+			       "%s: its tokens should begin at byte %" PRIu64
+			       ", and it has %" PRIu64 " bytes: correct the offset",
 			       shard->path, desc->offset, shard->size);
 	if ((shard->size - desc->offset) % width)
 		return err_set(-EBADMSG,
