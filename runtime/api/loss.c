@@ -79,8 +79,8 @@ int hm_device_recover(struct hm_device *device, uint32_t flags,
 	}
 	if (view_in_callback())
 		return err_set(-EDEADLK,
-			       "hm_device_recover: not in a view's callback, whose map "
-			       "is being changed");
+			       "hm_device_recover: a view's callback must not make this call, "
+			       "as a map is being changed: call after the callback");
 	r = device_loss_notice(device, recover_device(device, flags, &info));
 	if (!r && ret_info)
 		struct_write(ret_info, &info, ret_info->struct_size);

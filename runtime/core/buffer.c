@@ -265,7 +265,7 @@ int buffer_lock(struct hm_buffer *buffer)
 	if (unlikely(pthread_mutex_lock(&buffer->lock)))
 		return err_set(-EDEADLK,
 			       "%s: a view's callback must not use the buffer that is "
-			       "being changed",
+			       "being changed: call after the callback",
 			       buffer->name);
 	collect_ended(buffer);
 	return 0;

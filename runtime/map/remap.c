@@ -26,8 +26,8 @@ int remap_lock_lost_too(struct hm_map *map)
 {
 	if (unlikely(pthread_mutex_lock(&map->change)))
 		return err_set(-EDEADLK,
-			       "a view's callback must not change the map it is called "
-			       "for");
+			       "a view's callback must not change the map that it is called "
+			       "for: call after the callback");
 	map->touched = true;
 	return 0;
 }

@@ -172,8 +172,10 @@ int hm_sim_call(struct hm_device *device, unsigned long cmd, void *argument)
 	 * them.
 	 */
 	if (view_in_callback() && is_unplug(cmd, argument))
-		return err_set(-EDEADLK, "\"%s\" can't be taken away from a view's callback",
-			       device->name);
+		return err_set(
+			-EDEADLK,
+			"a view's callback must not take \"%s\" away: call after the callback",
+			device->name);
 	r = hook_hooked() && is_asked(cmd) ? ask(device, cmd, argument) : 0;
 	if (r)
 		return r;
