@@ -27,7 +27,7 @@ struct hm_fence_info {
  * For the arguments of the work, the call does the same as hm_map_begin_cpu(READ | WRITE). If
  * not all of these bytes fit where CPUs reach them (HM_CAP_BRACKET), the call still returns the
  * result of the work, and hm_warning() names the bytes that did not fit. The caller must then
- * bracket each access to them.
+ * bracket each access to them. Signals do not end the wait.
  *
  * Thread safety: any thread; any number of threads may wait for one fence.
  *

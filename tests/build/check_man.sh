@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Every public function is named in a man page, the structs that pages show have
 # the members that the headers give them, their examples name the headers of the calls
-# in them, a command's page has the options of its table, and every page parses cleanly.
+# in them, a command's page has the options of its table, in its SYNOPSIS too, and every
+# page parses cleanly.
 # Run from the top of the tree; exits 1 after telling all that is wrong.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
@@ -111,6 +112,18 @@ options_of_page()
 	sed -n 's/^\.It Fl \(. , \)\{0,1\}-\([a-z-]*\).*/\2/p' "$1" | sort
 }
 
+# options_left_out PAGE: those that its SYNOPSIS has neither by name nor by letter
+options_left_out()
+{
+	synopsis=$(sed -n '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/p' "$1")
+	sed -n 's/^\.It Fl \(\(.\) , \)\{0,1\}-\([a-z-]*\).*/\3 \2/p' "$1" |
+		while read -r name letter; do
+			echo "$synopsis" |
+				grep -Eq "Fl (-$name|[0-9a-z]*${letter:--$name}[a-z]*)( |\$)" ||
+				echo "$name"
+		done
+}
+
 # page_of SOURCE: of the command that the source has the options of
 page_of()
 {
@@ -131,6 +144,10 @@ for source in tools/*/*.c extensions/*/command/*.c; do
 	[ -n "$there" ] || complain "found no option in $source"
 	[ "$there" = "$told" ] || complain "options differ between $source and $page:" \
 		"$(printf '%s\n' "$there" "$told" | sort | uniq -u | tr '\n' ' ')"
+	options_left_out "$page" >"$found"
+	while read -r name; do
+		complain "the SYNOPSIS of $page lacks --$name"
+	done <"$found"
 done
 
 pages=$(sed -n 's/^\..*Xr \(hetmap[a-z-]*\|hm_[a-z0-9_]*\) \([0-9]\).*/\1.\2/p' $all_pages |
