@@ -18,7 +18,8 @@ extern "C" {
  * @size:        [in] bytes, from 1
  * @access:      [in] HM_READ | HM_WRITE, HM_READ, or HM_READ | HM_WRITE | HM_ALLOC_POOLED
  * @ret_pointer: [out] address of any object pointer (float **, ...); the caller gives the
- *               memory back with hm_free()
+ *               memory back with hm_free(). The pointer that the call stores is a multiple of
+ *               the page size; out of a pool, of 16
  *
  * The call reserves max(16 x size, 64 MiB) of address space, so that hm_realloc() need not move
  * the allocation. If limits do not allow that much, the call reserves less, down to size. The
@@ -46,7 +47,8 @@ HM_API int hm_alloc(struct hm_device *device, uint64_t size, uint32_t access,
  * @size:        [in] bytes, from 1
  * @flags:       [in] 0: the pointer stays, or the call fails with -ENOSPC; HM_MAY_MOVE: the
  *               pointer may change
- * @ret_pointer: [out, optional] address of an object pointer, which gets the new address
+ * @ret_pointer: [out, optional] address of an object pointer, which gets the new address; with
+ *               HM_MAY_MOVE nothing else reports that address
  *
  * New bytes are zero.
  *
