@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Every public function is named in a man page, the structs that pages show have
+# Every public function and constant is named in a man page, the structs that pages show have
 # the members that the headers give them, their examples name the headers of the calls
 # in them, a command's page has the options of its table, in its SYNOPSIS too, and every
 # page parses cleanly.
@@ -41,6 +41,15 @@ done
 names=$(sed -n 's/^\.Nm \(hm_[a-z0-9_]*\).*/\1/p' $calls | sort -u)
 for name in $names; do
 	grep -qw "$name" $headers || complain "$name is in no header"
+done
+
+# A constant that a caller passes or gets is in a page. Left out are the parts of the version, and
+# the long lists of types that the pages of the formats describe as a whole.
+constants=$(sed -n -e 's/^#define \(HM_[A-Z0-9_]*\).*/\1/p' -e 's/^\t\(HM_[A-Z0-9_]*\) = .*/\1/p' \
+	$headers | grep -Ev '^HM_(API$|VERSION_|DTYPE_|GGML_)' | sort -u)
+told=$(cat $all_pages | grep -o 'HM_[A-Z0-9_]*' | sort -u)
+for constant in $(printf '%s\n' "$constants" "$told" "$told" | sort | uniq -u); do
+	complain "$constant is in no page"
 done
 
 # "STRUCT MEMBER" for each member of each struct in the named files.
