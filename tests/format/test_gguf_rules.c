@@ -286,9 +286,9 @@ static void keys(void)
 	alignment_of(HM_GGUF_U32, 64, 4);
 	check_refused(folder, 0, "");
 	alignment_of(HM_GGUF_U32, 0, 4);
-	check_refused(folder, -EBADMSG, "it is 0: a power of two");
+	check_refused(folder, -EBADMSG, "it is 0, and must be a power of two");
 	alignment_of(HM_GGUF_U32, 48, 4);
-	check_refused(folder, -EBADMSG, "it is 48: a power of two");
+	check_refused(folder, -EBADMSG, "it is 48, and must be a power of two");
 	alignment_of(HM_GGUF_U32, 1u << 31, 4);
 	check_refused(folder, -EBADMSG, "of which the file has 0");
 	alignment_of(HM_GGUF_U64, 32, 8);
