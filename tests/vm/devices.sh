@@ -2,8 +2,8 @@
 # shellcheck shell=sh
 # shellcheck disable=SC2154 # memory is tests/vm/boot's
 # Sourced by tests/vm/boot, whose memory is $memory MiB: the devices that a machine has when
-# they are asked for by name. cxl is the first, as it decides what bus the others are on.
-device_names='cxl hmat ivshmem nvdimm vivid'
+# they are asked for by name. cxl and iommu are the first: they decide what bus the others are on.
+device_names='cxl iommu edu hmat ivshmem nvdimm swiotlb vivid'
 
 # What a machine without any is; each of them changes its part.
 chipset=pc
@@ -14,6 +14,7 @@ initiator=      # of each NUMA node: whose processors are nearest
 more_devices=   # options of QEMU, behind those of all machines
 last_devices=   # what brings a bus of its own: behind all others
 more_modules=   # what the kernel loads for them
+more_parameters= # what the kernel is started with
 not_saved=      # those whose registers QEMU 7.2 leaves out of a snapshot, without a word
 
 # distance NODE LATENCY BANDWIDTH: of its memory, from the first node's processors, in ns and
@@ -37,7 +38,7 @@ add_device() {
 	case $1 in
 	# A persistent memory device behind a host bridge of its own: /sys/bus/cxl's mem0.
 	cxl)
-		chipset=q35 bus=pcie.0 not_saved=cxl
+		chipset=q35 bus=pcie.0 not_saved="$not_saved cxl"
 		features="$features,cxl=on,cxl-fmw.0.targets.0=bridge,cxl-fmw.0.size=4G"
 		last_devices='-object memory-backend-ram,id=cxl,size=256M,share=on
 			-object memory-backend-ram,id=labels,size=256M,share=on
@@ -46,11 +47,22 @@ add_device() {
 			-device cxl-type3,bus=rootport,memdev=cxl,lsa=labels,id=cxl-memory'
 		more_modules="$more_modules cxl_acpi cxl_pci cxl_mem cxl_port cxl_pmem"
 		;;
+	# QEMU's device to learn drivers by, which reads and writes memory as it is told: 1234:11e8.
+	edu)
+		not_saved="$not_saved edu"
+		more_devices="$more_devices -device edu,dma_mask=0xffffffff,bus=$bus"
+		;;
 	# Tables of how far each node's memory is: /sys/devices/system/node/node1/access0.
 	hmat)
 		features="$features,hmat=on"
 		initiator=,initiator=0
 		more_devices="$more_devices $(distance 0 10 10G) $(distance 1 100 1G)"
+		;;
+	# An IOMMU (VT-d), behind which devices of PCI are. Virtio's go past it.
+	iommu)
+		chipset=q35 bus=pcie.0
+		more_devices="$more_devices -device intel-iommu"
+		more_parameters="$more_parameters intel_iommu=on iommu=strict"
 		;;
 	# Memory of a device: BAR 2 of 1af4:1110. (Of no master no snapshot can be taken.)
 	ivshmem)
@@ -65,6 +77,8 @@ add_device() {
 			-device nvdimm,memdev=module"
 		more_modules="$more_modules nfit nd_pmem dax_pmem device_dax kmem"
 		;;
+	# Bounce buffers, for all DMA that no IOMMU maps.
+	swiotlb) more_parameters="$more_parameters swiotlb=force" ;;
 	# A camera of the kernel's own: /dev/video0.
 	vivid) more_modules="$more_modules vivid" ;;
 	esac

@@ -184,7 +184,7 @@ no_snapshot() {
 
 no_such_device() {
 	expect 2 tests/vm/boot --device gpu true &&
-		says "tests/vm/boot: there is no device 'gpu': ask for one of cxl hmat ivshmem nvdimm vivid"
+		says "tests/vm/boot: there is no device 'gpu': ask for one of cxl iommu edu hmat ivshmem nvdimm swiotlb vivid"
 }
 
 # One line each, of a kernel's console. Those of a WARNING are followed by more.
