@@ -49,6 +49,11 @@ module_param_named(huge, sim_huge, bool, 0444);
 MODULE_PARM_DESC(huge,
 		 "Get memory in blocks of 2 MiB, mapped by one entry if possible (default 0)");
 
+bool sim_engine_cgroup;
+module_param_named(engine_cgroup, sim_engine_cgroup, bool, 0644);
+MODULE_PARM_DESC(engine_cgroup,
+		 "Charge engine threads of new queues to the caller's control groups (default 0)");
+
 static char *kind = "gpu";
 module_param(kind, charp, 0444);
 MODULE_PARM_DESC(kind, "Kind of the devices: gpu, fpga or nic (default gpu)");

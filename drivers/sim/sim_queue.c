@@ -3,6 +3,7 @@
  * Queues: create, destroy, and submit to them.
  */
 #include <linux/capability.h>
+#include <linux/cgroup.h>
 #include <linux/dma-fence.h>
 #include <linux/kthread.h>
 #include <linux/overflow.h>
@@ -103,13 +104,23 @@ int sim_queue_create(struct file *file, void *argument)
 	/*
 	 * The work of a caller has the caller's nice value. The thread is in no
 	 * control group of the caller: one without CPU time left would hold up a dma_fence, and
-	 * va->lock, for which an eviction of another opener waits.
+	 * va->lock, for which an eviction of another opener waits. An administrator may prefer
+	 * that to CPU time that no group is charged for.
 	 */
 	set_user_nice(queue->thread, max(task_nice(current), 0));
+	if (READ_ONCE(sim_engine_cgroup)) {
+		r = cgroup_attach_task_all(current, queue->thread);
+		if (r) {
+			r = r == -ENOMEM ? r : -EOPNOTSUPP;
+			goto err_thread;
+		}
+	}
 	create->queue = queue->id;
 	xa_store(&opener->queues, queue->id, queue, GFP_KERNEL); /* reserved: can't fail */
 	return 0;
 
+err_thread:
+	kthread_stop(queue->thread);
 err_id:
 	xa_erase(&opener->queues, queue->id);
 err_count:

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* A control group of the test's own, for what memory is charged to whom. */
+/* A control group of the test's own, for what memory and CPU time is charged to whom. */
 #include "lib/control_group.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,7 +14,9 @@
 #include "lib/harness.h"
 #include "lib/hetsim.h"
 
-#define GROUP "/sys/fs/cgroup/hetsim-test"
+#define GROUPS "/sys/fs/cgroup"
+#define GROUP GROUPS "/hetsim-test"
+#define PERIOD_US 100000u /* of a limit of CPU time */
 
 static bool put(const char *path, const char *text)
 {
@@ -30,7 +33,7 @@ bool control_group_make(uint64_t most)
 	char text[24];
 
 	snprintf(text, sizeof(text), "%" PRIu64, most);
-	put("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
+	put(GROUPS "/cgroup.subtree_control", "+memory");
 	/* One of a test that failed may be there, throttled. */
 	if (!geteuid() && (!mkdir(GROUP, 0700) || errno == EEXIST) &&
 	    put(GROUP "/memory.high", "max") && put(GROUP "/memory.max", text))
@@ -88,15 +91,56 @@ void control_group_leave(uint64_t room)
 	control_group_limit(control_group_bytes() + room);
 }
 
-uint64_t control_group_kills(void)
+/* The number that a line of @path has behind @key. */
+static uint64_t number_of(const char *path, const char *key)
 {
-	FILE *file = fopen(GROUP "/memory.events", "re");
-	unsigned long long n = 0;
+	FILE *file = fopen(path, "re");
+	size_t length = strlen(key);
+	uint64_t n = 0;
 	char line[64];
 
 	CHECK_FATAL(file != NULL);
-	while (fgets(line, sizeof(line), file) && sscanf(line, "oom_kill %llu", &n) != 1)
-		;
+	while (fgets(line, sizeof(line), file)) {
+		if (!strncmp(line, key, length) && line[length] == ' ')
+			n = strtoull(line + length, NULL, 10);
+	}
+	fclose(file);
+	return n;
+}
+
+uint64_t control_group_kills(void)
+{
+	return number_of(GROUP "/memory.events", "oom_kill");
+}
+
+void control_group_go(void)
+{
+	CHECK_FATAL(put(GROUPS "/cgroup.procs", "0"));
+}
+
+bool control_group_cpu_limit(unsigned int percent)
+{
+	char text[48];
+
+	put(GROUPS "/cgroup.subtree_control", "+cpu");
+	snprintf(text, sizeof(text), "%u %u", percent * PERIOD_US / 100, PERIOD_US);
+	return put(GROUP "/cpu.max", text);
+}
+
+uint64_t control_group_cpu_us(void)
+{
+	return number_of(GROUP "/cpu.stat", "usage_usec");
+}
+
+unsigned int control_group_tasks(void)
+{
+	FILE *file = fopen(GROUP "/cgroup.procs", "re");
+	unsigned int n = 0;
+	char line[32];
+
+	CHECK_FATAL(file != NULL);
+	while (fgets(line, sizeof(line), file))
+		n++;
 	fclose(file);
 	return n;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A control group of the test's own, for what memory is charged to whom. As root. */
+/* A control group of the test's own, for what memory and CPU time is charged to whom. As root. */
 #ifndef HETMAP_TESTS_CONTROL_GROUP_H
 #define HETMAP_TESTS_CONTROL_GROUP_H
 
@@ -21,6 +21,14 @@ uint64_t control_group_bytes(void);
 void control_group_leave(uint64_t room);
 /* How many processes of it the kernel has ended for want of memory. */
 uint64_t control_group_kills(void);
+/* Puts this process back into the group of all. */
+void control_group_go(void);
+/* Its tasks may have so many per cent of a CPU. False: the kernel has no such limit. */
+bool control_group_cpu_limit(unsigned int percent);
+/* CPU time that its tasks have had, in microseconds. */
+uint64_t control_group_cpu_us(void);
+/* How many processes it has, threads of the kernel included. */
+unsigned int control_group_tasks(void);
 /* Nobody is in it any more. */
 void control_group_remove(void);
 

@@ -2,7 +2,8 @@
 /*
  * What tests/lib/scarce.c walks where hetsim is, on its device, too: few descriptors and little
  * locked memory, as ulimit has it; and as the settings of the machine under test are this
- * program's to change, few mappings, little memory to commit, a control group of 64 MiB.
+ * program's to change, few mappings, little memory to commit, a control group of 64 MiB, and
+ * one with little CPU time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -237,9 +238,96 @@ static void test_group_calls(void)
 	control_group_remove();
 }
 
+/* ---- a control group with 5 % of a CPU ---- */
+
+#define CPU_PERCENT 5
+#define CPU_MOST 25 /* that is measured of it: it may end in the middle of a tick */
+#define CPU_SECONDS 2
+#define CPU_PENDING 64 /* submissions: work for the whole time, and soon done without a limit */
+
+/* Fills the buffer again and again, for so long; waits for the end without the limit. */
+static void keep_busy(int fd, uint32_t queue, const struct hetsim_buffer *buffer)
+{
+	struct hetsim_command command = {
+		.op = HETSIM_OP_FILL,
+		.length = buffer->length,
+		.destination = (uintptr_t)buffer->bytes,
+	};
+	uint64_t seqno = 0, address, before = control_group_cpu_us(), took;
+	int r, status = 1, pending = 0;
+	double begin = test_now();
+	bool charged = control_group_tasks();
+
+	while (test_now() - begin < CPU_SECONDS) {
+		if (pending < CPU_PENDING) {
+			CHECK_FATAL(!hetsim_submit(fd, queue, &command, 1, &seqno));
+			pending++;
+			continue;
+		}
+		/* Only the last one is looked at: under the limit none of them ends at once. */
+		r = hetsim_wait(fd, queue, seqno, 10, &status, &address);
+		CHECK(!r || r == -ETIME);
+		if (!r)
+			pending = 0;
+	}
+	took = control_group_cpu_us() - before;
+	if (charged)
+		CHECK(took && (double)took / 1e4 < (test_now() - begin) * CPU_MOST);
+	else
+		CHECK_EQUAL(took, 0);
+	CHECK_FATAL(control_group_cpu_limit(100));
+	CHECK_EQUAL(hetsim_wait(fd, queue, seqno, 60000, &status, &address), 0);
+	CHECK_EQUAL(status, 0);
+}
+
+/* @user: where the engine's thread is to be: in the group of who makes the queue, or not. */
+static void engine_in_group(void *user)
+{
+	struct hetsim_buffer buffer;
+	uint32_t queue;
+	int fd;
+
+	control_group_enter();
+	fd = hetsim_open(O_RDWR);
+	buffer = hetsim_buffer_make(fd, 4 * MIB, HETSIM_PLACE_SYSTEM);
+	CHECK_EQUAL(hetsim_bind(fd, &buffer, HETSIM_BIND_WRITE), 0);
+	queue = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, HETSIM_MAX_TIMEOUT_MS);
+	/* This process is not what the limit is for. */
+	control_group_go();
+	CHECK_EQUAL(control_group_tasks(), *(bool *)user);
+	CHECK_FATAL(control_group_cpu_limit(CPU_PERCENT));
+	keep_busy(fd, queue, &buffer);
+	hetsim_close(fd);
+	CHECK_EQUAL(control_group_tasks(), 0);
+}
+
+/* As the administrator wishes, the engine takes no more of a CPU than the caller may. */
+static void test_cpu_time(void)
+{
+	static const char path[] = "/sys/module/hetsim/parameters/engine_cgroup";
+	bool charged;
+	int i;
+
+	if (!group_is_ours())
+		return;
+	if (!control_group_cpu_limit(100)) {
+		control_group_remove();
+		test_skip("kernel", "no control group with a limit of CPU time can be made");
+		return;
+	}
+	for (i = 0; i < 2; i++) {
+		charged = i;
+		CHECK_FATAL(put(path, charged));
+		CHECK_EQUAL(test_fork(engine_in_group, &charged), 0);
+	}
+	CHECK_FATAL(put(path, 0));
+	control_group_remove();
+}
+
 static const struct test others[] = {
 	{ "group", test_group, 60, 0 },
 	{ "group_calls", test_group_calls, 60, 0 },
+	{ "cpu_time", test_cpu_time, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
 
