@@ -92,8 +92,8 @@ static void find_device(char *name, size_t size)
 	name[0] = 0;
 	CHECK_FATAL(devices);
 	while ((entry = readdir(devices))) {
-		if (strchr(entry->d_name, ':'))
-			snprintf(name, size, "%s", entry->d_name);
+		if (strchr(entry->d_name, ':') && strlen(entry->d_name) < size)
+			strcpy(name, entry->d_name);
 	}
 	closedir(devices);
 	CHECK_FATAL(name[0]);
