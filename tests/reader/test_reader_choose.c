@@ -461,6 +461,32 @@ static void test_file_systems(void)
 	CHECK(file_system_find(1) == NULL);
 }
 
+/*
+ * Where the device reads enough ahead by itself, what is chosen asks the kernel for the same as
+ * "fault" does: it can't be slower.
+ */
+static void test_ahead_is_fault(void)
+{
+	struct reader_wish wish = { .pattern = HM_PATTERN_SEQUENTIAL };
+	struct reader_wish fault = { .pattern = HM_PATTERN_SEQUENTIAL,
+				     .policy = HM_POLICY_FAULT };
+	struct reader_facts facts = facts_of(GIB(4));
+	struct reader_choice choice, by_fault;
+	uint64_t kib;
+
+	for (kib = 2048; kib <= 65536; kib *= 2) {
+		facts.read_ahead = KIB(kib);
+		CHECK_OK_FATAL(reader_choose(&facts, &wish, &choice));
+		CHECK_OK_FATAL(reader_choose(&facts, &fault, &by_fault));
+		CHECK_EQUAL(choice.policy, HM_POLICY_AHEAD);
+		CHECK(choice.mapped && by_fault.mapped);
+		CHECK(!choice.begins && !by_fault.begins);
+		CHECK_EQUAL(choice.ahead, by_fault.ahead);
+		CHECK_EQUAL(choice.window, by_fault.window);
+		CHECK_EQUAL(choice.budget, by_fault.budget);
+	}
+}
+
 static const struct test tests[] = {
 	{ "larger_than_memory", test_larger_than_memory, 10, 0 },
 	{ "table", test_table, 10, 0 },
@@ -472,6 +498,7 @@ static const struct test tests[] = {
 	{ "units", test_units, 10, 0 },
 	{ "account", test_account, 10, 0 },
 	{ "account_address", test_account_address, 10, 0 },
+	{ "ahead_is_fault", test_ahead_is_fault, 0, 0 },
 	{ "ahead", test_ahead, 10, 0 },
 	{ "fs", test_file_systems, 10, 0 },
 	{ NULL, NULL, 0, 0 },
