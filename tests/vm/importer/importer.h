@@ -11,7 +11,7 @@
 struct importer_copy {
 	__aligned_u64 offset; /* in the dma-buf */
 	__aligned_u64 bytes;  /* address of the caller's */
-	__u32 length;	      /* within a page */
+	__u32 length;         /* within a page */
 	__u32 __reserved;
 };
 
