@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include <hetmap/backend.h>
+#include <hetmap/error.h>
 #include <hetmap/queue.h>
 #include <hetmap/view.h>
 
@@ -146,7 +147,7 @@ struct hm_accel_ops {
 	void (*view_destroy)(void *view);
 	/*
 	 * Decides the way in of a range and takes hold of the range. If the way is HM_WAY_COPY,
-	 * hm_warning() must hold the reason: hm_accel_error(0, ...) puts it there. The hold lasts
+	 * hm_warning() must hold the reason: hm_error_set(0, ...) puts it there. The hold lasts
 	 * from here over submit to view_release.
 	 */
 	int (*view_acquire)(void *view, struct hm_accel_range *range);
@@ -187,16 +188,6 @@ struct hm_accel_ops {
  *   -ENOMEM: not enough memory is available.
  */
 HM_API int hm_accel_register(const struct hm_accel_ops *ops);
-
-/**
- * hm_accel_error - set a text from an accelerator
- * @r:      [in] negative errno: the text is that of hm_errmsg(); 0: it is a warning (hm_warning())
- * @format: [in] format and arguments as for printf(3)
- *
- * Thread safety: any thread; the text is that of the calling thread.
- * Returns: @r.
- */
-HM_API int hm_accel_error(int r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #ifdef __cplusplus
 }

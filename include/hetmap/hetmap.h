@@ -7,8 +7,9 @@
 
 /*
  * This header leaves out accel_ops.h and backend.h, which are for plug-ins that add kinds of
- * accelerators and devices; drm.h and sim.h, which are for some devices only; and published.h,
- * which is for tools that watch other processes.
+ * accelerators and devices; error.h, which is for these and for extensions; drm.h and sim.h,
+ * which are for some devices only; and published.h, which is for tools that watch other
+ * processes.
  */
 #include <hetmap/accel.h>
 #include <hetmap/access.h>

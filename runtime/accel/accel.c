@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Accelerators: the kinds, listing, opening, query. */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,20 +39,6 @@ static const struct hm_accel_ops *kind_at(uint32_t index)
 	if (index < n)
 		return kinds[index];
 	return index - n < n_last_kind ? last_kinds[index - n] : NULL;
-}
-
-int hm_accel_error(int r, const char *format, ...)
-{
-	char text[1024];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	if (r)
-		return err_set(r, "%s", text);
-	err_warn("%s", text);
-	return 0;
 }
 
 /* The name of a missing op, or NULL. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <hetmap/base.h>
+#include <hetmap/error.h>
 
 _Thread_local struct err_state err_state;
 
@@ -131,6 +132,25 @@ const char *err_name(int r)
 	else
 		snprintf(name, sizeof(name), "%d, which is no errno", r);
 	return name;
+}
+
+void hm_error_begin(void)
+{
+	err_begin();
+}
+
+int hm_error_set(int r, const char *format, ...)
+{
+	char given[1024];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(given, sizeof(given), format, args);
+	va_end(args);
+	if (r)
+		return err_set(r, "%s", given);
+	err_warn("%s", given);
+	return 0;
 }
 
 const char *hm_errmsg(void)

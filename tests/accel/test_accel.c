@@ -130,7 +130,7 @@ static int plug_query(void *accel, struct hm_accel_info *info)
 {
 	(void)accel;
 	if (plug_broken)
-		return hm_accel_error(-EIO, "the plug-in is broken");
+		return hm_error_set(-EIO, "the plug-in is broken");
 	info->window = 1 << 20;
 	return plug_list(0, info);
 }
@@ -140,7 +140,7 @@ static int plug_build(void *accel, const struct hm_kernel_desc *desc,
 {
 	(void)accel, (void)parameters;
 	if (!strcmp(desc->name, "saxpy"))
-		return hm_accel_error(-ENOEXEC, "%s is not for me", desc->name);
+		return hm_error_set(-ENOEXEC, "%s is not for me", desc->name);
 	*ret_kernel = (void *)desc->cpu;
 	return 0;
 }
@@ -173,7 +173,7 @@ static int plug_submit(void *queue, struct hm_accel_work *work)
 
 	(void)queue;
 	if (work->kind != HM_WORK_LAUNCH)
-		return hm_accel_error(-EOPNOTSUPP, "the plug-in launches only");
+		return hm_error_set(-EOPNOTSUPP, "the plug-in launches only");
 	memcpy(range.end, work->grid, sizeof(range.end));
 	memcpy(range.global, work->grid, sizeof(range.global));
 	work->status = ((hm_cpu_function *)work->kernel)(&range, work->arg);
@@ -189,7 +189,7 @@ static int plug_wait(void *queue, struct hm_accel_work *work, uint64_t timeout_n
 	    atomic_compare_exchange_strong(&plug_holds, &hold, HELD))
 		while (atomic_load(&plug_holds) == HELD)
 			usleep(1000);
-	return plug_deaf ? hm_accel_error(-EIO, "nobody answers") : 0;
+	return plug_deaf ? hm_error_set(-EIO, "nobody answers") : 0;
 }
 
 static int plug_notify(void *queue, struct hm_accel_work *work, void (*call)(void *user),

@@ -40,7 +40,6 @@ static const struct row {
 	void (*function)(void);
 	enum kind kind;
 } rows[] = {
-	ROW(hm_accel_error, BY_HAND),
 	ROW(hm_accel_list, CLEARS),
 	ROW(hm_accel_open, CLEARS),
 	ROW(hm_accel_query, CLEARS),
@@ -106,6 +105,8 @@ static const struct row {
 	ROW(hm_dtype_bits, LEAVES),
 	ROW(hm_dtype_name, LEAVES),
 	ROW(hm_errmsg, LEAVES),
+	ROW(hm_error_begin, BY_HAND),
+	ROW(hm_error_set, BY_HAND),
 	ROW(hm_fence_export_dmabuf, CLEARS),
 	ROW(hm_fence_export_syncobj, CLEARS),
 	ROW(hm_fence_fd, CLEARS),
@@ -342,10 +343,14 @@ static void by_hand(void)
 	struct hm_guard guard;
 
 	set_earlier();
-	CHECK_EQUAL(hm_accel_error(-EIO, "%s", "it broke"), -EIO);
+	hm_error_begin();
+	CHECK(!*hm_errmsg() && !*hm_warning());
+
+	set_earlier();
+	CHECK_EQUAL(hm_error_set(-EIO, "%s", "it broke"), -EIO);
 	CHECK(!strcmp(hm_errmsg(), "it broke") && warning_stayed());
 	set_earlier();
-	CHECK_EQUAL(hm_accel_error(0, "%s", "it copies"), 0);
+	CHECK_EQUAL(hm_error_set(0, "%s", "it copies"), 0);
 	CHECK(!*hm_errmsg() && !strcmp(hm_warning(), WARNED "; it copies"));
 
 	set_earlier();

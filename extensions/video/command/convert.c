@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include <hetmap/accel_ops.h>
+#include <hetmap/error.h>
 
 #include "convert.h"
 #include "kernel.h"
@@ -153,12 +153,12 @@ int convert_launch(struct hm_queue *queue, struct hm_kernel *kernel,
 	struct hm_arg args[N_ARG];
 
 	if (!samples || from->modifier != HM_FRAME_LINEAR)
-		return hm_accel_error(-EOPNOTSUPP, "pictures of format %.4s can't be converted",
-				      (const char *)&from->fourcc);
+		return hm_error_set(-EOPNOTSUPP, "pictures of format %.4s can't be converted",
+				    (const char *)&from->fourcc);
 	if (!matrix)
-		return hm_accel_error(-EOPNOTSUPP,
-				      "pictures with matrix %u of H.273 can't be converted",
-				      from->props.matrix);
+		return hm_error_set(-EOPNOTSUPP,
+				    "pictures with matrix %u of H.273 can't be converted",
+				    from->props.matrix);
 	args[ARG_LUMA] = plane_range(from, 0, HM_READ);
 	args[ARG_U] = plane_range(from, samples->u_plane, HM_READ);
 	args[ARG_V] = plane_range(from, samples->v_plane, HM_READ);
@@ -191,8 +191,8 @@ int convert_copy(struct hm_queue *queue, const struct hm_frame_info *from,
 	int r = 0;
 
 	if (from->fourcc != HM_FRAME_XRGB8888 || from->modifier != HM_FRAME_LINEAR)
-		return hm_accel_error(-EOPNOTSUPP, "pictures of format %.4s can't be copied",
-				      (const char *)&from->fourcc);
+		return hm_error_set(-EOPNOTSUPP, "pictures of format %.4s can't be copied",
+				    (const char *)&from->fourcc);
 	source += visible->y * stride + visible->x * 4ull;
 	/* Rows without a gap are one. */
 	if (bytes == stride && stride == to->plane[0].stride) {

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include <hetmap/accel_ops.h>
+#include <hetmap/error.h>
 
 #define LOOK_NS 1000000ull /* a wait for a frame looks as often */
 #define FLIP_MS 3000       /* longest wait for the screen: of 60 pictures a second or fewer */
@@ -20,7 +20,7 @@ int display_open(const char *card, struct hm_device *device, bool check,
 	int r;
 
 	if (!display)
-		return hm_accel_error(-ENOMEM, "no memory for a display");
+		return hm_error_set(-ENOMEM, "no memory for a display");
 	display->fd = -1;
 	display->check = check;
 	r = hm_device_open("host", &display->host);
@@ -101,11 +101,11 @@ static int acquire_locked(struct display *display, uint32_t width, uint32_t heig
 	if (!display->info.width)
 		r = display_pick_mode(display, width, height);
 	else if (width > display->info.width || height > display->info.height)
-		r = hm_accel_error(-ERANGE,
-				   "%s: a picture of %ux%u is larger than the screen's mode, "
-				   "%ux%u, which the first picture has set",
-				   display->info.card, width, height, display->info.width,
-				   display->info.height);
+		r = hm_error_set(-ERANGE,
+				 "%s: a picture of %ux%u is larger than the screen's mode, "
+				 "%ux%u, which the first picture has set",
+				 display->info.card, width, height, display->info.width,
+				 display->info.height);
 	if (!r)
 		r = find_locked(display, &frame);
 	if (!r)
@@ -129,8 +129,8 @@ int display_acquire(struct display *display, uint32_t width, uint32_t height,
 		if (r != -ETIME)
 			return r;
 		if (waited >= timeout_ns)
-			return hm_accel_error(-ETIME, "%s: all %u frames are in use",
-					      display->info.card, DISPLAY_FRAMES);
+			return hm_error_set(-ETIME, "%s: all %u frames are in use",
+					    display->info.card, DISPLAY_FRAMES);
 		nanosleep(&look, NULL);
 		waited += LOOK_NS;
 	}
@@ -161,11 +161,11 @@ static int wait_for_flip(struct display *display)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return hm_accel_error(-ETIME, "%s: the screen did not flip for %d ms",
-					      display->info.card, FLIP_MS);
+			return hm_error_set(-ETIME, "%s: the screen did not flip for %d ms",
+					    display->info.card, FLIP_MS);
 		if (drmHandleEvent(display->fd, &events))
-			return hm_accel_error(-EIO, "%s: its events can't be read",
-					      display->info.card);
+			return hm_error_set(-EIO, "%s: its events can't be read",
+					    display->info.card);
 	}
 	return 0;
 }
@@ -175,8 +175,8 @@ static int flip(struct display *display, const struct display_frame *frame)
 	display->flipped = false;
 	if (drmModePageFlip(display->fd, display->info.crtc, frame->fb,
 			    DRM_MODE_PAGE_FLIP_EVENT, display))
-		return hm_accel_error(-errno, "%s (%s) does not flip: %s", display->info.card,
-				      display->info.driver, strerror(errno));
+		return hm_error_set(-errno, "%s (%s) does not flip: %s", display->info.card,
+				    display->info.driver, strerror(errno));
 	return wait_for_flip(display);
 }
 
@@ -186,10 +186,9 @@ static int set_mode(struct display *display, const struct display_frame *frame)
 
 	if (drmModeSetCrtc(display->fd, display->info.crtc, frame->fb, 0, 0, &connector, 1,
 			   &display->mode))
-		return hm_accel_error(-errno, "%s (%s) does not take the mode %ux%u: %s",
-				      display->info.card, display->info.driver,
-				      display->info.width, display->info.height,
-				      strerror(errno));
+		return hm_error_set(-errno, "%s (%s) does not take the mode %ux%u: %s",
+				    display->info.card, display->info.driver,
+				    display->info.width, display->info.height, strerror(errno));
 	return 0;
 }
 
@@ -215,7 +214,7 @@ int display_show(struct display *display, struct hm_frame *frame)
 		next->on_screen = true;
 	pthread_mutex_unlock(&display->lock);
 	if (!next)
-		return hm_accel_error(-EINVAL, "the frame is none of the display's");
+		return hm_error_set(-EINVAL, "the frame is none of the display's");
 	/* Both are the screen's while the flip is under way, and after one that failed. */
 	r = last ? flip(display, next) : set_mode(display, next);
 	if (r)

@@ -14,12 +14,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <hetmap/accel_ops.h>
+#include <hetmap/error.h>
 
 static int failed(const struct display *display, const char *what)
 {
-	return hm_accel_error(-errno, "%s (%s) %s: %s", display->info.card,
-			      display->info.driver, what, strerror(errno));
+	return hm_error_set(-errno, "%s (%s) %s: %s", display->info.card, display->info.driver,
+			    what, strerror(errno));
 }
 
 /* ---- making ---- */
@@ -142,10 +142,10 @@ static int compare(const struct display *display, const struct hm_frame_info *in
 				   row * info->plane[0].stride,
 			   scanned + fb->offsets[0] + (uint64_t)row * fb->pitches[0],
 			   width * 4ull) != 0)
-			return hm_accel_error(-EIO,
-					      "%s (%s): row %u of what the screen shows is not "
-					      "the picture's",
-					      display->info.card, display->info.driver, row);
+			return hm_error_set(-EIO,
+					    "%s (%s): row %u of what the screen shows is not "
+					    "the picture's",
+					    display->info.card, display->info.driver, row);
 	return 0;
 }
 
@@ -160,9 +160,9 @@ static int compare_fb(struct display *display, const struct hm_frame_info *info,
 
 	if (fb->pixel_format != info->fourcc || fb->height < info->props.visible.height ||
 	    fb->width < info->props.visible.width)
-		return hm_accel_error(-EIO, "%s (%s) shows %ux%u of format %.4s",
-				      display->info.card, display->info.driver, fb->width,
-				      fb->height, (const char *)&fb->pixel_format);
+		return hm_error_set(-EIO, "%s (%s) shows %ux%u of format %.4s",
+				    display->info.card, display->info.driver, fb->width,
+				    fb->height, (const char *)&fb->pixel_format);
 	if (drmIoctl(display->fd, DRM_IOCTL_MODE_MAP_DUMB, &map))
 		return failed(display, "does not map what it shows");
 	scanned = mmap(NULL, bytes, PROT_READ, MAP_SHARED, display->fd, (off_t)map.offset);
@@ -186,10 +186,9 @@ static int check_fb(struct display *display, const struct hm_frame_info *info)
 	drmModeFreeCrtc(crtc);
 	if (!fb)
 		return failed(display, "does not tell what it shows");
-	r = fb->handles[0] ?
-		    compare_fb(display, info, fb) :
-		    hm_accel_error(-EACCES, "%s: only the master may read what it shows",
-				   display->info.card);
+	r = fb->handles[0] ? compare_fb(display, info, fb) :
+			     hm_error_set(-EACCES, "%s: only the master may read what it shows",
+					  display->info.card);
 	if (fb->handles[0])
 		drmCloseBufferHandle(display->fd, fb->handles[0]);
 	drmModeFreeFB2(fb);
@@ -216,7 +215,7 @@ int display_frame_check(struct display *display, const struct display_frame *fra
 
 		snprintf(text, sizeof(text), "%s", hm_errmsg());
 		hm_map_end_cpu(info.map[0], 0, bytes, HM_READ);
-		return hm_accel_error(r, "%s", text);
+		return hm_error_set(r, "%s", text);
 	}
 	return hm_map_end_cpu(info.map[0], 0, bytes, HM_READ);
 }

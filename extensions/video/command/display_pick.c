@@ -8,13 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <hetmap/accel_ops.h>
+#include <hetmap/error.h>
 
 #define CARDS_MOST 16
 
 static int failed(const struct display *display, const char *what)
 {
-	return hm_accel_error(-errno, "%s %s: %s", display->info.card, what, strerror(errno));
+	return hm_error_set(-errno, "%s %s: %s", display->info.card, what, strerror(errno));
 }
 
 static bool plane_takes(const drmModePlane *plane, uint32_t fourcc)
@@ -90,9 +90,8 @@ static int pick_crtc(struct display *display, const drmModeRes *all)
 			display->info.crtc = all->crtcs[i];
 			return 0;
 		}
-	return hm_accel_error(-EOPNOTSUPP, "%s (%s): connector %u has no plane that takes XR24",
-			      display->info.card, display->info.driver,
-			      display->info.connector);
+	return hm_error_set(-EOPNOTSUPP, "%s (%s): connector %u has no plane that takes XR24",
+			    display->info.card, display->info.driver, display->info.connector);
 }
 
 static bool find_connector(struct display *display, const drmModeRes *all,
@@ -119,8 +118,8 @@ static int pick_connector(struct display *display, const drmModeRes *all)
 	if (find_connector(display, all, DRM_MODE_CONNECTED) ||
 	    find_connector(display, all, DRM_MODE_UNKNOWNCONNECTION))
 		return 0;
-	return hm_accel_error(-ENODEV, "%s (%s): no screen is connected", display->info.card,
-			      display->info.driver);
+	return hm_error_set(-ENODEV, "%s (%s): no screen is connected", display->info.card,
+			    display->info.driver);
 }
 
 /* Its frames are dumb buffers that leave as dma-bufs. */
@@ -129,11 +128,11 @@ static int check_caps(const struct display *display)
 	uint64_t dumb = 0, prime = 0;
 
 	if (drmGetCap(display->fd, DRM_CAP_DUMB_BUFFER, &dumb) || !dumb)
-		return hm_accel_error(-EOPNOTSUPP, "%s (%s) makes no dumb buffers",
-				      display->info.card, display->info.driver);
+		return hm_error_set(-EOPNOTSUPP, "%s (%s) makes no dumb buffers",
+				    display->info.card, display->info.driver);
 	if (drmGetCap(display->fd, DRM_CAP_PRIME, &prime) || !(prime & DRM_PRIME_CAP_EXPORT))
-		return hm_accel_error(-EOPNOTSUPP, "%s (%s) exports no dma-bufs",
-				      display->info.card, display->info.driver);
+		return hm_error_set(-EOPNOTSUPP, "%s (%s) exports no dma-bufs",
+				    display->info.card, display->info.driver);
 	return 0;
 }
 
@@ -146,8 +145,8 @@ static int pick_of_card(struct display *display)
 		return failed(display, "does not list its planes");
 	all = drmModeGetResources(display->fd);
 	if (!all)
-		return hm_accel_error(-EOPNOTSUPP, "%s (%s) has no screens", display->info.card,
-				      display->info.driver);
+		return hm_error_set(-EOPNOTSUPP, "%s (%s) has no screens", display->info.card,
+				    display->info.driver);
 	r = pick_connector(display, all);
 	if (!r)
 		r = pick_crtc(display, all);
@@ -155,10 +154,10 @@ static int pick_of_card(struct display *display)
 	if (r)
 		return r;
 	if (!drmIsMaster(display->fd) && drmSetMaster(display->fd))
-		return hm_accel_error(-EBUSY,
-				      "%s: another program has the screen: end it, or use a "
-				      "console without a desktop",
-				      display->info.card);
+		return hm_error_set(-EBUSY,
+				    "%s: another program has the screen: end it, or use a "
+				    "console without a desktop",
+				    display->info.card);
 	return check_caps(display);
 }
 
@@ -173,7 +172,7 @@ static int open_card(struct display *display, const char *card)
 		return failed(display, "can't be opened");
 	version = drmGetVersion(display->fd);
 	if (!version) {
-		r = hm_accel_error(-EOPNOTSUPP, "%s is no node of DRM", card);
+		r = hm_error_set(-EOPNOTSUPP, "%s is no node of DRM", card);
 		goto err_close;
 	}
 	snprintf(display->info.driver, sizeof(display->info.driver), "%s", version->name);
@@ -217,8 +216,8 @@ int display_pick(struct display *display, const char *card)
 		if (r == -EBUSY || r == -EACCES)
 			return r;
 	}
-	return hm_accel_error(-ENODEV, "none of /dev/dri/card0 to card%d has a screen",
-			      CARDS_MOST - 1);
+	return hm_error_set(-ENODEV, "none of /dev/dri/card0 to card%d has a screen",
+			    CARDS_MOST - 1);
 }
 
 /* ---- the mode ---- */
@@ -246,11 +245,11 @@ int display_pick_mode(struct display *display, uint32_t width, uint32_t height)
 			best = mode;
 	}
 	if (!best)
-		return hm_accel_error(-ERANGE,
-				      "%s: a picture of %ux%u is larger than each mode of the "
-				      "screen, up to %ux%u",
-				      display->info.card, width, height, largest->hdisplay,
-				      largest->vdisplay);
+		return hm_error_set(-ERANGE,
+				    "%s: a picture of %ux%u is larger than each mode of the "
+				    "screen, up to %ux%u",
+				    display->info.card, width, height, largest->hdisplay,
+				    largest->vdisplay);
 	display->mode = *best;
 	display->info.width = best->hdisplay;
 	display->info.height = best->vdisplay;

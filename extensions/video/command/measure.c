@@ -3,7 +3,7 @@
 #include "measure.h"
 
 #include <errno.h>
-#include <hetmap/accel_ops.h>
+#include <hetmap/error.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -175,10 +175,10 @@ static int prepare(struct measure *m, const struct hm_frame_info *first)
 
 	m->first = *first;
 	if (visible->x || visible->y) {
-		hm_accel_error(-EOPNOTSUPP,
-			       "the visible part of its pictures begins at %u, %u, which the "
-			       "copies do not take",
-			       visible->x, visible->y);
+		hm_error_set(-EOPNOTSUPP,
+			     "the visible part of its pictures begins at %u, %u, which the "
+			     "copies do not take",
+			     visible->x, visible->y);
 		return -EOPNOTSUPP;
 	}
 	r = hm_frame_layout_query(first->fourcc, visible->width, visible->height, NULL, 0,
@@ -198,8 +198,8 @@ static int prepare(struct measure *m, const struct hm_frame_info *first)
 	m->in_place = calloc(PICTURES_MOST, sizeof(*m->in_place));
 	m->with_copies = calloc(PICTURES_MOST, sizeof(*m->with_copies));
 	if (!m->picture || !m->downloaded || !m->in_place || !m->with_copies)
-		return hm_accel_error(-ENOMEM, "no memory for pictures of %ux%u",
-				      visible->width, visible->height);
+		return hm_error_set(-ENOMEM, "no memory for pictures of %ux%u", visible->width,
+				    visible->height);
 	m->same = true;
 	return 0;
 }
@@ -243,8 +243,8 @@ static int take(struct measure *m, struct hm_frame *frame, uint64_t number)
 	if (r)
 		return r;
 	if (!is_like(&info, &m->first))
-		return hm_accel_error(-EOPNOTSUPP, "picture %llu has another size or format",
-				      (unsigned long long)number);
+		return hm_error_set(-EOPNOTSUPP, "picture %llu has another size or format",
+				    (unsigned long long)number);
 	if (first)
 		r = go_in_place(m, &info, &result, &in_place);
 	if (!r)

@@ -42,7 +42,7 @@ static int complain(const struct hm_video *video, int error, const char *what)
 	char text[AV_ERROR_MAX_STRING_SIZE] = "";
 
 	av_strerror(error, text, sizeof(text));
-	return hm_accel_error(errno_of(error), "%s: %s: %s", video->input, what, text);
+	return hm_error_set(errno_of(error), "%s: %s: %s", video->input, what, text);
 }
 
 /* ---- opening ---- */
@@ -55,14 +55,14 @@ static int open_demuxer(struct hm_video *video)
 	int error;
 
 	if (stat(video->input, &status))
-		return hm_accel_error(-errno, "%s: %s", video->input, strerror(errno));
+		return hm_error_set(-errno, "%s: %s", video->input, strerror(errno));
 	if (S_ISDIR(status.st_mode))
-		return hm_accel_error(-EISDIR, "%s is a directory", video->input);
+		return hm_error_set(-EISDIR, "%s is a directory", video->input);
 	/* A name with a colon is no protocol, and what a file says leads to no other place. */
 	url = av_asprintf("file:%s", video->input);
 	if (!url || av_dict_set(&options, "protocol_whitelist", "file", 0) < 0) {
 		av_free(url);
-		return hm_accel_error(-ENOMEM, "no memory to open %s", video->input);
+		return hm_error_set(-ENOMEM, "no memory to open %s", video->input);
 	}
 	error = avformat_open_input(&video->demuxer, url, NULL, &options);
 	av_dict_free(&options);
@@ -102,14 +102,13 @@ static int open_decoder(struct hm_video *video)
 	stream = video->demuxer->streams[video->stream];
 	codec = avcodec_find_decoder(stream->codecpar->codec_id);
 	if (!codec)
-		return hm_accel_error(-EOPNOTSUPP, "%s: libavcodec has no decoder for %s here",
-				      video->input,
-				      avcodec_get_name(stream->codecpar->codec_id));
+		return hm_error_set(-EOPNOTSUPP, "%s: libavcodec has no decoder for %s here",
+				    video->input, avcodec_get_name(stream->codecpar->codec_id));
 	video->decoder = decoder = avcodec_alloc_context3(codec);
 	video->packet = av_packet_alloc();
 	video->picture = av_frame_alloc();
 	if (!decoder || !video->packet || !video->picture)
-		return hm_accel_error(-ENOMEM, "no memory for a decoder");
+		return hm_error_set(-ENOMEM, "no memory for a decoder");
 	error = avcodec_parameters_to_context(decoder, stream->codecpar);
 	if (error < 0)
 		return complain(video, error, "its parameters are not for libavcodec");
@@ -197,8 +196,8 @@ static int tell_damage(const struct hm_video *video)
 {
 	unsigned long long n = video->info.pictures;
 
-	return hm_accel_error(video->later.r, "%s, behind picture %llu: %s", video->input, n,
-			      video->later.text);
+	return hm_error_set(video->later.r, "%s, behind picture %llu: %s", video->input, n,
+			    video->later.text);
 }
 
 /*
@@ -421,9 +420,9 @@ static int decode_read(struct hm_video *video, struct hm_frame **ret_frame)
 	if (video->later.r)
 		return tell_damage(video);
 	if (!video->info.pictures)
-		return hm_accel_error(-EBADMSG, "%s: no picture of its video can be decoded",
-				      video->input);
-	return hm_accel_error(-ENODATA, "%s: the video has ended", video->input);
+		return hm_error_set(-EBADMSG, "%s: no picture of its video can be decoded",
+				    video->input);
+	return hm_error_set(-ENODATA, "%s: the video has ended", video->input);
 }
 
 static const struct source decoded = { decode_read, decode_close, NULL };

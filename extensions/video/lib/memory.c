@@ -27,7 +27,7 @@ int failure_keep(struct failure *failure, int r)
 
 int failure_tell(const struct failure *failure)
 {
-	return hm_accel_error(failure->r, "%s", failure->text);
+	return hm_error_set(failure->r, "%s", failure->text);
 }
 
 /* ---- the pool ---- */
@@ -37,9 +37,8 @@ static int check_brackets(uint64_t caps)
 {
 	if (!(caps & HM_CAP_BRACKET))
 		return 0;
-	return hm_accel_error(-EOPNOTSUPP,
-			      "CPUs reach memory of the frames' device in brackets "
-			      "only, and a decoder has none: use \"host\"");
+	return hm_error_set(-EOPNOTSUPP, "CPUs reach memory of the frames' device in brackets "
+					 "only, and a decoder has none: use \"host\"");
 }
 
 static int check_device(struct hm_device *device)
@@ -66,11 +65,9 @@ int video_memory_begin(struct memory *memory, const struct hm_video_desc *desc, 
 	int r;
 
 	if (!desc->device && !desc->pool)
-		return hm_accel_error(-EINVAL,
-				      "a video needs a device or a pool for its frames");
+		return hm_error_set(-EINVAL, "a video needs a device or a pool for its frames");
 	if (desc->n_users && !desc->users)
-		return hm_accel_error(-EINVAL, "n_users is %u, and users is NULL",
-				      desc->n_users);
+		return hm_error_set(-EINVAL, "n_users is %u, and users is NULL", desc->n_users);
 	r = !anywhere && desc->device && !desc->pool ? check_device(desc->device) : 0;
 	if (r)
 		return r;
@@ -79,7 +76,7 @@ int video_memory_begin(struct memory *memory, const struct hm_video_desc *desc, 
 	if (bytes) {
 		memory->users = malloc(bytes);
 		if (!memory->users)
-			return hm_accel_error(-ENOMEM, "no memory for a video");
+			return hm_error_set(-ENOMEM, "no memory for a video");
 		memcpy(memory->users, desc->users, bytes);
 		memory->n_users = desc->n_users;
 	}
@@ -123,23 +120,22 @@ static int check_shared(const struct memory *memory, const struct need *need)
 	const struct hm_frame_layout *layout = &memory->layout;
 
 	if (layout->fourcc != need->fourcc)
-		return hm_accel_error(
+		return hm_error_set(
 			-EINVAL,
 			"the pool has frames of format %.4s, and the pictures are %.4s",
 			(const char *)&layout->fourcc, (const char *)&need->fourcc);
 	if (layout->width < need->width || layout->height < need->height)
-		return hm_accel_error(
+		return hm_error_set(
 			-EINVAL,
 			"the decoder needs frames of %ux%u for pictures of %ux%u, and those of "
 			"the pool have %ux%u: take the pool of the largest video",
 			need->width, need->height, need->visible_width, need->visible_height,
 			layout->width, layout->height);
 	if (layout->modifier != HM_FRAME_LINEAR || !strides_fit(layout, need))
-		return hm_accel_error(
-			-EINVAL,
-			"the decoder needs linear frames with rows at multiples of "
-			"%llu bytes: make the pool so, by hm_frame_align.stride",
-			(unsigned long long)need->stride);
+		return hm_error_set(-EINVAL,
+				    "the decoder needs linear frames with rows at multiples of "
+				    "%llu bytes: make the pool so, by hm_frame_align.stride",
+				    (unsigned long long)need->stride);
 	return 0;
 }
 
@@ -163,7 +159,7 @@ static int make_pool(struct memory *memory, const struct need *need)
 
 	users = calloc(desc.n_users, sizeof(*users));
 	if (!users)
-		return hm_accel_error(-ENOMEM, "no memory for a pool of frames");
+		return hm_error_set(-ENOMEM, "no memory for a pool of frames");
 	if (memory->n_users)
 		memcpy(users + 1, memory->users, memory->n_users * sizeof(*users));
 	users[0].stride = need->stride;
@@ -176,8 +172,8 @@ static int make_pool(struct memory *memory, const struct need *need)
 		return r;
 	r = hm_frame_pool_query(pool, &info);
 	if (!r && !strides_fit(&info.layout, need))
-		r = hm_accel_error(-EOPNOTSUPP, "rows of %llu bytes are not for libavcodec",
-				   (unsigned long long)info.layout.plane[0].stride);
+		r = hm_error_set(-EOPNOTSUPP, "rows of %llu bytes are not for libavcodec",
+				 (unsigned long long)info.layout.plane[0].stride);
 	if (r) {
 		hm_frame_pool_unref(pool);
 		return r;
@@ -285,9 +281,9 @@ int video_memory_need(AVCodecContext *decoder, enum AVPixelFormat format, int wi
 	int i;
 
 	if (!need.fourcc)
-		return hm_accel_error(-EOPNOTSUPP,
-				      "pictures of format %s: frames have no such format",
-				      format_name(format));
+		return hm_error_set(-EOPNOTSUPP,
+				    "pictures of format %s: frames have no such format",
+				    format_name(format));
 	avcodec_align_dimensions2(decoder, &width, &height, align);
 	need.width = (uint32_t)width;
 	need.height = (uint32_t)height;
@@ -330,7 +326,7 @@ static int lend(struct memory *memory, const struct need *need, AVFrame *picture
 
 	lent = calloc(1, sizeof(*lent));
 	if (!lent)
-		return hm_accel_error(-ENOMEM, "no memory for a picture");
+		return hm_error_set(-ENOMEM, "no memory for a picture");
 	lent->memory = memory;
 	r = video_memory_acquire(memory, need, &lent->frame, &info);
 	if (r)
@@ -347,7 +343,7 @@ static int lend(struct memory *memory, const struct need *need, AVFrame *picture
 	r = fill_picture(picture, lent, &info);
 	if (r) {
 		lent_back(lent, NULL);
-		return hm_accel_error(r, "no memory for a picture");
+		return hm_error_set(r, "no memory for a picture");
 	}
 	return 0;
 err_unref:

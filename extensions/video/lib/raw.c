@@ -66,20 +66,19 @@ static int take_format(struct hm_video *video, const char *text)
 		goto wrong;
 	video->format = format_by_name(text, (size_t)(colon - text));
 	if (video->format == AV_PIX_FMT_NONE)
-		return hm_accel_error(
-			-EOPNOTSUPP,
-			"format \"%.*s\" of a raw video: none that frames have, as "
-			"yuv420p, nv12, p010le, yuyv422",
-			(int)(colon - text), text);
+		return hm_error_set(-EOPNOTSUPP,
+				    "format \"%.*s\" of a raw video: none that frames have, as "
+				    "yuv420p, nv12, p010le, yuyv422",
+				    (int)(colon - text), text);
 	info->rate_num = 25;
 	info->rate_den = 1;
 	if (raw_take_size(colon + 1, info))
 		return 0;
 wrong:
-	return hm_accel_error(-EINVAL,
-			      "format \"%s\" of a raw video is not FORMAT:WIDTHxHEIGHT[@RATE], "
-			      "as in yuv420p:640x480@25",
-			      text);
+	return hm_error_set(-EINVAL,
+			    "format \"%s\" of a raw video is not FORMAT:WIDTHxHEIGHT[@RATE], "
+			    "as in yuv420p:640x480@25",
+			    text);
 }
 
 /* A line of at most LINE_MOST bytes, without its end. */
@@ -133,20 +132,20 @@ static int take_header(struct hm_video *video, char *line)
 		else if (*word == 'F')
 			good &= take_rate(word + 1, info);
 		else if (*word == 'C' && !take_chroma(video, word + 1))
-			return hm_accel_error(-EOPNOTSUPP,
-					      "%s: frames have no format for its "
-					      "pictures, %s",
-					      video->input, word);
+			return hm_error_set(-EOPNOTSUPP,
+					    "%s: frames have no format for its "
+					    "pictures, %s",
+					    video->input, word);
 		else if (!strcmp(word, "XCOLORRANGE=FULL"))
 			video->props.range = HM_FRAME_RANGE_FULL;
 		else if (!strcmp(word, "XCOLORRANGE=LIMITED"))
 			video->props.range = HM_FRAME_RANGE_LIMITED;
 	}
 	if (!good || !info->width || !info->height)
-		return hm_accel_error(-EBADMSG,
-				      "%s: the header of a .y4m file has no right "
-				      "width, height and rate",
-				      video->input);
+		return hm_error_set(-EBADMSG,
+				    "%s: the header of a .y4m file has no right "
+				    "width, height and rate",
+				    video->input);
 	return 0;
 }
 
@@ -181,10 +180,10 @@ static void raw_close(struct hm_video *video)
 static int truncated(const struct hm_video *video)
 {
 	if (ferror(video->file))
-		return hm_accel_error(-EIO, "%s can't be read: %s", video->input,
-				      strerror(errno));
-	return hm_accel_error(-EBADMSG, "%s ends within a picture after picture %llu",
-			      video->input, (unsigned long long)video->info.pictures);
+		return hm_error_set(-EIO, "%s can't be read: %s", video->input,
+				    strerror(errno));
+	return hm_error_set(-EBADMSG, "%s ends within a picture after picture %llu",
+			    video->input, (unsigned long long)video->info.pictures);
 }
 
 /* Is there a further picture? 0, -ENODATA, -EBADMSG or -EIO. */
@@ -194,7 +193,7 @@ static int next_picture(struct hm_video *video)
 	int c = getc(video->file);
 
 	if (c == EOF && !ferror(video->file))
-		return hm_accel_error(-ENODATA, "%s: the video has ended", video->input);
+		return hm_error_set(-ENODATA, "%s: the video has ended", video->input);
 	if (c == EOF)
 		return truncated(video);
 	ungetc(c, video->file);
@@ -203,8 +202,8 @@ static int next_picture(struct hm_video *video)
 	if (!read_line(video->file, line))
 		return truncated(video);
 	if (strncmp(line, "FRAME", 5) != 0 || (line[5] && line[5] != ' '))
-		return hm_accel_error(-EBADMSG, "%s: no FRAME follows after picture %llu",
-				      video->input, (unsigned long long)video->info.pictures);
+		return hm_error_set(-EBADMSG, "%s: no FRAME follows after picture %llu",
+				    video->input, (unsigned long long)video->info.pictures);
 	return 0;
 }
 
@@ -313,12 +312,12 @@ int raw_open(struct hm_video *video, const char *format)
 		return r;
 	video->file = fopen(video->input, "re");
 	if (!video->file)
-		return hm_accel_error(-errno, "%s: %s", video->input, strerror(errno));
+		return hm_error_set(-errno, "%s: %s", video->input, strerror(errno));
 	/* fopen() opens a folder, whose first byte can't be read. */
 	if (!fstat(fileno(video->file), &status) && S_ISDIR(status.st_mode))
-		r = hm_accel_error(-EISDIR, "%s is a directory", video->input);
+		r = hm_error_set(-EISDIR, "%s is a directory", video->input);
 	else if (!format && !read_line(video->file, line))
-		r = hm_accel_error(-EBADMSG, "%s: its first line has no end", video->input);
+		r = hm_error_set(-EBADMSG, "%s: its first line has no end", video->input);
 	else if (!format)
 		r = take_header(video, line);
 	if (r)

@@ -32,7 +32,7 @@ int camera_ioctl(const struct camera *camera, unsigned long request, void *argum
 
 int camera_failed(const struct camera *camera, int r, const char *what)
 {
-	return hm_accel_error(r, "%s %s: %s", camera->video->input, what, strerror(-r));
+	return hm_error_set(r, "%s %s: %s", camera->video->input, what, strerror(-r));
 }
 
 int camera_request(struct camera *camera, uint32_t type, uint32_t n, uint32_t *ret_n)
@@ -82,8 +82,8 @@ static int dequeue(struct camera *camera, struct camera_picture *ret_picture)
 	if (r)
 		return camera_failed(camera, r, "gives no picture");
 	if (buffer.index >= camera->n_slot)
-		return hm_accel_error(-EIO, "%s: it has no buffer %u", camera->video->input,
-				      buffer.index);
+		return hm_error_set(-EIO, "%s: it has no buffer %u", camera->video->input,
+				    buffer.index);
 	pthread_mutex_lock(&camera->lock);
 	gap = camera->counting ? buffer.sequence - camera->sequence - 1 : 0;
 	if (gap < INT32_MAX)
@@ -155,7 +155,7 @@ static int start(struct camera *camera)
 	r = pthread_create(&camera->thread, NULL, run, camera);
 	if (r) {
 		camera_ioctl(camera, VIDIOC_STREAMOFF, &type);
-		return hm_accel_error(-r, "no thread for a camera: %s", strerror(r));
+		return hm_error_set(-r, "no thread for a camera: %s", strerror(r));
 	}
 	camera->started = true;
 	return 0;
@@ -205,7 +205,7 @@ static int camera_read(struct hm_video *video, struct hm_frame **ret_frame)
 		if (failed)
 			return thread_failure(camera);
 		if (left_ms < CAMERA_LOOK_MS)
-			return hm_accel_error(
+			return hm_error_set(
 				-ETIME, "%s: no picture came for %llu ms", video->input,
 				(unsigned long long)video->memory.timeout_ns / 1000000);
 		left_ms -= CAMERA_LOOK_MS;
@@ -234,14 +234,14 @@ static int look(struct camera *camera)
 
 	r = camera_ioctl(camera, VIDIOC_QUERYCAP, &ask);
 	if (r)
-		return hm_accel_error(-EOPNOTSUPP, "%s is no device of V4L2",
-				      camera->video->input);
+		return hm_error_set(-EOPNOTSUPP, "%s is no device of V4L2",
+				    camera->video->input);
 	caps = ask.capabilities & V4L2_CAP_DEVICE_CAPS ? ask.device_caps : ask.capabilities;
 	if (!(caps & V4L2_CAP_VIDEO_CAPTURE) || !(caps & V4L2_CAP_STREAMING))
-		return hm_accel_error(-EOPNOTSUPP,
-				      "%s (%.32s) does not capture single-planar pictures into "
-				      "buffers: capabilities %#x",
-				      camera->video->input, (const char *)ask.card, caps);
+		return hm_error_set(-EOPNOTSUPP,
+				    "%s (%.32s) does not capture single-planar pictures into "
+				    "buffers: capabilities %#x",
+				    camera->video->input, (const char *)ask.card, caps);
 	return 0;
 }
 
@@ -265,17 +265,16 @@ static int prepare(struct camera *camera, uint32_t flags)
 	if (!r)
 		return 0;
 	failure_keep(&second, r);
-	return hm_accel_error(r, "%s; and the other way: %s", first.text, second.text);
+	return hm_error_set(r, "%s; and the other way: %s", first.text, second.text);
 }
 
 static int check(const struct hm_video_desc *desc)
 {
 	if (desc->pool || !desc->device)
-		return hm_accel_error(-EINVAL, "a camera needs a device for frames of its own, "
-					       "and takes no pool");
+		return hm_error_set(-EINVAL, "a camera needs a device for frames of its own, "
+					     "and takes no pool");
 	if (desc->policy > HM_FRAME_DROP_NEWEST)
-		return hm_accel_error(-EINVAL, "policy %u of a camera is unknown",
-				      desc->policy);
+		return hm_error_set(-EINVAL, "policy %u of a camera is unknown", desc->policy);
 	return 0;
 }
 
@@ -312,10 +311,10 @@ int camera_open(struct hm_video *video, const struct hm_video_desc *desc)
 		return r;
 	camera = calloc(1, sizeof(*camera));
 	if (!camera)
-		return hm_accel_error(-ENOMEM, "no memory for a camera");
+		return hm_error_set(-ENOMEM, "no memory for a camera");
 	camera->fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	if (camera->fd < 0) {
-		r = hm_accel_error(-errno, "%s: %s", video->input, strerror(errno));
+		r = hm_error_set(-errno, "%s: %s", video->input, strerror(errno));
 		free(camera);
 		return r;
 	}

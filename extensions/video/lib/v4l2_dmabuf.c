@@ -32,10 +32,10 @@ static int make_pool(struct camera *camera)
 	if (camera->n_most)
 		n_most = camera->n_most;
 	if (n_most <= DRIVERS || n_most > CAMERA_FRAMES)
-		return hm_accel_error(-EINVAL,
-				      "a camera has %d to %d frames, one more than the driver "
-				      "at least: n_most is %u",
-				      DRIVERS + 1, CAMERA_FRAMES, n_most);
+		return hm_error_set(-EINVAL,
+				    "a camera has %d to %d frames, one more than the driver "
+				    "at least: n_most is %u",
+				    DRIVERS + 1, CAMERA_FRAMES, n_most);
 	desc.n_most = n_most;
 	/* None ends, so that a number always means the same memory. */
 	desc.n_least = n_most;
@@ -78,8 +78,7 @@ static int acquire(struct camera *camera, uint64_t timeout_ns, struct camera_slo
 		return r;
 	r = hm_frame_query(slot.frame, &slot.info);
 	if (!r && slot.info.index >= CAMERA_FRAMES)
-		r = hm_accel_error(-ERANGE, "frame %u is none of this camera's",
-				   slot.info.index);
+		r = hm_error_set(-ERANGE, "frame %u is none of this camera's", slot.info.index);
 	if (r) {
 		hm_frame_unref(slot.frame);
 		return r;
@@ -118,8 +117,8 @@ static int prepare(struct camera *camera)
 		goto err_pool;
 	}
 	if (camera->n_slot > CAMERA_BUFFERS) {
-		r = hm_accel_error(-EOPNOTSUPP, "%s wants %u buffers", camera->video->input,
-				   camera->n_slot);
+		r = hm_error_set(-EOPNOTSUPP, "%s wants %u buffers", camera->video->input,
+				 camera->n_slot);
 		goto err_request;
 	}
 	for (i = 0; i < camera->n_slot && !r; i++) {

@@ -75,16 +75,16 @@ static int prepare(struct camera *camera)
 	int r;
 
 	if (n && (n <= DRIVERS || n > CAMERA_BUFFERS))
-		return hm_accel_error(-EINVAL,
-				      "a camera with frames of its driver has %d to %d: "
-				      "n_most is %u",
-				      DRIVERS + 1, CAMERA_BUFFERS, n);
+		return hm_error_set(-EINVAL,
+				    "a camera with frames of its driver has %d to %d: "
+				    "n_most is %u",
+				    DRIVERS + 1, CAMERA_BUFFERS, n);
 	r = camera_request(camera, V4L2_MEMORY_MMAP, n ? n : BUFFERS, &camera->n_slot);
 	if (r)
 		return camera_failed(camera, r, "has no buffers to share");
 	if (camera->n_slot > CAMERA_BUFFERS || camera->n_slot <= DRIVERS) {
-		r = hm_accel_error(-EOPNOTSUPP, "%s gives %u buffers", camera->video->input,
-				   camera->n_slot);
+		r = hm_error_set(-EOPNOTSUPP, "%s gives %u buffers", camera->video->input,
+				 camera->n_slot);
 		goto err_request;
 	}
 	for (i = 0; i < camera->n_slot && !r; i++) {

@@ -173,10 +173,10 @@ static int take_planes(struct camera *camera, const struct v4l2_pix_format *pix,
 		at += plane->bytes;
 	}
 	if (at > pix->sizeimage)
-		return hm_accel_error(-EOPNOTSUPP,
-				      "%s: planes of %llu bytes are not in its pictures of %u",
-				      camera->video->input, (unsigned long long)at,
-				      pix->sizeimage);
+		return hm_error_set(-EOPNOTSUPP,
+				    "%s: planes of %llu bytes are not in its pictures of %u",
+				    camera->video->input, (unsigned long long)at,
+				    pix->sizeimage);
 	camera->image_size = (uint32_t)at;
 	/* A dma-buf has whole pages. */
 	layout->bytes = (pix->sizeimage + page - 1) / page * page;
@@ -191,15 +191,14 @@ static int ask(const char *text, struct v4l2_pix_format *pix, struct hm_video_in
 	const struct kind *kind;
 
 	if (!colon || !raw_take_size(colon + 1, info))
-		return hm_accel_error(
+		return hm_error_set(
 			-EINVAL,
 			"format \"%s\" of a camera is not FORMAT:WIDTHxHEIGHT[@RATE], "
 			"as in NV12:640x480@30",
 			text);
 	kind = kind_by_name(text, (size_t)(colon - text));
 	if (!kind)
-		return hm_accel_error(-EINVAL, "format \"%s\" of a camera: none of " KINDS,
-				      text);
+		return hm_error_set(-EINVAL, "format \"%s\" of a camera: none of " KINDS, text);
 	pix->pixelformat = kind->v4l2;
 	pix->width = info->width;
 	pix->height = info->height;
@@ -230,10 +229,10 @@ static int set(struct camera *camera, const char *text, struct v4l2_format *form
 		return camera_failed(camera, r, "does not try a format");
 	if (format->fmt.pix.pixelformat != asked || format->fmt.pix.width != info.width ||
 	    format->fmt.pix.height != info.height)
-		return hm_accel_error(-EINVAL, "%s has no %s: the nearest is %.4s:%ux%u",
-				      camera->video->input, text,
-				      (const char *)&format->fmt.pix.pixelformat,
-				      format->fmt.pix.width, format->fmt.pix.height);
+		return hm_error_set(-EINVAL, "%s has no %s: the nearest is %.4s:%ux%u",
+				    camera->video->input, text,
+				    (const char *)&format->fmt.pix.pixelformat,
+				    format->fmt.pix.width, format->fmt.pix.height);
 	r = camera_ioctl(camera, VIDIOC_S_FMT, format);
 	if (r)
 		return camera_failed(camera, r, "does not take a format");
@@ -282,11 +281,11 @@ int camera_set_format(struct camera *camera, const char *text)
 	}
 	kind = kind_of_v4l2(format.fmt.pix.pixelformat);
 	if (!kind)
-		return hm_accel_error(-EOPNOTSUPP,
-				      "%s: pictures of format %.4s: set one of " KINDS
-				      ", as NV12:640x480",
-				      camera->video->input,
-				      (const char *)&format.fmt.pix.pixelformat);
+		return hm_error_set(-EOPNOTSUPP,
+				    "%s: pictures of format %.4s: set one of " KINDS
+				    ", as NV12:640x480",
+				    camera->video->input,
+				    (const char *)&format.fmt.pix.pixelformat);
 	r = take_planes(camera, &format.fmt.pix, kind);
 	if (r)
 		return r;

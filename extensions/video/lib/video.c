@@ -18,9 +18,9 @@ static int check_size(const void *desc, uint32_t given, uint32_t known)
 
 	for (i = known; i < given; i++)
 		if (bytes[i])
-			return hm_accel_error(-E2BIG,
-					      "struct_size is %u, and this library knows %u",
-					      given, known);
+			return hm_error_set(-E2BIG,
+					    "struct_size is %u, and this library knows %u",
+					    given, known);
 	return 0;
 }
 
@@ -30,7 +30,7 @@ static int check_desc(const struct hm_video_desc *desc, struct hm_video_desc *re
 	int r;
 
 	if (!desc || desc->struct_size < sizeof(desc->struct_size))
-		return hm_accel_error(-EINVAL, "a video needs a description with its size");
+		return hm_error_set(-EINVAL, "a video needs a description with its size");
 	r = check_size(desc, desc->struct_size, sizeof(*desc));
 	if (r)
 		return r;
@@ -38,22 +38,11 @@ static int check_desc(const struct hm_video_desc *desc, struct hm_video_desc *re
 	memset(ret_desc, 0, sizeof(*ret_desc));
 	memcpy(ret_desc, desc, size);
 	if (ret_desc->flags & ~(HM_VIDEO_DMABUF | HM_VIDEO_EXPBUF))
-		return hm_accel_error(-EINVAL, "unknown flags %#x of a video", ret_desc->flags);
+		return hm_error_set(-EINVAL, "unknown flags %#x of a video", ret_desc->flags);
 	if (ret_desc->threads > THREADS_LIMIT)
-		return hm_accel_error(-EINVAL, "a decoder of %u threads: it has at most %u",
-				      ret_desc->threads, THREADS_LIMIT);
+		return hm_error_set(-EINVAL, "a decoder of %u threads: it has at most %u",
+				    ret_desc->threads, THREADS_LIMIT);
 	return 0;
-}
-
-/*
- * The first statement of each public function that returns an errno, as in libhetmap: the texts
- * of hm_errmsg(3) are then of this call. A function of libhetmap forgets the old ones.
- */
-static void begin(void)
-{
-	struct hm_stats stats = { .struct_size = sizeof(stats) };
-
-	hm_stats_get(&stats);
 }
 
 static uint32_t threads_of(uint32_t asked)
@@ -72,25 +61,25 @@ int hm_video_open(const char *input, const struct hm_video_desc *given,
 	struct hm_video *video;
 	int r;
 
-	begin();
+	hm_error_begin();
 	if (!input || !ret_video)
-		return hm_accel_error(-EINVAL, "a video needs an input, and a place for it");
+		return hm_error_set(-EINVAL, "a video needs an input, and a place for it");
 	r = check_desc(given, &desc);
 	if (r)
 		return r;
 	if (desc.flags && !camera_is_input(input))
-		return hm_accel_error(-EINVAL,
-				      "%s: flags %#x are for cameras, as v4l2:/dev/video0",
-				      input, desc.flags);
+		return hm_error_set(-EINVAL,
+				    "%s: flags %#x are for cameras, as v4l2:/dev/video0", input,
+				    desc.flags);
 	video = calloc(1, sizeof(*video));
 	if (!video)
-		return hm_accel_error(-ENOMEM, "no memory for a video");
+		return hm_error_set(-ENOMEM, "no memory for a video");
 	r = video_memory_begin(&video->memory, &desc, camera_is_input(input));
 	if (r)
 		goto err_free;
 	video->input = strdup(input);
 	if (!video->input) {
-		r = hm_accel_error(-ENOMEM, "no memory for a video");
+		r = hm_error_set(-ENOMEM, "no memory for a video");
 		goto err_memory;
 	}
 	atomic_init(&video->refs, 1);
@@ -119,12 +108,11 @@ err_free:
 
 static int check(const struct hm_video *video, const void *ret)
 {
-	begin();
+	hm_error_begin();
 	if (!video || !ret)
-		return hm_accel_error(-EINVAL,
-				      "a video, and a place for the result, are needed");
+		return hm_error_set(-EINVAL, "a video, and a place for the result, are needed");
 	if (video->process != getpid())
-		return hm_accel_error(-EOWNERDEAD, "%s was opened before fork()", video->input);
+		return hm_error_set(-EOWNERDEAD, "%s was opened before fork()", video->input);
 	return 0;
 }
 
@@ -155,17 +143,17 @@ int hm_video_pool(struct hm_video *video, struct hm_frame_pool **ret_pool)
 	if (r)
 		return r;
 	if (video->info.memory == HM_VIDEO_MEMORY_EXPBUF)
-		return hm_accel_error(-EOPNOTSUPP,
-				      "%s: the frames are the driver's, without a pool",
-				      video->input);
+		return hm_error_set(-EOPNOTSUPP,
+				    "%s: the frames are the driver's, without a pool",
+				    video->input);
 	pthread_mutex_lock(&video->memory.lock);
 	if (video->memory.pool)
 		*ret_pool = hm_frame_pool_ref(video->memory.pool);
 	else
 		r = -ENODATA;
 	pthread_mutex_unlock(&video->memory.lock);
-	return r ? hm_accel_error(r, "%s: the format of the pictures is not known yet",
-				  video->input) :
+	return r ? hm_error_set(r, "%s: the format of the pictures is not known yet",
+				video->input) :
 		   0;
 }
 
@@ -178,8 +166,8 @@ int hm_video_query(struct hm_video *video, struct hm_video_info *ret_info)
 		return r;
 	size = ret_info->struct_size;
 	if (size > sizeof(*ret_info))
-		return hm_accel_error(-E2BIG, "struct_size is %u, and this library knows %zu",
-				      size, sizeof(*ret_info));
+		return hm_error_set(-E2BIG, "struct_size is %u, and this library knows %zu",
+				    size, sizeof(*ret_info));
 	pthread_mutex_lock(&video->lock);
 	if (video->source->refresh)
 		video->source->refresh(video);

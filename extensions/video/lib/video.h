@@ -3,7 +3,7 @@
 #ifndef HETMAP_VIDEO_INNER_H
 #define HETMAP_VIDEO_INNER_H
 
-#include <hetmap/accel_ops.h>
+#include <hetmap/error.h>
 #include <hetmap/hetmap.h>
 #include <hetmap/video.h>
 #include <libavcodec/avcodec.h>
