@@ -105,7 +105,7 @@ video_test_flags := -DHAVE_VIDEO $(video_flags) -I$(video_folder)/command \
 $(video_tests): more_packages = $(video_test_packages)
 $(video_tests): $(video_lib_objects)
 $(O)/tests/test_video_display: $(addprefix $(O)/$(video_folder)/command/,convert.o kernel.o \
-	rows.o display.o display_frames.o display_pick.o) $(video_avx2_object)
+	rows.o display.o display_frames.o display_import.o display_pick.o display_writeback.o) $(video_avx2_object)
 $(O)/tests/test_video_convert: $(addprefix $(O)/$(video_folder)/command/,convert.o kernel.o \
 	rows.o) $(video_avx2_object)
 endif

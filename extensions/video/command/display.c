@@ -29,6 +29,8 @@ int display_open(const char *card, struct hm_device *device, bool check,
 	r = display_pick(display, card);
 	if (r)
 		goto err_host;
+	if (check)
+		display_writeback_find(display);
 	display->device = hm_device_ref(device);
 	pthread_mutex_init(&display->lock, NULL);
 	*ret_display = display;
@@ -170,21 +172,21 @@ static int wait_for_flip(struct display *display)
 	return 0;
 }
 
-static int flip(struct display *display, const struct display_frame *frame)
+static int flip(struct display *display, uint32_t fb)
 {
 	display->flipped = false;
-	if (drmModePageFlip(display->fd, display->info.crtc, frame->fb,
-			    DRM_MODE_PAGE_FLIP_EVENT, display))
+	if (drmModePageFlip(display->fd, display->info.crtc, fb, DRM_MODE_PAGE_FLIP_EVENT,
+			    display))
 		return hm_error_set(-errno, "%s (%s) does not flip: %s", display->info.card,
 				    display->info.driver, strerror(errno));
 	return wait_for_flip(display);
 }
 
-static int set_mode(struct display *display, const struct display_frame *frame)
+static int set_mode(struct display *display, uint32_t fb)
 {
 	uint32_t connector = display->info.connector;
 
-	if (drmModeSetCrtc(display->fd, display->info.crtc, frame->fb, 0, 0, &connector, 1,
+	if (drmModeSetCrtc(display->fd, display->info.crtc, fb, 0, 0, &connector, 1,
 			   &display->mode))
 		return hm_error_set(-errno, "%s (%s) does not take the mode %ux%u: %s",
 				    display->info.card, display->info.driver,
@@ -202,34 +204,66 @@ static struct display_frame *frame_of(struct display *display, const struct hm_f
 	return NULL;
 }
 
+/* The frame is the screen's from here on. */
+static int begin_locked(struct display *display, struct hm_frame *frame,
+			struct display_shown *ret_next)
+{
+	struct hm_frame_info info = { .struct_size = sizeof(info) };
+	struct display_shown next = { .own = frame_of(display, frame) };
+	int r = hm_frame_query(frame, &info);
+
+	if (r)
+		return r;
+	next.fb = next.own ? next.own->fb : display_import_fb_locked(display, &info);
+	next.fourcc = info.fourcc;
+	if (!next.fb)
+		return hm_error_set(-EINVAL, "the frame is none of the display's");
+	if (next.own)
+		next.own->on_screen = true;
+	else
+		next.imported = hm_frame_ref(frame);
+	*ret_next = next;
+	return 0;
+}
+
+static void replace_locked(struct display *display, const struct display_shown *next)
+{
+	struct display_shown *last = &display->shown;
+
+	if (last->own && last->own != next->own)
+		last->own->on_screen = false;
+	hm_frame_unref(last->imported);
+	*last = *next;
+	display->info.shown++;
+	display->info.imported += next->imported != NULL;
+}
+
 int display_show(struct display *display, struct hm_frame *frame)
 {
-	struct display_frame *next, *last;
+	struct display_shown next, last;
 	int r;
 
 	pthread_mutex_lock(&display->lock);
-	next = frame_of(display, frame);
+	r = begin_locked(display, frame, &next);
 	last = display->shown;
-	if (next)
-		next->on_screen = true;
 	pthread_mutex_unlock(&display->lock);
-	if (!next)
-		return hm_error_set(-EINVAL, "the frame is none of the display's");
-	/* Both are the screen's while the flip is under way, and after one that failed. */
-	r = last ? flip(display, next) : set_mode(display, next);
 	if (r)
 		return r;
+	/* Both are the screen's while the flip is under way, and its own after one that failed. */
+	r = last.fb && last.fourcc == next.fourcc ? flip(display, next.fb) :
+						    set_mode(display, next.fb);
+	if (r) {
+		hm_frame_unref(next.imported);
+		return r;
+	}
 	if (display->check)
-		r = display_frame_check(display, next);
+		r = display_frame_check(display, frame);
 	pthread_mutex_lock(&display->lock);
-	if (last && last != next)
-		last->on_screen = false;
-	display->shown = next;
-	display->info.shown++;
+	replace_locked(display, &next);
 	if (!r && display->check)
 		display->info.checked++;
 	pthread_mutex_unlock(&display->lock);
-	return r;
+	return r == -EOPNOTSUPP ? 0 : r;
 }
 
 void display_query(struct display *display, struct display_info *ret_info)
@@ -246,7 +280,7 @@ static void restore(struct display *display)
 	drmModeCrtc *before = display->before;
 	uint32_t connector = display->info.connector;
 
-	if (display->shown && before && before->mode_valid && before->buffer_id)
+	if (display->shown.fb && before && before->mode_valid && before->buffer_id)
 		drmModeSetCrtc(display->fd, before->crtc_id, before->buffer_id, before->x,
 			       before->y, &connector, 1, &before->mode);
 }
@@ -261,6 +295,9 @@ void display_close(struct display *display)
 	/* The kernel turns a CRTC off whose framebuffer ends. */
 	for (i = 0; i < display->n_frame; i++)
 		display_frame_end(display, &display->frame[i]);
+	display_import_end(display);
+	display_writeback_end(display);
+	hm_frame_unref(display->shown.imported);
 	display_unpick(display);
 	pthread_mutex_destroy(&display->lock);
 	hm_device_unref(display->device);

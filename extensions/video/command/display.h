@@ -23,7 +23,10 @@ struct display_info {
 	uint32_t frames;
 	uint64_t bytes; /* of all frames */
 	uint64_t shown;
-	uint64_t checked; /* pictures whose scan-out was read back, and is right */
+	uint64_t checked;  /* pictures whose scan-out was read back, and is right */
+	bool writeback;    /* the card wrote back what was checked */
+	uint64_t imported; /* of shown: frames that were allocated elsewhere, as they are */
+	char not_imported[256]; /* why none is; "": all are, or none was tried */
 };
 
 /* All functions return 0 or a negative errno, with hm_errmsg(). */
@@ -42,8 +45,16 @@ int display_open(const char *card, struct hm_device *device, bool check,
 int display_acquire(struct display *display, uint32_t width, uint32_t height,
 		    uint64_t timeout_ns, struct hm_frame **ret_frame);
 /*
- * Shows a frame of display_acquire() with no work on it under way, and waits until the screen
- * shows it. The frame is kept until another one has replaced it there.
+ * Makes @frame, which was allocated elsewhere, ready for display_show() as it is: nothing is
+ * converted, and nothing copied. The first call of this function or display_acquire() sets the
+ * mode's size. On any thread.
+ * -EOPNOTSUPP: the plane does not take its format, or the card does not import its memory. All
+ * later calls say the same; convert into a frame of display_acquire().
+ */
+int display_import(struct display *display, struct hm_frame *frame);
+/*
+ * Shows a frame of display_acquire() or display_import() with no work on it under way, and waits
+ * until the screen shows it. The frame is kept until another one has replaced it there.
  * -EIO: what is scanned out is not the frame (only with check).
  */
 int display_show(struct display *display, struct hm_frame *frame);

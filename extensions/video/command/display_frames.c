@@ -132,16 +132,27 @@ void display_frame_end(struct display *display, struct display_frame *frame)
 
 /* ---- reading back ---- */
 
-static int compare(const struct display *display, const struct hm_frame_info *info,
-		   const drmModeFB2 *fb, const unsigned char *scanned)
+/* The fourth byte is none of the picture's: a card may write back another one. */
+static bool rows_differ(const uint32_t *a, const uint32_t *b, uint32_t n)
 {
-	uint32_t row, width = info->props.visible.width;
+	uint32_t i;
 
-	for (row = 0; row < info->props.visible.height; row++)
-		if (memcmp((const unsigned char *)info->address[0] +
-				   row * info->plane[0].stride,
-			   scanned + fb->offsets[0] + (uint64_t)row * fb->pitches[0],
-			   width * 4ull) != 0)
+	for (i = 0; i < n; i++)
+		if ((a[i] ^ b[i]) & 0xffffff)
+			return true;
+	return false;
+}
+
+static int compare(const struct display *display, const struct hm_frame_info *info,
+		   const unsigned char *scanned, uint64_t stride)
+{
+	const struct hm_frame_rect *visible = &info->props.visible;
+	const unsigned char *pixels = info->address[0];
+	uint32_t row;
+
+	for (row = 0; row < visible->height; row++)
+		if (rows_differ((const void *)(pixels + row * info->plane[0].stride),
+				(const void *)(scanned + row * stride), visible->width))
 			return hm_error_set(-EIO,
 					    "%s (%s): row %u of what the screen shows is not "
 					    "the picture's",
@@ -150,12 +161,27 @@ static int compare(const struct display *display, const struct hm_frame_info *in
 }
 
 /* Maps the framebuffer by its handle, as another program would. */
+static void *map_fb(const struct display *display, const drmModeFB2 *fb, uint64_t bytes)
+{
+	struct drm_mode_map_dumb map = { .handle = fb->handles[0] };
+	void *mapped;
+	int fd;
+
+	if (!drmIoctl(display->fd, DRM_IOCTL_MODE_MAP_DUMB, &map))
+		return mmap(NULL, bytes, PROT_READ, MAP_SHARED, display->fd, (off_t)map.offset);
+	/* What was imported is mapped by its own descriptor. */
+	if (drmPrimeHandleToFD(display->fd, fb->handles[0], DRM_CLOEXEC, &fd))
+		return MAP_FAILED;
+	mapped = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+	close(fd);
+	return mapped;
+}
+
 static int compare_fb(struct display *display, const struct hm_frame_info *info,
 		      const drmModeFB2 *fb)
 {
-	struct drm_mode_map_dumb map = { .handle = fb->handles[0] };
 	uint64_t bytes = fb->offsets[0] + (uint64_t)fb->pitches[0] * fb->height;
-	void *scanned;
+	unsigned char *scanned;
 	int r;
 
 	if (fb->pixel_format != info->fourcc || fb->height < info->props.visible.height ||
@@ -163,12 +189,10 @@ static int compare_fb(struct display *display, const struct hm_frame_info *info,
 		return hm_error_set(-EIO, "%s (%s) shows %ux%u of format %.4s",
 				    display->info.card, display->info.driver, fb->width,
 				    fb->height, (const char *)&fb->pixel_format);
-	if (drmIoctl(display->fd, DRM_IOCTL_MODE_MAP_DUMB, &map))
-		return failed(display, "does not map what it shows");
-	scanned = mmap(NULL, bytes, PROT_READ, MAP_SHARED, display->fd, (off_t)map.offset);
+	scanned = map_fb(display, fb, bytes);
 	if (scanned == MAP_FAILED)
 		return failed(display, "does not map what it shows");
-	r = compare(display, info, fb, scanned);
+	r = compare(display, info, scanned + fb->offsets[0], fb->pitches[0]);
 	munmap(scanned, bytes);
 	return r;
 }
@@ -195,20 +219,34 @@ static int check_fb(struct display *display, const struct hm_frame_info *info)
 	return r;
 }
 
-int display_frame_check(struct display *display, const struct display_frame *frame)
+static int check(struct display *display, const struct hm_frame_info *info)
+{
+	const unsigned char *scanned;
+	uint32_t stride;
+	int r;
+
+	if (!display->writeback.connector)
+		return check_fb(display, info);
+	r = display_writeback_read(display, &scanned, &stride);
+	return r ? r : compare(display, info, scanned, stride);
+}
+
+int display_frame_check(struct display *display, struct hm_frame *frame)
 {
 	struct hm_frame_info info = { .struct_size = sizeof(info) };
 	uint64_t bytes;
 	int r;
 
-	r = hm_frame_query(frame->frame, &info);
+	r = hm_frame_query(frame, &info);
 	if (r)
 		return r;
+	if (info.fourcc != HM_FRAME_XRGB8888)
+		return -EOPNOTSUPP;
 	bytes = hm_map_length(info.map[0]);
 	r = hm_map_begin_cpu(info.map[0], 0, bytes, HM_READ);
 	if (r)
 		return r;
-	r = check_fb(display, &info);
+	r = check(display, &info);
 	if (r) {
 		/* The text is that of the check: the end of a read changes nothing. */
 		char text[400];

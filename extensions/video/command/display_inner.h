@@ -10,12 +10,37 @@
 #include "display.h"
 
 #define DISPLAY_FRAMES 6
+#define DISPLAY_IMPORTS 128 /* framebuffers of frames that were allocated elsewhere */
 
 struct display_frame {
 	struct hm_frame *frame;
 	uint32_t fb;            /* id of the kernel's framebuffer */
 	uint32_t width, height; /* visible, as it was acquired */
 	bool on_screen;
+};
+
+/* A framebuffer in the memory of a frame that was allocated elsewhere. */
+struct display_import {
+	struct hm_buffer *buffer; /* a reference */
+	uint64_t offset;          /* of the first plane */
+	uint32_t fb;
+};
+
+/* What the screen shows: a frame of the display's own, or an imported one. */
+struct display_shown {
+	struct display_frame *own;
+	struct hm_frame *imported; /* a reference: its pool does not give it out meanwhile */
+	uint32_t fb;               /* 0: nothing */
+	uint32_t fourcc;
+};
+
+/* Where a card writes what it scans out; connector 0: it can't. */
+struct display_writeback {
+	uint32_t connector;
+	uint32_t crtc_property, fb_property, fence_property;
+	uint32_t handle, fb, stride;
+	unsigned char *pixels; /* NULL: not made yet */
+	uint64_t bytes;
 };
 
 struct display {
@@ -26,13 +51,16 @@ struct display {
 	drmModeConnector *connector;
 	drmModeCrtc *before; /* what the screen showed */
 	drmModeModeInfo mode;
+	struct display_writeback writeback;
 	struct display_info info;
 
 	pthread_mutex_t lock; /* protects all below, and mode and info */
 	struct display_frame frame[DISPLAY_FRAMES];
 	uint32_t n_frame;
-	struct display_frame *shown; /* NULL: none yet */
-	bool flipped;                /* the event of the last flip has come */
+	struct display_import import[DISPLAY_IMPORTS]; /* that used last comes last */
+	uint32_t n_import;
+	struct display_shown shown;
+	bool flipped; /* the event of the last flip has come */
 };
 
 /* ---- what there is (display_pick.c) ---- */
@@ -50,7 +78,25 @@ int display_frame_make(struct display *display, struct display_frame *ret_frame)
 /* Makes all of it black. */
 int display_frame_clear(struct display_frame *frame);
 void display_frame_end(struct display *display, struct display_frame *frame);
-/* Compares what the CRTC scans out, read by its framebuffer, with the frame. */
-int display_frame_check(struct display *display, const struct display_frame *frame);
+/*
+ * Compares what the CRTC scans out with the frame: what the card writes back, where it can, or
+ * else what its framebuffer has. -EOPNOTSUPP: the frame has a format that can't be compared.
+ */
+int display_frame_check(struct display *display, struct hm_frame *frame);
+
+/* ---- frames that were allocated elsewhere (display_import.c) ---- */
+
+/* 0: display_import() did not take the frame. */
+uint32_t display_import_fb_locked(struct display *display, const struct hm_frame_info *info);
+void display_import_end(struct display *display);
+
+/* ---- what the card writes back (display_writeback.c) ---- */
+
+/* Looks for a connector. Sets the client's capabilities for that. */
+void display_writeback_find(struct display *display);
+/* XRGB8888 of the mode's size, until the next call. */
+int display_writeback_read(struct display *display, const unsigned char **ret_pixels,
+			   uint32_t *ret_stride);
+void display_writeback_end(struct display *display);
 
 #endif

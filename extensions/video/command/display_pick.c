@@ -102,7 +102,8 @@ static bool find_connector(struct display *display, const drmModeRes *all,
 
 	for (i = 0; i < all->count_connectors; i++) {
 		one = drmModeGetConnector(display->fd, all->connectors[i]);
-		if (one && one->connection == state && one->count_modes) {
+		if (one && one->connection == state && one->count_modes &&
+		    one->connector_type != DRM_MODE_CONNECTOR_WRITEBACK) {
 			display->connector = one;
 			display->info.connector = one->connector_id;
 			return true;

@@ -91,9 +91,10 @@ static int finish(struct pipeline *p, struct converted *converted)
 	struct hm_fence_info info = { .struct_size = sizeof(info) };
 	int r, status;
 
-	r = wait_for(converted->fence);
+	/* A picture that is shown as it is has no fence. */
+	r = converted->fence ? wait_for(converted->fence) : 0;
 	picture_meets(converted->picture, MOMENT_CONVERTED);
-	if (!r)
+	if (!r && converted->fence)
 		r = hm_fence_query(converted->fence, &info);
 	if (r == -ECANCELED) {
 		status = 128 + signals_pending();

@@ -49,7 +49,7 @@ struct pipeline_options {
 /* A picture on its way to the sink. */
 struct converted {
 	struct hm_frame *frame;
-	struct hm_fence *fence;  /* of the conversion */
+	struct hm_fence *fence;  /* of the conversion; NULL: there is none */
 	struct picture *picture; /* in the timeline */
 	unsigned int decoder;
 	uint64_t number; /* of the decoder's pictures, from 1 */

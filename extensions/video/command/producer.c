@@ -84,28 +84,27 @@ static void count_drop(struct pipeline *p)
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* The picture that waits longest for the sink. False: none waits. */
-static bool drop_oldest(struct pipeline *p)
+/* The picture that waits longest for the sink, if one waits. */
+static void drop_oldest_locked(struct pipeline *p)
 {
-	struct converted oldest;
-	bool there;
+	struct converted *oldest = &p->converted[p->first];
 
+	if (!p->n_converted)
+		return;
+	p->first = (p->first + 1) % QUEUE_MOST;
+	p->n_converted--;
+	p->dropped++;
+	picture_meets(oldest->picture, MOMENT_DROPPED);
+	hm_fence_unref(oldest->fence);
+	hm_frame_unref(oldest->frame);
+	pthread_cond_broadcast(&p->changed);
+}
+
+static void drop_oldest(struct pipeline *p)
+{
 	pthread_mutex_lock(&p->lock);
-	there = p->n_converted;
-	if (there) {
-		oldest = p->converted[p->first];
-		p->first = (p->first + 1) % QUEUE_MOST;
-		p->n_converted--;
-		p->dropped++;
-		pthread_cond_broadcast(&p->changed);
-	}
+	drop_oldest_locked(p);
 	pthread_mutex_unlock(&p->lock);
-	if (there) {
-		picture_meets(oldest.picture, MOMENT_DROPPED);
-		hm_fence_unref(oldest.fence);
-		hm_frame_unref(oldest.frame);
-	}
-	return there;
 }
 
 /* Results for a display are its own frames. */
@@ -161,6 +160,34 @@ static int acquire(struct pipeline *p, const struct hm_frame_rect *visible,
 	return r;
 }
 
+/*
+ * 0: the decoder's frame is for the display as it is, and there is room for it. -EOPNOTSUPP: it
+ * has to be converted. Others as of acquire().
+ */
+static int show_as_it_is(struct pipeline *p, struct hm_frame *from)
+{
+	const unsigned int most = (unsigned int)p->options->decoders * IN_FLIGHT;
+	int r;
+
+	if (!p->sink.display)
+		return -EOPNOTSUPP;
+	r = display_import(p->sink.display, from);
+	pthread_mutex_lock(&p->lock);
+	while (!r && p->n_converted >= most) {
+		if (p->stop)
+			r = -ECANCELED;
+		else if (p->options->policy == POLICY_DROP_NEWEST)
+			r = -ENOBUFS;
+		else if (p->options->policy == POLICY_DROP_OLDEST)
+			drop_oldest_locked(p);
+		else
+			pthread_cond_wait(&p->changed, &p->lock);
+	}
+	p->dropped += r == -ENOBUFS;
+	pthread_mutex_unlock(&p->lock);
+	return r;
+}
+
 static void look_at_colour(struct pipeline *p, const struct hm_frame_info *from)
 {
 	pthread_mutex_lock(&p->lock);
@@ -195,6 +222,37 @@ static int launch(struct pipeline *p, const struct hm_frame_info *from, struct h
 	return r;
 }
 
+static void give_to_sink(struct pipeline *p, const struct converted *converted)
+{
+	pthread_mutex_lock(&p->lock);
+	/* A frame each, and no more frames than places; a pool that was replaced has some, too. */
+	while (p->n_converted == QUEUE_MOST)
+		pthread_cond_wait(&p->changed, &p->lock);
+	p->converted[(p->first + p->n_converted++) % QUEUE_MOST] = *converted;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* Fills in frame and fence. */
+static int convert_into(struct pipeline *p, const struct hm_frame_info *info,
+			struct converted *converted)
+{
+	int r;
+
+	r = acquire(p, &info->props.visible, &converted->frame);
+	picture_meets(converted->picture, r == -ENOBUFS ? MOMENT_DROPPED : MOMENT_ROOM);
+	if (r)
+		return r;
+	r = launch(p, info, converted->frame, &converted->fence);
+	if (r) {
+		hm_frame_unref(converted->frame);
+		return r;
+	}
+	picture_meets(converted->picture, MOMENT_LAUNCHED);
+	timeline_watch(p->timeline, converted->picture, converted->fence);
+	return 0;
+}
+
 /* @from becomes a picture for the sink. Its decoder was asked for it at @read_ns. */
 static int convert(struct producer *producer, struct hm_frame *from, uint64_t number,
 		   uint64_t read_ns)
@@ -211,24 +269,19 @@ static int convert(struct producer *producer, struct hm_frame *from, uint64_t nu
 	if (r)
 		return r;
 	look_at_colour(p, &info);
-	r = acquire(p, &info.props.visible, &converted.frame);
-	picture_meets(converted.picture, r == -ENOBUFS ? MOMENT_DROPPED : MOMENT_ROOM);
+	r = show_as_it_is(p, from);
+	if (!r) {
+		converted.frame = hm_frame_ref(from);
+		picture_meets(converted.picture, MOMENT_ROOM);
+		picture_meets(converted.picture, MOMENT_LAUNCHED);
+	} else if (r == -EOPNOTSUPP) {
+		r = convert_into(p, &info, &converted);
+	} else if (r == -ENOBUFS) {
+		picture_meets(converted.picture, MOMENT_DROPPED);
+	}
 	if (r)
 		return r == -ENOBUFS ? 0 : r;
-	r = launch(p, &info, converted.frame, &converted.fence);
-	if (r) {
-		hm_frame_unref(converted.frame);
-		return r;
-	}
-	picture_meets(converted.picture, MOMENT_LAUNCHED);
-	timeline_watch(p->timeline, converted.picture, converted.fence);
-	pthread_mutex_lock(&p->lock);
-	/* A frame each, and no more frames than places; a pool that was replaced has some, too. */
-	while (p->n_converted == QUEUE_MOST)
-		pthread_cond_wait(&p->changed, &p->lock);
-	p->converted[(p->first + p->n_converted++) % QUEUE_MOST] = converted;
-	pthread_cond_broadcast(&p->changed);
-	pthread_mutex_unlock(&p->lock);
+	give_to_sink(p, &converted);
 	return 0;
 }
 

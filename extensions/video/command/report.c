@@ -78,8 +78,14 @@ static void report_display(const struct display_info *info)
 	       info->width, info->height, info->rate);
 	printf("  shown        %" PRIu64, info->shown);
 	if (info->checked)
-		printf(", %" PRIu64 " read back and right", info->checked);
+		printf(", %" PRIu64 " read back%s and right", info->checked,
+		       info->writeback ? " by writeback" : "");
 	puts("");
+	if (info->imported)
+		printf("  shown from   imported frames, unconverted: %" PRIu64 "\n",
+		       info->imported);
+	if (*info->not_imported)
+		printf("  shown from   frames of the display: %s\n", info->not_imported);
 }
 
 static void report_text(struct pipeline *p)
@@ -148,12 +154,20 @@ static json_t *camera_json(uint32_t memory)
 
 static json_t *display_json(const struct display_info *info)
 {
-	return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "card",
-			 info->card, "driver", info->driver, "connector",
-			 (json_int_t)info->connector, "crtc", (json_int_t)info->crtc, "plane",
-			 (json_int_t)info->plane, "width", (json_int_t)info->width, "height",
-			 (json_int_t)info->height, "rate", (json_int_t)info->rate, "shown",
-			 (json_int_t)info->shown, "checked", (json_int_t)info->checked);
+	json_t *object;
+
+	object = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "card",
+			   info->card, "driver", info->driver, "connector",
+			   (json_int_t)info->connector, "crtc", (json_int_t)info->crtc, "plane",
+			   (json_int_t)info->plane, "width", (json_int_t)info->width, "height",
+			   (json_int_t)info->height, "rate", (json_int_t)info->rate, "shown",
+			   (json_int_t)info->shown, "checked", (json_int_t)info->checked,
+			   "imported", (json_int_t)info->imported);
+	json_object_set_new(object, "not_imported",
+			    *info->not_imported ? json_string(info->not_imported) :
+						  json_null());
+	json_object_set_new(object, "writeback", json_boolean(info->writeback));
+	return object;
 }
 
 json_t *report_object(struct pipeline *p)

@@ -28,7 +28,8 @@ int sink_open(struct sink *sink, const char *name, struct hm_device *device, boo
 	      bool check);
 void sink_close(struct sink *sink);
 /*
- * Takes an XRGB8888 picture, with no work on it under way. An exit status; a failure is
+ * Takes an XRGB8888 picture, or for a display one of display_import(), with no work on it under
+ * way. An exit status; a failure is
  * reported.
  */
 int sink_take(struct sink *sink, struct hm_frame *frame, unsigned int decoder, uint64_t number);
