@@ -5,7 +5,7 @@
  */
 #ifdef HAVE_VIDEO
 #include <convert.h>
-#include <display.h>
+#include <display_inner.h>
 #include <errno.h>
 #include <hetmap/video.h>
 #include <stdio.h>
@@ -85,7 +85,7 @@ static void check_screen(struct scene *scene)
 	free(scanned.bytes);
 }
 
-static void show_one(struct scene *scene)
+static void show_converted(struct scene *scene)
 {
 	struct hm_frame_info from = { .struct_size = sizeof(from) };
 	struct hm_frame_info to = { .struct_size = sizeof(to) };
@@ -107,8 +107,13 @@ static void show_one(struct scene *scene)
 	CHECK_EQUAL(done.bytes_copied, 0);
 	hm_fence_unref(fence);
 	CHECK_OK(display_show(scene->display, shown));
-	check_screen(scene);
 	hm_frame_unref(shown);
+}
+
+static void show_one(struct scene *scene)
+{
+	show_converted(scene);
+	check_screen(scene);
 }
 
 static void camera_to_screen(const char *driver, const char *device, const char *accel,
@@ -150,6 +155,146 @@ static void bochs_nv12(void)
 static void virtio_engine(void)
 {
 	camera_to_screen("virtio_gpu", "sim:0", "sim:0", "XR24:640x480");
+}
+
+/* ---- frames that were allocated elsewhere ---- */
+
+static void check_written_back(struct display *display)
+{
+	const unsigned char *pixels;
+	unsigned int off;
+	uint32_t stride;
+
+	CHECK_OK_FATAL(display_writeback_read(display, &pixels, &stride));
+	off = bars_off(pixels, stride, WIDTH, HEIGHT);
+	if (off > TOLERANCE)
+		test_fail(__FILE__, __LINE__, "a bar that vkms wrote back is %u of 255 off",
+			  off);
+}
+
+static void show_imported(struct scene *scene)
+{
+	struct hm_frame *picture;
+
+	CHECK_OK_FATAL(hm_video_read(scene->video, &picture));
+	CHECK_OK_FATAL(display_import(scene->display, picture));
+	CHECK_OK(display_show(scene->display, picture));
+	hm_frame_unref(picture);
+	check_written_back(scene->display);
+}
+
+/* The frames of a camera, in memory of @device, are what vkms scans out. */
+static void camera_imported(const char *device)
+{
+	struct display_info info;
+	struct scene scene;
+	unsigned int i;
+
+	if (!find(&scene, "vkms"))
+		return;
+	begin(&scene, device, "cpu", "XR24:640x480");
+	CHECK(scene.display->info.writeback);
+	/* More than the camera has frames. */
+	for (i = 0; i < 20; i++)
+		show_imported(&scene);
+	display_query(scene.display, &info);
+	CHECK_EQUAL(info.shown, 20);
+	CHECK_EQUAL(info.checked, 20);
+	CHECK_EQUAL(info.imported, 20);
+	CHECK_EQUAL(info.frames, 0);
+	end(&scene);
+}
+
+static void vkms_camera(void)
+{
+	camera_imported("host");
+}
+
+static void vkms_sim(void)
+{
+	camera_imported("sim:0");
+}
+
+/* NV12 is converted into frames of the display. */
+static void vkms_nv12(void)
+{
+	struct display_info info;
+	struct scene scene;
+	struct hm_frame *picture;
+	unsigned int i;
+
+	if (!find(&scene, "vkms"))
+		return;
+	begin(&scene, "host", "cpu", "NV12:640x480");
+	CHECK_OK_FATAL(hm_video_read(scene.video, &picture));
+	CHECK_ERROR(-EOPNOTSUPP, display_import(scene.display, picture));
+	CHECK(strstr(hm_errmsg(), "takes no pictures of NV12"));
+	hm_frame_unref(picture);
+	for (i = 0; i < 3; i++) {
+		show_converted(&scene);
+		check_written_back(scene.display);
+	}
+	display_query(scene.display, &info);
+	CHECK_EQUAL(info.imported, 0);
+	CHECK_EQUAL(info.checked, 3);
+	end(&scene);
+}
+
+/* The check finds what is not the picture's. */
+static void vkms_differs(void)
+{
+	struct scene scene;
+	struct hm_frame_info info = { .struct_size = sizeof(info) };
+	struct hm_frame *shown, *other;
+
+	if (!find(&scene, "vkms"))
+		return;
+	begin(&scene, "host", "cpu", "NV12:640x480");
+	CHECK_OK_FATAL(display_acquire(scene.display, WIDTH, HEIGHT, 0, &shown));
+	CHECK_OK_FATAL(display_acquire(scene.display, WIDTH, HEIGHT, 0, &other));
+	CHECK_OK(display_show(scene.display, shown));
+	CHECK_OK_FATAL(hm_frame_query(other, &info));
+	*(uint32_t *)info.address[0] = 0x123456;
+	CHECK_ERROR(-EIO, display_frame_check(scene.display, other));
+	hm_frame_unref(other);
+	hm_frame_unref(shown);
+	end(&scene);
+}
+
+/* virtio_gpu and bochs import no memory of others: the reason is told, and nothing is broken. */
+static void not_imported(const char *driver)
+{
+	struct display_info info;
+	struct scene scene;
+	struct hm_frame *picture;
+	unsigned int i;
+
+	if (!find(&scene, driver))
+		return;
+	begin(&scene, "host", "cpu", "XR24:640x480");
+	for (i = 0; i < 2; i++) {
+		CHECK_OK_FATAL(hm_video_read(scene.video, &picture));
+		CHECK_ERROR(-EOPNOTSUPP, display_import(scene.display, picture));
+		CHECK(strstr(hm_errmsg(), driver));
+		CHECK_ERROR(-EINVAL, display_show(scene.display, picture));
+		hm_frame_unref(picture);
+	}
+	show_one(&scene);
+	display_query(scene.display, &info);
+	CHECK_EQUAL(info.imported, 0);
+	CHECK_EQUAL(info.shown, 1);
+	CHECK(strstr(info.not_imported, driver));
+	end(&scene);
+}
+
+static void virtio_imports_none(void)
+{
+	not_imported("virtio_gpu");
+}
+
+static void bochs_imports_none(void)
+{
+	not_imported("bochs-drm");
 }
 
 /* ---- the command ---- */
@@ -218,6 +363,12 @@ static const struct test tests[] = {
 	{ .name = "virtio_yuyv", virtio_yuyv, 60 },
 	{ .name = "virtio_engine", virtio_engine, 60 },
 	{ .name = "bochs_nv12", bochs_nv12, 60 },
+	{ .name = "vkms_camera", vkms_camera, 60 },
+	{ .name = "vkms_sim", vkms_sim, 60 },
+	{ .name = "vkms_nv12", vkms_nv12, 60 },
+	{ .name = "vkms_differs", vkms_differs, 60 },
+	{ .name = "virtio_imports_none", virtio_imports_none, 60 },
+	{ .name = "bochs_imports_none", bochs_imports_none, 60 },
 	{ .name = "command", command, 60, TEST_ONCE },
 	{ .name = "refused", refused, 60 },
 	{ .name = "refused_by_card", refused_by_card, 60 },

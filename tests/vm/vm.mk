@@ -40,6 +40,12 @@ module-next: ## hetsim built for the newest kernel that Debian has
 check-debug: tests ## the module under a kernel that watches its memory and locks
 	$(Q)B=$(B) tests/vm/check-debug
 
+# A decoder (vicodec) and a display (vkms) that stock kernels lack are built once, from Debian's
+# source; a check has them from then on, and without them it leaves their tests out.
+vm-video: tests ## cameras, a codec and displays in the 6.12 machine, with modules built for it
+	$(Q)HETMAP_VM_TELL=1 tests/vm/media 6.12 >/dev/null
+	$(Q)B=$(B) tests/vm/check -k 6.12 test_video_camera test_video_codec test_video_display
+
 # Programs that are told how many rounds to go, and what is too long for every check. In the
 # machines each public call is held against the table of lifecycles.
 SOAK_HOST = test_lost_threads test_share_kill test_races test_pool_model test_pool_threads
@@ -72,4 +78,4 @@ soak: tests ## losses, kills and races 1000 times; the module unloaded ROUNDS=10
 	$(Q)B=$(B) DEBUG_KERNEL=debug-6.12 tests/record 'make soak: debug-6.12, blocks of 2 MiB' \
 		tests/vm/check-debug
 
-.PHONY: vm performance-vm module module-next check-debug soak
+.PHONY: vm vm-video performance-vm module module-next check-debug soak

@@ -182,7 +182,7 @@ static int flip(struct display *display, uint32_t fb)
 	return wait_for_flip(display);
 }
 
-static int set_mode(struct display *display, uint32_t fb)
+int display_set_mode(struct display *display, uint32_t fb)
 {
 	uint32_t connector = display->info.connector;
 
@@ -191,6 +191,7 @@ static int set_mode(struct display *display, uint32_t fb)
 		return hm_error_set(-errno, "%s (%s) does not take the mode %ux%u: %s",
 				    display->info.card, display->info.driver,
 				    display->info.width, display->info.height, strerror(errno));
+	display->touched = true;
 	return 0;
 }
 
@@ -251,7 +252,7 @@ int display_show(struct display *display, struct hm_frame *frame)
 		return r;
 	/* Both are the screen's while the flip is under way, and its own after one that failed. */
 	r = last.fb && last.fourcc == next.fourcc ? flip(display, next.fb) :
-						    set_mode(display, next.fb);
+						    display_set_mode(display, next.fb);
 	if (r) {
 		hm_frame_unref(next.imported);
 		return r;
@@ -280,7 +281,7 @@ static void restore(struct display *display)
 	drmModeCrtc *before = display->before;
 	uint32_t connector = display->info.connector;
 
-	if (display->shown.fb && before && before->mode_valid && before->buffer_id)
+	if (display->touched && before && before->mode_valid && before->buffer_id)
 		drmModeSetCrtc(display->fd, before->crtc_id, before->buffer_id, before->x,
 			       before->y, &connector, 1, &before->mode);
 }

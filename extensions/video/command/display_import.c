@@ -170,6 +170,15 @@ static void make_room_locked(struct display *display)
 	end(display, &oldest);
 }
 
+/* Whether the driver can read the memory of others shows on the screen only. */
+static int try_locked(struct display *display, uint32_t fb)
+{
+	if (display->n_import || !display_set_mode(display, fb))
+		return 0;
+	drmModeRmFB(display->fd, fb);
+	return hm_error_set(-EOPNOTSUPP, "%s", hm_errmsg());
+}
+
 static int import_locked(struct display *display, struct hm_frame *frame)
 {
 	struct hm_frame_info info = { .struct_size = sizeof(info) };
@@ -189,6 +198,8 @@ static int import_locked(struct display *display, struct hm_frame *frame)
 		import = pop_locked(display, found);
 	} else {
 		r = make_fb(display, frame, &import.fb);
+		if (!r)
+			r = try_locked(display, import.fb);
 		if (r)
 			return r;
 		/* As long as the reference is there no other buffer has this address. */

@@ -50,6 +50,7 @@ struct display {
 	struct hm_device *host;   /* that does otherwise */
 	drmModeConnector *connector;
 	drmModeCrtc *before; /* what the screen showed */
+	bool touched;        /* it shows something else since */
 	drmModeModeInfo mode;
 	struct display_writeback writeback;
 	struct display_info info;
@@ -62,6 +63,9 @@ struct display {
 	struct display_shown shown;
 	bool flipped; /* the event of the last flip has come */
 };
+
+/* Shows a framebuffer, and sets the mode. (display.c) */
+int display_set_mode(struct display *display, uint32_t fb);
 
 /* ---- what there is (display_pick.c) ---- */
 

@@ -24,6 +24,7 @@ enum {
 	OPTION_BENCH,
 	OPTION_MEMORY,
 	OPTION_CHECK,
+	OPTION_CODEC,
 	OPTION_JSON,
 	OPTION_QUIET,
 	OPTION_HELP,
@@ -64,6 +65,10 @@ static const struct option_row rows[] = {
 			    "how a camera shares memory: dmabuf, it writes into\n"
 			    "frames; expbuf, its buffers become frames (default:\n"
 			    "dmabuf, or else expbuf)" },
+	[OPTION_CODEC] = { 0, "codec", "DEVICE",
+			   "decode INPUT, a bare stream of the format that --format\n"
+			   "names (FWHT, H264), by this device, as v4l2:/dev/video1\n"
+			   "(default: libavcodec decodes)" },
 	[OPTION_CHECK] = { 0, "check", NULL, "read back what the display shows, and compare" },
 	[OPTION_JSON] = { 0, "json", NULL, "print the result, or the failure, as JSON" },
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
@@ -159,6 +164,9 @@ static int take_value(const struct option_state *state, int option,
 		else
 			return option_refuse(state, option, "dmabuf or expbuf");
 		break;
+	case OPTION_CODEC:
+		options->codec = state->value;
+		break;
 	case OPTION_CHECK:
 		options->check = true;
 		break;
@@ -252,6 +260,10 @@ static int video_main(int argc, char **argv)
 			      strcmp(options.sink, "null") != 0))
 		return fail(STATUS_USAGE, EINVAL, NULL,
 			    "run: --bench has one decoder and no sink, no timeline, no policy");
+	if (options.decoders > 1 && options.codec)
+		return fail(STATUS_USAGE, EINVAL, NULL,
+			    "run: --codec decodes once, and --decoders is %llu",
+			    (unsigned long long)options.decoders);
 	if (options.decoders > 1 && !strncmp(options.input, "v4l2:", 5))
 		return fail(STATUS_USAGE, EINVAL, "hetmap run video v4l2:/dev/video0",
 			    "run: a camera has one reader, and --decoders is %llu",

@@ -333,6 +333,7 @@ static int open_videos(struct pipeline *p)
 		.threads = (uint32_t)p->options->threads,
 		.policy = p->options->camera_policy,
 		.flags = p->options->memory,
+		.codec = p->options->codec,
 	};
 	unsigned int i;
 	int r;

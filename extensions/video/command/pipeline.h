@@ -32,6 +32,7 @@ enum pipeline_policy {
 struct pipeline_options {
 	const char *input;
 	const char *format;   /* of a raw input; NULL: the file says */
+	const char *codec;    /* "v4l2:/dev/video1" decodes; NULL: libavcodec */
 	const char *device;   /* NULL: HETMAP_DEVICE, or host */
 	const char *accel;    /* NULL: opencl:0, or else cpu */
 	const char *sink;     /* "null", "png:DIR", "display", "display:CARD" */

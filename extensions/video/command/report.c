@@ -122,7 +122,7 @@ static void report_text(struct pipeline *p)
 	printf("  device       %s\n", p->device_name);
 	printf("  accelerator  %s%s%s\n", p->accel_info.name, way ? ", " : "", way ? way : "");
 	if (info->memory)
-		printf("  camera       %s\n",
+		printf("  %s       %s\n", p->options->codec ? "codec " : "camera",
 		       info->memory == HM_VIDEO_MEMORY_DMABUF ?
 			       "writes into frames (dmabuf)" :
 			       "frames are its driver's buffers (expbuf)");
@@ -210,7 +210,8 @@ json_t *report_object(struct pipeline *p)
 	json_object_set_new(object, "device", json_string(p->device_name));
 	json_object_set_new(object, "accel", json_string(p->accel_info.name));
 	json_object_set_new(object, "way_in", way ? json_string(way) : json_null());
-	json_object_set_new(object, "camera", camera_json(info->memory));
+	json_object_set_new(object, p->options->codec ? "codec" : "camera",
+			    camera_json(info->memory));
 	json_object_set_new(object, "display",
 			    p->sink.display ? display_json(&p->display_info) : json_null());
 	return object;

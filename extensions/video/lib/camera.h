@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Camera: a V4L2 device whose buffers are frames. A thread of its own takes finished pictures
- * from the driver and gives it empty buffers, in one of two ways (struct camera_way).
+ * from the driver and gives it empty buffers, in one of two ways (struct camera_way). A codec is
+ * a camera that a compressed stream is given to.
  */
 #ifndef HETMAP_VIDEO_CAMERA_H
 #define HETMAP_VIDEO_CAMERA_H
 
 #include "video.h"
 
-#define CAMERA_BUFFERS 16 /* of a driver, at most */
+#define CAMERA_BUFFERS 32 /* of a driver, at most: V4L2's VIDEO_MAX_FRAME */
 #define CAMERA_FRAMES 64  /* of a pool, at most */
 #define CAMERA_LOOK_MS 5  /* a wait is interrupted as often, to look at what has changed */
 
@@ -16,6 +17,7 @@
 struct camera_picture {
 	uint32_t index; /* of the driver's buffer */
 	bool damaged;
+	bool last; /* of a codec: no buffer is to be given back any more */
 	struct hm_frame_props props;
 };
 
@@ -50,6 +52,8 @@ struct camera_slot {
 
 struct camera {
 	struct hm_video *video;
+	char *name;               /* "v4l2:/dev/video0" */
+	struct camera_feed *feed; /* of a codec; NULL: a camera (v4l2_codec.c) */
 	struct hm_device *device;
 	int fd;
 	const struct camera_way *way;
@@ -57,12 +61,15 @@ struct camera {
 	struct hm_frame_props props; /* of each picture, without its time */
 	uint32_t policy;
 	uint32_t n_most;     /* frames of the pool that the caller allows; 0: no limit */
+	uint32_t n_driver;   /* buffers that the driver has at a time, at least */
 	uint32_t n_slot;     /* buffers of the driver */
 	uint32_t image_size; /* bytes of a picture in a buffer */
 
 	pthread_t thread;
 	bool started;
 	atomic_bool stop;
+	uint64_t n_picture; /* the thread's: that were finished */
+	bool ended;         /* likewise: the codec has given its last one */
 
 	pthread_mutex_t lock; /* protects all below */
 	pthread_cond_t changed;
@@ -91,6 +98,15 @@ int camera_request(struct camera *camera, uint32_t type, uint32_t n, uint32_t *r
 /* VIDIOC_QBUF; @fd: of a dma-buf. */
 int camera_queue(struct camera *camera, uint32_t index, int fd);
 int camera_failed(const struct camera *camera, int r, const char *what);
+
+/* ---- codecs (v4l2_codec.c) ---- */
+
+/* Opens the stream, gives the driver its begin, and takes the format of its pictures. */
+int codec_begin(struct camera *camera, const char *format);
+void codec_end(struct camera *camera);
+/* What to wait for by poll(2), and what to do then. */
+short codec_events(const struct camera *camera);
+int codec_serve(struct camera *camera, short events);
 
 /* ---- formats (v4l2_format.c) ---- */
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define PREFIX "v4l2:"
+#define DRIVERS 4 /* buffers that a driver has */
 
 bool camera_is_input(const char *input)
 {
@@ -32,7 +33,7 @@ int camera_ioctl(const struct camera *camera, unsigned long request, void *argum
 
 int camera_failed(const struct camera *camera, int r, const char *what)
 {
-	return hm_error_set(r, "%s %s: %s", camera->video->input, what, strerror(-r));
+	return hm_error_set(r, "%s %s: %s", camera->name, what, strerror(-r));
 }
 
 int camera_request(struct camera *camera, uint32_t type, uint32_t n, uint32_t *ret_n)
@@ -66,35 +67,49 @@ int camera_queue(struct camera *camera, uint32_t index, int fd)
 	return r ? camera_failed(camera, r, "does not take a buffer") : 0;
 }
 
-/* -EAGAIN: there is none yet. */
+/* What the driver counts, and we do not get. */
+static void count_gap(struct camera *camera, uint32_t sequence)
+{
+	uint32_t gap;
+
+	pthread_mutex_lock(&camera->lock);
+	gap = camera->counting ? sequence - camera->sequence - 1 : 0;
+	if (gap < INT32_MAX)
+		camera->dropped += gap;
+	camera->sequence = sequence;
+	camera->counting = true;
+	pthread_mutex_unlock(&camera->lock);
+}
+
+/* -EAGAIN: there is none yet. -ENODATA: none comes any more. */
 static int dequeue(struct camera *camera, struct camera_picture *ret_picture)
 {
 	struct v4l2_buffer buffer = {
 		.type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
 		.memory = camera->way->type,
 	};
-	uint32_t gap;
 	int r;
 
 	r = camera_ioctl(camera, VIDIOC_DQBUF, &buffer);
 	if (r == -EAGAIN)
 		return r;
+	if (camera->feed && r == -EPIPE)
+		return -ENODATA;
 	if (r)
 		return camera_failed(camera, r, "gives no picture");
 	if (buffer.index >= camera->n_slot)
-		return hm_error_set(-EIO, "%s: it has no buffer %u", camera->video->input,
+		return hm_error_set(-EIO, "%s: it has no buffer %u", camera->name,
 				    buffer.index);
-	pthread_mutex_lock(&camera->lock);
-	gap = camera->counting ? buffer.sequence - camera->sequence - 1 : 0;
-	if (gap < INT32_MAX)
-		camera->dropped += gap;
-	camera->sequence = buffer.sequence;
-	camera->counting = true;
-	pthread_mutex_unlock(&camera->lock);
 	ret_picture->index = buffer.index;
+	ret_picture->props = camera->props;
+	ret_picture->last = camera->feed && buffer.flags & V4L2_BUF_FLAG_LAST;
+	if (ret_picture->last && !buffer.bytesused)
+		return -ENODATA;
 	ret_picture->damaged = buffer.flags & V4L2_BUF_FLAG_ERROR ||
 			       buffer.bytesused < camera->image_size;
-	ret_picture->props = camera->props;
+	if (camera->feed)
+		return 0;
+	count_gap(camera, buffer.sequence);
 	ret_picture->props.timestamp =
 		(int64_t)buffer.timestamp.tv_sec * 1000000 + buffer.timestamp.tv_usec;
 	return 0;
@@ -102,30 +117,69 @@ static int dequeue(struct camera *camera, struct camera_picture *ret_picture)
 
 /* ---- the thread ---- */
 
+/* The driver may have no buffer, as each of them is a consumer's. */
+static int rest(struct camera *camera)
+{
+	struct v4l2_capability ask;
+
+	if (camera_ioctl(camera, VIDIOC_QUERYCAP, &ask) == -ENODEV)
+		return camera_failed(camera, -ENODEV, "was taken away");
+	usleep(CAMERA_LOOK_MS * 1000);
+	return 0;
+}
+
+static int end_of_stream(struct camera *camera)
+{
+	camera->ended = true;
+	if (!camera->n_picture)
+		return hm_error_set(-EBADMSG, "%s: no picture of it can be decoded",
+				    camera->video->input);
+	return hm_error_set(-ENODATA, "%s: the video has ended", camera->video->input);
+}
+
+static int take_picture(struct camera *camera)
+{
+	struct camera_picture picture = { 0 };
+	int r = dequeue(camera, &picture);
+
+	if (r == -EAGAIN)
+		return 0;
+	if (r == -ENODATA)
+		return end_of_stream(camera);
+	if (r)
+		return r;
+	/* A camera goes on: the next picture does not depend on this one. */
+	if (camera->feed && picture.damaged)
+		return hm_error_set(-EBADMSG, "%s, behind picture %llu: it is damaged there",
+				    camera->video->input,
+				    (unsigned long long)camera->n_picture);
+	r = camera->way->finish(camera, &picture);
+	if (r)
+		return r;
+	camera->n_picture++;
+	return picture.last ? end_of_stream(camera) : 0;
+}
+
 static int serve(struct camera *camera)
 {
 	struct pollfd poll_fd = { .fd = camera->fd, .events = POLLIN };
-	struct camera_picture picture;
 	int r;
 
+	if (camera->feed)
+		poll_fd.events |= codec_events(camera);
 	r = camera->way->refill(camera);
 	if (r)
 		return r;
 	if (poll(&poll_fd, 1, CAMERA_LOOK_MS) <= 0)
 		return 0;
-	if (!(poll_fd.revents & POLLIN)) {
-		struct v4l2_capability ask;
-
-		if (camera_ioctl(camera, VIDIOC_QUERYCAP, &ask) == -ENODEV)
-			return camera_failed(camera, -ENODEV, "was taken away");
-		/* The driver has no buffer: each of them is a consumer's. */
-		usleep(CAMERA_LOOK_MS * 1000);
-		return 0;
+	if (camera->feed) {
+		r = codec_serve(camera, poll_fd.revents);
+		if (r)
+			return r;
 	}
-	r = dequeue(camera, &picture);
-	if (r)
-		return r == -EAGAIN ? 0 : r;
-	return camera->way->finish(camera, &picture);
+	if (poll_fd.revents & POLLIN)
+		return take_picture(camera);
+	return poll_fd.revents & (POLLPRI | POLLOUT) ? 0 : rest(camera);
 }
 
 static void *run(void *user)
@@ -226,22 +280,25 @@ static void camera_refresh(struct hm_video *video)
 
 /* ---- opening ---- */
 
-static int look(struct camera *camera)
+static int look(struct camera *camera, bool codec)
 {
+	const uint32_t kind = codec ? V4L2_CAP_VIDEO_M2M : V4L2_CAP_VIDEO_CAPTURE;
 	struct v4l2_capability ask = { 0 };
 	uint32_t caps;
 	int r;
 
 	r = camera_ioctl(camera, VIDIOC_QUERYCAP, &ask);
 	if (r)
-		return hm_error_set(-EOPNOTSUPP, "%s is no device of V4L2",
-				    camera->video->input);
+		return hm_error_set(-EOPNOTSUPP, "%s is no device of V4L2", camera->name);
 	caps = ask.capabilities & V4L2_CAP_DEVICE_CAPS ? ask.device_caps : ask.capabilities;
-	if (!(caps & V4L2_CAP_VIDEO_CAPTURE) || !(caps & V4L2_CAP_STREAMING))
+	if (!(caps & kind) || !(caps & V4L2_CAP_STREAMING))
 		return hm_error_set(-EOPNOTSUPP,
-				    "%s (%.32s) does not capture single-planar pictures into "
+				    "%s (%.32s) does not %s single-planar pictures into "
 				    "buffers: capabilities %#x",
-				    camera->video->input, (const char *)ask.card, caps);
+				    camera->name, (const char *)ask.card,
+				    codec ? "decode" : "capture", caps);
+	snprintf(camera->video->info.decoder, sizeof(camera->video->info.decoder), "%s",
+		 codec ? (const char *)ask.driver : "v4l2");
 	return 0;
 }
 
@@ -268,11 +325,17 @@ static int prepare(struct camera *camera, uint32_t flags)
 	return hm_error_set(r, "%s; and the other way: %s", first.text, second.text);
 }
 
-static int check(const struct hm_video_desc *desc)
+static int check(const struct hm_video *video, const struct hm_video_desc *desc)
 {
 	if (desc->pool || !desc->device)
 		return hm_error_set(-EINVAL, "a camera needs a device for frames of its own, "
 					     "and takes no pool");
+	if (desc->codec && !camera_is_input(desc->codec))
+		return hm_error_set(-EINVAL, "codec \"%s\" is none as v4l2:/dev/video0",
+				    desc->codec);
+	if (desc->codec && camera_is_input(video->input))
+		return hm_error_set(-EINVAL, "a codec decodes a file, and %s is a camera",
+				    video->input);
 	if (desc->policy > HM_FRAME_DROP_NEWEST)
 		return hm_error_set(-EINVAL, "policy %u of a camera is unknown", desc->policy);
 	return 0;
@@ -280,10 +343,12 @@ static int check(const struct hm_video_desc *desc)
 
 static void camera_free(struct camera *camera)
 {
+	codec_end(camera);
 	pthread_cond_destroy(&camera->changed);
 	pthread_mutex_destroy(&camera->lock);
 	hm_device_unref(camera->device);
 	close(camera->fd);
+	free(camera->name);
 	free(camera);
 }
 
@@ -299,38 +364,60 @@ static void camera_close(struct hm_video *video)
 
 static const struct source capture = { camera_read, camera_close, camera_refresh };
 
-int camera_open(struct hm_video *video, const struct hm_video_desc *desc)
+/* Opens the node @name. */
+static int camera_new(struct hm_video *video, const char *name, struct camera **ret_camera)
 {
-	const char *path = video->input + sizeof(PREFIX) - 1;
+	struct camera *camera = calloc(1, sizeof(*camera));
 	pthread_condattr_t monotonic;
-	struct camera *camera;
 	int r;
 
-	r = check(desc);
-	if (r)
-		return r;
-	camera = calloc(1, sizeof(*camera));
 	if (!camera)
 		return hm_error_set(-ENOMEM, "no memory for a camera");
-	camera->fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	camera->name = strdup(name);
+	if (!camera->name) {
+		r = hm_error_set(-ENOMEM, "no memory for a camera");
+		goto err_free;
+	}
+	camera->fd = open(name + sizeof(PREFIX) - 1, O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	if (camera->fd < 0) {
-		r = hm_error_set(-errno, "%s: %s", video->input, strerror(errno));
-		free(camera);
-		return r;
+		r = hm_error_set(-errno, "%s: %s", name, strerror(errno));
+		goto err_name;
 	}
 	camera->video = video;
-	camera->device = hm_device_ref(desc->device);
-	camera->policy = desc->policy;
-	camera->n_most = desc->n_most;
+	camera->n_driver = DRIVERS;
 	atomic_init(&camera->stop, false);
 	pthread_mutex_init(&camera->lock, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&camera->changed, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	r = look(camera);
+	*ret_camera = camera;
+	return 0;
+err_name:
+	free(camera->name);
+err_free:
+	free(camera);
+	return r;
+}
+
+int camera_open(struct hm_video *video, const struct hm_video_desc *desc)
+{
+	struct camera *camera;
+	int r;
+
+	r = check(video, desc);
 	if (!r)
-		r = camera_set_format(camera, desc->format);
+		r = camera_new(video, desc->codec ? desc->codec : video->input, &camera);
+	if (r)
+		return r;
+	camera->device = hm_device_ref(desc->device);
+	/* A codec waits: each picture of a file is wanted. */
+	camera->policy = desc->codec ? HM_FRAME_WAIT : desc->policy;
+	camera->n_most = desc->n_most;
+	r = look(camera, desc->codec);
+	if (!r)
+		r = desc->codec ? codec_begin(camera, desc->format) :
+				  camera_set_format(camera, desc->format);
 	if (!r)
 		r = prepare(camera, desc->flags);
 	if (r) {
@@ -341,6 +428,5 @@ int camera_open(struct hm_video *video, const struct hm_video_desc *desc)
 	video->camera = camera;
 	video->info.in_place = 1;
 	video->info.memory = camera->way->memory;
-	snprintf(video->info.decoder, sizeof(video->info.decoder), "v4l2");
 	return 0;
 }

@@ -11,13 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DRIVERS 4    /* frames that the driver has */
 #define CONSUMERS 12 /* further ones: ready, and with consumers */
 #define NS_PER_MS 1000000ull
 
 static int make_pool(struct camera *camera)
 {
-	uint32_t n_most = DRIVERS + CONSUMERS;
+	uint32_t n_most = camera->n_driver + CONSUMERS;
 	struct hm_frame_pool_desc desc = {
 		.struct_size = sizeof(desc),
 		.name = "camera",
@@ -31,11 +30,11 @@ static int make_pool(struct camera *camera)
 
 	if (camera->n_most)
 		n_most = camera->n_most;
-	if (n_most <= DRIVERS || n_most > CAMERA_FRAMES)
+	if (n_most <= camera->n_driver || n_most > CAMERA_FRAMES)
 		return hm_error_set(-EINVAL,
-				    "a camera has %d to %d frames, one more than the driver "
+				    "a camera has %u to %d frames, one more than the driver "
 				    "at least: n_most is %u",
-				    DRIVERS + 1, CAMERA_FRAMES, n_most);
+				    camera->n_driver + 1, CAMERA_FRAMES, n_most);
 	desc.n_most = n_most;
 	/* None ends, so that a number always means the same memory. */
 	desc.n_least = n_most;
@@ -111,7 +110,7 @@ static int prepare(struct camera *camera)
 	r = make_pool(camera);
 	if (r)
 		return r;
-	r = camera_request(camera, V4L2_MEMORY_DMABUF, DRIVERS, &camera->n_slot);
+	r = camera_request(camera, V4L2_MEMORY_DMABUF, camera->n_driver, &camera->n_slot);
 	if (r) {
 		r = camera_failed(camera, r, "takes no dma-bufs");
 		goto err_pool;
@@ -151,9 +150,20 @@ static int acquire_waiting(struct camera *camera, struct camera_slot *ret_slot)
 	return r;
 }
 
-static int finish(struct camera *camera, const struct camera_picture *picture)
+static int publish(struct camera_slot *slot, const struct camera_picture *picture)
 {
 	const uint32_t facts = HM_FRAME_VISIBLE | HM_FRAME_COLOUR | HM_FRAME_TIME;
+	int r = hm_frame_set(slot->frame, facts, &picture->props);
+
+	if (!r)
+		r = hm_frame_publish(slot->frame);
+	hm_frame_unref(slot->frame);
+	slot->frame = NULL;
+	return r;
+}
+
+static int finish(struct camera *camera, const struct camera_picture *picture)
+{
 	struct camera_slot *slot = &camera->slot[picture->index], empty;
 	int r;
 
@@ -163,6 +173,8 @@ static int finish(struct camera *camera, const struct camera_picture *picture)
 		pthread_mutex_unlock(&camera->lock);
 		return queue(camera, picture->index);
 	}
+	if (picture->last)
+		return publish(slot, picture);
 	r = acquire_waiting(camera, &empty);
 	if (r == -ECANCELED)
 		return 0;
@@ -170,10 +182,7 @@ static int finish(struct camera *camera, const struct camera_picture *picture)
 		return queue(camera, picture->index);
 	if (r)
 		return r;
-	r = hm_frame_set(slot->frame, facts, &picture->props);
-	if (!r)
-		r = hm_frame_publish(slot->frame);
-	hm_frame_unref(slot->frame);
+	r = publish(slot, picture);
 	*slot = empty;
 	return r ? r : queue(camera, picture->index);
 }

@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BUFFERS 8
-#define DRIVERS 2 /* buffers that the driver keeps, as long as a ready one can be dropped */
+#define CONSUMERS 4 /* buffers beyond those of the driver: ready, and with consumers */
+#define DRIVERS 2   /* buffers that the driver keeps, as long as a ready one can be dropped */
 
 static int import(struct camera *camera, uint32_t index, int fd)
 {
@@ -79,7 +79,8 @@ static int prepare(struct camera *camera)
 				    "a camera with frames of its driver has %d to %d: "
 				    "n_most is %u",
 				    DRIVERS + 1, CAMERA_BUFFERS, n);
-	r = camera_request(camera, V4L2_MEMORY_MMAP, n ? n : BUFFERS, &camera->n_slot);
+	r = camera_request(camera, V4L2_MEMORY_MMAP, n ? n : camera->n_driver + CONSUMERS,
+			   &camera->n_slot);
 	if (r)
 		return camera_failed(camera, r, "has no buffers to share");
 	if (camera->n_slot > CAMERA_BUFFERS || camera->n_slot <= DRIVERS) {
@@ -173,6 +174,8 @@ static int refill(struct camera *camera)
 	uint32_t i;
 	int r = 0;
 
+	if (camera->ended)
+		return 0;
 	pthread_mutex_lock(&camera->lock);
 	for (i = 0; i < camera->n_slot && !r; i++)
 		if (camera->slot[i].state == CAMERA_TAKEN && is_back(&camera->slot[i]))

@@ -249,6 +249,25 @@ static int set(struct camera *camera, const char *text, struct v4l2_format *form
 	return 0;
 }
 
+/* A codec may decode into several formats: the first one that is ours. */
+static void set_other(struct camera *camera, struct v4l2_format *format)
+{
+	struct v4l2_fmtdesc desc = { .type = V4L2_BUF_TYPE_VIDEO_CAPTURE };
+	struct v4l2_format other = *format;
+
+	for (; !camera_ioctl(camera, VIDIOC_ENUM_FMT, &desc); desc.index++) {
+		if (!kind_of_v4l2(desc.pixelformat))
+			continue;
+		other.fmt.pix.pixelformat = desc.pixelformat;
+		other.fmt.pix.bytesperline = other.fmt.pix.sizeimage = 0;
+		if (!camera_ioctl(camera, VIDIOC_S_FMT, &other) &&
+		    kind_of_v4l2(other.fmt.pix.pixelformat)) {
+			*format = other;
+			return;
+		}
+	}
+}
+
 static void take_rate(struct camera *camera)
 {
 	struct v4l2_streamparm rate = { .type = V4L2_BUF_TYPE_VIDEO_CAPTURE };
@@ -279,6 +298,8 @@ int camera_set_format(struct camera *camera, const char *text)
 		if (r)
 			return r;
 	}
+	if (!kind_of_v4l2(format.fmt.pix.pixelformat) && camera->feed)
+		set_other(camera, &format);
 	kind = kind_of_v4l2(format.fmt.pix.pixelformat);
 	if (!kind)
 		return hm_error_set(-EOPNOTSUPP,

@@ -59,6 +59,7 @@ int hm_video_open(const char *input, const struct hm_video_desc *given,
 {
 	struct hm_video_desc desc;
 	struct hm_video *video;
+	bool camera;
 	int r;
 
 	hm_error_begin();
@@ -67,14 +68,16 @@ int hm_video_open(const char *input, const struct hm_video_desc *given,
 	r = check_desc(given, &desc);
 	if (r)
 		return r;
-	if (desc.flags && !camera_is_input(input))
-		return hm_error_set(-EINVAL,
-				    "%s: flags %#x are for cameras, as v4l2:/dev/video0", input,
-				    desc.flags);
+	camera = desc.codec || camera_is_input(input);
+	if (desc.flags && !camera)
+		return hm_error_set(
+			-EINVAL,
+			"%s: flags %#x are for cameras and codecs, as v4l2:/dev/video0", input,
+			desc.flags);
 	video = calloc(1, sizeof(*video));
 	if (!video)
 		return hm_error_set(-ENOMEM, "no memory for a video");
-	r = video_memory_begin(&video->memory, &desc, camera_is_input(input));
+	r = video_memory_begin(&video->memory, &desc, camera);
 	if (r)
 		goto err_free;
 	video->input = strdup(input);
@@ -86,7 +89,7 @@ int hm_video_open(const char *input, const struct hm_video_desc *given,
 	pthread_mutex_init(&video->lock, NULL);
 	video->process = getpid();
 	video->threads = threads_of(desc.threads);
-	if (camera_is_input(input))
+	if (camera)
 		r = camera_open(video, &desc);
 	else if (desc.format || raw_is_y4m(input))
 		r = raw_open(video, desc.format);

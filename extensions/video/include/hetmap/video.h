@@ -33,15 +33,15 @@ extern "C" {
 struct hm_video;
 
 /*
- * hm_video_desc.flags, for cameras: only this way of sharing memory. 0: the first one, or the
+ * hm_video_desc.flags, for cameras and codecs: only this way of sharing memory. 0: the first one, or the
  * second one where the first is refused.
  */
 #define HM_VIDEO_DMABUF (1u << 0) /* the driver writes into frames of a pool */
 #define HM_VIDEO_EXPBUF (1u << 1) /* frames are made of buffers of the driver */
 
-/* hm_video_info.memory: how a camera and frames share memory. */
+/* hm_video_info.memory: how a camera or a codec and frames share memory. */
 enum hm_video_memory {
-	HM_VIDEO_MEMORY_NONE = 0,   /* no camera */
+	HM_VIDEO_MEMORY_NONE = 0,   /* neither */
 	HM_VIDEO_MEMORY_DMABUF = 1, /* as HM_VIDEO_DMABUF */
 	HM_VIDEO_MEMORY_EXPBUF = 2, /* as HM_VIDEO_EXPBUF */
 };
@@ -67,12 +67,17 @@ struct hm_video_desc {
 	const struct hm_frame_align *users; /* alignments of others, for the own pool */
 	uint32_t n_users;
 	uint32_t policy; /* of a camera, if no frame is free: enum hm_frame_policy */
+	/*
+	 * [optional] A V4L2 device that decodes, "v4l2:/dev/video1": the file is a bare stream of
+	 * the format that the field format names by V4L2's four letters, as FWHT or H264. NULL: libavcodec decodes.
+	 */
+	const char *codec;
 };
 
 struct hm_video_info {
 	uint32_t struct_size;
-	uint32_t fourcc;   /* of the last picture, or as the file announces; 0: not known yet */
-	char decoder[32];  /* name of libavcodec's decoder; "y4m", "raw", "v4l2" */
+	uint32_t fourcc; /* of the last picture, or as the file announces; 0: not known yet */
+	char decoder[32]; /* name of libavcodec's decoder, or of a codec's driver; "y4m", "raw", "v4l2" */
 	uint32_t width;    /* visible pixels, likewise */
 	uint32_t height;   /* likewise */
 	uint32_t rate_num; /* pictures a second: num / den; 0: unknown */
@@ -84,7 +89,7 @@ struct hm_video_info {
 	 */
 	uint64_t bytes_copied;
 	uint64_t repeated; /* pictures that were returned again: the same frame, as VP9 does */
-	uint32_t in_place; /* 1: the decoder, or the camera, writes into frames */
+	uint32_t in_place; /* 1: the decoder, or camera or codec, writes into frames */
 	uint32_t memory;   /* enum hm_video_memory */
 	/*
 	 * Pictures of a camera that hm_video_read() does not return: dropped by the policy or,
@@ -114,6 +119,11 @@ struct hm_video_info {
  * A camera has no shared pool, and its device may have brackets (HM_CAP_BRACKET), which the
  * consumer makes.
  *
+ * A codec is a V4L2 device with a stateful decoder of single-planar buffers. It decodes the whole
+ * file, in whose stream the device itself finds each picture; the pictures have no time. Their
+ * formats and the shared memory are those of a camera. A picture is never dropped: the codec waits
+ * for a frame. Pictures that change their size under way are -EOPNOTSUPP.
+ *
  * Thread safety: any thread.
  *
  * Errors:
@@ -122,11 +132,12 @@ struct hm_video_info {
  *                a .y4m file is malformed.
  *   -EOPNOTSUPP: libavcodec has no decoder for the video (the text names it); the format of the
  *                pictures is none of the above; the device makes no buffers, or wants a bracket
- *                around each access of CPUs (HM_CAP_BRACKET); or a camera captures no
- *                single-planar pictures, or is no V4L2 device.
+ *                around each access of CPUs (HM_CAP_BRACKET); or a camera or codec has no
+ *                single-planar pictures, does not decode the format, or is no V4L2 device.
  *   -EINVAL:     the format of a raw file does not parse; the camera has no such format or size;
- *                a flag or the policy is unknown, or a flag is given for a file; neither device
- *                nor pool is set; or threads is above 64.
+ *                a flag or the policy is unknown, or a flag is given for a file; the name of a
+ *                codec, or the format of its stream, does not parse; neither device nor pool is
+ *                set; or threads is above 64.
  *   -EBUSY:      another process captures from the camera.
  *   -E2BIG:      struct_size is larger than this library knows.
  *
