@@ -20,6 +20,7 @@
 TEXT(page_frame, FILE_TEXT("page.html"));
 /* Declared in page.h: other pages of hetmap look like this one. */
 TEXT(page_style, FILE_TEXT("page.css"));
+TEXT(page_words, FILE_TEXT("page_words.js"));
 TEXT(page_script,
      FILE_TEXT("page_events.js") FILE_TEXT("page_data.js") FILE_TEXT("page_map.js")
 	     FILE_TEXT("page_input.js") FILE_TEXT("page_tables.js") FILE_TEXT("page_begin.js"));
@@ -119,6 +120,7 @@ int page_write(FILE *out, const json_t *report)
 	const struct page_part parts[] = {
 		{ "@STYLE@", page_style, NULL },
 		{ "@DATA@", NULL, report },
+		{ "@WORDS@", page_words, NULL },
 		{ "@SCRIPT@", page_script, NULL },
 	};
 

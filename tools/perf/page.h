@@ -84,8 +84,8 @@ int page_write(FILE *out, const json_t *report);
 
 /* ---- other pages ---- */
 
-/* page.css */
-extern const char page_style[];
+/* page.css and page_words.js */
+extern const char page_style[], page_words[];
 
 /* What comes in place of @marker: @text, or @data in a script of type application/json. */
 struct page_part {

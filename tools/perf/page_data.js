@@ -2,32 +2,9 @@
 /* What the page of "hetmap report" is drawn from: the columns of events, what of them
    is looked at, and the sums over that. The page_*.js are one script in one block. */
 
-const $ = id => document.getElementById(id);
-
-/* ---- trouble: what goes wrong is said in the page ---- */
-
-function trouble(text) {
-	$('trouble').textContent = "This report can't be shown: " + text;
-}
-
-window.addEventListener('error', event => trouble(event.message));
-
-/* ---- numbers and names as people read them ---- */
-
-const commas = new Intl.NumberFormat('en-US');
-const number = n => commas.format(Math.round(n));
 /* null: it is not known. */
 const known = (value, text) => value === null ? '-' : text(value);
-const faults = n => number(n) + (n === 1 ? ' fault' : ' faults');
-
-const units = [[2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB']];
-
-function bytes(n) {
-	for (const [size, unit] of units)
-		if (n >= size)
-			return +(n / size).toFixed(n >= 100 * size ? 0 : 1) + ' ' + unit;
-	return number(n) + ' bytes';
-}
+const faults = n => several(n, 'fault');
 
 /* As bytes(), without rounding: a place, not an amount. */
 function place(n) {
@@ -52,15 +29,6 @@ function places(from, to) {
 	return `${text(from)} to ${text(to)} ${unit}`;
 }
 
-function duration(ns) {
-	for (const [size, unit] of [[1e9, 's'], [1e6, 'ms'], [1e3, 'µs']])
-		if (ns >= size * 0.9995) {
-			const value = ns / size;
-			return value.toFixed(value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2) + ' ' + unit;
-		}
-	return Math.round(ns) + ' ns';
-}
-
 /* A time on an axis whose marks are @step apart; both in microseconds. */
 function moment(us, step, largest) {
 	const [size, unit] = largest >= 1e6 ? [1e6, 's'] : largest >= 1e3 ? [1e3, 'ms'] : [1, 'µs'];
@@ -72,15 +40,6 @@ function moment(us, step, largest) {
 function shown(name) {
 	return name.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069]/g,
 		c => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0'));
-}
-
-/* An element; strings among @parts become text. */
-function node(tag, style, ...parts) {
-	const element = document.createElement(tag);
-	if (style)
-		element.className = style;
-	element.append(...parts);
-	return element;
 }
 
 /* ---- the data ---- */

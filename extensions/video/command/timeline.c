@@ -217,6 +217,7 @@ int timeline_write(struct timeline *timeline, const json_t *report, uint64_t beg
 		{ "@STYLE@", page_style, NULL },
 		{ "@MORE@", timeline_style, NULL },
 		{ "@DATA@", NULL, NULL },
+		{ "@WORDS@", page_words, NULL },
 		{ "@SCRIPT@", timeline_script, NULL },
 	};
 	json_t *data;

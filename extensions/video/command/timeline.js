@@ -1,45 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The page of a video: its data are described in timeline.c. */
-
-const $ = id => document.getElementById(id);
-
-function trouble(text) {
-	$('trouble').textContent = "This page can't be shown: " + text;
-}
-
-window.addEventListener('error', event => trouble(event.message));
-
-/* ---- numbers and names as people read them ---- */
-
-const commas = new Intl.NumberFormat('en-US');
-const number = n => commas.format(Math.round(n));
-
-function bytes(n) {
-	for (const [size, unit] of [[2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'],
-		[2 ** 10, 'KiB']])
-		if (n >= size)
-			return +(n / size).toFixed(n >= 100 * size ? 0 : 1) + ' ' + unit;
-	return number(n) + ' bytes';
-}
-
-function duration(ns) {
-	for (const [size, unit] of [[1e9, 's'], [1e6, 'ms'], [1e3, 'µs']])
-		if (ns >= size * 0.9995) {
-			const value = ns / size;
-			return value.toFixed(value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2) + ' ' + unit;
-		}
-	return Math.round(ns) + ' ns';
-}
-
-const several = (n, what) => number(n) + ' ' + what + (n === 1 ? '' : 's');
-
-function node(tag, style, ...parts) {
-	const element = document.createElement(tag);
-	if (style)
-		element.className = style;
-	element.append(...parts);
-	return element;
-}
+/* The page of a video: its data are described in timeline.c. page_words.js comes before it. */
 
 /* ---- the data ---- */
 
