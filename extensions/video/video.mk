@@ -105,9 +105,9 @@ video_test_flags := -DHAVE_VIDEO $(video_flags) -I$(video_folder)/command \
 $(video_tests): more_packages = $(video_test_packages)
 $(video_tests): $(video_lib_objects)
 video_show_objects := $(addprefix $(O)/$(video_folder)/command/,convert.o kernel.o rows.o \
-	display.o display_frames.o display_import.o display_pick.o display_writeback.o) \
+	rows_pairs.o display.o display_frames.o display_import.o display_pick.o display_writeback.o) \
 	$(video_avx2_object)
 $(O)/tests/test_video_display $(O)/tests/test_video_codec: $(video_show_objects)
 $(O)/tests/test_video_convert: $(addprefix $(O)/$(video_folder)/command/,convert.o kernel.o \
-	rows.o) $(video_avx2_object)
+	rows.o rows_pairs.o) $(video_avx2_object)
 endif

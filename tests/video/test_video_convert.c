@@ -273,7 +273,7 @@ static void same_by_sets(void)
 		luma[i] = (unsigned char)test_random(&seed);
 	for (i = 0; i < 16384; i++)
 		chroma[i] = (unsigned char)test_random(&seed);
-	for (i = 0; i < 64; i++) {
+	for (i = 0; i < 192; i++) {
 		struct row row = {
 			.luma = luma,
 			.u = chroma,
@@ -284,6 +284,16 @@ static void same_by_sets(void)
 			.deep = i >> 4 & 1,
 		};
 
+		/* One plane with both samples in turns: NV12, and the other order. */
+		if (i >= 128) {
+			row.luma_step = 1;
+			row.chroma_step = 2;
+			row.u = chroma + (i & 1);
+			row.v = chroma + !(i & 1);
+			row.shift = 1;
+			row.deep = false;
+		}
+
 		begin = test_random(&seed) % 400;
 		end = begin + test_random(&seed) % 600;
 		memset(a, 0, 4096);
@@ -292,6 +302,9 @@ static void same_by_sets(void)
 		row_convert(&row, &factors, begin, end);
 		row.out = b;
 		row_convert_avx2(&row, &factors, begin, end);
+		CHECK(!memcmp(a, b, 4096));
+		memset(b, 0, 4096);
+		row_convert_pairs(&row, &factors, begin, end);
 		CHECK(!memcmp(a, b, 4096));
 	}
 out:

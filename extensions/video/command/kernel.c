@@ -44,7 +44,7 @@ static convert_function *choose(void)
 {
 #ifdef __x86_64__
 	if (__builtin_cpu_supports("avx2"))
-		return row_convert_avx2;
+		return row_convert_pairs;
 #endif
 	return row_convert;
 }

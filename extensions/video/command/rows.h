@@ -27,6 +27,9 @@ void row_convert(const struct row *row, const struct row_factors *factors, uint6
 /* The same, for processors with AVX2. */
 void row_convert_avx2(const struct row *row, const struct row_factors *factors, uint64_t begin,
 		      uint64_t end);
+/* Likewise, and faster for 8 bits whose pixels share chroma by pairs. (rows_pairs.c) */
+void row_convert_pairs(const struct row *row, const struct row_factors *factors, uint64_t begin,
+		       uint64_t end);
 #endif
 
 #endif
