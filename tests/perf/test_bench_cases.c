@@ -598,6 +598,26 @@ static void test_gguf_open(void)
 	outcome_free(&outcome);
 }
 
+/* Where the command of the video extension, OpenCL or ffmpeg is not there, it says so. */
+static void test_frame_path(void)
+{
+	static const char *const rows[] = {
+		"640x360 NV12 to XRGB, cpu",
+		"640x360 NV12 to XRGB, opencl:0",
+		"320x240 H.264, decoded to shown, p99",
+		"640x360 H.264, decoded to shown, p99",
+		"frames of 4 decoders on one pool",
+	};
+	struct outcome outcome;
+	size_t i;
+
+	run_short("frame_path", &outcome);
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (!is_skipped(&outcome, rows[i]) && !is_skipped(&outcome, "decoded to shown"))
+			check_row(&outcome, rows[i]);
+	outcome_free(&outcome);
+}
+
 static const struct test tests[] = {
 	{ "interrupted", test_interrupted, 60, TEST_ONCE },
 	{ "report_10m", test_report_10m, 120, 0 },
@@ -616,6 +636,7 @@ static const struct test tests[] = {
 	{ "load_no_memory", test_load_no_memory, 60, 0 },
 	{ "safetensors_open", test_safetensors_open, 60, 0 },
 	{ "gguf_open", test_gguf_open, 60, 0 },
+	{ "frame_path", test_frame_path, 60, 0 },
 	{ "probe_off", test_probe_off, 60, 0 },
 	{ "publish_cost", test_publish_cost, 60, 0 },
 	{ "frag_effect", test_frag_effect, 120, 0 },

@@ -161,6 +161,7 @@ int bench_safetensors_open(void);
 int bench_gguf_open(void);
 int bench_load_model(void);
 int bench_ipc_ring(void);
+int bench_frame_path(void);
 int bench_workers(void);
 
 #endif

@@ -35,7 +35,8 @@ static const struct bench_claim claims[] = {
 	{
 		.published = "under 5 ms",
 		.what = "a 4K frame on its way to the device",
-		.reason = "no case moves frames",
+		.time = true,
+		.cases = { { "frame_path", "3840x2160 NV12 to XRGB, cpu" } },
 	},
 	{
 		.published = "17% to 6%",
@@ -100,7 +101,10 @@ void bench_claim_text(const struct bench_run *run, const struct bench_claim *cla
 			 row ? row->skipped : "it was not among the cases");
 		return;
 	}
-	saving(row->ratio, share, sizeof(share));
+	if (claim->time)
+		bench_figure(row->value, row->unit, share);
+	else
+		saving(row->ratio, share, sizeof(share));
 	if (bench_interval_known(&row->ratio_95))
 		snprintf(text, size, "%s (ratio %.3f, 95%%: %.3f to %.3f): %s, %s", share,
 			 row->ratio, row->ratio_95.low, row->ratio_95.high, row->bench,

@@ -83,6 +83,8 @@ const struct bench bench_list[] = {
 	  peer_model_source },
 	{ "ipc_ring", "records from one process to another, 64 bytes and 1 MiB", bench_ipc_ring,
 	  peer_ipc_source },
+	{ "frame_path", "a picture from its decoder to its conversion", bench_frame_path,
+	  peer_frames_source },
 	{ "workers", "4 processes that read one file of tokens", bench_workers,
 	  peer_ipc_source },
 };

@@ -125,6 +125,7 @@ struct bench_claim {
 	const char *published; /* "37% less time" */
 	const char *what;      /* that was measured there */
 	const char *reason;    /* why no case measures it; NULL: those below do */
+	bool time;             /* a time is published, and not a share of another one */
 	struct {
 		const char *bench;
 		const char *name;   /* name of the case; NULL: on any device */

@@ -19,11 +19,12 @@
  * Puts this file into the program as a text, for --show-peer: what is shown is
  * what was compiled. The parts are headed by a comment "---- CASE ----".
  */
-#define PEER_SOURCE(symbol)                           \
+#define PEER_SOURCE(symbol) PEER_SOURCE_OF(symbol, __FILE__)
+#define PEER_SOURCE_OF(symbol, file)                  \
 	__asm__(".pushsection .rodata\n"              \
 		".global " #symbol "\n"               \
 		".hidden " #symbol "\n" #symbol ":\n" \
-		".incbin \"" __FILE__ "\"\n"          \
+		".incbin \"" file "\"\n"              \
 		".byte 0\n"                           \
 		".popsection\n")
 
@@ -39,6 +40,7 @@ extern const char peer_tokens_source[];
 extern const char peer_model_source[];
 extern const char peer_ipc_source[];
 extern const char peer_pool_source[];
+extern const char peer_frames_source[];
 
 /* ---- peer_maps.c ---- */
 

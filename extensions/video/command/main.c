@@ -18,6 +18,7 @@ enum {
 	OPTION_POLICY,
 	OPTION_DECODERS,
 	OPTION_FRAMES,
+	OPTION_PACED,
 	OPTION_FORMAT,
 	OPTION_THREADS,
 	OPTION_TIMELINE,
@@ -48,6 +49,9 @@ static const struct option_row rows[] = {
 			      "frames, 1 to 16 (default: 1)" },
 	[OPTION_FRAMES] = { 0, "frames", "N",
 			    "end after N pictures of each decoder (default: all)" },
+	[OPTION_PACED] = { 0, "paced", NULL,
+			   "convert each picture when it is due by the rate of the\n"
+			   "video, not as soon as it is decoded" },
 	[OPTION_FORMAT] = { 0, "format", "FORMAT:WxH",
 			    "INPUT is raw: yuv420p:640x480, nv12:1920x1080@30; of a\n"
 			    "camera: what it is set to (default: INPUT says what\n"
@@ -134,6 +138,9 @@ static int take_value(const struct option_state *state, int option,
 			return option_refuse(state, option, "wait, drop-oldest or drop-newest");
 		/* The numbers are those of enum hm_frame_policy. */
 		options->camera_policy = options->policy;
+		break;
+	case OPTION_PACED:
+		options->paced = true;
 		break;
 	case OPTION_FORMAT:
 		options->format = state->value;
@@ -257,9 +264,10 @@ static int video_main(int argc, char **argv)
 		return fail(STATUS_USAGE, EINVAL, "hetmap run video clip.mp4",
 			    "run: video needs an input");
 	if (options.bench && (options.decoders > 1 || options.timeline || options.policy ||
-			      strcmp(options.sink, "null") != 0))
+			      options.paced || strcmp(options.sink, "null") != 0))
 		return fail(STATUS_USAGE, EINVAL, NULL,
-			    "run: --bench has one decoder and no sink, no timeline, no policy");
+			    "run: --bench has one decoder and no sink, no timeline, no policy, "
+			    "no pace");
 	if (options.decoders > 1 && options.codec)
 		return fail(STATUS_USAGE, EINVAL, NULL,
 			    "run: --codec decodes once, and --decoders is %llu",

@@ -35,7 +35,7 @@ struct measure {
 	bool same; /* both results have the same bytes, so far */
 };
 
-/* ---- the two ways ---- */
+/* ---- frame_path: the two ways ---- */
 
 static int wait_done(struct hm_fence *fence, struct hm_fence_info *ret_info)
 {
@@ -298,6 +298,16 @@ static json_t *spread_json(const struct bench_spread *spread)
 	return json_pack("{s:f, s:f}", "p50", spread->median / 1e9, "p99", spread->p99 / 1e9);
 }
 
+static json_t *samples_json(const double *ns, unsigned int n)
+{
+	json_t *samples = json_array();
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		json_array_append_new(samples, json_real(ns[i] / 1e9));
+	return samples;
+}
+
 static void print_json(const struct measure *m, const struct bench_spread *in_place,
 		       const struct bench_spread *with_copies,
 		       const struct bench_interval *interval)
@@ -322,6 +332,9 @@ static void print_json(const struct measure *m, const struct bench_spread *in_pl
 				    json_pack("[f, f]", interval->low, interval->high));
 	json_object_set_new(object, "target", json_real(TARGET));
 	json_object_set_new(object, "met", json_boolean(ratio <= TARGET));
+	json_object_set_new(object, "samples",
+			    json_pack("{s:o, s:o}", "in_place", samples_json(m->in_place, m->n),
+				      "with_copies", samples_json(m->with_copies, m->n)));
 	json_object_set_new(object, "bytes_copied",
 			    json_pack("{s:I, s:I}", "in_place", (json_int_t)m->bytes_in_place,
 				      "with_copies", (json_int_t)m->bytes_with_copies));

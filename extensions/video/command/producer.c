@@ -2,8 +2,11 @@
 /* The threads of the decoders: a picture is read, gets a result, and its conversion is launched. */
 #include <errno.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "pipeline.h"
+
+#define RATE 25 /* pictures a second, where the video does not tell */
 
 /* Keeps the first failure, and ends all decoders. */
 static void stop_with(struct pipeline *p, int r, const char *what)
@@ -285,6 +288,23 @@ static int convert(struct producer *producer, struct hm_frame *from, uint64_t nu
 	return 0;
 }
 
+/* The picture @number, from 1, is due. Returns early if the pipeline stops. */
+static void wait_until_due(struct pipeline *p, uint64_t number)
+{
+	const struct hm_video_info *info = &p->video_info;
+	double rate = info->rate_num ? (double)info->rate_num / info->rate_den : RATE;
+	double due = p->begin + (double)number / rate, left;
+
+	while ((left = due - pipeline_now()) > 0 && !is_stopped(p)) {
+		const struct timespec rest = {
+			.tv_nsec = left * 1e9 < PIPELINE_LOOK_NS ? (long)(left * 1e9) :
+								   (long)PIPELINE_LOOK_NS,
+		};
+
+		nanosleep(&rest, NULL);
+	}
+}
+
 void *producer_run(void *user)
 {
 	struct producer *producer = user;
@@ -301,7 +321,10 @@ void *producer_run(void *user)
 				stop_with(p, r, NULL);
 			break;
 		}
-		r = convert(producer, frame, ++number, read_ns);
+		number++;
+		if (p->options->paced)
+			wait_until_due(p, number);
+		r = convert(producer, frame, number, read_ns);
 		/* The launch keeps the bytes. */
 		hm_frame_unref(frame);
 		if (r && r != -ECANCELED)
