@@ -305,7 +305,8 @@ HM_API int hm_frame_pool_create(struct hm_device *device, const struct hm_frame_
  *
  * No work uses the frame any more: the caller may write without a wait. The bytes are those of
  * an earlier picture, or zero. The facts (struct hm_frame_props) are the pool's: its visible
- * part, no colour, no time. If the device was taken away, the call ends the free frames in it.
+ * part, no colour, no time. If the device was taken away, the call ends the free frames in it; a
+ * frame with pages that were lost and replaced (hetmap/guard.h) ends as well.
  *
  * Thread safety: any thread; any number of threads may wait. They are not served in order.
  *

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "base/thread.h"
+#include "fault/repair.h"
 #include "frame/frame.h"
 #include "loss/device_loss.h"
 
@@ -111,18 +112,25 @@ static struct hm_frame *find_oldest(struct hm_frame_pool *pool)
 	return oldest;
 }
 
-/* The device of a frame that is not in use has gone: the frame ends. */
+/* The device has gone, or handlers have replaced broken pages: the next picture would miss them. */
+static bool is_broken(const struct hm_frame_pool *pool, const struct hm_frame *frame)
+{
+	const struct frame_memory *memory = &frame->memory[0];
+	int r = 0;
+
+	err_hold();
+	if (pool->can_go)
+		r = memory->map->lost ? -ENODEV : device_loss_check_buffer(memory->buffer);
+	if (!r)
+		r = repair_check(memory->map, 0, memory->map->length, NULL);
+	err_release();
+	return r;
+}
+
+/* The frame is not in use, and its memory is broken: it ends. */
 static bool is_lost(struct hm_frame_pool *pool, struct hm_frame *frame)
 {
-	int r;
-
-	if (!pool->can_go)
-		return false;
-	err_hold();
-	r = frame->memory[0].map->lost ? -ENODEV :
-					 device_loss_check_buffer(frame->memory[0].buffer);
-	err_release();
-	if (!r)
+	if (likely(!is_broken(pool, frame)))
 		return false;
 	pthread_mutex_lock(&pool->lock);
 	pool_forget_locked(pool, frame);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "frame/frame_support.h"
@@ -470,6 +471,47 @@ static void forked(void)
 	hm_frame_pool_unref(inherited.pool);
 }
 
+/* A page of the map has no memory any more, as a broken one: its file is empty. */
+static void break_page(void *page)
+{
+	int fd = memfd_create("empty", MFD_CLOEXEC);
+
+	CHECK_FATAL(fd >= 0);
+	CHECK_FATAL(mmap(page, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+		    page);
+	close(fd);
+}
+
+/* A frame whose page was replaced is not given out again. */
+static void replaced(void)
+{
+	struct hm_frame_pool *pool = frame_pool("host", HM_FRAME_WAIT, 1);
+	struct hm_frame *frame = frame_acquire(pool);
+	struct hm_frame_info info = frame_info(frame);
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	frame_fill(&info, 1);
+	break_page(info.address[0]);
+	CHECK_EQUAL(*(volatile unsigned char *)info.address[0], 0);
+	CHECK_ERROR(-EIO, hm_map_begin_cpu(info.map[0], 0, 4096, HM_READ));
+	hm_frame_unref(frame);
+	/* There is room for one only: the broken one has made it. */
+	frame = frame_acquire(pool);
+	info = frame_info(frame);
+	CHECK_OK(hm_map_begin_cpu(info.map[0], 0, 4096, HM_READ | HM_WRITE));
+	frame_fill(&info, 2);
+	CHECK_OK(hm_map_end_cpu(info.map[0], 0, 4096, HM_READ | HM_WRITE));
+	CHECK_EQUAL(frame_pool_info(pool).frames, 1);
+	hm_frame_unref(frame);
+	/* One that is whole is given out again. */
+	frame = frame_acquire(pool);
+	info = frame_info(frame);
+	CHECK(frame_holds(&info, 2));
+	hm_frame_unref(frame);
+	hm_frame_pool_unref(pool);
+	CHECK_OK(hm_handler_remove());
+}
+
 static const struct test tests[] = {
 	{ .name = "facts", .run = facts },
 	{ .name = "set_facts", .run = set_facts },
@@ -483,6 +525,7 @@ static const struct test tests[] = {
 	{ .name = "ends", .run = ends },
 	{ .name = "outlives", .run = outlives },
 	{ .name = "forked", .run = forked },
+	{ .name = "replaced", .run = replaced },
 	{ .name = NULL },
 };
 

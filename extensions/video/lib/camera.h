@@ -81,7 +81,11 @@ struct camera {
 
 	/* v4l2_dmabuf.c */
 	struct hm_frame_pool *pool;
-	int fds[CAMERA_FRAMES]; /* dma-bufs, by the frame's number in the pool; -1: none yet */
+	/* By the frame's number in the pool, which is another one's if a broken frame ends. */
+	struct camera_export {
+		struct hm_buffer *buffer; /* a reference; NULL: none yet */
+		int fd;                   /* dma-buf */
+	} exports[CAMERA_FRAMES];
 
 	/* v4l2_expbuf.c */
 	uint32_t ready[CAMERA_BUFFERS]; /* slots, the oldest first */

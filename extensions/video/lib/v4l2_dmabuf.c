@@ -36,25 +36,35 @@ static int make_pool(struct camera *camera)
 				    "at least: n_most is %u",
 				    camera->n_driver + 1, CAMERA_FRAMES, n_most);
 	desc.n_most = n_most;
-	/* None ends, so that a number always means the same memory. */
+	/* None ends while it is whole, so that a number means the same memory. */
 	desc.n_least = n_most;
 	return hm_frame_pool_create(camera->device, &desc, &camera->pool);
+}
+
+static void export_end(struct camera_export *export)
+{
+	if (export->buffer)
+		close(export->fd);
+	hm_buffer_unref(export->buffer);
+	export->buffer = NULL;
 }
 
 /* The dma-buf of a frame, which is made once. */
 static int descriptor_of(struct camera *camera, const struct camera_slot *slot, int *ret_fd)
 {
 	struct hm_frame_objects objects = { .struct_size = sizeof(objects) };
-	int *fd = &camera->fds[slot->info.index];
+	struct camera_export *export = &camera->exports[slot->info.index];
 	int r;
 
-	if (*fd < 0) {
+	if (export->buffer != slot->info.buffer[0]) {
 		r = hm_frame_export(slot->frame, HM_EXPORT_DMABUF, &objects);
 		if (r)
 			return r;
-		*fd = objects.fd[0];
+		export_end(export);
+		export->fd = objects.fd[0];
+		export->buffer = hm_buffer_ref(slot->info.buffer[0]);
 	}
-	*ret_fd = *fd;
+	*ret_fd = export->fd;
 	return 0;
 }
 
@@ -95,8 +105,7 @@ static void drop_all(struct camera *camera)
 		camera->slot[i].frame = NULL;
 	}
 	for (i = 0; i < CAMERA_FRAMES; i++)
-		if (camera->fds[i] >= 0)
-			close(camera->fds[i]);
+		export_end(&camera->exports[i]);
 	hm_frame_pool_unref(camera->pool);
 	camera->pool = NULL;
 }
@@ -106,7 +115,7 @@ static int prepare(struct camera *camera)
 	uint32_t i;
 	int r;
 
-	memset(camera->fds, 0xff, sizeof(camera->fds));
+	memset(camera->exports, 0, sizeof(camera->exports));
 	r = make_pool(camera);
 	if (r)
 		return r;
