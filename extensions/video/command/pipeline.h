@@ -38,7 +38,7 @@ struct pipeline_options {
 	const char *sink;     /* "null", "png:DIR", "display", "display:CARD" */
 	const char *timeline; /* file for the page; NULL: none */
 	bool bench;
-	bool paced; /* pictures are due at the rate of the video */
+	bool paced;             /* pictures are due at the rate of the video */
 	uint32_t policy;        /* enum pipeline_policy */
 	bool check;             /* reads back what a display shows */
 	uint32_t camera_policy; /* enum hm_frame_policy */

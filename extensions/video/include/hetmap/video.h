@@ -33,8 +33,8 @@ extern "C" {
 struct hm_video;
 
 /*
- * hm_video_desc.flags, for cameras and codecs: only this way of sharing memory. 0: the first one, or the
- * second one where the first is refused.
+ * hm_video_desc.flags, for cameras and codecs: only this way of sharing memory. 0: the first one,
+ * or the second one where the first is refused.
  */
 #define HM_VIDEO_DMABUF (1u << 0) /* the driver writes into frames of a pool */
 #define HM_VIDEO_EXPBUF (1u << 1) /* frames are made of buffers of the driver */
@@ -69,7 +69,8 @@ struct hm_video_desc {
 	uint32_t policy; /* of a camera, if no frame is free: enum hm_frame_policy */
 	/*
 	 * [optional] A V4L2 device that decodes, "v4l2:/dev/video1": the file is a bare stream of
-	 * the format that the field format names by V4L2's four letters, as FWHT or H264. NULL: libavcodec decodes.
+	 * the format that the field format names by V4L2's four letters, as FWHT or H264. NULL:
+	 * libavcodec decodes.
 	 */
 	const char *codec;
 };
@@ -77,8 +78,8 @@ struct hm_video_desc {
 struct hm_video_info {
 	uint32_t struct_size;
 	uint32_t fourcc; /* of the last picture, or as the file announces; 0: not known yet */
-	char decoder[32]; /* name of libavcodec's decoder, or of a codec's driver; "y4m", "raw", "v4l2" */
-	uint32_t width;    /* visible pixels, likewise */
+	char decoder[32]; /* of libavcodec, or a codec's driver; "y4m", "raw", "v4l2": a camera */
+	uint32_t width;   /* visible pixels, likewise */
 	uint32_t height;   /* likewise */
 	uint32_t rate_num; /* pictures a second: num / den; 0: unknown */
 	uint32_t rate_den;
