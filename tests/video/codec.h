@@ -12,7 +12,7 @@
 bool codec_find(char name[PATH_ROOM]);
 
 /* Levels of a grey mark between the bars: of picture @number. */
-#define MARK(number) (40 + 20 * (number))
+#define MARK(number) (40 + 20 * ((number) % 10))
 /* Where its middle is, in a picture of @height. */
 #define MARK_ROW(height) ((height)*30 / 100)
 

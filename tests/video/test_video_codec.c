@@ -21,14 +21,15 @@
 #define WIDTH 640
 #define HEIGHT 480
 #define PICTURES 10
+#define MANY 40 /* a stream that is larger than the codec's buffers, so that pictures are cut */
 /* Of 255: what FWHT and the rounding of YUV do to a full colour and to grey. */
 #define TOLERANCE 12
 
 static struct hm_device *device;
 static char *folder;
 
-/* The stream of a test; NULL: the test is left out. */
-static char *stream_make(bool rgb, char codec[PATH_ROOM])
+/* The stream of a test, of @n pictures; NULL: the test is left out. */
+static char *stream_of(bool rgb, unsigned int n, char codec[PATH_ROOM])
 {
 	char *path;
 
@@ -36,9 +37,14 @@ static char *stream_make(bool rgb, char codec[PATH_ROOM])
 		return NULL;
 	folder = folder_make();
 	path = folder_path(folder, "clip.fwht");
-	codec_encode(path, rgb, WIDTH, HEIGHT, PICTURES);
+	codec_encode(path, rgb, WIDTH, HEIGHT, n);
 	CHECK_OK_FATAL(hm_device_open("host", &device));
 	return path;
+}
+
+static char *stream_make(bool rgb, char codec[PATH_ROOM])
+{
+	return stream_of(rgb, PICTURES, codec);
 }
 
 static void stream_free(char *path)
@@ -82,7 +88,7 @@ static void decode(uint32_t flags, uint32_t memory)
 {
 	struct hm_frame_info frame_info = { .struct_size = sizeof(frame_info) };
 	struct hm_video_info info = { .struct_size = sizeof(info) };
-	char codec[PATH_ROOM], *path = stream_make(true, codec);
+	char codec[PATH_ROOM], *path = stream_of(true, MANY, codec);
 	struct hm_video *video;
 	struct hm_frame *frame;
 	unsigned int i;
@@ -91,7 +97,7 @@ static void decode(uint32_t flags, uint32_t memory)
 	if (!path)
 		return;
 	video = open_codec(path, codec, flags);
-	for (i = 0; i < PICTURES; i++) {
+	for (i = 0; i < MANY; i++) {
 		CHECK_OK_FATAL(hm_video_read(video, &frame));
 		CHECK_OK_FATAL(hm_frame_query(frame, &frame_info));
 		CHECK_EQUAL(frame_info.fourcc, HM_FRAME_XRGB8888);
@@ -109,7 +115,7 @@ static void decode(uint32_t flags, uint32_t memory)
 	CHECK_OK(hm_video_query(video, &info));
 	CHECK(!strcmp(info.decoder, "vicodec"));
 	CHECK_EQUAL(info.memory, memory);
-	CHECK_EQUAL(info.pictures, PICTURES);
+	CHECK_EQUAL(info.pictures, MANY);
 	CHECK_EQUAL(info.bytes_copied, 0);
 	CHECK_EQUAL(info.dropped, 0);
 	hm_video_unref(video);
