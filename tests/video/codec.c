@@ -64,8 +64,7 @@ bool codec_find(char name[PATH_ROOM])
 		test_skip("media", "there is no decoder of the driver vicodec: make vm-video");
 		return false;
 	}
-	strcpy(name, "v4l2:");
-	strncat(name, path, PATH_ROOM - 6);
+	snprintf(name, PATH_ROOM, "v4l2:%.50s", path);
 	return true;
 }
 

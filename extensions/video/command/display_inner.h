@@ -38,6 +38,8 @@ struct display_shown {
 struct display_writeback {
 	uint32_t connector;
 	uint32_t crtc_property, fb_property, fence_property;
+	uint32_t screen_property; /* CRTC_ID of the screen's connector */
+	bool alone;               /* the CRTC feeds either the screen or this connector */
 	uint32_t handle, fb, stride;
 	unsigned char *pixels; /* NULL: not made yet */
 	uint64_t bytes;

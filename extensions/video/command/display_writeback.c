@@ -71,7 +71,10 @@ static bool take(struct display *display, uint32_t id, uint32_t crtc_bit)
 	writeback->crtc_property = property_of(display->fd, id, "CRTC_ID");
 	writeback->fb_property = property_of(display->fd, id, "WRITEBACK_FB_ID");
 	writeback->fence_property = property_of(display->fd, id, "WRITEBACK_OUT_FENCE_PTR");
-	return writeback->crtc_property && writeback->fb_property && writeback->fence_property;
+	writeback->screen_property =
+		property_of(display->fd, display->info.connector, "CRTC_ID");
+	return writeback->crtc_property && writeback->screen_property &&
+	       writeback->fb_property && writeback->fence_property;
 }
 
 void display_writeback_find(struct display *display)
@@ -157,26 +160,60 @@ static int wait_for(const struct display *display, int fence)
 	return 0;
 }
 
+static bool add(drmModeAtomicReq *request, uint32_t connector, uint32_t property,
+		uint64_t value)
+{
+	return drmModeAtomicAddProperty(request, connector, property, value) >= 0;
+}
+
+/* 0 or a negative errno, without a text. */
 static int commit(struct display *display, int32_t *ret_fence)
 {
 	const struct display_writeback *writeback = &display->writeback;
 	drmModeAtomicReq *request = drmModeAtomicAlloc();
+	bool done;
 	int r = 0;
 
-	if (!request)
-		return hm_error_set(-ENOMEM, "no memory for a request");
-	if (drmModeAtomicAddProperty(request, writeback->connector, writeback->crtc_property,
-				     display->info.crtc) < 0 ||
-	    drmModeAtomicAddProperty(request, writeback->connector, writeback->fb_property,
-				     writeback->fb) < 0 ||
-	    drmModeAtomicAddProperty(request, writeback->connector, writeback->fence_property,
-				     (uint64_t)(uintptr_t)ret_fence) < 0)
-		r = hm_error_set(-ENOMEM, "no memory for a request");
+	done = request &&
+	       add(request, writeback->connector, writeback->crtc_property,
+		   display->info.crtc) &&
+	       add(request, writeback->connector, writeback->fb_property, writeback->fb) &&
+	       add(request, writeback->connector, writeback->fence_property,
+		   (uint64_t)(uintptr_t)ret_fence);
+	if (done && writeback->alone)
+		done = add(request, display->info.connector, writeback->screen_property, 0);
 	/* The connector comes to the CRTC, which counts as a change of the mode. */
-	if (!r &&
-	    drmModeAtomicCommit(display->fd, request, DRM_MODE_ATOMIC_ALLOW_MODESET, NULL))
-		r = failed(display, "does not write back");
+	if (!done)
+		r = -ENOMEM;
+	else if (drmModeAtomicCommit(display->fd, request, DRM_MODE_ATOMIC_ALLOW_MODESET, NULL))
+		r = -errno;
 	drmModeAtomicFree(request);
+	return r;
+}
+
+/* Beside the screen, or in place of it where the card can't do both. */
+static int start(struct display *display, int32_t *ret_fence)
+{
+	int r = commit(display, ret_fence);
+
+	if (r == -EINVAL && !display->writeback.alone) {
+		display->writeback.alone = true;
+		r = commit(display, ret_fence);
+	}
+	if (!r)
+		return 0;
+	errno = -r;
+	return failed(display, "does not write back");
+}
+
+/* The screen shows what it did before. */
+static int go_back(struct display *display)
+{
+	drmModeCrtc *crtc = drmModeGetCrtc(display->fd, display->info.crtc);
+	int r = crtc && crtc->buffer_id ? display_set_mode(display, crtc->buffer_id) :
+					  failed(display, "does not tell what it shows");
+
+	drmModeFreeCrtc(crtc);
 	return r;
 }
 
@@ -191,11 +228,13 @@ int display_writeback_read(struct display *display, const unsigned char **ret_pi
 		return r;
 	/* What stays is none of a picture's. */
 	memset(writeback->pixels, 0x5a, writeback->bytes);
-	r = commit(display, &fence);
+	r = start(display, &fence);
 	if (r)
 		return r;
 	r = wait_for(display, fence);
 	close(fence);
+	if (!r && writeback->alone)
+		r = go_back(display);
 	if (r)
 		return r;
 	*ret_pixels = writeback->pixels;

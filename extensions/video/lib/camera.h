@@ -111,6 +111,8 @@ void codec_end(struct camera *camera);
 /* What to wait for by poll(2), and what to do then. */
 short codec_events(const struct camera *camera);
 int codec_serve(struct camera *camera, short events);
+/* After the last picture: -ENODATA, or why there are no more, with its text. */
+int codec_ended(const struct camera *camera);
 
 /* ---- formats (v4l2_format.c) ---- */
 

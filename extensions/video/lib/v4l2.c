@@ -128,15 +128,6 @@ static int rest(struct camera *camera)
 	return 0;
 }
 
-static int end_of_stream(struct camera *camera)
-{
-	camera->ended = true;
-	if (!camera->n_picture)
-		return hm_error_set(-EBADMSG, "%s: no picture of it can be decoded",
-				    camera->video->input);
-	return hm_error_set(-ENODATA, "%s: the video has ended", camera->video->input);
-}
-
 static int take_picture(struct camera *camera)
 {
 	struct camera_picture picture = { 0 };
@@ -144,8 +135,10 @@ static int take_picture(struct camera *camera)
 
 	if (r == -EAGAIN)
 		return 0;
-	if (r == -ENODATA)
-		return end_of_stream(camera);
+	if (r == -ENODATA) {
+		camera->ended = true;
+		return codec_ended(camera);
+	}
 	if (r)
 		return r;
 	/* A camera goes on: the next picture does not depend on this one. */
@@ -157,7 +150,8 @@ static int take_picture(struct camera *camera)
 	if (r)
 		return r;
 	camera->n_picture++;
-	return picture.last ? end_of_stream(camera) : 0;
+	camera->ended = picture.last;
+	return picture.last ? codec_ended(camera) : 0;
 }
 
 static int serve(struct camera *camera)
@@ -402,12 +396,13 @@ err_free:
 
 int camera_open(struct hm_video *video, const struct hm_video_desc *desc)
 {
-	struct camera *camera;
+	struct camera *camera = NULL;
 	int r;
 
 	r = check(video, desc);
-	if (!r)
-		r = camera_new(video, desc->codec ? desc->codec : video->input, &camera);
+	if (r)
+		return r;
+	r = camera_new(video, desc->codec ? desc->codec : video->input, &camera);
 	if (r)
 		return r;
 	camera->device = hm_device_ref(desc->device);

@@ -20,9 +20,10 @@
 
 struct camera_feed {
 	FILE *file;
-	bool ended; /* the driver has all of it */
-	bool sized; /* it has told the size of the pictures */
-	uint32_t n; /* buffers */
+	bool ended;   /* the driver has all of it */
+	bool changed; /* likewise, another one behind the first */
+	bool sized;   /* it has told the size of the pictures */
+	uint32_t n;   /* buffers */
 	struct {
 		void *bytes;
 		size_t length;
@@ -80,7 +81,7 @@ static int give_more(struct camera *camera)
 	return r;
 }
 
-static int take_events(struct camera *camera)
+static void take_events(struct camera *camera)
 {
 	struct v4l2_event event = { 0 };
 
@@ -88,15 +89,24 @@ static int take_events(struct camera *camera)
 		if (event.type != V4L2_EVENT_SOURCE_CHANGE ||
 		    !(event.u.src_change.changes & V4L2_EVENT_SRC_CH_RESOLUTION))
 			continue;
-		if (camera->feed->sized)
-			return hm_error_set(-EOPNOTSUPP,
-					    "%s, behind picture %llu: its pictures change "
-					    "their size",
-					    camera->video->input,
-					    (unsigned long long)camera->n_picture);
+		camera->feed->changed = camera->feed->sized;
 		camera->feed->sized = true;
 	}
-	return 0;
+}
+
+/* A change of the size ends the pictures before it, too. */
+int codec_ended(const struct camera *camera)
+{
+	const char *input = camera->video->input;
+	unsigned long long n = camera->n_picture;
+
+	if (camera->feed->changed)
+		return hm_error_set(-EOPNOTSUPP,
+				    "%s, behind picture %llu: its pictures change their size",
+				    input, n);
+	if (!n)
+		return hm_error_set(-EBADMSG, "%s: no picture of it can be decoded", input);
+	return hm_error_set(-ENODATA, "%s: the video has ended", input);
 }
 
 short codec_events(const struct camera *camera)
@@ -106,13 +116,9 @@ short codec_events(const struct camera *camera)
 
 int codec_serve(struct camera *camera, short events)
 {
-	int r = 0;
-
 	if (events & POLLPRI)
-		r = take_events(camera);
-	if (!r && events & POLLOUT)
-		r = give_more(camera);
-	return r;
+		take_events(camera);
+	return events & POLLOUT ? give_more(camera) : 0;
 }
 
 /* ---- the beginning ---- */

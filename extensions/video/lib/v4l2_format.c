@@ -249,22 +249,34 @@ static int set(struct camera *camera, const char *text, struct v4l2_format *form
 	return 0;
 }
 
-/* A codec may decode into several formats: the first one that is ours. */
+/* The same samples in an order that is ours: what a codec may be asked for in place of its own. */
+static const struct order {
+	uint32_t v4l2, ours;
+} orders[] = {
+	{ V4L2_PIX_FMT_BGR24, V4L2_PIX_FMT_XBGR32 },
+	{ V4L2_PIX_FMT_RGB24, V4L2_PIX_FMT_XBGR32 },
+	{ V4L2_PIX_FMT_BGR32, V4L2_PIX_FMT_XBGR32 },
+	{ V4L2_PIX_FMT_RGB32, V4L2_PIX_FMT_XBGR32 },
+	{ V4L2_PIX_FMT_XRGB32, V4L2_PIX_FMT_XBGR32 },
+	{ V4L2_PIX_FMT_RGBX32, V4L2_PIX_FMT_XBGR32 },
+	{ V4L2_PIX_FMT_YVU420, V4L2_PIX_FMT_YUV420 },
+	{ V4L2_PIX_FMT_YUV422P, V4L2_PIX_FMT_NV16 },
+};
+
+/* Drivers list formats of other samples, too, and take them: no list is asked. */
 static void set_other(struct camera *camera, struct v4l2_format *format)
 {
-	struct v4l2_fmtdesc desc = { .type = V4L2_BUF_TYPE_VIDEO_CAPTURE };
 	struct v4l2_format other = *format;
+	size_t i;
 
-	for (; !camera_ioctl(camera, VIDIOC_ENUM_FMT, &desc); desc.index++) {
-		if (!kind_of_v4l2(desc.pixelformat))
+	for (i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+		if (orders[i].v4l2 != format->fmt.pix.pixelformat)
 			continue;
-		other.fmt.pix.pixelformat = desc.pixelformat;
+		other.fmt.pix.pixelformat = orders[i].ours;
 		other.fmt.pix.bytesperline = other.fmt.pix.sizeimage = 0;
-		if (!camera_ioctl(camera, VIDIOC_S_FMT, &other) &&
-		    kind_of_v4l2(other.fmt.pix.pixelformat)) {
+		if (!camera_ioctl(camera, VIDIOC_S_FMT, &other))
 			*format = other;
-			return;
-		}
+		return;
 	}
 }
 
