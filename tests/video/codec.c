@@ -80,6 +80,9 @@ static void pixel_of(uint32_t x, uint32_t y, uint32_t width, uint32_t height,
 {
 	if (is_marked(y, height))
 		memset(rgb, (int)MARK(number), 3);
+	else if (y > height * 60 / 100 && y < height * 90 / 100)
+		memset(rgb, (int)((x * 2654435761u ^ y * 40503u * (number + 1)) >> 13 & 255),
+		       3);
 	else
 		memcpy(rgb, bars[x * 8 / width], 3);
 }
