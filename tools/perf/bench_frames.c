@@ -26,7 +26,7 @@ PEER_SOURCE_OF(peer_frames_source, "extensions/video/command/measure.c");
 #define RATE 25
 #define LARGE_RATE 10
 #define DECODERS 4
-#define IN_FLIGHT 4 /* pictures of a decoder, of the count */
+#define IN_FLIGHT 4 /* pictures of a decoder on their way to the sink */
 
 struct frames {
 	char *folder;
@@ -186,7 +186,7 @@ static int compare(struct frames *f, const char *accel, const char *file,
 /* ---- decoded to the end of the sink ---- */
 
 static void latency(struct frames *f, const char *name, const char *file,
-		    enum bench_target kind, const char *note)
+		    enum bench_target kind)
 {
 	json_t *object = run_video(f, name, "--accel cpu --paced", file);
 
@@ -199,7 +199,6 @@ static void latency(struct frames *f, const char *name, const char *file,
 			.peer_value = number_of(object, "latency_seconds", "p50") * 1e3,
 			.kind = kind,
 			.target = 5,
-			.note = note,
 		});
 	json_decref(object);
 }
@@ -227,8 +226,8 @@ static void count_frames(struct frames *f, const char *file)
 			.name = name,
 			.unit = "frames",
 			.value = all,
-			.peer = "frames of one, and 4 more for each",
-			.peer_value = one + DECODERS * IN_FLIGHT,
+			.peer = "for each those of one, and 4 on their way",
+			.peer_value = DECODERS * (one + IN_FLIGHT),
 			.kind = TARGET_RATIO,
 			.target = 1.1,
 		});
@@ -248,9 +247,8 @@ static void clips(struct frames *f)
 	    !make_clip(large, f->width, f->height, LARGE_RATE)) {
 		bench_skip("decoded to shown", "no command ffmpeg with libx264 makes a clip");
 	} else {
-		latency(f, small_name, small, TARGET_VALUE, NULL);
-		latency(f, large_name, large, TARGET_NONE,
-			"memory bounds it: each picture is read, and 4 bytes a pixel are written");
+		latency(f, small_name, small, TARGET_VALUE);
+		latency(f, large_name, large, TARGET_NONE);
 		count_frames(f, small);
 	}
 	free(small_name);
