@@ -53,6 +53,28 @@ static void policies(void)
 	folder_remove(folder);
 }
 
+/* 25 pictures of a clip of a second are not done before the second is over. */
+static void paced(void)
+{
+	char *folder = folder_make();
+	char *clip = run_clip(folder, "clip.mp4", 320, 240, clip_h264);
+	json_t *json;
+
+	if (clip) {
+		json = run_video(
+			&(const struct command){ .args = { "run", "video", "--json", "--accel",
+							   "cpu", "--paced", clip } });
+		CHECK_EQUAL(integer_of(json, "pictures"), 25);
+		CHECK(real_of(json, "seconds") >= 1);
+		json_decref(json);
+		check_failure(&(const struct command){ .args = { "run", "video", "--bench",
+								 "--paced", clip } },
+			      2, "no pace");
+	}
+	free(clip);
+	folder_remove(folder);
+}
+
 /* Pictures that become larger: new results for one decoder, and no room in shared frames. */
 static void grows(void)
 {
@@ -251,9 +273,13 @@ out:
 }
 
 static const struct test tests[] = {
-	{ .name = "policies", policies, 120 },      { .name = "grows", grows, 60 },
-	{ .name = "timeline", timeline, 120 },      { .name = "bench", bench, 60 },
-	{ .name = "interrupted", interrupted, 60 }, { 0 },
+	{ .name = "paced", paced, 60 },
+	{ .name = "policies", policies, 120 },
+	{ .name = "grows", grows, 60 },
+	{ .name = "timeline", timeline, 120 },
+	{ .name = "bench", bench, 60 },
+	{ .name = "interrupted", interrupted, 60 },
+	{ 0 },
 };
 
 int main(int argc, char **argv)
