@@ -17,8 +17,9 @@ bool codec_find(char name[PATH_ROOM]);
 #define MARK_ROW(height) ((height)*30 / 100)
 
 /*
- * Appends @n pictures to @file, a stream of FWHT: the eight bars of bars_off(), the mark, and noise,
- * so that a picture is not small. The encoder gets XRGB8888, or else NV12 of BT.709 in limited range.
+ * Appends @n pictures to @file, a stream of FWHT: the eight bars of bars_off(), the mark, and
+ * noise, so that a picture is not small. The encoder gets XRGB8888, or else NV12 of BT.709 in
+ * limited range.
  */
 void codec_encode(const char *file, bool rgb, uint32_t width, uint32_t height, unsigned int n);
 
