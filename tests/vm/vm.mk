@@ -42,9 +42,10 @@ check-debug: tests ## the module under a kernel that watches its memory and lock
 
 # A decoder (vicodec) and a display (vkms) that stock kernels lack are built once, from Debian's
 # source; a check has them from then on, and without them it leaves their tests out.
+VIDEO_MACHINE = test_video_camera test_video_codec test_video_display
 vm-video: tests ## cameras, a codec and displays in the 6.12 machine, with modules built for it
 	$(Q)HETMAP_VM_TELL=1 tests/vm/media 6.12 >/dev/null
-	$(Q)B=$(B) tests/vm/check -k 6.12 test_video_camera test_video_codec test_video_display
+	$(Q)B=$(B) tests/vm/check -k 6.12 $(VIDEO_MACHINE)
 
 # Programs that are told how many rounds to go, and what is too long for every check. In the
 # machines each public call is held against the table of lifecycles.
@@ -72,6 +73,9 @@ soak: tests ## losses, kills and races 1000 times; the module unloaded ROUNDS=10
 	$(Q)HETMAP_ROUNDS=1000 HETMAP_EVERY=1 HETMAP_RACE_SECONDS=60 HETMAP_READ_GIB=16 SLOWNESS=200 \
 		B=$(B)/debug SECONDS_A_MACHINE=7200 SECONDS_A_PROGRAM=3600 \
 		tests/record 'make soak: the machines, DEBUG=1' tests/vm/check $(SOAK_MACHINES)
+	$(Q)tests/vm/media 6.12 >/dev/null
+	$(Q)B=$(B) tests/record 'make soak: cameras, a codec and displays' \
+		tests/vm/check -k 6.12 $(VIDEO_MACHINE)
 	$(Q)B=$(B) ROUNDS=$(or $(ROUNDS),100) SECONDS_OF_FUZZING=0 UNDER_LOAD=1 \
 		tests/record 'make soak ROUNDS=$(or $(ROUNDS),100): the debug kernel' \
 		tests/vm/check-debug
