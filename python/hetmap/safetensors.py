@@ -63,7 +63,7 @@ class safe_open:
         """The strings of __metadata__; None without any."""
         if self._model is None:
             raise ValueError("the file is closed")
-        return self._model.metadata() or None
+        return dict(self._model.metadata()) or None
 
     def get_tensor(self, name):
         """The tensor as an array over the file's pages, for reading."""

@@ -55,7 +55,15 @@ struct kernel_object {
 	uint8_t codes[HM_KERNEL_MAX_ARGS]; /* enum code of launch.c */
 };
 
+/* A file that is open: its handle is the library's. */
+struct handle_object {
+	PyObject_HEAD void *handle;
+};
+
 extern PyTypeObject *device_type, *buffer_type, *map_type;
+
+/* So much at a time, so that Ctrl-C is heard in between. */
+#define PART (64ull << 20)
 
 /* The GIL is another thread's while @call runs. */
 #define WITHOUT_GIL(call)                    \
@@ -99,6 +107,20 @@ int u32_of(PyObject *value, void *ret);
 /* From @offset on; @length None: to the end. Checks nothing else. */
 int range_of(struct map_object *self, PyObject *length, uint64_t offset, uint64_t *ret_length);
 
+/*
+ * The object of a file, by the argument "path" alone: @open runs without the GIL, and @unref
+ * drops the handle that no object could be made for.
+ */
+PyObject *file_open(PyTypeObject *type, PyObject *args, PyObject *names, const char *format,
+		    int open(const char *path, void **ret_handle), void unref(void *handle));
+void file_dealloc(PyObject *self, void unref(void *handle));
+static inline void *handle_of(PyObject *self)
+{
+	return ((struct handle_object *)self)->handle;
+}
+/* A list of @n objects that @row makes of @source. */
+PyObject *list_of(uint64_t n, PyObject *row(const void *source, uint64_t index),
+		  const void *source);
 /* A tuple of numbers. */
 PyObject *shape_of(const uint64_t *shape, uint32_t rank);
 /* Takes over @tensor. */

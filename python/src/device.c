@@ -77,25 +77,20 @@ static PyObject *device_query(PyObject *self, PyObject *unused)
 	return error ? raise_error(error) : device_facts(&info);
 }
 
+static PyObject *row_of(const void *infos, uint64_t index)
+{
+	return device_facts((const struct hm_device_info *)infos + index);
+}
+
 static PyObject *device_list(PyObject *self, PyObject *unused)
 {
 	struct hm_device_info infos[64] = { { .struct_size = sizeof(infos[0]) } };
-	PyObject *list, *facts;
 	uint32_t n;
 	int error;
 
 	(void)self, (void)unused;
 	WITHOUT_GIL(error = hm_device_list(infos, 64, &n));
-	if (error)
-		return raise_error(error);
-	list = PyList_New(0);
-	for (uint32_t i = 0; list && i < n && i < 64; i++) {
-		facts = device_facts(&infos[i]);
-		if (!facts || PyList_Append(list, facts) < 0)
-			Py_CLEAR(list);
-		Py_XDECREF(facts);
-	}
-	return list;
+	return error ? raise_error(error) : list_of(n < 64 ? n : 64, row_of, infos);
 }
 
 static PyObject *device_recover(PyObject *self, PyObject *args, PyObject *names)

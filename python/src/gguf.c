@@ -2,48 +2,35 @@
 /* GGUF: the files of a model, its keys as Python's values, and its tensors at an address. */
 #include "common.h"
 
-struct gguf_object {
-	PyObject_HEAD struct hm_gguf *gguf;
-};
+static int gguf_handle(const char *path, void **ret_handle)
+{
+	struct hm_gguf *gguf;
+	int error = hm_gguf_open(path, 0, &gguf);
+
+	if (!error)
+		*ret_handle = gguf;
+	return error;
+}
+
+static void gguf_unref(void *gguf)
+{
+	hm_gguf_unref(gguf);
+}
 
 static PyObject *gguf_make(PyTypeObject *type, PyObject *args, PyObject *names)
 {
-	static char *keys[] = { "path", NULL };
-	struct gguf_object *self;
-	struct hm_gguf *gguf;
-	const char *name;
-	PyObject *path;
-	int error;
-
-	if (!PyArg_ParseTupleAndKeywords(args, names, "O&:Gguf", keys, PyUnicode_FSConverter,
-					 &path))
-		return NULL;
-	name = PyBytes_AsString(path);
-	WITHOUT_GIL(error = hm_gguf_open(name, 0, &gguf));
-	Py_DECREF(path);
-	if (error)
-		return raise_error(error);
-	self = (struct gguf_object *)object_new(type);
-	if (!self) {
-		hm_gguf_unref(gguf);
-		return NULL;
-	}
-	self->gguf = gguf;
-	return (PyObject *)self;
+	return file_open(type, args, names, "O&:Gguf", gguf_handle, gguf_unref);
 }
 
 static void gguf_dealloc(PyObject *self)
 {
-	struct hm_gguf *gguf = ((struct gguf_object *)self)->gguf;
-
-	WITHOUT_GIL(hm_gguf_unref(gguf));
-	object_free(self);
+	file_dealloc(self, gguf_unref);
 }
 
 static PyObject *gguf_query(PyObject *self, PyObject *unused)
 {
 	struct hm_gguf_info i = { .struct_size = sizeof(i) };
-	int error = hm_gguf_query(((struct gguf_object *)self)->gguf, &i);
+	int error = hm_gguf_query(handle_of(self), &i);
 
 	(void)unused;
 	if (error)
@@ -54,10 +41,10 @@ static PyObject *gguf_query(PyObject *self, PyObject *unused)
 			     i.bytes);
 }
 
-static PyObject *row_of(struct hm_gguf *gguf, uint64_t index)
+static PyObject *row_of(const void *self, uint64_t index)
 {
 	struct hm_gguf_tensor_info t = { .struct_size = sizeof(t) };
-	int error = hm_gguf_at(gguf, index, &t);
+	int error = hm_gguf_at(*(void *const *)self, index, &t);
 
 	if (error)
 		return raise_error(error);
@@ -67,25 +54,14 @@ static PyObject *row_of(struct hm_gguf *gguf, uint64_t index)
 }
 
 /* Rows of all tensors, in the order of the files. */
-static PyObject *gguf_tensors(PyObject *object, PyObject *unused)
+static PyObject *gguf_tensors(PyObject *self, PyObject *unused)
 {
-	struct hm_gguf *gguf = ((struct gguf_object *)object)->gguf;
 	struct hm_gguf_info info = { .struct_size = sizeof(info) };
+	void *gguf = handle_of(self);
 	int error = hm_gguf_query(gguf, &info);
-	PyObject *list;
 
 	(void)unused;
-	if (error)
-		return raise_error(error);
-	list = PyList_New(0);
-	for (uint64_t i = 0; list && i < info.tensors; i++) {
-		PyObject *row = row_of(gguf, i);
-
-		if (!row || PyList_Append(list, row) < 0)
-			Py_CLEAR(list);
-		Py_XDECREF(row);
-	}
-	return list;
+	return error ? raise_error(error) : list_of(info.tensors, row_of, &gguf);
 }
 
 /* Strings may have any bytes. */
@@ -109,32 +85,37 @@ static PyObject *value_of(const struct hm_gguf_value *v)
 	return PyLong_FromLongLong(v->i64);
 }
 
+struct elements {
+	struct hm_gguf *gguf;
+	uint64_t index;
+};
+
+static PyObject *element_of(const void *source, uint64_t i)
+{
+	const struct elements *array = source;
+	struct hm_gguf_value v = { .struct_size = sizeof(v) };
+	int error = hm_gguf_element(array->gguf, array->index, i, &v);
+
+	return error ? raise_error(error) : value_of(&v);
+}
+
 /* The first element reads the whole array from the file. */
 static PyObject *elements_of(struct hm_gguf *gguf, uint64_t index, uint64_t n)
 {
 	struct hm_gguf_value v = { .struct_size = sizeof(v) };
-	PyObject *list = PyList_New(0);
 	int error = 0;
 
 	if (n)
 		WITHOUT_GIL(error = hm_gguf_element(gguf, index, 0, &v));
-	for (uint64_t i = 0; list && i < n; i++) {
-		PyObject *value;
-
-		if (!error)
-			error = hm_gguf_element(gguf, index, i, &v);
-		value = error ? raise_error(error) : value_of(&v);
-		if (!value || PyList_Append(list, value) < 0)
-			Py_CLEAR(list);
-		Py_XDECREF(value);
-	}
-	return list;
+	if (error)
+		return raise_error(error);
+	return list_of(n, element_of, &(struct elements){ gguf, index });
 }
 
 /* (key, value) */
 static PyObject *gguf_metadata(PyObject *object, PyObject *number)
 {
-	struct hm_gguf *gguf = ((struct gguf_object *)object)->gguf;
+	struct hm_gguf *gguf = handle_of(object);
 	struct hm_gguf_value v = { .struct_size = sizeof(v) };
 	uint64_t index;
 	int error;
@@ -152,7 +133,7 @@ static PyObject *gguf_metadata(PyObject *object, PyObject *number)
 static PyObject *gguf_view(PyObject *object, PyObject *args, PyObject *names)
 {
 	static char *keys[] = { "index", "alignment", NULL };
-	struct hm_gguf *gguf = ((struct gguf_object *)object)->gguf;
+	struct hm_gguf *gguf = handle_of(object);
 	uint64_t index, alignment = 0;
 	struct hm_tensor *tensor;
 	int error;
@@ -184,7 +165,7 @@ static PyType_Slot gguf_slots[] = {
 int gguf_init(PyObject *module)
 {
 	static PyType_Spec gguf = { .name = "hetmap._hetmap.Gguf",
-				    .basicsize = sizeof(struct gguf_object),
+				    .basicsize = sizeof(struct handle_object),
 				    .flags = Py_TPFLAGS_DEFAULT,
 				    .slots = gguf_slots };
 

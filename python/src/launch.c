@@ -60,25 +60,20 @@ static PyObject *accel_query(PyObject *self, PyObject *unused)
 	return error ? raise_error(error) : accel_facts(&info);
 }
 
+static PyObject *row_of(const void *infos, uint64_t index)
+{
+	return accel_facts((const struct hm_accel_info *)infos + index);
+}
+
 static PyObject *accel_list(PyObject *self, PyObject *unused)
 {
 	struct hm_accel_info infos[32] = { { .struct_size = sizeof(infos[0]) } };
-	PyObject *list, *facts;
 	uint32_t n;
 	int error;
 
 	(void)self, (void)unused;
 	WITHOUT_GIL(error = hm_accel_list(infos, 32, &n));
-	if (error)
-		return raise_error(error);
-	list = PyList_New(0);
-	for (uint32_t i = 0; list && i < n && i < 32; i++) {
-		facts = accel_facts(&infos[i]);
-		if (!facts || PyList_Append(list, facts) < 0)
-			Py_CLEAR(list);
-		Py_XDECREF(facts);
-	}
-	return list;
+	return error ? raise_error(error) : list_of(n < 32 ? n : 32, row_of, infos);
 }
 
 static void accel_dealloc(PyObject *self)

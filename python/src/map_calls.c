@@ -4,9 +4,6 @@
 
 #include <errno.h>
 
-/* So much at a time, so that Ctrl-C is heard in between. */
-#define PART (64ull << 20)
-
 int range_of(struct map_object *self, PyObject *length, uint64_t offset, uint64_t *ret_length)
 {
 	uint64_t all = self->closed ? 0 : hm_map_length(self->map);

@@ -5,54 +5,41 @@
 #include <errno.h>
 #include <stdlib.h>
 
-struct pieces_object {
-	PyObject_HEAD struct hm_pieces *pieces;
-};
-
 /* Of a load under way, which has let the GIL go. */
 struct progress {
 	PyThreadState *thread;
 	PyObject *call; /* NULL: nobody wants to know */
 };
 
+static int pieces_handle(const char *path, void **ret_handle)
+{
+	struct hm_pieces *pieces;
+	int error = hm_pieces_open(path, NULL, &pieces);
+
+	if (!error)
+		*ret_handle = pieces;
+	return error;
+}
+
+static void pieces_unref(void *pieces)
+{
+	hm_pieces_unref(pieces);
+}
+
 static PyObject *pieces_make(PyTypeObject *type, PyObject *args, PyObject *names)
 {
-	static char *keys[] = { "path", NULL };
-	struct pieces_object *self;
-	struct hm_pieces *pieces;
-	const char *name;
-	PyObject *path;
-	int error;
-
-	if (!PyArg_ParseTupleAndKeywords(args, names, "O&:Pieces", keys, PyUnicode_FSConverter,
-					 &path))
-		return NULL;
-	name = PyBytes_AsString(path);
-	WITHOUT_GIL(error = hm_pieces_open(name, NULL, &pieces));
-	Py_DECREF(path);
-	if (error)
-		return raise_error(error);
-	self = (struct pieces_object *)object_new(type);
-	if (!self) {
-		hm_pieces_unref(pieces);
-		return NULL;
-	}
-	self->pieces = pieces;
-	return (PyObject *)self;
+	return file_open(type, args, names, "O&:Pieces", pieces_handle, pieces_unref);
 }
 
 static void pieces_dealloc(PyObject *self)
 {
-	struct hm_pieces *pieces = ((struct pieces_object *)self)->pieces;
-
-	WITHOUT_GIL(hm_pieces_unref(pieces));
-	object_free(self);
+	file_dealloc(self, pieces_unref);
 }
 
 static PyObject *pieces_query(PyObject *self, PyObject *unused)
 {
 	struct hm_pieces_info i = { .struct_size = sizeof(i) };
-	int error = hm_pieces_query(((struct pieces_object *)self)->pieces, &i);
+	int error = hm_pieces_query(handle_of(self), &i);
 
 	(void)unused;
 	if (error)
@@ -62,10 +49,10 @@ static PyObject *pieces_query(PyObject *self, PyObject *unused)
 			     i.bytes);
 }
 
-static PyObject *row_of(struct hm_pieces *pieces, uint64_t index)
+static PyObject *row_of(const void *self, uint64_t index)
 {
 	struct hm_piece_info p = { .struct_size = sizeof(p) };
-	int error = hm_pieces_at(pieces, index, &p);
+	int error = hm_pieces_at(*(void *const *)self, index, &p);
 
 	if (error)
 		return raise_error(error);
@@ -74,49 +61,34 @@ static PyObject *row_of(struct hm_pieces *pieces, uint64_t index)
 			     p.block_bytes);
 }
 
-static PyObject *note_of(struct hm_pieces *pieces, uint64_t index)
+static PyObject *note_of(const void *self, uint64_t index)
 {
 	struct hm_metadata note;
-	int error = hm_pieces_metadata(pieces, index, &note);
+	int error = hm_pieces_metadata(*(void *const *)self, index, &note);
 
 	if (error)
 		return raise_error(error);
 	return Py_BuildValue("NN", text_of(note.key), text_of(note.value));
 }
 
-static PyObject *list_of(struct hm_pieces *pieces, uint64_t n,
-			 PyObject *one_of(struct hm_pieces *pieces, uint64_t index))
-{
-	PyObject *list = PyList_New(0);
-
-	for (uint64_t i = 0; list && i < n; i++) {
-		PyObject *one = one_of(pieces, i);
-
-		if (!one || PyList_Append(list, one) < 0)
-			Py_CLEAR(list);
-		Py_XDECREF(one);
-	}
-	return list;
-}
-
 static PyObject *pieces_rows(PyObject *self, PyObject *unused)
 {
-	struct hm_pieces *pieces = ((struct pieces_object *)self)->pieces;
 	struct hm_pieces_info info = { .struct_size = sizeof(info) };
+	void *pieces = handle_of(self);
 	int error = hm_pieces_query(pieces, &info);
 
 	(void)unused;
-	return error ? raise_error(error) : list_of(pieces, info.pieces, row_of);
+	return error ? raise_error(error) : list_of(info.pieces, row_of, &pieces);
 }
 
 static PyObject *pieces_metadata(PyObject *self, PyObject *unused)
 {
-	struct hm_pieces *pieces = ((struct pieces_object *)self)->pieces;
 	struct hm_pieces_info info = { .struct_size = sizeof(info) };
+	void *pieces = handle_of(self);
 	int error = hm_pieces_query(pieces, &info);
 
 	(void)unused;
-	return error ? raise_error(error) : list_of(pieces, info.metadata, note_of);
+	return error ? raise_error(error) : list_of(info.metadata, note_of, &pieces);
 }
 
 /* ---- load ---- */
@@ -176,28 +148,33 @@ static PyObject *facts_of(const struct hm_load_info *i)
 			     i->wall_ns);
 }
 
+struct places {
+	struct hm_load *load;
+	const uint64_t *indices;
+};
+
+static PyObject *place_of(const void *source, uint64_t i)
+{
+	const struct places *places = source;
+	struct hm_load_place place = { .struct_size = sizeof(place) };
+	int error = hm_load_piece(places->load, places->indices[i], &place);
+
+	if (error)
+		return raise_error(error);
+	return Py_BuildValue("KK", (unsigned long long)place.offset,
+			     (unsigned long long)place.bytes);
+}
+
 /* (map, [(offset, bytes) of each], facts): the map keeps the memory, so that the load may go. */
 static PyObject *loaded_of(struct hm_load *load, const uint64_t *indices, uint64_t n,
 			   PyObject *device, PyObject *types)
 {
 	struct hm_load_info info = { .struct_size = sizeof(info) };
-	struct hm_load_place place = { .struct_size = sizeof(place) };
 	int error = hm_load_query(load, &info);
 	PyObject *map, *list;
 
 	map = error ? raise_error(error) : map_wrap(hm_map_ref(info.map), device, types);
-	list = map ? PyList_New(0) : NULL;
-	for (uint64_t i = 0; list && i < n; i++) {
-		PyObject *one;
-
-		error = hm_load_piece(load, indices[i], &place);
-		one = error ? raise_error(error) :
-			      Py_BuildValue("KK", (unsigned long long)place.offset,
-					    (unsigned long long)place.bytes);
-		if (!one || PyList_Append(list, one) < 0)
-			Py_CLEAR(list);
-		Py_XDECREF(one);
-	}
+	list = map ? list_of(n, place_of, &(struct places){ load, indices }) : NULL;
 	if (list)
 		return Py_BuildValue("NNN", map, list, facts_of(&info));
 	Py_XDECREF(map);
@@ -209,7 +186,7 @@ static PyObject *pieces_load(PyObject *self, PyObject *args, PyObject *names)
 {
 	static char *keys[] = { "types",  "device",  "indices", "progress",
 				"window", "threads", NULL };
-	struct hm_pieces *pieces = ((struct pieces_object *)self)->pieces;
+	struct hm_pieces *pieces = handle_of(self);
 	struct hm_load_desc desc = { .struct_size = sizeof(desc), .progress = progress_tell };
 	PyObject *types, *from, *which, *call = NULL, *result = NULL;
 	struct progress progress = { 0 };
@@ -264,7 +241,7 @@ static PyType_Slot pieces_slots[] = {
 int pieces_init(PyObject *module)
 {
 	static PyType_Spec pieces = { .name = "hetmap._hetmap.Pieces",
-				      .basicsize = sizeof(struct pieces_object),
+				      .basicsize = sizeof(struct handle_object),
 				      .flags = Py_TPFLAGS_DEFAULT,
 				      .slots = pieces_slots };
 

@@ -2,10 +2,6 @@
 /* Safetensors: the files of a model, and its tensors at an address. */
 #include "common.h"
 
-struct model_object {
-	PyObject_HEAD struct hm_safetensors *model;
-};
-
 struct tensor_object {
 	PyObject_HEAD struct hm_tensor *tensor;
 	struct hm_tensor_place place;
@@ -13,102 +9,71 @@ struct tensor_object {
 
 static PyTypeObject *tensor_type;
 
+static int model_handle(const char *path, void **ret_handle)
+{
+	struct hm_safetensors *model;
+	int error = hm_safetensors_open(path, 0, &model);
+
+	if (!error)
+		*ret_handle = model;
+	return error;
+}
+
+static void model_unref(void *model)
+{
+	hm_safetensors_unref(model);
+}
+
 static PyObject *model_make(PyTypeObject *type, PyObject *args, PyObject *names)
 {
-	static char *keys[] = { "path", NULL };
-	struct hm_safetensors *model;
-	struct model_object *self;
-	const char *name;
-	PyObject *path;
-	int error;
-
-	if (!PyArg_ParseTupleAndKeywords(args, names, "O&:Model", keys, PyUnicode_FSConverter,
-					 &path))
-		return NULL;
-	name = PyBytes_AsString(path);
-	WITHOUT_GIL(error = hm_safetensors_open(name, 0, &model));
-	Py_DECREF(path);
-	if (error)
-		return raise_error(error);
-	self = (struct model_object *)object_new(type);
-	if (!self) {
-		hm_safetensors_unref(model);
-		return NULL;
-	}
-	self->model = model;
-	return (PyObject *)self;
+	return file_open(type, args, names, "O&:Model", model_handle, model_unref);
 }
 
 static void model_dealloc(PyObject *self)
 {
-	struct hm_safetensors *model = ((struct model_object *)self)->model;
-
-	WITHOUT_GIL(hm_safetensors_unref(model));
-	object_free(self);
+	file_dealloc(self, model_unref);
 }
 
-PyObject *shape_of(const uint64_t *shape, uint32_t rank)
+static PyObject *row_of(const void *self, uint64_t index)
 {
-	PyObject *tuple = PyTuple_New(rank);
+	struct hm_tensor_info t = { .struct_size = sizeof(t) };
+	int error =
+		hm_safetensors_tensor(*(void *const *)self, HM_TENSORS_BY_OFFSET, index, &t);
 
-	for (uint32_t i = 0; tuple && i < rank; i++) {
-		PyObject *n = PyLong_FromUnsignedLongLong(shape[i]);
-
-		if (!n || PyTuple_SetItem(tuple, i, n) < 0)
-			Py_CLEAR(tuple);
-	}
-	return tuple;
+	if (error)
+		return raise_error(error);
+	return Py_BuildValue("ssNK", t.name, hm_dtype_name(t.dtype), shape_of(t.shape, t.rank),
+			     t.bytes);
 }
 
 /* (name, dtype, shape, bytes) of each, in the order that the files have them. */
-static PyObject *model_tensors(PyObject *object, PyObject *unused)
+static PyObject *model_tensors(PyObject *self, PyObject *unused)
 {
-	struct hm_safetensors *model = ((struct model_object *)object)->model;
 	struct hm_safetensors_info info = { .struct_size = sizeof(info) };
-	struct hm_tensor_info t = { .struct_size = sizeof(t) };
+	void *model = handle_of(self);
 	int error = hm_safetensors_query(model, &info);
-	PyObject *list;
 
 	(void)unused;
-	if (error)
-		return raise_error(error);
-	list = PyList_New(0);
-	for (uint64_t i = 0; list && i < info.tensors; i++) {
-		PyObject *row;
-
-		error = hm_safetensors_tensor(model, HM_TENSORS_BY_OFFSET, i, &t);
-		row = error ? raise_error(error) :
-			      Py_BuildValue("ssNK", t.name, hm_dtype_name(t.dtype),
-					    shape_of(t.shape, t.rank), t.bytes);
-		if (!row || PyList_Append(list, row) < 0)
-			Py_CLEAR(list);
-		Py_XDECREF(row);
-	}
-	return list;
+	return error ? raise_error(error) : list_of(info.tensors, row_of, &model);
 }
 
-static PyObject *model_metadata(PyObject *object, PyObject *unused)
+static PyObject *note_of(const void *self, uint64_t index)
 {
-	struct hm_safetensors *model = ((struct model_object *)object)->model;
+	struct hm_metadata note;
+	int error = hm_safetensors_metadata(*(void *const *)self, index, &note);
+
+	return error ? raise_error(error) : Py_BuildValue("ss", note.key, note.value);
+}
+
+/* A list of (key, value). */
+static PyObject *model_metadata(PyObject *self, PyObject *unused)
+{
 	struct hm_safetensors_info info = { .struct_size = sizeof(info) };
+	void *model = handle_of(self);
 	int error = hm_safetensors_query(model, &info);
-	struct hm_metadata pair;
-	PyObject *dict;
 
 	(void)unused;
-	if (error)
-		return raise_error(error);
-	dict = PyDict_New();
-	for (uint64_t i = 0; dict && i < info.metadata; i++) {
-		PyObject *value;
-
-		error = hm_safetensors_metadata(model, i, &pair);
-		value = error ? raise_error(error) : PyUnicode_FromString(pair.value);
-		if (!value || PyDict_SetItemString(dict, pair.key, value) < 0)
-			Py_CLEAR(dict);
-		Py_XDECREF(value);
-	}
-	return dict;
+	return error ? raise_error(error) : list_of(info.metadata, note_of, &model);
 }
 
 /* Pairs of (begin, end); false: an exception. */
@@ -159,7 +124,7 @@ PyObject *tensor_wrap(struct hm_tensor *tensor)
 static PyObject *model_view(PyObject *object, PyObject *args, PyObject *names)
 {
 	static char *keys[] = { "index", "slices", "alignment", NULL };
-	struct hm_safetensors *model = ((struct model_object *)object)->model;
+	struct hm_safetensors *model = handle_of(object);
 	struct hm_slice slices[HM_TENSOR_RANK_MAX];
 	uint64_t index, alignment = 0;
 	struct hm_tensor *tensor;
@@ -176,19 +141,50 @@ static PyObject *model_view(PyObject *object, PyObject *args, PyObject *names)
 	return error ? raise_error(error) : tensor_wrap(tensor);
 }
 
+/*
+ * In parts of the first dimension, so that Ctrl-C is heard in between; 1: a signal's handler has
+ * raised. Elements of 4 or 6 bits can't be parted.
+ */
+static int read_in_parts(struct hm_safetensors *model, uint64_t index,
+			 const struct hm_tensor_info *t, char *to)
+{
+	uint64_t rows = t->shape[0], row = t->bytes / rows;
+	struct hm_slice part = { 0 };
+	int error = 0;
+
+	while (!error && part.begin < rows) {
+		part.end = part.begin + (row < PART ? PART / row : 1);
+		if (part.end > rows)
+			part.end = rows;
+		WITHOUT_GIL(error = hm_safetensors_read(model, index, &part, 1,
+							to + part.begin * row,
+							(part.end - part.begin) * row));
+		if (!error && PyErr_CheckSignals())
+			error = 1;
+		part.begin = part.end;
+	}
+	return error;
+}
+
 static PyObject *model_read(PyObject *object, PyObject *args)
 {
-	struct hm_safetensors *model = ((struct model_object *)object)->model;
+	struct hm_tensor_info t = { .struct_size = sizeof(t) };
+	struct hm_safetensors *model = handle_of(object);
 	uint64_t index;
 	Py_buffer to;
 	int error;
 
 	if (!PyArg_ParseTuple(args, "O&w*:read", u64_of, &index, &to))
 		return NULL;
-	WITHOUT_GIL(
-		error = hm_safetensors_read(model, index, NULL, 0, to.buf, (uint64_t)to.len));
+	error = hm_safetensors_tensor(model, HM_TENSORS_BY_OFFSET, index, &t);
+	if (!error && t.bytes > PART && t.rank && !(hm_dtype_bits(t.dtype) % 8) &&
+	    (uint64_t)to.len == t.bytes)
+		error = read_in_parts(model, index, &t, to.buf);
+	else if (!error)
+		WITHOUT_GIL(error = hm_safetensors_read(model, index, NULL, 0, to.buf,
+							(uint64_t)to.len));
 	PyBuffer_Release(&to);
-	return none_or_error(error);
+	return error == 1 ? NULL : none_or_error(error);
 }
 
 static void tensor_dealloc(PyObject *self)
@@ -224,7 +220,7 @@ static PyObject *tensor_copied(PyObject *object, void *unused)
 
 static PyMethodDef model_methods[] = {
 	{ "tensors", model_tensors, METH_NOARGS, "tensors() -> list" },
-	{ "metadata", model_metadata, METH_NOARGS, "metadata() -> dict of str" },
+	{ "metadata", model_metadata, METH_NOARGS, "metadata() -> list of (key, value)" },
 	{ "view", (PyCFunction)(void (*)(void))model_view, METH_VARARGS | METH_KEYWORDS,
 	  "view(index, slices=None, alignment=0) -> Tensor" },
 	{ "read", model_read, METH_VARARGS, "read(index, buffer): a copy into a buffer" },
@@ -254,7 +250,7 @@ static PyType_Slot tensor_slots[] = {
 int safetensors_init(PyObject *module)
 {
 	static PyType_Spec model = { .name = "hetmap._hetmap.Model",
-				     .basicsize = sizeof(struct model_object),
+				     .basicsize = sizeof(struct handle_object),
 				     .flags = Py_TPFLAGS_DEFAULT,
 				     .slots = model_slots };
 	static PyType_Spec tensor = { .name = "hetmap._hetmap.Tensor",
