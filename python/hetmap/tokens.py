@@ -27,6 +27,9 @@ class Dataset:
     reaches into the next document: `pad_x` and `pad_y` fill those that a document's end makes
     shorter.
 
+    With `tensors=True` all of them are tensors of torch, filled in the same one pass, and with
+    `pin=True` in pinned memory. blocks() takes blocks that the caller chooses.
+
     The blocks are split over `ranks`, and over `workers` of each: within a worker of torch's
     loader its own number is taken. Processes share the pages of the files. The object may be
     pickled and forked; it opens the files where it is used.
@@ -44,7 +47,7 @@ class Dataset:
 
     def __init__(self, paths, block, batch=1, order="shuffled", seed=0, rank=0, ranks=1, worker=0,
                  workers=1, dtype="uint16", offset=0, out="int64", *, documents=False, pad_x=0,
-                 pad_y=-100):
+                 pad_y=-100, tensors=False, pin=False):
         if isinstance(paths, (str, bytes, os.PathLike)):
             paths = [paths]
         self._paths = tuple(os.fsencode(path) for path in paths)
@@ -60,6 +63,8 @@ class Dataset:
         self.offset, self.dtype = offset, numpy.dtype(dtype).name
         self.out, self.epoch = numpy.dtype(out), 0
         self.documents, self.pad_x, self.pad_y = bool(documents), pad_x, pad_y
+        self.tensors, self.pin = bool(tensors), bool(pin)
+        self._empty(0)
         self._opened, self._source, self._position, self._bounds = None, None, None, None
         self._files()
 
@@ -100,7 +105,7 @@ class Dataset:
             self._bounds = firsts, numpy.concatenate([[0], numpy.cumsum(blocks)])
         return self._bounds
 
-    def document(self, index) -> numpy.ndarray:
+    def document(self, index) -> "numpy.ndarray | torch.Tensor":  # noqa: F821
         """The tokens of one document."""
         firsts, n = self._documents()[0], self.n_documents
         if not -n <= index.__index__() < n:
@@ -108,11 +113,49 @@ class Dataset:
         first, end = firsts[index % n], firsts[index % n + 1]
         return self._read(int(first), int(end - first))
 
+    def _empty(self, shape, fill=None):
+        """An array or a tensor, and its memory as an array."""
+        if not self.tensors:
+            array = numpy.empty(shape, self.out) if fill is None else numpy.full(shape, fill,
+                                                                                 self.out)
+            return array, array
+        import torch
+        dtype = getattr(torch, self.out.name, None)
+        if dtype is None:
+            raise ValueError(f"torch has no {self.out.name}: choose another out")
+        tensor = torch.empty(shape, dtype=dtype, pin_memory=self.pin)
+        if fill is not None:
+            tensor.fill_(fill)
+        return tensor, tensor.numpy()
+
     def _read(self, first, n):
-        tokens = numpy.empty(n, self.out)
+        tokens, memory = self._empty(n)
         if n:
-            self._files().read(first, _DTYPES[self.out.name], tokens)
+            self._files().read(first, _DTYPES[self.out.name], memory)
         return tokens
+
+    def blocks(self, starts):
+        """x and y of the blocks that begin at the tokens `starts`, as nanoGPT's get_batch() has.
+
+        `starts` are integers, or an array or a tensor of them. Blocks may reach into the next
+        document.
+
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "train.bin")
+        >>> numpy.arange(1000, dtype="uint16").tofile(path)
+        >>> x, y = Dataset(path, block=3).blocks([7, 500])
+        >>> x.tolist(), y.tolist()
+        ([[7, 8, 9], [500, 501, 502]], [[8, 9, 10], [501, 502, 503]])
+        """
+        starts = numpy.ascontiguousarray(starts, "int64").reshape(-1)
+        last = self.tokens - self.block - 1
+        if starts.size and not 0 <= starts.min() <= starts.max() <= last:
+            raise IndexError(f"blocks of {self.block} tokens begin at 0 to {last}, not at "
+                             f"{starts.min()} to {starts.max()}")
+        (x, x_memory), (y, y_memory) = (self._empty((len(starts), self.block)) for _ in range(2))
+        if starts.size:
+            self._files().blocks(starts, _DTYPES[self.out.name], x_memory, y_memory)
+        return x, y
 
     def __len__(self):
         if self.documents:
@@ -131,7 +174,7 @@ class Dataset:
         document = int(numpy.searchsorted(blocks, index, "right")) - 1
         first = int(firsts[document]) + (index - int(blocks[document])) * self.block
         tokens = self._read(first, min(self.block + 1, int(firsts[document + 1]) - first))
-        x, y = (numpy.full(self.block, pad, self.out) for pad in (self.pad_x, self.pad_y))
+        x, y = (self._empty(self.block, pad)[0] for pad in (self.pad_x, self.pad_y))
         x[:len(tokens) - 1], y[:len(tokens) - 1] = tokens[:-1], tokens[1:]
         return x, y
 
@@ -145,14 +188,27 @@ class Dataset:
         """The epoch that the next iteration has."""
         self.epoch, self._position, self._source = int(epoch), None, None
 
-    def state(self) -> dict:
-        """Where the iteration is, for load_state() of any number of ranks and workers."""
+    def state(self, batches: "int | None" = None, workers: int = 1) -> dict:
+        """Where the iteration is, for load_state() of any number of ranks and workers.
+
+        Of a loader, whose workers are ahead of it: `batches` is the number that it has handed out
+        since set_epoch() or load_state(). A round of its `workers` that it has not handed out
+        whole comes again.
+        """
         if self._source is not None:
-            seed, position = self._source.get()
-        else:
-            seed = self.seed
-            position = self.epoch * len(self) if self._position is None else self._position
-        return {"seed": seed, "position": position}
+            return dict(zip(("seed", "position"), self._source.get()))
+        workers = max(workers, 1)
+        begin = self.epoch * len(self) if self._position is None else self._position
+        done = (batches or 0) // workers * workers * self.batch * self.ranks
+        return {"seed": self.seed, "position": begin + done}
+
+    def iterable(self) -> "torch.utils.data.IterableDataset":  # noqa: F821
+        """The iteration as a data set that torch's DataLoader iterates: with batch_size=None.
+
+        The object itself is map-style for a DataLoader, which asks for blocks by their number.
+        """
+        from ._torch import Batches
+        return Batches(self)
 
     def load_state(self, state: dict) -> None:
         """The next iteration goes on there, to the end of that epoch; at its end, with the next."""
@@ -183,9 +239,9 @@ class Dataset:
         if begin:
             source.set(self.seed, begin)
         while left is None or left > 0:
-            x = numpy.empty((self.batch, self.block), self.out)
-            y = numpy.empty((self.batch, self.block), self.out)
-            source.next(x, y)
+            x, x_memory = self._empty((self.batch, self.block))
+            y, y_memory = self._empty((self.batch, self.block))
+            source.next(x_memory, y_memory)
             if left is not None:
                 left -= 1
             yield x, y

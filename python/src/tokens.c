@@ -153,6 +153,49 @@ static PyObject *tokens_read(PyObject *self, PyObject *args)
 	return none_or_error(error);
 }
 
+/* One pass over the file: y has all tokens of x except the first, and one more. */
+static int blocks_read(struct hm_tokens *tokens, const int64_t *starts, uint64_t n,
+		       uint64_t block, uint32_t dtype, char *x, char *y)
+{
+	uint64_t each = hm_dtype_bits(dtype) / 8, bytes = block * each;
+	int error = 0;
+
+	for (uint64_t i = 0; !error && i < n; i++, x += bytes, y += bytes) {
+		error = hm_tokens_read(tokens, (uint64_t)starts[i], block, dtype, x);
+		if (error)
+			break;
+		memcpy(y, x + each, bytes - each);
+		error = hm_tokens_read(tokens, (uint64_t)starts[i] + block, 1, dtype,
+				       y + bytes - each);
+	}
+	return error;
+}
+
+/* blocks(starts, dtype, x, y): x and y have as many blocks as int64 @starts has tokens. */
+static PyObject *tokens_blocks(PyObject *self, PyObject *args)
+{
+	struct hm_tokens *tokens = ((struct tokens_object *)self)->tokens;
+	Py_buffer starts, x, y;
+	uint32_t dtype, each;
+	uint64_t n, block;
+	int error = 1;
+
+	if (!PyArg_ParseTuple(args, "y*O&w*w*:blocks", &starts, u32_of, &dtype, &x, &y))
+		return NULL;
+	each = hm_dtype_bits(dtype) / 8;
+	n = (uint64_t)starts.len / sizeof(int64_t);
+	block = n && each ? (uint64_t)x.len / n / each : 0;
+	if (!block || x.len != y.len || (uint64_t)x.len != n * block * each)
+		PyErr_SetString(PyExc_ValueError, "x and y have no whole blocks of this type");
+	else
+		WITHOUT_GIL(error = blocks_read(tokens, starts.buf, n, block, dtype, x.buf,
+						y.buf));
+	PyBuffer_Release(&starts);
+	PyBuffer_Release(&x);
+	PyBuffer_Release(&y);
+	return error == 1 ? NULL : none_or_error(error);
+}
+
 /* ---- batches ---- */
 
 static PyObject *batches_make(PyTypeObject *type, PyObject *args, PyObject *names)
@@ -258,6 +301,8 @@ static PyMethodDef tokens_methods[] = {
 	{ "query", tokens_query, METH_NOARGS, "query() -> dict" },
 	{ "read", tokens_read, METH_VARARGS,
 	  "read(first, dtype, buffer): as many as it has room for" },
+	{ "blocks", tokens_blocks, METH_VARARGS,
+	  "blocks(starts, dtype, x, y): those that begin at the tokens of int64 starts" },
 	{ "documents", tokens_documents, METH_VARARGS,
 	  "documents(buffer): the number of the first token of each, as uint64" },
 	{ NULL, NULL, 0, NULL },
