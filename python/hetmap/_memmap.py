@@ -3,6 +3,7 @@
 
 import operator
 import os
+import time
 from contextlib import nullcontext
 
 import numpy
@@ -11,6 +12,9 @@ from ._objects import Buffer
 
 _PRIVATE, _READ_ONLY, _PUBLISH = 1, 4, 8
 _READ, _WRITE = 1, 2
+# Rows taken at once, and the time of one from which on they come from storage.
+_ROWS, _FIRST_ROWS = 1024, 64
+_SLOW_ROW, _SLOW_PAGE = 10e-6, 2e-6
 _MODES = {"readonly": "r", "copyonwrite": "c", "readwrite": "r+", "write": "w+"}
 
 
@@ -106,10 +110,62 @@ class memmap(numpy.ndarray):
         return array.view(numpy.ndarray)
 
     def __getitem__(self, index):
+        rows = self._rows_of(index)
+        if rows is not None:
+            return self._take_rows(rows)
         result = super().__getitem__(index)
         if type(result) is memmap and result._map is None:
             return result.view(numpy.ndarray)
         return result
+
+    def _rows_of(self, index):
+        """The numbers of rows, where an index is a list of many rows; else None."""
+        if not isinstance(index, (list, numpy.ndarray)) or len(self.shape) == 0:
+            return None
+        if self._map is None or self._map.closed or min(self.strides) < 0:
+            return None
+        rows = numpy.asarray(index)
+        if rows.ndim != 1 or rows.dtype.kind not in "iu" or len(rows) <= 2 * _FIRST_ROWS:
+            return None
+        # numpy tells of those that are out of bounds.
+        if not -len(self) <= rows.min() <= rows.max() < len(self):
+            return None
+        rows = rows.astype("int64")
+        rows[rows < 0] += len(self)
+        return rows
+
+    def _take_rows(self, rows):
+        """Rows in parts: those of the next part are announced while storage is slow.
+
+        A fault waits for its own page; announced pages come at once.
+        """
+        plain = self.view(numpy.ndarray)
+        taken = numpy.empty((len(rows), *self.shape[1:]), self.dtype)
+        nbytes = self.itemsize + sum((n - 1) * step
+                                     for n, step in zip(self.shape[1:], self.strides[1:]) if n)
+        offsets = rows * self.strides[0] + (plain.ctypes.data - self._map.address)
+        slow = _SLOW_ROW + _SLOW_PAGE * (nbytes / 4096)
+        at, end, announced = 0, _FIRST_ROWS, 0
+        while at < len(rows):
+            begin = time.perf_counter()
+            # Checked before: "raise" would copy once more.
+            plain.take(rows[at:end], 0, taken[at:end], "clip")
+            if time.perf_counter() - begin > slow * (end - at) or announced > end:
+                # The next part, and the one after it: storage is never without work.
+                announced = max(announced, end)
+                upto = min(end + 2 * _ROWS, len(rows))
+                if upto > announced:
+                    self._announce(offsets[announced:upto], nbytes)
+                announced = upto
+            at, end = end, min(end + _ROWS, len(rows))
+        return taken
+
+    def _announce(self, offsets, nbytes):
+        try:
+            self._map.announce(offsets, nbytes)
+        except OSError:
+            # Advice only: without it the rows come by faults.
+            pass
 
     def __reduce__(self):
         # A copy, as numpy.memmap has it.

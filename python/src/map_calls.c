@@ -3,6 +3,7 @@
 #include "common.h"
 
 #include <errno.h>
+#include <unistd.h>
 
 int range_of(struct map_object *self, PyObject *length, uint64_t offset, uint64_t *ret_length)
 {
@@ -253,6 +254,46 @@ static PyObject *map_write(struct map_object *self, PyObject *args, PyObject *na
 	return error ? raise_of_map(self, error) : Py_NewRef(Py_None);
 }
 
+/* The library takes whole pages; those behind the end are the file's last one. */
+static int rows_announce(struct hm_map *map, const int64_t *offsets, uint64_t n,
+			 uint64_t length)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), all = hm_map_length(map);
+	int error = 0;
+
+	for (uint64_t i = 0; !error && i < n; i++) {
+		uint64_t begin = (uint64_t)offsets[i] / page * page;
+		uint64_t end = ((uint64_t)offsets[i] + length + page - 1) / page * page;
+
+		if (begin < all)
+			error = hm_map_advise(map, begin, (end < all ? end : all) - begin,
+					      HM_ADVICE_WILLNEED);
+	}
+	return error;
+}
+
+/* announce(offsets as int64, length): ranges of so many bytes, which are not waited for. */
+static PyObject *map_announce(struct map_object *self, PyObject *args)
+{
+	struct hm_map *map;
+	Py_buffer offsets;
+	uint64_t length;
+	int error;
+
+	if (!PyArg_ParseTuple(args, "y*O&:announce", &offsets, u64_of, &length))
+		return NULL;
+	map = map_hold(self);
+	if (map)
+		WITHOUT_GIL(error = rows_announce(map, offsets.buf,
+						  (uint64_t)offsets.len / sizeof(int64_t),
+						  length);
+			    hm_map_unref(map));
+	PyBuffer_Release(&offsets);
+	if (!map)
+		return NULL;
+	return error ? raise_of_map(self, error) : Py_NewRef(Py_None);
+}
+
 static PyObject *map_query(struct map_object *self, PyObject *args, PyObject *names)
 {
 	static char *keys[] = { "resident", NULL };
@@ -291,6 +332,9 @@ PyMethodDef map_calls[] = {
 		   "Writes a range back to storage, and waits for that."),
 	CALL(advise,
 	     "advise(advice, offset=0, length=None)\n--\n\nADVICE_*: how pages are used."),
+	{ "announce", (PyCFunction)(void (*)(void))map_announce, METH_VARARGS,
+	  "announce(offsets, length)\n--\n\n"
+	  "Starts to read ranges of `length` bytes each; offsets are an array of int64." },
 	CALL(lock, "lock(offset=0, length=None, flags=0) -> int\n--\n\n"
 		   "Keeps pages in RAM; the bytes locked."),
 	CALL(unlock, "unlock(offset=0, length=None)\n--\n\nTakes a lock away."),

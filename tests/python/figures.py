@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Figures of the package, by hand: PYTHONPATH=build/python python3 tests/python/figures.py
 
-Names of figures as arguments make these alone: calls, tokens, weights.
+Names of figures as arguments make these alone: calls, tokens, weights, rows. BYTES is the size of
+the file of the last two, and ROWS the number of rows that the last one reads.
 """
 
 import multiprocessing
@@ -143,6 +144,38 @@ def weights():
                   f"{best[peer] * 1e3:.2f} ms: {best[name] / best[peer]:.3f}")
 
 
-FIGURES = {"calls": calls, "tokens": tokens, "weights": weights}
+def drop_from_ram(path):
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def rows():
+    """Random rows of a cold array, all indices in one call: numpy's open report."""
+    size, n = int(os.environ.get("BYTES", 1 << 30)), int(os.environ.get("ROWS", 32768))
+    shape = (size // 4096, 1024)
+    with tempfile.TemporaryDirectory(dir=os.environ.get("FOLDER")) as folder:
+        path = os.path.join(folder, "rows")
+        with open(path, "wb") as file:
+            for _ in range(size >> 24):
+                file.write(numpy.random.default_rng(1).bytes(1 << 24))
+        index = numpy.random.default_rng(2).integers(0, shape[0], n)
+        best = {}
+        for round in range(3):
+            for name, make in (("numpy", numpy.memmap), ("hetmap", hetmap.memmap)):
+                drop_from_ram(path)
+                array = make(path, "float32", "r", shape=shape)
+                cold, got = seconds_of(lambda: array[index])
+                warm = min(seconds_of(lambda: array[index])[0] for _ in range(3))
+                for how, seconds in (("cold", cold), ("warm", warm)):
+                    best[name, how] = min(best.get((name, how), 1e9), seconds)
+                del array, got
+        for how in ("cold", "warm"):
+            own, peer = best["hetmap", how], best["numpy", how]
+            print(f"py_memmap: {n} rows of {size >> 20} MiB, {how}: {own * 1e3:.0f} ms, numpy "
+                  f"{peer * 1e3:.0f} ms: {own / peer:.3f}")
+
+
+FIGURES = {"calls": calls, "tokens": tokens, "weights": weights, "rows": rows}
 for name in sys.argv[1:] or FIGURES:
     FIGURES[name]()

@@ -201,3 +201,59 @@ def test_cut(tmp_path):
     with pytest.raises(hetmap.FileCut):
         array.close()
     assert array.closed
+
+
+def drop_from_ram(path):
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+@pytest.mark.parametrize("storage", ["slow", "fast"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_many_rows(tmp_path, monkeypatch, storage, order):
+    """Rows of a list, in RAM or announced to storage: those that numpy has."""
+    from hetmap import _memmap
+    shape, path = (3000, 5, 40), tmp_path / "rows"
+    array = hetmap.memmap(path, "uint16", "w+", 6, shape, order)
+    array[:] = np.random.default_rng(1).integers(0, 60000, shape)
+    array.close()
+    del array
+    drop_from_ram(path)
+    limit = -1.0 if storage == "slow" else 1e9
+    monkeypatch.setattr(_memmap, "_SLOW_ROW", limit)
+    own = hetmap.memmap(path, "uint16", "r", 6, shape, order)
+    theirs = np.memmap(path, "uint16", "r", 6, shape, order)
+    announced = []
+    monkeypatch.setattr(_memmap.memmap, "_announce", lambda self, offsets, nbytes, real=(
+        _memmap.memmap._announce): (announced.append(len(offsets)), real(self, offsets, nbytes)))
+    rows = np.random.default_rng(2).integers(-3000, 3000, 2500)
+    for index in (rows, rows.tolist(), rows.astype("int16"), np.arange(3000, dtype="uint8")[:200]):
+        announced.clear()
+        taken = own[index]
+        assert type(taken) is np.ndarray and taken.flags.writeable
+        assert taken.dtype == theirs.dtype and (taken == theirs[index]).all()
+        assert sum(announced) == (len(index) - _memmap._FIRST_ROWS if storage == "slow" else 0)
+    for part in (np.s_[:, 1:4, ::3], np.s_[::7, :2], np.s_[5:]):
+        some = rows[:1000] % len(own[part])
+        assert (own[part][some] == theirs[part][some]).all()
+    assert (own[::-1][rows] == theirs[::-1][rows]).all()
+    assert (own[rows[:1000].reshape(10, 100)] == theirs[rows[:1000].reshape(10, 100)]).all()
+    with pytest.raises(IndexError):
+        own[np.append(rows, 3000)]
+    assert own[np.zeros(300, "int64"), 2, 3].shape == (300,)
+
+
+def test_announce(tmp_path):
+    """Ranges of any place are announced; those behind the end are left out."""
+    path = tmp_path / "file"
+    path.write_bytes(bytes(1 << 22))
+    drop_from_ram(path)
+    array = hetmap.memmap(path, mode="r")
+    with pytest.raises((TypeError, BufferError)):
+        array.map.announce(7, 4096)
+    array.map.announce(np.array([5, 1 << 20, (1 << 22) - 3, 1 << 40], "int64"), 100)
+    assert array[5] == array[-1] == 0
+    array.close()
+    with pytest.raises(ValueError):
+        array.map.announce(np.array([0], "int64"), 1)
