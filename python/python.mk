@@ -9,13 +9,14 @@ python_objects := $(python_sources:%.c=$(O)/%.o)
 python_files := $(wildcard python/hetmap/*)
 python_include = $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')
 
-$(python_objects): flags_for = -isystem $(python_include)
+# Of libhetmap-table the header alone: hetmap.table opens the library.
+$(python_objects): flags_for = -isystem $(python_include) -Iextensions/table/include
 -include $(python_objects:.o=.d)
 
 $(python_out)/_hetmap.abi3.so: $(python_objects) $(O)/libhetmap.so
 	@mkdir -p $(@D)
 	$(say) LD $@
-	$(Q)$(link) -shared -Wl,-rpath,'$$ORIGIN/../..' -o $@ $(python_objects) -L$(O) -lhetmap
+	$(Q)$(link) -shared -Wl,-rpath,'$$ORIGIN/../..' -o $@ $(python_objects) -L$(O) -lhetmap -ldl
 
 python: $(python_out)/_hetmap.abi3.so $(python_files) ## the Python package, in $(B)/python
 	$(Q)cp -f $(python_files) $(python_out)/

@@ -29,8 +29,8 @@ __version__ = version()
 
 __all__ = [
     "Accel", "Buffer", "Device", "DeviceLost", "Error", "Fence", "FileCut", "Kernel",
-    "LessWarning", "Map", "NoFile", "Queue", "from_dlpack", "gguf", "memmap", "pieces",
-    "safetensors", "sim_plug", "stats", "tokens", "top", "trace", "tree", "version",
+    "LessWarning", "Map", "NoFile", "Queue", "cuda", "from_dlpack", "gguf", "memmap", "pieces",
+    "safetensors", "sim_plug", "stats", "table", "tokens", "top", "trace", "tree", "version",
 ]
 
 
@@ -42,7 +42,7 @@ def __getattr__(name):
     elif name in ("top", "tree", "trace"):
         module = "._trace" if name == "trace" else "._tree"
         value = getattr(importlib.import_module(module, __name__), name)
-    elif name in ("gguf", "pieces", "safetensors", "tokens"):
+    elif name in ("cuda", "gguf", "pieces", "safetensors", "table", "tokens"):
         try:
             return importlib.import_module("." + name, __name__)
         except ModuleNotFoundError as error:

@@ -57,13 +57,17 @@ class Pieces:
         return self.metadata.get(f"{what} of {name}") or (
             self.format in ("npy", "tokens") and self.metadata.get(what))
 
-    def _array(self, source, name, offset):
-        _, kind, dtype, shape, nbytes, *block = self._rows[name]
+    def _type(self, name):
+        """Type, shape and order of a piece's array."""
+        _, kind, dtype, shape, nbytes, *block = self._row(name)
         order = "F" if self._note("order", name) else "C"
         if order == "F" and (dtype is None or len(shape) < 2):
-            return array_over(source, "uint8", (nbytes,), offset)
+            return numpy.dtype("uint8"), (nbytes,), "C"
         swapped = bool(self._note("byte order", name))
-        dtype, shape = array_type(kind, dtype, shape, *block, swapped)
+        return *array_type(kind, dtype, shape, *block, swapped), order
+
+    def _array(self, source, name, offset):
+        dtype, shape, order = self._type(name)
         return array_over(source, dtype, shape, offset, order)
 
     def load(self, device: "Device | None" = None, names=None, progress=None, *, window: int = 0,
@@ -79,6 +83,17 @@ class Pieces:
         return Loaded(self, names, self._pieces.load((Map, Buffer), device or Device("host"),
                                                      indices, progress, window, threads))
 
+    def to(self, device: str, names=None, progress=None, *,
+           window: int = 0) -> "Loaded | hetmap.cuda.Loaded":  # noqa: F821
+        """load() into a device by its name. That of "cuda:0" is a hetmap.cuda.Loaded.
+
+        For a device of CUDA so many pieces as fill `window` bytes (64 MiB) are read at once.
+        """
+        if device.partition(":")[0] != "cuda":
+            return self.load(Device(device), names, progress, window=window)
+        from . import cuda
+        return cuda.load(self, device, names, progress, window or 64 << 20)
+
 
 class Loaded(Mapping):
     """Arrays by their names, over the memory of a device that load() filled.
@@ -92,7 +107,11 @@ class Loaded(Mapping):
         self._pieces, self._places = pieces, dict(zip(names, places))
 
     def __getitem__(self, name) -> numpy.ndarray:
-        return self._pieces._array(self.map, name, self._places[name][0])
+        return self._pieces._array(self.map, name, self.offset(name))
+
+    def offset(self, name) -> int:
+        """Where the piece begins in `map`."""
+        return self._places[name][0]
 
     def __iter__(self):
         return iter(self._places)

@@ -137,5 +137,6 @@ int safetensors_init(PyObject *module);
 int tokens_init(PyObject *module);
 int gguf_init(PyObject *module);
 int pieces_init(PyObject *module);
+int table_init(PyObject *module); /* nothing where its header was not found */
 
 #endif

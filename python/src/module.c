@@ -231,7 +231,8 @@ PyMODINIT_FUNC PyInit__hetmap(void)
 	if (module &&
 	    (device_init(module) < 0 || buffer_init(module) < 0 || map_init(module) < 0 ||
 	     launch_init(module) < 0 || safetensors_init(module) < 0 ||
-	     tokens_init(module) < 0 || gguf_init(module) < 0 || pieces_init(module) < 0))
+	     tokens_init(module) < 0 || gguf_init(module) < 0 || pieces_init(module) < 0 ||
+	     table_init(module) < 0))
 		Py_CLEAR(module);
 	return module;
 }
