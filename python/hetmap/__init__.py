@@ -30,7 +30,7 @@ __version__ = version()
 __all__ = [
     "Accel", "Buffer", "Device", "DeviceLost", "Error", "Fence", "FileCut", "Kernel",
     "LessWarning", "Map", "NoFile", "Queue", "cuda", "from_dlpack", "gguf", "memmap", "pieces",
-    "safetensors", "sim_plug", "stats", "table", "tokens", "top", "trace", "tree", "version",
+    "safetensors", "sim_plug", "stats", "tokens", "top", "trace", "tree", "version",
 ]
 
 

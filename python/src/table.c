@@ -50,8 +50,9 @@ static PyObject *table_load(PyObject *self, PyObject *name)
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
 		call = dlsym(library, wanted[i].name);
 		if (!call) {
-			PyErr_Format(PyExc_ImportError, "%s has no %s: it is of another version",
-				     file, wanted[i].name);
+			PyErr_Format(PyExc_ImportError,
+				     "%s has no %s: it is of another version", file,
+				     wanted[i].name);
 			dlclose(library);
 			return NULL;
 		}
@@ -211,8 +212,8 @@ static PyObject *table_query(PyObject *self, PyObject *unused)
 			     "columns", i.columns, "rows", number_or_none(i.rows), "groups",
 			     i.groups, "skipped", i.skipped, "stored", i.stored, "bytes_read",
 			     i.bytes_read, "bytes_decoded", i.bytes_decoded, "bytes_placed",
-			     i.bytes_placed, "memory", i.memory, "peak", i.peak, "limit", i.limit,
-			     "threads", i.threads);
+			     i.bytes_placed, "memory", i.memory, "peak", i.peak, "limit",
+			     i.limit, "threads", i.threads);
 }
 
 static PyObject *field_of(const void *self, uint64_t index)
@@ -223,8 +224,8 @@ static PyObject *field_of(const void *self, uint64_t index)
 	if (error)
 		return raise_error(error);
 	return Py_BuildValue("sssNIIINs", f.name, f.type, f.format,
-			     PyBool_FromLong((long)f.nullable), f.bits, f.children, f.dictionary,
-			     PyBool_FromLong((long)f.in_place), f.why);
+			     PyBool_FromLong((long)f.nullable), f.bits, f.children,
+			     f.dictionary, PyBool_FromLong((long)f.in_place), f.why);
 }
 
 /* (name, type, format, nullable, bits, children, dictionary, in_place, why) of each */
@@ -247,7 +248,8 @@ static PyObject *group_of(const void *self, uint64_t index)
 	if (error)
 		return raise_error(error);
 	return Py_BuildValue("IKNNKN", g.file, g.in_file, number_or_none(g.first_row),
-			     number_or_none(g.rows), g.stored, PyBool_FromLong((long)g.skipped));
+			     number_or_none(g.rows), g.stored,
+			     PyBool_FromLong((long)g.skipped));
 }
 
 /* (file, in_file, first_row, rows, stored, skipped) of each */
@@ -285,8 +287,8 @@ static PyObject *table_write(PyObject *self, PyObject *args, PyObject *names)
 	int error;
 
 	if (!PyArg_ParseTupleAndKeywords(args, names, "O&|O&O&izO&z:write", keys,
-					 PyUnicode_FSConverter, &path, u32_of, &desc.flags, u32_of,
-					 &desc.format, &desc.level, &desc.codec, u64_of,
+					 PyUnicode_FSConverter, &path, u32_of, &desc.flags,
+					 u32_of, &desc.format, &desc.level, &desc.codec, u64_of,
 					 &desc.group_rows, &desc.encoding))
 		return NULL;
 	name = PyBytes_AsString(path);

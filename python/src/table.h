@@ -16,23 +16,23 @@
 
 #include <hetmap/table.h>
 
-#define TABLE_CALLS(X)                                                                       \
-	X(table_open)                                                                        \
-	X(table_query)                                                                       \
-	X(table_field)                                                                       \
-	X(table_group)                                                                       \
-	X(table_schema)                                                                      \
-	X(table_column)                                                                      \
-	X(table_write)                                                                       \
-	X(table_export)                                                                      \
-	X(table_export_device)                                                               \
-	X(table_import)                                                                      \
-	X(table_import_array)                                                                \
-	X(table_format_name)                                                                 \
-	X(table_unref)                                                                       \
-	X(column_query)                                                                      \
-	X(column_chunk)                                                                      \
-	X(column_export)                                                                     \
+#define TABLE_CALLS(X)         \
+	X(table_open)          \
+	X(table_query)         \
+	X(table_field)         \
+	X(table_group)         \
+	X(table_schema)        \
+	X(table_column)        \
+	X(table_write)         \
+	X(table_export)        \
+	X(table_export_device) \
+	X(table_import)        \
+	X(table_import_array)  \
+	X(table_format_name)   \
+	X(table_unref)         \
+	X(column_query)        \
+	X(column_chunk)        \
+	X(column_export)       \
 	X(column_unref)
 
 struct table_calls {

@@ -85,8 +85,7 @@ static PyObject *capsule_or_error(PyObject *capsule, int error)
 
 PyObject *table_schema(PyObject *self, PyObject *unused)
 {
-	PyObject *capsule =
-		capsule_new("arrow_schema", sizeof(struct ArrowSchema), schema_end);
+	PyObject *capsule = capsule_new("arrow_schema", sizeof(struct ArrowSchema), schema_end);
 	int error;
 
 	(void)unused;
@@ -98,8 +97,8 @@ PyObject *table_schema(PyObject *self, PyObject *unused)
 
 PyObject *table_stream(PyObject *self, PyObject *unused)
 {
-	PyObject *capsule = capsule_new("arrow_array_stream", sizeof(struct ArrowArrayStream),
-					stream_end);
+	PyObject *capsule =
+		capsule_new("arrow_array_stream", sizeof(struct ArrowArrayStream), stream_end);
 	int error;
 
 	(void)unused;
@@ -111,9 +110,9 @@ PyObject *table_stream(PyObject *self, PyObject *unused)
 
 PyObject *table_device_stream(PyObject *self, PyObject *unused)
 {
-	PyObject *capsule =
-		capsule_new("arrow_device_array_stream", sizeof(struct ArrowDeviceArrayStream),
-			    device_stream_end);
+	PyObject *capsule = capsule_new("arrow_device_array_stream",
+					sizeof(struct ArrowDeviceArrayStream),
+					device_stream_end);
 	int error;
 
 	(void)unused;
@@ -196,7 +195,8 @@ static int chunk_getbuffer(PyObject *object, Py_buffer *view, int flags)
 
 	view->obj = NULL;
 	if (!chunk->values) {
-		PyErr_SetString(PyExc_BufferError, "the values of the chunk are in its children");
+		PyErr_SetString(PyExc_BufferError,
+				"the values of the chunk are in its children");
 		return -1;
 	}
 	return PyBuffer_FillInfo(view, object, (void *)(uintptr_t)chunk->values,
@@ -210,9 +210,10 @@ static PyObject *chunk_query(PyObject *object, PyObject *unused)
 	(void)unused;
 	return Py_BuildValue("{sNsssKsKsKsKsKsKsKsK}", "in_place",
 			     PyBool_FromLong((long)c->in_place), "why", c->why, "first_row",
-			     c->first_row, "rows", c->rows, "nulls", c->nulls, "offset", c->offset,
-			     "group", c->group, "validity", (unsigned long long)(uintptr_t)c->validity,
-			     "offsets", (unsigned long long)(uintptr_t)c->offsets, "values",
+			     c->first_row, "rows", c->rows, "nulls", c->nulls, "offset",
+			     c->offset, "group", c->group, "validity",
+			     (unsigned long long)(uintptr_t)c->validity, "offsets",
+			     (unsigned long long)(uintptr_t)c->offsets, "values",
 			     (unsigned long long)(uintptr_t)c->values);
 }
 

@@ -188,8 +188,8 @@ static PyObject *tokens_blocks(PyObject *self, PyObject *args)
 	if (!block || x.len != y.len || (uint64_t)x.len != n * block * each)
 		PyErr_SetString(PyExc_ValueError, "x and y have no whole blocks of this type");
 	else
-		WITHOUT_GIL(error = blocks_read(tokens, starts.buf, n, block, dtype, x.buf,
-						y.buf));
+		WITHOUT_GIL(
+			error = blocks_read(tokens, starts.buf, n, block, dtype, x.buf, y.buf));
 	PyBuffer_Release(&starts);
 	PyBuffer_Release(&x);
 	PyBuffer_Release(&y);
