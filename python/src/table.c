@@ -73,6 +73,25 @@ static PyObject *table_wrap(PyTypeObject *type, struct hm_table *table)
 	return (PyObject *)self;
 }
 
+/* Of str or bytes, which keeps it; false with an exception. */
+static bool text_read(PyObject *from, const char **ret_text)
+{
+	char *bytes;
+	Py_ssize_t n;
+
+	if (PyBytes_Check(from)) {
+		/* With NULL for the length a '\0' inside is a ValueError. */
+		if (PyBytes_AsStringAndSize(from, &bytes, NULL) < 0)
+			return false;
+		*ret_text = bytes;
+		return true;
+	}
+	*ret_text = PyUnicode_AsUTF8AndSize(from, &n);
+	if (*ret_text && strlen(*ret_text) != (size_t)n)
+		PyErr_SetString(PyExc_ValueError, "embedded null character");
+	return !PyErr_Occurred();
+}
+
 /* @names gets the texts of a tuple of str or bytes, which keeps them; -1 with an exception. */
 static Py_ssize_t names_of(PyObject *tuple, const char *names[MOST_NAMES])
 {
@@ -85,9 +104,7 @@ static Py_ssize_t names_of(PyObject *tuple, const char *names[MOST_NAMES])
 	for (Py_ssize_t i = 0; i < n; i++) {
 		PyObject *one = PyTuple_GetItem(tuple, i);
 
-		names[i] = PyBytes_Check(one) ? PyBytes_AsString(one) :
-						PyUnicode_AsUTF8AndSize(one, NULL);
-		if (!names[i])
+		if (!text_read(one, &names[i]))
 			return -1;
 	}
 	return n;
