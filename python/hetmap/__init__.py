@@ -10,7 +10,11 @@ b'hello'
 """
 
 from ._errors import DeviceLost, Error, FileCut, LessWarning, NoFile
-from ._hetmap import Accel, Fence, Kernel, Queue, sim_plug, stats, version
+try:
+    from ._hetmap import Accel, Fence, Kernel, Queue, sim_plug, stats, version
+except ImportError as _error:
+    from ._missing import explain
+    raise explain(_error) from None
 from ._objects import Buffer, Device, Map, from_dlpack
 from . import _pickle  # it tells multiprocessing how maps travel
 

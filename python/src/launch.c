@@ -194,7 +194,9 @@ static PyObject *kernel_build(PyObject *self, PyObject *accel)
 
 static void kernel_dealloc(PyObject *self)
 {
-	hm_kernel_unref(((struct kernel_object *)self)->kernel);
+	struct hm_kernel *kernel = ((struct kernel_object *)self)->kernel;
+
+	WITHOUT_GIL(hm_kernel_unref(kernel));
 	object_free(self);
 }
 

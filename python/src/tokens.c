@@ -288,9 +288,10 @@ static PyObject *batches_set(PyObject *self, PyObject *args)
 static PyObject *batches_query(PyObject *self, PyObject *unused)
 {
 	struct hm_batches_info i = { .struct_size = sizeof(i) };
-	int error = hm_batches_query(((struct batches_object *)self)->batches, &i);
+	int error;
 
 	(void)unused;
+	WITHOUT_GIL(error = hm_batches_query(((struct batches_object *)self)->batches, &i));
 	if (error)
 		return raise_error(error);
 	return Py_BuildValue("{sssIsssKsK}", "dtype", hm_dtype_name(i.dtype), "way", i.way,
