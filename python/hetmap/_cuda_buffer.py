@@ -64,10 +64,10 @@ class Buffer(Closing):
     def device(self) -> Device:
         return self._device
 
-    def _grow(self, upto):
+    def _grow(self, end):
         """Memory for the addresses up to there; a call that fails takes none."""
         offset, device = self._taken, self._device
-        size, at = upto - offset, self.pointer + offset
+        size, at = end - offset, self.pointer + offset
         if size <= 0:
             return
         handle = device._get("cuMemCreate", c_ulonglong, size, byref(self._memory), 0,

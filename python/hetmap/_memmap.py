@@ -153,10 +153,10 @@ class memmap(numpy.ndarray):
             if time.perf_counter() - begin > slow * (end - at) or announced > end:
                 # The next part, and the one after it: storage is never without work.
                 announced = max(announced, end)
-                upto = min(end + 2 * _ROWS, len(rows))
-                if upto > announced:
-                    self._announce(offsets[announced:upto], nbytes)
-                announced = upto
+                last = min(end + 2 * _ROWS, len(rows))
+                if last > announced:
+                    self._announce(offsets[announced:last], nbytes)
+                announced = last
             at, end = end, min(end + _ROWS, len(rows))
         return taken
 

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
 """What the tests of the Python package share."""
 
+import ctypes
 import gc
 import os
+import pathlib
+import subprocess
 
 import pytest
 
@@ -32,3 +35,21 @@ def nothing_left():
     before = alive()
     yield
     assert alive() == before
+
+
+@pytest.fixture(scope="session")
+def fake_cuda(tmp_path_factory):
+    """The driver of tests/python/fake_cuda, which hetmap.cuda has opened; its own functions."""
+    from hetmap import cuda
+    path = tmp_path_factory.mktemp("cuda") / "libcuda.so.1"
+    source = pathlib.Path(__file__).parent / "fake_cuda" / "fake_cuda.c"
+    try:
+        subprocess.run(["cc", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared",
+                        "-I/usr/local/cuda/include", "-o", path, source, "-lpthread"], check=True)
+    except FileNotFoundError:
+        pytest.skip("no C compiler builds the fake driver")
+    cuda.open_driver(path)
+    fake = ctypes.CDLL(os.fspath(path))
+    fake.fake_taken.restype, fake.fake_size.restype = ctypes.c_uint64, ctypes.c_size_t
+    fake.fake_flags.argtypes = [ctypes.c_uint64]
+    return fake

@@ -6,7 +6,6 @@ import doctest
 import errno
 import gc
 import os
-import pathlib
 import signal
 import subprocess
 import sys
@@ -20,32 +19,15 @@ import hetmap
 import hetmap.pieces
 from hetmap import _cuda_device, _cuda_driver, cuda
 
-SOURCE = pathlib.Path(__file__).parent / "fake_cuda" / "fake_cuda.c"
 MIB = 1 << 20
 
 
-@pytest.fixture(scope="session")
-def library(tmp_path_factory):
-    path = tmp_path_factory.mktemp("cuda") / "libcuda.so.1"
-    try:
-        subprocess.run(["cc", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared",
-                        "-I/usr/local/cuda/include", "-o", path, SOURCE, "-lpthread"], check=True)
-    except FileNotFoundError:
-        pytest.skip("no C compiler builds the fake driver")
-    cuda.open_driver(path)
-    fake = ctypes.CDLL(os.fspath(path))
-    fake.fake_taken.restype, fake.fake_size.restype = ctypes.c_uint64, ctypes.c_size_t
-    fake.fake_flags.argtypes = [ctypes.c_uint64]
-    return fake
-
-
 @pytest.fixture
-def fake(library):
-    """The fake's own functions; a test leaves no object behind, and no call that fails."""
-    yield library
-    library.fake_fail(0, 0)
+def fake(fake_cuda):
+    """The fake's own functions; a test leaves no object behind."""
+    yield fake_cuda
     gc.collect()
-    assert library.fake_live() == 0
+    assert fake_cuda.fake_live() == 0
 
 
 def test_layouts(fake):
@@ -386,11 +368,11 @@ def test_fork(fake, page_map):
     "", "del device", "buffer.close()", "registration.close()", "import sys; sys.modules.clear()",
     "array = buffer.array()", "loop = [buffer, array]; loop.append(loop)",
 ])
-def test_end_of_interpreter(library, code):
+def test_end_of_interpreter(fake_cuda, code):
     head = f"""
 import hetmap
 from hetmap import cuda
-cuda.open_driver({library._name!r})
+cuda.open_driver({fake_cuda._name!r})
 device = cuda.Device()
 buffer, map = cuda.Buffer(device, 4096), hetmap.Buffer(hetmap.Device("host"), 4096).map()
 array, registration = buffer.array(), cuda.register(map, device)

@@ -77,7 +77,7 @@ struct copy {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct range registered[MOST], reserved[MOST], mapped[MOST], memory[MOST];
 static struct copy copies[MOST];
-static int n_copies, streams, started, contexts[DEVICES], fail_at, fail_with, calls;
+static int n_copies, streams, started, contexts[DEVICES];
 static _Thread_local struct {
 	CUcontext stack[16];
 	int depth;
@@ -87,24 +87,11 @@ static _Thread_local struct {
 
 #define FOR_TESTS __attribute__((visibility("default")))
 
-FOR_TESTS void fake_fail(int at, int result);
 FOR_TESTS int fake_live(void);
-FOR_TESTS int fake_calls(void);
 FOR_TESTS uint64_t fake_taken(int device);
 FOR_TESTS size_t fake_size(int what);
 FOR_TESTS unsigned int fake_flags(uint64_t address);
 FOR_TESTS void fake_reset(void);
-
-/* The call with this number from now on fails: 1 is the next one; 0: none. */
-void fake_fail(int at, int result)
-{
-	fail_at = at ? calls + at : 0, fail_with = result;
-}
-
-int fake_calls(void)
-{
-	return calls;
-}
 
 static int count_of(const struct range *ranges)
 {
@@ -166,9 +153,6 @@ void fake_reset(void)
 #define BEGIN(needs_context)                                     \
 	do {                                                     \
 		pthread_mutex_lock(&lock);                       \
-		calls++;                                         \
-		if (fail_at && calls == fail_at)                 \
-			return leave((CUresult)fail_with);       \
 		if (!started)                                    \
 			return leave((CUresult)FAKE_NO_INIT);    \
 		if ((needs_context) && !current.depth)           \
@@ -207,9 +191,6 @@ PUBLIC CUresult cuInit(unsigned int flags);
 CUresult cuInit(unsigned int flags)
 {
 	pthread_mutex_lock(&lock);
-	calls++;
-	if (fail_at && calls == fail_at)
-		return leave((CUresult)fail_with);
 	started = 1;
 	return leave((CUresult)(flags ? FAKE_INVALID : 0));
 }
@@ -318,7 +299,6 @@ CUresult cuCtxPushCurrent_v2(CUcontext context)
 	return leave((CUresult)0);
 }
 
-/* Never fails on purpose: nobody can undo it. */
 PUBLIC CUresult cuCtxPopCurrent_v2(CUcontext *context);
 CUresult cuCtxPopCurrent_v2(CUcontext *context)
 {
@@ -603,23 +583,20 @@ CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
 	return leave((CUresult)0);
 }
 
-/* A failure of the device: no copy is left, and none was made. */
 PUBLIC CUresult cuStreamSynchronize(CUstream stream);
 CUresult cuStreamSynchronize(CUstream stream)
 {
-	int n = 0, fails;
+	int n = 0;
 
-	pthread_mutex_lock(&lock);
-	calls++;
-	fails = fail_at && calls == fail_at;
+	BEGIN(1);
 	for (int i = 0; i < n_copies; i++) {
 		if (copies[i].stream != stream)
 			copies[n++] = copies[i];
-		else if (!fails)
+		else
 			memcpy(copies[i].to, copies[i].from, copies[i].n);
 	}
 	n_copies = n;
-	return leave((CUresult)(fails ? fail_with : 0));
+	return leave((CUresult)0);
 }
 
 PUBLIC CUresult cuStreamDestroy_v2(CUstream stream);
