@@ -26,7 +26,12 @@ wheel: lib ## the Python package as a wheel, in $(B)/wheel
 	$(Q)rm -rf $(O)/wheel && mkdir -p $(O)/wheel
 	$(Q)HETMAP_BUILD=$(abspath $(O)) $(PYTHON) -m pip -q wheel --no-deps -w $(O)/wheel ./python
 	$(Q)if command -v auditwheel >/dev/null; then \
-		auditwheel repair --exclude libOpenCL.so.1 -w $(O)/wheel $(O)/wheel/*.whl; \
+		mkdir $(O)/wheel/here && mv $(O)/wheel/*.whl $(O)/wheel/here && \
+		auditwheel repair --exclude libOpenCL.so.1 -w $(O)/wheel $(O)/wheel/here/*.whl && \
+		rm -rf $(O)/wheel/here; \
 	else echo 'auditwheel is not installed: the wheel has the tag of this machine'; fi
 
-.PHONY: python wheel
+check-wheel: wheel ## the wheel and its tests in a bare Debian 12, which debootstrap makes; as root
+	$(Q)tests/python/bare $(O)/wheel/*.whl
+
+.PHONY: python wheel check-wheel
