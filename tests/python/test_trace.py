@@ -2,6 +2,7 @@
 """hetmap.trace: faults of this process, where perf_event_open(2) is allowed."""
 
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -12,6 +13,8 @@ import hetmap
 @pytest.fixture
 def folder(tmp_path):
     """Skips where a trace is refused."""
+    if not shutil.which("hetmap"):
+        pytest.skip("the command hetmap is not here")
     done = subprocess.run(["hetmap", "trace", "-q", "-o", tmp_path / "try", "--", "true"],
                           capture_output=True, text=True)
     if done.returncode:

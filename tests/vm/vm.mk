@@ -66,6 +66,9 @@ soak: tests ## losses, kills and races 1000 times; the module unloaded ROUNDS=10
 		tests/record 'make soak: ASan, what is long' tests/run $(SOAK_ASAN)
 	$(Q)B=$(B) HETMAP_STAGES=tsan SECONDS_A_PROGRAM=3600 \
 		tests/record 'make soak: TSan, what is long' tests/run $(SOAK_TSAN)
+	$(Q)BYTES=8589934592 FOLDER=$(B) PYTHONPATH=$(B)/python tests/record \
+		'make soak: 32,768 rows of 8 GiB' /usr/bin/python3 tests/python/figures.py rows
+	$(Q)tests/record 'make soak: the wheel in a bare Debian 12' $(MAKE) check-wheel
 	$(Q)TIDY_NODES=225000 tests/record 'make soak: the analyzer' tools/lint tidy
 	$(Q)B=$(B) PLANTED=all tests/record 'make soak: bugs planted on purpose' \
 		sh tests/build/test_planted.sh
