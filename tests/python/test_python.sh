@@ -85,7 +85,7 @@ else
 			tests "$system" torch
 			tests "$system" train debian_train
 		else
-			skip torch torch 'torch is not installed (Debian: apt-get install python3-torch)'
+			skip torch torch 'python3-torch is not installed'
 		fi
 	fi
 	check pip env HETMAP_BUILD="$B" PATH="${python%/*}:$PATH" "$python" -m pip -q \
