@@ -14,6 +14,7 @@ from . import _cuda_driver as cu
 from ._errors import DeviceLost, Error
 
 _driver = None
+_devices = weakref.WeakSet()
 
 
 def open_driver(path=cu.LIBRARY) -> None:
@@ -67,6 +68,7 @@ class Device(Closing):
         self._end = weakref.finalize(self, _release, driver, self._device)
         # The driver ends with the process, after what uses the context.
         self._end.atexit = False
+        _devices.add(self)
 
     def __repr__(self):
         return f"<hetmap.cuda.Device {self.name}{' closed' if self.closed else ''}>"
@@ -202,8 +204,10 @@ def attributes(address: int) -> "Pointer | None":
               cu.RANGE_START: c_ulonglong(), cu.RANGE_SIZE: c_size_t()}
     names = (c_int * len(wanted))(*wanted)
     places = (c_void_p * len(wanted))(*(ctypes.addressof(value) for value in wanted.values()))
-    _get_driver().call("cuPointerGetAttributes", len(wanted), names, places, address,
-                       what=f"asking for {address:#x}")
+    # The driver answers with a context only, and any device's will do.
+    device = next((one for one in list(_devices) if not one.closed), None) or Device()
+    device._call("cuPointerGetAttributes", len(wanted), names, places, address,
+                 what=f"asking for {address:#x}")
     kind, at_device, at_host, managed, ordinal, start, nbytes = (
         value.value for value in wanted.values())
     if kind not in _KINDS:

@@ -361,7 +361,7 @@ CUresult cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attributes,
 {
 	struct range *device, *host;
 
-	BEGIN(0);
+	BEGIN(1);
 	device = find(mapped, pointer, 1);
 	host = find(registered, pointer, 1);
 	if (!host)
