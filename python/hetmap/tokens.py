@@ -64,6 +64,8 @@ class Dataset:
         self.out, self.epoch = numpy.dtype(out), 0
         self.documents, self.pad_x, self.pad_y = bool(documents), pad_x, pad_y
         self.tensors, self.pin = bool(tensors), bool(pin)
+        if self.pin and not self.tensors:
+            raise ValueError("pin is for tensors: pass tensors=True")
         self._empty(0)
         self._opened, self._source, self._position, self._bounds = None, None, None, None
         self._files()

@@ -135,7 +135,8 @@ static PyObject *buffer_receive(PyObject *type, PyObject *args, PyObject *names)
 	hm_device_unref(device);
 	if (error)
 		return raise_error(error);
-	if (hm_buffer_query(buffer, &info))
+	WITHOUT_GIL(error = hm_buffer_query(buffer, &info));
+	if (error)
 		info.backing = HM_BACKING_MEMFD;
 	return buffer_wrap((PyTypeObject *)type, buffer, from,
 			   info.backing == HM_BACKING_FILE ||

@@ -80,10 +80,10 @@ PyObject *map_wrap(struct hm_map *map, PyObject *device, PyObject *types)
 	struct hm_map_info info = { .struct_size = sizeof(info) };
 	struct map_object *self = NULL;
 	struct hm_pointer_info found;
-	int error = hm_map_query(map, &info);
+	int error;
 
-	if (!error)
-		error = hm_pointer_find(info.address, &found);
+	WITHOUT_GIL(error = hm_map_query(map, &info);
+		    if (!error) error = hm_pointer_find(info.address, &found));
 	if (error)
 		raise_error(error);
 	else if (buffer_class)

@@ -207,7 +207,7 @@ static PyObject *batches_make(PyTypeObject *type, PyObject *args, PyObject *name
 	struct hm_batches_info info = { .struct_size = sizeof(info) };
 	long long pad_x = 0, pad_y = 0;
 	struct batches_object *self;
-	struct hm_batches *batches;
+	struct hm_batches *batches = NULL;
 	PyObject *tokens;
 	int error;
 
@@ -220,14 +220,17 @@ static PyObject *batches_make(PyTypeObject *type, PyObject *args, PyObject *name
 		return NULL;
 	desc.pad_x = pad_x, desc.pad_y = pad_y;
 	WITHOUT_GIL(error = hm_batches_create(((struct tokens_object *)tokens)->tokens, &desc,
-					      &batches));
-	if (error)
-		return raise_error(error);
-	self = (struct batches_object *)object_new(type);
-	if (!self || hm_batches_query(batches, &info)) {
+					      &batches);
+		    if (!error) error = hm_batches_query(batches, &info));
+	if (error) {
+		raise_error(error);
 		hm_batches_unref(batches);
-		Py_XDECREF((PyObject *)self);
-		return PyErr_Occurred() ? NULL : raise_error(-EIO);
+		return NULL;
+	}
+	self = (struct batches_object *)object_new(type);
+	if (!self) {
+		hm_batches_unref(batches);
+		return NULL;
 	}
 	self->batches = batches;
 	self->bytes = desc.batch * desc.block * (hm_dtype_bits(info.dtype) / 8);

@@ -21,8 +21,10 @@ SOURCES = pathlib.Path(__file__).parents[2] / "python" / "src"
 MIB = 1 << 20
 
 # Calls that wait for nobody: they read a description, count a reference, or end what nobody has.
-READY = re.compile(r"hm_(\w+_(ref|unref)|errmsg|warning|version|stats_get|map_address|map_length|"
+READY = re.compile(r"(\w+_(ref|unref)|errmsg|warning|version|stats_get|map_address|map_length|"
                    r"pointer_find|dtype_\w+|arg_\w+|kernel_create|fence_query|load_(query|piece)|"
+                   r"handler_install|table_(field|group|schema|export|export_device|format_name)|"
+                   r"column_(chunk|export)|"
                    r"(gguf|pieces|safetensors|tokens|tensor)_(query|at|tensor|metadata|element|"
                    r"document))$")
 # Functions of the module that run in a WITHOUT_GIL() of their caller, and load(), which has more.
@@ -49,7 +51,7 @@ def calls_with_the_gil(text):
     for function in re.split(r"\n(?=\S[^;\n]*\([^;]*?\)\n\{)", without_comments(text)):
         name = re.search(r"(\w+)\(", function)
         if name and name.group(1) not in INSIDE:
-            for call in re.findall(r"\b(hm_\w+)\(", without_blocks(function)):
+            for call in re.findall(r"\b(?:hm_|table_calls\.)(\w+)\(", without_blocks(function)):
                 if not READY.match(call):
                     yield f"{name.group(1)}: {call}"
 
@@ -63,7 +65,7 @@ def test_every_call_that_may_wait():
             for call in calls_with_the_gil(path.read_text())] == []
     # The search finds what it is for.
     planted = "static int f(int a)\n{\n\tWITHOUT_GIL(hm_a(b(c)));\n\thm_map_sync(map);\n}\n"
-    assert [*calls_with_the_gil(planted)] == ["f: hm_map_sync"]
+    assert [*calls_with_the_gil(planted)] == ["f: map_sync"]
 
 
 @FUNCTION
