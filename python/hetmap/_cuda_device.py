@@ -135,7 +135,17 @@ class Registration(Closing):
     def __init__(self, device, map):
         self._view = view = memoryview(map)
         self._device, self.nbytes = device, view.nbytes
-        self._address = numpy.frombuffer(view, "uint8").ctypes.data
+        try:
+            self._address = numpy.frombuffer(view, "uint8").ctypes.data
+            self._register(device, view)
+        except BaseException:
+            # The exception may live longer than the map should.
+            self._view = None
+            view.release()
+            raise
+        device._objects.add(self)
+
+    def _register(self, device, view):
         flags = cu.PORTABLE | cu.DEVICE_MAP
         if view.readonly:
             if not device._attribute(cu.CAN_REGISTER_READ_ONLY):
@@ -150,7 +160,6 @@ class Registration(Closing):
         except BaseException:
             device._call("cuMemHostUnregister", self._address)
             raise
-        device._objects.add(self)
 
     def close(self) -> None:
         """Ends the registration. Work of the device on the pages must be done."""
@@ -162,6 +171,7 @@ class Registration(Closing):
             except DeviceLost:
                 pass  # with all that it had
         self._device._objects.discard(self)
+        self._view.release()
         self._view, self.pointer = None, 0
 
     @property

@@ -102,8 +102,8 @@ class Cycles:
         list(zip(Dataset(self.folder / "tokens.bin", 16), range(2)))
 
 
-TIMES = {"views": 50_000, "facts": 10_000, "copies": 10_000, "errors": 5_000, "maps": 10_000,
-         "tokens": 10_000, "tensors": 5_000, "launches": 3_000, "files": 500, "objects": 500}
+TIMES = {"views": 50_000, "facts": 14_000, "copies": 10_000, "errors": 5_000, "maps": 10_000,
+         "tokens": 8_000, "tensors": 3_000, "launches": 3_000, "files": 150, "objects": 400}
 
 
 def test_all_are_counted():
@@ -131,7 +131,7 @@ def test_cycles(files, name):
     assert sys.getallocatedblocks() < blocks + 50 + TIMES[name] // 100
 
 
-@pytest.mark.parametrize("order", itertools.permutations(["device", "buffer", "map", "view"]))
+@pytest.mark.parametrize("order", [*itertools.permutations(["device", "buffer", "map", "view"])])
 def test_end_in_every_order(order):
     """The interpreter ends with objects in any order of their making, and of their names' end."""
     code = ("import hetmap\na = hetmap.Device('host'); b = hetmap.Buffer(a, 4096); c = b.map()\n"
