@@ -583,19 +583,25 @@ CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
 	return leave((CUresult)0);
 }
 
-PUBLIC CUresult cuStreamSynchronize(CUstream stream);
-CUresult cuStreamSynchronize(CUstream stream)
+/* Makes the copies of a stream, or drops them. */
+static void finish(CUstream stream, int makes)
 {
 	int n = 0;
 
-	BEGIN(1);
 	for (int i = 0; i < n_copies; i++) {
 		if (copies[i].stream != stream)
 			copies[n++] = copies[i];
-		else
+		else if (makes)
 			memcpy(copies[i].to, copies[i].from, copies[i].n);
 	}
 	n_copies = n;
+}
+
+PUBLIC CUresult cuStreamSynchronize(CUstream stream);
+CUresult cuStreamSynchronize(CUstream stream)
+{
+	BEGIN(1);
+	finish(stream, 1);
 	return leave((CUresult)0);
 }
 
@@ -603,6 +609,7 @@ PUBLIC CUresult cuStreamDestroy_v2(CUstream stream);
 CUresult cuStreamDestroy_v2(CUstream stream)
 {
 	BEGIN(1);
+	finish(stream, 0);
 	streams--;
 	free(stream);
 	return leave((CUresult)0);
