@@ -6,7 +6,7 @@ without it.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from . import _hetmap
@@ -130,10 +130,11 @@ class Column(Sequence):
             chunks or [numpy.empty(0, _dtype_of(self.field.format))])
 
 
-class Table(Mapping):
-    """Files as one table, as open() gives it: a mapping of names to Columns.
+class Table:
+    """Files as one table, as open() gives it: table[name] is a Column.
 
-    pyarrow.table(), polars.DataFrame() and DuckDB take it by the Arrow C stream interface.
+    pyarrow.table(), polars.DataFrame() and DuckDB take it by the Arrow C stream interface. It is no
+    Mapping, which polars would take as a dict of columns.
     """
 
     def __init__(self, table):
@@ -150,6 +151,10 @@ class Table(Mapping):
 
     def __iter__(self):
         return iter(self._numbers)
+
+    def keys(self):
+        """The names of the columns."""
+        return self._numbers.keys()
 
     def __len__(self):
         return len(self._numbers)
