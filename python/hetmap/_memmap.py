@@ -13,7 +13,7 @@ from ._objects import Buffer
 _PRIVATE, _READ_ONLY, _PUBLISH = 1, 4, 8
 _READ, _WRITE = 1, 2
 # Rows taken at once, and the time of one from which on they come from storage.
-_ROWS, _FIRST_ROWS = 1024, 64
+_ROWS, _FIRST_ROWS = 1024, 32
 _SLOW_ROW, _SLOW_PAGE = 10e-6, 2e-6
 _MODES = {"readonly": "r", "copyonwrite": "c", "readwrite": "r+", "write": "w+"}
 
@@ -125,7 +125,7 @@ class memmap(numpy.ndarray):
         if self._map is None or self._map.closed or min(self.strides) < 0:
             return None
         rows = numpy.asarray(index)
-        if rows.ndim != 1 or rows.dtype.kind not in "iu" or len(rows) <= 2 * _FIRST_ROWS:
+        if rows.ndim != 1 or rows.dtype.kind not in "iu" or len(rows) <= 8 * _FIRST_ROWS:
             return None
         # numpy tells of those that are out of bounds.
         if not -len(self) <= rows.min() <= rows.max() < len(self):
@@ -145,7 +145,9 @@ class memmap(numpy.ndarray):
                                      for n, step in zip(self.shape[1:], self.strides[1:]) if n)
         offsets = rows * self.strides[0] + (plain.ctypes.data - self._map.address)
         slow = _SLOW_ROW + _SLOW_PAGE * (nbytes / 4096)
-        at, end, announced = 0, _FIRST_ROWS, 0
+        at, end, announced = 0, _FIRST_ROWS, _FIRST_ROWS
+        # The first ones always are: a fault on a cold page would read all around it.
+        self._announce(offsets[:end], nbytes)
         while at < len(rows):
             begin = time.perf_counter()
             # Checked before: "raise" would copy once more.
