@@ -4,6 +4,7 @@
 import doctest
 import gc
 import json
+import os
 
 import numpy as np
 import pytest
@@ -120,3 +121,16 @@ def test_nothing_kept(path, nothing_left):
         got = ours.load_file(path)
         ours.load_file(path, copy=True)
     del got
+
+
+def test_cut_file(path):
+    """A copy of bytes that are gone is an exception."""
+    with ours.safe_open(path) as file:
+        index, _, _, nbytes = file._find("b.weight")
+        to = np.empty(nbytes, "uint8")
+        file._model.read(index, to)
+        with pytest.raises(hetmap.Error):
+            file._model.read(index, to[1:])
+        os.truncate(path, 8)
+        with pytest.raises(hetmap.Error):
+            file._model.read(index, to)
