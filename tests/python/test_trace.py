@@ -41,6 +41,7 @@ def test_exceptions_are_kept(folder):
     assert os.path.exists(folder / "about.json")
 
 
+@pytest.mark.skipif(not shutil.which("hetmap"), reason="the command hetmap is not here")
 def test_refusals(tmp_path):
     with pytest.raises(FileNotFoundError):
         with hetmap.trace(tmp_path / "x", command=tmp_path / "none"):
