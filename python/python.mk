@@ -11,6 +11,8 @@ python_include = $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_pat
 
 # Of libhetmap-table the header alone: hetmap.table opens the library.
 $(python_objects): flags_for = -isystem $(python_include) -Iextensions/table/include
+# Found or not, which the .d files of objects without it don't tell.
+$(python_objects): $(wildcard extensions/table/include/hetmap/*.h)
 -include $(python_objects:.o=.d)
 
 $(python_out)/_hetmap.abi3.so: $(python_objects) $(O)/libhetmap.so
