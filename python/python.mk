@@ -9,10 +9,11 @@ python_objects := $(python_sources:%.c=$(O)/%.o)
 python_files := $(wildcard python/hetmap/*)
 python_include = $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')
 
-# Of libhetmap-table the header alone: hetmap.table opens the library.
-$(python_objects): flags_for = -isystem $(python_include) -Iextensions/table/include
-# Found or not, which the .d files of objects without it don't tell.
-$(python_objects): $(wildcard extensions/table/include/hetmap/*.h)
+# Of libhetmap-table the headers alone: hetmap.table opens the library.
+table_headers_of_python := $(wildcard extensions/table/include/hetmap/*.h)
+$(python_objects): flags_for = -isystem $(python_include) \
+	$(if $(table_headers_of_python),-DHAVE_TABLE -Iextensions/table/include)
+$(python_objects): $(table_headers_of_python)
 -include $(python_objects:.o=.d)
 
 $(python_out)/_hetmap.abi3.so: $(python_objects) $(O)/libhetmap.so

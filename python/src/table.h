@@ -5,13 +5,7 @@
 
 #include "common.h"
 
-/* Its header is there where the library was built, or is installed. */
-#if defined(__has_include)
-#if __has_include(<hetmap/table.h>)
-#define HAVE_TABLE
-#endif
-#endif
-
+/* The build defines it where the library's header is. A compiler's cache does not see that come. */
 #ifdef HAVE_TABLE
 
 #include <hetmap/table.h>
