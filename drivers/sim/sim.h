@@ -72,6 +72,13 @@ struct dma_buf;
 #define SIM_MAX_COMPAT_BUFFERS (SIM_MAX_BUFFERS / 4) /* slots that 64-bit processes leave at most */
 #define SIM_MAX_USER_QUEUES 128 /* in one user's openers, without CAP_SYS_RESOURCE */
 
+/* Features that depend on the kernel. */
+#if SIM_MIRROR
+#define SIM_MORE_FEATURES ((u64)HETSIM_FEATURE_MIRROR)
+#else
+#define SIM_MORE_FEATURES 0
+#endif
+
 #define SIM_FAULT_PAGES BIT(SIM_BLOCK_ORDER) /* pages that one fault may map */
 static_assert(SIM_FAULT_ORDERS - 1 == SIM_BLOCK_ORDER);
 
@@ -460,7 +467,7 @@ int sim_va_translate(struct sim_va *va, struct sim_tlb *tlb, u64 address, bool w
 
 /* sim_command.c */
 int sim_command_run(struct sim_queue *queue, const struct hetsim_command *command,
-		    u64 *ret_address);
+		    struct sim_fault *ret_fault);
 
 /* sim_engine.c */
 int sim_engine_thread(void *queue);

@@ -21,7 +21,7 @@ struct sim_run {
 	unsigned int used;	   /* BIT(SIM_DESTINATION) and so on */
 	u64 number;		   /* a step's own: its result so far */
 	const u8 *bytes;	   /* a step's own: the bytes that it stores */
-	u64 fault_address;
+	struct sim_fault fault; /* the last one that was met */
 };
 
 static bool sim_step_fill(struct sim_run *run, void *const *operand, size_t n)
@@ -166,8 +166,11 @@ static int sim_burst_translate(struct sim_run *run, u64 *n)
 				     i == SIM_DESTINATION, queue->pages[i],
 				     DIV_ROUND_UP(offset + *n, PAGE_SIZE));
 		if (r < 0) {
-			run->fault_address = run->address[i];
-			return r;
+			run->fault.address = run->address[i];
+			run->fault.reason = r == -ENOENT ? HETSIM_REASON_UNBOUND :
+							   HETSIM_REASON_BINDING;
+			run->fault.write = i == SIM_DESTINATION;
+			return r == -ENOENT ? -EFAULT : r;
 		}
 		*n = min(*n, (u64)r * PAGE_SIZE - offset);
 	}
@@ -223,7 +226,7 @@ static int sim_range_run(struct sim_run *run, u64 length)
 }
 
 int sim_command_run(struct sim_queue *queue, const struct hetsim_command *command,
-		    u64 *ret_address)
+		    struct sim_fault *ret_fault)
 {
 	unsigned int which = array_index_nospec(command->op, SIM_N_OPERATIONS);
 	const struct sim_operation *op = &sim_operations[which];
@@ -267,6 +270,6 @@ int sim_command_run(struct sim_queue *queue, const struct hetsim_command *comman
 	run.address[SIM_DESTINATION] = command->destination;
 	r = sim_range_run(&run, op->result_size);
 out:
-	*ret_address = run.fault_address;
+	*ret_fault = run.fault;
 	return r;
 }

@@ -123,7 +123,7 @@ int sim_engine_moving(struct sim_queue *queue, u64 generation)
  * @job is gone afterwards.
  */
 static void sim_engine_complete(struct sim_queue *queue, struct sim_job *job, int status,
-				u64 address)
+				const struct sim_fault *fault)
 {
 	struct sim_event *event, *next;
 	u64 seqno = job->seqno;
@@ -134,7 +134,7 @@ static void sim_engine_complete(struct sim_queue *queue, struct sim_job *job, in
 	if (job->fence)
 		list_del(&job->fence_link);
 	if (status)
-		sim_failures_add(&queue->failures, seqno, status, address);
+		sim_failures_add(&queue->failures, seqno, status, fault);
 	WRITE_ONCE(queue->done, seqno);
 	list_for_each_entry_safe(event, next, &queue->events, link) {
 		if (event->seqno > seqno)
@@ -197,8 +197,9 @@ static unsigned long sim_engine_deadline(struct sim_queue *queue)
 	return deadline;
 }
 
-/* How the submission ends; with -EFAULT, where. */
-static int sim_engine_run(struct sim_queue *queue, struct sim_job *job, u64 *ret_address)
+/* How the submission ends; with -EFAULT, by which fault. */
+static int sim_engine_run(struct sim_queue *queue, struct sim_job *job,
+			  struct sim_fault *ret_fault)
 {
 	struct sim_device *dev = queue->opener->dev;
 	u64 start = ktime_get_ns();
@@ -216,7 +217,7 @@ static int sim_engine_run(struct sim_queue *queue, struct sim_job *job, u64 *ret
 		latency = atomic64_read(&queue->latency);
 		if (latency)
 			r = sim_engine_sleep(queue, latency);
-		r = r ?: sim_command_run(queue, &job->commands[i], ret_address);
+		r = r ?: sim_command_run(queue, &job->commands[i], ret_fault);
 	}
 	sim_engine_count(queue, SIM_COMMANDS, i - (i && r));
 	if (!r && sim_inject_take(&queue->lost))
@@ -302,7 +303,7 @@ int sim_engine_thread(void *argument)
 	struct sim_job *job;
 
 	while (!kthread_should_stop()) {
-		u64 address = 0;
+		struct sim_fault fault = {};
 		bool cookie;
 		int status;
 
@@ -312,14 +313,14 @@ int sim_engine_thread(void *argument)
 			continue;
 		}
 		if (queue->type == HETSIM_QUEUE_COUNTER) {
-			status = sim_engine_run(queue, job, &address);
-			sim_engine_complete(queue, job, status, address);
+			status = sim_engine_run(queue, job, &fault);
+			sim_engine_complete(queue, job, status, &fault);
 			continue;
 		}
 		/* From here to the signal, nothing may wait for another fence. */
 		cookie = dma_fence_begin_signalling();
-		status = sim_engine_run(queue, job, &address);
-		sim_engine_complete(queue, job, status, address);
+		status = sim_engine_run(queue, job, &fault);
+		sim_engine_complete(queue, job, status, &fault);
 		dma_fence_end_signalling(cookie);
 	}
 	return 0;
@@ -328,11 +329,12 @@ int sim_engine_thread(void *argument)
 /* Ends the thread, and cancels the submissions that it has not done. With queue->stopped set. */
 void sim_engine_stop(struct sim_queue *queue)
 {
+	static const struct sim_fault none;
 	struct sim_job *job;
 
 	kthread_stop(queue->thread);
 	while ((job = sim_engine_next(queue))) {
-		sim_engine_complete(queue, job, -ECANCELED, 0);
+		sim_engine_complete(queue, job, -ECANCELED, &none);
 		cond_resched();
 	}
 }

@@ -147,12 +147,12 @@ static struct dma_fence *sim_fence_attach(struct sim_queue *queue, struct dma_fe
 	struct sim_job *job;
 	bool done = false, wake = false;
 	int status = 0;
-	u64 address;
+	struct sim_fault fault;
 
 	spin_lock(&queue->lock);
 	if (fresh->seqno && fresh->seqno <= queue->done) {
 		done = true;
-		status = sim_failures_find(&queue->failures, fresh->seqno, &address);
+		status = sim_failures_find(&queue->failures, fresh->seqno, &fault);
 		fence = dma_fence_get(fresh);
 	} else if (fresh->seqno && fresh->seqno <= queue->submitted) {
 		job = sim_fence_job(queue, fresh->seqno);

@@ -12,7 +12,7 @@ int sim_handshake(struct file *file, void *argument)
 	struct hetsim_handshake *shake = argument;
 	struct sim_opener *opener = file->private_data;
 
-	sim_handshake_answer(shake);
+	sim_handshake_answer(shake, SIM_MORE_FEATURES);
 	WRITE_ONCE(opener->zero_when_lost, shake->flags & HETSIM_HANDSHAKE_ZERO_WHEN_LOST);
 	WRITE_ONCE(opener->accepted, shake->accepted);
 	return 0;

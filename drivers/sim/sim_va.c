@@ -198,9 +198,9 @@ static void sim_entry_used(u64 page, u64 entry, unsigned int i)
 
 /*
  * The pages behind an address and following it: how many of @n there are, with
- * va->lock held, which the caller keeps as long as it uses them. -EFAULT if there
- * is not even the first, or not to write to; -EAGAIN if it is on its way to another
- * place.
+ * va->lock held, which the caller keeps as long as it uses them. -ENOENT if nothing is
+ * bound at the first; -EFAULT if it has no page, or not to write to; -EAGAIN if it is on
+ * its way to another place.
  */
 int sim_va_translate(struct sim_va *va, struct sim_tlb *tlb, u64 address, bool write,
 		     struct page **pages, unsigned int n)
@@ -236,6 +236,8 @@ int sim_va_translate(struct sim_va *va, struct sim_tlb *tlb, u64 address, bool w
 	}
 	if (i)
 		return i;
+	if (!entry)
+		return -ENOENT;
 	return entry & SIM_ENTRY_MOVING ? -EAGAIN : -EFAULT;
 }
 

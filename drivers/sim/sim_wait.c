@@ -74,7 +74,7 @@ int sim_wait(struct file *file, void *argument)
 {
 	struct hetsim_wait *wait = argument;
 	struct sim_queue *queue;
-	u64 address = 0;
+	struct sim_fault fault = {};
 	int r;
 
 	queue = sim_queue_get(file->private_data, wait->queue);
@@ -92,9 +92,11 @@ int sim_wait(struct file *file, void *argument)
 	if (r)
 		goto out;
 	spin_lock(&queue->lock);
-	wait->status = sim_failures_find(&queue->failures, wait->seqno, &address);
+	wait->status = sim_failures_find(&queue->failures, wait->seqno, &fault);
 	spin_unlock(&queue->lock);
-	wait->fault_address = address;
+	wait->fault_address = fault.address;
+	wait->fault_reason = fault.reason;
+	wait->fault_write = fault.write;
 out:
 	sim_queue_put(queue);
 	return r;

@@ -26,7 +26,7 @@ struct run {
 	uint32_t used;                  /* BIT(SIM_DESTINATION) and so on */
 	uint64_t number;                /* a step's own: its result so far */
 	const char *bytes;              /* a step's own: the bytes it stores */
-	uint64_t fault_address;
+	struct sim_fault fault; /* the last one that was met */
 };
 
 /* ---- the steps ---- */
@@ -169,7 +169,7 @@ static bool (*const steps[SIM_N_OPERATIONS])(struct run *run, char *const *opera
 
 /*
  * Finds the address of an operand in this process; *@n shrinks to the bytes for which its pages
- * are contiguous. -EFAULT.
+ * are contiguous. -EFAULT: run->fault tells why.
  */
 static int operand_find(struct run *run, unsigned int i, size_t *n, char **ret_operand)
 {
@@ -183,8 +183,12 @@ static int operand_find(struct run *run, unsigned int i, size_t *n, char **ret_o
 
 	r = soft_va_translate(va, tlb, page, i == SIM_DESTINATION, &first);
 	if (r) {
-		run->fault_address = run->address[i];
-		return r;
+		run->fault = (struct sim_fault){
+			.address = run->address[i],
+			.reason = r == -ENOENT ? HETSIM_REASON_UNBOUND : HETSIM_REASON_BINDING,
+			.write = i == SIM_DESTINATION,
+		};
+		return -EFAULT;
 	}
 	for (; found < *n; found += SIM_PAGE_SIZE) {
 		if (soft_va_translate(va, tlb, page + offset + found, i == SIM_DESTINATION,
@@ -260,7 +264,7 @@ static int range_run(struct run *run, uint64_t length)
 }
 
 int soft_command_run(struct soft_queue *queue, const struct hetsim_command *command,
-		     uint64_t *ret_address)
+		     struct sim_fault *ret_fault)
 {
 	const struct sim_operation *op = &sim_operations[command->op];
 	struct run run = {
@@ -305,6 +309,6 @@ int soft_command_run(struct soft_queue *queue, const struct hetsim_command *comm
 	run.address[SIM_DESTINATION] = command->destination;
 	r = range_run(&run, op->result_size);
 out:
-	*ret_address = run.fault_address;
+	*ret_fault = run.fault;
 	return r;
 }

@@ -106,7 +106,7 @@ int soft_engine_fault(struct soft_queue *queue, uint64_t generation)
 
 /* Completes the submission: publishes its end, wakes all waiters, and frees @job. */
 static void engine_complete(struct soft_queue *queue, struct soft_job *job, int status,
-			    uint64_t address)
+			    const struct sim_fault *fault)
 {
 	struct soft_event *event, *next;
 	CDS_LIST_HEAD(due);
@@ -117,7 +117,7 @@ static void engine_complete(struct soft_queue *queue, struct soft_job *job, int 
 	if (job->fence >= 0)
 		cds_list_del(&job->fence_link);
 	if (status)
-		sim_failures_add(&queue->failures, job->seqno, status, address);
+		sim_failures_add(&queue->failures, job->seqno, status, fault);
 	queue->done = job->seqno;
 	cds_list_for_each_entry_safe(event, next, &queue->events, link) {
 		if (event->seqno > queue->done)
@@ -177,8 +177,9 @@ static uint64_t engine_deadline(struct soft_queue *queue, uint64_t now)
 	return deadline;
 }
 
-/* Returns the submission's status; with -EFAULT, the address. */
-static int engine_run(struct soft_queue *queue, struct soft_job *job, uint64_t *ret_address)
+/* Returns the submission's status; with -EFAULT, the fault. */
+static int engine_run(struct soft_queue *queue, struct soft_job *job,
+		      struct sim_fault *ret_fault)
 {
 	uint64_t latency, start;
 	uint32_t i, n_done = 0;
@@ -196,7 +197,7 @@ static int engine_run(struct soft_queue *queue, struct soft_job *job, uint64_t *
 		if (latency)
 			r = engine_sleep(queue, latency);
 		if (!r)
-			r = soft_command_run(queue, &job->commands[i], ret_address);
+			r = soft_command_run(queue, &job->commands[i], ret_fault);
 		n_done += !r;
 	}
 	if (!r && soft_inject_take(&queue->lost))
@@ -258,10 +259,10 @@ static void *engine_main(void *user)
 	struct soft_job *job;
 
 	while ((job = engine_next(queue))) {
-		uint64_t address = 0;
-		int status = engine_run(queue, job, &address);
+		struct sim_fault fault = { 0 };
+		int status = engine_run(queue, job, &fault);
 
-		engine_complete(queue, job, status, address);
+		engine_complete(queue, job, status, &fault);
 	}
 	return NULL;
 }
@@ -289,6 +290,7 @@ void soft_engine_wake(struct soft_queue *queue)
 
 void soft_engine_stop(struct soft_queue *queue)
 {
+	static const struct sim_fault none;
 	struct soft_job *job;
 
 	soft_engine_wake(queue);
@@ -300,6 +302,6 @@ void soft_engine_stop(struct soft_queue *queue)
 		pthread_mutex_unlock(&queue->lock);
 		if (!job)
 			break;
-		engine_complete(queue, job, -ECANCELED, 0);
+		engine_complete(queue, job, -ECANCELED, &none);
 	}
 }

@@ -83,7 +83,7 @@ int soft_engine_fault(struct soft_queue *queue, uint64_t generation);
 /* command.c */
 
 int soft_command_run(struct soft_queue *queue, const struct hetsim_command *command,
-		     uint64_t *ret_address);
+		     struct sim_fault *ret_fault);
 
 /* wait.c */
 

@@ -13,7 +13,7 @@ int soft_handshake(struct soft_file *file, void *argument)
 {
 	struct hetsim_handshake *shake = argument;
 
-	sim_handshake_answer(shake);
+	sim_handshake_answer(shake, 0);
 	file->zero_when_lost = shake->flags & HETSIM_HANDSHAKE_ZERO_WHEN_LOST;
 	file->accepted = shake->accepted;
 	return 0;

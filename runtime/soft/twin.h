@@ -337,7 +337,10 @@ void soft_va_destroy(struct soft_va *va);
  * buffer->lock for writing.
  */
 void soft_va_rebind(struct soft_buffer *buffer, uint64_t first, uint64_t n_pages);
-/* The caller holds va->lock for reading, as long as it uses the page. -EFAULT. */
+/*
+ * The caller holds va->lock for reading, as long as it uses the page. -ENOENT: nothing is bound
+ * there; -EFAULT: not for writing.
+ */
 int soft_va_translate(struct soft_va *va, struct soft_tlb *tlb, uint64_t address, bool write,
 		      char **ret_page);
 

@@ -192,7 +192,9 @@ int soft_va_translate(struct soft_va *va, struct soft_tlb *tlb, uint64_t address
 	} else {
 		tlb->misses++;
 		found = page < SIM_VA_PAGES ? entry_find(va, page) : NULL;
-		if (!found || !found->page || (write && !found->binding->write))
+		if (!found || !found->page)
+			return -ENOENT;
+		if (write && !found->binding->write)
 			return -EFAULT;
 		entry = *found;
 		tlb->slot[slot].page = page;

@@ -35,7 +35,7 @@ int soft_wait(struct soft_file *file, void *argument)
 {
 	struct hetsim_wait *wait = argument;
 	struct soft_queue *queue;
-	uint64_t address = 0;
+	struct sim_fault fault = { 0 };
 	int status = 0, r;
 
 	queue = soft_queue_get(file, wait->queue);
@@ -49,11 +49,13 @@ int soft_wait(struct soft_file *file, void *argument)
 	else
 		r = wait_done(queue, wait->seqno, wait->deadline_ns);
 	if (!r)
-		status = sim_failures_find(&queue->failures, wait->seqno, &address);
+		status = sim_failures_find(&queue->failures, wait->seqno, &fault);
 	pthread_mutex_unlock(&queue->lock);
 	if (!r) {
 		wait->status = status;
-		wait->fault_address = address;
+		wait->fault_address = fault.address;
+		wait->fault_reason = fault.reason;
+		wait->fault_write = fault.write;
 	}
 	soft_queue_put(queue);
 	return r;

@@ -37,6 +37,8 @@ struct world {
 	uint64_t seqno; /* done */
 	int dmabuf, event;
 	struct hetsim_command nothing;
+	struct hetsim_page page;
+	bool mirrors; /* the device has the calls of the mirror */
 };
 
 /* ---- arguments with which a call succeeds ---- */
@@ -121,6 +123,21 @@ static void fill_queue_call(const struct world *world, unsigned long cmd,
 		arg->inject.kind = HETSIM_INJECT_LATENCY;
 		arg->inject.target = world->queue;
 		break;
+	case HETSIM_ADVISE:
+		arg->advise.address = FREE;
+		arg->advise.length = PAGE;
+		break;
+	case HETSIM_PREFETCH:
+		arg->prefetch.queue = world->spare_queue;
+		arg->prefetch.location = HETSIM_LOCATION_HOST;
+		arg->prefetch.address = FREE;
+		arg->prefetch.length = PAGE;
+		break;
+	case HETSIM_RANGE_QUERY:
+		arg->range_query.address = FREE;
+		arg->range_query.length = PAGE;
+		arg->range_query.pages = (uintptr_t)&world->page;
+		break;
 	}
 }
 
@@ -192,12 +209,16 @@ static void undo(struct world *world, unsigned long cmd, union hetsim_argument *
 	case HETSIM_FENCE_FD:
 		CHECK_EQUAL(close(arg->fence_fd.fd), 0);
 		break;
+	case HETSIM_MIRROR_EVENTS:
+		CHECK_EQUAL(close(arg->mirror_events.fd), 0);
+		break;
 	}
 }
 
 /* False: the test was skipped. */
 static bool world_make(struct world *world)
 {
+	struct hetsim_mirror mirror = { .size = sizeof(mirror) };
 	uint64_t address;
 	int status;
 
@@ -219,6 +240,7 @@ static bool world_make(struct world *world)
 	CHECK_FATAL(world->dmabuf >= 0);
 	world->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	CHECK_FATAL(world->event >= 0);
+	world->mirrors = hetsim_call(world->fd, HETSIM_MIRROR, &mirror) == 0;
 	return true;
 }
 
@@ -237,6 +259,8 @@ static void succeed(struct world *world, const struct hetsim_call_entry *call)
 
 	fill(world, call, &arg);
 	r = hetsim_call(world->fd, call->cmd, &arg);
+	if (r == -EOPNOTSUPP && !world->mirrors && call->cmd >= HETSIM_MIRROR)
+		return; /* a driver without HETSIM_FEATURE_MIRROR */
 	if (r)
 		test_fail(__FILE__, __LINE__, "%s: %d", call->name, r);
 	else
@@ -285,6 +309,12 @@ static const struct field bits[] = {
 	{ FIELD(FENCE_FD, fence_fd, flags) },
 	{ FIELD(QUEUE_EVENT, queue_event, flags) },
 	{ FIELD(INJECT, inject, flags) },
+	{ FIELD(MIRROR, mirror, flags) },
+	{ FIELD(MIRROR, mirror, __reserved) },
+	{ FIELD(PREFETCH, prefetch, flags), .known = HETSIM_PREFETCH_WRITE },
+	{ FIELD(RANGE_QUERY, range_query, flags) },
+	{ FIELD(MIRROR_EVENTS, mirror_events, flags) },
+	{ FIELD(MIRROR_EVENTS, mirror_events, __reserved) },
 };
 
 static const struct field enums[] = {
@@ -298,6 +328,8 @@ static const struct field enums[] = {
 	{ FIELD(QUEUE_CREATE, queue_create, type), .last = HETSIM_QUEUE_COUNTER },
 	{ FIELD(SUBMIT, command, op), .last = HETSIM_OP_COMPARE, .of_command = true },
 	{ FIELD(INJECT, inject, kind), .last = HETSIM_INJECT_UNPLUG },
+	{ FIELD(ADVISE, advise, advice), .last = HETSIM_ADVISE_NO_ACCESS },
+	{ FIELD(PREFETCH, prefetch, location), .last = HETSIM_LOCATION_DEVICE },
 };
 
 #define N_BITS (sizeof(bits) / sizeof(bits[0]))

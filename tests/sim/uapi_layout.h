@@ -55,7 +55,7 @@ AT(hetsim_query, window_used, 136);
 AT(hetsim_query, opener_system_bytes, 144);
 AT(hetsim_query, opener_system_used, 152);
 
-SIZE(hetsim_counters, 240, 224);
+SIZE(hetsim_counters, 336, 224);
 AT(hetsim_counters, scope, 4);
 AT(hetsim_counters, faults, 8);
 AT(hetsim_counters, fault_pages, 16);
@@ -77,6 +77,18 @@ AT(hetsim_counters, brackets, 208);
 AT(hetsim_counters, brackets_missed, 216);
 AT(hetsim_counters, faults_huge, 224);
 AT(hetsim_counters, engine_ns, 232);
+AT(hetsim_counters, mirror_faults, 240);
+AT(hetsim_counters, mirror_faults_refused, 248);
+AT(hetsim_counters, mirror_pages, 256);
+AT(hetsim_counters, mirror_invalidations, 264);
+AT(hetsim_counters, mirror_pages_invalidated, 272);
+AT(hetsim_counters, mirror_evictions, 280);
+AT(hetsim_counters, tlb_shootdowns, 288);
+AT(hetsim_counters, prefetches, 296);
+AT(hetsim_counters, prefetch_used, 304);
+AT(hetsim_counters, prefetch_wasted, 312);
+AT(hetsim_counters, pages_migrated, 320);
+AT(hetsim_counters, pages_returned, 328);
 
 SIZE(hetsim_buffer_create, 48, 48);
 AT(hetsim_buffer_create, flags, 4);
@@ -185,13 +197,15 @@ AT(hetsim_submit, seqno, 32);
 AT(hetsim_submit, done, 40);
 AT(hetsim_submit, failures, 48);
 
-SIZE(hetsim_wait, 40, 40);
+SIZE(hetsim_wait, 48, 40);
 AT(hetsim_wait, queue, 4);
 AT(hetsim_wait, seqno, 8);
 AT(hetsim_wait, deadline_ns, 16);
 AT(hetsim_wait, status, 24);
 AT(hetsim_wait, __reserved, 28);
 AT(hetsim_wait, fault_address, 32);
+AT(hetsim_wait, fault_reason, 40);
+AT(hetsim_wait, fault_write, 44);
 
 SIZE(hetsim_fence_fd, 24, 24);
 AT(hetsim_fence_fd, queue, 4);
@@ -210,6 +224,56 @@ AT(hetsim_inject, kind, 4);
 AT(hetsim_inject, target, 8);
 AT(hetsim_inject, flags, 12);
 AT(hetsim_inject, value, 16);
+
+SIZE(hetsim_mirror, 32, 32);
+AT(hetsim_mirror, flags, 4);
+AT(hetsim_mirror, migration, 8);
+AT(hetsim_mirror, __reserved, 12);
+AT(hetsim_mirror, chunks, 16);
+AT(hetsim_mirror, max_chunks, 24);
+
+SIZE(hetsim_advise, 32, 32);
+AT(hetsim_advise, advice, 4);
+AT(hetsim_advise, address, 8);
+AT(hetsim_advise, length, 16);
+AT(hetsim_advise, value, 24);
+
+SIZE(hetsim_prefetch, 40, 40);
+AT(hetsim_prefetch, flags, 4);
+AT(hetsim_prefetch, queue, 8);
+AT(hetsim_prefetch, location, 12);
+AT(hetsim_prefetch, address, 16);
+AT(hetsim_prefetch, length, 24);
+AT(hetsim_prefetch, seqno, 32);
+
+SIZE(hetsim_page, 8, 8);
+AT(hetsim_page, rights, 0);
+AT(hetsim_page, location, 2);
+AT(hetsim_page, why, 3);
+AT(hetsim_page, order, 4);
+AT(hetsim_page, chunk_order, 5);
+AT(hetsim_page, moves, 6);
+
+SIZE(hetsim_range_query, 32, 32);
+AT(hetsim_range_query, flags, 4);
+AT(hetsim_range_query, address, 8);
+AT(hetsim_range_query, length, 16);
+AT(hetsim_range_query, pages, 24);
+
+SIZE(hetsim_event, 48, 48);
+AT(hetsim_event, ns, 0);
+AT(hetsim_event, address, 8);
+AT(hetsim_event, length, 16);
+AT(hetsim_event, value, 24);
+AT(hetsim_event, kind, 32);
+AT(hetsim_event, write, 36);
+AT(hetsim_event, queue, 40);
+AT(hetsim_event, duration_ns, 44);
+
+SIZE(hetsim_mirror_events, 16, 16);
+AT(hetsim_mirror_events, flags, 4);
+AT(hetsim_mirror_events, fd, 8);
+AT(hetsim_mirror_events, __reserved, 12);
 
 #undef AT
 #undef SIZE

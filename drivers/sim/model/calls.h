@@ -16,7 +16,7 @@
 
 HETSIM_CALL_OUT(HANDSHAKE, handshake, accepted, driver_major, accepted)
 HETSIM_CALL_OUT(QUERY, query, window_used, index, opener_system_used)
-HETSIM_CALL_OUT(COUNTERS, counters, brackets_missed, faults, engine_ns)
+HETSIM_CALL_OUT(COUNTERS, counters, brackets_missed, faults, pages_returned)
 HETSIM_CALL_OUT(BUFFER_CREATE, buffer_create, capacity, handle, offset)
 HETSIM_CALL(BUFFER_CLOSE, buffer_close, handle)
 HETSIM_CALL(BUFFER_RESIZE, buffer_resize, length)
@@ -31,10 +31,15 @@ HETSIM_CALL(UNBIND, unbind, length)
 HETSIM_CALL_OUT(QUEUE_CREATE, queue_create, __reserved, queue, queue)
 HETSIM_CALL(QUEUE_DESTROY, queue_destroy, queue)
 HETSIM_CALL_OUT(SUBMIT, submit, seqno, seqno, failures)
-HETSIM_CALL_OUT(WAIT, wait, fault_address, status, fault_address)
+HETSIM_CALL_OUT(WAIT, wait, fault_address, status, fault_write)
 HETSIM_CALL_OUT(FENCE_FD, fence_fd, flags, fd, fd)
 HETSIM_CALL(QUEUE_EVENT, queue_event, flags)
 HETSIM_CALL(INJECT, inject, value)
+HETSIM_CALL_OUT(MIRROR, mirror, max_chunks, migration, max_chunks)
+HETSIM_CALL(ADVISE, advise, value)
+HETSIM_CALL_OUT(PREFETCH, prefetch, seqno, seqno, seqno)
+HETSIM_CALL(RANGE_QUERY, range_query, pages)
+HETSIM_CALL_OUT(MIRROR_EVENTS, mirror_events, __reserved, fd, fd)
 
 #undef HETSIM_CALL
 #undef HETSIM_CALL_OUT

@@ -130,6 +130,52 @@ static int sim_inject_check(const struct hetsim_inject *inject)
 	}
 }
 
+static int sim_advise_check(const struct hetsim_advise *advise)
+{
+	u64 value = advise->value;
+
+	switch (advise->advice) {
+	case HETSIM_ADVISE_LOCATION:
+		if (value > HETSIM_LOCATION_DEVICE)
+			return -EINVAL;
+		break;
+	case HETSIM_ADVISE_ACCESSED_BY:
+	case HETSIM_ADVISE_READ_MOSTLY:
+	case HETSIM_ADVISE_NO_ACCESS:
+		if (value > 1)
+			return -EINVAL;
+		break;
+	case HETSIM_ADVISE_GRANULE:
+		if (value & ~(u64)SIM_CHUNKS || value & (value - 1))
+			return -EINVAL;
+		break;
+	default:
+		return -EINVAL;
+	}
+	return sim_span_check(advise->address, advise->length);
+}
+
+static int sim_prefetch_check(const struct hetsim_prefetch *prefetch)
+{
+	if (prefetch->flags & ~HETSIM_PREFETCH_WRITE ||
+	    prefetch->location > HETSIM_LOCATION_DEVICE ||
+	    prefetch->location == HETSIM_LOCATION_NONE)
+		return -EINVAL;
+	return sim_span_check(prefetch->address, prefetch->length);
+}
+
+static int sim_range_query_check(const struct hetsim_range_query *query)
+{
+	return query->flags ? -EINVAL : sim_span_check(query->address, query->length);
+}
+
+static int sim_mirror_check(const struct hetsim_mirror *mirror, bool may_write)
+{
+	if (mirror->flags || mirror->__reserved)
+		return -EINVAL;
+	return may_write ? 0 : -EACCES;
+}
+
 int sim_argument_check(unsigned int cmd, const union sim_argument *argument, bool may_write)
 {
 	switch (cmd) {
@@ -169,6 +215,17 @@ int sim_argument_check(unsigned int cmd, const union sim_argument *argument, boo
 		return sim_zero_check(argument->queue_event.flags);
 	case HETSIM_INJECT:
 		return sim_inject_check(&argument->inject);
+	case HETSIM_MIRROR:
+		return sim_mirror_check(&argument->mirror, may_write);
+	case HETSIM_ADVISE:
+		return sim_advise_check(&argument->advise);
+	case HETSIM_PREFETCH:
+		return sim_prefetch_check(&argument->prefetch);
+	case HETSIM_RANGE_QUERY:
+		return sim_range_query_check(&argument->range_query);
+	case HETSIM_MIRROR_EVENTS:
+		return sim_zero_check(argument->mirror_events.flags |
+				      argument->mirror_events.__reserved);
 	default: /* the others only name an object */
 		return 0;
 	}

@@ -35,15 +35,17 @@ const struct sim_kind sim_kinds[SIM_N_KINDS] = {
 	},
 };
 
-void sim_handshake_answer(struct hetsim_handshake *shake)
+void sim_handshake_answer(struct hetsim_handshake *shake, u64 more)
 {
+	u64 features = SIM_FEATURES | more;
+
 	shake->driver_major = HETSIM_VERSION_MAJOR;
 	shake->driver_minor = HETSIM_VERSION_MINOR;
-	shake->driver_features = SIM_FEATURES;
+	shake->driver_features = features;
 	shake->minimum_minor = SIM_MINOR_VERSION_MINIMUM;
 	shake->accepted = shake->version_major == HETSIM_VERSION_MAJOR &&
 			  shake->version_minor >= shake->minimum_minor &&
-			  !(shake->features & ~SIM_FEATURES);
+			  !(shake->features & ~features);
 }
 
 void sim_query_answer(enum hetsim_kind kind, const struct sim_memory *memory, const u64 *mine,

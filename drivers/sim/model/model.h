@@ -29,6 +29,9 @@
 #define SIM_MAX_EVENTS 1024	/* eventfds pending in a queue */
 #define SIM_MAX_COMMANDS 256	/* in a submission */
 #define SIM_FAILURES 256	/* that a queue remembers */
+#define SIM_MAX_CHUNKS 32768	/* of a mirror: 64 GiB in the largest ones */
+#define SIM_MAX_ADVICE 4096	/* ranges of advice, in an opener */
+#define SIM_EVENTS 4096		/* of a mirror's stream, not read yet */
 #define SIM_TIMEOUT_MS 2000
 #define SIM_MAX_MB 1048576	/* 1 TiB: windows of all slots fit an offset of mmap() */
 
@@ -87,7 +90,8 @@ extern const struct sim_kind sim_kinds[SIM_N_KINDS];
 
 struct sim_memory;
 
-void sim_handshake_answer(struct hetsim_handshake *shake);
+/* @more: features that not all drivers have. */
+void sim_handshake_answer(struct hetsim_handshake *shake, u64 more);
 /* All but the device's index and cache modes. @mine: pages of the opener, by place. */
 void sim_query_answer(enum hetsim_kind kind, const struct sim_memory *memory, const u64 *mine,
 		      struct hetsim_query *query);
@@ -117,6 +121,18 @@ enum sim_counter {
 	SIM_BRACKETS_MISSED,
 	SIM_FAULTS_HUGE,
 	SIM_ENGINE_NS,
+	SIM_MIRROR_FAULTS,
+	SIM_MIRROR_FAULTS_REFUSED,
+	SIM_MIRROR_PAGES,
+	SIM_MIRROR_INVALIDATIONS,
+	SIM_MIRROR_PAGES_INVALIDATED,
+	SIM_MIRROR_EVICTIONS,
+	SIM_TLB_SHOOTDOWNS,
+	SIM_PREFETCHES,
+	SIM_PREFETCH_USED,
+	SIM_PREFETCH_WASTED,
+	SIM_PAGES_MIGRATED,
+	SIM_PAGES_RETURNED,
 	SIM_N_COUNTERS
 };
 
@@ -210,6 +226,9 @@ struct sim_span {
 	u64 n_pages;
 };
 
+/* Sizes of a mirror's chunks, as bits of their lengths. */
+#define SIM_CHUNKS (SZ_4K | SZ_64K | SZ_2M)
+
 /* Checks a range of device addresses. -EINVAL, -EOVERFLOW, -ERANGE. */
 int sim_span_check(u64 address, u64 length);
 
@@ -277,11 +296,18 @@ int sim_command_check(const struct sim_kind *kind, const struct hetsim_command *
 
 /* failures.c: how a queue's submissions ended */
 
+/* An access that the engine can't make. All 0 where work did not end by one. */
+struct sim_fault {
+	u64 address;
+	u32 reason; /* enum hetsim_fault_reason */
+	u32 write;
+};
+
 /* Submissions in a row that ended in one way. */
 struct sim_failure {
 	u64 first;
 	u64 last;
-	u64 address;
+	struct sim_fault fault;
 	int status;
 };
 
@@ -291,12 +317,14 @@ struct sim_failures {
 	u64 n; /* submissions */
 };
 
-/* Adds a submission, later ones last. @address: of a status of -EFAULT, else 0. */
-void sim_failures_add(struct sim_failures *failures, u64 seqno, int status, u64 address);
+/* Adds a submission, later ones last. @fault: of a status of -EFAULT. */
+void sim_failures_add(struct sim_failures *failures, u64 seqno, int status,
+		      const struct sim_fault *fault);
 /*
- * How a submission that is done has ended: 0 or a negative errno, with -EFAULT where.
+ * How a submission that is done has ended: 0 or a negative errno, with -EFAULT by which fault.
  * -EOVERFLOW: it may have failed, too long ago to be known.
  */
-int sim_failures_find(const struct sim_failures *failures, u64 seqno, u64 *ret_address);
+int sim_failures_find(const struct sim_failures *failures, u64 seqno,
+		      struct sim_fault *ret_fault);
 
 #endif

@@ -37,6 +37,7 @@ typedef uint64_t u64;
 #define U32_MAX UINT32_MAX
 #define U64_MAX UINT64_MAX
 #define S64_MAX INT64_MAX
+#define SZ_4K 0x1000
 #define SZ_64K 0x10000
 #define SZ_128K 0x20000
 #define SZ_1M 0x100000

@@ -308,6 +308,42 @@ static void fill_inject(union hetsim_argument *a)
 	}
 }
 
+static void fill_mirror(union hetsim_argument *a)
+{
+	(void)a;
+}
+
+static void fill_advise(union hetsim_argument *a)
+{
+	a->advise.advice = (uint32_t)hammer_random(HETSIM_ADVISE_NO_ACCESS + 1);
+	a->advise.address = some_address() & ~(HAMMER_PAGE - 1);
+	a->advise.length = some_pages();
+	a->advise.value = a->advise.advice == HETSIM_ADVISE_GRANULE ?
+				  (hammer_chance(2) ? 1u << 12 : 1u << 16) :
+				  hammer_random(2);
+}
+
+static void fill_prefetch(union hetsim_argument *a)
+{
+	a->prefetch.flags = hammer_chance(2) ? HETSIM_PREFETCH_WRITE : 0;
+	a->prefetch.queue = some_queue();
+	a->prefetch.location = HETSIM_LOCATION_HOST + (uint32_t)hammer_random(2);
+	a->prefetch.address = some_address() & ~(HAMMER_PAGE - 1);
+	a->prefetch.length = few_pages();
+}
+
+static void fill_range_query(union hetsim_argument *a)
+{
+	a->range_query.address = some_address() & ~(HAMMER_PAGE - 1);
+	a->range_query.length = few_pages();
+	a->range_query.pages = hammer_way->kernel ? some_address() : 0;
+}
+
+static void fill_mirror_events(union hetsim_argument *a)
+{
+	(void)a;
+}
+
 static const struct row {
 	const char *name;
 	unsigned long cmd;
@@ -341,12 +377,18 @@ static const uint64_t features[HETSIM_N_CALLS] = {
 	[HETSIM_ROW_FENCE_FD] = HETSIM_FEATURE_ENGINE,
 	[HETSIM_ROW_QUEUE_EVENT] = HETSIM_FEATURE_ENGINE,
 	[HETSIM_ROW_INJECT] = HETSIM_FEATURE_INJECT,
+	[HETSIM_ROW_MIRROR] = HETSIM_FEATURE_MIRROR,
+	[HETSIM_ROW_ADVISE] = HETSIM_FEATURE_MIRROR,
+	[HETSIM_ROW_PREFETCH] = HETSIM_FEATURE_MIRROR,
+	[HETSIM_ROW_RANGE_QUERY] = HETSIM_FEATURE_MIRROR,
+	[HETSIM_ROW_MIRROR_EVENTS] = HETSIM_FEATURE_MIRROR,
 };
 
 /* Offset of the pointer in a call's argument; 0: it has none. */
 static const uint32_t pointers[HETSIM_N_CALLS] = {
 	[HETSIM_ROW_BUFFER_SAMPLE] = offsetof(struct hetsim_buffer_sample, counts),
 	[HETSIM_ROW_SUBMIT] = offsetof(struct hetsim_submit, commands),
+	[HETSIM_ROW_RANGE_QUERY] = offsetof(struct hetsim_range_query, pages),
 };
 
 /* Calls that most others need before they reach anything. */

@@ -32,7 +32,7 @@
 
 /* What is done and counted besides the ioctls, which come first by their rows. */
 enum hammer_kind {
-	HAMMER_NO_IOCTL = 24, /* a number that is none */
+	HAMMER_NO_IOCTL = 32, /* a number that is none */
 	HAMMER_OPEN,
 	HAMMER_MMAP,
 	HAMMER_MUNMAP,
