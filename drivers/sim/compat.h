@@ -36,7 +36,8 @@ static inline void vm_flags_clear(struct vm_area_struct *vma, unsigned long flag
 
 #define SIM_BLOCK_ORDER 9
 
-#define SIM_MIRROR 0
+/* Is there the kernel's part of a mirror? Kbuild asks the same. */
+#define SIM_MIRROR IS_ENABLED(CONFIG_HMM_MIRROR)
 
 /*
  * Where the kernel can mark a 2 MiB entry as special: get_user_pages_fast() of other kernels

@@ -14,6 +14,8 @@
  *	sim_device.brackets_lock	dma-bufs come and go, are gone through, and are
  *					given to one more
  *	sim_va.change			one bind or unbind at a time; allocates
+ *	sim_mirror.lock			one device fault, or change of advice, at a time; the
+ *					kernel brings pages under it, which may take long
  *	mmap_lock of a process		held by the kernel around faults and mmap
  *	dma_resv of a buffer		its dma-bufs'; held by the kernel around
  *					attachments' maps, which end when an imported
@@ -31,8 +33,11 @@
  *	i_mmap_rwsem of sim_device.inode  taken by the kernel while zapping
  *	sim_va.lock			taken by the engine on its way to signalling
  *					a dma_fence: nothing under it allocates, as
- *					reclaim may wait for that fence
+ *					reclaim may wait for that fence. Also taken when the
+ *					kernel takes pages back from a mirror, under any lock
+ *					of memory management, and from reclaim itself
  *	sim_queue.lock			the same
+ *	sim_mirror.events_lock		the same
  *	sim_device.memory_lock		innermost
  *	sim_device.imports_lock		the same; around no exporter's callback
  *
@@ -161,15 +166,19 @@ struct sim_account {
  * The address space of an opener on the device: a page table of four levels of
  * 512 entries, as the CPU's, and the bindings in it.
  */
+struct sim_mirror;
+
 struct sim_va {
 	struct mutex change; /* protects the members up to lock; tables come and go under it */
 	struct rb_root bindings;
 	unsigned int n_bindings;
 	unsigned int n_tables; /* but for the root */
 
-	struct rw_semaphore lock; /* protects the entries and the next two members */
+	struct rw_semaphore lock; /* protects the entries and the next four members */
 	u64 *root;
 	u64 generation; /* counts changes of the entries: a TLB's copy of an older one is void */
+	struct list_head tlbs; /* of all queues */
+	struct sim_mirror *mirror; /* NULL: none; set once */
 
 	wait_queue_head_t changed; /* entries were filled */
 };
@@ -186,15 +195,40 @@ struct sim_binding {
 	bool by_maker; /* the opener has made the buffer */
 };
 
-/* Belongs to one queue: only its thread uses it. */
+/*
+ * An entry of the device's page tables is a page frame's number above these bits. Entries of a
+ * mirror are not in the tables that bindings have, but in its chunks.
+ */
+#define SIM_ENTRY_PRESENT BIT_ULL(0)
+#define SIM_ENTRY_WRITE BIT_ULL(1)
+#define SIM_ENTRY_MOVING BIT_ULL(2) /* and nothing else: will be there again */
+#define SIM_ENTRY_FOREIGN BIT_ULL(3) /* the page is another device's */
+#define SIM_ENTRY_BOUND BIT_ULL(4) /* also where a shrunk buffer has no page: keeps the table */
+#define SIM_ENTRY_MIRROR BIT_ULL(5) /* the page is the process's */
+#define SIM_ENTRY_LARGE BIT_ULL(6) /* the first of 2^SIM_LARGE_ORDER pages */
+#define SIM_ENTRY_WHY_SHIFT 8 /* of a mirror: enum hetsim_why */
+#define SIM_ENTRY_WHY GENMASK_ULL(10, SIM_ENTRY_WHY_SHIFT)
+#define SIM_ENTRY_SHIFT 12
+
+#define SIM_LARGE_ORDER 9
+
+struct sim_tlb_slot {
+	u64 page; /* of SIM_ENTRY_LARGE: the first */
+	u64 entry; /* 0: none */
+};
+
+/*
+ * Belongs to one queue: its thread uses it with va->lock held for reading. Who holds that for
+ * writing takes translations out: see sim_tlb_drop().
+ */
 struct sim_tlb {
+	struct list_head link; /* in sim_va.tlbs */
 	u64 generation;
+	bool mirrors; /* the work that runs may use the mirror */
 	u64 hits;
 	u64 misses;
-	struct {
-		u64 page;
-		u64 entry; /* 0: none */
-	} slot[SIM_TLB_ENTRIES];
+	struct sim_tlb_slot slot[SIM_TLB_ENTRIES];
+	struct sim_tlb_slot large[SIM_TLB_LARGE];
 };
 
 /* A mark of sim_opener.handles: maps of the buffer through that file are SIGBUS when lost. */
@@ -229,6 +263,11 @@ struct sim_job {
 	u64 n_fence_calls; /* that have the fence, or are about to */
 	struct list_head fence_link; /* in sim_queue.fenced, with a fence */
 	unsigned long fence_due; /* jiffies: when the fence has to be signalled */
+	bool mirrors; /* it may use the mirror */
+	bool prefetch; /* it is one, of the next three, and has no commands */
+	bool prefetch_write;
+	u32 prefetch_location;
+	struct sim_span prefetch_span;
 	unsigned int n_commands;
 	struct hetsim_command commands[];
 };
@@ -465,6 +504,55 @@ void sim_va_rebind(struct sim_buffer *buffer, u64 first, u64 n_pages, bool movin
 int sim_va_translate(struct sim_va *va, struct sim_tlb *tlb, u64 address, bool write,
 		     struct page **pages, unsigned int n);
 
+/* sim_tlb.c */
+void sim_tlb_add(struct sim_va *va, struct sim_tlb *tlb);
+void sim_tlb_remove(struct sim_va *va, struct sim_tlb *tlb);
+void sim_tlb_clear(struct sim_tlb *tlb);
+u64 sim_tlb_find(struct sim_tlb *tlb, u64 page, u64 wanted);
+u64 sim_tlb_put(struct sim_tlb *tlb, u64 page, u64 entry);
+unsigned int sim_tlb_drop(struct sim_va *va, u64 first, u64 end);
+
+/* sim_mirror.c, sim_mirror_fault.c, sim_mirror_prefetch.c: there with SIM_MIRROR */
+#if SIM_MIRROR
+bool sim_mirror_is_mine(struct sim_opener *opener);
+void sim_mirror_destroy(struct sim_opener *opener);
+u64 sim_mirror_entry(struct sim_mirror *mirror, u64 page);
+unsigned int sim_mirror_chunks(struct sim_opener *opener);
+int sim_mirror_fault(struct sim_queue *queue, struct sim_fault *fault, u64 length);
+int sim_mirror_prefetch(struct sim_queue *queue, const struct sim_job *job,
+			struct sim_fault *ret_fault);
+#else
+static inline bool sim_mirror_is_mine(struct sim_opener *opener)
+{
+	return false;
+}
+
+static inline void sim_mirror_destroy(struct sim_opener *opener)
+{
+}
+
+static inline u64 sim_mirror_entry(struct sim_mirror *mirror, u64 page)
+{
+	return 0;
+}
+
+static inline unsigned int sim_mirror_chunks(struct sim_opener *opener)
+{
+	return 0;
+}
+
+static inline int sim_mirror_fault(struct sim_queue *queue, struct sim_fault *fault, u64 length)
+{
+	return -EFAULT;
+}
+
+static inline int sim_mirror_prefetch(struct sim_queue *queue, const struct sim_job *job,
+				      struct sim_fault *ret_fault)
+{
+	return -EFAULT;
+}
+#endif
+
 /* sim_command.c */
 int sim_command_run(struct sim_queue *queue, const struct hetsim_command *command,
 		    struct sim_fault *ret_fault);
@@ -479,6 +567,9 @@ int sim_engine_fault(struct sim_queue *queue, u64 generation);
 int sim_engine_moving(struct sim_queue *queue, u64 generation);
 
 /* sim_queue.c */
+struct sim_job *sim_job_new(unsigned int n_commands);
+int sim_job_add(struct sim_queue *queue, struct sim_job *job, u64 *ret_seqno, u64 *ret_done,
+		u64 *ret_failures);
 struct sim_queue *sim_queue_get(struct sim_opener *opener, u32 id);
 void sim_queue_put(struct sim_queue *queue);
 void sim_queues_destroy(struct sim_opener *opener);

@@ -148,7 +148,7 @@ static bool sim_piece_run(struct sim_run *run, size_t n)
 
 /*
  * The pages of each operand from here on: up to *@n bytes, which becomes less where
- * not all are there. -EFAULT or -EAGAIN when the first of one is not.
+ * not all are there. As sim_va_translate() when the first of one is not.
  */
 static int sim_burst_translate(struct sim_run *run, u64 *n)
 {
@@ -170,7 +170,7 @@ static int sim_burst_translate(struct sim_run *run, u64 *n)
 			run->fault.reason = r == -ENOENT ? HETSIM_REASON_UNBOUND :
 							   HETSIM_REASON_BINDING;
 			run->fault.write = i == SIM_DESTINATION;
-			return r == -ENOENT ? -EFAULT : r;
+			return r;
 		}
 		*n = min(*n, (u64)r * PAGE_SIZE - offset);
 	}
@@ -179,7 +179,7 @@ static int sim_burst_translate(struct sim_run *run, u64 *n)
 
 /*
  * Runs the command as far as its pages are there, with va->lock held, which keeps them where they
- * are. -EFAULT or -EAGAIN when one is not there, 1 when the command is to stop.
+ * are. As sim_va_translate() when one is not there, 1 when the command is to stop.
  */
 static int sim_burst_run(struct sim_run *run, u64 *left)
 {
@@ -215,7 +215,9 @@ static int sim_range_run(struct sim_run *run, u64 length)
 		generation = va->generation;
 		r = sim_burst_run(run, &left);
 		up_read(&va->lock);
-		if (r == -EFAULT)
+		if (r == -ENOENT && queue->tlb.mirrors)
+			r = sim_mirror_fault(queue, &run->fault, left);
+		else if (r == -ENOENT || r == -EFAULT)
 			r = sim_engine_fault(queue, generation);
 		else if (r == -EAGAIN)
 			r = sim_engine_moving(queue, generation);

@@ -77,6 +77,9 @@ static int sim_objects_show(struct seq_file *m, void *unused)
 				   account->pid, account->comm);
 		xa_unlock(&opener->queues);
 		sim_bindings_show(m, opener);
+		if (READ_ONCE(opener->va.mirror))
+			seq_printf(m, "mirror\t%u\t%llu\t%d\t%s\n", sim_mirror_chunks(opener),
+				   account->id, account->pid, account->comm);
 	}
 	mutex_unlock(&dev->lock);
 

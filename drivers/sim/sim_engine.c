@@ -171,7 +171,9 @@ static void sim_engine_count(struct sim_queue *queue, enum sim_counter counter, 
 static void sim_engine_reset(struct sim_queue *queue)
 {
 	sim_engine_count(queue, SIM_RESETS, 1);
-	memset(queue->tlb.slot, 0, sizeof(queue->tlb.slot));
+	down_read(&queue->opener->va.lock);
+	sim_tlb_clear(&queue->tlb);
+	up_read(&queue->opener->va.lock);
 	if (queue->type != HETSIM_QUEUE_DMA_FENCE)
 		return;
 	spin_lock(&queue->lock);
@@ -213,6 +215,9 @@ static int sim_engine_run(struct sim_queue *queue, struct sim_job *job,
 	queue->n_resets = atomic64_read(&dev->n_resets);
 	if (sim_inject_take(&queue->stuck))
 		r = sim_engine_hang(queue);
+	queue->tlb.mirrors = job->mirrors;
+	if (job->prefetch && !r)
+		r = sim_mirror_prefetch(queue, job, ret_fault);
 	for (i = 0; i < job->n_commands && !r; i++) {
 		latency = atomic64_read(&queue->latency);
 		if (latency)

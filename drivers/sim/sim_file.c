@@ -178,6 +178,7 @@ static int sim_release(struct inode *inode, struct file *file)
 	mutex_lock(&dev->lock);
 	sim_user_put(dev, opener->user);
 	mutex_unlock(&dev->lock);
+	sim_mirror_destroy(opener);
 	sim_va_destroy(&opener->va);
 	sim_buffers_close(opener);
 	sim_account_put(opener->account);
@@ -244,6 +245,10 @@ static void sim_show_fdinfo(struct seq_file *m, struct file *file)
 		   atomic64_read(&account->counters.value[SIM_FAULTS]));
 	seq_printf(m, "hetsim-evictions:\t%lld\n",
 		   atomic64_read(&account->counters.value[SIM_EVICTIONS]));
+	seq_printf(m, "hetsim-device-faults:\t%lld\n",
+		   atomic64_read(&account->counters.value[SIM_MIRROR_FAULTS]));
+	seq_printf(m, "hetsim-invalidations:\t%lld\n",
+		   atomic64_read(&account->counters.value[SIM_MIRROR_INVALIDATIONS]));
 	seq_printf(m, "hetsim-engine:\t%lld ns\n",
 		   atomic64_read(&account->counters.value[SIM_ENGINE_NS]));
 	sim_show_evicted(m, opener);

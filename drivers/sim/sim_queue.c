@@ -115,6 +115,7 @@ int sim_queue_create(struct file *file, void *argument)
 			goto err_thread;
 		}
 	}
+	sim_tlb_add(&opener->va, &queue->tlb);
 	create->queue = queue->id;
 	xa_store(&opener->queues, queue->id, queue, GFP_KERNEL); /* reserved: can't fail */
 	return 0;
@@ -137,6 +138,7 @@ static void sim_queue_end(struct sim_queue *queue)
 	queue->stopped = true;
 	spin_unlock(&queue->lock);
 	sim_engine_stop(queue);
+	sim_tlb_remove(&queue->opener->va, &queue->tlb);
 	sim_queue_uncount(queue->opener);
 	sim_queue_put(queue);
 }
@@ -164,6 +166,13 @@ int sim_queue_destroy(struct file *file, void *argument)
 	return 0;
 }
 
+struct sim_job *sim_job_new(unsigned int n_commands)
+{
+	struct sim_job *job;
+
+	return kvzalloc(struct_size(job, commands, n_commands), SIM_GFP_KV);
+}
+
 static int sim_job_read(struct sim_opener *opener, const struct hetsim_submit *submit,
 			struct sim_job *job)
 {
@@ -187,8 +196,8 @@ static int sim_job_read(struct sim_opener *opener, const struct hetsim_submit *s
 }
 
 /* Gives the job its number and its place. From there on, it is the thread's. */
-static int sim_job_add(struct sim_queue *queue, struct sim_job *job,
-		       struct hetsim_submit *submit)
+int sim_job_add(struct sim_queue *queue, struct sim_job *job, u64 *ret_seqno, u64 *ret_done,
+		u64 *ret_failures)
 {
 	bool wake = false;
 	int r = 0;
@@ -200,9 +209,9 @@ static int sim_job_add(struct sim_queue *queue, struct sim_job *job,
 		r = -EAGAIN;
 	if (!r) {
 		job->seqno = ++queue->submitted;
-		submit->seqno = job->seqno;
-		submit->done = queue->done;
-		submit->failures = queue->failures.n;
+		*ret_seqno = job->seqno;
+		*ret_done = queue->done;
+		*ret_failures = queue->failures.n;
 		/* Told before it can be done. */
 		trace_submit(queue, job->seqno, 0);
 		list_add_tail(&job->link, &queue->jobs);
@@ -225,7 +234,7 @@ int sim_submit(struct file *file, void *argument)
 	queue = sim_queue_get(opener, submit->queue);
 	if (!queue)
 		return -ENOENT;
-	job = kvzalloc(struct_size(job, commands, submit->n_commands), SIM_GFP_KV);
+	job = sim_job_new(submit->n_commands);
 	if (!job) {
 		r = -ENOMEM;
 		goto err_queue;
@@ -233,7 +242,8 @@ int sim_submit(struct file *file, void *argument)
 	r = sim_job_read(opener, submit, job);
 	if (r)
 		goto err_job;
-	r = sim_job_add(queue, job, submit);
+	job->mirrors = queue->type == HETSIM_QUEUE_COUNTER && sim_mirror_is_mine(opener);
+	r = sim_job_add(queue, job, &submit->seqno, &submit->done, &submit->failures);
 	if (r)
 		goto err_job;
 	sim_queue_put(queue);

@@ -7,17 +7,6 @@
 
 #include "sim.h"
 
-/*
- * An entry of the lowest level is a page frame's number above these bits. Entries of the upper
- * levels are addresses of tables.
- */
-#define SIM_ENTRY_PRESENT BIT_ULL(0)
-#define SIM_ENTRY_WRITE BIT_ULL(1)
-#define SIM_ENTRY_MOVING BIT_ULL(2) /* and nothing else: will be there again */
-#define SIM_ENTRY_FOREIGN BIT_ULL(3) /* the page is another device's */
-#define SIM_ENTRY_BOUND BIT_ULL(4) /* also where a shrunk buffer has no page: keeps the table */
-#define SIM_ENTRY_SHIFT 12
-
 #define SIM_TABLE_BYTES (SIM_LEVEL_ENTRIES * sizeof(u64))
 
 int sim_va_init(struct sim_va *va)
@@ -29,6 +18,7 @@ int sim_va_init(struct sim_va *va)
 	init_rwsem(&va->lock);
 	init_waitqueue_head(&va->changed);
 	va->bindings = RB_ROOT;
+	INIT_LIST_HEAD(&va->tlbs);
 	va->generation = 1;
 	return 0;
 }
@@ -192,15 +182,15 @@ void sim_va_rebind(struct sim_buffer *buffer, u64 first, u64 n_pages, bool movin
  */
 static void sim_entry_used(u64 page, u64 entry, unsigned int i)
 {
-	if ((!i || !(page % 8)) && !(entry & SIM_ENTRY_FOREIGN))
+	if ((!i || !(page % 8)) && !(entry & (SIM_ENTRY_FOREIGN | SIM_ENTRY_MIRROR)))
 		sim_buffer_used(sim_page_buffer(pfn_to_page(entry >> SIM_ENTRY_SHIFT)));
 }
 
 /*
  * The pages behind an address and following it: how many of @n there are, with
  * va->lock held, which the caller keeps as long as it uses them. -ENOENT if nothing is
- * bound at the first; -EFAULT if it has no page, or not to write to; -EAGAIN if it is on
- * its way to another place.
+ * bound at the first, and the mirror does not have it; -EFAULT if it has no page, or not
+ * to write to; -EAGAIN if it is on its way to another place.
  */
 int sim_va_translate(struct sim_va *va, struct sim_tlb *tlb, u64 address, bool write,
 		     struct page **pages, unsigned int n)
@@ -210,33 +200,32 @@ int sim_va_translate(struct sim_va *va, struct sim_tlb *tlb, u64 address, bool w
 	unsigned int i;
 
 	if (tlb->generation != va->generation) {
-		memset(tlb->slot, 0, sizeof(tlb->slot));
+		sim_tlb_clear(tlb);
 		tlb->generation = va->generation;
 	}
 	for (i = 0; i < n; i++, page++) {
-		unsigned int slot = page % SIM_TLB_ENTRIES;
-
 		/* A walk serves those that follow in its table. */
 		found = found && sim_level_index(page, 0) ? found + 1 : NULL;
-		entry = tlb->slot[slot].page == page ? tlb->slot[slot].entry : 0;
-		if ((entry & wanted) == wanted) {
+		entry = sim_tlb_find(tlb, page, wanted);
+		if (entry) {
 			tlb->hits++;
 		} else {
 			tlb->misses++;
 			if (!found && page < SIM_VA_PAGES)
 				found = sim_entry_find(va, page);
 			entry = found ? *found : 0;
+			if (!entry && tlb->mirrors)
+				entry = sim_mirror_entry(va->mirror, page);
 			if ((entry & wanted) != wanted)
 				break;
-			tlb->slot[slot].page = page;
-			tlb->slot[slot].entry = entry;
+			entry = sim_tlb_put(tlb, page, entry);
 		}
 		sim_entry_used(page, entry, i);
 		pages[i] = pfn_to_page(entry >> SIM_ENTRY_SHIFT);
 	}
 	if (i)
 		return i;
-	if (!entry)
+	if (!entry || entry & SIM_ENTRY_MIRROR)
 		return -ENOENT;
 	return entry & SIM_ENTRY_MOVING ? -EAGAIN : -EFAULT;
 }

@@ -904,7 +904,8 @@ struct hetsim_submit {
  * @HETSIM_REASON_WRITE: the process may not write there
  * @HETSIM_REASON_NO_PAGE: a CPU would get SIGBUS there: behind the end of a file, an I/O error,
  *                         broken memory. Also where userfaultfd() watches.
- * @HETSIM_REASON_DEVICE: memory of a device, which has no pages of the kernel's; bind the buffer
+ * @HETSIM_REASON_DEVICE: memory of a device, which has no pages of the kernel's: bind the buffer.
+ *                        Also that of memfd_secret().
  * @HETSIM_REASON_NO_ACCESS: the range has advice HETSIM_ADVISE_NO_ACCESS
  * @HETSIM_REASON_EXITED: the process that called MIRROR has ended, or has called execve()
  *
@@ -1325,8 +1326,9 @@ struct hetsim_event {
  *
  * From this call on the opener's events can be read from @fd: as many struct hetsim_event as
  * fit, EINVAL if not one does. read() waits for one, poll() tells that there is one, O_NONBLOCK
- * can be set by fcntl(). At the opener's end it is the end of the file. A stream has the last 4096
- * events that were not read, and says how many it lost before them. EBUSY when the opener
+ * can be set by fcntl(). At the opener's end it is the end of the file. A stream has room for 4096
+ * events that were not read; while it is full, further ones are lost, and HETSIM_EVENT_LOST in
+ * their place tells how many. EBUSY when the opener
  * has one; ENOENT before MIRROR. The module can't be unloaded while such a file is open.
  */
 struct hetsim_mirror_events {

@@ -26,7 +26,7 @@ struct run {
 	uint32_t used;                  /* BIT(SIM_DESTINATION) and so on */
 	uint64_t number;                /* a step's own: its result so far */
 	const char *bytes;              /* a step's own: the bytes it stores */
-	struct sim_fault fault; /* the last one that was met */
+	struct sim_fault fault;         /* the last one that was met */
 };
 
 /* ---- the steps ---- */

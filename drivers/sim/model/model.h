@@ -214,13 +214,14 @@ static inline u32 sim_evict_to(u32 place)
 #define SIM_VA_BITS (SIM_LEVELS * SIM_LEVEL_BITS + 12)
 #define SIM_VA_PAGES (1ull << (SIM_VA_BITS - SIM_PAGE_SHIFT))
 #define SIM_TLB_ENTRIES 64
+#define SIM_TLB_LARGE 16	/* of 2 MiB, besides */
 
 static inline unsigned int sim_level_index(u64 page, unsigned int level)
 {
 	return page >> level * SIM_LEVEL_BITS & (SIM_LEVEL_ENTRIES - 1);
 }
 
-/* A range of device addresses, in pages. */
+/* A range of addresses, in pages. */
 struct sim_span {
 	u64 start;
 	u64 n_pages;
@@ -269,6 +270,31 @@ static inline bool sim_span_cuts(const struct sim_span *range, const struct sim_
 {
 	return binding->start < range->start || sim_span_end(binding) > sim_span_end(range);
 }
+
+/* advice.c: what an opener advised about ranges of its process */
+
+#define SIM_ADVICE_ACCESSED_BY BIT(0)
+#define SIM_ADVICE_READ_MOSTLY BIT(1)
+#define SIM_ADVICE_NO_ACCESS BIT(2)
+
+/* All advice about a range: the pages from @start up to @end. All 0: none. */
+struct sim_advice {
+	u64 start;
+	u64 end;
+	u32 flags; /* SIM_ADVICE_* */
+	u32 location; /* enum hetsim_location */
+	u64 granule; /* bytes; 0: no limit */
+};
+
+/*
+ * Fills @fresh with the ranges of @list, of which there are @n in rising order, with one more piece
+ * of advice about @span. Returns their number, up to 2 * @n + 2; -ENOSPC if it is more than @room.
+ * The arguments have been checked.
+ */
+int sim_advice_set(const struct sim_advice *list, unsigned int n, struct sim_span span,
+		   u32 advice, u64 value, struct sim_advice *fresh, unsigned int room);
+/* The advice about a page; of a page without any, @start and @end of the gap that it is in. */
+struct sim_advice sim_advice_find(const struct sim_advice *list, unsigned int n, u64 page);
 
 /* command.c: the engine's commands */
 

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Device faults: the kernel brings pages of the process, and the device gets entries for them.
+ */
+#include <linux/fs.h>
+#include <linux/hmm.h>
+#include <linux/magic.h>
+#include <linux/sched/mm.h>
+
+#include "sim_mirror.h"
+
+/* The kernel itself can't reach the pages of memfd_secret(), though it has them. */
+static bool sim_map_is_secret(struct vm_area_struct *vma)
+{
+	return vma->vm_file && file_inode(vma->vm_file)->i_sb->s_magic == SECRETMEM_MAGIC;
+}
+
+/*
+ * Why the engine can't use a page, as far as its map tells, with mmap_lock held. @vma: the first
+ * map that ends behind the page.
+ */
+enum hetsim_fault_reason sim_map_reason(struct vm_area_struct *vma, u64 page, bool write)
+{
+	if (!vma || vma->vm_start > page << PAGE_SHIFT)
+		return HETSIM_REASON_UNMAPPED;
+	if (vma->vm_flags & (VM_IO | VM_PFNMAP) || sim_map_is_secret(vma))
+		return HETSIM_REASON_DEVICE;
+	if (!(vma->vm_flags & VM_READ))
+		return HETSIM_REASON_READ;
+	return write && !(vma->vm_flags & VM_WRITE) ? HETSIM_REASON_WRITE : HETSIM_REASON_NONE;
+}
+
+/* Is any of the pages secret? A chunk may have come to lie over several maps. */
+static bool sim_maps_are_secret(struct mm_struct *mm, u64 start, u64 end)
+{
+	struct vm_area_struct *vma = find_vma(mm, start << PAGE_SHIFT);
+
+	while (vma && vma->vm_start < end << PAGE_SHIFT) {
+		if (sim_map_is_secret(vma))
+			return true;
+		vma = find_vma(mm, vma->vm_end);
+	}
+	return false;
+}
+
+/* One call of hmm_range_fault() for a part of a chunk, with mmap_lock held. */
+static int sim_hmm_ask(struct sim_mirror *mirror, struct sim_chunk *chunk, unsigned long seq,
+		       u64 first, u64 end, unsigned long flags)
+{
+	struct hmm_range range = {
+		.notifier = &chunk->notifier,
+		.notifier_seq = seq,
+		.start = first << PAGE_SHIFT,
+		.end = end << PAGE_SHIFT,
+		.hmm_pfns = mirror->pfns + (first - chunk->span.start),
+		.default_flags = flags,
+	};
+
+	return first < end ? hmm_range_fault(&range) : 0;
+}
+
+/*
+ * Makes mirror->pfns what the process has in the chunk: the pages that are wanted are brought,
+ * the others asked for only. -EBUSY: the kernel has taken something away meanwhile.
+ */
+static int sim_chunk_ask(struct sim_chunk *chunk, const struct sim_want *want, unsigned long seq)
+{
+	unsigned long flags = HMM_PFN_REQ_FAULT | (want->write ? HMM_PFN_REQ_WRITE : 0);
+	struct sim_mirror *mirror = chunk->mirror;
+	u64 start = chunk->span.start, end = sim_span_end(&chunk->span);
+	u64 first = want->page, last = want->page + want->n_pages;
+	int r;
+
+	if (want->snapshot)
+		flags = 0;
+	memset(mirror->pfns, 0, chunk->span.n_pages * sizeof(mirror->pfns[0]));
+	mmap_read_lock(mirror->mm);
+	r = sim_maps_are_secret(mirror->mm, start, end) ? -EFAULT : 0;
+	if (!r)
+		r = sim_hmm_ask(mirror, chunk, seq, first, last, flags);
+	if (!r)
+		r = sim_hmm_ask(mirror, chunk, seq, start, first, 0);
+	if (!r)
+		r = sim_hmm_ask(mirror, chunk, seq, last, end, 0);
+	mmap_read_unlock(mirror->mm);
+	return r;
+}
+
+/* May the whole chunk have one entry: is it one page of the process? */
+static bool sim_chunk_may_be_large(struct sim_chunk *chunk)
+{
+	unsigned long pfn = chunk->mirror->pfns[0];
+
+	return chunk->span.n_pages == SIM_CHUNK_PAGES && pfn & HMM_PFN_VALID &&
+	       hmm_pfn_to_map_order(pfn) >= SIM_LARGE_ORDER &&
+	       IS_ALIGNED(page_to_pfn(hmm_pfn_to_page(pfn)), SIM_CHUNK_PAGES);
+}
+
+/*
+ * The entry of a page, with va->lock held. The device may write to it from here on until an
+ * invalidation comes, without the CPU's page table knowing, so the page is dirty now.
+ */
+static u64 sim_entry_make(unsigned long pfn, bool write, enum hetsim_why why)
+{
+	struct page *page = hmm_pfn_to_page(pfn);
+	u64 entry = (u64)page_to_pfn(page) << SIM_ENTRY_SHIFT | SIM_ENTRY_PRESENT |
+		    SIM_ENTRY_MIRROR | (u64)why << SIM_ENTRY_WHY_SHIFT;
+	struct folio *folio = page_folio(page);
+
+	if (!write)
+		return entry;
+	if (!folio_test_dirty(folio))
+		folio_mark_dirty(folio);
+	return entry | SIM_ENTRY_WRITE;
+}
+
+/* Does the entry that is there do for the wish? */
+static bool sim_entry_serves(u64 entry, bool write)
+{
+	return entry && (!write || entry & SIM_ENTRY_WRITE);
+}
+
+static u64 sim_chunk_fill_large(struct sim_chunk *chunk, const struct sim_want *want,
+				bool present)
+{
+	unsigned long pfn = chunk->mirror->pfns[0];
+	bool write = (want->write || present) && pfn & HMM_PFN_WRITE;
+
+	if (chunk->n_entries && !sim_chunk_is_large(chunk))
+		sim_chunk_drop(chunk, 0, U64_MAX);
+	if (sim_entry_serves(chunk->entries[0], write))
+		return 0;
+	chunk->entries[0] = sim_entry_make(pfn, write, want->why) | SIM_ENTRY_LARGE;
+	chunk->n_entries = SIM_CHUNK_PAGES;
+	return SIM_CHUNK_PAGES;
+}
+
+/*
+ * Writes the entries, with va->lock held for writing. Pages that are wanted can be written to when
+ * the wish is to write; others are to read only, unless advice gives the device all that are
+ * @present. Returns for how many pages there is more than before.
+ */
+static u64 sim_chunk_fill(struct sim_chunk *chunk, const struct sim_want *want,
+				bool present)
+{
+	u64 first = want->page - chunk->span.start, end = first + want->n_pages, n = 0, i;
+	unsigned long *pfns = chunk->mirror->pfns;
+
+	if (sim_chunk_may_be_large(chunk))
+		return sim_chunk_fill_large(chunk, want, present);
+	if (sim_chunk_is_large(chunk))
+		sim_chunk_drop(chunk, 0, U64_MAX);
+	for (i = 0; i < chunk->span.n_pages; i++) {
+		bool wanted = i >= first && i < end;
+		bool write = ((wanted && want->write) || present) && pfns[i] & HMM_PFN_WRITE;
+		enum hetsim_why why = wanted ? want->why :
+				      present ? HETSIM_WHY_ADVICE : HETSIM_WHY_NEIGHBOUR;
+
+		if (!(pfns[i] & HMM_PFN_VALID) || sim_entry_serves(chunk->entries[i], write))
+			continue;
+		chunk->n_entries += !chunk->entries[i];
+		chunk->entries[i] = sim_entry_make(pfns[i], write, why);
+		n++;
+	}
+	return n;
+}
+
+/* One try. -EBUSY: the kernel has taken something away meanwhile. */
+static int sim_chunk_try(struct sim_chunk *chunk, const struct sim_want *want, bool present,
+			 u64 *ret_pages)
+{
+	struct sim_va *va = chunk->mirror->va;
+	unsigned long seq = mmu_interval_read_begin(&chunk->notifier);
+	int r = sim_chunk_ask(chunk, want, seq);
+
+	if (r)
+		return r;
+	down_write(&va->lock);
+	if (chunk->dead || mmu_interval_read_retry(&chunk->notifier, seq))
+		r = -EBUSY;
+	else
+		*ret_pages = sim_chunk_fill(chunk, want, present);
+	up_write(&va->lock);
+	return r;
+}
+
+/* Why the kernel has refused to bring the page. */
+static enum hetsim_fault_reason sim_fault_reason(struct sim_mirror *mirror, u64 page, bool write)
+{
+	enum hetsim_fault_reason reason;
+	struct vm_area_struct *vma;
+
+	mmap_read_lock(mirror->mm);
+	vma = find_vma(mirror->mm, page << PAGE_SHIFT);
+	reason = sim_map_reason(vma, page, write);
+	/* Entries of a driver's own in a map that may have pages, too. */
+	if (reason == HETSIM_REASON_NONE)
+		reason = vma->vm_flags & VM_MIXEDMAP ? HETSIM_REASON_DEVICE :
+						       HETSIM_REASON_NO_PAGE;
+	mmap_read_unlock(mirror->mm);
+	return reason;
+}
+
+/* 0, or why the wish is to be given up: it is not the kernel that refuses. */
+static int sim_want_poll(const struct sim_want *want)
+{
+	if (want->queue)
+		return sim_engine_poll(want->queue);
+	cond_resched();
+	return signal_pending(current) ? -EINTR : 0;
+}
+
+/* Makes the wish one for pages of the chunk only, or for @all of them. */
+static void sim_want_fit(struct sim_want *want, const struct sim_chunk *chunk, bool all)
+{
+	u64 end = min(want->page + want->n_pages, sim_span_end(&chunk->span));
+
+	if (all) {
+		want->page = chunk->span.start;
+		end = sim_span_end(&chunk->span);
+	}
+	want->n_pages = end - want->page;
+}
+
+/*
+ * Gives the device entries, with mirror->lock held and the process kept from ending. *@want
+ * becomes what was served of it. -EFAULT: the engine can't use the first page, for *@reason.
+ * -ENOMEM, or why the queue's work is to end; -EINTR without a queue.
+ */
+int sim_mirror_bring(struct sim_mirror *mirror, struct sim_want *want,
+		     enum hetsim_fault_reason *reason)
+{
+	u64 page = want->page, asked = want->n_pages, pages = 0;
+	struct sim_advice advice = sim_advice_find(mirror->advice, mirror->n_advice, page);
+	bool present = advice.flags & SIM_ADVICE_ACCESSED_BY;
+	bool whole = advice.flags & SIM_ADVICE_READ_MOSTLY && !want->write;
+	struct sim_chunk *chunk;
+	int r;
+
+	do {
+		r = sim_want_poll(want);
+		if (r)
+			break;
+		/* Again for each try: it may be dead. */
+		r = sim_chunk_get(mirror, page, &chunk, reason);
+		if (r)
+			break;
+		want->page = page;
+		want->n_pages = asked;
+		sim_want_fit(want, chunk, whole);
+		r = sim_chunk_try(chunk, want, present, &pages);
+		/* Another page may be to blame. */
+		if (r && r != -EBUSY && want->n_pages > 1) {
+			whole = false;
+			asked = 1;
+			r = -EBUSY;
+		}
+		if (r && r != -EBUSY) {
+			*reason = sim_fault_reason(mirror, page, want->write);
+			r = r == -ENOMEM ? r : -EFAULT;
+		}
+	} while (r == -EBUSY);
+	sim_mirror_count(mirror, SIM_MIRROR_PAGES, pages);
+	return r;
+}
+
+/* Tells how a fault has ended that began at @start. */
+static void sim_fault_tell(struct sim_mirror *mirror, const struct sim_want *want, u64 start,
+			   int r, enum hetsim_fault_reason reason)
+{
+	struct hetsim_event event = {
+		.kind = r ? HETSIM_EVENT_FAULT_REFUSED : HETSIM_EVENT_FAULT,
+		.address = want->page << PAGE_SHIFT,
+		.length = want->n_pages << PAGE_SHIFT,
+		.value = r ? reason : 0,
+		.write = want->write,
+		.queue = want->queue->id,
+		.duration_ns = min_t(u64, ktime_get_ns() - start, U32_MAX),
+	};
+
+	sim_mirror_count(mirror, SIM_MIRROR_FAULTS, 1);
+	if (r == -EFAULT)
+		sim_mirror_count(mirror, SIM_MIRROR_FAULTS_REFUSED, 1);
+	if (!r || r == -EFAULT)
+		sim_mirror_tell(mirror, &event);
+}
+
+/*
+ * The same for the work of a queue, which holds no lock. *@want becomes what was served.
+ * -EFAULT leaves the reason in @fault.
+ */
+static int sim_fault_serve(struct sim_mirror *mirror, struct sim_want *want,
+			   struct sim_fault *fault)
+{
+	enum hetsim_fault_reason reason = HETSIM_REASON_EXITED;
+	u64 start = ktime_get_ns();
+	int r = -EFAULT;
+
+	if (mmget_not_zero(mirror->mm)) {
+		mutex_lock(&mirror->lock);
+		r = sim_mirror_bring(mirror, want, &reason);
+		mutex_unlock(&mirror->lock);
+		/* The last reference ends all maps of the process: not in an engine's thread. */
+		mmput_async(mirror->mm);
+	}
+	sim_fault_tell(mirror, want, start, r, reason);
+	if (r == -EFAULT)
+		fault->reason = reason;
+	return r;
+}
+
+/*
+ * The engine is about to use @length bytes at an address that the device has no entry for.
+ * 0: it may have one now.
+ */
+int sim_mirror_fault(struct sim_queue *queue, struct sim_fault *fault, u64 length)
+{
+	u64 page = fault->address >> PAGE_SHIFT;
+	struct sim_want want = {
+		.queue = queue,
+		.page = page,
+		.n_pages = DIV_ROUND_UP(offset_in_page(fault->address) + length, PAGE_SIZE),
+		.write = fault->write,
+		.why = HETSIM_WHY_FAULT,
+	};
+
+	return sim_fault_serve(queue->opener->va.mirror, &want, fault);
+}
+
+/* Without migration, no page of the process is anywhere but in system memory. */
+static int sim_prefetch_host(struct sim_queue *queue, const struct sim_job *job)
+{
+	return sim_engine_poll(queue);
+}
+
+/* The work of a PREFETCH. */
+static int sim_prefetch_device(struct sim_queue *queue, const struct sim_job *job,
+			       struct sim_fault *ret_fault)
+{
+	struct sim_mirror *mirror = queue->opener->va.mirror;
+	u64 page = job->prefetch_span.start, end = sim_span_end(&job->prefetch_span);
+	int r = 0;
+
+	while (page < end && !r) {
+		struct sim_want want = {
+			.queue = queue,
+			.page = page,
+			.n_pages = end - page,
+			.write = job->prefetch_write,
+			.why = HETSIM_WHY_PREFETCH,
+		};
+
+		ret_fault->address = page << PAGE_SHIFT;
+		ret_fault->write = job->prefetch_write;
+		r = sim_fault_serve(mirror, &want, ret_fault);
+		page = want.page + want.n_pages;
+	}
+	return r;
+}
+
+int sim_mirror_prefetch(struct sim_queue *queue, const struct sim_job *job,
+			struct sim_fault *ret_fault)
+{
+	struct sim_mirror *mirror = queue->opener->va.mirror;
+	struct hetsim_event event = {
+		.kind = HETSIM_EVENT_PREFETCH,
+		.address = job->prefetch_span.start << PAGE_SHIFT,
+		.length = job->prefetch_span.n_pages << PAGE_SHIFT,
+		.write = job->prefetch_write,
+		.queue = queue->id,
+	};
+	int r;
+
+	sim_mirror_count(mirror, SIM_PREFETCHES, 1);
+	if (job->prefetch_location == HETSIM_LOCATION_HOST)
+		r = sim_prefetch_host(queue, job);
+	else
+		r = sim_prefetch_device(queue, job, ret_fault);
+	event.value = -r;
+	sim_mirror_tell(mirror, &event);
+	return r;
+}
