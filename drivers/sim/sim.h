@@ -448,6 +448,7 @@ static inline void *sim_name_take(struct xarray *names, u32 name)
 extern bool sim_test;
 extern bool sim_huge;
 extern bool sim_engine_cgroup;
+extern unsigned int sim_fault_us;
 int sim_device_plug(unsigned int index);
 int sim_device_unplug(struct sim_device *dev);
 void sim_device_put(struct sim_device *dev);

@@ -58,6 +58,11 @@ static char *kind = "gpu";
 module_param(kind, charp, 0444);
 MODULE_PARM_DESC(kind, "Kind of the devices: gpu, fpga or nic (default gpu)");
 
+unsigned int sim_fault_us;
+module_param_named(fault_us, sim_fault_us, uint, 0444);
+MODULE_PARM_DESC(fault_us,
+		 "Microseconds that each device fault takes besides, up to 1000000 (default 0)");
+
 bool sim_test;
 module_param_named(test, sim_test, bool, 0444);
 MODULE_PARM_DESC(test, "Let CAP_SYS_ADMIN inject faults into whole devices (default 0)");
@@ -263,6 +268,10 @@ static int __init sim_init(void)
 	if (!vram_mb || vram_mb > SIM_MAX_MB || !system_mb || system_mb > SIM_MAX_MB) {
 		pr_err("vram_mb=%u, system_mb=%u: not 1 to %u\n", vram_mb, system_mb,
 		       SIM_MAX_MB);
+		return -EINVAL;
+	}
+	if (sim_fault_us > USEC_PER_SEC) {
+		pr_err("fault_us=%u: more than a second\n", sim_fault_us);
 		return -EINVAL;
 	}
 	if (bar_mb > vram_mb) {

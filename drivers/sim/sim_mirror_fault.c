@@ -2,6 +2,7 @@
 /*
  * Device faults: the kernel brings pages of the process, and the device gets entries for them.
  */
+#include <linux/delay.h>
 #include <linux/fs.h>
 #include <linux/hmm.h>
 #include <linux/magic.h>
@@ -296,6 +297,8 @@ static int sim_fault_serve(struct sim_mirror *mirror, struct sim_want *want,
 	u64 start = ktime_get_ns();
 	int r = -EFAULT;
 
+	if (sim_fault_us)
+		fsleep(sim_fault_us);
 	if (mmget_not_zero(mirror->mm)) {
 		mutex_lock(&mirror->lock);
 		r = sim_mirror_bring(mirror, want, &reason);

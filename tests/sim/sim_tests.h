@@ -33,6 +33,8 @@ extern const struct test sim_capacity_tests[];
 extern const struct test sim_engine_tests[];
 extern const struct test sim_inject_tests[];
 extern const struct test sim_limits_tests[];
+extern const struct test sim_mirror_calls_tests[];
+extern const struct test sim_mirror_tests[];
 extern const struct test sim_move_tests[];
 extern const struct test sim_neighbours_tests[];
 extern const struct test sim_submit_tests[];

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+/* hetsim: files and refusals of the mirror, and its calls. */
+#include <stddef.h>
+
+#include "lib/hetsim.h"
+#include "sim/sim_tests.h"
+
+int main(int argc, char **argv)
+{
+	return hetsim_main(argc, argv, "hetsim_mirror_calls", sim_mirror_calls_tests, NULL);
+}
