@@ -100,6 +100,7 @@ unsigned int sim_chunk_drop(struct sim_chunk *chunk, u64 first, u64 end);
 enum hetsim_fault_reason sim_map_reason(struct vm_area_struct *vma, u64 page, bool write);
 int sim_mirror_bring(struct sim_mirror *mirror, struct sim_want *want,
 		     enum hetsim_fault_reason *reason);
+int sim_fault_serve(struct sim_mirror *mirror, struct sim_want *want, struct sim_fault *fault);
 
 /* sim_mirror_events.c */
 void sim_mirror_tell(struct sim_mirror *mirror, const struct hetsim_event *event);

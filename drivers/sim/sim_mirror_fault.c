@@ -7,6 +7,7 @@
 #include <linux/hmm.h>
 #include <linux/magic.h>
 #include <linux/sched/mm.h>
+#include <linux/userfaultfd_k.h>
 
 #include "sim_mirror.h"
 
@@ -31,17 +32,34 @@ enum hetsim_fault_reason sim_map_reason(struct vm_area_struct *vma, u64 page, bo
 	return write && !(vma->vm_flags & VM_WRITE) ? HETSIM_REASON_WRITE : HETSIM_REASON_NONE;
 }
 
-/* Is any of the pages secret? A chunk may have come to lie over several maps. */
-static bool sim_maps_are_secret(struct mm_struct *mm, u64 start, u64 end)
+/*
+ * What the maps of a chunk ask for, as it may have come to lie over several: -EFAULT for secret
+ * pages, 1 where user space answers page faults, else 0. With mmap_lock held.
+ */
+static int sim_maps_look(struct mm_struct *mm, const struct sim_span *span)
 {
-	struct vm_area_struct *vma = find_vma(mm, start << PAGE_SHIFT);
+	struct vm_area_struct *vma = find_vma(mm, span->start << PAGE_SHIFT);
+	int r = 0;
 
-	while (vma && vma->vm_start < end << PAGE_SHIFT) {
+	while (vma && vma->vm_start < sim_span_end(span) << PAGE_SHIFT) {
 		if (sim_map_is_secret(vma))
-			return true;
+			return -EFAULT;
+		r |= userfaultfd_armed(vma);
 		vma = find_vma(mm, vma->vm_end);
 	}
-	return false;
+	return r;
+}
+
+/* Why the kernel has refused to bring the page, with mmap_lock held since. */
+static enum hetsim_fault_reason sim_refusal_reason(struct sim_mirror *mirror, u64 page, bool write)
+{
+	struct vm_area_struct *vma = find_vma(mirror->mm, page << PAGE_SHIFT);
+	enum hetsim_fault_reason reason = sim_map_reason(vma, page, write);
+
+	if (reason != HETSIM_REASON_NONE)
+		return reason;
+	/* Entries of a driver's own in a map that may have pages, too. */
+	return vma->vm_flags & VM_MIXEDMAP ? HETSIM_REASON_DEVICE : HETSIM_REASON_NO_PAGE;
 }
 
 /* One call of hmm_range_fault() for a part of a chunk, with mmap_lock held. */
@@ -60,30 +78,49 @@ static int sim_hmm_ask(struct sim_mirror *mirror, struct sim_chunk *chunk, unsig
 	return first < end ? hmm_range_fault(&range) : 0;
 }
 
-/*
- * Makes mirror->pfns what the process has in the chunk: the pages that are wanted are brought,
- * the others asked for only. -EBUSY: the kernel has taken something away meanwhile.
- */
-static int sim_chunk_ask(struct sim_chunk *chunk, const struct sim_want *want, unsigned long seq)
+/* The same for all of it: the pages that are wanted are brought, the others asked for only. */
+static int sim_chunk_ask_locked(struct sim_chunk *chunk, const struct sim_want *want,
+				unsigned long seq)
 {
 	unsigned long flags = HMM_PFN_REQ_FAULT | (want->write ? HMM_PFN_REQ_WRITE : 0);
 	struct sim_mirror *mirror = chunk->mirror;
 	u64 start = chunk->span.start, end = sim_span_end(&chunk->span);
 	u64 first = want->page, last = want->page + want->n_pages;
+	unsigned long needed = flags;
 	int r;
 
-	if (want->snapshot)
+	r = sim_maps_look(mirror->mm, &chunk->span);
+	if (r < 0)
+		return r;
+	/* The kernel would have to wait for user space, and refuses that to kernel threads. */
+	if (r || want->snapshot)
 		flags = 0;
 	memset(mirror->pfns, 0, chunk->span.n_pages * sizeof(mirror->pfns[0]));
-	mmap_read_lock(mirror->mm);
-	r = sim_maps_are_secret(mirror->mm, start, end) ? -EFAULT : 0;
-	if (!r)
-		r = sim_hmm_ask(mirror, chunk, seq, first, last, flags);
+	r = sim_hmm_ask(mirror, chunk, seq, first, last, flags);
 	if (!r)
 		r = sim_hmm_ask(mirror, chunk, seq, start, first, 0);
 	if (!r)
 		r = sim_hmm_ask(mirror, chunk, seq, last, end, 0);
-	mmap_read_unlock(mirror->mm);
+	if (!r && !want->snapshot && (mirror->pfns[first - start] & needed) != needed)
+		r = -EFAULT;
+	return r;
+}
+
+/*
+ * Makes mirror->pfns what the process has in the chunk. -EBUSY: the kernel has taken something away
+ * meanwhile; another error leaves the reason in *@reason.
+ */
+static int sim_chunk_ask(struct sim_chunk *chunk, const struct sim_want *want, unsigned long seq,
+			 enum hetsim_fault_reason *reason)
+{
+	struct mm_struct *mm = chunk->mirror->mm;
+	int r;
+
+	mmap_read_lock(mm);
+	r = sim_chunk_ask_locked(chunk, want, seq);
+	if (r && r != -EBUSY)
+		*reason = sim_refusal_reason(chunk->mirror, want->page, want->write);
+	mmap_read_unlock(mm);
 	return r;
 }
 
@@ -166,13 +203,13 @@ static u64 sim_chunk_fill(struct sim_chunk *chunk, const struct sim_want *want,
 	return n;
 }
 
-/* One try. -EBUSY: the kernel has taken something away meanwhile. */
+/* One try, as sim_chunk_ask(). */
 static int sim_chunk_try(struct sim_chunk *chunk, const struct sim_want *want, bool present,
-			 u64 *ret_pages)
+			 u64 *ret_pages, enum hetsim_fault_reason *reason)
 {
 	struct sim_va *va = chunk->mirror->va;
 	unsigned long seq = mmu_interval_read_begin(&chunk->notifier);
-	int r = sim_chunk_ask(chunk, want, seq);
+	int r = sim_chunk_ask(chunk, want, seq, reason);
 
 	if (r)
 		return r;
@@ -183,23 +220,6 @@ static int sim_chunk_try(struct sim_chunk *chunk, const struct sim_want *want, b
 		*ret_pages = sim_chunk_fill(chunk, want, present);
 	up_write(&va->lock);
 	return r;
-}
-
-/* Why the kernel has refused to bring the page. */
-static enum hetsim_fault_reason sim_fault_reason(struct sim_mirror *mirror, u64 page, bool write)
-{
-	enum hetsim_fault_reason reason;
-	struct vm_area_struct *vma;
-
-	mmap_read_lock(mirror->mm);
-	vma = find_vma(mirror->mm, page << PAGE_SHIFT);
-	reason = sim_map_reason(vma, page, write);
-	/* Entries of a driver's own in a map that may have pages, too. */
-	if (reason == HETSIM_REASON_NONE)
-		reason = vma->vm_flags & VM_MIXEDMAP ? HETSIM_REASON_DEVICE :
-						       HETSIM_REASON_NO_PAGE;
-	mmap_read_unlock(mirror->mm);
-	return reason;
 }
 
 /* 0, or why the wish is to be given up: it is not the kernel that refuses. */
@@ -249,17 +269,15 @@ int sim_mirror_bring(struct sim_mirror *mirror, struct sim_want *want,
 		want->page = page;
 		want->n_pages = asked;
 		sim_want_fit(want, chunk, whole);
-		r = sim_chunk_try(chunk, want, present, &pages);
+		r = sim_chunk_try(chunk, want, present, &pages, reason);
 		/* Another page may be to blame. */
 		if (r && r != -EBUSY && want->n_pages > 1) {
+			asked = whole ? asked : want->n_pages / 2;
 			whole = false;
-			asked = 1;
 			r = -EBUSY;
 		}
-		if (r && r != -EBUSY) {
-			*reason = sim_fault_reason(mirror, page, want->write);
-			r = r == -ENOMEM ? r : -EFAULT;
-		}
+		if (r && r != -EBUSY && r != -ENOMEM)
+			r = -EFAULT;
 	} while (r == -EBUSY);
 	sim_mirror_count(mirror, SIM_MIRROR_PAGES, pages);
 	return r;
@@ -290,8 +308,7 @@ static void sim_fault_tell(struct sim_mirror *mirror, const struct sim_want *wan
  * The same for the work of a queue, which holds no lock. *@want becomes what was served.
  * -EFAULT leaves the reason in @fault.
  */
-static int sim_fault_serve(struct sim_mirror *mirror, struct sim_want *want,
-			   struct sim_fault *fault)
+int sim_fault_serve(struct sim_mirror *mirror, struct sim_want *want, struct sim_fault *fault)
 {
 	enum hetsim_fault_reason reason = HETSIM_REASON_EXITED;
 	u64 start = ktime_get_ns();
@@ -328,58 +345,4 @@ int sim_mirror_fault(struct sim_queue *queue, struct sim_fault *fault, u64 lengt
 	};
 
 	return sim_fault_serve(queue->opener->va.mirror, &want, fault);
-}
-
-/* Without migration, no page of the process is anywhere but in system memory. */
-static int sim_prefetch_host(struct sim_queue *queue, const struct sim_job *job)
-{
-	return sim_engine_poll(queue);
-}
-
-/* The work of a PREFETCH. */
-static int sim_prefetch_device(struct sim_queue *queue, const struct sim_job *job,
-			       struct sim_fault *ret_fault)
-{
-	struct sim_mirror *mirror = queue->opener->va.mirror;
-	u64 page = job->prefetch_span.start, end = sim_span_end(&job->prefetch_span);
-	int r = 0;
-
-	while (page < end && !r) {
-		struct sim_want want = {
-			.queue = queue,
-			.page = page,
-			.n_pages = end - page,
-			.write = job->prefetch_write,
-			.why = HETSIM_WHY_PREFETCH,
-		};
-
-		ret_fault->address = page << PAGE_SHIFT;
-		ret_fault->write = job->prefetch_write;
-		r = sim_fault_serve(mirror, &want, ret_fault);
-		page = want.page + want.n_pages;
-	}
-	return r;
-}
-
-int sim_mirror_prefetch(struct sim_queue *queue, const struct sim_job *job,
-			struct sim_fault *ret_fault)
-{
-	struct sim_mirror *mirror = queue->opener->va.mirror;
-	struct hetsim_event event = {
-		.kind = HETSIM_EVENT_PREFETCH,
-		.address = job->prefetch_span.start << PAGE_SHIFT,
-		.length = job->prefetch_span.n_pages << PAGE_SHIFT,
-		.write = job->prefetch_write,
-		.queue = queue->id,
-	};
-	int r;
-
-	sim_mirror_count(mirror, SIM_PREFETCHES, 1);
-	if (job->prefetch_location == HETSIM_LOCATION_HOST)
-		r = sim_prefetch_host(queue, job);
-	else
-		r = sim_prefetch_device(queue, job, ret_fault);
-	event.value = -r;
-	sim_mirror_tell(mirror, &event);
-	return r;
 }

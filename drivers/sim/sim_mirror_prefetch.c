@@ -6,6 +6,60 @@
 
 #include "sim_mirror.h"
 
+/* Without migration, no page of the process is anywhere but in system memory. */
+static int sim_prefetch_host(struct sim_queue *queue, const struct sim_job *job)
+{
+	return sim_engine_poll(queue);
+}
+
+/* The work of a PREFETCH. */
+static int sim_prefetch_device(struct sim_queue *queue, const struct sim_job *job,
+			       struct sim_fault *ret_fault)
+{
+	struct sim_mirror *mirror = queue->opener->va.mirror;
+	u64 page = job->prefetch_span.start, end = sim_span_end(&job->prefetch_span);
+	int r = 0;
+
+	while (page < end && !r) {
+		struct sim_want want = {
+			.queue = queue,
+			.page = page,
+			.n_pages = end - page,
+			.write = job->prefetch_write,
+			.why = HETSIM_WHY_PREFETCH,
+		};
+
+		ret_fault->address = page << PAGE_SHIFT;
+		ret_fault->write = job->prefetch_write;
+		r = sim_fault_serve(mirror, &want, ret_fault);
+		page = want.page + want.n_pages;
+	}
+	return r;
+}
+
+int sim_mirror_prefetch(struct sim_queue *queue, const struct sim_job *job,
+			struct sim_fault *ret_fault)
+{
+	struct sim_mirror *mirror = queue->opener->va.mirror;
+	struct hetsim_event event = {
+		.kind = HETSIM_EVENT_PREFETCH,
+		.address = job->prefetch_span.start << PAGE_SHIFT,
+		.length = job->prefetch_span.n_pages << PAGE_SHIFT,
+		.write = job->prefetch_write,
+		.queue = queue->id,
+	};
+	int r;
+
+	sim_mirror_count(mirror, SIM_PREFETCHES, 1);
+	if (job->prefetch_location == HETSIM_LOCATION_HOST)
+		r = sim_prefetch_host(queue, job);
+	else
+		r = sim_prefetch_device(queue, job, ret_fault);
+	event.value = -r;
+	sim_mirror_tell(mirror, &event);
+	return r;
+}
+
 int sim_prefetch(struct file *file, void *argument)
 {
 	struct hetsim_prefetch *ask = argument;

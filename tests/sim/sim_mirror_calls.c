@@ -538,7 +538,7 @@ out:
 }
 
 const struct test sim_mirror_calls_tests[] = {
-	{ "file", test_file, 0, 0 },
+	{ "of_file", test_file, 0, 0 },
 	{ "cut", test_cut, 0, 0 },
 	{ "bad", test_bad, 0, 0 },
 	{ "bad_ranges", test_bad_ranges, 0, 0 },
