@@ -30,8 +30,9 @@ struct scene {
 	uint32_t handle; /* PAGES pages in system memory, bound at BOUND_AT */
 	uint64_t offset;
 	uint32_t queue;
-	uint64_t seqno; /* done */
-	int dmabuf;     /* of the buffer */
+	uint64_t seqno;   /* done */
+	uint32_t counter; /* a queue of HETSIM_QUEUE_COUNTER; 0: none yet */
+	int dmabuf;       /* of the buffer */
 	int eventfd;
 	unsigned char *map; /* of the buffer, not touched yet */
 	int made;           /* a descriptor that the call made, or -1 */
@@ -274,6 +275,57 @@ static int run_queue_event(struct scene *scene)
 	return call(scene->fd, HETSIM_QUEUE_EVENT, &arg);
 }
 
+static int run_mirror(struct scene *scene)
+{
+	struct hetsim_mirror arg = { .size = sizeof(arg) };
+
+	return call(scene->fd, HETSIM_MIRROR, &arg);
+}
+
+/* Of memory that is there: the device gets a chunk, or goes without. */
+static int run_advise(struct scene *scene)
+{
+	struct hetsim_advise arg = { .size = sizeof(arg),
+				     .advice = HETSIM_ADVISE_ACCESSED_BY,
+				     .address = (uintptr_t)scene & ~(HETSIM_PAGE - 1),
+				     .length = HETSIM_PAGE,
+				     .value = 1 };
+
+	return call(scene->fd, HETSIM_ADVISE, &arg);
+}
+
+static int run_prefetch(struct scene *scene)
+{
+	struct hetsim_prefetch arg = { .size = sizeof(arg),
+				       .queue = scene->counter,
+				       .location = HETSIM_LOCATION_DEVICE,
+				       .address = (uintptr_t)scene & ~(HETSIM_PAGE - 1),
+				       .length = HETSIM_PAGE };
+
+	return call(scene->fd, HETSIM_PREFETCH, &arg);
+}
+
+static int run_range_query(struct scene *scene)
+{
+	struct hetsim_page page;
+	struct hetsim_range_query arg = { .size = sizeof(arg),
+					  .address = (uintptr_t)scene & ~(HETSIM_PAGE - 1),
+					  .length = HETSIM_PAGE,
+					  .pages = (uintptr_t)&page };
+
+	return call(scene->fd, HETSIM_RANGE_QUERY, &arg);
+}
+
+static int run_mirror_events(struct scene *scene)
+{
+	struct hetsim_mirror_events arg = { .size = sizeof(arg) };
+	int r = call(scene->fd, HETSIM_MIRROR_EVENTS, &arg);
+
+	if (!r)
+		scene->made = arg.fd;
+	return r;
+}
+
 static int run_evict(struct scene *scene)
 {
 	struct hetsim_inject arg = { .size = sizeof(arg),
@@ -385,6 +437,16 @@ static void no_more(struct scene *scene)
 	(void)scene;
 }
 
+static void mirror_it(struct scene *scene)
+{
+	struct hetsim_queue_create queue = { .size = sizeof(queue),
+					     .type = HETSIM_QUEUE_COUNTER };
+
+	CHECK_EQUAL(call(scene->fd, HETSIM_QUEUE_CREATE, &queue), 0);
+	scene->counter = queue.queue;
+	CHECK_EQUAL(run_mirror(scene), 0);
+}
+
 static void take_away(struct scene *scene)
 {
 	CHECK_EQUAL(run_unplug(scene), 0);
@@ -419,6 +481,11 @@ static const struct step {
 	{ "wait", run_wait, no_more, 2 },
 	{ "fence fd", run_fence_fd, no_more, 4 },
 	{ "queue event", run_queue_event, no_more, 3 },
+	{ "mirror", run_mirror, no_more, 2 },
+	{ "advise", run_advise, mirror_it, 3 },
+	{ "prefetch", run_prefetch, mirror_it, 3 },
+	{ "range query", run_range_query, mirror_it, 2 },
+	{ "mirror events", run_mirror_events, mirror_it, 3 },
 	{ "evict", run_evict, no_more, 2 },
 	{ "close handle", run_close_handle, no_more, 1 },
 	{ "mmap", run_mmap, no_more, 2 },

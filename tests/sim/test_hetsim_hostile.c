@@ -37,6 +37,8 @@ static uint32_t first_size(unsigned int i)
 		return offsetof(struct hetsim_buffer_info, evictions);
 	if (hetsim_calls[i].cmd == HETSIM_SUBMIT)
 		return offsetof(struct hetsim_submit, done);
+	if (hetsim_calls[i].cmd == HETSIM_WAIT)
+		return offsetof(struct hetsim_wait, fault_reason);
 	return hetsim_calls[i].size;
 }
 
