@@ -28,6 +28,11 @@ enum hm_accel_kind {
 	HM_ACCEL_ENGINE = 3, /* a simulated device's; alignment is of lengths, too */
 };
 
+/* hm_accel_info.caps */
+#define HM_ACCEL_ANY_POINTER (1u << 0) /* launches take HM_ANY, see hetmap/queue.h */
+#define HM_ACCEL_MIRROR (1u << 1)      /* has entries of its own for it, see hetmap/range.h */
+#define HM_ACCEL_MIGRATE (1u << 2)     /* pages of ranges outside maps move to its memory */
+
 /* hm_accel_desc.flags */
 #define HM_ACCEL_FORCE_COPY (1u << 0) /* always HM_WAY_COPY, for comparison */
 #define HM_ZERO_COPY_ONLY (1u << 1)   /* an argument that needs a copy is an error */
@@ -53,6 +58,8 @@ struct hm_accel_info {
 	uint64_t alignment; /* bytes: an interior pointer goes in place at multiples */
 	uint32_t units;     /* compute units */
 	uint32_t ways;      /* possible ways: bit 1u << enum hm_way_in */
+	uint32_t caps;      /* HM_ACCEL_ANY_POINTER and the following */
+	uint32_t reserved;  /* 0 */
 };
 
 /**

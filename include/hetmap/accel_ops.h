@@ -166,6 +166,14 @@ struct hm_accel_ops {
 	 * about one submit.
 	 */
 	bool (*may_be_done)(void *queue, const struct hm_accel_work *work);
+	/*
+	 * Optional: takes hold of a range that was passed as HM_ANY and that no view reaches: it
+	 * is in no map, or in one whose view would be HM_WAY_COPY. Sets its way, to any but
+	 * HM_WAY_COPY. The hold lasts until the work is done. range->view is NULL, from here to
+	 * the end of submit. An accelerator with HM_ACCEL_ANY_POINTER in its caps has this
+	 * operation.
+	 */
+	int (*any_acquire)(void *accel, struct hm_accel_range *range);
 	/* Further operations are appended here. */
 };
 

@@ -22,6 +22,7 @@ enum hm_arg_kind {
 	HM_ARG_SCALAR = 1,
 	HM_ARG_POINTER = 2,
 	HM_ARG_LOCAL = 3, /* work-group memory: OpenCL's local */
+	HM_ARG_ANY = 4,   /* a pointer that need not be in a map; CPU functions see POINTER */
 };
 
 /* Type of a scalar's bytes. */

@@ -75,6 +75,14 @@ static inline struct hm_arg hm_arg_range(const void *pointer, uint64_t length, u
 	return arg;
 }
 
+static inline struct hm_arg hm_arg_any(const void *pointer, uint64_t length, uint32_t access)
+{
+	struct hm_arg arg = hm_arg_range(pointer, length, access);
+
+	arg.kind = HM_ARG_ANY;
+	return arg;
+}
+
 static inline struct hm_arg hm_arg_local(uint32_t size)
 {
 	struct hm_arg arg = { HM_ARG_LOCAL, 0, 0, size, { NULL }, 0 };
@@ -97,6 +105,12 @@ static inline struct hm_arg hm_arg_local(uint32_t size)
 #define HM_OUT(p) hm_arg_range((p), 0, HM_WRITE)
 #define HM_INOUT(p) hm_arg_range((p), 0, HM_READ | HM_WRITE)
 #define HM_RANGE(p, length, access) hm_arg_range((p), (length), (access))
+/*
+ * Any pointer of the process: malloc(), a stack, a mapped file, a map. Accelerators with
+ * HM_ACCEL_ANY_POINTER take it. The program must keep the memory until the work is done: the
+ * library keeps maps only. A range lies inside one map, or touches none.
+ */
+#define HM_ANY(p, length, access) hm_arg_any((p), (length), (access))
 
 /**
  * hm_queue_launch - run a kernel
@@ -117,7 +131,12 @@ static inline struct hm_arg hm_arg_local(uint32_t size)
  * oldest of them, for at most the time limit of the device and 3 s.
  *
  * Overlaps are found by the bytes of the ranges: also through two maps of one buffer, two buffers
- * of one file, or a buffer and an import of it in this process.
+ * of one file, or a buffer and an import of it in this process, and with HM_ANY through any
+ * mappings of one file or shared memory.
+ *
+ * The launch does not look at the memory of an HM_ANY. An engine checks each access: one that the
+ * CPU may not make either ends the work with -EFAULT, and the fence's text has the address and
+ * the reason. On "cpu" and on OpenCL such an access is a signal, as in any function.
  *
  * Thread safety: any thread.
  *
@@ -128,11 +147,15 @@ static inline struct hm_arg hm_arg_local(uint32_t size)
  *              passed for writing that the source declares const; the text says which. The type
  *              that a pointer points to is not compared.
  *            - a dimension of the grid is 0.
+ *            - an HM_ANY outside maps has a length of 0, or wraps around.
  *            - an argument that is passed by copy overlaps one that is written.
  *            - with HM_ZERO_COPY_ONLY, an argument would be copied; the text has the required
  *              alignment.
  *   -EFAULT: a pointer is outside every map; the text names the nearest map.
- *   -ERANGE: a range ends past its map, or past its allocation of a pool.
+ *   -ERANGE: a range ends past its map, or past its allocation of a pool, or an HM_ANY begins
+ *            outside a map and reaches into one; pass each part by itself.
+ *   -EOPNOTSUPP: an HM_ANY, and the accelerator reaches memory of maps only; the text names the
+ *            ways that work: a buffer of the accelerator's device, an import, a copy.
  *   -EACCES: the kernel would write to a range of a map that does not allow writes, or read a
  *            range without access; the text has the kernel, the argument and the range. The error
  *            also occurs for an argument that the launch only reads, if its map is not writable,

@@ -234,10 +234,16 @@ static int read_desc(struct hm_accel_desc *to, const struct hm_accel_desc *from)
 
 static int query(struct hm_accel *accel, struct hm_accel_info *info)
 {
+	int r;
+
 	memset(info, 0, sizeof(*info));
 	snprintf(info->forms, sizeof(info->forms), "%s", accel->ops->form);
 	snprintf(info->name, sizeof(info->name), "%s", accel->name);
-	return accel->ops->query(accel->data, info);
+	r = accel->ops->query(accel->data, info);
+	/* A kind whose table lacks the operation can't have the capability. */
+	if (!accel->ops->any_acquire)
+		info->caps &= ~(uint32_t)HM_ACCEL_ANY_POINTER;
+	return r;
 }
 
 int hm_accel_open(const char *name, const struct hm_accel_desc *desc,
@@ -291,6 +297,7 @@ int hm_accel_open(const char *name, const struct hm_accel_desc *desc,
 	/* "opencl" opens "opencl:0": tells the full name. */
 	memcpy(accel->name, info.name, sizeof(accel->name));
 	accel->window = info.window;
+	accel->caps = info.caps;
 	*ret_accel = accel;
 	trace_tell();
 	return 0;

@@ -49,6 +49,7 @@ struct hm_accel {
 	const struct hm_accel_ops *ops;
 	void *data;     /* the accelerator's own */
 	uint32_t flags; /* HM_ACCEL_*, HM_ZERO_COPY_ONLY */
+	uint32_t caps;  /* HM_ACCEL_ANY_POINTER and the following */
 	uint64_t window;
 	char name[64];
 	struct cds_list_head views;    /* accel_view.accel_link; view_mutex */
@@ -147,6 +148,8 @@ struct hm_fence {
 	uint32_t n_use;
 	uint32_t brackets; /* bits of ranges of buffers with HM_CAP_BRACKET */
 	uint32_t writes;   /* the build's hm_accel_parameters.writes */
+	uint32_t any;      /* bits of ranges that were passed as HM_ANY */
+	uint32_t loose;    /* of them, those that are in no map */
 	/*
 	 * The device, with a reference, that the work's end found gone; the thread that takes it
 	 * must report it. NULL: none.
@@ -276,6 +279,20 @@ int resolve_range(struct hm_fence *fence, uint32_t index, uint64_t length);
 /* Enters all uses: from here on the maps do not change. Undone by fence_abandon. */
 int resolve_begin(struct hm_fence *fence);
 const char *range_label(const struct hm_fence *fence, uint32_t index);
+
+/* ---- any.c ---- */
+
+/*
+ * resolve_range() of an HM_ANY. In a map it is an ordinary range, which may also be used where no
+ * view reaches it; outside it sets the range's bit in fence->loose, and there is no use.
+ */
+int any_resolve(struct hm_accel *accel, struct hm_fence *fence, uint32_t index,
+		uint64_t length);
+/* Takes hold of an HM_ANY without a view. */
+int any_acquire(struct hm_accel *accel, struct hm_fence *fence, uint32_t index);
+/* Do the first @length bytes of both ranges have bytes in common? One of them is in no map. */
+bool any_overlap(const struct hm_accel_range *a, const struct hm_accel_range *b,
+		 uint64_t length);
 
 /* ---- accel_view.c ---- */
 

@@ -82,6 +82,8 @@ int fence_create(struct hm_queue *queue, struct hm_fence **ret_fence)
 	fence->n_use = 0;
 	fence->brackets = 0;
 	fence->writes = 0;
+	fence->any = 0;
+	fence->loose = 0;
 	work = &fence->work;
 	work->n_arg = 0;
 	work->kernel = NULL;

@@ -23,7 +23,8 @@ struct pins {
 	uint32_t order[HM_KERNEL_MAX_ARGS];     /* ranges with a view, by the view's address */
 	uint32_t n_order;
 	uint32_t n_pinned;   /* views of ranges order[0, n_pinned) are pinned, each once */
-	uint32_t n_acquired; /* ranges [0, n_acquired) are acquired */
+	uint32_t n_acquired; /* ranges [0, n_acquired) are acquired, */
+	uint32_t left;       /* but those of these bits were released since */
 	uint32_t n_turn;     /* the CPU's turns of ranges [0, n_turn) have ended */
 	uint32_t turn[HM_KERNEL_MAX_ARGS]; /* turns that have ended, of ranges with a bracket */
 };
@@ -102,8 +103,12 @@ bool launch_ranges_overlap(const struct hm_accel_work *work, uint32_t i, uint32_
 			   uint64_t length)
 {
 	const struct hm_fence *fence = caa_container_of(work, struct hm_fence, work);
-	const struct hm_map *a = map_of(fence, i), *b = map_of(fence, k);
+	const struct hm_map *a, *b;
 
+	if (unlikely(fence->loose & (1u << i | 1u << k)))
+		return any_overlap(&work->range[i], &work->range[k], length);
+	a = map_of(fence, i);
+	b = map_of(fence, k);
 	return a && b &&
 	       maps_overlap(a, work->range[i].offset, length, b, work->range[k].offset, length);
 }
@@ -129,6 +134,18 @@ static int check_copy(struct hm_fence *fence, const struct pins *pins)
 		       to->length, to->pointer, from->pointer, through(to, from));
 }
 
+/* Do two ranges have bytes in common, through any maps, or other mappings? */
+static bool ranges_share(const struct hm_fence *fence, uint32_t i, uint32_t k,
+			 const struct pins *pins)
+{
+	const struct hm_accel_range *a = &fence->work.range[i], *b = &fence->work.range[k];
+
+	if (unlikely(fence->loose & (1u << i | 1u << k)))
+		return any_overlap(a, b, UINT64_MAX);
+	return maps_overlap(pins->map[i], a->offset, a->length, pins->map[k], b->offset,
+			    b->length);
+}
+
 /*
  * Refuses a copy there and back of bytes that another argument reaches as well, through any map:
  * it would lose the writes of one of them.
@@ -148,8 +165,7 @@ static int check_overlap(struct hm_fence *fence, uint32_t n, const struct pins *
 			if (!is_range(work, k) ||
 			    (a->way != HM_WAY_COPY && b->way != HM_WAY_COPY) ||
 			    !((a->access | b->access) & HM_WRITE) ||
-			    !maps_overlap(pins->map[i], a->offset, a->length, pins->map[k],
-					  b->offset, b->length))
+			    !ranges_share(fence, i, k, pins))
 				continue;
 			return err_set(
 				-EINVAL,
@@ -186,7 +202,7 @@ static void unpin(struct hm_accel *accel, struct hm_accel_work *work, struct pin
 	uint32_t i;
 
 	for (i = 0; i < pins->n_acquired; i++)
-		if (pins->view[i])
+		if (pins->view[i] && !(pins->left & 1u << i))
 			accel->ops->view_release(work->range[i].view, &work->range[i]);
 	for (i = 0; i < pins->n_pinned; i++)
 		if (!shares_pin(pins, i))
@@ -205,7 +221,8 @@ static int pin(struct hm_accel *accel, struct hm_fence *fence, uint32_t n, struc
 
 	for (i = 0; i < n; i++) {
 		pins->view[i] = NULL;
-		if (!is_range(work, i))
+		pins->map[i] = NULL;
+		if (!is_range(work, i) || fence->loose & 1u << i)
 			continue;
 		r = check_range(fence, i, &pins->map[i]);
 		if (!r && work->kind == HM_WORK_LAUNCH)
@@ -239,7 +256,7 @@ static int check_store(struct hm_fence *fence, uint32_t index, struct hm_map *ma
 	const struct hm_accel_range *range = &fence->work.range[index];
 
 	if (likely(!(fence->writes & 1u << index)) || (range->access & HM_WRITE) ||
-	    range->way == HM_WAY_COPY ||
+	    range->way == HM_WAY_COPY || !map ||
 	    map_allows(map, range->offset, range->length, HM_WRITE))
 		return 0;
 	return err_set(-EACCES,
@@ -249,6 +266,25 @@ static int check_store(struct hm_fence *fence, uint32_t index, struct hm_map *ma
 		       "or see hm_map_protect()%s",
 		       range_label(fence, index), range->length, range->offset,
 		       protect_cause(map, range->offset, range->length, HM_WRITE));
+}
+
+/* An HM_ANY is never copied: where its view would, or has none, the accelerator has a way. */
+static int acquire_any(struct hm_accel *accel, struct hm_fence *fence, uint32_t index,
+		       struct pins *pins)
+{
+	struct hm_accel_range *range = &fence->work.range[index];
+
+	if (pins->view[index]) {
+		if (range->way != HM_WAY_COPY)
+			return 0;
+		accel->ops->view_release(range->view, range);
+		/* Stays pinned: the map's change waits for the work anyway. */
+		pins->left |= 1u << index;
+	} else if (!(fence->loose & 1u << index)) {
+		/* An accelerator without views uses every map in place. */
+		return 0;
+	}
+	return any_acquire(accel, fence, index);
 }
 
 static int acquire(struct hm_accel *accel, struct hm_fence *fence, uint32_t n,
@@ -268,6 +304,11 @@ static int acquire(struct hm_accel *accel, struct hm_fence *fence, uint32_t n,
 				r = accel->ops->view_acquire(range->view, range);
 				if (r)
 					return err_prefix(r, "%s", range_label(fence, i));
+			}
+			if (unlikely(fence->any & 1u << i)) {
+				r = acquire_any(accel, fence, i, pins);
+				if (r)
+					return r;
 			}
 			r = check_store(fence, i, pins->map[i]);
 			if (unlikely(r)) {
@@ -402,6 +443,7 @@ static PROBE_SITE int submit(struct hm_queue *queue, struct hm_fence *fence, uin
 	pins.n_order = 0;
 	pins.n_pinned = 0;
 	pins.n_acquired = 0;
+	pins.left = 0;
 	pins.n_turn = 0;
 	r = resolve_begin(fence);
 	if (r)
@@ -441,13 +483,21 @@ int launch_submit(struct hm_queue *queue, struct hm_fence *fence)
 
 	for (i = 0; i < work->n_arg; i++) {
 		arg = &work->arg[i];
-		if (arg->kind != HM_ARG_POINTER)
+		if (arg->kind == HM_ARG_ANY) {
+			/* From here on an accelerator sees a pointer. */
+			work->arg[i].kind = HM_ARG_POINTER;
+			fence->any |= 1u << i;
+		} else if (arg->kind != HM_ARG_POINTER) {
 			continue;
+		}
 		range = &work->range[i];
 		range->pointer = (char *)(uintptr_t)arg->pointer;
 		range->access = arg->access;
 		range->memory = NULL;
-		r = resolve_range(fence, i, arg->length);
+		if (unlikely(fence->any & 1u << i))
+			r = any_resolve(queue->accel, fence, i, arg->length);
+		else
+			r = resolve_range(fence, i, arg->length);
 		if (r)
 			goto err_unref;
 	}

@@ -219,7 +219,7 @@ static void add_range(struct hm_access_request *request, const struct hm_arg *ar
 	uint64_t length = arg->length;
 	struct hm_pointer_info info;
 
-	if (arg->kind != HM_ARG_POINTER)
+	if (arg->kind != HM_ARG_POINTER && arg->kind != HM_ARG_ANY)
 		return;
 	if (!length && !hm_pointer_find(arg->pointer, &info))
 		length = info.length;

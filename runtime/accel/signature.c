@@ -76,7 +76,7 @@ int signature_parse(const char *signature, struct hm_accel_parameters *ret_param
 static const char *kind_name(uint32_t kind)
 {
 	static const char *const names[] = { "nothing", "a scalar", "a pointer",
-					     "local memory" };
+					     "local memory", "a pointer" };
 
 	return kind < ARRAY_SIZE(names) ? names[kind] : "an unknown kind";
 }
@@ -128,15 +128,15 @@ static int check_one(const struct hm_accel_parameters *parameters, const char *k
 {
 	uint8_t kind = parameters->kind[i];
 	uint8_t access = parameters->access[i];
+	uint8_t passed = arg->kind == HM_ARG_ANY ? HM_ARG_POINTER : arg->kind;
 
-	if (arg->kind != HM_ARG_SCALAR && arg->kind != HM_ARG_POINTER &&
-	    arg->kind != HM_ARG_LOCAL)
+	if (passed != HM_ARG_SCALAR && passed != HM_ARG_POINTER && passed != HM_ARG_LOCAL)
 		return err_set(-EINVAL, "kernel %s, argument %" PRIu32 ": kind %u is none",
 			       kernel, i, arg->kind);
-	if (kind && kind != arg->kind)
+	if (kind && kind != passed)
 		return err_set(-EINVAL, "kernel %s, argument %" PRIu32 ": it takes %s, not %s",
 			       kernel, i, kind_name(kind), kind_name(arg->kind));
-	if (arg->kind == HM_ARG_POINTER) {
+	if (passed == HM_ARG_POINTER) {
 		if (!arg->access || arg->access & ~(HM_READ | HM_WRITE))
 			return err_set(-EINVAL,
 				       "kernel %s, argument %" PRIu32

@@ -3,80 +3,13 @@
 #include "base/smaps.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/err.h"
-#include "base/rlimits.h"
-#include "base/sys.h"
+#include "base/lines.h"
 #include "base/util.h"
-
-/* Lines of a /proc file through a small buffer: no stdio, no allocation. */
-struct lines {
-	const char *path;
-	int fd;
-	int error; /* of a failed read, as opposed to the end of the file */
-	size_t start, end;
-	char buffer[4096];
-};
-
-static int lines_open(struct lines *lines, const char *path)
-{
-	int fd = sys_open(path, O_RDONLY, 0);
-
-	if (fd < 0)
-		return rlimits_explain_fd(fd, path);
-	lines->path = path;
-	lines->fd = fd;
-	lines->error = 0;
-	lines->start = 0;
-	lines->end = 0;
-	return 0;
-}
-
-/* The next line without its newline, or NULL. A line longer than the buffer comes in pieces. */
-static char *lines_next(struct lines *lines)
-{
-	char *line, *newline;
-	ssize_t n;
-
-	for (;;) {
-		line = lines->buffer + lines->start;
-		newline = memchr(line, '\n', lines->end - lines->start);
-		if (newline) {
-			*newline = '\0';
-			lines->start = (size_t)(newline + 1 - lines->buffer);
-			return line;
-		}
-		if (lines->start) {
-			memmove(lines->buffer, line, lines->end - lines->start);
-			lines->end -= lines->start;
-			lines->start = 0;
-		}
-		if (lines->end == sizeof(lines->buffer) - 1) {
-			lines->buffer[lines->end] = '\0';
-			lines->start = lines->end;
-			return lines->buffer;
-		}
-		n = sys_read(lines->fd, lines->buffer + lines->end,
-			     sizeof(lines->buffer) - 1 - lines->end);
-		if (n < 0)
-			lines->error = (int)n;
-		if (n <= 0)
-			return NULL;
-		lines->end += (size_t)n;
-	}
-}
-
-/* Returns 0, or the error that kept the remaining lines from being read. */
-static int lines_close(struct lines *lines)
-{
-	sys_close(lines->fd);
-	return lines->error ? rlimits_explain_fd(lines->error, lines->path) : 0;
-}
 
 int smaps_read(const void *address, uint64_t length, struct smaps_sum *ret_sum)
 {

@@ -249,6 +249,7 @@ struct sys_table sys_table = {
 	.pread = pread,
 	.pread_now = real_pread_now,
 	.pwrite = pwrite,
+	.process_vm = sys_real_process_vm,
 	.pipe2 = pipe2,
 	.eventfd = real_eventfd,
 	.userfaultfd = real_userfaultfd,

@@ -10,6 +10,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/resource.h>
@@ -67,6 +68,7 @@ struct sys_table {
 	ssize_t (*pread)(int fd, void *to, size_t length, off_t offset);
 	ssize_t (*pread_now)(int fd, void *to, size_t length, off_t offset);
 	ssize_t (*pwrite)(int fd, const void *from, size_t length, off_t offset);
+	ssize_t (*process_vm)(bool write, void *own, void *other, size_t length);
 	int (*pipe2)(int fds[2], int flags);
 	int (*eventfd)(unsigned int value, int flags);
 	int (*userfaultfd)(int flags);
@@ -150,6 +152,16 @@ ssize_t sys_pread(int fd, void *to, size_t length, uint64_t offset);
 /* Reads cached bytes only (RWF_NOWAIT). -EAGAIN: none are cached; -EOPNOTSUPP: not known. */
 ssize_t sys_pread_now(int fd, void *to, size_t length, uint64_t offset);
 ssize_t sys_pwrite(int fd, const void *from, size_t length, uint64_t offset);
+/*
+ * Copies between memory of the library, @ours, and any addresses of this process, @any, with the
+ * rights that the CPU has there, as they are at that moment. The number of bytes before the first
+ * one that the CPU may not touch; -EFAULT: it is the very first. -EPERM, -ENOSYS: a filter or the
+ * kernel lacks the call.
+ */
+ssize_t sys_copy_from_any(void *ours, const void *any, size_t length);
+ssize_t sys_copy_to_any(void *any, const void *ours, size_t length);
+/* The table's own function for both. */
+ssize_t sys_real_process_vm(bool write, void *own, void *other, size_t length);
 int sys_pipe(int ret_fds[2]);                   /* to read from, to write to: O_CLOEXEC */
 int sys_eventfd(unsigned int value, int flags); /* fd */
 int sys_userfaultfd(int flags);                 /* fd */

@@ -37,6 +37,7 @@ static void describe(struct hm_accel_info *info)
 		 HM_VERSION_MAJOR, HM_VERSION_MINOR, HM_VERSION_PATCH);
 	info->alignment = 1;
 	info->ways = 1u << HM_WAY_DIRECT;
+	info->caps = HM_ACCEL_ANY_POINTER;
 	if (!sysinfo(&system))
 		info->memory = (uint64_t)system.totalram * system.mem_unit;
 }
@@ -252,6 +253,13 @@ static int cpu_notify(void *data, struct hm_accel_work *work, void (*call)(void 
 	return cpu_pool_notify(queue->pool, work, call, user);
 }
 
+/* The CPU's own pages: nothing to hold. */
+static int cpu_any_acquire(void *accel, struct hm_accel_range *range)
+{
+	(void)accel, (void)range;
+	return 0;
+}
+
 static void cpu_work_release(struct hm_accel_work *work)
 {
 	(void)work;
@@ -273,4 +281,5 @@ const struct hm_accel_ops cpu_accel = {
 	.wait = cpu_wait,
 	.notify = cpu_notify,
 	.work_release = cpu_work_release,
+	.any_acquire = cpu_any_acquire,
 };

@@ -24,6 +24,16 @@ static uint32_t possible_ways(const struct opencl_device *device, uint32_t flags
 	return ways | 1u << HM_WAY_HOST_PTR;
 }
 
+/*
+ * Does a kernel take any pointer of the process? Where the driver says so, or where a quirk of it
+ * is known: interior pointers of maps go by that quirk, too.
+ */
+static bool takes_any(const struct opencl_device *device, uint32_t flags, bool with_quirks)
+{
+	return !(flags & HM_ACCEL_FORCE_COPY) &&
+	       (device->svm & CL_DEVICE_SVM_FINE_GRAIN_SYSTEM || (with_quirks && device->quirk));
+}
+
 static void describe(const struct opencl_device *device, uint32_t index, uint32_t flags,
 		     bool with_quirks, uint64_t window, struct hm_accel_info *info)
 {
@@ -44,6 +54,8 @@ static void describe(const struct opencl_device *device, uint32_t index, uint32_
 				  device->alignment;
 	info->units = device->units;
 	info->ways = possible_ways(device, flags);
+	if (takes_any(device, flags, with_quirks))
+		info->caps |= HM_ACCEL_ANY_POINTER;
 }
 
 static int opencl_list(uint32_t index, struct hm_accel_info *info)
@@ -149,6 +161,14 @@ static void opencl_close(void *accel)
 	free(cl);
 }
 
+/* The pointer as it is: range->memory stays NULL. */
+static int opencl_any_acquire(void *accel, struct hm_accel_range *range)
+{
+	(void)accel;
+	range->way = HM_WAY_SVM;
+	return 0;
+}
+
 const struct hm_accel_ops opencl_accel = {
 	.size = sizeof(opencl_accel),
 	.name = "opencl",
@@ -169,4 +189,5 @@ const struct hm_accel_ops opencl_accel = {
 	.view_destroy = opencl_view_destroy,
 	.view_acquire = opencl_view_acquire,
 	.view_release = opencl_view_release,
+	.any_acquire = opencl_any_acquire,
 };
