@@ -108,6 +108,12 @@ struct rangemap *rangemap_and(const struct rangemap *old, uint64_t offset, uint6
 	return change(old, offset, length, mask, 0);
 }
 
+struct rangemap *rangemap_put(const struct rangemap *old, uint64_t offset, uint64_t length,
+			      uint32_t mask, uint32_t bits)
+{
+	return change(old, offset, length, ~mask, bits);
+}
+
 const struct rangemap_run *rangemap_at(const struct rangemap *ranges, uint64_t offset)
 {
 	return &ranges->run[run_index(ranges, offset)];

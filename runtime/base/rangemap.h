@@ -31,6 +31,10 @@ struct rangemap *rangemap_set(const struct rangemap *old, uint64_t offset, uint6
 struct rangemap *rangemap_and(const struct rangemap *old, uint64_t offset, uint64_t length,
 			      uint32_t mask);
 
+/* A copy in which the bits of @mask of these values are those of @bits. */
+struct rangemap *rangemap_put(const struct rangemap *old, uint64_t offset, uint64_t length,
+			      uint32_t mask, uint32_t bits);
+
 /* The run that holds @offset. */
 const struct rangemap_run *rangemap_at(const struct rangemap *ranges, uint64_t offset);
 

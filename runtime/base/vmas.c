@@ -2,13 +2,16 @@
 /* Reads /proc/self/maps. */
 #include "base/vmas.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <linux/ioctl.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <hetmap/base.h>
+#include <unistd.h>
 
 #include "base/lines.h"
+#include "base/sys.h"
 #include "base/util.h"
 
 static bool parse(const char *line, struct vma *ret_vma)
@@ -47,6 +50,78 @@ int vmas_each(uint64_t start, uint64_t end, int (*each)(void *user, const struct
 	}
 	r = lines_close(&lines);
 	return stopped ? stopped : r;
+}
+
+/* struct procmap_query of linux/fs.h, since 6.11: one mapping without a text of all of them. */
+struct procmap_query {
+	uint64_t size;
+	uint64_t query_flags;
+	uint64_t query_addr;
+	uint64_t vma_start;
+	uint64_t vma_end;
+	uint64_t vma_flags;
+	uint64_t vma_page_size;
+	uint64_t vma_offset;
+	uint64_t inode;
+	uint32_t dev_major;
+	uint32_t dev_minor;
+	uint32_t vma_name_size;
+	uint32_t build_id_size;
+	uint64_t vma_name_addr;
+	uint64_t build_id_addr;
+};
+
+#define PROCMAP_QUERY_CALL _IOWR('f', 17, struct procmap_query)
+#define PROCMAP_READABLE 1u
+#define PROCMAP_WRITABLE 2u
+#define PROCMAP_SHARED 8u
+
+/* -ENOTTY: the kernel does not know the call. */
+static int ask(uint64_t address, struct vma *ret_vma)
+{
+	struct procmap_query query = { .size = sizeof(query), .query_addr = address };
+	int fd, r;
+
+	fd = sys_open("/proc/self/maps", O_RDONLY, 0);
+	if (fd < 0)
+		return -ENOTTY;
+	r = sys_ioctl(fd, PROCMAP_QUERY_CALL, &query);
+	sys_close(fd);
+	if (r)
+		return r;
+	*ret_vma = (struct vma){
+		.start = query.vma_start,
+		.end = query.vma_end,
+		.access = (query.vma_flags & PROCMAP_READABLE ? HM_READ : 0) |
+			  (query.vma_flags & PROCMAP_WRITABLE ? HM_WRITE : 0),
+		.shared = query.vma_flags & PROCMAP_SHARED,
+		.offset = query.vma_offset,
+		.dev = (uint64_t)query.dev_major << 32 | query.dev_minor,
+		.ino = query.inode,
+	};
+	return 0;
+}
+
+static int take(void *user, const struct vma *vma)
+{
+	*(struct vma *)user = *vma;
+	return 1;
+}
+
+int vma_find(uint64_t address, struct vma *ret_vma)
+{
+	static _Atomic bool lacks; /* the call */
+	int r = -ENOTTY;
+
+	if (address == UINT64_MAX)
+		return -ENOENT;
+	if (!lacks)
+		r = ask(address, ret_vma);
+	if (r != -ENOTTY && r != -EINVAL)
+		return r;
+	lacks = true;
+	r = vmas_each(address, address + 1, take, ret_vma);
+	return r > 0 ? 0 : r ? r : -ENOENT;
 }
 
 /* The bytes that a range has of one object. */

@@ -3,8 +3,9 @@
 #ifndef HETMAP_VMAS_H
 #define HETMAP_VMAS_H
 
+#include <hetmap/base.h>
+
 #include <stdbool.h>
-#include <stdint.h>
 
 struct vma {
 	uint64_t start, end;
@@ -23,6 +24,9 @@ struct vma {
  */
 int vmas_each(uint64_t start, uint64_t end, int (*each)(void *user, const struct vma *vma),
 	      void *user);
+
+/* The mapping that has the byte at @address; -ENOENT: none has. Errors as above. */
+int vma_find(uint64_t address, struct vma *ret_vma);
 
 /* Do bytes of both ranges come from one shared object, through any mappings? false on failure. */
 bool vmas_share_bytes(uint64_t a, uint64_t a_length, uint64_t b, uint64_t b_length);

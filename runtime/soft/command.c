@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "soft/engine.h"
+#include "soft/mirror.h"
 
 /* At -O2 gcc does not vectorise loops of unknown length. */
 #ifdef __clang__
@@ -24,6 +24,8 @@ struct run {
 	uint32_t value;
 	uint64_t address[SIM_OPERANDS]; /* of the next piece */
 	uint32_t used;                  /* BIT(SIM_DESTINATION) and so on */
+	bool reads_back;                /* the destination, too */
+	uint64_t left;                  /* bytes that it goes on to use */
 	uint64_t number;                /* a step's own: its result so far */
 	const char *bytes;              /* a step's own: the bytes it stores */
 	struct sim_fault fault;         /* the last one that was met */
@@ -238,6 +240,145 @@ static int burst_run(struct run *run, uint64_t *left)
 	return r;
 }
 
+/* ---- operands in memory of the process ---- */
+
+/*
+ * Finds out which operands of the next piece are bound, and shrinks *@n to what is so of all of
+ * them in one way. *@ret_any: bits of those that are not. -EFAULT.
+ */
+static int any_look(struct run *run, size_t *n, uint32_t *ret_any)
+{
+	struct soft_va *va = &run->queue->file->va;
+	struct soft_tlb *tlb = &run->queue->tlb;
+	uint64_t at, end;
+	char *page, *operand;
+	unsigned int i;
+	int r = 0;
+
+	*ret_any = 0;
+	pthread_rwlock_rdlock(&va->lock);
+	for (i = 0; !r && i < SIM_OPERANDS; i++) {
+		bool write = i == SIM_DESTINATION;
+
+		if (!(run->used & BIT(i)))
+			continue;
+		at = run->address[i] & ~(SIM_PAGE_SIZE - 1);
+		if (soft_va_translate(va, tlb, at, write, &page) != -ENOENT) {
+			r = operand_find(run, i, n, &operand);
+			continue;
+		}
+		*ret_any |= BIT(i);
+		end = run->address[i] + *n;
+		while ((at += SIM_PAGE_SIZE) < end)
+			if (soft_va_translate(va, tlb, at, write, &page) != -ENOENT)
+				break;
+		*n = min_u64(*n, at - run->address[i]);
+	}
+	pthread_rwlock_unlock(&va->lock);
+	return r;
+}
+
+static int any_copy(struct run *run, unsigned int i, bool out, bool write, size_t n)
+{
+	const struct soft_access access = {
+		.mirror = run->queue->file->mirror,
+		.queue = run->queue,
+		.write = write,
+		.end = run->address[i] + run->left,
+	};
+
+	return soft_mirror_copy(&access, out, run->address[i], run->queue->bounce->operand[i], n,
+				&run->fault);
+}
+
+/* The step itself, with the bound operands where they are. */
+static int any_step(struct run *run, uint32_t any, size_t *n)
+{
+	struct soft_va *va = &run->queue->file->va;
+	char *operand[SIM_OPERANDS] = { 0 };
+	unsigned int i;
+	int r = 0;
+
+	pthread_rwlock_rdlock(&va->lock);
+	for (i = 0; !r && i < SIM_OPERANDS; i++) {
+		if (any & BIT(i))
+			operand[i] = run->queue->bounce->operand[i];
+		else if (run->used & BIT(i))
+			r = operand_find(run, i, n, &operand[i]);
+	}
+	if (!r)
+		r = run->step(run, operand, *n);
+	pthread_rwlock_unlock(&va->lock);
+	return r;
+}
+
+/*
+ * A piece with operands that are not bound: their bytes come here and go back by the kernel's
+ * copies, without the lock, since a copy may wait for a disk.
+ */
+static int any_piece(struct run *run, uint32_t any, size_t *n)
+{
+	const uint32_t destination = BIT(SIM_DESTINATION);
+	struct soft_queue *queue = run->queue;
+	unsigned int i;
+	int r = 0, stop;
+
+	if (!queue->bounce)
+		queue->bounce = sys_calloc(1, sizeof(*queue->bounce));
+	if (!queue->bounce)
+		return -ENOMEM;
+	for (i = SIM_SOURCE; !r && i < SIM_OPERANDS; i++)
+		if (any & BIT(i))
+			r = any_copy(run, i, false, false, *n);
+	if (!r && any & destination && run->reads_back)
+		r = any_copy(run, SIM_DESTINATION, false, true, *n);
+	if (r)
+		return r;
+	stop = any_step(run, any, n);
+	if (stop < 0)
+		return stop;
+	if (any & destination)
+		r = any_copy(run, SIM_DESTINATION, true, true, *n);
+	if (r)
+		return r;
+	for (i = 0; i < SIM_OPERANDS; i++)
+		run->address[i] += *n;
+	return stop;
+}
+
+/* Of a queue that uses the mirror. *@ret_done: bytes, 0 where all operands are bound. */
+static int any_run(struct run *run, size_t *ret_done)
+{
+	size_t n = min_u64(run->left, SIM_BURST);
+	uint32_t any;
+	int r;
+
+	*ret_done = 0;
+	r = any_look(run, &n, &any);
+	if (r || !any)
+		return r;
+	r = any_piece(run, any, &n);
+	if (r >= 0)
+		*ret_done = n;
+	return r;
+}
+
+static bool uses_mirror(const struct soft_queue *queue)
+{
+	return queue->type == HETSIM_QUEUE_COUNTER && atomic_load(&queue->file->mirror);
+}
+
+/* ---- a range, in bursts ---- */
+
+/* An error, or 0 to look again. */
+static int fault_in_burst(struct run *run, uint64_t generation)
+{
+	/* Unbound since the look: the next one finds out whether the process has it. */
+	if (uses_mirror(run->queue))
+		return run->fault.reason == HETSIM_REASON_UNBOUND ? 0 : -EFAULT;
+	return soft_engine_fault(run->queue, generation);
+}
+
 static int range_run(struct run *run, uint64_t length)
 {
 	struct soft_queue *queue = run->queue;
@@ -247,16 +388,24 @@ static int range_run(struct run *run, uint64_t length)
 
 	while (left && !r) {
 		uint64_t generation;
+		size_t done;
 
 		r = soft_engine_poll(queue);
 		if (r)
 			break;
+		if (uses_mirror(queue)) {
+			run->left = left;
+			r = any_run(run, &done);
+			left -= done;
+			if (r || done)
+				continue;
+		}
 		pthread_rwlock_rdlock(&va->lock);
 		generation = va->generation;
 		r = burst_run(run, &left);
 		pthread_rwlock_unlock(&va->lock);
 		if (r < 0)
-			r = soft_engine_fault(queue, generation);
+			r = fault_in_burst(run, generation);
 	}
 	soft_count_add(queue->file->dev, queue->file->account, SIM_BYTES_ENGINE,
 		       (length - left) * (uint64_t)__builtin_popcount(run->used));
@@ -273,6 +422,7 @@ int soft_command_run(struct soft_queue *queue, const struct hetsim_command *comm
 		.value = (uint32_t)command->value,
 		.address = { command->destination, command->source, command->source2 },
 		.used = op->used,
+		.reads_back = command->op == HETSIM_OP_AXPY,
 	};
 	uint32_t crc;
 	int r;

@@ -22,6 +22,7 @@ struct settings {
 	uint32_t bar_mb;    /* 0: CPUs reach all VRAM */
 	uint32_t opener_mb; /* 0: 3/4 of both */
 	uint32_t test;
+	uint32_t fault_us;
 	enum hetsim_kind kind;
 };
 
@@ -42,9 +43,11 @@ static const struct {
 	{ "bar_mb", 0, SIM_MAX_MB, offsetof(struct settings, bar_mb) },
 	{ "opener_mb", 0, 2 * SIM_MAX_MB, offsetof(struct settings, opener_mb) },
 	{ "test", 0, 1, offsetof(struct settings, test) },
+	{ "fault_us", 0, 1000000, offsetof(struct settings, fault_us) },
 };
 
 bool soft_test;
+uint64_t soft_fault_ns;
 
 /* Devices are made at their first open. */
 static struct {
@@ -128,7 +131,7 @@ static int setting_read(struct settings *settings, const char *text, size_t leng
 	if (i == ARRAY_SIZE(settings_numbers))
 		return err_set(-EINVAL,
 			       "HETMAP_SOFT: there is no setting \"%.*s\": they are devices, "
-			       "vram_mb, system_mb, bar_mb, opener_mb, kind and test",
+			       "vram_mb, system_mb, bar_mb, opener_mb, kind, fault_us and test",
 			       (int)name, text);
 	number = *value >= '0' && *value <= '9' ? strtoull(value, &end, 10) : UINT64_MAX;
 	if (number < settings_numbers[i].min || number > settings_numbers[i].max ||
@@ -166,6 +169,7 @@ static int settings_load(void)
 			       settings.bar_mb, settings.vram_mb);
 	table.settings = settings;
 	soft_test = settings.test;
+	soft_fault_ns = settings.fault_us * 1000ull;
 	table.loaded = true;
 	return 0;
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "soft/engine.h"
+#include "soft/mirror.h"
 #include "../backend/sim/port.h"
 #include "base/thread.h"
 
@@ -192,6 +192,8 @@ static int engine_run(struct soft_queue *queue, struct soft_job *job,
 	queue->n_resets = queue->file->dev->n_resets;
 	if (soft_inject_take(&queue->stuck))
 		r = engine_hang(queue);
+	if (!r && job->prefetch.length)
+		r = soft_mirror_bring(queue, &job->prefetch, ret_fault);
 	for (i = 0; i < job->n_commands && !r; i++) {
 		latency = queue->latency;
 		if (latency)

@@ -16,7 +16,13 @@ struct soft_job {
 	struct cds_list_head fence_link; /* in soft_queue.fenced, with a fence */
 	uint64_t fence_due_ns;           /* when the fence has to be signalled */
 	uint32_t n_commands;
+	struct hetsim_prefetch prefetch; /* length 0: commands instead */
 	struct hetsim_command commands[];
+};
+
+/* Room for the bytes of a command's operands that are in the process's memory. */
+struct soft_bounce {
+	char operand[SIM_OPERANDS][SIM_BURST];
 };
 
 struct soft_event {
@@ -59,6 +65,7 @@ struct soft_queue {
 	uint64_t cancelled;   /* queued submissions up to this seqno end cancelled */
 	uint64_t deadline_ns; /* of the running submission */
 	struct soft_tlb tlb;
+	struct soft_bounce *bounce; /* NULL: not needed yet */
 	uint32_t counts[256];
 };
 
@@ -84,6 +91,11 @@ int soft_engine_fault(struct soft_queue *queue, uint64_t generation);
 
 int soft_command_run(struct soft_queue *queue, const struct hetsim_command *command,
 		     struct sim_fault *ret_fault);
+
+/* queue.c */
+
+/* Gives the job its number and its place in the queue; takes it over. -ENOENT, -EAGAIN, -ENOMEM. */
+int soft_job_add(struct soft_queue *queue, struct soft_job *job, struct hetsim_submit *submit);
 
 /* wait.c */
 

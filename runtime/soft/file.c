@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "soft/twin.h"
+#include "soft/mirror.h"
 
 void soft_account_put(struct soft_account *account)
 {
@@ -92,6 +92,7 @@ void soft_close(struct soft_file *file)
 	soft_hooks_end(dev);
 
 	soft_queues_destroy(file);
+	soft_mirror_free(file->mirror);
 	soft_va_destroy(&file->va);
 	soft_buffers_close(file);
 	pthread_mutex_destroy(&file->queues_lock);

@@ -7,13 +7,13 @@
 #include <limits.h>
 #include <string.h>
 
-#include "soft/twin.h"
+#include "soft/mirror.h"
 
 int soft_handshake(struct soft_file *file, void *argument)
 {
 	struct hetsim_handshake *shake = argument;
 
-	sim_handshake_answer(shake, 0);
+	sim_handshake_answer(shake, soft_mirror_works() ? HETSIM_FEATURE_MIRROR : 0);
 	file->zero_when_lost = shake->flags & HETSIM_HANDSHAKE_ZERO_WHEN_LOST;
 	file->accepted = shake->accepted;
 	return 0;

@@ -1,43 +1,371 @@
 // SPDX-License-Identifier: MIT
-/*
- * The calls of the mirror. The twin has no page table of the process to mirror: it does not have
- * HETSIM_FEATURE_MIRROR, and says so to who calls nevertheless.
- */
-#include <errno.h>
+/* The calls of the mirror: its beginning and end, advice, and what its entries are. */
+#include "soft/mirror.h"
 
-#include "soft/twin.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool soft_mirror_works(void)
+{
+	char from = 1, to = 0;
+
+	/* A filter of system calls may forbid it. */
+	return sys_copy_from_any(&to, &from, 1) == 1;
+}
+
+void soft_mirror_count(struct soft_mirror *mirror, enum sim_counter counter, uint64_t n)
+{
+	if (n)
+		soft_count_add(mirror->file->dev, mirror->file->account, counter, n);
+}
+
+static struct soft_mirror *mirror_new(struct soft_file *file)
+{
+	struct soft_mirror *mirror = sys_calloc(1, sizeof(*mirror));
+
+	if (!mirror)
+		return NULL;
+	mirror->file = file;
+	soft_rwlock_init(&mirror->use);
+	pthread_mutex_init(&mirror->lock, NULL);
+	CDS_INIT_LIST_HEAD(&mirror->frames);
+	mirror->stream.fd = -1;
+	mirror->learns = true;
+	ahead_init(&mirror->ahead, 1, SZ_2M / SZ_64K);
+	return mirror;
+}
+
+void soft_mirror_free(struct soft_mirror *mirror)
+{
+	if (!mirror)
+		return;
+	soft_stream_end(&mirror->stream);
+	soft_frames_free(mirror);
+	free(mirror->advice);
+	pthread_mutex_destroy(&mirror->lock);
+	pthread_rwlock_destroy(&mirror->use);
+	free(mirror);
+}
 
 int soft_mirror(struct soft_file *file, void *argument)
 {
-	(void)file;
-	(void)argument;
-	return -EOPNOTSUPP;
+	struct hetsim_mirror *ask = argument;
+	struct soft_mirror *mirror, *none = NULL;
+
+	if (!soft_mirror_works())
+		return -EOPNOTSUPP;
+	if (!atomic_load(&file->mirror)) {
+		mirror = mirror_new(file);
+		if (!mirror)
+			return -ENOMEM;
+		/* Another thread may have been first. */
+		if (!atomic_compare_exchange_strong(&file->mirror, &none, mirror))
+			soft_mirror_free(mirror);
+	}
+	ask->migration = HETSIM_MIGRATION_NONE;
+	ask->chunks = SIM_CHUNKS;
+	ask->max_chunks = SIM_MAX_CHUNKS;
+	return 0;
+}
+
+/* ---- advice ---- */
+
+/* Bits of a run's value, and what they become. */
+struct change {
+	uint32_t mask, bits;
+};
+
+static struct change change_of(const struct hetsim_advise *advise)
+{
+	const uint32_t on = advise->value ? UINT32_MAX : 0;
+	struct change change = { 0 };
+
+	switch (advise->advice) {
+	case HETSIM_ADVISE_LOCATION:
+		change.mask = 3;
+		change.bits = (uint32_t)advise->value;
+		break;
+	case HETSIM_ADVISE_ACCESSED_BY:
+		change.mask = SOFT_ADVICE_ACCESSED_BY;
+		change.bits = change.mask & on;
+		break;
+	case HETSIM_ADVISE_READ_MOSTLY:
+		change.mask = SOFT_ADVICE_READ_MOSTLY;
+		change.bits = change.mask & on;
+		break;
+	case HETSIM_ADVISE_NO_ACCESS:
+		change.mask = SOFT_ADVICE_NO_ACCESS;
+		change.bits = change.mask & on;
+		break;
+	default: /* HETSIM_ADVISE_GRANULE */
+		change.mask = UINT32_MAX << SOFT_ADVICE_GRANULE;
+		if (advise->value)
+			change.bits = (uint32_t)__builtin_ctzll(advise->value)
+				      << SOFT_ADVICE_GRANULE;
+		break;
+	}
+	return change;
+}
+
+/* The caller holds mirror->lock. */
+static int set_advice(struct soft_mirror *mirror, const struct hetsim_advise *advise)
+{
+	struct change change = change_of(advise);
+	struct rangemap *next;
+
+	if (!mirror->advice)
+		mirror->advice = rangemap_create(0, 0);
+	if (!mirror->advice)
+		return -ENOMEM;
+	next = rangemap_put(mirror->advice, advise->address, advise->length, change.mask,
+			    change.bits);
+	if (!next)
+		return -ENOMEM;
+	if (next->n > 2 * SIM_MAX_ADVICE) {
+		free(next);
+		return -ENOSPC;
+	}
+	free(mirror->advice);
+	mirror->advice = next;
+	return 0;
+}
+
+struct enter_present {
+	struct soft_mirror *mirror;
+	uint64_t start, end;
+	uint64_t n;
+};
+
+/* Pages of a mapping that are there. */
+static int enter_present(void *user, const struct vma *vma)
+{
+	struct enter_present *enter = user;
+	unsigned char there[SOFT_FRAME_PAGES];
+	uint64_t at = max_u64(vma->start, enter->start), end = min_u64(vma->end, enter->end);
+	uint64_t n, i;
+	int r = 0;
+
+	if (!(vma->access & HM_READ))
+		return 0;
+	for (; !r && at < end; at += n * SIM_PAGE_SIZE) {
+		n = min_u64((end - at) / SIM_PAGE_SIZE, SOFT_FRAME_PAGES);
+		if (sys_mincore((void *)(uintptr_t)at, n * SIM_PAGE_SIZE, there))
+			return 0;
+		for (i = 0; !r && i < n; i++)
+			if (there[i] & 1)
+				r = soft_mirror_enter(enter->mirror, at + i * SIM_PAGE_SIZE,
+						      at + (i + 1) * SIM_PAGE_SIZE,
+						      HETSIM_PAGE_READ, HETSIM_WHY_ADVICE,
+						      &enter->n);
+	}
+	return r;
+}
+
+/* What the engine has to see of an advice at once. The caller holds mirror->lock. */
+static int apply_advice(struct soft_mirror *mirror, const struct hetsim_advise *advise)
+{
+	struct enter_present enter = { .mirror = mirror,
+				       .start = advise->address,
+				       .end = advise->address + advise->length };
+	int r = 0;
+
+	if (advise->advice == HETSIM_ADVISE_NO_ACCESS && advise->value)
+		soft_entries_drop(mirror, enter.start, enter.end, 0);
+	if (advise->advice == HETSIM_ADVISE_ACCESSED_BY && advise->value)
+		r = vmas_each(enter.start, enter.end, enter_present, &enter);
+	soft_mirror_count(mirror, SIM_MIRROR_PAGES, enter.n);
+	return r;
+}
+
+/* Addresses of a process. */
+static int check_range(uint64_t address, uint64_t length)
+{
+	return address + length > SOFT_PROCESS_END ? -ERANGE : 0;
 }
 
 int soft_advise(struct soft_file *file, void *argument)
 {
-	(void)file;
-	(void)argument;
-	return -EOPNOTSUPP;
+	const struct hetsim_advise *advise = argument;
+	struct soft_mirror *mirror = atomic_load(&file->mirror);
+	/* When the call returns, no access that has begun before is under way. */
+	bool waits = advise->advice == HETSIM_ADVISE_NO_ACCESS && advise->value;
+	int r;
+
+	if (!mirror)
+		return -ENOENT;
+	r = check_range(advise->address, advise->length);
+	if (r)
+		return r;
+	if (waits)
+		pthread_rwlock_wrlock(&mirror->use);
+	pthread_mutex_lock(&mirror->lock);
+	r = set_advice(mirror, advise);
+	if (!r)
+		r = apply_advice(mirror, advise);
+	pthread_mutex_unlock(&mirror->lock);
+	if (waits)
+		pthread_rwlock_unlock(&mirror->use);
+	return r;
 }
+
+/* ---- prefetch ---- */
 
 int soft_prefetch(struct soft_file *file, void *argument)
 {
-	(void)file;
-	(void)argument;
-	return -EOPNOTSUPP;
+	struct hetsim_prefetch *prefetch = argument;
+	struct hetsim_submit submit = { 0 };
+	struct soft_queue *queue;
+	struct soft_job *job;
+	int r;
+
+	if (!atomic_load(&file->mirror))
+		return -ENOENT;
+	r = check_range(prefetch->address, prefetch->length);
+	if (r)
+		return r;
+	queue = soft_queue_get(file, prefetch->queue);
+	if (!queue)
+		return -ENOENT;
+	r = queue->type == HETSIM_QUEUE_COUNTER ? 0 : -EOPNOTSUPP;
+	if (r)
+		goto out;
+	job = sys_calloc(1, sizeof(*job));
+	if (!job) {
+		r = -ENOMEM;
+		goto out;
+	}
+	job->fence = -1;
+	job->prefetch = *prefetch;
+	r = soft_job_add(queue, job, &submit);
+	if (r)
+		free(job);
+	else
+		prefetch->seqno = submit.seqno;
+out:
+	soft_queue_put(queue);
+	return r;
+}
+
+/* ---- what there is ---- */
+
+struct query {
+	struct soft_mirror *mirror;
+	struct hetsim_page *pages;
+	uint64_t start, end, at;
+	uint64_t n_dropped;
+};
+
+/* Entries of addresses with less rights than they tell are stale. */
+static void query_part(struct query *query, uint64_t end, uint32_t access)
+{
+	uint8_t rights = (access & HM_READ ? HETSIM_PAGE_READ : 0) |
+			 (access & HM_WRITE ? HETSIM_PAGE_WRITE : 0);
+	struct soft_page *page;
+	struct hetsim_page *to;
+
+	for (; query->at < end; query->at += SIM_PAGE_SIZE) {
+		to = &query->pages[(query->at - query->start) >> SIM_PAGE_SHIFT];
+		memset(to, 0, sizeof(*to));
+		page = soft_page_find(query->mirror, query->at);
+		if (!page)
+			continue;
+		if (!(page->rights & rights)) {
+			query->n_dropped += soft_entries_drop(query->mirror, query->at,
+							      query->at + SIM_PAGE_SIZE,
+							      HETSIM_EVENT_INVALIDATE);
+			continue;
+		}
+		page->rights &= rights;
+		*to = (struct hetsim_page){
+			.rights = page->rights,
+			.location = HETSIM_LOCATION_HOST,
+			.why = page->why,
+			.chunk_order = page->order,
+		};
+	}
+}
+
+static int query_vma(void *user, const struct vma *vma)
+{
+	struct query *query = user;
+
+	query_part(query, max_u64(vma->start, query->start), 0);
+	query_part(query, min_u64(vma->end, query->end), vma->access);
+	return 0;
 }
 
 int soft_range_query(struct soft_file *file, void *argument)
 {
-	(void)file;
-	(void)argument;
-	return -EOPNOTSUPP;
+	const struct hetsim_range_query *ask = argument;
+	struct soft_mirror *mirror = atomic_load(&file->mirror);
+	struct query query = {
+		.mirror = mirror,
+		.pages = (struct hetsim_page *)(uintptr_t)ask->pages,
+		.start = ask->address,
+		.end = ask->address + ask->length,
+		.at = ask->address,
+	};
+	int r;
+
+	if (!mirror)
+		return -ENOENT;
+	r = check_range(ask->address, ask->length);
+	if (r)
+		return r;
+	if (!query.pages)
+		return -EFAULT;
+	pthread_mutex_lock(&mirror->lock);
+	r = vmas_each(query.start, query.end, query_vma, &query);
+	if (!r)
+		query_part(&query, query.end, 0);
+	soft_mirror_count(mirror, SIM_MIRROR_INVALIDATIONS, !!query.n_dropped);
+	soft_mirror_count(mirror, SIM_MIRROR_PAGES_INVALIDATED, query.n_dropped);
+	pthread_mutex_unlock(&mirror->lock);
+	return r;
 }
 
 int soft_mirror_events(struct soft_file *file, void *argument)
 {
-	(void)file;
-	(void)argument;
-	return -EOPNOTSUPP;
+	struct hetsim_mirror_events *ask = argument;
+	struct soft_mirror *mirror = atomic_load(&file->mirror);
+	int r;
+
+	if (!mirror)
+		return -ENOENT;
+	pthread_mutex_lock(&mirror->lock);
+	r = soft_stream_make(&mirror->stream, &ask->fd);
+	pthread_mutex_unlock(&mirror->lock);
+	return r;
+}
+
+/* ---- the prefetch that learns: no call of the device ---- */
+
+int soft_learn(struct soft_file *file, uint64_t least, uint64_t most)
+{
+	struct soft_mirror *mirror = atomic_load(&file->mirror);
+	struct ahead_counts counts;
+
+	if (!mirror)
+		return -ENOENT;
+	pthread_mutex_lock(&mirror->lock);
+	ahead_end(&mirror->ahead);
+	counts = mirror->ahead.counts;
+	mirror->learns = most;
+	ahead_init(&mirror->ahead, least / SZ_64K, most / SZ_64K);
+	mirror->ahead.counts = counts;
+	pthread_mutex_unlock(&mirror->lock);
+	return 0;
+}
+
+int soft_learned(struct soft_file *file, struct ahead_counts *ret_counts)
+{
+	struct soft_mirror *mirror = atomic_load(&file->mirror);
+
+	if (!mirror)
+		return -ENOENT;
+	pthread_mutex_lock(&mirror->lock);
+	*ret_counts = mirror->ahead.counts;
+	pthread_mutex_unlock(&mirror->lock);
+	return 0;
 }

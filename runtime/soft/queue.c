@@ -15,6 +15,7 @@ void soft_queue_put(struct soft_queue *queue)
 	pthread_cond_destroy(&queue->completed);
 	pthread_cond_destroy(&queue->work);
 	pthread_mutex_destroy(&queue->lock);
+	free(queue->bounce);
 	free(queue);
 }
 
@@ -239,8 +240,7 @@ static int job_read(struct soft_file *file, const struct hetsim_submit *submit, 
 	return r;
 }
 
-/* Gives the job its number and its place in the queue. */
-static int job_add(struct soft_queue *queue, struct soft_job *job, struct hetsim_submit *submit)
+int soft_job_add(struct soft_queue *queue, struct soft_job *job, struct hetsim_submit *submit)
 {
 	bool idle = false;
 	int r = 0;
@@ -286,7 +286,7 @@ static int submit_job(struct soft_file *file, struct hetsim_submit *submit, bool
 	r = job_read(file, submit, own, job);
 	if (r)
 		goto err_job;
-	r = job_add(queue, job, submit);
+	r = soft_job_add(queue, job, submit);
 	if (r)
 		goto err_job;
 	soft_queue_put(queue);

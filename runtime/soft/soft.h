@@ -30,11 +30,16 @@
  * switches that off; a store never does. Pages that the kernel has reclaimed since are not
  * counted.
  *
+ * The mirror is user space's (soft/mirror.h): the kernel copies each access with the CPU's rights,
+ * and takes no entries away. Stale ones go when an access or RANGE_QUERY finds them. Pages never
+ * move. Memory of devices is used as any other. A stack does not grow, either. MIRROR_EVENTS keeps the
+ * first events of those that are not read, and leaves out the next ones.
+ *
  * A child of fork() has devices of its own; it can't use its parent's files.
  *
  * Settings come from the environment when the first device opens, as the module's parameters do
  * when it is loaded: HETMAP_SOFT="devices=2 vram_mb=64 system_mb=64 bar_mb=16 opener_mb=96
- * kind=fpga test=1", in any order, separated by blanks or commas.
+ * kind=fpga fault_us=100 test=1", in any order, separated by blanks or commas.
  */
 #ifndef HETMAP_RUNTIME_SOFT_H
 #define HETMAP_RUNTIME_SOFT_H
@@ -131,6 +136,16 @@ const uint64_t *soft_evictions(struct soft_file *file, uint32_t handle);
 /* pread(2) and pwrite(2) on the device. */
 ssize_t soft_read(struct soft_file *file, void *to, uint64_t length, uint64_t offset);
 ssize_t soft_write(struct soft_file *file, const void *from, uint64_t length, uint64_t offset);
+
+struct ahead_counts;
+
+/*
+ * The prefetch of the mirror that learns: bytes of its least and largest window; most 0: none.
+ * -ENOENT: there is no mirror.
+ */
+int soft_learn(struct soft_file *file, uint64_t least, uint64_t most);
+/* Its counters, in units of 64 KiB. -ENOENT. */
+int soft_learned(struct soft_file *file, struct ahead_counts *ret_counts);
 
 /* Plugs a fresh device in the place of one that was unplugged. -EEXIST, -EINVAL. */
 int soft_plug(uint32_t index);

@@ -127,6 +127,8 @@ struct soft_tlb {
 	} slot[SIM_TLB_ENTRIES];
 };
 
+struct soft_mirror;
+
 struct soft_file {
 	struct soft_device *dev;
 	struct soft_account *account;
@@ -139,6 +141,7 @@ struct soft_file {
 	bool *handles;      /* by slot: the file has that handle; under dev->lock */
 	uint32_t n_handles; /* size of the array */
 	struct soft_va va;
+	_Atomic(struct soft_mirror *) mirror;          /* NULL: not asked for yet */
 	pthread_mutex_t queues_lock;                   /* protects the fields below */
 	struct soft_queue *queues[SIM_MAX_QUEUES + 1]; /* by number, from 1 on */
 };
@@ -212,6 +215,8 @@ static inline void soft_rwlock_init(pthread_rwlock_t *lock)
 /* ---- device.c: settings, devices; file.c ---- */
 
 extern bool soft_test; /* HETMAP_SOFT has test=1 */
+/* Time that each device fault on memory of the process takes more: HETMAP_SOFT has fault_us=N. */
+extern uint64_t soft_fault_ns;
 /* 0, -EPROTO, -ENODEV: every call must begin with this check. */
 int soft_file_check(struct soft_file *file);
 /* Returns a reference. Sets the text on failure. */
