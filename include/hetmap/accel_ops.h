@@ -12,6 +12,7 @@
 #include <hetmap/backend.h>
 #include <hetmap/error.h>
 #include <hetmap/queue.h>
+#include <hetmap/range.h>
 #include <hetmap/view.h>
 
 #ifdef __cplusplus
@@ -174,6 +175,25 @@ struct hm_accel_ops {
 	 * operation.
 	 */
 	int (*any_acquire)(void *accel, struct hm_accel_range *range);
+	/*
+	 * Optional operations, all or none, with HM_ACCEL_MIRROR: entries of the accelerator for
+	 * memory of the process, as hetmap/range.h has them. Ranges are whole pages, below 2^47
+	 * or not: the operations check.
+	 *
+	 * range_prefetch returns when the pages are there. range_query sets why, device_access,
+	 * order and moves of every page, and place to HM_RANGE_DEVICE where the page is there.
+	 * range_events copies events from number *@cursor on, and sets *@cursor behind them; a
+	 * first call with UINT64_MAX only sets it to the next event. It does not wait: 0 events.
+	 */
+	int (*range_advise)(void *accel, uint64_t address, uint64_t length, uint32_t advice,
+			    uint64_t value);
+	int (*range_prefetch)(void *accel, uint64_t address, uint64_t length, uint32_t access);
+	int (*range_query)(void *accel, uint64_t address, uint64_t length,
+			   struct hm_range_page *pages);
+	int (*range_events)(void *accel, uint64_t *cursor, struct hm_range_event *events,
+			    uint32_t capacity, uint32_t *ret_n, uint64_t *ret_lost);
+	int (*range_counts)(void *accel, struct hm_range_counts *counts);
+	int (*range_learn)(void *accel, uint64_t least, uint64_t most);
 	/* Further operations are appended here. */
 };
 

@@ -34,6 +34,7 @@
 #include <hetmap/pool.h>
 #include <hetmap/protect.h>
 #include <hetmap/queue.h>
+#include <hetmap/range.h>
 #include <hetmap/reader.h>
 #include <hetmap/retire.h>
 #include <hetmap/ring.h>

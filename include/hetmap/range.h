@@ -15,6 +15,7 @@
 #ifndef HETMAP_RANGE_H
 #define HETMAP_RANGE_H
 
+#include <hetmap/accel.h>
 #include <hetmap/fence.h>
 
 #ifdef __cplusplus
@@ -149,6 +150,7 @@ enum hm_range_event_kind {
 	HM_RANGE_EVICT = 5,           /* pages left the accelerator's memory to make room */
 	HM_RANGE_PREFETCH_USED = 6,   /* prefetched pages were asked for */
 	HM_RANGE_PREFETCH_WASTED = 7, /* prefetched pages went away unused */
+	HM_RANGE_PREFETCHED = 8,      /* a prefetch is done: status */
 };
 
 struct hm_range_event {
@@ -213,16 +215,16 @@ struct hm_range_counts {
 	uint64_t invalidated;  /* times that entries were taken away */
 	uint64_t moved_in;     /* bytes moved to the accelerator's memory */
 	uint64_t moved_out;    /* bytes moved back */
-	uint64_t evicted;      /* bytes that went to make room */
-	uint64_t prefetched;   /* pages that hm_range_prefetch() brought entries for */
-	/* The prefetch that learns. */
+	uint64_t evicted;      /* entries, by chunks, that were forgotten to make room */
+	uint64_t prefetched;   /* calls of hm_range_prefetch() */
+	uint64_t used;         /* prefetched pages that were asked for later, */
+	uint64_t wasted;       /* and those that went away before */
+	/* The prefetch that learns; its pages are also in used and wasted. */
 	uint64_t accesses;     /* accesses or faults that it has seen */
 	uint64_t sequential;   /* of them, those that went on where one had ended, */
 	uint64_t strided;      /* those at equal steps, */
 	uint64_t random;       /* and the others */
 	uint64_t planned;      /* pages that it brought ahead */
-	uint64_t used;         /* of them, those that were asked for later */
-	uint64_t wasted;       /* those that were not */
 	uint64_t doubled;      /* times that a window ahead grew */
 	uint64_t halved;       /* times that one shrank */
 };
@@ -232,7 +234,8 @@ struct hm_range_counts {
  * @accel:      [in, optional] accelerator; NULL: the prefetch that launches do for file maps
  * @ret_counts: [in,out] struct_size set by the caller
  *
- * For NULL the members up to prefetched are 0, and a launch's argument is an access.
+ * For NULL the members up to prefetched are 0, and a launch's argument is an access. An
+ * accelerator without HM_ACCEL_TOLD counts entries that are taken away when it finds that out.
  *
  * Thread safety: any thread.
  *
@@ -258,8 +261,9 @@ HM_API int hm_range_counts_get(struct hm_accel *accel, struct hm_range_counts *r
  * Thread safety: any thread. The counters go on.
  *
  * Errors:
- *   -EINVAL:     the least window is 0 or larger than the largest, or one is no multiple of 4 KiB.
- *   -EOPNOTSUPP: the accelerator has no entries of its own.
+ *   -EINVAL:     the least window is 0 or larger than the largest, or one is no multiple of 4 KiB,
+ *                or of 64 KiB for an accelerator.
+ *   -EOPNOTSUPP: the accelerator has no entries of its own, or its prefetch does not learn.
  *   -ENODEV:     the accelerator's device was taken away.
  */
 HM_API int hm_range_learn(struct hm_accel *accel, uint64_t least, uint64_t most);

@@ -65,8 +65,15 @@ static const char *missing_op(const struct hm_accel_ops *ops)
 		{ "view_destroy", ops->view_destroy },
 		{ "view_acquire", ops->view_acquire },
 		{ "view_release", ops->view_release },
+	}, ranges[] = {
+		{ "range_advise", ops->range_advise },
+		{ "range_prefetch", ops->range_prefetch },
+		{ "range_query", ops->range_query },
+		{ "range_events", ops->range_events },
+		{ "range_counts", ops->range_counts },
+		{ "range_learn", ops->range_learn },
 	};
-	uint32_t i, n = 0;
+	uint32_t i, n = 0, n_range = 0;
 
 	for (i = 0; i < ARRAY_SIZE(mandatory); i++)
 		if (!mandatory[i].there)
@@ -76,6 +83,11 @@ static const char *missing_op(const struct hm_accel_ops *ops)
 	for (i = 0; n && i < ARRAY_SIZE(views); i++)
 		if (!views[i].there)
 			return views[i].name;
+	for (i = 0; i < ARRAY_SIZE(ranges); i++)
+		n_range += ranges[i].there;
+	for (i = 0; n_range && i < ARRAY_SIZE(ranges); i++)
+		if (!ranges[i].there)
+			return ranges[i].name;
 	return NULL;
 }
 
@@ -243,6 +255,8 @@ static int query(struct hm_accel *accel, struct hm_accel_info *info)
 	/* A kind whose table lacks the operation can't have the capability. */
 	if (!accel->ops->any_acquire)
 		info->caps &= ~(uint32_t)HM_ACCEL_ANY_POINTER;
+	if (!accel->ops->range_advise)
+		info->caps &= ~(uint32_t)(HM_ACCEL_MIRROR | HM_ACCEL_MIGRATE | HM_ACCEL_TOLD);
 	return r;
 }
 

@@ -207,6 +207,8 @@ int fence_fd_done(int *ret_fd);
 
 /* ---- fence_foreign.c ---- */
 
+/* A fence of work that @ops wait for. It takes over @data, work->data[0], on success. -ENOMEM. */
+int fence_make_foreign(const struct hm_accel_ops *ops, void *data, struct hm_fence **ret_fence);
 /* hm_fence_import_fd() of work that is done when @fd polls @events: POLLIN, or POLLOUT. */
 int fence_import(int fd, short events, struct hm_fence **ret_fence);
 /* hm_fence_merge() without its door. */
@@ -293,6 +295,19 @@ int any_acquire(struct hm_accel *accel, struct hm_fence *fence, uint32_t index);
 /* Do the first @length bytes of both ranges have bytes in common? One of them is in no map. */
 bool any_overlap(const struct hm_accel_range *a, const struct hm_accel_range *b,
 		 uint64_t length);
+
+/* ---- learn.c ---- */
+
+/* Bytes of the least and the largest window ahead of launches on files; most 0: none. */
+void learn_set(uint64_t least, uint64_t most);
+struct ahead_counts;
+/* In pages. */
+void learn_counts(struct ahead_counts *ret_counts);
+extern _Atomic bool learn_on;
+void learn_fork_prepare(void);
+void learn_fork_after(void);
+/* The work is submitted: begins to read the ranges that the next one is going to name. */
+void learn_from(struct hm_fence *fence, uint32_t n);
 
 /* ---- accel_view.c ---- */
 

@@ -16,8 +16,7 @@
 #include "accel/sync_file.h"
 #include "base/sys.h"
 
-/* Makes a fence with @data in its work, and takes over @data. */
-static int make(const struct hm_accel_ops *ops, void *data, struct hm_fence **ret_fence)
+int fence_make_foreign(const struct hm_accel_ops *ops, void *data, struct hm_fence **ret_fence)
 {
 	struct hm_queue *queue;
 	struct hm_fence *fence;
@@ -171,7 +170,7 @@ int fence_import(int fd, short events, struct hm_fence **ret_fence)
 	imported->sync_file = sync_file_is(imported->fd);
 	r = imported->sync_file ? 0 : check_pollable(imported->fd);
 	if (!r)
-		r = make(&imported_ops, imported, ret_fence);
+		r = fence_make_foreign(&imported_ops, imported, ret_fence);
 	if (r)
 		goto err_close;
 	return 0;
@@ -410,7 +409,7 @@ int fence_merge(struct hm_fence *const *fences, uint32_t n, struct hm_fence **re
 	for (i = 0; i < n; i++)
 		add_parts(merged, fences[i]);
 	err_clear(); /* a look at an unfinished fence may have left a text */
-	r = make(&merged_ops, merged, ret_fence);
+	r = fence_make_foreign(&merged_ops, merged, ret_fence);
 	if (r)
 		goto err_free;
 	return 0;

@@ -464,6 +464,8 @@ static PROBE_SITE int submit(struct hm_queue *queue, struct hm_fence *fence, uin
 		return tell_lost(fence, r);
 	if (r)
 		return r;
+	if (unlikely(atomic_load_explicit(&learn_on, memory_order_relaxed)))
+		learn_from(fence, n);
 	stats_add(&stats.launches, 1);
 	count_launch(fence);
 	if (unlikely(work->bytes_in))

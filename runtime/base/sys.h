@@ -160,7 +160,9 @@ ssize_t sys_pwrite(int fd, const void *from, size_t length, uint64_t offset);
  */
 ssize_t sys_copy_from_any(void *ours, const void *any, size_t length);
 ssize_t sys_copy_to_any(void *any, const void *ours, size_t length);
-/* The table's own function for both. */
+/* Nodes of pages, or -ENOENT where there is none yet. Nothing moves. */
+int sys_page_nodes(void **pages, uint32_t n, int *ret_nodes);
+/* The table's own function for both copies. */
 ssize_t sys_real_process_vm(bool write, void *own, void *other, size_t length);
 int sys_pipe(int ret_fds[2]);                   /* to read from, to write to: O_CLOEXEC */
 int sys_eventfd(unsigned int value, int flags); /* fd */

@@ -33,6 +33,11 @@ static ssize_t copy(bool write, void *ours, void *any, size_t length)
 	return n < 0 ? -errno : n;
 }
 
+int sys_page_nodes(void **pages, uint32_t n, int *ret_nodes)
+{
+	return sys_table.move_pages(0, n, pages, NULL, ret_nodes, 0) < 0 ? -errno : 0;
+}
+
 ssize_t sys_copy_from_any(void *ours, const void *any, size_t length)
 {
 	return copy(false, ours, (void *)(uintptr_t)any, length);

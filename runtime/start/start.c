@@ -40,6 +40,7 @@ static const struct fork_part parts[] = {
 	{ NULL, sim_ports_fork_prepare, sim_ports_fork_parent, sim_ports_fork_child },
 	{ NULL, drm_fork_prepare, drm_fork_parent, drm_fork_child },
 	{ NULL, engine_fork_prepare, engine_fork_after, engine_fork_after },
+	{ NULL, learn_fork_prepare, learn_fork_after, learn_fork_after },
 	{ NULL, registry_fork_prepare, registry_fork_parent, registry_fork_child },
 	{ NULL, soft_fork_prepare, soft_fork_parent, soft_fork_child },
 	{ NULL, NULL, NULL, guard_fork_child },

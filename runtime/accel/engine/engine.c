@@ -15,6 +15,22 @@ static const char *const kinds[] = {
 	[HETSIM_KIND_NIC] = "NIC",
 };
 
+static uint32_t capabilities(const struct sim_port *port, uint32_t flags)
+{
+	uint32_t caps = HM_ACCEL_MIRROR;
+
+	if (!sim_port_has_mirror(port))
+		return 0;
+	if (!(flags & HM_ACCEL_FORCE_COPY))
+		caps |= HM_ACCEL_ANY_POINTER;
+	/* The kernel takes the module's entries away; the twin finds out at a use. */
+	if (port->ops == &sim_port_kernel)
+		caps |= HM_ACCEL_TOLD;
+	if (port->mirrored && port->mirror.migration != HETSIM_MIGRATION_NONE)
+		caps |= HM_ACCEL_MIGRATE;
+	return caps;
+}
+
 static void describe(const struct sim_port *port, uint32_t flags, uint64_t window,
 		     struct hm_accel_info *info)
 {
@@ -37,6 +53,7 @@ static void describe(const struct sim_port *port, uint32_t flags, uint64_t windo
 	info->ways = 1u << HM_WAY_COPY;
 	if (!(flags & HM_ACCEL_FORCE_COPY))
 		info->ways |= 1u << HM_WAY_DIRECT;
+	info->caps = capabilities(port, flags);
 }
 
 /* The ports' numbers have gaps where a device was unplugged. */
@@ -103,6 +120,7 @@ static int open_engine(const struct sim_port_ops *ops, const char *rest,
 	engine->flags = desc->flags;
 	engine->window = window;
 	engine_notifier_init(&engine->notifier);
+	pthread_mutex_init(&engine->range_lock, NULL);
 	*ret_accel = engine;
 	return 0;
 
@@ -116,6 +134,7 @@ void engine_put(struct engine *engine)
 	if (atomic_fetch_sub(&engine->refs, 1) != 1)
 		return;
 	pthread_mutex_destroy(&engine->notifier.lock);
+	pthread_mutex_destroy(&engine->range_lock);
 	sim_port_put(engine->port);
 	free(engine);
 }
@@ -126,6 +145,8 @@ static void engine_close(void *accel)
 	struct engine *engine = accel;
 
 	engine_notifier_end(&engine->notifier);
+	if (engine->range_queue)
+		engine_queue_end(engine->range_queue);
 	engine_put(engine);
 }
 
@@ -168,7 +189,11 @@ static int open_soft(const char *rest, const struct hm_accel_desc *desc, void **
 		.work_release = engine_work_release, .view_create = engine_view_create,   \
 		.view_destroy = engine_view_destroy, .view_acquire = engine_view_acquire, \
 		.view_release = engine_view_release, .fence_fd = engine_fence_fd,         \
-		.may_be_done = engine_may_be_done,                                        \
+		.may_be_done = engine_may_be_done, .any_acquire = engine_any_acquire,     \
+		.range_advise = engine_range_advise,                                      \
+		.range_prefetch = engine_range_prefetch,                                  \
+		.range_query = engine_range_query, .range_events = engine_range_events,   \
+		.range_counts = engine_range_counts, .range_learn = engine_range_learn,   \
 	}
 
 const struct hm_accel_ops sim_accel = ENGINE_OPS(sim);

@@ -36,6 +36,8 @@ struct engine {
 	uint32_t flags;        /* of hm_accel_desc */
 	uint64_t window;
 	struct engine_notifier notifier;
+	pthread_mutex_t range_lock;        /* protects the next one */
+	struct engine_queue *range_queue;  /* of prefetches; NULL: none was asked for */
 };
 
 /* A buffer on the device, bound there: copied bytes go through it. */
@@ -63,6 +65,7 @@ struct engine_queue {
 	_Atomic uint32_t refs;        /* held by the library, and by each unreleased work */
 	struct engine *engine;        /* with a reference */
 	uint32_t number;              /* among the port's queues */
+	uint32_t type;                /* enum hetsim_queue_type */
 	_Atomic bool ended;           /* destroyed, after all its work was done */
 	pthread_mutex_t failure_lock; /* protects status and text of its work */
 
@@ -73,7 +76,9 @@ struct engine_queue {
 	_Atomic uint64_t done;
 	_Atomic uint64_t good_after;
 
-	pthread_mutex_t lock;        /* protects the fields below */
+	pthread_mutex_t lock;        /* protects the fields below, of its lane, too */
+	struct engine_queue *lane;   /* for work on any pointers; NULL: there was none */
+	struct engine_queue *latest; /* itself or the lane: the one with the last work */
 	uint64_t last;               /* number of the last submission; 0: none */
 	uint64_t n_failures;         /* as told by SUBMIT */
 	struct engine_stage *staged; /* of the last work with a stage; with a reference */
@@ -83,7 +88,11 @@ struct engine_queue {
 };
 
 /*
- * work->data[0] is the queue, with a reference; [1] and [2] the first and the last submission;
+ * Work on pointers that are in no map waits for pages, and behind a dma_fence nothing may. It goes
+ * to a queue of the port of its own, the lane, and each of the two waits for the other's work, so that
+ * the library's queue keeps its order.
+ *
+ * work->data[0] is the queue or its lane, with a reference; [1] and [2] the first and the last submission;
  * [3] its stage or NULL.
  */
 enum { WORK_QUEUE, WORK_FIRST, WORK_LAST, WORK_STAGE, WORK_DECIDED };
@@ -93,9 +102,29 @@ static inline uint64_t work_number(const struct hm_accel_work *work, int which)
 	return (uint64_t)(uintptr_t)work->data[which];
 }
 
+/* The queue of the port that has the work; @queue: the library's. */
+static inline struct engine_queue *work_queue(struct engine_queue *queue,
+					      const struct hm_accel_work *work)
+{
+	return work->data[WORK_QUEUE] ? work->data[WORK_QUEUE] : queue;
+}
+
 /* ---- engine.c ---- */
 
 void engine_put(struct engine *engine);
+
+/* ---- range.c ---- */
+
+int engine_any_acquire(void *accel, struct hm_accel_range *range);
+int engine_range_advise(void *accel, uint64_t address, uint64_t length, uint32_t advice,
+			uint64_t value);
+int engine_range_prefetch(void *accel, uint64_t address, uint64_t length, uint32_t access);
+int engine_range_query(void *accel, uint64_t address, uint64_t length,
+		       struct hm_range_page *pages);
+int engine_range_events(void *accel, uint64_t *cursor, struct hm_range_event *events,
+			uint32_t capacity, uint32_t *ret_n, uint64_t *ret_lost);
+int engine_range_counts(void *accel, struct hm_range_counts *counts);
+int engine_range_learn(void *accel, uint64_t least, uint64_t most);
 
 /* ---- view.c ---- */
 
@@ -128,8 +157,18 @@ void engine_queue_put(struct engine_queue *queue);
 /* The end of submission @number of a port's queue. */
 struct engine_end {
 	int status;
-	uint64_t address; /* with -EFAULT */
+	uint64_t address; /* with -EFAULT, as are the next two */
+	uint32_t reason;  /* enum hetsim_fault_reason */
+	uint32_t write;
 };
+
+/* A queue of the port of @type (enum hetsim_queue_type), with a reference. */
+int engine_queue_make(struct engine *engine, uint32_t type, struct engine_queue **ret_queue);
+/* Its end: no work of it is under way. */
+void engine_queue_end(struct engine_queue *queue);
+/* A sentence on @end; writes into @text of 96 bytes at least, or returns a constant. */
+const char *engine_explain_end(const struct engine *engine, const struct engine_end *end,
+			       char *text, size_t size);
 
 #define ENGINE_FOREVER UINT64_MAX
 

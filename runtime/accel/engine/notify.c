@@ -180,7 +180,7 @@ static int add(struct engine_notifier *notifier, struct engine_notice *notice)
 
 int engine_notify(void *data, struct hm_accel_work *work, void (*call)(void *user), void *user)
 {
-	struct engine_queue *queue = data;
+	struct engine_queue *queue = work_queue(data, work);
 	struct engine_notifier *notifier = &queue->engine->notifier;
 	struct hetsim_queue_event event = {
 		.size = sizeof(event),

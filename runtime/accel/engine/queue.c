@@ -16,13 +16,9 @@
 /* Added to a work's own time limit, for slow machines. */
 #define FULL_GRACE_MS 3000
 
-int engine_queue_create(void *accel, void **ret_queue)
+int engine_queue_make(struct engine *engine, uint32_t type, struct engine_queue **ret_queue)
 {
-	struct hetsim_queue_create create = {
-		.size = sizeof(create),
-		.type = HETSIM_QUEUE_DMA_FENCE,
-	};
-	struct engine *engine = accel;
+	struct hetsim_queue_create create = { .size = sizeof(create), .type = type };
 	struct engine_queue *queue;
 	int r;
 
@@ -46,6 +42,8 @@ int engine_queue_create(void *accel, void **ret_queue)
 	atomic_fetch_add(&engine->refs, 1);
 	queue->engine = engine;
 	queue->number = create.queue;
+	queue->type = type;
+	queue->latest = queue;
 	pthread_mutex_init(&queue->lock, NULL);
 	pthread_mutex_init(&queue->failure_lock, NULL);
 	*ret_queue = queue;
@@ -53,6 +51,16 @@ int engine_queue_create(void *accel, void **ret_queue)
 
 err_free:
 	free(queue);
+	return r;
+}
+
+int engine_queue_create(void *accel, void **ret_queue)
+{
+	struct engine_queue *queue;
+	int r = engine_queue_make(accel, HETSIM_QUEUE_DMA_FENCE, &queue);
+
+	if (!r)
+		*ret_queue = queue;
 	return r;
 }
 
@@ -67,9 +75,8 @@ void engine_queue_put(struct engine_queue *queue)
 	free(queue);
 }
 
-void engine_queue_destroy(void *data)
+void engine_queue_end(struct engine_queue *queue)
 {
-	struct engine_queue *queue = data;
 	struct hetsim_queue_destroy destroy = {
 		.size = sizeof(destroy),
 		.queue = queue->number,
@@ -81,6 +88,15 @@ void engine_queue_destroy(void *data)
 	queue->staged = NULL;
 	sim_port_call(queue->engine->port, HETSIM_QUEUE_DESTROY, &destroy);
 	engine_queue_put(queue);
+}
+
+void engine_queue_destroy(void *data)
+{
+	struct engine_queue *queue = data;
+
+	if (queue->lane)
+		engine_queue_end(queue->lane);
+	engine_queue_end(queue);
 }
 
 int hm_sim_queue(struct hm_queue *queue, uint32_t *ret_number)
@@ -124,7 +140,8 @@ int engine_wait_number(struct sim_port *port, uint32_t queue, uint64_t number,
 	}
 	if (r)
 		return r;
-	*ret_end = (struct engine_end){ wait.status, wait.fault_address };
+	*ret_end = (struct engine_end){ wait.status, wait.fault_address, wait.fault_reason,
+					wait.fault_write };
 	return 0;
 }
 
@@ -158,36 +175,6 @@ static int find_end(struct engine_queue *queue, struct hm_accel_work *work,
 	return 0;
 }
 
-/* Writes into @text of 96 bytes at least; returns it or a constant. */
-static const char *explain_end(const struct engine *engine, const struct engine_end *end,
-			       char *text, size_t size)
-{
-	static const struct {
-		int status;
-		const char *text;
-	} ends[] = {
-		{ -ECANCELED, "the engine was reset, on request or for work before it" },
-		{ -ENODEV, "the device was taken away" },
-		{ -EOVERFLOW, "the device no longer knows its status, which may be a failure" },
-	};
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(ends); i++)
-		if (ends[i].status == end->status)
-			return ends[i].text;
-	if (end->status == -EFAULT)
-		snprintf(text, size, "address 0x%" PRIx64 " is not bound, or not for writing",
-			 end->address);
-	else if (end->status == -ETIMEDOUT)
-		/* A running job ends, too, when the earliest fence of its queue is due. */
-		snprintf(text, size,
-			 "it ran, or kept a fence waiting, for %u ms: the engine was reset",
-			 engine->port->query.timeout_ms);
-	else
-		snprintf(text, size, "%.90s", err_name(end->status));
-	return text;
-}
-
 static void fail_locked(struct engine_queue *queue, struct hm_accel_work *work,
 			const struct engine_end *end)
 {
@@ -196,7 +183,7 @@ static void fail_locked(struct engine_queue *queue, struct hm_accel_work *work,
 	if (work->status)
 		return;
 	snprintf(work->text, sizeof(work->text), "%s: %s", queue->engine->name,
-		 explain_end(queue->engine, end, text, sizeof(text)));
+		 engine_explain_end(queue->engine, end, text, sizeof(text)));
 	work->status = end->status;
 }
 
@@ -251,7 +238,7 @@ static bool is_good(struct engine_queue *queue, const struct hm_accel_work *work
 
 bool engine_may_be_done(void *data, const struct hm_accel_work *work)
 {
-	struct engine_queue *queue = data;
+	struct engine_queue *queue = work_queue(data, work);
 	const struct sim_port *port = queue->engine->port;
 
 	return work_number(work, WORK_LAST) <= atomic_load(&queue->done) ||
@@ -262,7 +249,7 @@ bool engine_may_be_done(void *data, const struct hm_accel_work *work)
 
 int engine_wait(void *data, struct hm_accel_work *work, uint64_t timeout_ns)
 {
-	struct engine_queue *queue = data;
+	struct engine_queue *queue = work_queue(data, work);
 	struct sim_port *port = queue->engine->port;
 	struct engine_stage *stage = work->data[WORK_STAGE];
 	struct engine_end end = { 0 };
@@ -296,7 +283,7 @@ int engine_wait(void *data, struct hm_accel_work *work, uint64_t timeout_ns)
 int engine_fence_fd(void *data, struct hm_accel_work *work, int *ret_fd)
 {
 	const struct engine_stage *stage = work->data[WORK_STAGE];
-	struct engine_queue *queue = data;
+	struct engine_queue *queue = work_queue(data, work);
 	struct hetsim_fence_fd ask = {
 		.size = sizeof(ask),
 		.queue = queue->number,
@@ -304,8 +291,8 @@ int engine_fence_fd(void *data, struct hm_accel_work *work, int *ret_fd)
 	};
 	int r;
 
-	/* The descriptor would be readable before the bytes are back. */
-	if (stage && stage->n)
+	/* The descriptor would be readable before the bytes are back; or a lane has none. */
+	if ((stage && stage->n) || queue->type != HETSIM_QUEUE_DMA_FENCE)
 		return -EOPNOTSUPP;
 	r = sim_port_call(queue->engine->port, HETSIM_FENCE_FD, &ask);
 	if (r == -EOPNOTSUPP)
@@ -523,7 +510,8 @@ static void note_views(const struct engine_queue *queue, const struct hm_accel_w
 	uint32_t i;
 
 	for (i = 0; i < n; i++)
-		if (work->kind != HM_WORK_LAUNCH || work->arg[i].kind == HM_ARG_POINTER)
+		if ((work->kind != HM_WORK_LAUNCH || work->arg[i].kind == HM_ARG_POINTER) &&
+		    work->range[i].view)
 			engine_view_used(work->range[i].view, queue->number, queue->last);
 }
 
@@ -541,30 +529,73 @@ static void undo_submit(struct engine_queue *queue, struct hm_accel_work *work)
 	work->bytes_out = 0;
 }
 
+/* Does the work use pointers that nothing is bound at? */
+static bool uses_any(const struct hm_accel_work *work)
+{
+	uint32_t i;
+
+	if (work->kind != HM_WORK_LAUNCH)
+		return false;
+	for (i = 0; i < work->n_arg; i++)
+		if (work->arg[i].kind == HM_ARG_POINTER && !work->range[i].view)
+			return true;
+	return false;
+}
+
+/* The queue of the port for the work, once the other one's work is done. */
+static int choose_lane(struct engine_queue *queue, const struct hm_accel_work *work,
+		       struct engine_queue **ret_lane)
+{
+	struct engine_queue *lane = queue;
+	int r;
+
+	if (unlikely(uses_any(work))) {
+		if (!queue->lane) {
+			r = engine_queue_make(queue->engine, HETSIM_QUEUE_COUNTER,
+					      &queue->lane);
+			if (r)
+				return r;
+		}
+		lane = queue->lane;
+	}
+	if (unlikely(lane != queue->latest)) {
+		r = settle(queue->latest);
+		if (!r)
+			r = engine_catch_up(queue->latest);
+		if (r)
+			return r;
+	}
+	*ret_lane = lane;
+	return 0;
+}
+
 int engine_submit(void *data, struct hm_accel_work *work)
 {
-	struct engine_queue *queue = data;
+	struct engine_queue *queue = data, *lane;
 	struct engine_stage *stage;
 	int r;
 
 	pthread_mutex_lock(&queue->lock);
-	r = settle(queue);
+	r = choose_lane(queue, work, &lane);
+	if (!r)
+		r = settle(lane);
 	if (r)
 		goto out;
-	work->data[WORK_FIRST] = (void *)(uintptr_t)(queue->last + 1);
-	r = work->kind == HM_WORK_LAUNCH ? launch(queue, work) : engine_transfer(queue, work);
+	work->data[WORK_FIRST] = (void *)(uintptr_t)(lane->last + 1);
+	r = work->kind == HM_WORK_LAUNCH ? launch(lane, work) : engine_transfer(lane, work);
 	if (unlikely(r)) {
-		undo_submit(queue, work);
+		undo_submit(lane, work);
 		goto out;
 	}
-	work->data[WORK_LAST] = (void *)(uintptr_t)queue->last;
-	note_views(queue, work);
-	atomic_fetch_add(&queue->refs, 1);
-	work->data[WORK_QUEUE] = queue;
+	queue->latest = lane;
+	work->data[WORK_LAST] = (void *)(uintptr_t)lane->last;
+	note_views(lane, work);
+	atomic_fetch_add(&lane->refs, 1);
+	work->data[WORK_QUEUE] = lane;
 	stage = work->data[WORK_STAGE];
 	if (unlikely(stage)) {
 		atomic_fetch_add(&stage->refs, 1);
-		queue->staged = stage;
+		lane->staged = stage;
 	}
 out:
 	pthread_mutex_unlock(&queue->lock);

@@ -114,6 +114,7 @@ static int open_port(const struct sim_port_ops *ops, uint32_t index, struct sim_
 	port->index = index;
 	port->refs = 1;
 	CDS_INIT_LIST_HEAD(&port->objects);
+	pthread_mutex_init(&port->mirror_lock, NULL);
 	r = ops->open(port, index, &port->file);
 	if (r)
 		goto err_free;
@@ -131,6 +132,7 @@ static int open_port(const struct sim_port_ops *ops, uint32_t index, struct sim_
 err_close:
 	ops->close(port->file);
 err_free:
+	pthread_mutex_destroy(&port->mirror_lock);
 	free(port);
 	return r;
 }
@@ -196,7 +198,9 @@ void sim_port_put(struct sim_port *port)
 	pthread_mutex_unlock(&lock);
 	if (!last)
 		return;
+	sim_stream_end(port->stream);
 	port->ops->close(port->file);
+	pthread_mutex_destroy(&port->mirror_lock);
 	free(port);
 }
 

@@ -13,6 +13,7 @@
 #ifndef HETMAP_RUNTIME_SIM_PORT_H
 #define HETMAP_RUNTIME_SIM_PORT_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -20,7 +21,9 @@
 
 #include <uapi/hetsim.h>
 
+struct ahead_counts;
 struct sim_port;
+struct sim_stream;
 
 /* Functions of the module or the twin. @file is the result of open. */
 struct sim_port_ops {
@@ -48,6 +51,9 @@ struct sim_port_ops {
 	bool (*is_gone)(const void *file);
 	ssize_t (*read)(void *file, void *to, uint64_t length, uint64_t offset);
 	ssize_t (*write)(void *file, const void *from, uint64_t length, uint64_t offset);
+	/* soft_learn() and soft_learned(); NULL: its prefetch does not learn. */
+	int (*learn)(void *file, uint64_t least, uint64_t most);
+	int (*learned)(void *file, struct ahead_counts *ret_counts);
 };
 
 extern const struct sim_port_ops sim_port_kernel;
@@ -62,6 +68,10 @@ struct sim_port {
 	uint32_t minor;               /* version of the device's interface */
 	uint64_t features;            /* HETSIM_FEATURE_* */
 	struct hetsim_query query;    /* as of the open: for its constants */
+	pthread_mutex_t mirror_lock;  /* protects the fields below, up to next */
+	bool mirrored;                /* HETSIM_MIRROR was called */
+	struct hetsim_mirror mirror;  /* with this answer */
+	struct sim_stream *stream;    /* of its events; NULL: not asked for yet */
 	struct sim_port *next;        /* in port.c's list */
 	struct cds_list_head objects; /* sim_object.link, under object.c's lock */
 };
@@ -126,6 +136,20 @@ struct sim_object {
 	uint64_t stale, stale_end;
 	struct cds_list_head link;
 };
+
+/* ---- mirror.c ---- */
+
+/* Has the device a mirror of the process? No call is made. */
+bool sim_port_has_mirror(const struct sim_port *port);
+/* Turns the mirror on, once. -EOPNOTSUPP, and the errors of the call, with a text. */
+int sim_port_mirror(struct sim_port *port);
+/*
+ * Copies events from number *@cursor on, and moves it behind them; UINT64_MAX: sets it to the next
+ * event only. *@ret_lost: events in between that are not there any more. Errors as above.
+ */
+int sim_port_events(struct sim_port *port, uint64_t *cursor, struct hetsim_event *events,
+		    uint32_t capacity, uint32_t *ret_n, uint64_t *ret_lost);
+void sim_stream_end(struct sim_stream *stream);
 
 /* ---- object.c ---- */
 

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Any pointer of the process on an engine, and ranges of them: the device's mirror, by the calls of
+ * include/uapi/hetsim.h from HETSIM_MIRROR on.
+ */
+#include "accel/engine/engine.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "model/ahead.h"
+
+#define PAGE 4096ull
+#define PIECE MIB(32) /* of a prefetch */
+#define LEARN_UNIT KIB(64) /* of the twin's policy */
+
+int engine_any_acquire(void *accel, struct hm_accel_range *range)
+{
+	struct engine *engine = accel;
+	uint64_t align = engine->port->query.dma_align;
+
+	if (!is_aligned((uint64_t)(uintptr_t)range->pointer, align))
+		return err_set(-EINVAL,
+			       "%s takes addresses at multiples of %" PRIu64 ", and %p is none",
+			       engine->name, align, range->pointer);
+	range->way = HM_WAY_DIRECT;
+	return sim_port_mirror(engine->port);
+}
+
+/* ---- advice ---- */
+
+static int explain(struct engine *engine, int r, const char *what)
+{
+	if (r == -ERANGE)
+		return err_set(-EINVAL, "%s: %s: the range ends behind the addresses of a process",
+			       engine->name, what);
+	if (r == -ENOSPC)
+		return err_set(r,
+			       "%s: its advice falls into more ranges than it keeps: give some "
+			       "of them HM_RANGE_NORMAL",
+			       engine->name);
+	return sim_port_explain(engine->port, r, what);
+}
+
+static int advise(struct engine *engine, uint64_t address, uint64_t length, uint32_t advice,
+		  uint64_t value)
+{
+	struct hetsim_advise call = {
+		.size = sizeof(call),
+		.advice = advice,
+		.address = address,
+		.length = length,
+		.value = value,
+	};
+	int r = sim_port_call(engine->port, HETSIM_ADVISE, &call);
+
+	return r ? explain(engine, r, "advice") : 0;
+}
+
+/* By enum hm_range_advice. HM_RANGE_NORMAL undoes all of them. */
+static const struct {
+	uint32_t advice; /* enum hetsim_advice */
+	uint64_t value;
+} advices[] = {
+	[HM_RANGE_PREFER_DEVICE] = { HETSIM_ADVISE_LOCATION, HETSIM_LOCATION_DEVICE },
+	[HM_RANGE_PREFER_HOST] = { HETSIM_ADVISE_LOCATION, HETSIM_LOCATION_HOST },
+	[HM_RANGE_ACCESSED_BY] = { HETSIM_ADVISE_ACCESSED_BY, 1 },
+	[HM_RANGE_READ_MOSTLY] = { HETSIM_ADVISE_READ_MOSTLY, 1 },
+	[HM_RANGE_GRANULE] = { HETSIM_ADVISE_GRANULE, 0 },
+	[HM_RANGE_NO_ACCESS] = { HETSIM_ADVISE_NO_ACCESS, 1 },
+};
+
+int engine_range_advise(void *accel, uint64_t address, uint64_t length, uint32_t advice,
+			uint64_t value)
+{
+	struct engine *engine = accel;
+	uint32_t i;
+	int r;
+
+	r = sim_port_mirror(engine->port);
+	if (r)
+		return r;
+	if (advice == HM_RANGE_NORMAL) {
+		for (i = HETSIM_ADVISE_LOCATION; !r && i <= HETSIM_ADVISE_NO_ACCESS; i++)
+			r = advise(engine, address, length, i, 0);
+		return r;
+	}
+	if (advice == HM_RANGE_GRANULE && !(value & engine->port->mirror.chunks))
+		return err_set(-EINVAL,
+			       "%s: entries of %" PRIu64 " bytes: it has 4 KiB, 64 KiB and 2 MiB",
+			       engine->name, value);
+	r = advise(engine, address, length, advices[advice].advice,
+		   advice == HM_RANGE_GRANULE ? value : advices[advice].value);
+	if (!r && advice == HM_RANGE_PREFER_DEVICE &&
+	    engine->port->mirror.migration == HETSIM_MIGRATION_NONE)
+		err_warn("%s uses pages of the process where they are, and moves none to its "
+			 "memory: the wish is kept",
+			 engine->name);
+	return r;
+}
+
+/* ---- prefetch ---- */
+
+/* The caller holds engine->range_lock. */
+static int prefetch_locked(struct engine *engine, struct hetsim_prefetch *call)
+{
+	struct engine_queue *queue;
+	struct engine_end end;
+	int r;
+
+	if (!engine->range_queue) {
+		r = engine_queue_make(engine, HETSIM_QUEUE_COUNTER, &engine->range_queue);
+		if (r)
+			return r;
+	}
+	queue = engine->range_queue;
+	call->queue = queue->number;
+	r = sim_port_call(engine->port, HETSIM_PREFETCH, call);
+	if (r == -EAGAIN && queue->last) {
+		/* Full: the last one's end makes room for many. */
+		r = engine_wait_number(engine->port, queue->number, queue->last, ENGINE_FOREVER,
+				       &end);
+		if (!r)
+			r = sim_port_call(engine->port, HETSIM_PREFETCH, call);
+	}
+	if (r)
+		return explain(engine, r, "a prefetch");
+	queue->last = call->seqno;
+	return 0;
+}
+
+/* One piece, which ends before the queue's time does. */
+static int prefetch_piece(struct engine *engine, uint64_t address, uint64_t length,
+			  uint32_t access)
+{
+	struct hetsim_prefetch call = {
+		.size = sizeof(call),
+		.flags = access & HM_WRITE ? HETSIM_PREFETCH_WRITE : 0,
+		.location = HETSIM_LOCATION_DEVICE,
+		.address = address,
+		.length = length,
+	};
+	struct engine_end end;
+	char text[96];
+	int r;
+
+	pthread_mutex_lock(&engine->range_lock);
+	r = prefetch_locked(engine, &call);
+	pthread_mutex_unlock(&engine->range_lock);
+	if (r)
+		return r;
+	r = engine_wait_number(engine->port, call.queue, call.seqno, ENGINE_FOREVER, &end);
+	if (r)
+		return sim_port_explain(engine->port, r, "waiting for a prefetch");
+	if (!end.status)
+		return 0;
+	return err_set(end.status, "%s: %s", engine->name,
+		       engine_explain_end(engine, &end, text, sizeof(text)));
+}
+
+int engine_range_prefetch(void *accel, uint64_t address, uint64_t length, uint32_t access)
+{
+	struct engine *engine = accel;
+	uint64_t at, piece;
+	int r;
+
+	r = sim_port_mirror(engine->port);
+	for (at = 0; !r && at < length; at += piece) {
+		piece = min_u64(length - at, PIECE);
+		r = prefetch_piece(engine, address + at, piece, access);
+	}
+	return r;
+}
+
+/* ---- query ---- */
+
+static const uint8_t why_of[] = {
+	[HETSIM_WHY_NONE] = HM_RANGE_BY_NOTHING,
+	[HETSIM_WHY_FAULT] = HM_RANGE_BY_FAULT,
+	[HETSIM_WHY_NEIGHBOUR] = HM_RANGE_BY_FAULT,
+	[HETSIM_WHY_PREFETCH] = HM_RANGE_BY_PREFETCH,
+	[HETSIM_WHY_ADVICE] = HM_RANGE_BY_ADVICE,
+};
+
+static void describe(const struct hetsim_page *from, struct hm_range_page *to)
+{
+	to->device_access = (from->rights & HETSIM_PAGE_READ ? HM_READ : 0) |
+			    (from->rights & HETSIM_PAGE_WRITE ? HM_WRITE : 0);
+	to->why = from->why < ARRAY_SIZE(why_of) ? why_of[from->why] : HM_RANGE_BY_NOTHING;
+	to->order = from->chunk_order;
+	to->moves = from->moves;
+	if (from->location == HETSIM_LOCATION_DEVICE)
+		to->place = HM_RANGE_DEVICE;
+}
+
+int engine_range_query(void *accel, uint64_t address, uint64_t length,
+		       struct hm_range_page *pages)
+{
+	struct engine *engine = accel;
+	uint64_t i, n = length / PAGE;
+	struct hetsim_range_query call = {
+		.size = sizeof(call), .address = address, .length = length
+	};
+	struct hetsim_page *answer;
+	int r;
+
+	r = sim_port_mirror(engine->port);
+	if (r)
+		return r;
+	answer = sys_calloc(n, sizeof(*answer));
+	if (!answer)
+		return err_set(-ENOMEM, "%s: no memory to describe %" PRIu64 " pages",
+			       engine->name, n);
+	call.pages = (uint64_t)(uintptr_t)answer;
+	r = sim_port_call(engine->port, HETSIM_RANGE_QUERY, &call);
+	if (r)
+		r = explain(engine, r, "a query");
+	for (i = 0; !r && i < n; i++)
+		describe(&answer[i], &pages[i]);
+	free(answer);
+	return r;
+}
+
+/* ---- events ---- */
+
+static const struct {
+	uint32_t kind; /* enum hm_range_event_kind */
+	uint32_t why;
+} kinds[] = {
+	[HETSIM_EVENT_FAULT] = { HM_RANGE_FAULT, HM_RANGE_BY_FAULT },
+	[HETSIM_EVENT_FAULT_REFUSED] = { HM_RANGE_FAULT, HM_RANGE_BY_FAULT },
+	[HETSIM_EVENT_INVALIDATE] = { HM_RANGE_INVALIDATE, HM_RANGE_BY_CPU },
+	[HETSIM_EVENT_EVICT] = { HM_RANGE_EVICT, HM_RANGE_BY_EVICTION },
+	[HETSIM_EVENT_PREFETCH] = { HM_RANGE_PREFETCHED, HM_RANGE_BY_PREFETCH },
+	[HETSIM_EVENT_PREFETCH_USED] = { HM_RANGE_PREFETCH_USED, HM_RANGE_BY_PREFETCH },
+	[HETSIM_EVENT_PREFETCH_WASTED] = { HM_RANGE_PREFETCH_WASTED, HM_RANGE_BY_PREFETCH },
+	[HETSIM_EVENT_MIGRATE_BEGIN] = { HM_RANGE_MIGRATE_BEGIN, 0 },
+	[HETSIM_EVENT_MIGRATE_END] = { HM_RANGE_MIGRATE_END, 0 },
+};
+
+/* An event of a kind that this library does not know has the kind 0. */
+static void translate(const struct hetsim_event *from, struct hm_range_event *to)
+{
+	memset(to, 0, sizeof(*to));
+	if (from->kind < ARRAY_SIZE(kinds)) {
+		to->kind = kinds[from->kind].kind;
+		to->why = kinds[from->kind].why;
+	}
+	to->time = from->ns;
+	to->address = from->address;
+	to->length = from->length;
+	if (from->kind == HETSIM_EVENT_FAULT_REFUSED)
+		to->status = -EFAULT;
+	else if (from->kind == HETSIM_EVENT_PREFETCH)
+		to->status = -(int32_t)from->value;
+	to->access = from->write ? HM_READ | HM_WRITE : HM_READ;
+}
+
+int engine_range_events(void *accel, uint64_t *cursor, struct hm_range_event *events,
+			uint32_t capacity, uint32_t *ret_n, uint64_t *ret_lost)
+{
+	struct engine *engine = accel;
+	struct hetsim_event batch[64];
+	uint32_t i;
+	int r;
+
+	r = sim_port_events(engine->port, cursor, batch,
+			    (uint32_t)min_u64(capacity, ARRAY_SIZE(batch)), ret_n, ret_lost);
+	for (i = 0; !r && i < *ret_n; i++)
+		translate(&batch[i], &events[i]);
+	return r;
+}
+
+/* ---- counters, and the prefetch that learns ---- */
+
+int engine_range_counts(void *accel, struct hm_range_counts *counts)
+{
+	struct engine *engine = accel;
+	struct hetsim_counters now = { .size = sizeof(now), .scope = HETSIM_SCOPE_OPENER };
+	const struct sim_port_ops *ops = engine->port->ops;
+	const uint64_t unit = LEARN_UNIT / PAGE;
+	struct ahead_counts learned = { 0 };
+	int r;
+
+	r = sim_port_call(engine->port, HETSIM_COUNTERS, &now);
+	if (r)
+		return sim_port_explain(engine->port, r, "its counters");
+	counts->faults = now.mirror_faults;
+	counts->fault_pages = now.mirror_pages;
+	counts->refused = now.mirror_faults_refused;
+	counts->invalidated = now.mirror_invalidations;
+	counts->moved_in = now.pages_migrated * PAGE;
+	counts->moved_out = now.pages_returned * PAGE;
+	counts->evicted = now.mirror_evictions;
+	counts->prefetched = now.prefetches;
+	/* -ENOENT: there is no mirror yet, and nothing to learn from. */
+	if (ops->learned)
+		ops->learned(engine->port->file, &learned);
+	counts->accesses = learned.accesses;
+	counts->sequential = learned.sequential;
+	counts->strided = learned.strided;
+	counts->random = learned.random;
+	counts->planned = learned.planned * unit;
+	counts->used = now.prefetch_used;
+	counts->wasted = now.prefetch_wasted;
+	counts->doubled = learned.doubled;
+	counts->halved = learned.halved;
+	return 0;
+}
+
+int engine_range_learn(void *accel, uint64_t least, uint64_t most)
+{
+	struct engine *engine = accel;
+	const struct sim_port_ops *ops = engine->port->ops;
+	int r;
+
+	if (!ops->learn)
+		return err_set(-EOPNOTSUPP,
+			       "%s prefetches nothing by itself: call hm_range_prefetch()",
+			       engine->name);
+	if (most && (!is_aligned(least, LEARN_UNIT) || !is_aligned(most, LEARN_UNIT)))
+		return err_set(-EINVAL,
+			       "%s: windows are multiples of 64 KiB, and %" PRIu64 " or %" PRIu64
+			       " is none",
+			       engine->name, least, most);
+	r = sim_port_mirror(engine->port);
+	return r ? r : ops->learn(engine->port->file, least, most);
+}
