@@ -24,6 +24,9 @@ struct job_options {
 	uint64_t ahead;       /* histogram: read ahead of the count; 0: not */
 	uint64_t rounds;      /* 0: job_measure() chooses by their duration */
 	uint64_t size;        /* size of each vector of saxpy; 0: not given */
+	const char *pointer;  /* saxpy: the kind of memory; NULL: the device's */
+	const char *advise;   /* the advice for it; NULL: none */
+	bool prefetch;        /* it is prefetched, too */
 	bool unplug;          /* saxpy: takes its device away */
 	uint64_t unplug_at;   /* when: percent of the work */
 
@@ -109,6 +112,8 @@ int job_measure(struct job *job, uint64_t bytes, job_pass_function *pass,
 void job_print(const struct job *job, uint64_t bytes);
 void job_json(const struct job *job, json_t *object);
 
+/* How an enum hm_way_in is called in JSON; "" where nothing was launched. */
+const char *job_way_json(uint32_t way);
 /* How an enum hm_way_in is called in a few words. */
 const char *job_way_name(uint32_t way);
 

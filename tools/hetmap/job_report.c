@@ -26,6 +26,11 @@ static const struct {
 
 #define N_WAY (sizeof(ways) / sizeof(ways[0]))
 
+const char *job_way_json(uint32_t way)
+{
+	return way < N_WAY && ways[way].name ? ways[way].name : "";
+}
+
 const char *job_way_name(uint32_t way)
 {
 	return way < N_WAY ? ways[way].words : "unknown";

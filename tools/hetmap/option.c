@@ -12,7 +12,7 @@
 #include "command.h"
 #include "text.h"
 
-#define OPTIONS_MAX 24
+#define OPTIONS_MAX 32
 
 /* Edit distance; a swap of neighbours counts one. */
 static size_t distance(const char *a, const char *b)

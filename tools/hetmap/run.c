@@ -11,6 +11,7 @@
 #include "command.h"
 #include "job.h"
 #include "policy.h"
+#include "run_pointer.h"
 #include "run_tokens.h"
 #include "text.h"
 
@@ -45,6 +46,9 @@ enum {
 	OPTION_WINDOW,
 	OPTION_AHEAD,
 	OPTION_ROUNDS,
+	OPTION_POINTER,
+	OPTION_ADVISE,
+	OPTION_PREFETCH,
 	OPTION_UNPLUG,
 	OPTION_DTYPE,
 	OPTION_OFFSET,
@@ -81,6 +85,14 @@ static const struct option_row rows[] = {
 	[OPTION_ROUNDS] = { 'r', "rounds", "N",
 			    "measured rounds, 1 to 1000\n"
 			    "(default: 1 to 101, by the time they take)" },
+	[OPTION_POINTER] = { 0, "pointer", "KIND",
+			     "saxpy: on plain pointers of the process, malloc, stack,\n"
+			     "file or map; --device names who computes then" },
+	[OPTION_ADVISE] = { 0, "advise", "ADVICE",
+			    "saxpy --pointer: measure again with an advice, as\n"
+			    "accessed-by, read-mostly, granule-64K" },
+	[OPTION_PREFETCH] = { 0, "prefetch", NULL,
+			      "saxpy --pointer: measure again with a prefetch" },
 	[OPTION_UNPLUG] = { 0, "unplug-at", "PERCENT",
 			    "saxpy on soft or sim: take the device away after\n"
 			    "PERCENT of the work, bring it back, and go on" },
@@ -129,6 +141,9 @@ static const unsigned int jobs_of[] = {
 	[OPTION_WINDOW] = HISTOGRAM | LOAD | SAXPY,
 	[OPTION_AHEAD] = HISTOGRAM,
 	[OPTION_ROUNDS] = HISTOGRAM | SAXPY,
+	[OPTION_POINTER] = SAXPY,
+	[OPTION_ADVISE] = SAXPY,
+	[OPTION_PREFETCH] = SAXPY,
 	[OPTION_UNPLUG] = SAXPY,
 	[OPTION_DTYPE] = TOKENS,
 	[OPTION_OFFSET] = TOKENS,
@@ -180,6 +195,7 @@ static void usage(void)
 	     "  hetmap run load --device soft:0 model.safetensors\n"
 	     "  hetmap run saxpy --size 256M --rounds 5\n"
 	     "  hetmap run saxpy --device soft:0 --unplug-at 50%\n"
+	     "  hetmap run saxpy --device soft:0 --pointer malloc --prefetch\n"
 	     "  hetmap run tokens --device soft:0 --ramp train.bin\n"
 	     "  hetmap run tokens --dtype u4 --offset 1K --byte-order big 0.bin 1.bin\n"
 	     "\n"
@@ -343,6 +359,19 @@ static int take_value(const struct option_state *state, int option, struct job_o
 		if (option_number(value, 1, 1000, &options->rounds))
 			return option_refuse(state, option, "a number from 1 to 1000");
 		break;
+	case OPTION_POINTER:
+		if (!pointer_kind_known(value))
+			return option_refuse(state, option, POINTER_KINDS);
+		options->pointer = value;
+		break;
+	case OPTION_ADVISE:
+		if (!pointer_advice_known(value))
+			return option_refuse(state, option, POINTER_ADVICES);
+		options->advise = value;
+		break;
+	case OPTION_PREFETCH:
+		options->prefetch = true;
+		break;
 	case OPTION_UNPLUG:
 		if (take_percent(value, &options->unplug_at))
 			return option_refuse(state, option,
@@ -395,6 +424,12 @@ static int check_job(const struct run_job *job, const struct job_options *option
 	if (options->n_files > job->files)
 		return fail(STATUS_USAGE, EINVAL, job->example,
 			    "run: %s takes one file at a time", job->name);
+	if ((options->advise || options->prefetch) && !options->pointer)
+		return fail(STATUS_USAGE, EINVAL, "hetmap run saxpy --pointer malloc --prefetch",
+			    "run: --advise and --prefetch go with --pointer");
+	if (options->pointer && options->unplug)
+		return fail(STATUS_USAGE, EINVAL, "leave one of them out",
+			    "run: --pointer and --unplug-at exclude each other");
 	if (!options->n_files && job->needs)
 		return fail(STATUS_USAGE, EINVAL, job->example, "run: %s needs a %s", job->name,
 			    job->needs);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "run_pointer.h"
 #include "saxpy.h"
 #include "text.h"
 
@@ -238,6 +239,8 @@ int run_saxpy(const struct job_options *options)
 	struct saxpy_loss *loss = options->unplug ? &at : NULL;
 	int status;
 
+	if (options->pointer)
+		return run_pointer(options);
 	status = loss ? saxpy_prepare_loss(options) : 0;
 	if (!status)
 		status = job_open(&s.job, options);
