@@ -41,6 +41,7 @@ extern const char peer_model_source[];
 extern const char peer_ipc_source[];
 extern const char peer_pool_source[];
 extern const char peer_frames_source[];
+extern const char peer_range_source[];
 
 /* ---- peer_maps.c ---- */
 
@@ -238,5 +239,19 @@ struct peer_pool {
 /* UMF's where its library is found; it stays loaded. */
 int peer_pool_open(struct peer_pool *pool);
 int peer_pool_cycle(struct peer_pool *pool, size_t size, size_t n);
+
+/* ---- peer_range.c ---- */
+
+struct peer_cycles;
+
+int peer_cycle_times(double *ret_ns);
+int peer_cycles_open(struct peer_cycles **ret_cycles);
+int peer_cycles_ask(struct peer_cycles *cycles, double *ret_ns);
+void peer_cycles_close(struct peer_cycles *cycles);
+int peer_faults(size_t length, double *ret_ns);
+void peer_touch(char *bytes, size_t length);
+int peer_take_rights(char *bytes, size_t length, double *ret_ns);
+int peer_file_made(size_t length); /* a descriptor */
+int peer_cold(int fd, const void *bytes, size_t length);
 
 #endif
