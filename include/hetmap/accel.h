@@ -32,7 +32,7 @@ enum hm_accel_kind {
 #define HM_ACCEL_ANY_POINTER (1u << 0) /* launches take HM_ANY, see hetmap/queue.h */
 #define HM_ACCEL_MIRROR (1u << 1)      /* has entries of its own for it, see hetmap/range.h */
 #define HM_ACCEL_MIGRATE (1u << 2)     /* pages of ranges outside maps move to its memory */
-#define HM_ACCEL_TOLD (1u << 3)        /* its entries go when the CPU's pages do, not at a use */
+#define HM_ACCEL_TOLD (1u << 3) /* its entries go when the CPU's pages do, not at a use */
 
 /* hm_accel_desc.flags */
 #define HM_ACCEL_FORCE_COPY (1u << 0) /* always HM_WAY_COPY, for comparison */

@@ -208,25 +208,25 @@ HM_API void hm_range_events_close(struct hm_range_events *events);
 /* Numbers since the accelerator was opened first, or for NULL since the process began. */
 struct hm_range_counts {
 	uint32_t struct_size;
-	uint32_t reserved;     /* 0 */
-	uint64_t faults;       /* device faults */
-	uint64_t fault_pages;  /* pages that they brought entries for */
-	uint64_t refused;      /* device faults that ended the work */
-	uint64_t invalidated;  /* times that entries were taken away */
-	uint64_t moved_in;     /* bytes moved to the accelerator's memory */
-	uint64_t moved_out;    /* bytes moved back */
-	uint64_t evicted;      /* entries, by chunks, that were forgotten to make room */
-	uint64_t prefetched;   /* calls of hm_range_prefetch() */
-	uint64_t used;         /* prefetched pages that were asked for later, */
-	uint64_t wasted;       /* and those that went away before */
+	uint32_t reserved;    /* 0 */
+	uint64_t faults;      /* device faults */
+	uint64_t fault_pages; /* pages that they brought entries for */
+	uint64_t refused;     /* device faults that ended the work */
+	uint64_t invalidated; /* times that entries were taken away */
+	uint64_t moved_in;    /* bytes moved to the accelerator's memory */
+	uint64_t moved_out;   /* bytes moved back */
+	uint64_t evicted;     /* entries, by chunks, that were forgotten to make room */
+	uint64_t prefetched;  /* calls of hm_range_prefetch() */
+	uint64_t used;        /* prefetched pages that were asked for later, */
+	uint64_t wasted;      /* and those that went away before */
 	/* The prefetch that learns; its pages are also in used and wasted. */
-	uint64_t accesses;     /* accesses or faults that it has seen */
-	uint64_t sequential;   /* of them, those that went on where one had ended, */
-	uint64_t strided;      /* those at equal steps, */
-	uint64_t random;       /* and the others */
-	uint64_t planned;      /* pages that it brought ahead */
-	uint64_t doubled;      /* times that a window ahead grew */
-	uint64_t halved;       /* times that one shrank */
+	uint64_t accesses;   /* accesses or faults that it has seen */
+	uint64_t sequential; /* of them, those that went on where one had ended, */
+	uint64_t strided;    /* those at equal steps, */
+	uint64_t random;     /* and the others */
+	uint64_t planned;    /* pages that it brought ahead */
+	uint64_t doubled;    /* times that a window ahead grew */
+	uint64_t halved;     /* times that one shrank */
 };
 
 /**

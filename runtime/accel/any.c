@@ -15,15 +15,16 @@
 static int refuse_accel(const struct hm_accel *accel, const struct hm_fence *fence,
 			uint32_t index)
 {
-	return err_set(-EOPNOTSUPP,
-		       "%s: %s reaches memory of maps only, and no other pointer (it lacks "
-		       "HM_ACCEL_ANY_POINTER)%s: use memory of hm_alloc(), bring the bytes into a "
-		       "buffer with hm_buffer_from_file() or hm_buffer_import() where they are a "
-		       "file or a descriptor, or copy them",
-		       range_label(fence, index), accel->name,
-		       accel->flags & HM_ACCEL_FORCE_COPY ?
-			       ", as it was opened with HM_ACCEL_FORCE_COPY" :
-			       "");
+	return err_set(
+		-EOPNOTSUPP,
+		"%s: %s reaches memory of maps only, and no other pointer (it lacks "
+		"HM_ACCEL_ANY_POINTER)%s: use memory of hm_alloc(), bring the bytes into a "
+		"buffer with hm_buffer_from_file() or hm_buffer_import() where they are a "
+		"file or a descriptor, or copy them",
+		range_label(fence, index), accel->name,
+		accel->flags & HM_ACCEL_FORCE_COPY ?
+			", as it was opened with HM_ACCEL_FORCE_COPY" :
+			"");
 }
 
 struct first_map {
@@ -81,7 +82,8 @@ int any_resolve(struct hm_accel *accel, struct hm_fence *fence, uint32_t index, 
 		return r;
 	if (length > accel->window)
 		return err_set(-E2BIG,
-			       "%s: %" PRIu64 " bytes are more than a window of %s, which is %" PRIu64
+			       "%s: %" PRIu64
+			       " bytes are more than a window of %s, which is %" PRIu64
 			       " bytes: pass less at a time",
 			       range_label(fence, index), length, accel->name, accel->window);
 	range->length = length;

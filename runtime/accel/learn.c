@@ -52,8 +52,8 @@ void learn_fork_after(void)
 }
 
 /* Where the range's file is mapped: [*@ret_start, *@ret_end). False: it is none. */
-static bool find_file(const struct hm_fence *fence, uint32_t index, struct hm_buffer **ret_buffer,
-		      uint64_t *ret_start, uint64_t *ret_end)
+static bool find_file(const struct hm_fence *fence, uint32_t index,
+		      struct hm_buffer **ret_buffer, uint64_t *ret_start, uint64_t *ret_end)
 {
 	const struct hm_accel_range *range = &fence->work.range[index];
 	const struct map_use *use;

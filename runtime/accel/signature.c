@@ -75,8 +75,8 @@ int signature_parse(const char *signature, struct hm_accel_parameters *ret_param
 
 static const char *kind_name(uint32_t kind)
 {
-	static const char *const names[] = { "nothing", "a scalar", "a pointer",
-					     "local memory", "a pointer" };
+	static const char *const names[] = { "nothing", "a scalar", "a pointer", "local memory",
+					     "a pointer" };
 
 	return kind < ARRAY_SIZE(names) ? names[kind] : "an unknown kind";
 }

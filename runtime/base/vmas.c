@@ -20,7 +20,8 @@ static bool parse(const char *line, struct vma *ret_vma)
 	uint32_t major, minor;
 	char rights[5];
 
-	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %" SCNx32 ":%" SCNx32 " %" SCNu64,
+	if (sscanf(line,
+		   "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %" SCNx32 ":%" SCNx32 " %" SCNu64,
 		   &vma.start, &vma.end, rights, &vma.offset, &major, &minor, &vma.ino) != 7)
 		return false;
 	vma.dev = (uint64_t)major << 32 | minor;

@@ -51,8 +51,8 @@ int hm_range_events_open(struct hm_accel *accel, struct hm_range_events **ret_ev
 	return 0;
 }
 
-static int look(struct hm_range_events *events, struct hm_range_event *array,
-		uint32_t capacity, uint32_t *ret_n)
+static int look(struct hm_range_events *events, struct hm_range_event *array, uint32_t capacity,
+		uint32_t *ret_n)
 {
 	const struct hm_accel_ops *ops = events->accel->ops;
 	uint64_t lost = 0;

@@ -51,7 +51,8 @@ static int explain(const struct range_pages *pages, int r, const char *what)
 {
 	if (r == -EINVAL || r == -EBADF)
 		return err_set(-EOPNOTSUPP,
-			       "this kernel, or memory of this kind at 0x%" PRIx64 ", takes no %s",
+			       "this kernel, or memory of this kind at 0x%" PRIx64
+			       ", takes no %s",
 			       pages->address, what);
 	return err_set(r, "%s for %" PRIu64 " bytes at 0x%" PRIx64 ": %s", what, pages->length,
 		       pages->address, err_name(r));
@@ -72,12 +73,15 @@ static int prefer_node(const struct range_pages *pages, int mode, uint64_t node)
 	int r;
 
 	if (node > 63)
-		return err_set(-EINVAL, "hm_range_advise: NUMA node %" PRIu64 ": 0 to 63 are known",
+		return err_set(-EINVAL,
+			       "hm_range_advise: NUMA node %" PRIu64 ": 0 to 63 are known",
 			       node);
 	r = sys_mbind(address, pages->length, mode, mode == MPOL_DEFAULT ? 0 : 1ull << node);
 	if (r == -EINVAL)
-		return err_set(r, "hm_range_advise: this process may not have memory of NUMA node "
-			       "%" PRIu64 ": see Mems_allowed in /proc/self/status", node);
+		return err_set(r,
+			       "hm_range_advise: this process may not have memory of NUMA node "
+			       "%" PRIu64 ": see Mems_allowed in /proc/self/status",
+			       node);
 	return r ? explain(pages, r, "NUMA policy (mbind)") : 0;
 }
 
@@ -133,7 +137,8 @@ int host_prefetch(const struct range_pages *pages, uint32_t access)
 			continue;
 		if (r == -EINVAL)
 			return err_set(-EOPNOTSUPP,
-				       "memory at 0x%" PRIx64 " is no memory that can be brought "
+				       "memory at 0x%" PRIx64
+				       " is no memory that can be brought "
 				       "in (a device's), or the kernel is older than 5.14",
 				       at);
 		if (r == -ENOMEM || r == -EFAULT || r == -EHWPOISON)
@@ -194,9 +199,9 @@ static void query_batch(const struct query *query, const struct vma *vma, uint64
 	bool known;
 	uint32_t i;
 
-	known = query->fd >= 0 && sys_pread(query->fd, entry, n * sizeof(entry[0]),
-					    at / PAGE * sizeof(entry[0])) ==
-					  (ssize_t)(n * sizeof(entry[0]));
+	known = query->fd >= 0 &&
+		sys_pread(query->fd, entry, n * sizeof(entry[0]),
+			  at / PAGE * sizeof(entry[0])) == (ssize_t)(n * sizeof(entry[0]));
 	if (sys_mincore((void *)(uintptr_t)at, n * PAGE, resident))
 		return;
 	for (i = 0; i < n; i++) {

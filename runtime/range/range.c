@@ -18,7 +18,8 @@ int range_pages_of(const void *pointer, uint64_t length, const char *what,
 
 	if (!length || __builtin_add_overflow(start, length, &end) || end > UINT64_MAX - PAGE)
 		return err_set(-EINVAL,
-			       "%s: %" PRIu64 " bytes at %p: a range has a byte at least, and ends "
+			       "%s: %" PRIu64
+			       " bytes at %p: a range has a byte at least, and ends "
 			       "below the highest address",
 			       what, length, pointer);
 	ret_pages->address = round_down(start, PAGE);
@@ -50,11 +51,15 @@ int range_choose(struct hm_accel *accel, const char *what, struct hm_accel **ret
 static int check_value(uint32_t advice, uint64_t value)
 {
 	if (advice > HM_RANGE_NO_ACCESS)
-		return err_set(-EINVAL, "hm_range_advise: advice %" PRIu32 " is unknown: 0 to %d "
-			       "are", advice, HM_RANGE_NO_ACCESS);
+		return err_set(-EINVAL,
+			       "hm_range_advise: advice %" PRIu32 " is unknown: 0 to %d "
+			       "are",
+			       advice, HM_RANGE_NO_ACCESS);
 	if (value && advice != HM_RANGE_GRANULE && advice != HM_RANGE_PREFER_HOST)
-		return err_set(-EINVAL, "hm_range_advise: this advice has no value, and %" PRIu64
-			       " was passed", value);
+		return err_set(-EINVAL,
+			       "hm_range_advise: this advice has no value, and %" PRIu64
+			       " was passed",
+			       value);
 	if (advice == HM_RANGE_GRANULE && (value < PAGE || value & (value - 1)))
 		return err_set(-EINVAL,
 			       "hm_range_advise: entries of %" PRIu64
@@ -81,8 +86,9 @@ int hm_range_advise(const void *pointer, uint64_t length, struct hm_accel *accel
 	if (!who)
 		return host_advise(&pages, advice, value);
 	if (value && advice == HM_RANGE_PREFER_HOST)
-		return err_set(-EINVAL, "hm_range_advise: a NUMA node is an advice for the host: "
-					"pass NULL as the accelerator");
+		return err_set(-EINVAL,
+			       "hm_range_advise: a NUMA node is an advice for the host: "
+			       "pass NULL as the accelerator");
 	return who->ops->range_advise(who->data, pages.address, pages.length, advice, value);
 }
 
@@ -102,7 +108,8 @@ int hm_range_query(const void *pointer, uint64_t length, struct hm_accel *accel,
 	if (r)
 		return r;
 	if (!ret_n || (capacity && !pages))
-		return err_set(-EINVAL, "hm_range_query: %s is NULL", ret_n ? "pages" : "ret_n");
+		return err_set(-EINVAL, "hm_range_query: %s is NULL",
+			       ret_n ? "pages" : "ret_n");
 	n = range.length / PAGE;
 	if (!capacity) {
 		*ret_n = n;

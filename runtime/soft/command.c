@@ -287,8 +287,8 @@ static int any_copy(struct run *run, unsigned int i, bool out, bool write, size_
 		.end = run->address[i] + run->left,
 	};
 
-	return soft_mirror_copy(&access, out, run->address[i], run->queue->bounce->operand[i], n,
-				&run->fault);
+	return soft_mirror_copy(&access, out, run->address[i], run->queue->bounce->operand[i],
+				n, &run->fault);
 }
 
 /* The step itself, with the bound operands where they are. */

@@ -40,7 +40,7 @@ struct soft_page {
 
 /* Pages of 2 MiB of addresses. */
 struct soft_frame {
-	struct soft_frame *next; /* in its bucket */
+	struct soft_frame *next;  /* in its bucket */
 	struct cds_list_head age; /* soft_mirror.frames */
 	uint64_t base;
 	struct soft_page page[SOFT_FRAME_PAGES];
@@ -110,8 +110,8 @@ struct soft_access {
 };
 
 /*
- * Makes entries for the page at @address, and for those of its chunk. The caller holds mirror->lock.
- * -EFAULT: *@ret_fault tells why; -ENOMEM.
+ * Makes entries for the page at @address, and for those of its chunk. The caller holds
+ * mirror->lock. -EFAULT: *@ret_fault tells why; -ENOMEM.
  */
 int soft_mirror_fault(const struct soft_access *access, uint64_t address,
 		      struct sim_fault *ret_fault);
@@ -125,8 +125,8 @@ int soft_mirror_refuse(const struct soft_access *access, uint64_t address, uint3
 int soft_mirror_enter(struct soft_mirror *mirror, uint64_t start, uint64_t end, uint8_t rights,
 		      uint8_t why, uint64_t *ret_n);
 /*
- * Pages [@start, @end) were faulted in, or used first after a prefetch: brings in what is going to be
- * used next, if it knows. The caller holds mirror->lock.
+ * Pages [@start, @end) were faulted in, or used first after a prefetch: brings in the ones that
+ * are expected next. The caller holds mirror->lock.
  */
 void soft_mirror_learn_from(const struct soft_access *access, uint64_t start, uint64_t end);
 /* Why the CPU may not make an access that has just failed. */

@@ -223,7 +223,8 @@ int soft_mirror_bring(struct soft_queue *queue, const struct hetsim_prefetch *pr
 		r = populate(at, next, access.write);
 		if (r == -EFAULT) {
 			at = find_bad(at, next, access.write);
-			r = refuse(&access, at, soft_mirror_reason(at, access.write), ret_fault);
+			r = refuse(&access, at, soft_mirror_reason(at, access.write),
+				   ret_fault);
 		}
 		if (!r)
 			r = bring_step(&access, at, next, ret_fault);

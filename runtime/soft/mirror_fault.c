@@ -44,9 +44,9 @@ int soft_mirror_refuse(const struct soft_access *access, uint64_t address, uint3
 		.queue = access->queue->id,
 	};
 
-	*ret_fault = (struct sim_fault){
-		.address = address, .reason = reason, .write = access->write
-	};
+	*ret_fault = (struct sim_fault){ .address = address,
+					 .reason = reason,
+					 .write = access->write };
 	soft_mirror_count(access->mirror, SIM_MIRROR_FAULTS_REFUSED, 1);
 	soft_mirror_tell(access->mirror, &event);
 	return -EFAULT;

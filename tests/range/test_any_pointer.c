@@ -104,7 +104,8 @@ static void shared_memory(void)
 	uint32_t *bytes;
 
 	any_open(&rig);
-	bytes = mmap(NULL, 2 * LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	bytes = mmap(NULL, 2 * LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
 	CHECK_FATAL(bytes != MAP_FAILED);
 	check_saxpy(&rig, bytes, bytes + LENGTH / sizeof(*bytes), LENGTH);
 	munmap(bytes, 2 * LENGTH);
@@ -202,9 +203,8 @@ static void in_maps(void)
 static void map_keeps_still(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = LENGTH };
-	const struct hm_map_desc map_desc = {
-		.struct_size = sizeof(map_desc), .access = HM_READ | HM_WRITE
-	};
+	const struct hm_map_desc map_desc = { .struct_size = sizeof(map_desc),
+					      .access = HM_READ | HM_WRITE };
 	struct hm_fence *fence = NULL;
 	struct hm_buffer *buffer;
 	struct any_rig rig;
@@ -254,9 +254,15 @@ static void holes(void)
 static void bad_addresses(void)
 {
 	static const uint64_t bad[] = {
-		0,			0x1000,		    0x7ffffffff000,
-		0x800000000000,		0x8000000000000000, 0xffff800000000000,
-		0xffffffff81000000,	0x00f0000000000000, 0xfffffffffffff000 - PAGE,
+		0,
+		0x1000,
+		0x7ffffffff000,
+		0x800000000000,
+		0x8000000000000000,
+		0xffff800000000000,
+		0xffffffff81000000,
+		0x00f0000000000000,
+		0xfffffffffffff000 - PAGE,
 	};
 	struct any_rig rig;
 	uint32_t crc, i;
@@ -339,8 +345,8 @@ static void changes(void)
 	CHECK_OK(any_fill(&rig, moved, PAGE, 0x07070707));
 	CHECK(moved[0] == 7 && moved[2 * PAGE] == 6);
 	/* Something else at the old address. */
-	CHECK(mmap(bytes, PAGE, PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == bytes);
+	CHECK(mmap(bytes, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+		   -1, 0) == bytes);
 	CHECK_OK(any_fill(&rig, bytes, PAGE, 0x08080808));
 	CHECK(bytes[0] == 8 && moved[0] == 7);
 	munmap(bytes, PAGE);
@@ -397,11 +403,10 @@ static void order(void)
 	any = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	for (i = 1; i <= 20; i++) {
 		CHECK_OK_FATAL(fill_launch(&rig.engine, rig.fill, own, LENGTH, i, NULL));
-		CHECK_OK_FATAL(hm_launch(rig.engine.queue, rig.copy, 1, NULL,
-					 HM_ANY(any, LENGTH, HM_READ | HM_WRITE),
-					 HM_RANGE(own, LENGTH, HM_READ),
-					 HM_RANGE(own, LENGTH, HM_READ), HM_U64(LENGTH),
-					 HM_U32(0)));
+		CHECK_OK_FATAL(hm_launch(
+			rig.engine.queue, rig.copy, 1, NULL,
+			HM_ANY(any, LENGTH, HM_READ | HM_WRITE), HM_RANGE(own, LENGTH, HM_READ),
+			HM_RANGE(own, LENGTH, HM_READ), HM_U64(LENGTH), HM_U32(0)));
 		CHECK_OK_FATAL(fill_launch(&rig.engine, rig.fill, own, LENGTH, 1000 + i, NULL));
 		CHECK_OK_FATAL(hm_queue_fill(rig.engine.queue, own, 2000 + i, PAGE, &fence));
 		finish(fence);
@@ -432,11 +437,10 @@ static void overlaps(void)
 	again[3] = 42;
 	CHECK_FATAL(host[3] == 42);
 	/* One of them is copied, HM_IN of host memory; the other is the same bytes elsewhere. */
-	CHECK_ERROR(-EINVAL,
-		    hm_launch(rig.engine.queue, rig.copy, 1, &fence,
-			      HM_ANY(again, PAGE, HM_READ | HM_WRITE),
-			      HM_RANGE(host, PAGE, HM_READ), HM_RANGE(host, PAGE, HM_READ),
-			      HM_U64(PAGE), HM_U32(0)));
+	CHECK_ERROR(-EINVAL, hm_launch(rig.engine.queue, rig.copy, 1, &fence,
+				       HM_ANY(again, PAGE, HM_READ | HM_WRITE),
+				       HM_RANGE(host, PAGE, HM_READ),
+				       HM_RANGE(host, PAGE, HM_READ), HM_U64(PAGE), HM_U32(0)));
 	CHECK(text_has("overlap"));
 	/* Source and destination of a copy, by one address and by two. */
 	CHECK_ERROR(-EINVAL, any_copy(&rig, again + 64, again, PAGE));

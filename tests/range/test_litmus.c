@@ -21,9 +21,9 @@
 struct litmus {
 	struct hm_accel *accel;
 	struct hm_queue *queue;
-	struct hm_device *device;    /* NULL: plain memory */
-	struct hm_kernel *fill;      /* "out u32" */
-	struct hm_kernel *copy_both; /* flag, then data: "out out in in" */
+	struct hm_device *device;     /* NULL: plain memory */
+	struct hm_kernel *fill;       /* "out u32" */
+	struct hm_kernel *copy_both;  /* flag, then data: "out out in in" */
 	struct hm_kernel *store_load; /* y = 1, then r = x: "out out in" */
 	struct hm_kernel *add;        /* words += 1: "inout in" */
 	uint32_t *data, *flag, *x, *y, *seen_data, *seen_flag;
@@ -108,7 +108,8 @@ static void make_kernels(struct litmus *litmus)
 
 	litmus->fill = make("fill", "out u32", cpu_fill, &fill, 1);
 	litmus->copy_both = make("copy_both", "out out in in", cpu_copy_both, copy_both, 2);
-	litmus->store_load = make("store_load", "out out in u32", cpu_store_load, store_load, 2);
+	litmus->store_load =
+		make("store_load", "out out in u32", cpu_store_load, store_load, 2);
 	litmus->add = make("add", "inout in u32", cpu_add, &add, 1);
 }
 
@@ -182,8 +183,9 @@ static void by_fences(struct litmus *litmus)
 			litmus->data[k] = i + k;
 		litmus->flag[0] = i;
 		CHECK_OK_FATAL(hm_launch(litmus->queue, litmus->copy_both, 1, &fence,
-					 OUT(litmus->seen_flag, 1), OUT(litmus->seen_data, WORDS),
-					 IN(litmus->flag, 1), IN(litmus->data, WORDS)));
+					 OUT(litmus->seen_flag, 1),
+					 OUT(litmus->seen_data, WORDS), IN(litmus->flag, 1),
+					 IN(litmus->data, WORDS)));
 		finish(fence);
 		for (k = 0; k < WORDS; k++)
 			wrong += litmus->seen_data[k] != i + k;
@@ -220,8 +222,9 @@ static void message_to_accel(struct litmus *litmus)
 
 	for (i = 1; i <= litmus->rounds; i++) {
 		CHECK_OK_FATAL(hm_launch(litmus->queue, litmus->copy_both, 1, &fence,
-					 OUT(litmus->seen_flag, 1), OUT(litmus->seen_data, WORDS),
-					 IN(litmus->flag, 1), IN(litmus->data, WORDS)));
+					 OUT(litmus->seen_flag, 1),
+					 OUT(litmus->seen_data, WORDS), IN(litmus->flag, 1),
+					 IN(litmus->data, WORDS)));
 		for (k = 0; k < WORDS; k++)
 			__atomic_store_n(&litmus->data[k], i, __ATOMIC_RELAXED);
 		__atomic_store_n(litmus->flag, i, __ATOMIC_RELEASE);

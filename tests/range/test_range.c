@@ -52,8 +52,8 @@ static void prefetched(void)
 	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	memset(bytes, 1, LENGTH);
 	CHECK_EQUAL(n_entries(&rig, bytes, 64, HM_READ), 0);
-	CHECK_OK_FATAL(hm_range_prefetch(bytes, LENGTH, rig.engine.accel, HM_READ | HM_WRITE,
-					 &fence));
+	CHECK_OK_FATAL(
+		hm_range_prefetch(bytes, LENGTH, rig.engine.accel, HM_READ | HM_WRITE, &fence));
 	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
 	hm_fence_unref(fence);
 	CHECK_EQUAL(n_entries(&rig, bytes, 64, HM_READ | HM_WRITE), 64);
@@ -180,7 +180,8 @@ static void granule(void)
 		munmap(bytes, 4 * CHUNK);
 	}
 	bytes = any_pages(PAGE, PROT_READ);
-	CHECK_ERROR(-EINVAL, hm_range_advise(bytes, PAGE, rig.engine.accel, HM_RANGE_GRANULE, 0));
+	CHECK_ERROR(-EINVAL,
+		    hm_range_advise(bytes, PAGE, rig.engine.accel, HM_RANGE_GRANULE, 0));
 	CHECK_ERROR(-EINVAL,
 		    hm_range_advise(bytes, PAGE, rig.engine.accel, HM_RANGE_GRANULE, 8192));
 	CHECK_ERROR(-EINVAL,
@@ -198,7 +199,8 @@ static void no_access(void)
 	any_open(&rig);
 	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	CHECK_OK_FATAL(any_fill(&rig, bytes, LENGTH, 1));
-	CHECK_OK(hm_range_advise(bytes + 3 * PAGE, PAGE, rig.engine.accel, HM_RANGE_NO_ACCESS, 0));
+	CHECK_OK(hm_range_advise(bytes + 3 * PAGE, PAGE, rig.engine.accel, HM_RANGE_NO_ACCESS,
+				 0));
 	CHECK_ERROR(-EFAULT, any_crc(&rig, bytes, LENGTH, &crc));
 	CHECK(any_told(bytes + 3 * PAGE, "HM_RANGE_NO_ACCESS"));
 	CHECK_ERROR(-EFAULT, hm_range_prefetch(bytes, LENGTH, rig.engine.accel, HM_READ, NULL));
@@ -258,8 +260,8 @@ static void wishes(void)
 	CHECK_ERROR(-EINVAL, hm_range_advise(bytes, 0, rig.engine.accel, HM_RANGE_NORMAL, 0));
 	CHECK_ERROR(-EINVAL,
 		    hm_range_advise(bytes, UINT64_MAX, rig.engine.accel, HM_RANGE_NORMAL, 0));
-	CHECK_ERROR(-EINVAL, hm_range_advise((void *)0xffff800000000000, PAGE,
-					     rig.engine.accel, HM_RANGE_NORMAL, 0));
+	CHECK_ERROR(-EINVAL, hm_range_advise((void *)0xffff800000000000, PAGE, rig.engine.accel,
+					     HM_RANGE_NORMAL, 0));
 	munmap(bytes, LENGTH);
 	any_close(&rig);
 }
@@ -312,7 +314,8 @@ static void queried(void)
 	CHECK_OK_FATAL(any_fill(&rig, bytes + PAGE, PAGE, 1));
 	query(&rig, bytes, 8, pages);
 	CHECK(pages[0].place == HM_RANGE_HOST && pages[0].device_access == HM_READ);
-	CHECK(pages[1].place == HM_RANGE_HOST && pages[1].device_access == (HM_READ | HM_WRITE));
+	CHECK(pages[1].place == HM_RANGE_HOST &&
+	      pages[1].device_access == (HM_READ | HM_WRITE));
 	CHECK(pages[2].place == HM_RANGE_ABSENT && pages[2].access == HM_READ);
 	CHECK(pages[3].access == 0 && !pages[3].device_access);
 	CHECK(pages[4].place == HM_RANGE_UNMAPPED && !pages[4].device_access);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Ranges without an accelerator: the host's pages by advice, prefetch and query; files that are read
- * ahead of launches; and any pointers on "cpu" and OpenCL.
+ * Ranges without an accelerator: the host's pages by advice, prefetch and query; files that are
+ * read ahead of launches; and any pointers on "cpu" and OpenCL.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -161,9 +161,8 @@ static int add_one(const struct hm_cpu_range *range, const struct hm_arg *args)
 	return args[0].kind == HM_ARG_POINTER ? 0 : -EINVAL;
 }
 
-static const char add_source[] =
-	"kernel void add_one(global const uint *from, global uint *to)"
-	"{ size_t i = get_global_id(0); to[i] = from[i] + 1; }";
+static const char add_source[] = "kernel void add_one(global const uint *from, global uint *to)"
+				 "{ size_t i = get_global_id(0); to[i] = from[i] + 1; }";
 
 /* On @accel; whether it takes any pointer is what it says. */
 static void check_any(const char *name)
@@ -204,8 +203,9 @@ static void check_any(const char *name)
 		for (i = 0; i < 1024; i++)
 			wrong += on_stack[i] != 3 * i + 1;
 		CHECK_EQUAL(wrong, 0);
-		CHECK_ERROR(-EINVAL, hm_launch(queue, kernel, 1, &fence, HM_ANY(from, 0, HM_READ),
-					       HM_ANY(on_stack, 4096, HM_WRITE)));
+		CHECK_ERROR(-EINVAL,
+			    hm_launch(queue, kernel, 1, &fence, HM_ANY(from, 0, HM_READ),
+				      HM_ANY(on_stack, 4096, HM_WRITE)));
 		CHECK_ERROR(-EINVAL, hm_launch(queue, kernel, 1, &fence, HM_ANY(from, 4096, 0),
 					       HM_ANY(on_stack, 4096, HM_WRITE)));
 	}
@@ -337,9 +337,8 @@ static void check_learning(bool any)
 		CHECK_FATAL(bytes != MAP_FAILED);
 	} else {
 		const struct hm_buffer_desc desc = { .struct_size = sizeof(desc) };
-		const struct hm_map_desc map_desc = {
-			.struct_size = sizeof(map_desc), .access = HM_READ
-		};
+		const struct hm_map_desc map_desc = { .struct_size = sizeof(map_desc),
+						      .access = HM_READ };
 
 		CHECK_OK_FATAL(hm_device_open("file", &file));
 		CHECK_OK_FATAL(hm_buffer_from_file(file, NULL, fd, &desc, &buffer));

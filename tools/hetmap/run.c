@@ -425,7 +425,8 @@ static int check_job(const struct run_job *job, const struct job_options *option
 		return fail(STATUS_USAGE, EINVAL, job->example,
 			    "run: %s takes one file at a time", job->name);
 	if ((options->advise || options->prefetch) && !options->pointer)
-		return fail(STATUS_USAGE, EINVAL, "hetmap run saxpy --pointer malloc --prefetch",
+		return fail(STATUS_USAGE, EINVAL,
+			    "hetmap run saxpy --pointer malloc --prefetch",
 			    "run: --advise and --prefetch go with --pointer");
 	if (options->pointer && options->unplug)
 		return fail(STATUS_USAGE, EINVAL, "leave one of them out",

@@ -119,8 +119,8 @@ static int pass(struct pointer_run *run, uint64_t *bytes_copied, uint32_t *way_i
 
 	for (at = 0; at < run->size; at += length) {
 		length = run->size - at < run->window ? run->size - at : run->window;
-		r = hm_launch(run->queue, run->kernel, length / sizeof(*run->x), &fence, HM_U32(A),
-			      HM_ANY((char *)run->x + at, length, HM_READ),
+		r = hm_launch(run->queue, run->kernel, length / sizeof(*run->x), &fence,
+			      HM_U32(A), HM_ANY((char *)run->x + at, length, HM_READ),
 			      HM_ANY((char *)run->y + at, length, HM_READ | HM_WRITE));
 		if (r)
 			return fail_library(STATUS_ENVIRONMENT, r, NULL,
@@ -191,8 +191,8 @@ static int prepare(struct pointer_run *run)
 	if (run->options->advise) {
 		advice = find_advice(run->options->advise);
 		for (i = 0; !r && i < 2; i++)
-			r = hm_range_advise(vector[i], run->size, entries_of(run), advice->advice,
-					    advice->value);
+			r = hm_range_advise(vector[i], run->size, entries_of(run),
+					    advice->advice, advice->value);
 		if (!r && *hm_warning())
 			remark("%s", hm_warning());
 	}
@@ -340,7 +340,8 @@ static int with_file(struct pointer_run *run)
 	if (fd >= 0 && !posix_fallocate(fd, 0, (off_t)(2 * size)))
 		bytes = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (bytes == MAP_FAILED) {
-		status = fail(STATUS_ENVIRONMENT, errno, "choose a smaller --size, or another TMPDIR",
+		status = fail(STATUS_ENVIRONMENT, errno,
+			      "choose a smaller --size, or another TMPDIR",
 			      "no file for two vectors");
 	} else {
 		run->x = bytes;
@@ -406,8 +407,8 @@ bool pointer_kind_known(const char *name)
 static json_t *figures_json(const struct figures *figures)
 {
 	return json_pack("{s:{s:f, s:f, s:f}, s:{s:I, s:I, s:I}, s:I}", "seconds", "first",
-			 figures->first, "in_place", figures->median, "before",
-			 figures->before, "faults", "minor", (json_int_t)figures->minor, "major",
+			 figures->first, "in_place", figures->median, "before", figures->before,
+			 "faults", "minor", (json_int_t)figures->minor, "major",
 			 (json_int_t)figures->major, "device",
 			 (json_int_t)figures->device_faults, "prefetched_pages_used",
 			 (json_int_t)figures->used);
@@ -456,8 +457,8 @@ static void print(const struct pointer_run *run, const struct figures *plain,
 		print_json(run, plain, advised);
 		return;
 	}
-	printf("saxpy: y = a * x + y, two vectors of %s in %s\n\n", text_bytes(run->size, bytes),
-	       find_kind(run->options->pointer)->text);
+	printf("saxpy: y = a * x + y, two vectors of %s in %s\n\n",
+	       text_bytes(run->size, bytes), find_kind(run->options->pointer)->text);
 	printf("  accelerator  %s, %s\n", run->info.name, run->info.description);
 	printf("  pointer      the process's own, by HM_ANY\n");
 	printf("  bytes copied %s by the launches\n", text_count(plain->bytes_copied, copied));
@@ -517,9 +518,9 @@ int run_pointer(const struct job_options *options)
 	struct figures plain = { 0 }, advised = { 0 };
 	struct pointer_run run = {
 		.options = options,
-		.size = options->size			? options->size :
+		.size = options->size               ? options->size :
 			kind->measure == with_stack ? SIZE_ON_STACK :
-							  SIZE_DEFAULT,
+						      SIZE_DEFAULT,
 		.rounds = options->rounds ? options->rounds : ROUNDS_DEFAULT,
 		.figures = &plain,
 	};

@@ -6,7 +6,7 @@
 #include "job.h"
 
 #define POINTER_KINDS "malloc, stack, file or map"
-#define POINTER_ADVICES                                                     \
+#define POINTER_ADVICES                                                      \
 	"accessed-by, read-mostly, prefer-device, prefer-host, granule-4K, " \
 	"granule-64K or granule-2M"
 

@@ -31,8 +31,8 @@ static const struct hm_kernel_desc nothing = {
 
 static void *pages(size_t length)
 {
-	void *bytes = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			   0);
+	void *bytes =
+		mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (bytes == MAP_FAILED)
 		return NULL;
@@ -51,7 +51,8 @@ static int open_mirror(struct engine *engine, const char *device, const char *na
 	if (r)
 		return r;
 	bytes = pages(2 * MIB(2));
-	r = bytes ? hm_range_prefetch(bytes, 2 * MIB(2), engine->accel, HM_READ | HM_WRITE, NULL) :
+	r = bytes ? hm_range_prefetch(bytes, 2 * MIB(2), engine->accel, HM_READ | HM_WRITE,
+				      NULL) :
 		    -ENOMEM;
 	if (r == -EOPNOTSUPP) {
 		bench_skip(name, "%s", hm_errmsg());

@@ -99,8 +99,8 @@ void peer_cycles_close(struct peer_cycles *cycles)
 
 int peer_faults(size_t length, double *ret_ns)
 {
-	char *bytes = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			   0);
+	char *bytes =
+		mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	double start;
 
 	if (bytes == MAP_FAILED)

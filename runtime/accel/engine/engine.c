@@ -178,22 +178,21 @@ static int open_soft(const char *rest, const struct hm_accel_desc *desc, void **
 	return open_engine(&sim_port_soft, rest, desc, ret_accel);
 }
 
-#define ENGINE_OPS(name_)                                                                 \
-	{                                                                                 \
-		.size = sizeof(struct hm_accel_ops), .name = #name_, .form = "engine",    \
-		.list = list_##name_, .open = open_##name_, .close = engine_close,        \
-		.query = engine_query, .kernel_build = engine_kernel_build,               \
-		.kernel_free = engine_kernel_free, .queue_create = engine_queue_create,   \
-		.queue_destroy = engine_queue_destroy, .submit = engine_submit,           \
-		.wait = engine_wait, .notify = engine_notify,                             \
-		.work_release = engine_work_release, .view_create = engine_view_create,   \
-		.view_destroy = engine_view_destroy, .view_acquire = engine_view_acquire, \
-		.view_release = engine_view_release, .fence_fd = engine_fence_fd,         \
-		.may_be_done = engine_may_be_done, .any_acquire = engine_any_acquire,     \
-		.range_advise = engine_range_advise,                                      \
-		.range_prefetch = engine_range_prefetch,                                  \
-		.range_query = engine_range_query, .range_events = engine_range_events,   \
-		.range_counts = engine_range_counts, .range_learn = engine_range_learn,   \
+#define ENGINE_OPS(name_)                                                                     \
+	{                                                                                     \
+		.size = sizeof(struct hm_accel_ops), .name = #name_, .form = "engine",        \
+		.list = list_##name_, .open = open_##name_, .close = engine_close,            \
+		.query = engine_query, .kernel_build = engine_kernel_build,                   \
+		.kernel_free = engine_kernel_free, .queue_create = engine_queue_create,       \
+		.queue_destroy = engine_queue_destroy, .submit = engine_submit,               \
+		.wait = engine_wait, .notify = engine_notify,                                 \
+		.work_release = engine_work_release, .view_create = engine_view_create,       \
+		.view_destroy = engine_view_destroy, .view_acquire = engine_view_acquire,     \
+		.view_release = engine_view_release, .fence_fd = engine_fence_fd,             \
+		.may_be_done = engine_may_be_done, .any_acquire = engine_any_acquire,         \
+		.range_advise = engine_range_advise, .range_prefetch = engine_range_prefetch, \
+		.range_query = engine_range_query, .range_events = engine_range_events,       \
+		.range_counts = engine_range_counts, .range_learn = engine_range_learn,       \
 	}
 
 const struct hm_accel_ops sim_accel = ENGINE_OPS(sim);

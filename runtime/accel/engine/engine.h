@@ -36,8 +36,8 @@ struct engine {
 	uint32_t flags;        /* of hm_accel_desc */
 	uint64_t window;
 	struct engine_notifier notifier;
-	pthread_mutex_t range_lock;        /* protects the next one */
-	struct engine_queue *range_queue;  /* of prefetches; NULL: none was asked for */
+	pthread_mutex_t range_lock;       /* protects the next one */
+	struct engine_queue *range_queue; /* of prefetches; NULL: none was asked for */
 };
 
 /* A buffer on the device, bound there: copied bytes go through it. */
@@ -88,9 +88,9 @@ struct engine_queue {
 };
 
 /*
- * Work on pointers that are in no map waits for pages, and behind a dma_fence nothing may. It goes
- * to a queue of the port of its own, the lane, and each of the two waits for the other's work, so that
- * the library's queue keeps its order.
+ * Work on pointers that are in no map waits for pages, and behind a dma_fence nothing may. Such
+ * work goes to a queue of the port of its own, the lane. Each of the two waits for the other's
+ * work, so that the library's queue keeps its order.
  *
  * work->data[0] is the queue or its lane, with a reference; [1] and [2] the first and the last submission;
  * [3] its stage or NULL.

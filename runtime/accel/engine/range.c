@@ -14,7 +14,7 @@
 #include "model/ahead.h"
 
 #define PAGE 4096ull
-#define PIECE MIB(32) /* of a prefetch */
+#define PIECE MIB(32)      /* of a prefetch */
 #define LEARN_UNIT KIB(64) /* of the twin's policy */
 
 int engine_any_acquire(void *accel, struct hm_accel_range *range)
@@ -35,7 +35,8 @@ int engine_any_acquire(void *accel, struct hm_accel_range *range)
 static int explain(struct engine *engine, int r, const char *what)
 {
 	if (r == -ERANGE)
-		return err_set(-EINVAL, "%s: %s: the range ends behind the addresses of a process",
+		return err_set(-EINVAL,
+			       "%s: %s: the range ends behind the addresses of a process",
 			       engine->name, what);
 	if (r == -ENOSPC)
 		return err_set(r,
@@ -90,7 +91,8 @@ int engine_range_advise(void *accel, uint64_t address, uint64_t length, uint32_t
 	}
 	if (advice == HM_RANGE_GRANULE && !(value & engine->port->mirror.chunks))
 		return err_set(-EINVAL,
-			       "%s: entries of %" PRIu64 " bytes: it has 4 KiB, 64 KiB and 2 MiB",
+			       "%s: entries of %" PRIu64
+			       " bytes: it has 4 KiB, 64 KiB and 2 MiB",
 			       engine->name, value);
 	r = advise(engine, address, length, advices[advice].advice,
 		   advice == HM_RANGE_GRANULE ? value : advices[advice].value);
@@ -201,9 +203,9 @@ int engine_range_query(void *accel, uint64_t address, uint64_t length,
 {
 	struct engine *engine = accel;
 	uint64_t i, n = length / PAGE;
-	struct hetsim_range_query call = {
-		.size = sizeof(call), .address = address, .length = length
-	};
+	struct hetsim_range_query call = { .size = sizeof(call),
+					   .address = address,
+					   .length = length };
 	struct hetsim_page *answer;
 	int r;
 
@@ -323,8 +325,8 @@ int engine_range_learn(void *accel, uint64_t least, uint64_t most)
 			       engine->name);
 	if (most && (!is_aligned(least, LEARN_UNIT) || !is_aligned(most, LEARN_UNIT)))
 		return err_set(-EINVAL,
-			       "%s: windows are multiples of 64 KiB, and %" PRIu64 " or %" PRIu64
-			       " is none",
+			       "%s: windows are multiples of 64 KiB, and %" PRIu64
+			       " or %" PRIu64 " is none",
 			       engine->name, least, most);
 	r = sim_port_mirror(engine->port);
 	return r ? r : ops->learn(engine->port->file, least, most);

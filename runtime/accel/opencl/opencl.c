@@ -31,7 +31,8 @@ static uint32_t possible_ways(const struct opencl_device *device, uint32_t flags
 static bool takes_any(const struct opencl_device *device, uint32_t flags, bool with_quirks)
 {
 	return !(flags & HM_ACCEL_FORCE_COPY) &&
-	       (device->svm & CL_DEVICE_SVM_FINE_GRAIN_SYSTEM || (with_quirks && device->quirk));
+	       (device->svm & CL_DEVICE_SVM_FINE_GRAIN_SYSTEM ||
+		(with_quirks && device->quirk));
 }
 
 static void describe(const struct opencl_device *device, uint32_t index, uint32_t flags,
