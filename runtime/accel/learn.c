@@ -62,7 +62,7 @@ static bool find_file(const struct hm_fence *fence, uint32_t index,
 
 	*ret_buffer = NULL;
 	if (fence->loose & 1u << index) {
-		if (vma_find((uintptr_t)range->pointer, &vma) || !vma.ino)
+		if (vma_find(-1, (uintptr_t)range->pointer, &vma) || !vma.ino)
 			return false;
 		*ret_start = vma.start;
 		*ret_end = vma.end;

@@ -8,7 +8,6 @@
 #include <linux/ioctl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/lines.h"
 #include "base/sys.h"
@@ -77,17 +76,17 @@ struct procmap_query {
 #define PROCMAP_WRITABLE 2u
 #define PROCMAP_SHARED 8u
 
+int vmas_open(void)
+{
+	return sys_open("/proc/self/maps", O_RDONLY, 0);
+}
+
 /* -ENOTTY: the kernel does not know the call. */
-static int ask(uint64_t address, struct vma *ret_vma)
+static int ask(int fd, uint64_t address, struct vma *ret_vma)
 {
 	struct procmap_query query = { .size = sizeof(query), .query_addr = address };
-	int fd, r;
+	int r = sys_ioctl(fd, PROCMAP_QUERY_CALL, &query);
 
-	fd = sys_open("/proc/self/maps", O_RDONLY, 0);
-	if (fd < 0)
-		return -ENOTTY;
-	r = sys_ioctl(fd, PROCMAP_QUERY_CALL, &query);
-	sys_close(fd);
 	if (r)
 		return r;
 	*ret_vma = (struct vma){
@@ -109,18 +108,18 @@ static int take(void *user, const struct vma *vma)
 	return 1;
 }
 
-int vma_find(uint64_t address, struct vma *ret_vma)
+int vma_find(int fd, uint64_t address, struct vma *ret_vma)
 {
 	static _Atomic bool lacks; /* the call */
 	int r = -ENOTTY;
 
 	if (address == UINT64_MAX)
 		return -ENOENT;
-	if (!lacks)
-		r = ask(address, ret_vma);
-	if (r != -ENOTTY && r != -EINVAL)
+	if (fd >= 0 && !lacks)
+		r = ask(fd, address, ret_vma);
+	if (!r || r == -ENOENT)
 		return r;
-	lacks = true;
+	lacks = lacks || fd >= 0;
 	r = vmas_each(address, address + 1, take, ret_vma);
 	return r > 0 ? 0 : r ? r : -ENOENT;
 }

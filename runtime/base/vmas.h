@@ -25,8 +25,13 @@ struct vma {
 int vmas_each(uint64_t start, uint64_t end, int (*each)(void *user, const struct vma *vma),
 	      void *user);
 
-/* The mapping that has the byte at @address; -ENOENT: none has. Errors as above. */
-int vma_find(uint64_t address, struct vma *ret_vma);
+/* A descriptor for vma_find(), which makes it quick. The caller closes it. */
+int vmas_open(void);
+/*
+ * The mapping that has the byte at @address; -ENOENT: none has. Errors as above. @fd: of
+ * vmas_open(), or -1.
+ */
+int vma_find(int fd, uint64_t address, struct vma *ret_vma);
 
 /* Do bytes of both ranges come from one shared object, through any mappings? false on failure. */
 bool vmas_share_bytes(uint64_t a, uint64_t a_length, uint64_t b, uint64_t b_length);

@@ -27,6 +27,7 @@ static struct soft_mirror *mirror_new(struct soft_file *file)
 	if (!mirror)
 		return NULL;
 	mirror->file = file;
+	mirror->maps_fd = vmas_open();
 	soft_rwlock_init(&mirror->use);
 	pthread_mutex_init(&mirror->lock, NULL);
 	CDS_INIT_LIST_HEAD(&mirror->frames);
@@ -42,6 +43,8 @@ void soft_mirror_free(struct soft_mirror *mirror)
 		return;
 	soft_stream_end(&mirror->stream);
 	soft_frames_free(mirror);
+	if (mirror->maps_fd >= 0)
+		sys_close(mirror->maps_fd);
 	free(mirror->advice);
 	pthread_mutex_destroy(&mirror->lock);
 	pthread_rwlock_destroy(&mirror->use);

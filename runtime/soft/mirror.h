@@ -60,12 +60,13 @@ struct soft_stream {
 
 struct soft_mirror {
 	struct soft_file *file;
+	int maps_fd; /* of vmas_open(); or an error */
 	pthread_rwlock_t use;
 	pthread_mutex_t lock; /* protects the fields below */
 	struct soft_frame *bucket[SOFT_BUCKETS];
 	struct cds_list_head frames; /* oldest first */
 	uint32_t n_frames;
-	struct rangemap *advice;
+	struct rangemap *advice; /* NULL: there was none */
 	bool learns;
 	struct ahead ahead; /* in units of 64 KiB */
 	struct soft_stream stream;
@@ -130,7 +131,7 @@ int soft_mirror_enter(struct soft_mirror *mirror, uint64_t start, uint64_t end, 
  */
 void soft_mirror_learn_from(const struct soft_access *access, uint64_t start, uint64_t end);
 /* Why the CPU may not make an access that has just failed. */
-uint32_t soft_mirror_reason(uint64_t address, bool write);
+uint32_t soft_mirror_reason(const struct soft_mirror *mirror, uint64_t address, bool write);
 uint32_t soft_mirror_advice(const struct soft_mirror *mirror, uint64_t address);
 
 /* ---- mirror_access.c ---- */

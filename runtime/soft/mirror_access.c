@@ -106,7 +106,8 @@ int soft_mirror_copy(const struct soft_access *access, bool out, uint64_t addres
 		}
 		pthread_mutex_lock(&mirror->lock);
 		r = soft_mirror_refuse(access, address,
-				       soft_mirror_reason(address, access->write), ret_fault);
+				       soft_mirror_reason(mirror, address, access->write),
+				       ret_fault);
 		pthread_mutex_unlock(&mirror->lock);
 		return r;
 	}
@@ -173,7 +174,7 @@ static int find_step(const struct soft_access *access, uint64_t start, uint64_t 
 	uint32_t advice;
 	struct vma vma;
 
-	if (start >= SOFT_PROCESS_END || vma_find(start, &vma))
+	if (start >= SOFT_PROCESS_END || vma_find(mirror->maps_fd, start, &vma))
 		return refuse(access, start, HETSIM_REASON_UNMAPPED, ret_fault);
 	if (!(vma.access & HM_READ) || (access->write && !(vma.access & HM_WRITE)))
 		return refuse(access, start,
@@ -223,7 +224,7 @@ int soft_mirror_bring(struct soft_queue *queue, const struct hetsim_prefetch *pr
 		r = populate(at, next, access.write);
 		if (r == -EFAULT) {
 			at = find_bad(at, next, access.write);
-			r = refuse(&access, at, soft_mirror_reason(at, access.write),
+			r = refuse(&access, at, soft_mirror_reason(mirror, at, access.write),
 				   ret_fault);
 		}
 		if (!r)

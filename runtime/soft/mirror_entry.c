@@ -148,6 +148,8 @@ uint64_t soft_entries_drop(struct soft_mirror *mirror, uint64_t start, uint64_t 
 		n = drop_in(frame, from, to, &wasted);
 		total += n;
 		at = frame->base + size;
+		if (to - from == size)
+			frame_free(mirror, frame);
 		if (n && kind) {
 			event.address = from;
 			event.length = to - from;

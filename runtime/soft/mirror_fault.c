@@ -21,12 +21,12 @@ static uint32_t reason_of(const struct vma *vma, bool write)
 	return write && !(vma->access & HM_WRITE) ? HETSIM_REASON_WRITE : HETSIM_REASON_NONE;
 }
 
-uint32_t soft_mirror_reason(uint64_t address, bool write)
+uint32_t soft_mirror_reason(const struct soft_mirror *mirror, uint64_t address, bool write)
 {
 	struct vma vma;
 	uint32_t reason;
 
-	if (address >= SOFT_PROCESS_END || vma_find(address, &vma))
+	if (address >= SOFT_PROCESS_END || vma_find(mirror->maps_fd, address, &vma))
 		return HETSIM_REASON_UNMAPPED;
 	reason = reason_of(&vma, write);
 	return reason ? reason : HETSIM_REASON_NO_PAGE;
@@ -163,9 +163,9 @@ int soft_mirror_fault(const struct soft_access *access, uint64_t address,
 		return soft_mirror_refuse(access, address, HETSIM_REASON_UNMAPPED, ret_fault);
 	if (advice & SOFT_ADVICE_NO_ACCESS)
 		return soft_mirror_refuse(access, address, HETSIM_REASON_NO_ACCESS, ret_fault);
-	r = vma_find(address, &vma);
-	if (r == -ENOMEM)
-		return r;
+	r = vma_find(mirror->maps_fd, address, &vma);
+	if (r && r != -ENOENT)
+		return -ENOMEM;
 	reason = r ? HETSIM_REASON_UNMAPPED : reason_of(&vma, access->write);
 	if (reason)
 		return soft_mirror_refuse(access, address, reason, ret_fault);
@@ -198,8 +198,8 @@ static void bring_ahead(const struct soft_access *access, uint64_t start, uint64
 	uint64_t n = 0;
 	struct vma vma;
 
-	if (start >= SOFT_PROCESS_END || end > SOFT_PROCESS_END || vma_find(start, &vma) ||
-	    reason_of(&vma, access->write) ||
+	if (start >= SOFT_PROCESS_END || end > SOFT_PROCESS_END ||
+	    vma_find(mirror->maps_fd, start, &vma) || reason_of(&vma, access->write) ||
 	    soft_mirror_advice(mirror, start) & SOFT_ADVICE_NO_ACCESS) {
 		ahead_forget(&mirror->ahead, start / SZ_64K, 1);
 		return;

@@ -92,8 +92,8 @@ struct engine_queue {
  * work goes to a queue of the port of its own, the lane. Each of the two waits for the other's
  * work, so that the library's queue keeps its order.
  *
- * work->data[0] is the queue or its lane, with a reference; [1] and [2] the first and the last submission;
- * [3] its stage or NULL.
+ * work->data[0] is the queue or its lane, with a reference; [1] and [2] the first and the last
+ * submission; [3] its stage or NULL.
  */
 enum { WORK_QUEUE, WORK_FIRST, WORK_LAST, WORK_STAGE, WORK_DECIDED };
 
