@@ -54,13 +54,31 @@ static int wait_for(int r, struct hm_fence *fence)
 	return r;
 }
 
-int any_fill(struct any_rig *rig, void *to, uint64_t length, uint32_t word)
+/* Bytes of the next launch: what fits a window, of a length that makes sense. */
+static uint64_t piece_of(const struct any_rig *rig, uint64_t length)
+{
+	return length <= 1ull << 30 && length > rig->info.window ? rig->info.window : length;
+}
+
+static int fill_piece(struct any_rig *rig, void *to, uint64_t length, uint32_t word)
 {
 	struct hm_fence *fence = NULL;
 	int r = hm_launch(rig->engine.queue, rig->fill, 1, &fence, HM_ANY(to, length, HM_WRITE),
 			  HM_U64(length), HM_U32(word));
 
 	return wait_for(r, fence);
+}
+
+int any_fill(struct any_rig *rig, void *to, uint64_t length, uint32_t word)
+{
+	uint64_t at, piece = piece_of(rig, length);
+	int r = fill_piece(rig, to, piece, word);
+
+	for (at = piece; !r && at < length; at += piece) {
+		piece = piece_of(rig, length - at);
+		r = fill_piece(rig, (char *)to + at, piece, word);
+	}
+	return r;
 }
 
 /* The kernels of one step take "inout in in u64 u32", of which a step uses some. */
@@ -83,7 +101,15 @@ int any_copy(struct any_rig *rig, void *to, const void *from, uint64_t length)
 
 int any_axpy(struct any_rig *rig, void *to, const void *from, uint64_t length, uint32_t by)
 {
-	return launch_two(rig, rig->axpy, to, length, from, length, by);
+	uint64_t at, piece = piece_of(rig, length);
+	int r = launch_two(rig, rig->axpy, to, piece, from, piece, by);
+
+	for (at = piece; !r && at < length; at += piece) {
+		piece = piece_of(rig, length - at);
+		r = launch_two(rig, rig->axpy, (char *)to + at, piece, (const char *)from + at,
+			       piece, by);
+	}
+	return r;
 }
 
 int any_crc(struct any_rig *rig, const void *from, uint64_t length, uint32_t *ret_crc)
