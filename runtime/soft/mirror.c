@@ -111,6 +111,15 @@ static struct change change_of(const struct hetsim_advise *advise)
 	return change;
 }
 
+static uint32_t count_advice(const struct rangemap *advice)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < advice->n; i++)
+		n += advice->run[i].value != 0;
+	return n;
+}
+
 /* The caller holds mirror->lock. */
 static int set_advice(struct soft_mirror *mirror, const struct hetsim_advise *advise)
 {
@@ -125,7 +134,7 @@ static int set_advice(struct soft_mirror *mirror, const struct hetsim_advise *ad
 			    change.bits);
 	if (!next)
 		return -ENOMEM;
-	if (next->n > 2 * SIM_MAX_ADVICE) {
+	if (count_advice(next) > SIM_MAX_ADVICE) {
 		free(next);
 		return -ENOSPC;
 	}
@@ -144,6 +153,7 @@ struct enter_present {
 static int enter_present(void *user, const struct vma *vma)
 {
 	struct enter_present *enter = user;
+	uint8_t rights = HETSIM_PAGE_READ | (vma->access & HM_WRITE ? HETSIM_PAGE_WRITE : 0);
 	unsigned char there[SOFT_FRAME_PAGES];
 	uint64_t at = max_u64(vma->start, enter->start), end = min_u64(vma->end, enter->end);
 	uint64_t n, i;
@@ -156,11 +166,12 @@ static int enter_present(void *user, const struct vma *vma)
 		if (sys_mincore((void *)(uintptr_t)at, n * SIM_PAGE_SIZE, there))
 			return 0;
 		for (i = 0; !r && i < n; i++)
-			if (there[i] & 1)
+			if (there[i] & 1 &&
+			    !(soft_mirror_advice(enter->mirror, at + i * SIM_PAGE_SIZE) &
+			      SOFT_ADVICE_NO_ACCESS))
 				r = soft_mirror_enter(enter->mirror, at + i * SIM_PAGE_SIZE,
-						      at + (i + 1) * SIM_PAGE_SIZE,
-						      HETSIM_PAGE_READ, HETSIM_WHY_ADVICE,
-						      &enter->n);
+						      at + (i + 1) * SIM_PAGE_SIZE, rights,
+						      HETSIM_WHY_ADVICE, &enter->n);
 	}
 	return r;
 }
@@ -173,7 +184,9 @@ static int apply_advice(struct soft_mirror *mirror, const struct hetsim_advise *
 				       .end = advise->address + advise->length };
 	int r = 0;
 
-	if (advise->advice == HETSIM_ADVISE_NO_ACCESS && advise->value)
+	/* Entries of another size come by the next faults. */
+	if ((advise->advice == HETSIM_ADVISE_NO_ACCESS && advise->value) ||
+	    advise->advice == HETSIM_ADVISE_GRANULE)
 		soft_entries_drop(mirror, enter.start, enter.end, 0);
 	if (advise->advice == HETSIM_ADVISE_ACCESSED_BY && advise->value)
 		r = vmas_each(enter.start, enter.end, enter_present, &enter);
@@ -252,63 +265,27 @@ out:
 
 /* ---- what there is ---- */
 
-struct query {
-	struct soft_mirror *mirror;
-	struct hetsim_page *pages;
-	uint64_t start, end, at;
-	uint64_t n_dropped;
-};
-
-/* Entries of addresses with less rights than they tell are stale. */
-static void query_part(struct query *query, uint64_t end, uint32_t access)
+static void describe(struct soft_mirror *mirror, uint64_t address, struct hetsim_page *ret_page)
 {
-	uint8_t rights = (access & HM_READ ? HETSIM_PAGE_READ : 0) |
-			 (access & HM_WRITE ? HETSIM_PAGE_WRITE : 0);
-	struct soft_page *page;
-	struct hetsim_page *to;
+	const struct soft_page *page = soft_page_find(mirror, address);
 
-	for (; query->at < end; query->at += SIM_PAGE_SIZE) {
-		to = &query->pages[(query->at - query->start) >> SIM_PAGE_SHIFT];
-		memset(to, 0, sizeof(*to));
-		page = soft_page_find(query->mirror, query->at);
-		if (!page)
-			continue;
-		if (!(page->rights & rights)) {
-			query->n_dropped += soft_entries_drop(query->mirror, query->at,
-							      query->at + SIM_PAGE_SIZE,
-							      HETSIM_EVENT_INVALIDATE);
-			continue;
-		}
-		page->rights &= rights;
-		*to = (struct hetsim_page){
-			.rights = page->rights,
-			.location = HETSIM_LOCATION_HOST,
-			.why = page->why,
-			.chunk_order = page->order,
-		};
-	}
-}
-
-static int query_vma(void *user, const struct vma *vma)
-{
-	struct query *query = user;
-
-	query_part(query, max_u64(vma->start, query->start), 0);
-	query_part(query, min_u64(vma->end, query->end), vma->access);
-	return 0;
+	memset(ret_page, 0, sizeof(*ret_page));
+	if (!page)
+		return;
+	*ret_page = (struct hetsim_page){
+		.rights = page->rights,
+		.location = HETSIM_LOCATION_HOST,
+		.why = page->why,
+		.chunk_order = page->order,
+	};
 }
 
 int soft_range_query(struct soft_file *file, void *argument)
 {
 	const struct hetsim_range_query *ask = argument;
 	struct soft_mirror *mirror = atomic_load(&file->mirror);
-	struct query query = {
-		.mirror = mirror,
-		.pages = (struct hetsim_page *)(uintptr_t)ask->pages,
-		.start = ask->address,
-		.end = ask->address + ask->length,
-		.at = ask->address,
-	};
+	struct hetsim_page *pages = (struct hetsim_page *)(uintptr_t)ask->pages;
+	uint64_t at, end = ask->address + ask->length;
 	int r;
 
 	if (!mirror)
@@ -316,14 +293,12 @@ int soft_range_query(struct soft_file *file, void *argument)
 	r = check_range(ask->address, ask->length);
 	if (r)
 		return r;
-	if (!query.pages)
+	if (!pages)
 		return -EFAULT;
 	pthread_mutex_lock(&mirror->lock);
-	r = vmas_each(query.start, query.end, query_vma, &query);
-	if (!r)
-		query_part(&query, query.end, 0);
-	soft_mirror_count(mirror, SIM_MIRROR_INVALIDATIONS, !!query.n_dropped);
-	soft_mirror_count(mirror, SIM_MIRROR_PAGES_INVALIDATED, query.n_dropped);
+	r = soft_entries_refresh(mirror, ask->address, end);
+	for (at = ask->address; !r && at < end; at += SIM_PAGE_SIZE)
+		describe(mirror, at, pages++);
 	pthread_mutex_unlock(&mirror->lock);
 	return r;
 }

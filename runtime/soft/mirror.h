@@ -5,7 +5,8 @@
  * The module's entries hold pages, and the kernel takes them back. The twin's only say that an
  * access was good before: each access is a copy that the kernel makes with the rights that the CPU
  * has at that moment (sys_copy_from_any()), so that a stale entry never reaches a byte. The twin
- * drops it when a copy finds out, or RANGE_QUERY does, and counts and tells an invalidation then.
+ * looks before each access whether the pages are there, and RANGE_QUERY looks at the mappings; it
+ * drops, counts and tells of stale entries then.
  *
  * Pages never move: HETSIM_MIGRATION_NONE. A prefetch makes entries, and has the kernel bring the
  * pages into memory.
@@ -99,6 +100,16 @@ uint64_t soft_entries_drop(struct soft_mirror *mirror, uint64_t start, uint64_t 
 /* Pages are used: counts and tells the first use of prefetched ones. Returns their number. */
 uint64_t soft_entries_used(struct soft_mirror *mirror, uint64_t start, uint64_t end);
 void soft_frames_free(struct soft_mirror *mirror);
+
+/* ---- mirror_stale.c; mirror->lock is held ---- */
+
+/*
+ * Drops the entries that the process's mappings contradict, in the frames of 2 MiB with the range.
+ * Errors are those of reading the mappings.
+ */
+int soft_entries_refresh(struct soft_mirror *mirror, uint64_t start, uint64_t end);
+/* The same before an access to whole pages, if there are any such entries: quick otherwise. */
+void soft_entries_check(struct soft_mirror *mirror, uint64_t start, uint64_t end);
 
 /* ---- mirror_fault.c ---- */
 

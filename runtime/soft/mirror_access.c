@@ -21,40 +21,51 @@ static void wait_as_set(void)
 		nanosleep(&pause, NULL);
 }
 
-/* Makes entries for all pages of [@start, @end) that lack one, or a right. */
-static int prepare(const struct soft_access *access, uint64_t start, uint64_t end,
+/*
+ * Makes entries for the page of @start, and looks how far others go on: up to *@end, which it
+ * lowers to there. What is before a bad page is to be done first.
+ */
+static int prepare(const struct soft_access *access, uint64_t start, uint64_t *end,
 		   struct sim_fault *ret_fault)
 {
 	uint8_t need = access->write ? HETSIM_PAGE_WRITE : HETSIM_PAGE_READ;
 	struct soft_mirror *mirror = access->mirror;
-	uint64_t first = round_down(start, SIM_PAGE_SIZE), at, n_fault = 0;
+	uint64_t first = round_down(start, SIM_PAGE_SIZE), at = first;
+	uint64_t last = round_up(*end, SIM_PAGE_SIZE);
 	const struct soft_page *page;
-	uint64_t n_used;
+	bool faulted = false, used;
 	int r = 0;
 
 	pthread_mutex_lock(&mirror->lock);
-	n_used = soft_entries_used(mirror, first, end);
-	for (at = first; !r && at < end; at += SIM_PAGE_SIZE) {
-		page = soft_page_find(mirror, at);
-		if (page && page->rights & need)
-			continue;
-		r = soft_mirror_fault(access, max_u64(at, start), ret_fault);
-		n_fault += !r;
+	soft_entries_check(mirror, first, last);
+	page = soft_page_find(mirror, first);
+	used = page && page->flags & SOFT_PAGE_AHEAD;
+	if (!page || !(page->rights & need)) {
+		soft_entries_used(mirror, first, first + SIM_PAGE_SIZE);
+		r = soft_mirror_fault(access, start, ret_fault);
+		faulted = !r;
 	}
-	if (!r && (n_used || n_fault))
-		soft_mirror_learn_from(access, first, end);
+	while (!r && at < last && (page = soft_page_find(mirror, at)) && page->rights & need)
+		at += SIM_PAGE_SIZE;
+	if (!r) {
+		*end = min_u64(*end, at);
+		used |= soft_entries_used(mirror, first, at) > 0;
+	}
+	if (faulted || used)
+		soft_mirror_learn_from(access, first, at);
 	pthread_mutex_unlock(&mirror->lock);
-	while (n_fault--)
+	if (faulted)
 		wait_as_set();
 	return r;
 }
 
-/* An entry was stale: the CPU may not do that any more. */
+/* An entry was stale: the CPU may not do that any more, or not now. */
 static void forget_stale(struct soft_mirror *mirror, uint64_t address)
 {
 	uint64_t n, at = round_down(address, SIM_PAGE_SIZE);
 
 	pthread_mutex_lock(&mirror->lock);
+	soft_entries_refresh(mirror, at, at + SIM_PAGE_SIZE);
 	n = soft_entries_drop(mirror, at, at + SIM_PAGE_SIZE, HETSIM_EVENT_INVALIDATE);
 	soft_mirror_count(mirror, SIM_MIRROR_INVALIDATIONS, !!n);
 	soft_mirror_count(mirror, SIM_MIRROR_PAGES_INVALIDATED, n);
@@ -62,16 +73,19 @@ static void forget_stale(struct soft_mirror *mirror, uint64_t address)
 }
 
 static ssize_t copy_once(const struct soft_access *access, bool out, uint64_t address,
-			 char *ours, size_t n, struct sim_fault *ret_fault)
+			 char *ours, size_t n, size_t *ret_asked, struct sim_fault *ret_fault)
 {
 	void *any = (void *)(uintptr_t)address;
+	uint64_t end = address + n;
 	ssize_t done = 0;
 	int r;
 
 	pthread_rwlock_rdlock(&access->mirror->use);
-	r = prepare(access, address, address + n, ret_fault);
+	r = prepare(access, address, &end, ret_fault);
+	n = end - address;
 	if (!r)
 		done = out ? sys_copy_to_any(any, ours, n) : sys_copy_from_any(ours, any, n);
+	*ret_asked = n;
 	pthread_rwlock_unlock(&access->mirror->use);
 	return r ? r : done == -EFAULT ? 0 : done;
 }
@@ -82,18 +96,19 @@ int soft_mirror_copy(const struct soft_access *access, bool out, uint64_t addres
 	struct soft_mirror *mirror = access->mirror;
 	bool again = false;
 	char *at = ours;
+	size_t asked;
 	ssize_t done;
 	int r;
 
 	while (n) {
-		done = copy_once(access, out, address, at, n, ret_fault);
+		done = copy_once(access, out, address, at, n, &asked, ret_fault);
 		if (done < 0)
 			return (int)done;
 		address += (size_t)done;
 		at += done;
 		n -= (size_t)done;
-		if (!n)
-			return 0;
+		if ((size_t)done == asked)
+			continue;
 		forget_stale(mirror, address);
 		if (done) {
 			again = false;

@@ -135,6 +135,8 @@ static void enter_neighbours(const struct soft_access *access, const struct chun
 								HETSIM_WHY_NEIGHBOUR;
 	uint64_t at, length = chunk->end - chunk->start;
 
+	if (all)
+		sys_madvise((void *)(uintptr_t)chunk->start, length, MADV_POPULATE_READ);
 	if (!all && sys_mincore((void *)(uintptr_t)chunk->start, length, there))
 		return;
 	for (at = chunk->start; at < chunk->end; at += SIM_PAGE_SIZE) {

@@ -20,7 +20,8 @@ static const struct {
 	{ "inject", sim_inject_tests },     { "limits", sim_limits_tests },
 	{ "move", sim_move_tests },         { "neighbours", sim_neighbours_tests },
 	{ "submit", sim_submit_tests },     { "sample", sim_sample_tests },
-	{ "unplug", sim_unplug_tests },
+	{ "unplug", sim_unplug_tests },     { "mirror", sim_mirror_tests },
+	{ "mirror_calls", sim_mirror_calls_tests },
 };
 
 /* What HETMAP_SOFT is for each, and which tests that makes it fit for. */
@@ -41,7 +42,7 @@ static const struct {
 
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
 #define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
-#define TESTS_MAX 320
+#define TESTS_MAX 440
 
 static struct test tests[TESTS_MAX + 1];
 static struct {
