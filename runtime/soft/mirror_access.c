@@ -209,7 +209,7 @@ int soft_mirror_bring(struct soft_queue *queue, const struct hetsim_prefetch *pr
 		      struct sim_fault *ret_fault)
 {
 	struct soft_mirror *mirror = queue->file->mirror;
-	uint64_t at = prefetch->address, end = at + prefetch->length, next;
+	uint64_t at = prefetch->address, end = at + prefetch->length, next = end;
 	const struct soft_access access = {
 		.mirror = mirror,
 		.queue = queue,
