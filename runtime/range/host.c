@@ -124,6 +124,24 @@ static uint64_t find_bad(uint64_t at, uint64_t end, int advice)
 	return at;
 }
 
+/* Not memory that the CPU may use so, or a kind that can't be brought in at all? */
+static int refuse(uint64_t at, uint64_t end, uint32_t access, int r)
+{
+	const int advice = access & HM_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+	uint64_t bad = find_bad(at, end, advice);
+	struct vma vma;
+
+	if (r == -EINVAL && !vma_find(-1, bad, &vma) && !(access & ~vma.access))
+		return err_set(-EOPNOTSUPP,
+			       "memory at 0x%" PRIx64 " is no memory that can be brought in (a "
+			       "device's), or the kernel is older than 5.14",
+			       bad);
+	return err_set(-EFAULT,
+		       "0x%" PRIx64 " can't be brought in: nothing is mapped there, or the CPU "
+		       "may not do that, or a file was cut",
+		       bad);
+}
+
 int host_prefetch(const struct range_pages *pages, uint32_t access)
 {
 	const int advice = access & HM_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
@@ -135,17 +153,8 @@ int host_prefetch(const struct range_pages *pages, uint32_t access)
 		r = sys_madvise((void *)(uintptr_t)at, next - at, advice);
 		if (!r)
 			continue;
-		if (r == -EINVAL)
-			return err_set(-EOPNOTSUPP,
-				       "memory at 0x%" PRIx64
-				       " is no memory that can be brought "
-				       "in (a device's), or the kernel is older than 5.14",
-				       at);
-		if (r == -ENOMEM || r == -EFAULT || r == -EHWPOISON)
-			return err_set(-EFAULT,
-				       "0x%" PRIx64 " can't be brought in: nothing is mapped "
-				       "there, or the CPU may not do that, or a file was cut",
-				       find_bad(at, next, advice));
+		if (r == -EINVAL || r == -ENOMEM || r == -EFAULT || r == -EHWPOISON)
+			return refuse(at, next, access, r);
 		return rlimits_explain_map(r, next - at, 0, "bringing pages in");
 	}
 	return 0;

@@ -229,6 +229,8 @@ static void accessed_by(void)
 
 	any_open(&rig);
 	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
+	/* The result has its entry. */
+	CHECK_OK_FATAL(any_crc(&rig, bytes + LENGTH - PAGE, PAGE, &crc));
 	memset(bytes, 1, LENGTH / 2);
 	CHECK_OK(hm_range_advise(bytes, LENGTH, rig.engine.accel, HM_RANGE_ACCESSED_BY, 0));
 	/* Those that are there; the rest comes by faults. */
@@ -511,6 +513,8 @@ static void learns(void)
 		CHECK(text_has("hm_range_prefetch"));
 		goto out;
 	}
+	/* The first one is of the result's page. */
+	faults_of(&rig, at + (60ull << 20), 1, unit);
 	without = faults_of(&rig, at, 100, unit);
 	CHECK_EQUAL(without, 100);
 	CHECK_OK(hm_range_learn(rig.engine.accel, unit, 16 * unit));
