@@ -30,7 +30,10 @@
 #define SOFT_PROCESS_END (1ull << 47)
 
 /* soft_page.flags */
-#define SOFT_PAGE_AHEAD 1u /* a prefetch brought it, and no use came yet */
+#define SOFT_PAGE_AHEAD 1u  /* a prefetch brought it, and no use came yet */
+#define SOFT_PAGE_COMING 2u /* the command that had the fault has not come to it yet */
+/* The page need not be there yet. */
+#define SOFT_PAGE_UNUSED (SOFT_PAGE_AHEAD | SOFT_PAGE_COMING)
 
 struct soft_page {
 	uint8_t rights; /* HETSIM_PAGE_*; 0: no entry */

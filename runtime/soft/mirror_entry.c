@@ -108,7 +108,7 @@ static uint64_t drop_in(struct soft_frame *frame, uint64_t start, uint64_t end,
 		if (!page->rights)
 			continue;
 		n++;
-		*ret_wasted += page->flags & SOFT_PAGE_AHEAD;
+		*ret_wasted += page->flags & SOFT_PAGE_AHEAD ? 1 : 0;
 		*page = (struct soft_page){ 0 };
 	}
 	return n;
@@ -169,9 +169,12 @@ uint64_t soft_entries_used(struct soft_mirror *mirror, uint64_t start, uint64_t 
 
 	for (at = start; at < end; at += SIM_PAGE_SIZE) {
 		page = soft_page_find(mirror, at);
-		if (!page || !(page->flags & SOFT_PAGE_AHEAD))
+		if (!page || !(page->flags & SOFT_PAGE_UNUSED))
 			continue;
-		page->flags &= (uint8_t)~SOFT_PAGE_AHEAD;
+		page->flags &= (uint8_t)~SOFT_PAGE_COMING;
+		if (!page->flags)
+			continue;
+		page->flags = 0;
 		page->why = HETSIM_WHY_FAULT;
 		event.address = n ? event.address : at;
 		event.length = at + SIM_PAGE_SIZE - event.address;

@@ -101,7 +101,9 @@ static int enter(struct soft_mirror *mirror, uint64_t address, uint8_t rights, u
 	*ret_n += !page->rights;
 	if (!page->rights || why == HETSIM_WHY_FAULT) {
 		page->why = why;
-		page->flags = why == HETSIM_WHY_PREFETCH ? SOFT_PAGE_AHEAD : 0;
+		page->flags = why == HETSIM_WHY_PREFETCH ? SOFT_PAGE_AHEAD :
+			      why == HETSIM_WHY_FAULT    ? SOFT_PAGE_COMING :
+							   0;
 		page->order = order;
 	}
 	page->rights |= rights;

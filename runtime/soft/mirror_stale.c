@@ -32,8 +32,7 @@ static void look(struct refresh *refresh, uint8_t rights, bool resident)
 {
 	struct soft_page *page = soft_page_find(refresh->mirror, refresh->at);
 
-	/* Prefetched pages may be on their way yet. */
-	if (page && page->rights & rights && (resident || page->flags & SOFT_PAGE_AHEAD)) {
+	if (page && page->rights & rights && (resident || page->flags & SOFT_PAGE_UNUSED)) {
 		page->rights &= rights;
 		page = NULL;
 	}
@@ -104,7 +103,7 @@ void soft_entries_check(struct soft_mirror *mirror, uint64_t start, uint64_t end
 	stale = sys_mincore((void *)(uintptr_t)start, end - start, there);
 	for (i = 0; !stale && i < n; i++) {
 		page = soft_page_find(mirror, start + i * SIM_PAGE_SIZE);
-		stale = page && !(there[i] & 1) && !(page->flags & SOFT_PAGE_AHEAD);
+		stale = page && !(there[i] & 1) && !(page->flags & SOFT_PAGE_UNUSED);
 	}
 	if (stale)
 		soft_entries_refresh(mirror, start, end);
