@@ -54,6 +54,14 @@ static const struct bit caps[] = {
 	{ 0 },
 };
 
+static const struct bit accel_caps[] = {
+	{ HM_ACCEL_ANY_POINTER, "any_pointer", "any pointer of the process" },
+	{ HM_ACCEL_MIRROR, "mirror", "entries of its own for it" },
+	{ HM_ACCEL_MIGRATE, "migrate", "pages move to its memory" },
+	{ HM_ACCEL_TOLD, "told", "entries go with the CPU's pages" },
+	{ 0 },
+};
+
 static const struct bit ways[] = {
 	{ 1u << HM_WAY_DIRECT, "direct", NULL },
 	{ 1u << HM_WAY_SVM, "svm", NULL },
@@ -214,6 +222,7 @@ static json_t *accel_json(const struct hm_accel_info *info)
 	json_object_set_new(object, "memory", positive_or_null(info->memory));
 	json_object_set_new(object, "alignment", json_integer((json_int_t)info->alignment));
 	json_object_set_new(object, "ways_in", bits_json(ways, info->ways));
+	json_object_set_new(object, "capabilities", bits_json(accel_caps, info->caps));
 	return object;
 }
 
@@ -231,6 +240,11 @@ static void print_accel(const struct hm_accel_info *info)
 	text = bits_text(ways, info->ways);
 	line("ways in", text);
 	free(text);
+	if (info->caps) {
+		text = bits_text(accel_caps, info->caps);
+		line("can", text);
+		free(text);
+	}
 	if (window_of(info))
 		line("window", text_bytes(info->window, window));
 	if (info->alignment > 1)
