@@ -254,8 +254,8 @@ HM_API int hm_range_counts_get(struct hm_accel *accel, struct hm_range_counts *r
  *
  * The prefetch tells sequential, strided and random accesses apart, and brings in a window ahead
  * of the first two. A window that was used to its end doubles, one that was not is halved. For
- * NULL it looks at the ranges in maps of files that launches name, and begins to read the next
- * ones; it is off until this call. An accelerator with HM_ACCEL_MIRROR begins with a
+ * NULL it looks at the ranges in files that launches name, and begins to read the next ones of
+ * strided streams; the kernel reads ahead of sequential ones. It is off until this call. An accelerator with HM_ACCEL_MIRROR begins with a
  * window of 64 KiB, and goes up to 2 MiB.
  *
  * Thread safety: any thread. The counters go on.

@@ -6,6 +6,8 @@
  */
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/sysmacros.h>
+#include <sys/types.h>
 
 #include "accel/accel.h"
 #include "base/sys.h"
@@ -28,6 +30,11 @@ void learn_set(uint64_t least, uint64_t most)
 	ahead_end(&ahead);
 	counts = ahead.counts;
 	ahead_init(&ahead, least / PAGE, most / PAGE);
+	/*
+	 * The kernel reads ahead of sequential faults itself, into large folios. MADV_WILLNEED
+	 * makes small ones [mm/readahead.c, force_page_cache_ra()], and took three times as long.
+	 */
+	ahead.strided_only = true;
 	ahead.counts = counts;
 	atomic_store(&learn_on, most > 0);
 	pthread_mutex_unlock(&mutex);
@@ -51,21 +58,29 @@ void learn_fork_after(void)
 	pthread_mutex_unlock(&mutex);
 }
 
-/* Where the range's file is mapped: [*@ret_start, *@ret_end). False: it is none. */
-static bool find_file(const struct hm_fence *fence, uint32_t index,
-		      struct hm_buffer **ret_buffer, uint64_t *ret_start, uint64_t *ret_end)
+/* A file where a range of a launch is. */
+struct source {
+	struct hm_buffer *buffer; /* NULL: mapped by the program */
+	dev_t device;             /* of its storage, then */
+	uint64_t start, end;      /* addresses of the map */
+};
+
+/* False: the range is in none. */
+static bool find_file(const struct hm_fence *fence, uint32_t index, struct source *ret_source)
 {
 	const struct hm_accel_range *range = &fence->work.range[index];
 	const struct map_use *use;
 	struct vma vma;
 	uint32_t i;
 
-	*ret_buffer = NULL;
 	if (fence->loose & 1u << index) {
 		if (vma_find(-1, (uintptr_t)range->pointer, &vma) || !vma.ino)
 			return false;
-		*ret_start = vma.start;
-		*ret_end = vma.end;
+		*ret_source = (struct source){
+			.device = makedev((uint32_t)(vma.dev >> 32), (uint32_t)vma.dev),
+			.start = vma.start,
+			.end = vma.end,
+		};
 		return true;
 	}
 	for (i = 0; i < fence->n_use; i++) {
@@ -74,36 +89,55 @@ static bool find_file(const struct hm_fence *fence, uint32_t index,
 			continue;
 		if (!buffer_is(use->map->buffer, HM_MEMORY_STORAGE))
 			return false;
-		*ret_buffer = use->map->buffer;
-		*ret_start = (uintptr_t)use->map->address;
-		*ret_end = *ret_start + atomic_load(&use->map->length);
+		*ret_source = (struct source){
+			.buffer = use->map->buffer,
+			.start = (uintptr_t)use->map->address,
+			.end = (uintptr_t)use->map->address + atomic_load(&use->map->length),
+		};
 		return true;
 	}
 	return false;
 }
 
-static void bring(struct hm_buffer *buffer, uint64_t start, uint64_t end)
+/* The step of the device that was asked for last: it takes reads of files to find out. */
+static uint64_t step_of(dev_t device)
 {
-	void *address = (void *)(uintptr_t)start;
+	static _Atomic uint64_t last_device = UINT64_MAX, last_step;
+	uint64_t step = last_step;
 
-	/* Advice only: a range that is gone since has nothing to read. */
-	if (buffer)
-		announce_pages(buffer, address, end - start);
-	else
-		sys_madvise(address, end - start, MADV_WILLNEED);
+	if (last_device != device || !step) {
+		step = announce_step(device);
+		last_step = step;
+		last_device = device;
+	}
+	return step;
+}
+
+/* Advice only: a range that is gone since has nothing to read. */
+static void bring(const struct source *source, uint64_t start, uint64_t end)
+{
+	uint64_t step, at;
+
+	if (source->buffer) {
+		announce_pages(source->buffer, (void *)(uintptr_t)start, end - start);
+		return;
+	}
+	step = step_of(source->device);
+	for (at = start; at < end; at += step)
+		sys_madvise((void *)(uintptr_t)at, min_u64(step, end - at), MADV_WILLNEED);
 }
 
 static void learn_from_range(const struct hm_fence *fence, uint32_t index)
 {
 	const struct hm_accel_range *range = &fence->work.range[index];
-	uint64_t first = (uintptr_t)range->pointer / PAGE, start, end, from, to;
+	uint64_t first = (uintptr_t)range->pointer / PAGE, from, to;
 	uint64_t last = ((uintptr_t)range->pointer + range->length - 1) / PAGE;
-	struct hm_buffer *buffer;
+	struct source source;
 	struct ahead_plan plan;
 	bool planned;
 	uint32_t i;
 
-	if (!find_file(fence, index, &buffer, &start, &end))
+	if (!find_file(fence, index, &source))
 		return;
 	pthread_mutex_lock(&mutex);
 	planned = ahead_access(&ahead, first, last - first + 1, &plan);
@@ -111,8 +145,8 @@ static void learn_from_range(const struct hm_fence *fence, uint32_t index)
 	for (i = 0; planned && i < plan.count; i++) {
 		from = (plan.start + (uint64_t)plan.stride * i) * PAGE;
 		to = from + plan.length * PAGE;
-		if (from >= start && from < end) {
-			bring(buffer, from, min_u64(to, end));
+		if (from >= source.start && from < source.end) {
+			bring(&source, from, min_u64(to, source.end));
 			continue;
 		}
 		pthread_mutex_lock(&mutex);

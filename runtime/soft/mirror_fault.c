@@ -199,7 +199,7 @@ static void bring_ahead(const struct soft_access *access, uint64_t start, uint64
 {
 	struct soft_mirror *mirror = access->mirror;
 	uint8_t rights = HETSIM_PAGE_READ;
-	uint64_t n = 0;
+	uint64_t n = 0, at;
 	struct vma vma;
 
 	if (start >= SOFT_PROCESS_END || end > SOFT_PROCESS_END ||
@@ -215,8 +215,8 @@ static void bring_ahead(const struct soft_access *access, uint64_t start, uint64
 		return;
 	soft_mirror_count(mirror, SIM_MIRROR_PAGES, n);
 	/* Starts reading where the bytes are on a disk; advice only. */
-	if (vma.ino)
-		sys_madvise((void *)(uintptr_t)start, end - start, MADV_WILLNEED);
+	for (at = start; vma.ino && at < end; at += SZ_128K)
+		sys_madvise((void *)(uintptr_t)at, min_u64(SZ_128K, end - at), MADV_WILLNEED);
 }
 
 void soft_mirror_learn_from(const struct soft_access *access, uint64_t start, uint64_t end)

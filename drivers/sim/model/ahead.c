@@ -256,6 +256,8 @@ static bool ahead_plan(struct ahead *ahead, struct ahead_stream *stream,
 		items = AHEAD_ITEMS;
 	if (stream->left > items / 2)
 		return false;
+	if (ahead->strided_only && stream->stride > 0 && step <= stream->length)
+		return false;
 	items -= stream->left;
 	/* Neither below 0 nor above the highest unit. */
 	if (step > (U64_MAX >> 1) / (from + items))

@@ -70,6 +70,7 @@ struct ahead_batch {
 struct ahead {
 	u64 least; /* window, in units */
 	u64 most;
+	bool strided_only; /* sequential streams are known, and left to somebody else */
 	u64 turn; /* number of the last access */
 	struct ahead_counts counts;
 	struct ahead_stream stream[AHEAD_STREAMS];
