@@ -31,9 +31,10 @@
  * counted.
  *
  * The mirror is user space's (soft/mirror.h): the kernel copies each access with the CPU's rights,
- * and takes no entries away. Stale ones go when an access or RANGE_QUERY finds them. Pages never
- * move. Memory of devices is used as any other. A stack does not grow, either. MIRROR_EVENTS keeps
- * the first events of those that are not read, and leaves out the next ones.
+ * and takes no entries away. Stale ones go when an access or RANGE_QUERY finds them; an entry stays
+ * where other memory with pages has come to its address. Pages never move. Memory of devices is
+ * used as any other. MIRROR_EVENTS keeps the first events of those that are not read, and leaves
+ * out the next ones.
  *
  * A child of fork() has devices of its own; it can't use its parent's files.
  *

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+/*
+ * hetmap run saxpy --pointer: every kind of memory on every accelerator that takes any pointer,
+ * and what it refuses.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/command.h"
+
+static const char *const kinds[] = { "malloc", "stack", "file", "map" };
+
+#define N_KIND (sizeof(kinds) / sizeof(kinds[0]))
+
+static json_int_t number(const json_t *json, const char *object, const char *key)
+{
+	const json_t *in = object ? json_object_get(json, object) : json;
+
+	CHECK(json_is_integer(json_object_get(in, key)));
+	return json_integer_value(json_object_get(in, key));
+}
+
+/* Verified, without a copy; with --prefetch the launches meet fewer device faults. */
+static void check_kind(const char *kind, const char *device, bool entries)
+{
+	struct outcome outcome;
+	const json_t *advised;
+	json_t *json;
+
+	command_run(&(struct command){ .args = { "run", "saxpy", "--pointer", kind, "--device",
+						 device, "--size", "1M", "--rounds", "2",
+						 "--prefetch", "--json" } },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	json = json_loads(outcome.out, 0, NULL);
+	CHECK_FATAL(json);
+	CHECK_EQUAL(number(json, NULL, "bytes_copied"), 0);
+	CHECK_EQUAL(number(json, NULL, "bytes"), 2 << 20);
+	CHECK(json_is_true(json_object_get(json, "verified")));
+	CHECK(!strcmp(json_string_value(json_object_get(json, "pointer")), kind));
+	CHECK(!strcmp(json_string_value(json_object_get(json, "accel")), device));
+	CHECK(!strcmp(json_string_value(json_object_get(json, "way_in")), "direct"));
+	advised = json_object_get(json, "advised");
+	CHECK(json_is_object(advised));
+	if (entries) {
+		CHECK(number(json, "faults", "device") >= 2);
+		CHECK(number(advised, "faults", "device") < number(json, "faults", "device"));
+		/* The twin may have entries of the first run's memory at these addresses. */
+		CHECK(number(advised, NULL, "prefetched_pages_used") <= 512);
+	}
+	json_decref(json);
+	outcome_free(&outcome);
+}
+
+static void on_cpu(void)
+{
+	size_t i;
+
+	for (i = 0; i < N_KIND; i++)
+		check_kind(kinds[i], "cpu", false);
+}
+
+static void on_soft(void)
+{
+	size_t i;
+
+	for (i = 0; i < N_KIND; i++)
+		check_kind(kinds[i], "soft:0", true);
+}
+
+static void on_sim(void)
+{
+	size_t i;
+
+	if (access("/dev/hetsim0", F_OK)) {
+		test_skip("vm", "no /dev/hetsim0");
+		return;
+	}
+	for (i = 0; i < N_KIND; i++)
+		check_kind(kinds[i], "sim:0", true);
+}
+
+/* For people: both runs, and what each device does. */
+static void as_text(void)
+{
+	struct outcome outcome;
+
+	command_run(&(struct command){ .args = { "run", "saxpy", "--pointer", "malloc",
+						 "--device", "soft:0", "--size", "1M",
+						 "--rounds", "1", "--advise", "granule-4K" } },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	CHECK(strstr(outcome.out, "bytes copied 0 by the launches"));
+	CHECK(strstr(outcome.out, "with granule-4K, "));
+	CHECK(strstr(outcome.out, "faults in the first pass"));
+	CHECK(strstr(outcome.out, "every element of y, by the CPU"));
+	outcome_free(&outcome);
+}
+
+static void refused(void)
+{
+	static const struct {
+		const char *args[8];
+		int status;
+		const char *text;
+	} cases[] = {
+		{ { "run", "saxpy", "--pointer", "heap" }, 2, "malloc, stack, file or map" },
+		{ { "run", "saxpy", "--pointer", "malloc", "--advise", "fast" },
+		  2,
+		  "accessed-by" },
+		{ { "run", "saxpy", "--prefetch" }, 2, "go with --pointer" },
+		{ { "run", "histogram", "--pointer", "malloc" }, 2, "an option of saxpy" },
+		{ { "run", "saxpy", "--pointer", "malloc", "--unplug-at", "5" }, 2, "exclude" },
+		{ { "run", "saxpy", "--pointer", "malloc", "--device", "host" }, 3, "cpu" },
+	};
+	struct outcome outcome;
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct command command = { 0 };
+
+		memcpy(command.args, cases[i].args, sizeof(cases[i].args));
+		command_run(&command, &outcome);
+		CHECK_EQUAL(outcome.status, cases[i].status);
+		if (!strstr(outcome.err, cases[i].text))
+			test_fail(__FILE__, __LINE__, "no '%s' in: %s", cases[i].text,
+				  outcome.err);
+		outcome_free(&outcome);
+	}
+}
+
+static const struct test tests[] = {
+	{ "on_cpu", on_cpu, 60, 0 },   { "on_soft", on_soft, 60, 0 },
+	{ "on_sim", on_sim, 60, 0 },   { "as_text", as_text, 60, 0 },
+	{ "refused", refused, 60, 0 }, { NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main_once(argc, argv, "command_pointer", tests);
+}
