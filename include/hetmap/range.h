@@ -145,7 +145,7 @@ HM_API int hm_range_query(const void *pointer, uint64_t length, struct hm_accel 
 enum hm_range_event_kind {
 	HM_RANGE_FAULT = 1,           /* a device fault; status: 0, or why the access failed */
 	HM_RANGE_MIGRATE_BEGIN = 2,   /* pages are about to move */
-	HM_RANGE_MIGRATE_END = 3,     /* they have, or have not: status */
+	HM_RANGE_MIGRATE_END = 3,     /* the pages have moved, or have not: status */
 	HM_RANGE_INVALIDATE = 4,      /* entries were taken away: the CPU's pages changed */
 	HM_RANGE_EVICT = 5,           /* pages left the accelerator's memory to make room */
 	HM_RANGE_PREFETCH_USED = 6,   /* prefetched pages were asked for */
@@ -221,9 +221,9 @@ struct hm_range_counts {
 	uint64_t wasted;      /* and those that went away before */
 	/* The prefetch that learns; its pages are also in used and wasted. */
 	uint64_t accesses;   /* accesses or faults that it has seen */
-	uint64_t sequential; /* of them, those that went on where one had ended, */
+	uint64_t sequential; /* accesses that went on where one had ended, */
 	uint64_t strided;    /* those at equal steps, */
-	uint64_t random;     /* and the others */
+	uint64_t random;     /* and all other ones */
 	uint64_t planned;    /* pages that it brought ahead */
 	uint64_t doubled;    /* times that a window ahead grew */
 	uint64_t halved;     /* times that one shrank */
@@ -255,8 +255,8 @@ HM_API int hm_range_counts_get(struct hm_accel *accel, struct hm_range_counts *r
  * The prefetch tells sequential, strided and random accesses apart, and brings in a window ahead
  * of the first two. A window that was used to its end doubles, one that was not is halved. For
  * NULL it looks at the ranges in files that launches name, and begins to read the next ones of
- * strided streams; the kernel reads ahead of sequential ones. It is off until this call. An accelerator with HM_ACCEL_MIRROR begins with a
- * window of 64 KiB, and goes up to 2 MiB.
+ * strided streams; the kernel reads ahead of sequential ones. The call switches that on. An
+ * accelerator with HM_ACCEL_MIRROR begins with a window of 64 KiB, and goes up to 2 MiB.
  *
  * Thread safety: any thread. The counters go on.
  *

@@ -149,7 +149,7 @@ struct hm_fence {
 	uint32_t brackets; /* bits of ranges of buffers with HM_CAP_BRACKET */
 	uint32_t writes;   /* the build's hm_accel_parameters.writes */
 	uint32_t any;      /* bits of ranges that were passed as HM_ANY */
-	uint32_t loose;    /* of them, those that are in no map */
+	uint32_t loose;    /* bits of these ranges that are in no map */
 	/*
 	 * The device, with a reference, that the work's end found gone; the thread that takes it
 	 * must report it. NULL: none.

@@ -29,7 +29,7 @@ static int refuse_accel(const struct hm_accel *accel, const struct hm_fence *fen
 
 struct first_map {
 	uint64_t end;
-	uint64_t base; /* of the first map before the end; UINT64_MAX: there is none */
+	uint64_t base; /* first address of the first map before the end; UINT64_MAX: none */
 };
 
 static int note_first(void *user, const struct registry_entry *entry)

@@ -61,7 +61,7 @@ void learn_fork_after(void)
 /* A file where a range of a launch is. */
 struct source {
 	struct hm_buffer *buffer; /* NULL: mapped by the program */
-	dev_t device;             /* of its storage, then */
+	dev_t device;             /* then: the device of the file's storage */
 	uint64_t start, end;      /* addresses of the map */
 };
 

@@ -132,7 +132,7 @@ struct extent {
 struct sharing {
 	uint64_t start, end;
 	uint64_t other, other_end;
-	struct extent extent; /* of the first range's mapping at hand */
+	struct extent extent; /* the first range's mapping at hand */
 };
 
 static bool cut(const struct vma *vma, uint64_t start, uint64_t end, struct extent *ret_extent)

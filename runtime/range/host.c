@@ -168,7 +168,7 @@ int host_prefetch(const struct range_pages *pages, uint32_t access)
 struct query {
 	uint64_t start, end;
 	struct hm_range_page *pages;
-	int fd; /* of pagemap; -1: it can't be read */
+	int fd; /* pagemap; -1: it can't be read */
 };
 
 /* Where the page of a mapping is. @resident: mincore(2)'s bit. */

@@ -129,7 +129,7 @@ static void job_release(struct hm_accel_work *work)
 	pthread_mutex_lock(&job->lock);
 	done = job->done;
 	pthread_mutex_unlock(&job->lock);
-	/* Nobody waits for it any more: it ends by itself. */
+	/* No waiter is left: the thread ends by itself. */
 	if (done)
 		pthread_join(job->thread, NULL);
 	else

@@ -346,7 +346,7 @@ static int any_piece(struct run *run, uint32_t any, size_t *n)
 	return stop;
 }
 
-/* Of a queue that uses the mirror. *@ret_done: bytes, 0 where all operands are bound. */
+/* For a queue that uses the mirror. *@ret_done: bytes, 0 where all operands are bound. */
 static int any_run(struct run *run, size_t *ret_done)
 {
 	size_t n = min_u64(run->left, SIM_BURST);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The calls of the mirror: its beginning and end, advice, and what its entries are. */
+/* The calls of the mirror: making and ending it, advice, prefetch, and the state of entries. */
 #include "soft/mirror.h"
 
 #include <errno.h>
@@ -74,7 +74,7 @@ int soft_mirror(struct soft_file *file, void *argument)
 
 /* ---- advice ---- */
 
-/* Bits of a run's value, and what they become. */
+/* Bits of a run's value, and their new values. */
 struct change {
 	uint32_t mask, bits;
 };
@@ -176,7 +176,7 @@ static int enter_present(void *user, const struct vma *vma)
 	return r;
 }
 
-/* What the engine has to see of an advice at once. The caller holds mirror->lock. */
+/* Applies the part of an advice that counts at once. The caller holds mirror->lock. */
 static int apply_advice(struct soft_mirror *mirror, const struct hetsim_advise *advise)
 {
 	struct enter_present enter = { .mirror = mirror,
@@ -263,7 +263,7 @@ out:
 	return r;
 }
 
-/* ---- what there is ---- */
+/* ---- queries and events ---- */
 
 static void describe(struct soft_mirror *mirror, uint64_t address, struct hetsim_page *ret_page)
 {

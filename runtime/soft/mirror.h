@@ -38,7 +38,7 @@
 struct soft_page {
 	uint8_t rights; /* HETSIM_PAGE_*; 0: no entry */
 	uint8_t why;    /* enum hetsim_why */
-	uint8_t order;  /* of its chunk */
+	uint8_t order;  /* log2 of the pages of its chunk */
 	uint8_t flags;
 };
 
@@ -64,7 +64,7 @@ struct soft_stream {
 
 struct soft_mirror {
 	struct soft_file *file;
-	int maps_fd; /* of vmas_open(); or an error */
+	int maps_fd; /* result of vmas_open(); or an error */
 	pthread_rwlock_t use;
 	pthread_mutex_t lock; /* protects the fields below */
 	struct soft_frame *bucket[SOFT_BUCKETS];
@@ -116,12 +116,12 @@ void soft_entries_check(struct soft_mirror *mirror, uint64_t start, uint64_t end
 
 /* ---- mirror_fault.c ---- */
 
-/* Of an access that is under way. */
+/* An access that is under way. */
 struct soft_access {
 	struct soft_mirror *mirror;
 	struct soft_queue *queue;
 	bool write;
-	uint64_t end; /* of the bytes that the command goes on to use */
+	uint64_t end; /* behind the bytes that the command goes on to use */
 };
 
 /*

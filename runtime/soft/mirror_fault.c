@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Device faults of the twin: what the CPU may do at an address, the chunk that an answer is for,
+ * Device faults of the twin: the rights of the CPU at an address, the chunk that an answer is for,
  * and the entries that it makes. mirror->lock is held throughout.
  */
 #include <errno.h>
@@ -56,7 +56,7 @@ int soft_mirror_refuse(const struct soft_access *access, uint64_t address, uint3
 
 struct chunk {
 	uint64_t start, end;
-	uint8_t order; /* of pages */
+	uint8_t order; /* log2 of the pages */
 };
 
 /* The largest chunk with @address that lies in the mapping and has one advice. */

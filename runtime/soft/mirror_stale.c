@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Entries that the process's mappings contradict: what the kernel tells the module by a notifier,
- * the twin finds out here. mirror->lock is held throughout.
+ * Entries that the process's mappings contradict: the kernel tells the module of them by a
+ * notifier, the twin finds out here. mirror->lock is held throughout.
  */
 #include <errno.h>
 
@@ -11,8 +11,8 @@
 
 struct refresh {
 	struct soft_mirror *mirror;
-	uint64_t at, end; /* what is left to look at */
-	uint64_t from;    /* of a run of stale pages up to at; UINT64_MAX: none */
+	uint64_t at, end; /* the rest to look at */
+	uint64_t from;    /* start of a run of stale pages up to at; UINT64_MAX: none */
 	uint64_t n_dropped;
 	uint64_t n_calls;
 };

@@ -194,7 +194,7 @@ static void partly_used(void)
 	free(trace);
 }
 
-/* What is asked for again and again is no stream. */
+/* Accesses to the same place again and again are no stream. */
 static void repeated(void)
 {
 	struct trace *trace = trace_new();

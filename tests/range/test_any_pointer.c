@@ -75,7 +75,7 @@ static void in_file(int flags)
 	CHECK_FATAL(bytes != MAP_FAILED);
 	check_saxpy(&rig, (uint32_t *)(void *)bytes, (uint32_t *)(void *)(bytes + LENGTH),
 		    LENGTH);
-	/* What it wrote is in the file, or not. */
+	/* Its stores are in the file, or not. */
 	other = mmap(NULL, 2 * LENGTH, PROT_READ, MAP_SHARED, fd, 0);
 	CHECK_FATAL(other != MAP_FAILED);
 	if (flags & MAP_SHARED)
@@ -224,7 +224,7 @@ static void map_keeps_still(void)
 	any_close(&rig);
 }
 
-/* ---- what may not be accessed ---- */
+/* ---- accesses that no CPU may make ---- */
 
 static void holes(void)
 {
@@ -581,7 +581,7 @@ static void *stir(void *user)
 	return NULL;
 }
 
-/* No signal, no wrong error, and what is written is written. */
+/* No signal, no wrong error, and no store is lost. */
 static void under_changes(void)
 {
 	struct turmoil turmoil = { 0 };

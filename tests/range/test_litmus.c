@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The litmus tests of docs/coherence.md: who sees what when, between CPUs and accelerators, on
+ * The litmus tests of docs/coherence.md: the order of stores between CPUs and accelerators, on
  * maps and on any pointers. Each checks what the page promises, and nothing more.
  */
 #include <pthread.h>
@@ -13,7 +13,7 @@
 
 #include "range/range_support.h"
 
-#define WORDS 4096 /* of the data: 16 KiB */
+#define WORDS 4096 /* words of the data: 16 KiB */
 #define BYTES (WORDS * sizeof(uint32_t))
 #define LINE 1024 /* words from one thing to the next: a page */
 
@@ -113,7 +113,7 @@ static void make_kernels(struct litmus *litmus)
 	litmus->add = make("add", "inout in u32", cpu_add, &add, 1);
 }
 
-/* ---- who is tested, on which memory ---- */
+/* ---- accelerators and their memory ---- */
 
 static const struct subject {
 	const char *title, *accel, *device;
@@ -214,7 +214,7 @@ static void message_to_cpu(struct litmus *litmus)
 	CHECK_EQUAL(wrong, 0);
 }
 
-/* The other way, into running work: who sees the flag sees the data. */
+/* The other way, into running work: a side that sees the flag sees the data. */
 static void message_to_accel(struct litmus *litmus)
 {
 	struct hm_fence *fence;

@@ -145,9 +145,9 @@ static void many_fences(void)
 		CHECK_OK(hm_fence_wait(fence[i], 0));
 		hm_fence_unref(fence[i]);
 	}
-	CHECK_EQUAL(n_entries(&rig, bytes + LENGTH, 15 * 64, HM_READ | HM_WRITE), 15 * 64);
+	CHECK_EQUAL(n_entries(&rig, bytes + LENGTH, 15 * 64, HM_READ), 15 * 64);
 	/* The one without a fence ends by itself. */
-	for (i = 0; i < 5000 && n_entries(&rig, bytes, 64, HM_WRITE) < 64; i++)
+	for (i = 0; i < 5000 && n_entries(&rig, bytes, 64, HM_READ) < 64; i++)
 		usleep(1000);
 	CHECK(i < 5000);
 	usleep(100000);
@@ -179,7 +179,7 @@ static void granule(void)
 		CHECK_OK_FATAL(any_crc(&rig, at + PAGE, PAGE, &crc));
 		query(&rig, at + PAGE, 1, &page);
 		CHECK_EQUAL(page.order, sizes[i].order);
-		/* Entries for what is there of the chunk. */
+		/* Entries for all pages of the chunk that are there. */
 		CHECK_EQUAL(n_entries(&rig, at, 512, HM_READ), sizes[i].bytes / PAGE);
 		CHECK_OK(hm_range_advise(at, CHUNK, rig.engine.accel, HM_RANGE_NORMAL, 0));
 		munmap(bytes, 4 * CHUNK);
@@ -341,7 +341,7 @@ static void queried(void)
 	CHECK_OK_FATAL(any_crc(&rig, file, PAGE, &crc));
 	CHECK_EQUAL(n_entries(&rig, file, 1, HM_READ), 1);
 
-	/* What goes away is seen to be gone. */
+	/* Pages that go away are seen to be gone. */
 	munmap(bytes, 8 * PAGE);
 	CHECK_EQUAL(n_entries(&rig, bytes, 8, HM_READ), 0);
 	CHECK(any_counts(&rig).invalidated >= 1);
@@ -403,7 +403,7 @@ static void events(void)
 
 	any_open(&rig);
 	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
-	/* What was before the stream is not in it. */
+	/* Events before the stream are not in it. */
 	CHECK_OK_FATAL(any_fill(&rig, bytes, PAGE, 1));
 	CHECK_OK_FATAL(hm_range_events_open(rig.engine.accel, &events));
 	CHECK_OK_FATAL(hm_range_events_open(rig.engine.accel, &second));
@@ -442,7 +442,7 @@ static void events(void)
 	any_close(&rig);
 }
 
-/* More than any buffer has, and nobody reads: some are lost, and that is told. */
+/* More than any buffer has, and no reader comes: some are lost, and that is told. */
 static void lost_events(void)
 {
 	const uint64_t n = 20000;

@@ -60,7 +60,7 @@ static void prefetch_refused(void)
 	CHECK_ERROR(-EFAULT, hm_fence_wait(fence, UINT64_MAX));
 	CHECK(any_told(bytes + 20 * PAGE, "can't be brought in"));
 	hm_fence_unref(fence);
-	/* What came before is there. */
+	/* The pages before are there. */
 	CHECK_EQUAL(page_at(bytes + 19 * PAGE).place, HM_RANGE_HOST);
 	CHECK_ERROR(-EINVAL, hm_range_prefetch(bytes, 0, NULL, HM_READ, NULL));
 	CHECK_ERROR(-EINVAL, hm_range_prefetch(bytes, UINT64_MAX, NULL, HM_READ, NULL));

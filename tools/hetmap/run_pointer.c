@@ -73,7 +73,7 @@ struct pointer_run {
 	struct hm_kernel *kernel;
 	struct hm_device *host;
 	uint32_t *x, *y;
-	/* Of the run that is under way. */
+	/* The run that is under way. */
 	bool advised;
 	struct figures *figures;
 	int status;

@@ -267,7 +267,7 @@ static bool ahead_plan(struct ahead *ahead, struct ahead_stream *stream,
 				 stream->last > U64_MAX - stream->length - way)
 		return false;
 	batch = ahead_batch_take(ahead);
-	/* It may have been this stream's, and have ended it. */
+	/* Closing a batch of this stream may have ended the stream. */
 	if (!stream->turn)
 		return false;
 	batch->plan.start = stream->last + (u64)stream->stride * from;

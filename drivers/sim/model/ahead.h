@@ -36,9 +36,9 @@ struct ahead_counts {
 	u64 accesses;
 	u64 sequential; /* accesses that went on where one had ended */
 	u64 strided;	/* that repeated the step of their stream */
-	u64 random;	/* the others */
+	u64 random;	/* accesses at no such place */
 	u64 planned;	/* units of all plans */
-	u64 used;	/* of them, those that an access asked for later */
+	u64 used;	/* planned units that an access asked for later */
 	u64 wasted;	/* those that none did */
 	u64 doubled;	/* changes of a window */
 	u64 halved;
@@ -70,7 +70,7 @@ struct ahead_batch {
 struct ahead {
 	u64 least; /* window, in units */
 	u64 most;
-	bool strided_only; /* sequential streams are known, and left to somebody else */
+	bool strided_only; /* no plans for sequential streams */
 	u64 turn; /* number of the last access */
 	struct ahead_counts counts;
 	struct ahead_stream stream[AHEAD_STREAMS];

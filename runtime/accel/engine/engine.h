@@ -37,7 +37,7 @@ struct engine {
 	uint64_t window;
 	struct engine_notifier notifier;
 	pthread_mutex_t range_lock;       /* protects the next one */
-	struct engine_queue *range_queue; /* of prefetches; NULL: none was asked for */
+	struct engine_queue *range_queue; /* for prefetches; NULL: not made yet */
 };
 
 /* A buffer on the device, bound there: copied bytes go through it. */

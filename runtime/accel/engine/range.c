@@ -15,7 +15,7 @@
 
 #define PAGE 4096ull
 #define PIECE MIB(32)      /* of a prefetch */
-#define LEARN_UNIT KIB(64) /* of the twin's policy */
+#define LEARN_UNIT KIB(64) /* the unit of the twin's policy */
 
 int engine_any_acquire(void *accel, struct hm_accel_range *range)
 {

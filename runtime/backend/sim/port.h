@@ -71,7 +71,7 @@ struct sim_port {
 	pthread_mutex_t mirror_lock;  /* protects the fields below, up to next */
 	bool mirrored;                /* HETSIM_MIRROR was called */
 	struct hetsim_mirror mirror;  /* with this answer */
-	struct sim_stream *stream;    /* of its events; NULL: not asked for yet */
+	struct sim_stream *stream;    /* events; NULL: not asked for yet */
 	struct sim_port *next;        /* in port.c's list */
 	struct cds_list_head objects; /* sim_object.link, under object.c's lock */
 };
