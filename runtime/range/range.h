@@ -21,8 +21,8 @@ struct range_pages {
 int range_pages_of(const void *pointer, uint64_t length, const char *what,
 		   struct range_pages *ret_pages);
 /*
- * Chooses the accelerator that a call is for: *@ret_accel is NULL for the host. -EOPNOTSUPP: one without
- * entries of its own.
+ * Chooses the accelerator that a call is for: *@ret_accel is NULL for the host. -EOPNOTSUPP: an
+ * accelerator without entries of its own.
  */
 int range_choose(struct hm_accel *accel, const char *what, struct hm_accel **ret_accel);
 

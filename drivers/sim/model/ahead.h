@@ -4,7 +4,7 @@
  * bring in before it is asked for.
  *
  * The object works on units, which the caller chooses: chunks of pages, or pages. It knows nothing
- * of what a unit is, allocates nothing, takes no lock and calls nobody: the caller serialises the
+ * of what a unit is, allocates nothing, takes no lock and makes no call: the caller serialises the
  * calls of one object, and does the work of a plan.
  *
  * A stream begins with the third access in a row that starts where another ended, or with the
