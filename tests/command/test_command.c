@@ -426,7 +426,7 @@ static void test_devices(void)
 	}
 	json_array_foreach(json_object_get(json, "accelerators"), i, one)
 	{
-		CHECK_EQUAL(json_object_size(one), 12);
+		CHECK_EQUAL(json_object_size(one), 13);
 		/* Engines are behind it. */
 		CHECK_EQUAL(cpu, !strcmp(string_of(one, "kind"), "engine"));
 		cpu |= !strcmp(string_of(one, "name"), "cpu");

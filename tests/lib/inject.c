@@ -287,6 +287,8 @@ HOOK(ssize_t, pread_now, EAGAIN, (int fd, void *to, size_t length, off_t offset)
 HOOK(ssize_t, pwrite, EIO, (int fd, const void *from, size_t length, off_t offset),
      (fd, from, length, offset))
 HOOK(int, pidfd_open, EMFILE, (pid_t pid, unsigned int flags), (pid, flags))
+HOOK(ssize_t, process_vm, EPERM, (bool write, void *own, void *other, size_t length),
+     (write, own, other, length))
 HOOK(int, pipe2, EMFILE, (int fds[2], int flags), (fds, flags))
 HOOK(int, eventfd, EMFILE, (unsigned int value, int flags), (value, flags))
 HOOK(int, userfaultfd, EPERM, (int flags), (flags))
@@ -362,6 +364,7 @@ void inject_install(void)
 		.pread_now = hook_pread_now,
 		.pwrite = hook_pwrite,
 		.pidfd_open = hook_pidfd_open,
+		.process_vm = hook_process_vm,
 		.pipe2 = hook_pipe2,
 		.eventfd = hook_eventfd,
 		.userfaultfd = hook_userfaultfd,

@@ -145,9 +145,12 @@ static void many_fences(void)
 		CHECK_OK(hm_fence_wait(fence[i], 0));
 		hm_fence_unref(fence[i]);
 	}
-	CHECK_EQUAL(n_entries(&rig, bytes + LENGTH, 15 * 64, HM_READ), 15 * 64);
+	/* A kernel that tells may take some away again, as by joining pages to huge ones. */
+	if (!(rig.info.caps & HM_ACCEL_TOLD))
+		CHECK_EQUAL(n_entries(&rig, bytes + LENGTH, 15 * 64, HM_READ), 15 * 64);
+	CHECK(n_entries(&rig, bytes + LENGTH, 15 * 64, HM_READ) >= 64);
 	/* The one without a fence ends by itself. */
-	for (i = 0; i < 5000 && n_entries(&rig, bytes, 64, HM_READ) < 64; i++)
+	for (i = 0; i < 5000 && n_entries(&rig, bytes, 64, HM_READ) < 1; i++)
 		usleep(1000);
 	CHECK(i < 5000);
 	usleep(100000);

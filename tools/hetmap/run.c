@@ -86,8 +86,8 @@ static const struct option_row rows[] = {
 			    "measured rounds, 1 to 1000\n"
 			    "(default: 1 to 101, by the time they take)" },
 	[OPTION_POINTER] = { 0, "pointer", "KIND",
-			     "saxpy: on plain pointers of the process, malloc, stack,\n"
-			     "file or map; --device names who computes then" },
+			     "saxpy: plain pointers, of malloc, stack, file or map;\n"
+			     "--device names who computes then" },
 	[OPTION_ADVISE] = { 0, "advise", "ADVICE",
 			    "saxpy --pointer: measure again with an advice, as\n"
 			    "accessed-by, read-mostly, granule-64K" },

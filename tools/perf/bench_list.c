@@ -42,7 +42,7 @@ const struct bench bench_list[] = {
 	  bench_mirror_fault, peer_range_source },
 	{ "invalidate", "rights taken from 2 MiB that a device has entries for",
 	  bench_invalidate, peer_range_source },
-	{ "prefetch_gain", "4K frames of a cold file filtered, with the prefetch that learns",
+	{ "prefetch_gain", "4K frames of a cold file filtered, with learning",
 	  bench_prefetch_gain, peer_range_source },
 	{ "dmabuf_bracket", "an access of the CPU's to a dma-buf, begun and ended",
 	  bench_dmabuf_bracket, peer_dmabuf_source },
