@@ -15,12 +15,18 @@ static const struct {
 	const char *name;
 	const struct test *tests;
 } tables[] = {
-	{ "buffers", sim_buffers_tests },   { "calls", sim_calls_tests },
-	{ "capacity", sim_capacity_tests }, { "engine", sim_engine_tests },
-	{ "inject", sim_inject_tests },     { "limits", sim_limits_tests },
-	{ "move", sim_move_tests },         { "neighbours", sim_neighbours_tests },
-	{ "submit", sim_submit_tests },     { "sample", sim_sample_tests },
-	{ "unplug", sim_unplug_tests },     { "mirror", sim_mirror_tests },
+	{ "buffers", sim_buffers_tests },
+	{ "calls", sim_calls_tests },
+	{ "capacity", sim_capacity_tests },
+	{ "engine", sim_engine_tests },
+	{ "inject", sim_inject_tests },
+	{ "limits", sim_limits_tests },
+	{ "move", sim_move_tests },
+	{ "neighbours", sim_neighbours_tests },
+	{ "submit", sim_submit_tests },
+	{ "sample", sim_sample_tests },
+	{ "unplug", sim_unplug_tests },
+	{ "mirror", sim_mirror_tests },
 	{ "mirror_calls", sim_mirror_calls_tests },
 };
 
