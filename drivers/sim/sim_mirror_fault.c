@@ -178,8 +178,7 @@ static u64 sim_chunk_fill_large(struct sim_chunk *chunk, const struct sim_want *
  * the wish is to write; others are to read only, unless advice gives the device all that are
  * @present. Returns for how many pages there is more than before.
  */
-static u64 sim_chunk_fill(struct sim_chunk *chunk, const struct sim_want *want,
-				bool present)
+static u64 sim_chunk_fill(struct sim_chunk *chunk, const struct sim_want *want, bool present)
 {
 	u64 first = want->page - chunk->span.start, end = first + want->n_pages, n = 0, i;
 	unsigned long *pfns = chunk->mirror->pfns;
@@ -191,8 +190,8 @@ static u64 sim_chunk_fill(struct sim_chunk *chunk, const struct sim_want *want,
 	for (i = 0; i < chunk->span.n_pages; i++) {
 		bool wanted = i >= first && i < end;
 		bool write = ((wanted && want->write) || present) && pfns[i] & HMM_PFN_WRITE;
-		enum hetsim_why why = wanted ? want->why :
-				      present ? HETSIM_WHY_ADVICE : HETSIM_WHY_NEIGHBOUR;
+		enum hetsim_why other = present ? HETSIM_WHY_ADVICE : HETSIM_WHY_NEIGHBOUR;
+		enum hetsim_why why = wanted ? want->why : other;
 
 		if (!(pfns[i] & HMM_PFN_VALID) || sim_entry_serves(chunk->entries[i], write))
 			continue;

@@ -85,7 +85,7 @@ static unsigned int sim_tlb_drop_slot(struct sim_tlb_slot *slot, u64 first, u64 
 
 /*
  * The shoot-down: takes the translations of the pages from @first up to @end out of the TLBs of all
- * queues. With va->lock held for writing no queue is using one, which is their acknowledgement.
+ * queues. With va->lock held for writing no queue is using one, and all of them know.
  * Returns how many there were.
  */
 unsigned int sim_tlb_drop(struct sim_va *va, u64 first, u64 end)

@@ -389,7 +389,7 @@ out:
 }
 
 /* A device forgets the oldest chunk when it has as many as it may. */
-static void test_evict(void)
+static void test_chunks(void)
 {
 	const size_t n = 32768 + 64,
 		     length = (n * PAGE + MIRROR_HUGE - 1) & ~(MIRROR_HUGE - 1ul);
@@ -504,7 +504,7 @@ static const struct test tests[] = {
 	{ "exit", test_exit, 0, 0 },
 	{ "exited", test_exited, 0, 0 },
 	{ "shootdown", test_shootdown, 0, 0 },
-	{ "evict", test_evict, 60, TEST_ONCE },
+	{ "chunks", test_chunks, 60, TEST_ONCE },
 	{ "shaken", test_shaken, 0, 0 },
 	{ "shaken_file", test_shaken_file, 0, 0 },
 	{ NULL, NULL, 0, 0 },

@@ -76,8 +76,10 @@ int sim_advice_set(const struct sim_advice *list, unsigned int n, struct sim_spa
 		sim_advice_add(&out, old, old->start, old->end < start ? old->end : start);
 		from = old->start > start ? old->start : start;
 		to = old->end < end ? old->end : end;
-		if (old->start >= end)
-			to = from = end;
+		if (old->start >= end) {
+			from = end;
+			to = end;
+		}
 		if (old->end > start) {
 			sim_advice_add(&out, &gap, at, from);
 			if (from < to) {
