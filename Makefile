@@ -148,6 +148,7 @@ inner_of_tool := $(addprefix $(O)/runtime/base/,smaps_mapping.o thread_status.o)
 extensions :=
 extension_objects :=
 include extensions/video/video.mk
+include extensions/table/table.mk
 
 all: lib $(if $(tool_sources),$(O)/hetmap) $(examples) $(extensions) ## library, command, examples
 
@@ -162,7 +163,7 @@ tests: all $(tests) $(python_of_tests) ## build the test programs, run nothing
 # ---- compiling ----
 
 # Changes only when the flags do, or what is installed: objects depend on it.
-built_with = $(compile) | $(link) | $(have_liburing) | $(have_libzstd) | $(have_video) $(have_video_tests) | $(have_sdt)
+built_with = $(compile) | $(link) | $(have_liburing) | $(have_libzstd) | $(have_video) $(have_video_tests) | $(have_table) $(table_found) | $(have_sdt)
 $(O)/flags: force
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(built_with))' | \
@@ -179,6 +180,7 @@ $(lib_objects) $(noprobes_objects): flags_for += -fno-omit-frame-pointer
 $(test_objects) $(support_objects) $(icd_objects) $(fuzz_objects) $(hammer_objects) \
 	$(debug_sources:%.c=$(O)/%.o): flags_for += -Itests
 $(video_test_objects): flags_for += $(video_test_flags)
+$(table_test_objects): flags_for += $(table_test_flags)
 $(tool_objects): flags_for = -I$(O) -Itools/hetmap -Itools/perf
 # Where jobs of extensions are, if hetmap is elsewhere than beside them.
 $(O)/tools/hetmap/extension.o: flags_for += -DHETMAP_LIBEXEC='"$(LIBEXECDIR)/hetmap"'
@@ -273,7 +275,7 @@ $(foreach s,$(test_sources) $(fuzz_sources),$(eval $(call program_of,$(s)): $(O)
 $(test_programs): $(start_object) $(O)/tests/support.a $(O)/runtime.a
 	$(say) LD $@
 	$(Q)$(link) -o $@ $(filter %.o,$^) $(filter %.a,$^) \
-		$(call libs_of,$(packages) $(more_packages)) -lm -ldl
+		$(call libs_of,$(packages) $(more_packages)) $(more_libs) -lm -ldl
 
 # Parts of the command that are tested by themselves.
 $(O)/tests/test_histogram_kernels: $(O)/tools/hetmap/histogram.o
@@ -439,6 +441,7 @@ install: all ## into DESTDIR and PREFIX
 		echo '.so man3/$(notdir $(p))' >$(call place,$(MANDIR)/man3/)$$name && \
 		chmod 644 $(call place,$(MANDIR)/man3/)$$name || exit; done;)
 	$(install_extensions)
+	$(if $(have_table),$(install_table))
 	$(Q)[ -n '$(DESTDIR)' ] || PATH=$$PATH:/sbin ldconfig 2>/dev/null || \
 		echo 'ldconfig failed: programs need LD_LIBRARY_PATH=$(LIBDIR)'
 
@@ -454,6 +457,7 @@ uninstall: ## takes away what install put there
 		$(foreach p,$(function_pages),$(addprefix $(call place,$(MANDIR)/man3/), \
 			$(call links_to,$(p))))
 	$(uninstall_extensions)
+	$(if $(have_table),$(uninstall_table))
 	-rmdir $(call place,$(INCLUDEDIR)/hetmap/uapi) $(call place,$(INCLUDEDIR)/hetmap) \
 		2>/dev/null
 
@@ -461,7 +465,7 @@ clean: ## removes the build folder
 	rm -rf $(B)
 
 help: ## this text
-	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile tests/vm/vm.mk python/python.mk | expand -t 12
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile tests/vm/vm.mk python/python.mk extensions/table/table.mk | expand -t 12
 	@echo
 	@echo 'V=1 shows commands; WERROR=1; B=folder; SANITIZE=address,undefined or thread;'
 	@echo 'DEBUG=1: calls are held against tests/lifecycle/lifecycle_table.h'

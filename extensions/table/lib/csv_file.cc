@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+/* CSV files: libarrow parses them. The types are those of the first block. */
+#include <algorithm>
+
+#include <arrow/csv/options.h>
+#include <arrow/csv/reader.h>
+#include <arrow/table.h>
+
+#include "source.hh"
+
+namespace hetmap
+{
+
+namespace
+{
+
+constexpr int64_t BLOCK_MOST = 1 << 20;
+constexpr int64_t BLOCK_LEAST = 64 << 10;
+
+/* At most so many rows of each batch at a time. */
+class Shorter : public arrow::RecordBatchReader
+{
+      public:
+	Shorter(std::shared_ptr<arrow::RecordBatchReader> whole, int64_t rows)
+	    : whole_(std::move(whole)), rows_(rows)
+	{
+	}
+	std::shared_ptr<arrow::Schema> schema() const override
+	{
+		return whole_->schema();
+	}
+	Status ReadNext(std::shared_ptr<arrow::RecordBatch> *out) override
+	{
+		while (!batch_ || row_ >= batch_->num_rows()) {
+			ARROW_RETURN_NOT_OK(whole_->ReadNext(&batch_));
+			row_ = 0;
+			if (!batch_) {
+				*out = nullptr;
+				return Status::OK();
+			}
+		}
+		*out = batch_->Slice(row_, rows_);
+		row_ += (*out)->num_rows();
+		return Status::OK();
+	}
+
+      private:
+	std::shared_ptr<arrow::RecordBatchReader> whole_;
+	std::shared_ptr<arrow::RecordBatch> batch_;
+	const int64_t rows_;
+	int64_t row_ = 0;
+};
+
+class CsvSource : public Source
+{
+      public:
+	explicit CsvSource(std::shared_ptr<Disk> disk)
+	{
+		disk_ = std::move(disk);
+	}
+	Status Begin(const OpenHow &how);
+
+	uint32_t format() const override
+	{
+		return HM_TABLE_CSV;
+	}
+	std::shared_ptr<arrow::Schema> schema() const override
+	{
+		return schema_;
+	}
+	int64_t groups() const override
+	{
+		return 1;
+	}
+	Result<Group> Facts(int64_t) override
+	{
+		Group facts;
+
+		facts.first_row = facts.rows = -1;
+		facts.stored = facts.plain = disk_->size();
+		return facts;
+	}
+	Result<int64_t> Rows() override
+	{
+		return -1;
+	}
+	Result<std::unique_ptr<Cursor>> Open(const Want &want) override;
+	Result<Stored> Describe(int64_t, int) override
+	{
+		Stored stored;
+
+		stored.why = why();
+		return stored;
+	}
+	bool Divides() const override
+	{
+		return true;
+	}
+	std::string why() const override
+	{
+		return "CSV: parsed";
+	}
+
+	arrow::csv::ReadOptions Reading(bool threads, int64_t block) const;
+	arrow::csv::ParseOptions Parsing() const;
+	arrow::csv::ConvertOptions Converting(const std::vector<int> &fields) const;
+
+      private:
+	std::shared_ptr<arrow::Schema> schema_;
+	uint32_t flags_ = 0;
+	char separator_ = ',';
+};
+
+class CsvCursor : public Cursor
+{
+      public:
+	CsvCursor(const CsvSource &source, const Want &want) : source_(source), want_(want)
+	{
+	}
+	Result<Columns> Read(int64_t group, const std::vector<int> &fields) override;
+	Result<std::shared_ptr<arrow::RecordBatchReader>>
+	Stream(int64_t group, const std::vector<int> &fields, int64_t rows) override;
+
+      private:
+	const CsvSource &source_;
+	Want want_;
+};
+
+arrow::csv::ReadOptions CsvSource::Reading(bool threads, int64_t block) const
+{
+	auto options = arrow::csv::ReadOptions::Defaults();
+
+	options.use_threads = threads;
+	options.block_size = static_cast<int32_t>(
+		block ? std::clamp(block, BLOCK_LEAST, BLOCK_MOST) : BLOCK_MOST);
+	options.autogenerate_column_names = flags_ & HM_TABLE_CSV_NO_HEADER;
+	return options;
+}
+
+arrow::csv::ParseOptions CsvSource::Parsing() const
+{
+	auto options = arrow::csv::ParseOptions::Defaults();
+
+	options.delimiter = separator_;
+	return options;
+}
+
+arrow::csv::ConvertOptions CsvSource::Converting(const std::vector<int> &fields) const
+{
+	auto options = arrow::csv::ConvertOptions::Defaults();
+
+	for (int field : fields)
+		options.include_columns.push_back(schema_->field(field)->name());
+	for (const auto &field : schema_->fields())
+		options.column_types[field->name()] = field->type();
+	return options;
+}
+
+Status CsvSource::Begin(const OpenHow &how)
+{
+	PoolRef pool(Pool::Make(how.memory));
+
+	flags_ = how.flags;
+	separator_ = how.separator ? how.separator : ',';
+	ARROW_ASSIGN_OR_RAISE(
+		auto reader,
+		arrow::csv::StreamingReader::Make(arrow::io::IOContext(pool.get()),
+						  std::make_shared<Input>(disk_, pool, nullptr),
+						  Reading(false, 0), Parsing(),
+						  arrow::csv::ConvertOptions::Defaults()));
+	schema_ = reader->schema();
+	return Status::OK();
+}
+
+Result<std::unique_ptr<Cursor>> CsvSource::Open(const Want &want)
+{
+	return std::make_unique<CsvCursor>(*this, want);
+}
+
+Result<Columns> CsvCursor::Read(int64_t, const std::vector<int> &fields)
+{
+	ARROW_ASSIGN_OR_RAISE(
+		auto reader,
+		arrow::csv::TableReader::Make(arrow::io::IOContext(want_.pool.get()),
+					      std::make_shared<Input>(source_.disk(),
+								      want_.pool, nullptr),
+					      source_.Reading(want_.threads > 1, 0),
+					      source_.Parsing(), source_.Converting(fields)));
+	ARROW_ASSIGN_OR_RAISE(auto table, reader->Read());
+	return table->columns();
+}
+
+Result<std::shared_ptr<arrow::RecordBatchReader>>
+CsvCursor::Stream(int64_t, const std::vector<int> &fields, int64_t rows)
+{
+	ARROW_ASSIGN_OR_RAISE(
+		auto reader,
+		arrow::csv::StreamingReader::Make(
+			arrow::io::IOContext(want_.pool.get()),
+			std::make_shared<Input>(source_.disk(), want_.pool, nullptr),
+			source_.Reading(false, want_.buffer), source_.Parsing(),
+			source_.Converting(fields)));
+	return std::make_shared<Shorter>(std::move(reader), rows);
+}
+
+} /* namespace */
+
+Result<std::unique_ptr<Source>> OpenCsv(std::shared_ptr<Disk> disk, const OpenHow &how)
+{
+	auto source = std::make_unique<CsvSource>(disk);
+
+	ARROW_RETURN_NOT_OK(At(disk->path(), Caught([&]() { return source->Begin(how); })));
+	return source;
+}
+
+} /* namespace hetmap */

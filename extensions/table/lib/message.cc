@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Messages of Arrow's IPC format: where they are, and what their headers say.
+ *
+ * libarrow reads messages, and has no function for two facts of a record batch: how many rows it
+ * has, and whether its body is compressed. They are fields of a flatbuffer that libarrow has
+ * checked, which is read here. Source: format/Message.fbs of Arrow, and the flatbuffers' document
+ * "FlatBuffer Internals".
+ */
+#include "message.hh"
+
+#include <cinttypes>
+#include <cstring>
+
+#include "file.hh"
+
+namespace hetmap
+{
+
+namespace
+{
+
+constexpr uint32_t CONTINUES = 0xffffffff; /* before the length, since Arrow 0.15 */
+
+/* Fields of the table RecordBatch, and of BodyCompression. */
+enum { BATCH_LENGTH = 0, BATCH_COMPRESSION = 3, COMPRESSION_CODEC = 0 };
+
+template <typename T> T Load(const uint8_t *from)
+{
+	T value;
+
+	std::memcpy(&value, from, sizeof(value));
+	return value;
+}
+
+/* A field of a table that was checked. NULL: the table leaves it out. */
+const uint8_t *Field(const uint8_t *table, int field)
+{
+	const uint8_t *slots = table - Load<int32_t>(table);
+	size_t at = 4 + 2 * static_cast<size_t>(field);
+	uint16_t offset;
+
+	if (at + 2 > Load<uint16_t>(slots))
+		return nullptr;
+	offset = Load<uint16_t>(slots + at);
+	return offset ? table + offset : nullptr;
+}
+
+void ReadBatch(const uint8_t *table, Header *header)
+{
+	const uint8_t *length = Field(table, BATCH_LENGTH);
+	const uint8_t *compression = Field(table, BATCH_COMPRESSION);
+	const uint8_t *codec;
+
+	header->rows = length ? Load<int64_t>(length) : 0;
+	if (!compression)
+		return;
+	codec = Field(compression + Load<uint32_t>(compression), COMPRESSION_CODEC);
+	header->codec = codec ? Load<int8_t>(codec) : 0;
+}
+
+} /* namespace */
+
+int64_t HeadLength(const uint8_t *bytes, int64_t n, int64_t *ret_prefix)
+{
+	int64_t prefix = 4;
+	int32_t length;
+
+	if (n < 4)
+		return 0;
+	if (Load<uint32_t>(bytes) == CONTINUES) {
+		prefix = 8;
+		if (n < 8)
+			return 0;
+	}
+	length = Load<int32_t>(bytes + prefix - 4);
+	if (length <= 0)
+		return 0;
+	*ret_prefix = prefix;
+	return prefix + length;
+}
+
+Result<Header> ReadHeader(const std::shared_ptr<arrow::Buffer> &head)
+{
+	Header header;
+	int64_t prefix = 0;
+
+	if (HeadLength(head->data(), head->size(), &prefix) != head->size())
+		return header;
+	ARROW_ASSIGN_OR_RAISE(auto message, arrow::ipc::Message::Open(
+						    arrow::SliceBuffer(head, prefix), nullptr));
+	header.type = message->type();
+	header.body = message->body_length();
+	if (header.type == arrow::ipc::MessageType::RECORD_BATCH && message->header())
+		ReadBatch(static_cast<const uint8_t *>(message->header()), &header);
+	if (header.body < 0 || header.rows < -1)
+		return Fail(-EBADMSG, "a message has %" PRId64 " rows in %" PRId64 " bytes",
+			    header.rows, header.body);
+	return header;
+}
+
+Result<std::vector<MessageAt>> Messages(const Disk &disk, int64_t from)
+{
+	std::vector<MessageAt> messages;
+	int64_t at = from, prefix = 0;
+
+	while (disk.size() - at >= 4) {
+		/* Most headers are shorter. */
+		alignas(8) uint8_t begin[1024];
+		int64_t n = std::min<int64_t>(sizeof(begin), disk.size() - at);
+		MessageAt message;
+
+		ARROW_RETURN_NOT_OK(disk.Read(at, n, begin));
+		message.offset = at;
+		message.head = HeadLength(begin, n, &prefix);
+		if (!message.head)
+			break;
+		if (message.head > disk.size() - at)
+			return Fail(-EBADMSG,
+				    "the header of a message at byte %" PRId64 " has %" PRId64
+				    " bytes, and the file ends after %" PRId64,
+				    at, message.head, disk.size() - at);
+		auto head = std::make_shared<arrow::Buffer>(begin, message.head);
+
+		if (message.head > n) {
+			ARROW_ASSIGN_OR_RAISE(head, arrow::AllocateBuffer(message.head));
+			ARROW_RETURN_NOT_OK(disk.Read(at, message.head, head->mutable_data()));
+		}
+		ARROW_ASSIGN_OR_RAISE(message.header, ReadHeader(head));
+		at += message.head;
+		if (message.header.body > disk.size() - at)
+			return Fail(-EBADMSG,
+				    "a message at byte %" PRId64 " has %" PRId64
+				    " bytes, and the file ends after %" PRId64,
+				    message.offset, message.header.body, disk.size() - at);
+		at += message.header.body;
+		messages.push_back(message);
+	}
+	return messages;
+}
+
+const char *CodecName(int codec)
+{
+	return codec < 0 ? "none" : codec == 0 ? "lz4" : codec == 1 ? "zstd" : "unknown";
+}
+
+} /* namespace hetmap */

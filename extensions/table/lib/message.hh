@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* Messages of Arrow's IPC format: where they are, and what their headers say. */
+#ifndef HETMAP_TABLE_MESSAGE_HH
+#define HETMAP_TABLE_MESSAGE_HH
+
+#include <memory>
+#include <vector>
+
+#include <arrow/buffer.h>
+#include <arrow/ipc/message.h>
+
+#include "status.hh"
+
+namespace hetmap
+{
+
+class Disk;
+
+/* What the header of a message says. */
+struct Header {
+	arrow::ipc::MessageType type = arrow::ipc::MessageType::NONE;
+	int64_t body = 0;  /* bytes behind the header */
+	int64_t rows = -1; /* of a record batch */
+	int codec = -1;    /* of its body: 0 LZ4 frame, 1 zstd; -1: not compressed */
+};
+
+/* A message in a file. */
+struct MessageAt {
+	int64_t offset = 0;
+	int64_t head = 0; /* bytes of prefix and header */
+	Header header;
+};
+
+/*
+ * The length of the header that begins with @bytes, prefix included; *ret_prefix has that of the
+ * prefix alone. 0: the end of a stream, or no message.
+ */
+int64_t HeadLength(const uint8_t *bytes, int64_t n, int64_t *ret_prefix);
+
+/* Reads the header in @head, prefix included. libarrow checks it first. */
+Result<Header> ReadHeader(const std::shared_ptr<arrow::Buffer> &head);
+
+/* All messages of a file from @from on, up to the end of the stream or of the file. */
+Result<std::vector<MessageAt>> Messages(const Disk &disk, int64_t from);
+
+/* Name of a codec of a header. */
+const char *CodecName(int codec);
+
+} /* namespace hetmap */
+
+#endif
