@@ -338,8 +338,14 @@ write_results = $(Q)cd $(results) && mv $(1).json.tmp $(1).json && \
 	$(abspath $(O))/hetmap bench --with $(1).json --markdown >$(1).md.tmp && \
 	mv $(1).md.tmp $(1).md
 
+# The cases of hetmap-table, in the same run: one machine is told of.
+measure_tables = $(if $(have_table),$(O)/hetmap bench --json formats arrow_open arrow_scan \
+	parquet_columns parquet_skip table_window | grep -v '^{"machine"' \
+	>>$(results)/performance.json.tmp)
+
 performance: all $(O)/libhetmap-noprobes.so ## measures everything, into tools/perf/results
 	$(Q)$(O)/hetmap bench --json >$(results)/performance.json.tmp
+	$(Q)$(measure_tables)
 	$(call write_results,performance)
 
 lifecycle: ## the states of each kind of object as a page, build/lifecycle.md

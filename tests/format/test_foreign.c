@@ -239,8 +239,10 @@ static void command(void)
 			path = make(folder, names[k], i, SIZE);
 			told(&(struct command){ .args = { "run", "tokens", path } }, 2,
 			     kinds[i].remedy);
-			told(&(struct command){ .args = { "inspect", path } }, 2,
-			     kinds[i].remedy);
+			/* Tables are read by libhetmap-table, if it is there: tests/table. */
+			if (strcmp(kinds[i].remedy, "pyarrow") != 0)
+				told(&(struct command){ .args = { "inspect", path } }, 2,
+				     kinds[i].remedy);
 			free(path);
 		}
 	path = make(folder, "a.bin", 0, SIZE);

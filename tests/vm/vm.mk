@@ -70,6 +70,8 @@ soak: tests ## losses, kills and races 1000 times; the module unloaded ROUNDS=10
 		'make soak: 32,768 rows of 8 GiB' /usr/bin/python3 tests/python/figures.py rows
 	$(Q)tests/record 'make soak: the wheel in a bare Debian 12' $(MAKE) check-wheel
 	$(Q)TIDY_NODES=225000 tests/record 'make soak: the analyzer' tools/lint tidy
+	$(Q)$(if $(have_table),HETMAP_BENCH_TABLE=8G tests/record 'make soak: a table of 8 GiB' \
+		$(B)/hetmap bench table_window,:)
 	$(Q)B=$(B) PLANTED=all tests/record 'make soak: bugs planted on purpose' \
 		sh tests/build/test_planted.sh
 	$(Q)$(MAKE) DEBUG=1 tests

@@ -34,11 +34,24 @@ int explain_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
 int fragment_main(int argc, char **argv);
 
+/* ---- extensions (extension.c) ---- */
+
+struct extension {
+	const char *name;    /* of its job and of its program, libexec/hetmap/NAME */
+	const char *package; /* that has it */
+	const char *build;   /* the other remedy: how a checkout gets it */
+};
+
+/* The i-th, from 0; NULL: there are no more. */
+const struct extension *extension_at(size_t i);
+/* Is a job of hetmap run that of an extension? */
+bool extension_has_job(const char *name);
 /*
- * Becomes libexec/hetmap/@name, which @package has, with the arguments @argv up to NULL. Returns
- * an exit status if that fails; a missing program is STATUS_ENVIRONMENT. (extension.c)
+ * Becomes the program of extension @name, which exists, with the arguments @argv up to NULL:
+ * argv[0] is the name of the job, or of the command that the program does a part of. Returns an
+ * exit status if that fails; a missing program is STATUS_ENVIRONMENT, told of @what ("run: video").
  */
-int extension_run(const char *name, const char *package, char **argv);
+int extension_run(const char *name, const char *what, char **argv);
 
 /* All of hm_drm_list(): free() it. 0 or a negative errno. (devices.c) */
 struct hm_drm_node;
@@ -125,6 +138,8 @@ void output_scan_json(int argc, char **argv);
 /* Prints a JSON object, one member a line, and drops it. */
 struct json_t;
 void output_object(struct json_t *object);
+/* The same, with all digits of the member @exact. */
+void output_exact(struct json_t *object, const char *exact);
 /* The same, all on one line. */
 void output_line(struct json_t *object);
 /* Writes the printed text out. False: standard output takes no more. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Extension: a job of hetmap run that is a program of its own, libexec/hetmap/NAME, which a
- * package of its own has.
+ * Extensions: jobs of hetmap run, and parts of other commands, that are a program of their own,
+ * libexec/hetmap/NAME, which a package of its own has.
  */
 #include <errno.h>
 #include <limits.h>
@@ -12,6 +12,12 @@
 
 #include "command.h"
 #include "text.h"
+
+static const struct extension extensions[] = {
+	{ "table", "hetmap-table", "run \"make table\" in the checkout of hetmap" },
+	{ "video", "hetmap-video",
+	  "build hetmap where pkg-config finds libavcodec, libavformat, libavutil and libpng" },
+};
 
 /* Where make puts it: beside hetmap in the build folder; beside bin/ where it is installed. */
 static const char *const folders[] = { "libexec/hetmap", "../libexec/hetmap", NULL };
@@ -54,18 +60,37 @@ static char *find_program(const char *name)
 	return NULL;
 }
 
-int extension_run(const char *name, const char *package, char **argv)
+static const struct extension *find(const char *name)
 {
+	size_t i;
+
+	for (i = 0; extension_at(i); i++)
+		if (!strcmp(extension_at(i)->name, name))
+			return extension_at(i);
+	return NULL;
+}
+
+const struct extension *extension_at(size_t i)
+{
+	return i < sizeof(extensions) / sizeof(extensions[0]) ? &extensions[i] : NULL;
+}
+
+bool extension_has_job(const char *name)
+{
+	return find(name) != NULL;
+}
+
+int extension_run(const char *name, const char *what, char **argv)
+{
+	const struct extension *extension = find(name);
 	char *path = find_program(name);
 	char *remedy, *shown;
 	int error;
 
 	if (!path) {
-		remedy = text_format("install the package %s, or build hetmap where pkg-config "
-				     "finds libavcodec, libavformat, libavutil and libpng",
-				     package);
-		fail(STATUS_ENVIRONMENT, ENOENT, remedy, "run: %s is not part of this hetmap",
-		     name);
+		remedy = text_format("install the package %s, or %s", extension->package,
+				     extension->build);
+		fail(STATUS_ENVIRONMENT, ENOENT, remedy, "%s is not part of this hetmap", what);
 		free(remedy);
 		return STATUS_ENVIRONMENT;
 	}

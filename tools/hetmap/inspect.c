@@ -12,6 +12,7 @@
 #include "command.h"
 #include "input.h"
 #include "raw_tokens.h"
+#include "table_file.h"
 #include "text.h"
 
 #define ROWS 20
@@ -56,6 +57,8 @@ static void usage(void)
 	     "Kinds of files:");
 	for (i = 0; !hm_pieces_format(i, &format); i++)
 		printf("  %-13s%s\n", format.name, format.text);
+	printf("  %-13s%s\n", "table",
+	       "columns of Arrow, Feather, Parquet and CSV (package hetmap-table)");
 	puts("\nOptions:");
 	option_help(rows);
 	puts("\n"
@@ -63,6 +66,7 @@ static void usage(void)
 	     "  hetmap inspect model.safetensors\n"
 	     "  hetmap inspect model.safetensors.index.json -n 0\n"
 	     "  hetmap inspect model-00001-of-00003.gguf\n"
+	     "  hetmap inspect table.parquet\n"
 	     "  hetmap inspect --dtype uint16 train.bin\n"
 	     "  hetmap inspect --dtype u4 --offset 1K --byte-order big 0.bin 1.bin\n"
 	     "  hetmap inspect --json model.safetensors | jq -r '.parts[].name'\n"
@@ -283,6 +287,18 @@ static int inspect_shards(const char *const *paths, uint32_t n_path,
 	return status ? status : inspect(&files, n_row);
 }
 
+/* Tables are the extension's, which takes the same options. */
+static int inspect_table(const char *path, char **argv)
+{
+	char *shown = text_escape(path);
+	char *what = text_format("inspect: reading '%s', %s,", shown, table_file_kind(path));
+	int status = extension_run("table", what, argv);
+
+	free(what);
+	free(shown);
+	return status;
+}
+
 static int inspect_chosen(int argc, char **argv, const char **paths)
 {
 	struct option_state state = {
@@ -327,6 +343,10 @@ static int inspect_chosen(int argc, char **argv, const char **paths)
 	if (!n_path)
 		return fail(STATUS_USAGE, EINVAL, "hetmap inspect FILE",
 			    "inspect: no file was named");
+	/* An option for raw files says that it is one, however it is named. */
+	if (raw.dtype == TYPE_NOT_GIVEN && !raw.offset_given && !raw.byte_order &&
+	    table_file_kind(paths[0]))
+		return inspect_table(paths[0], argv);
 	if (n_path == 1)
 		return inspect_path(paths[0], &raw, n_row);
 	return inspect_shards(paths, n_path, &raw, n_row);

@@ -38,6 +38,7 @@ struct job_options {
 	uint32_t order; /* enum hm_batches_order */
 	bool ramp;
 	bool read;
+	bool documents; /* no block reaches into the next document */
 	uint64_t block, batch, batches, seed;
 	uint64_t vocab;  /* tokens are below it; 0: not given */
 	uint64_t budget; /* for maps of the files; 0: the library's default */

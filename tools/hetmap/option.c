@@ -12,7 +12,7 @@
 #include "command.h"
 #include "text.h"
 
-#define OPTIONS_MAX 32
+#define OPTIONS_MAX 64
 
 /* Edit distance; a swap of neighbours counts one. */
 static size_t distance(const char *a, const char *b)
@@ -96,7 +96,7 @@ static int unknown(const struct option_state *state, const char *typed)
 	char *remedy;
 	size_t n;
 
-	for (n = 0; state->rows[n].name; n++)
+	for (n = 0; n < OPTIONS_MAX && state->rows[n].name; n++)
 		names[n] = state->rows[n].name;
 	names[n] = NULL;
 	nearest = !strncmp(shown, "--", 2) ? option_nearest(shown + 2, names) : NULL;

@@ -111,9 +111,12 @@ static size_t digits(const json_t *value)
 	return JSON_REAL_PRECISION(json_real_value(value) < 1e9 ? 9 : 13);
 }
 
-/* Text before the first member, before each further one, and after the last. */
-static void print_members(json_t *object, size_t flags, const char *first, const char *next,
-			  const char *last)
+/*
+ * Text before the first member, before each further one, and after the last. The member @exact has
+ * all digits; NULL: none has.
+ */
+static void print_members(json_t *object, size_t flags, const char *exact, const char *first,
+			  const char *next, const char *last)
 {
 	const char *key;
 	json_t *value;
@@ -121,7 +124,10 @@ static void print_members(json_t *object, size_t flags, const char *first, const
 	json_object_foreach(object, key, value)
 	{
 		printf("%s\"%s\":%s", first, key, flags & JSON_COMPACT ? "" : " ");
-		json_dumpf(value, stdout, JSON_ENCODE_ANY | flags | digits(value));
+		json_dumpf(value, stdout,
+			   JSON_ENCODE_ANY | flags |
+				   (exact && !strcmp(key, exact) ? JSON_REAL_PRECISION(17) :
+								   digits(value)));
 		first = next;
 	}
 	puts(last);
@@ -130,12 +136,17 @@ static void print_members(json_t *object, size_t flags, const char *first, const
 
 void output_object(json_t *object)
 {
-	print_members(object, 0, "{\n  ", ",\n  ", "\n}");
+	output_exact(object, NULL);
+}
+
+void output_exact(json_t *object, const char *exact)
+{
+	print_members(object, 0, exact, "{\n  ", ",\n  ", "\n}");
 }
 
 void output_line(json_t *object)
 {
-	print_members(object, JSON_COMPACT, "{", ",", "}");
+	print_members(object, JSON_COMPACT, NULL, "{", ",", "}");
 }
 
 static void fail_json(int error, const char *text, const char *remedy)

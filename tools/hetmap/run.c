@@ -20,9 +20,8 @@
 #define LOAD (1u << 2)
 #define TOKENS (1u << 3)
 
-/* The job of an extension, with a program and options of its own. */
-#define VIDEO "video"
-#define VIDEO_PACKAGE "hetmap-video"
+/* Room for the names of extensions, and an end. */
+#define EXTENSIONS_MOST 8
 
 static const struct run_job {
 	const char *name;
@@ -63,6 +62,7 @@ enum {
 	OPTION_BUDGET,
 	OPTION_READ,
 	OPTION_RAMP,
+	OPTION_DOCUMENTS,
 	OPTION_POLICY,
 	OPTION_JSON,
 	OPTION_QUIET,
@@ -125,6 +125,9 @@ static const struct option_row rows[] = {
 	[OPTION_RAMP] = { 0, "ramp", NULL,
 			  "tokens: batches grow from an eighth of --batch to it,\n"
 			  "and shrink again, with the device's buffer" },
+	[OPTION_DOCUMENTS] = { 0, "documents", NULL,
+			       "tokens: keep each block within one document, as the\n"
+			       "index of Megatron or datatrove has them" },
 	[OPTION_POLICY] = { 0, "policy", "FILE",
 			    "file of rules that allow and refuse operations, as\n"
 			    "hetmap-run(1) describes them" },
@@ -158,6 +161,7 @@ static const unsigned int jobs_of[] = {
 	[OPTION_BUDGET] = TOKENS,
 	[OPTION_READ] = TOKENS,
 	[OPTION_RAMP] = TOKENS,
+	[OPTION_DOCUMENTS] = TOKENS,
 };
 
 static void usage(void)
@@ -165,6 +169,7 @@ static void usage(void)
 	puts("Usage: hetmap run histogram [OPTION]... [--] [FILE]\n"
 	     "       hetmap run load [OPTION]... [--] MODEL\n"
 	     "       hetmap run saxpy [OPTION]...\n"
+	     "       hetmap run table [OPTION]... [--] FILE...\n"
 	     "       hetmap run tokens [OPTION]... [--] FILE...\n"
 	     "       hetmap run video [OPTION]... [--] INPUT\n"
 	     "\n"
@@ -178,6 +183,8 @@ static void usage(void)
 	     "             folder, into a device's memory, layer by layer, and has the\n"
 	     "             accelerator compute checksums of each while the next ones come\n"
 	     "  saxpy      y = a * x + y on two vectors of floats\n"
+	     "  table      adds up columns of Arrow, Parquet and CSV files by groups; an\n"
+	     "             extension with options of its own: hetmap run table --help\n"
 	     "  tokens     takes batches of blocks out of FILEs of tokens, raw or numpy's,\n"
 	     "             into a device's buffer; trains nothing, but checks every batch\n"
 	     "  video      decodes INPUT into frames and converts them; an extension with\n"
@@ -198,6 +205,7 @@ static void usage(void)
 	     "  hetmap run saxpy --device soft:0 --pointer malloc --prefetch\n"
 	     "  hetmap run tokens --device soft:0 --ramp train.bin\n"
 	     "  hetmap run tokens --dtype u4 --offset 1K --byte-order big 0.bin 1.bin\n"
+	     "  hetmap run tokens --documents corpus.idx\n"
 	     "\n"
 	     "Exit status: 0 done and verified; 1 wrong result, or data lost under way;\n"
 	     "2 usage, missing file, directory or FIFO; 3 no permission, no such device,\n"
@@ -216,22 +224,23 @@ static const struct run_job *find_job(const char *name)
 
 static int unknown_job(const char *name)
 {
-	const char *names[sizeof(jobs) / sizeof(jobs[0]) + 1] = { NULL };
+	const char *names[sizeof(jobs) / sizeof(jobs[0]) + EXTENSIONS_MOST] = { NULL };
 	char *shown = text_escape(name);
 	const char *nearest;
 	char *remedy;
-	size_t i;
+	size_t i, k;
 
 	for (i = 0; jobs[i].name; i++)
 		names[i] = jobs[i].name;
-	names[i] = VIDEO;
+	for (k = 0; k + 1 < EXTENSIONS_MOST && extension_at(k); k++)
+		names[i + k] = extension_at(k)->name;
 	nearest = option_nearest(name, names);
 	if (nearest)
 		remedy = text_format("did you mean hetmap run %s?", nearest);
 	else if (!access(name, F_OK))
 		remedy = strdup("the job comes before the file: hetmap run histogram FILE");
 	else
-		remedy = strdup("the jobs are histogram, load, saxpy, tokens and video");
+		remedy = strdup("the jobs are histogram, load, saxpy, table, tokens and video");
 	fail(STATUS_USAGE, EINVAL, remedy, "run: unknown job '%s'", shown);
 	free(remedy);
 	free(shown);
@@ -311,6 +320,9 @@ static int take_tokens(const struct option_state *state, int option,
 		return 0;
 	case OPTION_RAMP:
 		options->ramp = true;
+		return 0;
+	case OPTION_DOCUMENTS:
+		options->documents = true;
 		return 0;
 	default:
 		return OPTION_END;
@@ -442,6 +454,16 @@ static int check_job(const struct run_job *job, const struct job_options *option
 	return 0;
 }
 
+/* An extension has options of its own, which hetmap does not know. */
+static int refuse_early(const char *name)
+{
+	char *remedy = text_format("hetmap run %s --json INPUT", name);
+
+	fail(STATUS_USAGE, EINVAL, remedy, "run: options of %s come behind its name", name);
+	free(remedy);
+	return STATUS_USAGE;
+}
+
 static int run_chosen(int argc, char **argv, const char **files)
 {
 	struct option_state state = {
@@ -485,10 +507,8 @@ static int run_chosen(int argc, char **argv, const char **files)
 			if (status)
 				return status;
 		} else if (!job) {
-			if (!strcmp(state.value, VIDEO))
-				return fail(STATUS_USAGE, EINVAL,
-					    "hetmap run video --json INPUT",
-					    "run: options of video come behind its name");
+			if (extension_has_job(state.value))
+				return refuse_early(state.value);
 			job = find_job(state.value);
 			if (!job)
 				return unknown_job(state.value);
@@ -506,13 +526,22 @@ static int run_chosen(int argc, char **argv, const char **files)
 	return status;
 }
 
+static int run_extension(char **argv)
+{
+	char *what = text_format("run: %s", argv[0]);
+	int status = extension_run(argv[0], what, argv);
+
+	free(what);
+	return status;
+}
+
 int run_main(int argc, char **argv)
 {
 	const char **files;
 	int status;
 
-	if (argc > 1 && !strcmp(argv[1], VIDEO))
-		return extension_run(VIDEO, VIDEO_PACKAGE, argv + 1);
+	if (argc > 1 && extension_has_job(argv[1]))
+		return run_extension(argv + 1);
 	files = calloc((size_t)argc + 1, sizeof(*files));
 	if (!files)
 		return fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory");

@@ -128,27 +128,49 @@ static int check_type(const struct tokens_job *job)
 		    hm_dtype_name(job->info.dtype), hm_dtype_name(to));
 }
 
+/* Has the type of y numbers below 0? Without --to, integers become I64. */
+static bool y_is_signed(const struct tokens_job *job)
+{
+	if (job->options->to != TYPE_NOT_GIVEN)
+		return tokens_type_is_signed(job->options->to);
+	switch (job->info.dtype) {
+	case HM_DTYPE_U8:
+	case HM_DTYPE_U16:
+	case HM_DTYPE_U32:
+	case HM_DTYPE_U64:
+		return true;
+	default:
+		return tokens_type_is_signed(job->info.dtype);
+	}
+}
+
 static int make_batches(struct tokens_job *job)
 {
+	bool documents = job->options->documents;
 	uint32_t to = job->options->to;
-	const struct hm_batches_desc desc = {
+	struct hm_batches_desc desc = {
 		.struct_size = sizeof(desc),
+		.flags = documents ? HM_BATCHES_DOCUMENTS : 0,
 		.order = job->options->order,
 		.dtype = to == TYPE_NOT_GIVEN ? 0 : to,
 		.block = job->options->block,
 		.batch = job->phase[0],
 		.seed = job->options->seed,
+		.pad_x = PAD_X,
 	};
 	int r;
 
+	if (documents && y_is_signed(job))
+		desc.pad_y = job->pad_y = PAD_Y;
 	job->cost.struct_size = sizeof(job->cost);
 	r = hm_batches_create(job->tokens, &desc, &job->batches);
 	if (!r)
 		r = hm_batches_query(job->batches, &job->cost);
 	if (r)
 		return fail_library(status_of(r), r,
+				    r == -ERANGE && documents ? "leave --documents away" :
 				    r == -ERANGE && job->info.tokens > 1 ?
-					    "choose a shorter --block" :
+								"choose a shorter --block" :
 				    r == -EOPNOTSUPP ? "leave --to away" :
 						       NULL,
 				    "cannot make batches");
@@ -280,6 +302,7 @@ static int consume(struct tokens_job *job, const struct hm_batch *batch, uint64_
 	uint64_t n = batch->blocks * job->options->block, half = half_of(job, batch->blocks);
 	const char *x = job->address + 2 * half * batch->slot;
 	struct token_sums *sums = &job->sums[number];
+	uint64_t i;
 	int status;
 
 	status = begin_cpu(job, batch->slot, batch->blocks, HM_READ);
@@ -288,6 +311,9 @@ static int consume(struct tokens_job *job, const struct hm_batch *batch, uint64_
 	tokens_add_up(job->to, x, n, &sums->x, &sums->x_in_order);
 	tokens_add_up(job->to, x + half, n, &sums->y, &sums->y_in_order);
 	memcpy(job->starts + job->n_block, batch->starts, batch->blocks * sizeof(*job->starts));
+	for (i = 0; i < batch->blocks; i++)
+		job->lengths[job->n_block + i] = batch->lengths ? batch->lengths[i] :
+								  job->options->block;
 	job->blocks[number] = batch->blocks;
 	job->n_block += batch->blocks;
 	job->n_batch++;
@@ -365,7 +391,8 @@ static int make_room(struct tokens_job *job)
 	job->sums = calloc(n, sizeof(*job->sums));
 	job->blocks = calloc(n, sizeof(*job->blocks));
 	job->starts = calloc(blocks ? blocks : 1, sizeof(*job->starts));
-	if (!job->sums || !job->blocks || !job->starts)
+	job->lengths = calloc(blocks ? blocks : 1, sizeof(*job->lengths));
+	if (!job->sums || !job->blocks || !job->starts || !job->lengths)
 		return fail(STATUS_ENVIRONMENT, ENOMEM, "choose fewer --batches",
 			    "no memory for the check");
 	progress_begin("feeding", 2 * blocks * job->options->block * job->width);
@@ -409,6 +436,7 @@ static void close_job(struct tokens_job *job)
 	free(job->sums);
 	free(job->blocks);
 	free(job->starts);
+	free(job->lengths);
 }
 
 int run_tokens(const struct job_options *options)

@@ -10,6 +10,13 @@
 /* Sizes of a batch, one after another: grown, and shrunk again. */
 #define PHASES_MAX 7
 
+/*
+ * Values behind the end of a document: of x, and of y where its type has negative numbers, as
+ * training leaves out places with -100.
+ */
+#define PAD_X 0
+#define PAD_Y (-100)
+
 /* Sums of a batch, equal only for the same tokens in the same order. */
 struct token_sums {
 	uint64_t x, y;                   /* sums of the tokens */
@@ -41,8 +48,10 @@ struct tokens_job {
 	/* Totals of all batches: */
 	uint64_t n_batch, n_block;
 	struct token_sums *sums;
-	uint64_t *blocks; /* how many it had */
-	uint64_t *starts; /* n_block of them */
+	uint64_t *blocks;  /* how many it had */
+	uint64_t *starts;  /* n_block of them */
+	uint64_t *lengths; /* likewise: tokens before the padding */
+	int64_t pad_y;
 
 	double seconds; /* time of taking and checking them */
 	long minor, major;
@@ -58,6 +67,9 @@ struct tokens_job {
  * show there. An exit status.
  */
 int tokens_check_vocabulary(const struct tokens_job *job);
+
+/* Has an integer type numbers below 0? */
+bool tokens_type_is_signed(uint32_t dtype);
 
 /* Adds @n tokens of @dtype at @bytes, of which the first one has place @place. */
 void tokens_add_up(uint32_t dtype, const void *bytes, uint64_t n, uint64_t *sum,

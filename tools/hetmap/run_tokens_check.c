@@ -203,7 +203,7 @@ static int read_file(const struct plain *plain, const struct plain_file *file, u
 	return status;
 }
 
-static bool is_signed(uint32_t dtype)
+bool tokens_type_is_signed(uint32_t dtype)
 {
 	return dtype == HM_DTYPE_I8 || dtype == HM_DTYPE_I16 || dtype == HM_DTYPE_I32 ||
 	       dtype == HM_DTYPE_I64;
@@ -215,7 +215,8 @@ static int fail_vocabulary(const struct plain *plain, const struct plain_file *f
 	char *shown = text_escape(file->info.path), count[TEXT_MAX], number[32];
 
 	snprintf(number, sizeof(number),
-		 is_signed(plain->job->info.dtype) ? "%" PRId64 : "%" PRIu64, value);
+		 tokens_type_is_signed(plain->job->info.dtype) ? "%" PRId64 : "%" PRIu64,
+		 value);
 	fail(STATUS_USAGE, ERANGE,
 	     file->info.npy ?
 		     "--vocab is how many tokens the tokenizer has: is the file of another one?" :
@@ -273,25 +274,79 @@ static int compare(const struct tokens_job *job, uint64_t number, const struct t
 		    number, of_batch->x, of_batch->y, job->device_name, sums->x, sums->y);
 }
 
+static int fail_document(const struct tokens_job *job, uint64_t start, uint64_t n,
+			 uint64_t document, uint64_t end)
+{
+	return fail(STATUS_WRONG, EIO, NULL,
+		    "wrong result: a block of --block %" PRIu64 " has tokens %" PRIu64
+		    " to %" PRIu64 ", and document %" PRIu64 " ends with token %" PRIu64,
+		    job->options->block, start, start + n, document, end - 1);
+}
+
+/*
+ * With --documents: the @n tokens from @start on and the one behind them must be of one document,
+ * and fewer than a block only at its end.
+ */
+static int check_document(const struct tokens_job *job, uint64_t start, uint64_t n)
+{
+	uint64_t low = 0, high = job->info.documents, middle, first, length;
+	int r;
+
+	/* The last document that begins at the token or before it: empty ones share its place. */
+	while (high - low > 1) {
+		middle = low + (high - low) / 2;
+		r = hm_tokens_document(job->tokens, middle, &first, &length);
+		if (r)
+			return fail_library(STATUS_WRONG, r, NULL, "a document is not there");
+		if (first <= start)
+			low = middle;
+		else
+			high = middle;
+	}
+	r = hm_tokens_document(job->tokens, low, &first, &length);
+	if (r)
+		return fail_library(STATUS_WRONG, r, NULL, "a document is not there");
+	if (start + n + 1 > first + length ||
+	    (n < job->options->block && start + n + 1 != first + length))
+		return fail_document(job, start, n, low, first + length);
+	return 0;
+}
+
+/* Adds the block of @n tokens, which are in plain->values, at place @place and behind it. */
+static void add_block(const struct plain *plain, uint64_t n, uint64_t place,
+		      struct token_sums *sums)
+{
+	uint64_t block = plain->job->options->block, pad_y = (uint64_t)plain->job->pad_y, k;
+	uint64_t x, y;
+
+	for (k = 0; k < block; k++) {
+		x = k < n ? plain->values[k] : PAD_X;
+		y = k < n ? plain->values[k + 1] : pad_y;
+		sums->x += x;
+		sums->y += y;
+		sums->x_in_order += x * (place + k + 1);
+		sums->y_in_order += y * (place + k + 1);
+	}
+}
+
 static int check_batches(const struct plain *plain)
 {
 	const struct tokens_job *job = plain->job;
-	uint64_t block = job->options->block, b, i, k, at = 0;
+	uint64_t block = job->options->block, b, i, at = 0;
 	struct token_sums sums;
-	int status;
+	int status = 0;
 
 	for (b = 0; b < job->n_batch; b++) {
 		memset(&sums, 0, sizeof(sums));
 		for (i = 0; i < job->blocks[b]; i++, at++) {
-			status = read_values(plain, job->starts[at], block + 1);
+			if (job->options->documents)
+				status = check_document(job, job->starts[at], job->lengths[at]);
+			if (!status)
+				status = read_values(plain, job->starts[at],
+						     job->lengths[at] + 1);
 			if (status)
 				return status;
-			for (k = 0; k < block; k++) {
-				sums.x += plain->values[k];
-				sums.y += plain->values[k + 1];
-				sums.x_in_order += plain->values[k] * (i * block + k + 1);
-				sums.y_in_order += plain->values[k + 1] * (i * block + k + 1);
-			}
+			add_block(plain, job->lengths[at], i * block, &sums);
 		}
 		status = compare(job, b, &sums);
 		if (status)

@@ -92,6 +92,29 @@ static void print_raw(const struct raw_tokens *raw)
 			 raw->byte_order ? "-endian" : " byte order"));
 }
 
+/* Places behind the ends of documents, of x and of y each. */
+static uint64_t padding_of(const struct tokens_job *job)
+{
+	uint64_t padding = 0, i;
+
+	for (i = 0; i < job->n_block; i++)
+		padding += job->options->block - job->lengths[i];
+	return padding;
+}
+
+static void print_documents(const struct tokens_job *job)
+{
+	uint64_t places = job->n_block * job->options->block, padding = padding_of(job);
+	char documents[TEXT_MAX], count[TEXT_MAX];
+
+	line("documents",
+	     text_format("%s in the files, each block within one; %s places of x and of y, "
+			 "%.1f %%, are behind the end of one: x is %d there, y %" PRId64,
+			 text_count(job->info.documents, documents), text_count(padding, count),
+			 places ? 100.0 * (double)padding / (double)places : 0, PAD_X,
+			 job->pad_y));
+}
+
 static void print_text(const struct tokens_job *job)
 {
 	char count[TEXT_MAX], bytes[TEXT_MAX], block[TEXT_MAX], seconds[TEXT_MAX];
@@ -108,6 +131,8 @@ static void print_text(const struct tokens_job *job)
 			 options->block == 1 ? "" : "s", hm_dtype_name(job->to),
 			 orders[options->order], options->seed));
 	print_raw(&options->raw);
+	if (options->documents)
+		print_documents(job);
 	line("device", text_format("%s", job->device_name));
 	print_buffer(job);
 	line("tokens", text_format("%s", job->cost.why));
@@ -208,6 +233,13 @@ static void print_json(const struct tokens_job *job)
 	json_object_set_new(object, "block", number(options->block));
 	json_object_set_new(object, "batches", number(job->n_batch));
 	json_object_set_new(object, "tokens_fed", number(job->n_block * options->block));
+	if (options->documents)
+		json_object_set_new(object, "documents",
+				    json_pack("{s:I, s:I, s:I, s:I}", "count",
+					      (json_int_t)job->info.documents, "padding",
+					      (json_int_t)padding_of(job), "pad_x",
+					      (json_int_t)PAD_X, "pad_y",
+					      (json_int_t)job->pad_y));
 	/* The sum of all x, modulo 2^64, and without a sign that JSON has not. */
 	json_object_set_new(object, "sum", json_integer((json_int_t)(sum & INT64_MAX)));
 	json_object_set_new(object, "device", json_string(job->device_name));

@@ -96,8 +96,25 @@ static bool is_selected(const char *name)
 	return bench && selected[bench - bench_list];
 }
 
-/* Lists, or shows peers: measures nothing. */
-static int show(bool list, bool peers)
+static void list_elsewhere(void)
+{
+	const struct bench_elsewhere *other;
+	const char *headed = "";
+	size_t i;
+
+	for (i = 0; (other = bench_elsewhere_at(i)); i++) {
+		if (bench_find(other->name))
+			continue;
+		if (strcmp(headed, other->extension) != 0)
+			printf("\nOf the package hetmap-%s, by their names only:\n",
+			       other->extension);
+		headed = other->extension;
+		printf("%-17s%s\n", other->name, other->summary);
+	}
+}
+
+/* Lists, or shows peers: measures nothing. @all: also names the cases of extensions. */
+static int show(bool list, bool peers, bool all)
 {
 	size_t i;
 
@@ -107,6 +124,8 @@ static int show(bool list, bool peers)
 		if (selected[i] && peers)
 			bench_show_peer(&bench_list[i]);
 	}
+	if (list && all)
+		list_elsewhere();
 	return STATUS_DONE;
 }
 
@@ -333,7 +352,23 @@ static void select_cases(bool any)
 		selected[i] = !claimed || bench_claimed(bench_list[i].name);
 }
 
-int bench_main(int argc, char **argv)
+/* Cases of an extension: its program has the same options, and measures those alone. */
+static int run_elsewhere(const struct bench_elsewhere *other, bool any, char **argv)
+{
+	char *what;
+	int status;
+
+	if (any)
+		return fail(STATUS_USAGE, EINVAL, "name one kind of cases at a time",
+			    "bench: %s is a case of hetmap-%s, which has none of the others",
+			    other->name, other->extension);
+	what = text_format("bench: the case %s", other->name);
+	status = extension_run(other->extension, what, argv);
+	free(what);
+	return status;
+}
+
+int bench_main_of(const struct bench *own, size_t n, int argc, char **argv)
 {
 	struct option_state state = {
 		.command = "bench",
@@ -343,10 +378,13 @@ int bench_main(int argc, char **argv)
 		.next = 1,
 	};
 	bool any = false, list = false, peers = false;
+	const struct bench_elsewhere *other;
 	const struct bench *bench;
 	const char *bytes = NULL;
 	int option, status, faulting = OPTION_END;
 
+	bench_list = own;
+	bench_list_n = n;
 	/*
 	 * One case takes the device away, one brings 2 GiB into it; the user's own settings go
 	 * first.
@@ -370,6 +408,9 @@ int bench_main(int argc, char **argv)
 			return STATUS_DONE;
 		case OPTION_ARGUMENT:
 			bench = bench_find(state.value);
+			other = bench_elsewhere_find(state.value);
+			if (other)
+				return run_elsewhere(other, any, argv);
 			if (!bench)
 				return bench_refuse(state.value);
 			selected[bench - bench_list] = any = true;
@@ -394,5 +435,5 @@ int bench_main(int argc, char **argv)
 	if (output.json && (list || peers))
 		return fail(STATUS_USAGE, EINVAL, NULL, "bench: a list is no JSON");
 	select_cases(any);
-	return list || peers ? show(list, peers) : run(any);
+	return list || peers ? show(list, peers, !any) : run(any);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The list of benchmarks, and the code that each is compared with. */
+/* The list of benchmarks, those of extensions, and the code that each is compared with. */
 #include "bench_list.h"
 
 #include <errno.h>
@@ -8,98 +8,40 @@
 
 #include "../hetmap/command.h"
 #include "bench_run.h"
-#include "peer.h"
 
-const struct bench bench_list[] = {
-	{ "map_cycle", "create, map, touch and release 64 KiB", bench_map_cycle,
-	  peer_maps_source },
-	{ "alloc_cycle", "hm_alloc, touch and hm_free of 64 KiB", bench_alloc_cycle,
-	  peer_maps_source },
-	{ "protect_pair", "take the right to write away and give it back, 64 KiB",
-	  bench_protect_pair, peer_maps_source },
-	{ "lock_pair", "lock and unlock 64 KiB", bench_lock_pair, peer_maps_source },
-	{ "pointer_find", "look addresses up among 10,000 and 60,000 maps", bench_pointer_find,
-	  peer_pointer_source },
-	{ "pool_cycle", "take 64 B to 1 MiB from a pool, touch and give back", bench_pool_cycle,
-	  peer_pool_source },
-	{ "launch", "an empty kernel, and wait for it", bench_launch, peer_opencl_source },
-	{ "zero_copy", "SAXPY on 2 x 256 MiB, in place", bench_zero_copy, peer_opencl_source },
-	{ "grow", "1 GiB in sixteen steps, at one address", bench_grow, peer_maps_source },
-	{ "first_touch", "1 GiB of new memory, every page written", bench_first_touch,
-	  peer_maps_source },
-	{ "soft_submit", "an empty command on soft:0, and wait for it", bench_soft_submit,
-	  peer_sim_source },
-	{ "sim_fault", "256 MiB of VRAM of sim:0, every page written", bench_sim_fault,
-	  peer_sim_source },
-	{ "sim_submit", "an empty command on sim:0, and wait for it", bench_sim_submit,
-	  peer_sim_source },
-	{ "sim_copy", "64 MiB copied by the engine of sim:0", bench_sim_copy, peer_sim_source },
-	{ "transfer_1g", "1 GiB from a producer to the engine's result", bench_transfer_1g,
-	  peer_sim_source },
-	{ "mirror_idle", "1 MiB unmapped and mapped, beside a mirror of the process",
-	  bench_mirror_idle, peer_range_source },
-	{ "mirror_fault", "an entry of a device for 4 KiB, by chunks of 2 MiB",
-	  bench_mirror_fault, peer_range_source },
-	{ "invalidate", "rights taken from 2 MiB that a device has entries for",
-	  bench_invalidate, peer_range_source },
-	{ "prefetch_gain", "4K frames of a cold file filtered, with learning",
-	  bench_prefetch_gain, peer_range_source },
-	{ "dmabuf_bracket", "an access of the CPU's to a dma-buf, begun and ended",
-	  bench_dmabuf_bracket, peer_dmabuf_source },
-	{ "drm_map_cycle", "create, map, touch and release 1 MiB on a DRM node",
-	  bench_drm_map_cycle, peer_drm_source },
-	{ "drm_reuse", "the same, where an idle object is used again", bench_drm_reuse,
-	  peer_drm_source },
-	{ "dmabuf_share", "a dma-buf sent to another process, mapped and read there",
-	  bench_dmabuf_share, peer_dmabuf_source },
-	{ "guard_copy", "copies into a map, with an error instead of a signal",
-	  bench_guard_copy, peer_maps_source },
-	{ "copy_ladder", "copies of 1 byte to 16 MiB between two maps", bench_copy_ladder,
-	  peer_maps_source },
-	{ "combine", "small writes scattered over 1 MiB, gathered by lines", bench_combine,
-	  peer_maps_source },
-	{ "find_under_churn", "look-ups while another thread maps and unmaps without pause",
-	  bench_find_under_churn, peer_maps_source },
-	{ "retire", "the last reference to a map of 1 MiB, as its caller sees it", bench_retire,
-	  peer_maps_source },
-	{ "lost_to_usable", "a lost device, until 256 MiB with a shadow are touched",
-	  bench_lost_to_usable, peer_maps_source },
-	{ "shadow_cost", "the end of a bracket over 1 MiB of a buffer with a shadow",
-	  bench_shadow_cost, peer_maps_source },
-	{ "probe_off", "map_cycle with static probes and no tracer", bench_probe_off,
-	  peer_maps_source },
-	{ "publish_cost", "map_cycle with the published table of maps", bench_publish_cost,
-	  peer_maps_source },
-	{ "trace_overhead", "time that hetmap trace adds to a program that only faults",
-	  bench_trace_overhead, peer_trace_source },
-	{ "frag_effect", "map_cycle and first_touch while memory is in pieces",
-	  bench_frag_effect, peer_maps_source },
-	{ "report_10m", "hetmap report on a trace of 10 million faults", bench_report_10m,
-	  peer_trace_source },
-	{ "seq_cold", "all bytes of a file that is not in memory", bench_seq_cold,
-	  peer_file_source },
-	{ "seq_warm", "all bytes of a file that is in memory", bench_seq_warm,
-	  peer_file_source },
-	{ "tokens_warm", "batches of 64 blocks of tokens out of RAM", bench_tokens_warm,
-	  peer_tokens_source },
-	{ "tokens_cold", "the same from storage", bench_tokens_cold, peer_tokens_source },
-	{ "safetensors_open", "a model of 10,000 tensors, until the first is there",
-	  bench_safetensors_open, peer_model_source },
-	{ "gguf_open", "a model with a long vocabulary, until a tensor is there",
-	  bench_gguf_open, peer_model_source },
-	{ "load", "a model of 2 GiB into the memory of soft:0", bench_load_model,
-	  peer_model_source },
-	{ "ipc_ring", "records from one process to another, 64 bytes and 1 MiB", bench_ipc_ring,
-	  peer_ipc_source },
-	{ "frame_path", "a picture from its decoder to its conversion", bench_frame_path,
-	  peer_frames_source },
-	{ "workers", "4 processes that read one file of tokens", bench_workers,
-	  peer_ipc_source },
+const struct bench *bench_list;
+size_t bench_list_n;
+
+/* In the order of their programs' own lists. */
+static const struct bench_elsewhere elsewhere[] = {
+	{ "formats", "one table as .npy, Arrow, Parquet and CSV", "table" },
+	{ "arrow_open", "1 GiB of Arrow, to the first value of each column", "table" },
+	{ "arrow_scan", "the sum of a column of Arrow where it lies", "table" },
+	{ "parquet_columns", "columns of Parquet, until an accelerator may read them",
+	  "table" },
+	{ "parquet_skip", "1% of sorted rows, by the statistics of row groups", "table" },
+	{ "table_window", "a file of Parquet through a bounded window", "table" },
 };
 
-const size_t bench_list_n = sizeof(bench_list) / sizeof(bench_list[0]);
+#define N_ELSEWHERE (sizeof(elsewhere) / sizeof(elsewhere[0]))
 
-_Static_assert(sizeof(bench_list) / sizeof(bench_list[0]) <= BENCH_MOST, "a longer list");
+const struct bench_elsewhere *bench_elsewhere_at(size_t i)
+{
+	return i < N_ELSEWHERE ? &elsewhere[i] : NULL;
+}
+
+const struct bench_elsewhere *bench_elsewhere_find(const char *name)
+{
+	size_t i;
+
+	/* The program that has them does not look elsewhere. */
+	if (bench_find(name))
+		return NULL;
+	for (i = 0; i < N_ELSEWHERE; i++)
+		if (!strcmp(elsewhere[i].name, name))
+			return &elsewhere[i];
+	return NULL;
+}
 
 const struct bench *bench_find(const char *name)
 {
@@ -113,19 +55,22 @@ const struct bench *bench_find(const char *name)
 
 const char *bench_summary(const char *name)
 {
+	const struct bench_elsewhere *other = bench_elsewhere_find(name);
 	const struct bench *bench = bench_find(name);
 
-	return bench ? bench->summary : NULL;
+	return bench ? bench->summary : other ? other->summary : NULL;
 }
 
 int bench_refuse(const char *name)
 {
-	const char *names[BENCH_MOST + 1] = { NULL };
+	const char *names[BENCH_MOST + N_ELSEWHERE + 1] = { NULL };
 	const char *nearest;
-	size_t i;
+	size_t i, k;
 
 	for (i = 0; i < bench_list_n; i++)
 		names[i] = bench_list[i].name;
+	for (k = 0; k < N_ELSEWHERE; k++)
+		names[i + k] = elsewhere[k].name;
 	nearest = option_nearest(name, names);
 	if (nearest)
 		return fail(STATUS_USAGE, EINVAL, NULL,

@@ -22,8 +22,9 @@ struct mark {
 	}
 #define BEGINS(bytes) AT(0, bytes)
 
-#define PYARROW \
-	"read it with pyarrow, and save its column of tokens by numpy.save() or by tofile()"
+#define TABLE                                                                                  \
+	"libhetmap-table reads it, hetmap run table and hetmap inspect, too; to have tokens, " \
+	"save their column with pyarrow and numpy.save()"
 #define BESIDE "name the .bin file beside it, which has the tokens"
 #define UNPACK "unpack it, and name the files that were in it"
 #define SERVER \
@@ -50,12 +51,12 @@ static const struct {
 	/*
 	 * Data in other formats. A stream of Arrow begins with a message's length, not with a name.
 	 */
-	{ { BEGINS("ARROW1\0\0") }, "a file of Arrow", PYARROW },
+	{ { BEGINS("ARROW1\0\0") }, "a file of Arrow", TABLE },
 	{ { BEGINS("\xff\xff\xff\xff"), AT(8, "\x10\0\0\0\0\0\x0a\0") },
 	  "a stream of Arrow, as the datasets package keeps them",
-	  PYARROW },
-	{ { BEGINS("PAR1") }, "a file of Parquet", PYARROW },
-	{ { BEGINS("PARE") }, "a file of Parquet, encrypted", PYARROW },
+	  TABLE },
+	{ { BEGINS("PAR1") }, "a file of Parquet", TABLE },
+	{ { BEGINS("PARE") }, "a file of Parquet, encrypted", TABLE },
 	{ { BEGINS("\x89HDF\r\n\x1a\n") },
 	  "a file of HDF5",
 	  "read it with h5py, and save what is wanted by numpy.save()" },
