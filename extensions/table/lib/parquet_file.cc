@@ -256,8 +256,8 @@ Range ParquetSource::Statistics(int64_t group, int leaf, const arrow::DataType &
 	if (statistics->HasMinMax() &&
 	    !parquet::arrow::StatisticsAsScalars(*statistics, &range.min, &range.max).ok())
 		range.min = range.max = nullptr;
-	/* Texts may have been cut to be short. */
-	range.exact = arrow::is_primitive(type.id());
+	/* Texts may have been cut to be short, and statistics of floats leave NaN out. */
+	range.exact = arrow::is_primitive(type.id()) && !arrow::is_floating(type.id());
 	return range;
 }
 
@@ -270,7 +270,7 @@ bool ParquetSource::Skips(int64_t group, const Filter &filter)
 	const auto &type = *schema_->field(filter.field)->type();
 
 	/* A list has as many values as its lists have together. */
-	if (arrow::is_nested(type.id()))
+	if (arrow::is_nested(type.storage_id()))
 		return false;
 	return NonePasses(Statistics(group, own[0], type), filter);
 }
