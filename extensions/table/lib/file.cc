@@ -291,18 +291,22 @@ static const struct {
 	size_t n;
 	uint32_t format; /* HM_TABLE_AUTO: refused */
 	const char *remedy;
+	bool is_text;
 } begins[] = {
-	{ "PAR1", 4, HM_TABLE_PARQUET, nullptr },
-	{ "PARE", 4, HM_TABLE_AUTO, "is Parquet with an encrypted footer: decrypt it first" },
-	{ "ARROW1\0\0", 8, HM_TABLE_ARROW, nullptr },
-	{ "\xff\xff\xff\xff", 4, HM_TABLE_ARROW_STREAM, nullptr },
-	{ "FEA1", 4, HM_TABLE_AUTO, "is Feather version 1: write it again as version 2" },
-	{ "ORC", 3, HM_TABLE_AUTO, "is ORC: write it again as Parquet" },
-	{ "Obj\x01", 4, HM_TABLE_AUTO, "is Avro: write it again as Parquet" },
-	{ "\x1f\x8b", 2, HM_TABLE_AUTO, "is compressed by gzip: unpack it first" },
-	{ "\x28\xb5\x2f\xfd", 4, HM_TABLE_AUTO, "is compressed by zstd: unpack it first" },
+	{ "PAR1", 4, HM_TABLE_PARQUET, nullptr, false },
+	{ "PARE", 4, HM_TABLE_AUTO, "is Parquet with an encrypted footer: decrypt it first",
+	  false },
+	{ "ARROW1\0\0", 8, HM_TABLE_ARROW, nullptr, false },
+	{ "\xff\xff\xff\xff", 4, HM_TABLE_ARROW_STREAM, nullptr, false },
+	{ "FEA1", 4, HM_TABLE_AUTO, "is Feather version 1: write it again as version 2",
+	  false },
+	{ "ORC", 3, HM_TABLE_AUTO, "is ORC: write it again as Parquet", false },
+	{ "Obj\x01", 4, HM_TABLE_AUTO, "is Avro: write it again as Parquet", false },
+	{ "\x1f\x8b", 2, HM_TABLE_AUTO, "is compressed by gzip: unpack it first", false },
+	{ "\x28\xb5\x2f\xfd", 4, HM_TABLE_AUTO, "is compressed by zstd: unpack it first",
+	  false },
 	{ "version https://git-lfs", 23, HM_TABLE_AUTO,
-	  "is a pointer of Git LFS: run git lfs pull" },
+	  "is a pointer of Git LFS: run git lfs pull", true },
 };
 
 /* Text has no control characters but white space. */
@@ -320,15 +324,21 @@ Status FormatOf(const Disk &disk, uint32_t *ret_format)
 	int64_t n = std::min<int64_t>(sizeof(bytes), disk.size()), prefix;
 
 	ARROW_RETURN_NOT_OK(At(disk.path(), disk.Read(0, n, bytes)));
+	bool is_text = IsText(bytes, n);
+	bool has_lines = is_text && std::memchr(bytes, '\n', static_cast<size_t>(n));
+
 	for (const auto &row : begins) {
 		if (static_cast<size_t>(n) < row.n || std::memcmp(bytes, row.bytes, row.n) != 0)
+			continue;
+		/* The name of the first column of a CSV may be "PAR1" or "ORCHARD". */
+		if (has_lines && !row.is_text)
 			continue;
 		if (row.remedy)
 			return Fail(-EOPNOTSUPP, "%s %s", disk.path().c_str(), row.remedy);
 		*ret_format = row.format;
 		return Status::OK();
 	}
-	if (IsText(bytes, n)) {
+	if (is_text) {
 		*ret_format = HM_TABLE_CSV;
 		return Status::OK();
 	}
