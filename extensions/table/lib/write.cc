@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cstdlib>
 #include <cstring>
 #include <sys/stat.h>
 
@@ -87,6 +88,11 @@ Status Find(const char *path, uint32_t flags, uint32_t *format, Target *target)
 	target->path = path;
 	if (stat(path, &st))
 		return Status::OK();
+	/* A link stays, and the file that it leads to is replaced. */
+	std::unique_ptr<char, decltype(&std::free)> real(realpath(path, nullptr), std::free);
+
+	if (real && S_ISREG(st.st_mode))
+		target->path = real.get();
 	if (S_ISDIR(st.st_mode)) {
 		if (!(flags & HM_TABLE_APPEND))
 			return Fail(-EISDIR,
