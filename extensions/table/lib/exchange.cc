@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Exchange: tables leave and enter by the Arrow C stream and device interfaces. */
 #include <cinttypes>
+#include <cstring>
 #include <type_traits>
 
 #include <arrow/array/util.h>
@@ -249,7 +250,7 @@ Status MakeImported(std::shared_ptr<arrow::Schema> schema, arrow::RecordBatchVec
 /* A failure of another library's stream is no broken file. */
 Status OfStream(const Status &status)
 {
-	if (status.ok() || status.IsNotImplemented())
+	if (status.ok() || ErrnoOf(status) == -EOPNOTSUPP)
 		return status;
 	return Fail(-EIO, "the stream failed: %s", TextOf(status).c_str());
 }
@@ -289,11 +290,67 @@ Result<std::shared_ptr<arrow::RecordBatchReader>> ImportStream(struct ArrowArray
 	return arrow::ImportRecordBatchReader(stream);
 }
 
+/* libarrow does not wait for events of memory of CPUs, nor does it refuse them. */
+Status CheckEvent(const struct ArrowDeviceArray &array)
+{
+	if (array.sync_event)
+		return Fail(-EOPNOTSUPP,
+			    "the array has an event to wait for: wait first");
+	return Status::OK();
+}
+
+/* The arrays of a device stream, each looked at before libarrow takes it. */
+class DeviceReader : public arrow::RecordBatchReader
+{
+      public:
+	explicit DeviceReader(struct ArrowDeviceArrayStream *stream) : stream_(stream)
+	{
+	}
+	Status Begin()
+	{
+		struct ArrowSchema schema = {};
+
+		ARROW_RETURN_NOT_OK(OfStream(Answered(stream_->get_schema(stream_, &schema))));
+		return arrow::ImportSchema(&schema).Value(&schema_);
+	}
+	std::shared_ptr<arrow::Schema> schema() const override
+	{
+		return schema_;
+	}
+	Status ReadNext(std::shared_ptr<arrow::RecordBatch> *out) override
+	{
+		struct ArrowDeviceArray array = {};
+		TakenArray taken(&array);
+
+		*out = nullptr;
+		ARROW_RETURN_NOT_OK(Answered(stream_->get_next(stream_, &array)));
+		if (!array.array.release)
+			return Status::OK();
+		ARROW_RETURN_NOT_OK(CheckEvent(array));
+		ARROW_RETURN_NOT_OK(CheckDevice(array.device_type));
+		return arrow::ImportDeviceRecordBatch(&array, schema_, AsCpu).Value(out);
+	}
+
+      private:
+	Status Answered(int r)
+	{
+		const char *text = r ? stream_->get_last_error(stream_) : nullptr;
+
+		return r ? Fail(-EIO, "%s", text ? text : std::strerror(r)) : Status::OK();
+	}
+
+	struct ArrowDeviceArrayStream *stream_; /* which the caller of the import ends */
+	std::shared_ptr<arrow::Schema> schema_;
+};
+
 Result<std::shared_ptr<arrow::RecordBatchReader>>
 ImportDeviceStream(struct ArrowDeviceArrayStream *stream)
 {
 	ARROW_RETURN_NOT_OK(CheckDevice(stream->device_type));
-	return arrow::ImportDeviceRecordBatchReader(stream, AsCpu);
+	auto reader = std::make_shared<DeviceReader>(stream);
+
+	ARROW_RETURN_NOT_OK(reader->Begin());
+	return reader;
 }
 
 /* One array: a struct is a batch of columns, anything else one column. */
@@ -357,9 +414,7 @@ int hm_table_import_array(struct ArrowSchema *schema, struct ArrowDeviceArray *a
 			return Fail(-EINVAL, "an import needs a schema, an array, and a place");
 		if (!schema->release || !array->array.release)
 			return Fail(-EINVAL, "the schema or the array has ended already");
-		if (array->sync_event)
-			return Fail(-EOPNOTSUPP,
-				    "the array has an event to wait for: wait first");
+		ARROW_RETURN_NOT_OK(CheckEvent(*array));
 		ARROW_RETURN_NOT_OK(CheckDevice(array->device_type));
 		ARROW_RETURN_NOT_OK(TakeTableDesc(given, &desc, &memory));
 		ARROW_ASSIGN_OR_RAISE(auto batch, ImportOne(schema, array));
