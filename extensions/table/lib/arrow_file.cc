@@ -25,6 +25,7 @@ namespace
 {
 
 constexpr int64_t FILE_BEGIN = 8; /* "ARROW1" and two zeros: a stream is behind them */
+constexpr int64_t FILE_END = 6;   /* "ARROW1", behind the length of the footer */
 
 bool IsBatch(const MessageAt &at)
 {
@@ -77,7 +78,9 @@ Result<std::unique_ptr<arrow::ipc::Message>> Selected::ReadNextMessage()
 	if (!schema_ || next_ > 1) {
 		ARROW_ASSIGN_OR_RAISE(head, heads_.ReadAt(at.offset, at.head));
 	}
-	if (HeadLength(head->data(), head->size(), &prefix) != at.head)
+	ARROW_ASSIGN_OR_RAISE(Header now, ReadHeader(head));
+	/* A body that is compressed by now must not be decoded in the map. */
+	if (HeadLength(head->data(), head->size(), &prefix) != at.head || !(now == at.header))
 		return Fail(-EBADMSG,
 			    "the message at byte %" PRId64 " has changed since the open",
 			    at.offset);
@@ -183,6 +186,7 @@ class ArrowSource : public Source
       private:
 	Status BeginFile(const arrow::ipc::IpcReadOptions &options);
 	Status BeginStream(const arrow::ipc::IpcReadOptions &options);
+	Result<int64_t> FindEnd();
 	Status Index(std::vector<MessageAt> messages);
 
 	const bool stream_;
@@ -251,7 +255,8 @@ Status ArrowSource::BeginFile(const arrow::ipc::IpcReadOptions &options)
 	schema_ = reader->schema();
 	groups_ = reader->num_record_batches();
 	swapped_ = reader->stats().original_endianness != arrow::Endianness::Native;
-	auto walked = Messages(*disk_, FILE_BEGIN);
+	ARROW_ASSIGN_OR_RAISE(int64_t end, FindEnd());
+	auto walked = Messages(*disk_, FILE_BEGIN, end);
 
 	if (walked.ok() && !walked->empty() &&
 	    walked->front().header.type == arrow::ipc::MessageType::SCHEMA &&
@@ -273,16 +278,31 @@ Status ArrowSource::BeginFile(const arrow::ipc::IpcReadOptions &options)
 	MessageAt first;
 
 	first.head = head_->size();
-	first.header.type = arrow::ipc::MessageType::SCHEMA;
+	ARROW_ASSIGN_OR_RAISE(first.header, ReadHeader(head_));
 	locator->found.insert(locator->found.begin(), first);
 	return Index(std::move(locator->found));
+}
+
+/*
+ * The end of the messages, which is where the footer begins. Not each writer ends them with a mark.
+ */
+Result<int64_t> ArrowSource::FindEnd()
+{
+	int32_t footer;
+	int64_t at = disk_->size() - FILE_END - int64_t{ sizeof(footer) };
+
+	ARROW_RETURN_NOT_OK(disk_->Read(at, sizeof(footer), &footer));
+	if (footer <= 0 || footer > at - FILE_BEGIN)
+		return Fail(-EBADMSG, "a footer of %d bytes in a file of %" PRId64, footer,
+			    disk_->size());
+	return at - footer;
 }
 
 Status ArrowSource::BeginStream(const arrow::ipc::IpcReadOptions &options)
 {
 	auto input = std::make_shared<Input>(disk_, PoolRef(), nullptr);
 
-	ARROW_ASSIGN_OR_RAISE(auto walked, Messages(*disk_, 0));
+	ARROW_ASSIGN_OR_RAISE(auto walked, Messages(*disk_, 0, disk_->size()));
 	ARROW_RETURN_NOT_OK(Index(std::move(walked)));
 	ARROW_ASSIGN_OR_RAISE(
 		auto reader,

@@ -11,6 +11,9 @@
 
 #include <cinttypes>
 #include <cstring>
+#include <strings.h>
+
+#include <arrow/util/key_value_metadata.h>
 
 #include "file.hh"
 
@@ -59,6 +62,20 @@ void ReadBatch(const uint8_t *table, Header *header)
 	header->codec = codec ? Load<int8_t>(codec) : 0;
 }
 
+/* Arrow 0.17 wrote the codec beside the message, which libarrow still reads. */
+int OldCodec(const arrow::ipc::Message &message)
+{
+	const auto &metadata = message.custom_metadata();
+
+	if (message.metadata_version() != arrow::ipc::MetadataVersion::V4 || !metadata)
+		return -1;
+	auto name = metadata->Get("ARROW:experimental_compression");
+
+	if (!name.ok())
+		return -1;
+	return strcasecmp(name->c_str(), "zstd") == 0;
+}
+
 } /* namespace */
 
 int64_t HeadLength(const uint8_t *bytes, int64_t n, int64_t *ret_prefix)
@@ -93,21 +110,23 @@ Result<Header> ReadHeader(const std::shared_ptr<arrow::Buffer> &head)
 	header.body = message->body_length();
 	if (header.type == arrow::ipc::MessageType::RECORD_BATCH && message->header())
 		ReadBatch(static_cast<const uint8_t *>(message->header()), &header);
+	if (header.codec < 0)
+		header.codec = OldCodec(*message);
 	if (header.body < 0 || header.rows < -1)
 		return Fail(-EBADMSG, "a message has %" PRId64 " rows in %" PRId64 " bytes",
 			    header.rows, header.body);
 	return header;
 }
 
-Result<std::vector<MessageAt>> Messages(const Disk &disk, int64_t from)
+Result<std::vector<MessageAt>> Messages(const Disk &disk, int64_t from, int64_t to)
 {
 	std::vector<MessageAt> messages;
 	int64_t at = from, prefix = 0;
 
-	while (disk.size() - at >= 4) {
+	while (to - at >= 4) {
 		/* Most headers are shorter. */
 		alignas(8) uint8_t begin[1024];
-		int64_t n = std::min<int64_t>(sizeof(begin), disk.size() - at);
+		int64_t n = std::min<int64_t>(sizeof(begin), to - at);
 		MessageAt message;
 
 		ARROW_RETURN_NOT_OK(disk.Read(at, n, begin));
@@ -115,11 +134,11 @@ Result<std::vector<MessageAt>> Messages(const Disk &disk, int64_t from)
 		message.head = HeadLength(begin, n, &prefix);
 		if (!message.head)
 			break;
-		if (message.head > disk.size() - at)
+		if (message.head > to - at)
 			return Fail(-EBADMSG,
 				    "the header of a message at byte %" PRId64 " has %" PRId64
-				    " bytes, and the file ends after %" PRId64,
-				    at, message.head, disk.size() - at);
+				    " bytes, and %" PRId64 " are left",
+				    at, message.head, to - at);
 		auto head = std::make_shared<arrow::Buffer>(begin, message.head);
 
 		if (message.head > n) {
@@ -128,11 +147,11 @@ Result<std::vector<MessageAt>> Messages(const Disk &disk, int64_t from)
 		}
 		ARROW_ASSIGN_OR_RAISE(message.header, ReadHeader(head));
 		at += message.head;
-		if (message.header.body > disk.size() - at)
+		if (message.header.body > to - at)
 			return Fail(-EBADMSG,
 				    "a message at byte %" PRId64 " has %" PRId64
-				    " bytes, and the file ends after %" PRId64,
-				    message.offset, message.header.body, disk.size() - at);
+				    " bytes, and %" PRId64 " are left",
+				    message.offset, message.header.body, to - at);
 		at += message.header.body;
 		messages.push_back(message);
 	}

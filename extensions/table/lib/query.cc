@@ -46,6 +46,9 @@ Result<int64_t> CountRows(const struct hm_table &table)
 		ARROW_RETURN_NOT_OK(At(source.where(), facts.status()));
 		if (facts->rows < 0)
 			return -1;
+		if (facts->rows > INT64_MAX - rows)
+			return Fail(-EBADMSG, "%s has %" PRId64 " rows behind %" PRId64,
+				    source.where().c_str(), facts->rows, rows);
 		rows += facts->rows;
 	}
 	return rows;
