@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* CSV files: libarrow parses them. The types are those of the first block. */
 #include <algorithm>
+#include <set>
 
 #include <arrow/csv/options.h>
 #include <arrow/csv/reader.h>
@@ -106,9 +107,13 @@ class CsvSource : public Source
 	arrow::csv::ConvertOptions Converting(const std::vector<int> &fields) const;
 
       private:
+	Status LookForRepeats();
+	std::string NameOf(int field) const;
+
 	std::shared_ptr<arrow::Schema> schema_;
 	uint32_t flags_ = 0;
 	char separator_ = ',';
+	bool repeats_ = false; /* two columns have one name: they are read by their numbers */
 };
 
 class CsvCursor : public Cursor
@@ -134,7 +139,17 @@ arrow::csv::ReadOptions CsvSource::Reading(bool threads, int64_t block) const
 	options.block_size = static_cast<int32_t>(
 		block ? std::clamp(block, BLOCK_LEAST, BLOCK_MOST) : BLOCK_MOST);
 	options.autogenerate_column_names = flags_ & HM_TABLE_CSV_NO_HEADER;
+	if (!repeats_)
+		return options;
+	for (int i = 0; i < schema_->num_fields(); i++)
+		options.column_names.push_back(NameOf(i));
+	options.skip_rows_after_names = 1;
 	return options;
+}
+
+std::string CsvSource::NameOf(int field) const
+{
+	return repeats_ ? std::to_string(field) : schema_->field(field)->name();
 }
 
 arrow::csv::ParseOptions CsvSource::Parsing() const
@@ -150,10 +165,29 @@ arrow::csv::ConvertOptions CsvSource::Converting(const std::vector<int> &fields)
 	auto options = arrow::csv::ConvertOptions::Defaults();
 
 	for (int field : fields)
-		options.include_columns.push_back(schema_->field(field)->name());
-	for (const auto &field : schema_->fields())
-		options.column_types[field->name()] = field->type();
+		options.include_columns.push_back(NameOf(field));
+	for (int i = 0; i < schema_->num_fields(); i++)
+		options.column_types[NameOf(i)] = schema_->field(i)->type();
 	return options;
+}
+
+Status CsvSource::LookForRepeats()
+{
+	std::set<std::string> names;
+	uint8_t first = 0;
+
+	for (const auto &field : schema_->fields())
+		names.insert(field->name());
+	repeats_ = static_cast<int>(names.size()) < schema_->num_fields();
+	if (!repeats_)
+		return Status::OK();
+	/* The line with the names must be the first one then. */
+	ARROW_RETURN_NOT_OK(disk_->Read(0, 1, &first));
+	if (first == '\n' || first == '\r')
+		return Fail(-EOPNOTSUPP,
+			    "two columns have one name, and the first line is empty: name each "
+			    "column once");
+	return Status::OK();
 }
 
 Status CsvSource::Begin(const OpenHow &how)
@@ -169,7 +203,7 @@ Status CsvSource::Begin(const OpenHow &how)
 						  Reading(false, 0), Parsing(),
 						  arrow::csv::ConvertOptions::Defaults()));
 	schema_ = reader->schema();
-	return Status::OK();
+	return LookForRepeats();
 }
 
 Result<std::unique_ptr<Cursor>> CsvSource::Open(const Want &want)

@@ -121,16 +121,31 @@ Status Select(const arrow::Schema &schema, const struct hm_table_desc &desc,
 	return Status::OK();
 }
 
-/* The same columns in a further source, by their names. */
-Status Match(const arrow::Schema &wanted, const Source &source, std::vector<int> *ret)
+/* The fields of a name, in their order. */
+std::vector<int> FieldsNamed(const arrow::Schema &schema, const std::string &name)
 {
-	for (const auto &field : wanted.fields()) {
-		auto found = source.schema()->GetAllFieldIndices(field->name());
+	auto found = schema.GetAllFieldIndices(name);
 
-		if (found.empty())
+	std::sort(found.begin(), found.end());
+	return found;
+}
+
+/* The fields @own of the first source in a further one, by their names. */
+Status Match(const arrow::Schema &first, const std::vector<int> &own, const Source &source,
+	     std::vector<int> *ret)
+{
+	for (int number : own) {
+		const auto &field = first.field(number);
+		auto named = FieldsNamed(first, field->name());
+		auto found = FieldsNamed(*source.schema(), field->name());
+		/* Of columns with one name it is the first, the second and so on in both. */
+		auto at = static_cast<size_t>(
+			std::find(named.begin(), named.end(), number) - named.begin());
+
+		if (at >= found.size())
 			return Fail(-EINVAL, "%s has no column '%s', which the first file has",
 				    source.where().c_str(), field->name().c_str());
-		int index = *std::min_element(found.begin(), found.end());
+		int index = found[at];
 		const auto &type = source.schema()->field(index)->type();
 
 		if (!type->Equals(*field->type()))
@@ -326,7 +341,7 @@ Status Assemble(std::vector<std::unique_ptr<Source>> sources, const struct hm_ta
 	for (size_t i = 1; i < table->sources.size(); i++) {
 		table->fields.emplace_back();
 		ARROW_RETURN_NOT_OK(
-			Match(*table->schema, *table->sources[i], &table->fields.back()));
+			Match(*first.schema(), own, *table->sources[i], &table->fields.back()));
 	}
 	for (uint32_t i = 0; i < table->sources.size(); i++)
 		ARROW_RETURN_NOT_OK(AddGroups(table.get(), desc, i));
