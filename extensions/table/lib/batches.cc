@@ -4,10 +4,12 @@
 #include <cinttypes>
 #include <condition_variable>
 #include <mutex>
+#include <unordered_map>
 
 #include <arrow/array/util.h>
 #include <arrow/c/bridge.h>
 
+#include "check.hh"
 #include "table.hh"
 
 using namespace hetmap;
@@ -106,6 +108,7 @@ class Maker
 	struct hm_table *table_;
 	const std::vector<size_t> groups_;
 	std::vector<uint32_t> numbers_;
+	std::vector<int> places_; /* of the columns in what is read: a field is read once */
 	std::shared_ptr<Memory> memory_;
 	const int64_t window_;
 	Effort effort_;
@@ -118,11 +121,28 @@ class Maker
 	int64_t done_ = 0, skip_ = 0; /* rows of the group: made, and still to be left out */
 };
 
+/* The fields without those that came before, and where each is among them. */
+static std::vector<int> Once(const std::vector<int> &fields, std::vector<int> *ret_places)
+{
+	std::unordered_map<int, int> places;
+	std::vector<int> once;
+
+	ret_places->clear();
+	for (int field : fields) {
+		auto [at, fresh] = places.emplace(field, static_cast<int>(once.size()));
+
+		if (fresh)
+			once.push_back(field);
+		ret_places->push_back(at->second);
+	}
+	return once;
+}
+
 Status Maker::OpenGroup()
 {
 	uint32_t number = Present().source;
 	Source &source = *table_->sources[number];
-	auto fields = table_->FieldsOf(number, numbers_);
+	auto fields = Once(table_->FieldsOf(number, numbers_), &places_);
 
 	if (source_ != number) {
 		Want want;
@@ -148,15 +168,18 @@ Status Maker::Ready(const arrow::RecordBatch &batch, Made *ret)
 
 	ret->group = group();
 	ret->rows = batch.num_rows();
-	for (int i = 0; i < batch.num_columns(); i++) {
+	for (size_t i = 0; i < numbers_.size(); i++) {
+		auto column = batch.column_data(places_[i]);
+		Status status = CheckType(*table_->schema->field(static_cast<int>(i))->type(),
+					  *column->type);
+
 		ret->chunks.emplace_back();
 		Chunk &chunk = ret->chunks.back();
 
 		chunk.group = group();
-		Status status = Settle(batch.column_data(i), how, &chunk);
-
-		ARROW_RETURN_NOT_OK(
-			At(table_->Where(group(), { numbers_[size_t(i)] }), status));
+		if (status.ok())
+			status = Settle(column, how, &chunk);
+		ARROW_RETURN_NOT_OK(At(table_->Where(group(), { numbers_[i] }), status));
 		columns.push_back(arrow::MakeArray(chunk.data));
 	}
 	return arrow::ExportRecordBatch(

@@ -129,12 +129,21 @@ int64_t ChildLength(const ArrayData &data)
 	return data.child_data.empty() ? 0 : data.child_data[0]->length;
 }
 
+/* The type that the buffers are of. */
+const arrow::DataType &StorageOf(const arrow::DataType &type)
+{
+	if (type.id() != arrow::Type::EXTENSION)
+		return type;
+	return *static_cast<const arrow::ExtensionType &>(type).storage_type();
+}
+
 /* What a type has beyond the lengths of its buffers. */
 Status CheckShape(const ArrayData &data, const Disk *disk)
 {
+	const arrow::DataType &storage = StorageOf(*data.type);
 	int64_t n = data.offset + data.length, size;
 
-	switch (data.type->storage_id()) {
+	switch (storage.id()) {
 	case arrow::Type::STRING:
 	case arrow::Type::BINARY:
 		size = data.buffers[2] ? data.buffers[2]->size() : 0;
@@ -151,7 +160,7 @@ Status CheckShape(const ArrayData &data, const Disk *disk)
 	case arrow::Type::RUN_END_ENCODED:
 		return CheckRuns(data, disk);
 	case arrow::Type::FIXED_SIZE_LIST:
-		size = static_cast<const arrow::FixedSizeListType &>(*data.type).list_size();
+		size = static_cast<const arrow::FixedSizeListType &>(storage).list_size();
 		if (size > 0 && ChildLength(data) / size < n)
 			return Fail(-EBADMSG,
 				    "%" PRId64 " lists of %" PRId64 " have %" PRId64 " values",
@@ -181,6 +190,14 @@ int64_t OffsetsMore(const arrow::DataType &type, size_t i)
 
 } /* namespace */
 
+Status CheckType(const arrow::DataType &wanted, const arrow::DataType &given)
+{
+	if (!given.Equals(wanted))
+		return Fail(-EBADMSG, "the values are %s, and the column is %s",
+			    given.ToString().c_str(), wanted.ToString().c_str());
+	return Status::OK();
+}
+
 Status CheckLengths(const ArrayData &data, const Disk *disk)
 {
 	auto layout = data.type->layout();
@@ -189,6 +206,9 @@ Status CheckLengths(const ArrayData &data, const Disk *disk)
 	    data.offset > ELEMENTS_MOST)
 		return Fail(-EBADMSG, "%" PRId64 " values from %" PRId64 " on", data.length,
 			    data.offset);
+	if (data.null_count.load() > data.length)
+		return Fail(-EBADMSG, "%" PRId64 " of %" PRId64 " values are missing",
+			    data.null_count.load(), data.length);
 	if (data.buffers.size() < layout.buffers.size())
 		return Fail(-EBADMSG, "%s has %zu buffers of %zu",
 			    data.type->ToString().c_str(), data.buffers.size(),
@@ -228,8 +248,29 @@ static Result<std::shared_ptr<ArrayData>> OutOfMap(const ArrayData &data, const 
 	return copy;
 }
 
+/* Any bytes are values of the type: there are no offsets, indices or texts. */
+static bool IsPlain(const arrow::DataType &type)
+{
+	return arrow::is_primitive(type.id()) || arrow::is_decimal(type.id()) ||
+	       type.id() == arrow::Type::FIXED_SIZE_BINARY;
+}
+
+static Status CheckMissing(const ArrayData &data, const Disk *disk)
+{
+	int64_t told = data.null_count.load();
+	auto copy = data.Copy();
+
+	ARROW_RETURN_NOT_OK(CountMissing(copy.get(), disk));
+	if (told >= 0 && told != copy->null_count.load())
+		return Fail(-EBADMSG, "%" PRId64 " values are missing, and the file says %" PRId64,
+			    copy->null_count.load(), told);
+	return Status::OK();
+}
+
 Status CheckValues(const ArrayData &data, const Disk *disk, const PoolRef &pool)
 {
+	if (IsPlain(StorageOf(*data.type)))
+		return CheckMissing(data, disk);
 	ARROW_ASSIGN_OR_RAISE(auto copy, OutOfMap(data, disk, pool));
 
 	return arrow::MakeArray(copy)->ValidateFull();

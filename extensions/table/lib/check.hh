@@ -14,6 +14,9 @@ namespace hetmap
 /* The buffers are as long as length and offset want them; so are those of children. */
 Status CheckLengths(const arrow::ArrayData &data, const Disk *disk);
 
+/* A column is of the type that its table says. */
+Status CheckType(const arrow::DataType &wanted, const arrow::DataType &given);
+
 /* All that libarrow can check: it does so on a copy of what is in the map of @disk. */
 Status CheckValues(const arrow::ArrayData &data, const Disk *disk, const PoolRef &pool);
 

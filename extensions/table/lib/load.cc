@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "check.hh"
 #include "table.hh"
 
 using namespace hetmap;
@@ -84,6 +85,11 @@ Status Do(Load *load, const Piece &piece, uint32_t threads, Way *way)
 	const GroupAt &at = load->table.groups[load->groups[piece.group]];
 	SettleHow how = { load->table.sources[at.source].get(), load->pool, load->table.flags };
 
+	/* Writers follow each offset and index. libparquet and the reader of CSV make their own. */
+	if (!load->in_place && how.source->format() != HM_TABLE_PARQUET &&
+	    how.source->format() != HM_TABLE_CSV)
+		how.flags |= HM_TABLE_CHECK;
+
 	ARROW_RETURN_NOT_OK(OpenWay(*load, at.source, threads, way));
 	ARROW_ASSIGN_OR_RAISE(
 		auto columns,
@@ -91,6 +97,10 @@ Status Do(Load *load, const Piece &piece, uint32_t threads, Way *way)
 				  load->table.FieldsOf(at.source, NumbersOf(*load, piece))));
 	for (size_t i = 0; i < piece.columns.size(); i++) {
 		auto &to = load->chunks[piece.columns[i]][piece.group];
+		int number = static_cast<int>(load->numbers[piece.columns[i]]);
+
+		ARROW_RETURN_NOT_OK(CheckType(*load->table.schema->field(number)->type(),
+					      *columns[i]->type()));
 
 		for (const auto &array : columns[i]->chunks()) {
 			to.emplace_back();
