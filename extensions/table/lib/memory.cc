@@ -19,6 +19,9 @@ constexpr int64_t HUGE = 4 << 20;   /* and from here on */
 constexpr int64_t STEP = 2 << 20;   /* of a huge page of most CPUs */
 constexpr int64_t GROWTH = 4;       /* times its size that an allocation may have in place */
 
+/* More than there is: sums of it and a size do not overflow. */
+constexpr int64_t LIMIT_MOST = INT64_MAX / 8;
+
 /* Part of the limit that is kept for the next allocations, at most. */
 constexpr int64_t KEPT_PART = 8;
 
@@ -87,7 +90,7 @@ Result<std::shared_ptr<Memory>> Memory::Make(struct hm_device *device, struct hm
 	struct hm_device_info info = {};
 	struct hm_pool_desc desc = {};
 
-	memory->limit_ = limit ? limit : DefaultLimit();
+	memory->limit_ = std::min(limit ? limit : DefaultLimit(), LIMIT_MOST);
 	memory->kept_most_ = kept ? kept : memory->limit_ / KEPT_PART;
 	ARROW_RETURN_NOT_OK(OpenDevice(device, pool, &memory->device_));
 	if (pool) {
@@ -273,6 +276,18 @@ Status Memory::Resize(int64_t keep, int64_t size, int64_t alignment, uint8_t **p
 	return Status::OK();
 }
 
+/* Destructors get here: a list without room keeps nothing. The lock is held. */
+bool Memory::Keep(const Block &block) noexcept
+{
+	try {
+		kept_.emplace(block.bytes, block);
+	} catch (const std::bad_alloc &) {
+		return false;
+	}
+	kept_bytes_ += block.bytes;
+	return true;
+}
+
 void Memory::Put(uint8_t *pointer)
 {
 	Block block;
@@ -285,11 +300,8 @@ void Memory::Put(uint8_t *pointer)
 		std::lock_guard<std::mutex> held(lock_);
 
 		if (kept_bytes_ + block.bytes <= kept_most_ &&
-		    kept_bytes_ + block.bytes + used.now() <= limit_ + block.bytes) {
-			kept_.emplace(block.bytes, block);
-			kept_bytes_ += block.bytes;
+		    kept_bytes_ + used.now() <= limit_ && Keep(block))
 			return;
-		}
 	}
 	EndBlock(block);
 }

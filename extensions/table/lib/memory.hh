@@ -85,6 +85,7 @@ class Memory
 	static void EndBlock(const Block &block);
 	bool TakeKept(int64_t size, Block *ret_block);
 	void Enter(const Block &block);
+	bool Keep(const Block &block) noexcept;
 	bool Leave(uint8_t *pointer, Block *ret_block);
 
 	struct hm_device *device_ = nullptr;
