@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "input.h"
 #include "table_job.h"
 #include "text.h"
 
@@ -74,6 +75,36 @@ static int choose_direct(struct table_job *job)
 	if (!any || (uint64_t)most - (uint64_t)least >= SPAN_DIRECT)
 		return 0;
 	return keys_direct(&job->keys, least, most);
+}
+
+/* Offsets of a broken file must not lead out of the column. */
+static int check_texts(const struct table_job *job, int number)
+{
+	const struct job_column *column;
+	const struct hm_table_chunk *chunk;
+	char *shown;
+	uint64_t i;
+	int r = 0;
+
+	if (number < 0)
+		return 0;
+	column = &job->column[number];
+	for (i = 0; !r && i < job->n_slice; i++) {
+		chunk = &job->slice[i].chunk[number];
+		if (chunk->dictionary)
+			r = key_texts_check(column->type.layout, chunk->dictionary, 0,
+					    (uint64_t)chunk->dictionary->length);
+		else
+			r = key_texts_check(column->type.layout, chunk->array,
+					    chunk->offset - (uint64_t)chunk->array->offset,
+					    chunk->rows);
+	}
+	if (!r)
+		return 0;
+	shown = text_escape(column->name);
+	fail(STATUS_WRONG, r, FILE_CUT, "run: column '%s' has texts outside of its bytes", shown);
+	free(shown);
+	return STATUS_WRONG;
 }
 
 static int bind_keys(struct table_job *job)
@@ -200,6 +231,11 @@ int compute_prepare(struct table_job *job, uint64_t rows)
 	uint64_t i;
 	int r, status;
 
+	status = check_texts(job, job->plan.key);
+	if (!status)
+		status = check_texts(job, job->plan.filter);
+	if (status)
+		return status;
 	r = bind_keys(job);
 	if (r) {
 		status = key_failed(job, r);

@@ -187,6 +187,62 @@ const char *key_text(enum text_layout layout, const struct ArrowArray *array, ui
 	return *ret_length ? (const char *)array->buffers[2] + at[0] : "";
 }
 
+static int64_t offset_of(enum text_layout layout, const struct ArrowArray *array, uint64_t i)
+{
+	int64_t large;
+	int32_t small;
+
+	if (layout == TEXT_LARGE) {
+		memcpy(&large, (const char *)array->buffers[1] + i * 8, sizeof(large));
+		return large;
+	}
+	memcpy(&small, (const char *)array->buffers[1] + i * 4, sizeof(small));
+	return small;
+}
+
+/* The last buffer has the sizes of those of the bytes [Arrow, The Arrow C data interface]. */
+static int check_view(const struct ArrowArray *array, uint64_t i)
+{
+	const char *view = (const char *)array->buffers[1] + i * 16;
+	const int64_t *sizes = array->buffers[array->n_buffers - 1];
+	int32_t length, at[2];
+
+	memcpy(&length, view, sizeof(length));
+	memcpy(at, view + 8, sizeof(at));
+	if (length >= 0 && length <= 12)
+		return 0;
+	if (length < 0 || at[0] < 0 || at[0] >= array->n_buffers - 3 || at[1] < 0 ||
+	    (int64_t)at[1] + length > sizes[at[0]])
+		return -EBADMSG;
+	return 0;
+}
+
+int key_texts_check(enum text_layout layout, const struct ArrowArray *array, uint64_t from,
+		    uint64_t n)
+{
+	const uint64_t outer = (uint64_t)array->offset;
+	int64_t before, now;
+	uint64_t i;
+	int r = 0;
+
+	if (!n || layout == TEXT_NONE)
+		return 0;
+	if (layout == TEXT_VIEW) {
+		for (i = 0; !r && i < n; i++)
+			if (key_is_there(array, from + i))
+				r = check_view(array, outer + from + i);
+		return r;
+	}
+	before = offset_of(layout, array, outer);
+	for (i = 0; i <= n; i++, before = now) {
+		now = offset_of(layout, array, outer + from + i);
+		if (now < before)
+			return -EBADMSG;
+	}
+	return before > offset_of(layout, array, outer + (uint64_t)array->length) ? -EBADMSG :
+										    0;
+}
+
 #define NUMBER(type)                                                                     \
 	do {                                                                             \
 		type value;                                                              \

@@ -49,6 +49,12 @@ void key_set_end(struct key_set *set);
 /* The text of element @i of an array, which is not missing. */
 const char *key_text(enum text_layout layout, const struct ArrowArray *array, uint64_t i,
 		     uint32_t *ret_length);
+/*
+ * Are elements @from to @from + @n of an array within its bytes? The library checks the outer
+ * offsets of arrays, and this function those between, or views. -EBADMSG: no.
+ */
+int key_texts_check(enum text_layout layout, const struct ArrowArray *array, uint64_t from,
+		    uint64_t n);
 /* Is element @i of an array there? */
 bool key_is_there(const struct ArrowArray *array, uint64_t i);
 /* Number @i of an array of integers, bools or times. */

@@ -236,7 +236,8 @@ static int parse_time(const struct column_type *type, const char *text, int64_t 
 	return 0;
 }
 
-static int parse_real(const char *text, double *ret_value)
+/* A column of floats has no closer value: the library compares it with the same one. */
+static int parse_real(const struct column_type *type, const char *text, double *ret_value)
 {
 	char *end;
 	double value;
@@ -244,7 +245,7 @@ static int parse_real(const char *text, double *ret_value)
 	value = strtod(text, &end);
 	if (end == text || *end)
 		return -EINVAL;
-	*ret_value = value;
+	*ret_value = type->sum == SUM_F32 ? (double)(float)value : value;
 	return 0;
 }
 
@@ -290,7 +291,7 @@ int type_value_parse(const struct column_type *type, const char *text,
 		return parse_time(type, text, &ret_value->i64);
 	case TYPE_NUMBER:
 		if (sum_type_is_float(type->sum))
-			return parse_real(text, &ret_value->f64);
+			return parse_real(type, text, &ret_value->f64);
 		return parse_integer(type, text, ret_value);
 	default:
 		return -EOPNOTSUPP;
