@@ -3,6 +3,8 @@
 import ctypes
 import os
 import struct
+import threading
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -282,6 +284,33 @@ def links():
     Table(write_ipc(one, "one.arrow")).write(path("link.pq"))
     assert os.path.islink(path("link.pq"))
     same(pq.read_table(path("target.pq"))["x"].to_pylist(), [1, 2])
+
+
+@case
+def two_writers():
+    """A file that another program replaces during an append keeps the rows of that program."""
+    n = 300000
+    texts = pa.table({"x": pa.array([str(i * 7919) for i in range(n)])})
+    source, one = Table(write_ipc(texts, "texts.arrow", rows=n // 30)), path("one.pq")
+    pq.write_table(texts.slice(0, 1), one)
+    pq.write_table(texts.slice(0, 2), path("two.pq"))
+    waiting = threading.Event()
+
+    def other():
+        waiting.set()
+        while not any(name.startswith(".one.pq") for name in os.listdir(os.path.dirname(one))):
+            time.sleep(0.001)
+        os.replace(path("two.pq"), one)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    waiting.wait()
+    refused(11, lambda: source.write(one, flags=ht.APPEND, codec=b"zstd"), "append again")
+    thread.join()
+    same(pq.read_metadata(one).num_rows, 2)
+    same([name for name in os.listdir(os.path.dirname(one)) if name.startswith(".")], [])
+    source.write(one, flags=ht.APPEND)
+    same(pq.read_metadata(one).num_rows, n + 2)
 
 
 @case

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import random
+import struct
 import subprocess
 import sys
 
@@ -234,6 +235,15 @@ def filters():
     out = run("run", "table", "--json", "--rounds=1", "--filter", "at>=2024-01-15T15:00",
               path("a.parquet"), json_out=True)
     assert out["row_groups"] == 20 and out["row_groups_skipped"] >= 18, out["row_groups_skipped"]
+    # The kernel and the statistics compare floats with the same value.
+    tenth = pa.table({"k": ["a"] * 8, "x": pa.array([0.1] * 8, pa.float32())})
+    pq.write_table(tenth, path("tenth.parquet"), row_group_size=4)
+    feather.write_feather(tenth, path("tenth.arrow"), compression="uncompressed")
+    for text, rows in [("x>0.1", 0), ("x==0.1", 8), ("x!=0.1", 0), ("x>=0.1", 8)]:
+        for name in ["tenth.parquet", "tenth.arrow"]:
+            out = run("run", "table", "--json", "--rounds=1", "--group-by=k", "--filter", text,
+                      path(name), json_out=True)
+            assert sum(g["rows"] for g in out["groups"]) == rows, (text, name, out["groups"])
     # Nothing is kept.
     out = run("run", "table", "--json", "--filter", "at<2000-01-01", path("a.parquet"),
               json_out=True)
@@ -409,6 +419,27 @@ def errors():
     done = subprocess.run([HETMAP, "run", "table", path("bad.parquet")], capture_output=True,
                           text=True, check=False)
     assert done.returncode in (0, 1, 2), done.stderr
+    # Texts whose offsets lead out of their column.
+    words = pa.array(["aaaa", "bbbb", "cccc"] * 100)
+    for number, keys in enumerate([words, words.dictionary_encode(), words.cast("string_view")]):
+        name = path(f"texts{number}.arrow")
+        long = pa.array(["long enough not to be in a view"] * 300, "string_view")
+        keys = long if number == 2 else keys
+        feather.write_feather(pa.table({"k": keys, "v": range(300)}), name,
+                              compression="uncompressed")
+        with open(name, "rb") as file:
+            whole = file.read()
+        if number == 2:
+            old = struct.pack("<i", 31) + b"long" + struct.pack("<2i", 0, 31)
+            lie = struct.pack("<i", 31) + b"long" + struct.pack("<2i", 7, 31)
+        else:
+            old, lie = struct.pack("<4i", 0, 4, 8, 12), struct.pack("<4i", 0, 4, 0x7fffff00, 12)
+        assert old in whole, "the file has other offsets"
+        with open(name, "wb") as file:
+            file.write(whole.replace(old, lie, 1))
+        for options in [["--group-by=k"], ["--group-by=", "--filter=k!=x"]]:
+            run("run", "table", "--accel=cpu", "--columns=v", *options, name, status=1,
+                says="texts outside")
     other = path("other.parquet")
     pq.write_table(data.select(["f64"]), other)
     run("run", "table", good, other, status=2)

@@ -102,7 +102,8 @@ static int check_texts(const struct table_job *job, int number)
 	if (!r)
 		return 0;
 	shown = text_escape(column->name);
-	fail(STATUS_WRONG, r, FILE_CUT, "run: column '%s' has texts outside of its bytes", shown);
+	fail(STATUS_WRONG, r, FILE_CUT, "run: column '%s' has texts outside of its bytes",
+	     shown);
 	free(shown);
 	return STATUS_WRONG;
 }

@@ -262,7 +262,8 @@ static Status CheckMissing(const ArrayData &data, const Disk *disk)
 
 	ARROW_RETURN_NOT_OK(CountMissing(copy.get(), disk));
 	if (told >= 0 && told != copy->null_count.load())
-		return Fail(-EBADMSG, "%" PRId64 " values are missing, and the file says %" PRId64,
+		return Fail(-EBADMSG,
+			    "%" PRId64 " values are missing, and the file says %" PRId64,
 			    copy->null_count.load(), told);
 	return Status::OK();
 }

@@ -294,8 +294,7 @@ Result<std::shared_ptr<arrow::RecordBatchReader>> ImportStream(struct ArrowArray
 Status CheckEvent(const struct ArrowDeviceArray &array)
 {
 	if (array.sync_event)
-		return Fail(-EOPNOTSUPP,
-			    "the array has an event to wait for: wait first");
+		return Fail(-EOPNOTSUPP, "the array has an event to wait for: wait first");
 	return Status::OK();
 }
 

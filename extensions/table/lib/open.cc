@@ -139,8 +139,8 @@ Status Match(const arrow::Schema &first, const std::vector<int> &own, const Sour
 		auto named = FieldsNamed(first, field->name());
 		auto found = FieldsNamed(*source.schema(), field->name());
 		/* Of columns with one name it is the first, the second and so on in both. */
-		auto at = static_cast<size_t>(
-			std::find(named.begin(), named.end(), number) - named.begin());
+		auto at = static_cast<size_t>(std::find(named.begin(), named.end(), number) -
+					      named.begin());
 
 		if (at >= found.size())
 			return Fail(-EINVAL, "%s has no column '%s', which the first file has",

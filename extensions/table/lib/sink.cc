@@ -282,10 +282,11 @@ Status ArrowSink::Write(const arrow::RecordBatch &batch)
 
 		/* libarrow has no code of its own for it. */
 		if (TextOf(status).find("Dictionary replacement") != std::string::npos)
-			return Fail(-EOPNOTSUPP,
-				    "an Arrow file has one dictionary for a column, and groups of "
-				    "the table have others: write a stream, or open the table "
-				    "without HM_TABLE_DICTIONARY");
+			return Fail(
+				-EOPNOTSUPP,
+				"an Arrow file has one dictionary for a column, and groups of "
+				"the table have others: write a stream, or open the table "
+				"without HM_TABLE_DICTIONARY");
 		ARROW_RETURN_NOT_OK(status);
 		groups_++;
 	}

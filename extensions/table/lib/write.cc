@@ -171,6 +171,20 @@ Status PourOld(const struct hm_table &table, const std::shared_ptr<Disk> &old, u
 	return status;
 }
 
+/* Rows that another writer has put into the file meanwhile must not get lost. */
+Status CheckStill(const Target &target)
+{
+	struct stat now, then;
+
+	if (!target.old)
+		return Status::OK();
+	if (fstat(target.old->fd(), &then) || stat(target.path.c_str(), &now) ||
+	    now.st_dev != then.st_dev || now.st_ino != then.st_ino ||
+	    now.st_size != target.old->size())
+		return Fail(-EAGAIN, "another program wrote the file meanwhile: append again");
+	return Status::OK();
+}
+
 Status TakeWriting(const struct hm_table_write_desc &desc, uint32_t format, Writing *ret)
 {
 	if (desc.group_rows > INT32_MAX)
@@ -217,6 +231,7 @@ Status Write(struct hm_table *table, const Target &target, const Writing &writin
 	info->format = writing.format;
 	if (target.in_folder && target.path.size() < sizeof(info->path))
 		std::memcpy(info->path, target.path.c_str(), target.path.size() + 1);
+	ARROW_RETURN_NOT_OK(CheckStill(target));
 	return file->Keep(target.path, target.replace, desc.flags & HM_TABLE_SYNC);
 }
 

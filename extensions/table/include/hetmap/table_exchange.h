@@ -159,7 +159,8 @@ struct hm_table_write_info {
 /**
  * hm_table_write - write a table into a file
  * @table:    [in] any table
- * @path:     [in] path of the file; an existing one is replaced, or continued (HM_TABLE_APPEND)
+ * @path:     [in] path of the file; an existing one is replaced, or continued (HM_TABLE_APPEND);
+ *            a symbolic link stays, and leads to the new file
  * @desc:     [in, optional] NULL: Parquet without compression
  * @ret_info: [in,out, optional] the caller must set struct_size
  *
@@ -174,7 +175,10 @@ struct hm_table_write_info {
  *   -EINVAL:     the columns differ from those of the file to append to (the text names the first
  *                one), a flag is unknown, the level or the encoding is not the codec's, or the
  *                format is none to be written.
- *   -EOPNOTSUPP: the format can't store a type, or libarrow has no such codec.
+ *   -EOPNOTSUPP: the format can't store a type, or different dictionaries of one column (Arrow
+ *                files), or libarrow has no such codec.
+ *   -EBADMSG:    a column has offsets, indices or texts that are none (HM_TABLE_CHECK).
+ *   -EAGAIN:     another program replaced or changed the file during an append.
  *   -ENOSPC:     the file system is full.
  *   -E2BIG:      struct_size is larger than this library knows.
  *
