@@ -7,8 +7,8 @@
 #include <new>
 
 #include <arrow/util/io_util.h>
-#include <hetmap/accel_ops.h>
 #include <hetmap/base.h>
+#include <hetmap/error.h>
 
 namespace hetmap
 {
@@ -124,33 +124,24 @@ std::string TextOf(const Status &status)
 
 void Warn(const std::string &text)
 {
-	hm_accel_error(0, "%s", text.c_str());
-}
-
-/* A function of libhetmap that returns an errno forgets the old texts. */
-static void Begin()
-{
-	struct hm_stats stats = {};
-
-	stats.struct_size = sizeof(stats);
-	hm_stats_get(&stats);
+	hm_error_set(0, "%s", text.c_str());
 }
 
 int Door(const std::function<Status()> &work) noexcept
 {
 	try {
-		Begin();
+		hm_error_begin();
 		Status status = work();
 
 		if (status.ok())
 			return 0;
-		return hm_accel_error(ErrnoOf(status), "%s", TextOf(status).c_str());
+		return hm_error_set(ErrnoOf(status), "%s", TextOf(status).c_str());
 	} catch (const std::bad_alloc &) {
-		return hm_accel_error(-ENOMEM, "a table: not enough memory is available");
+		return hm_error_set(-ENOMEM, "a table: not enough memory is available");
 	} catch (const std::exception &e) {
-		return hm_accel_error(-EBADMSG, "a table: %s", e.what());
+		return hm_error_set(-EBADMSG, "a table: %s", e.what());
 	} catch (...) {
-		return hm_accel_error(-EIO, "a table: libarrow failed without a reason");
+		return hm_error_set(-EIO, "a table: libarrow failed without a reason");
 	}
 }
 
