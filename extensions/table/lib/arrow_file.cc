@@ -25,7 +25,6 @@ namespace
 {
 
 constexpr int64_t FILE_BEGIN = 8; /* "ARROW1" and two zeros: a stream is behind them */
-constexpr int64_t FILE_END = 6;   /* "ARROW1", behind the length of the footer */
 
 bool IsBatch(const MessageAt &at)
 {
@@ -186,7 +185,6 @@ class ArrowSource : public Source
       private:
 	Status BeginFile(const arrow::ipc::IpcReadOptions &options);
 	Status BeginStream(const arrow::ipc::IpcReadOptions &options);
-	Result<int64_t> FindEnd();
 	Status Index(std::vector<MessageAt> messages);
 
 	const bool stream_;
@@ -255,8 +253,7 @@ Status ArrowSource::BeginFile(const arrow::ipc::IpcReadOptions &options)
 	schema_ = reader->schema();
 	groups_ = reader->num_record_batches();
 	swapped_ = reader->stats().original_endianness != arrow::Endianness::Native;
-	ARROW_ASSIGN_OR_RAISE(int64_t end, FindEnd());
-	auto walked = Messages(*disk_, FILE_BEGIN, end);
+	auto walked = Messages(*disk_, FILE_BEGIN);
 
 	if (walked.ok() && !walked->empty() &&
 	    walked->front().header.type == arrow::ipc::MessageType::SCHEMA &&
@@ -278,31 +275,16 @@ Status ArrowSource::BeginFile(const arrow::ipc::IpcReadOptions &options)
 	MessageAt first;
 
 	first.head = head_->size();
-	ARROW_ASSIGN_OR_RAISE(first.header, ReadHeader(head_));
+	first.header.type = arrow::ipc::MessageType::SCHEMA;
 	locator->found.insert(locator->found.begin(), first);
 	return Index(std::move(locator->found));
-}
-
-/*
- * The end of the messages, which is where the footer begins. Not each writer ends them with a mark.
- */
-Result<int64_t> ArrowSource::FindEnd()
-{
-	int32_t footer;
-	int64_t at = disk_->size() - FILE_END - int64_t{ sizeof(footer) };
-
-	ARROW_RETURN_NOT_OK(disk_->Read(at, sizeof(footer), &footer));
-	if (footer <= 0 || footer > at - FILE_BEGIN)
-		return Fail(-EBADMSG, "a footer of %d bytes in a file of %" PRId64, footer,
-			    disk_->size());
-	return at - footer;
 }
 
 Status ArrowSource::BeginStream(const arrow::ipc::IpcReadOptions &options)
 {
 	auto input = std::make_shared<Input>(disk_, PoolRef(), nullptr);
 
-	ARROW_ASSIGN_OR_RAISE(auto walked, Messages(*disk_, 0, disk_->size()));
+	ARROW_ASSIGN_OR_RAISE(auto walked, Messages(*disk_, 0));
 	ARROW_RETURN_NOT_OK(Index(std::move(walked)));
 	ARROW_ASSIGN_OR_RAISE(
 		auto reader,

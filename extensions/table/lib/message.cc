@@ -118,15 +118,15 @@ Result<Header> ReadHeader(const std::shared_ptr<arrow::Buffer> &head)
 	return header;
 }
 
-Result<std::vector<MessageAt>> Messages(const Disk &disk, int64_t from, int64_t to)
+Result<std::vector<MessageAt>> Messages(const Disk &disk, int64_t from)
 {
 	std::vector<MessageAt> messages;
 	int64_t at = from, prefix = 0;
 
-	while (to - at >= 4) {
+	while (disk.size() - at >= 4) {
 		/* Most headers are shorter. */
 		alignas(8) uint8_t begin[1024];
-		int64_t n = std::min<int64_t>(sizeof(begin), to - at);
+		int64_t n = std::min<int64_t>(sizeof(begin), disk.size() - at);
 		MessageAt message;
 
 		ARROW_RETURN_NOT_OK(disk.Read(at, n, begin));
@@ -134,11 +134,11 @@ Result<std::vector<MessageAt>> Messages(const Disk &disk, int64_t from, int64_t 
 		message.head = HeadLength(begin, n, &prefix);
 		if (!message.head)
 			break;
-		if (message.head > to - at)
+		if (message.head > disk.size() - at)
 			return Fail(-EBADMSG,
 				    "the header of a message at byte %" PRId64 " has %" PRId64
-				    " bytes, and %" PRId64 " are left",
-				    at, message.head, to - at);
+				    " bytes, and the file ends after %" PRId64,
+				    at, message.head, disk.size() - at);
 		auto head = std::make_shared<arrow::Buffer>(begin, message.head);
 
 		if (message.head > n) {
@@ -147,11 +147,11 @@ Result<std::vector<MessageAt>> Messages(const Disk &disk, int64_t from, int64_t 
 		}
 		ARROW_ASSIGN_OR_RAISE(message.header, ReadHeader(head));
 		at += message.head;
-		if (message.header.body > to - at)
+		if (message.header.body > disk.size() - at)
 			return Fail(-EBADMSG,
 				    "a message at byte %" PRId64 " has %" PRId64
-				    " bytes, and %" PRId64 " are left",
-				    message.offset, message.header.body, to - at);
+				    " bytes, and the file ends after %" PRId64,
+				    message.offset, message.header.body, disk.size() - at);
 		at += message.header.body;
 		messages.push_back(message);
 	}

@@ -41,8 +41,8 @@ int64_t HeadLength(const uint8_t *bytes, int64_t n, int64_t *ret_prefix);
 /* Reads the header in @head, prefix included. libarrow checks it first. */
 Result<Header> ReadHeader(const std::shared_ptr<arrow::Buffer> &head);
 
-/* All messages of a file from @from on, up to the end of the stream or to @to. */
-Result<std::vector<MessageAt>> Messages(const Disk &disk, int64_t from, int64_t to);
+/* All messages of a file from @from on, up to the end of the stream or of the file. */
+Result<std::vector<MessageAt>> Messages(const Disk &disk, int64_t from);
 
 /* Name of a codec of a header. */
 const char *CodecName(int codec);
