@@ -25,8 +25,8 @@ header_alone() {
 extension_header_alone() {
 	echo "#include \"$1\"" >"$work/one.c"
 	cp "$work/one.c" "$work/one.cpp"
-	gcc -std=c11 -pedantic -Wall -Wextra -Werror -Iinclude -I. -fsyntax-only "$work/one.c" &&
-		g++ -std=c++17 -Wall -Wextra -Werror -Iinclude -I. -fsyntax-only "$work/one.cpp"
+	set -- "-I${1%/hetmap/*}" -Wall -Wextra -Werror -Iinclude -I. -fsyntax-only
+	gcc -std=c11 -pedantic "$@" "$work/one.c" && g++ -std=c++17 "$@" "$work/one.cpp"
 }
 
 # extension_names NAME: its header, its version script and its library have the same functions.
