@@ -573,8 +573,8 @@ static void *stir(void *user)
 			mprotect(turmoil->bytes + page * PAGE, PAGE, PROT_READ | PROT_WRITE);
 			break;
 		default:
-			mmap(turmoil->bytes + page * PAGE, PAGE, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+			(void)mmap(turmoil->bytes + page * PAGE, PAGE, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 			break;
 		}
 	}

@@ -146,7 +146,7 @@ static int fault_ours(void *user, double *ret_ns)
 	start = bench_now();
 	r = hm_range_prefetch(bytes, fault->length, fault->engine.accel, HM_READ | HM_WRITE,
 			      NULL);
-	*ret_ns = (bench_now() - start) / (double)(fault->length / PAGE);
+	*ret_ns = (bench_now() - start) / ((double)fault->length / PAGE);
 	munmap(bytes, fault->length);
 	return r;
 }

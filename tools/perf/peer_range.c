@@ -108,7 +108,7 @@ int peer_faults(size_t length, double *ret_ns)
 	madvise(bytes, length, MADV_NOHUGEPAGE);
 	start = bench_now();
 	bench_touch(bytes, length, KIB(4));
-	*ret_ns = (bench_now() - start) / (double)(length / KIB(4));
+	*ret_ns = (bench_now() - start) / ((double)length / KIB(4));
 	munmap(bytes, length);
 	return 0;
 }
