@@ -112,8 +112,9 @@ endef
 # Its tests are in tests/table, and say so where they can't be built.
 table_test_objects := $(patsubst %.c,$(O)/%.o,$(wildcard tests/table/*.c))
 table_tests := $(patsubst tests/table/%.c,$(O)/tests/%,$(wildcard tests/table/test_*.c))
+table_test_flags := $(table_flags) -Itools/hetmap
 ifneq ($(have_table),)
-table_test_flags := -DHAVE_TABLE $(table_flags)
+table_test_flags += -DHAVE_TABLE
 $(table_tests): more_libs = $(table_libs)
 $(table_tests): $(table_lib_objects)
 endif

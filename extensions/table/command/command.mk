@@ -39,6 +39,5 @@ install -m 755 $(O)/libexec/hetmap/table $(call place,$(LIBEXECDIR)/hetmap/table
 endef
 uninstall_table_command = rm -f $(call place,$(LIBEXECDIR)/hetmap/table)
 
-$(O)/tests/table/test_table_sum.o: flags_for += -Iextensions/table/include -Itools/hetmap
 $(O)/tests/test_table_sum: $(addprefix $(O)/$(table_command)/,arena.o keys.o sum.o sum_cpu.o \
 	types.o) $(O)/tools.a
