@@ -74,8 +74,8 @@ static void test_walk(void)
 	module_parameters(parameters, sizeof(parameters));
 	CHECK_EQUAL(module_unload(), 0);
 	/*
-	 * The walk leaves out what the kernel does before it asks the module, which says no at once.
-	 * The first load allocates more, for slabs and for the module's file, and does not count.
+	 * The walk leaves out what the kernel does before it asks the module, which says no at
+	 * once. The first load allocates more, for slabs and for the module's file: not counted.
 	 */
 	count(nth_file, file, PARAMETERS " kind=bogus", -EINVAL);
 	before = count(nth_file, file, PARAMETERS " kind=bogus", -EINVAL);
