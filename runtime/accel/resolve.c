@@ -26,8 +26,19 @@ const char *range_label(const struct hm_fence *fence, uint32_t index)
 	return label;
 }
 
+/* What the caller may do about a pointer that is in no map. */
+static const char *pointer_remedy(const struct hm_fence *fence, const void *pointer)
+{
+	if (!pointer || fence->work.kind != HM_WORK_LAUNCH)
+		return "";
+	if (fence->queue->accel->caps & HM_ACCEL_ANY_POINTER)
+		return "; pass memory from elsewhere as HM_ANY()";
+	return "; take the memory from hm_alloc()";
+}
+
 static int refuse_pointer(const struct hm_fence *fence, uint32_t index, const void *pointer)
 {
+	const char *remedy = pointer_remedy(fence, pointer);
 	const char *label = range_label(fence, index);
 	struct registry_entry near;
 	uint64_t at = (uint64_t)(uintptr_t)pointer;
@@ -36,17 +47,18 @@ static int refuse_pointer(const struct hm_fence *fence, uint32_t index, const vo
 	if (r)
 		return err_prefix(r, "%s", label);
 	if (!registry_nearest(pointer, &near))
-		return err_set(-EFAULT, "%s: %p is in no map: this process has none", label,
-			       pointer);
+		return err_set(-EFAULT, "%s: %p is in no map: this process has none%s", label,
+			       pointer, remedy);
 	if (at < near.base)
 		return err_set(-EFAULT,
 			       "%s: %p is in no map: the nearest begins at 0x%" PRIx64
-			       ", %" PRIu64 " bytes above it",
-			       label, pointer, near.base, near.base - at);
+			       ", %" PRIu64 " bytes above it%s",
+			       label, pointer, near.base, near.base - at, remedy);
 	return err_set(-EFAULT,
 		       "%s: %p is in no map: the nearest, at 0x%" PRIx64 " with %" PRIu64
-		       " bytes, ends %" PRIu64 " bytes below it",
-		       label, pointer, near.base, near.length, at - (near.base + near.length));
+		       " bytes, ends %" PRIu64 " bytes below it%s",
+		       label, pointer, near.base, near.length, at - (near.base + near.length),
+		       remedy);
 }
 
 static int refuse_unallocated(const struct hm_fence *fence, uint32_t index, const void *pointer)

@@ -66,8 +66,10 @@ static void bad_input(const char *accel)
 	CHECK_ERROR(-EFAULT, hm_launch(rig.queue, saxpy, 4, &fence, HM_F32(1), HM_IN(on_stack),
 				       HM_INOUT(y)));
 	CHECK(text_has("argument 1") && text_has("nearest"));
+	CHECK(text_has("HM_ANY()") != text_has("hm_alloc()"));
 	CHECK_ERROR(-EFAULT, hm_launch(rig.queue, saxpy, 4, &fence, HM_F32(1), HM_IN(NULL),
 				       HM_INOUT(y)));
+	CHECK(!text_has("HM_ANY()") && !text_has("hm_alloc()"));
 	CHECK_ERROR(-EFAULT, hm_launch(rig.queue, saxpy, 4, &fence, HM_F32(1), HM_IN(x),
 				       HM_INOUT(on_stack)));
 	CHECK_ERROR(-EFAULT, hm_queue_copy(rig.queue, x, on_stack, 16, &fence));
