@@ -48,6 +48,11 @@ int buffer_from_file(struct hm_device *device, const char *path, int fd,
 		desc.name = slash && slash[1] ? slash + 1 : path;
 	}
 
+	if (!path && fd < 0)
+		return err_set(-EBADF,
+			       "hm_buffer_from_file: there is neither a path nor a descriptor: "
+			       "path is NULL, and fd is %d",
+			       fd);
 	do
 		own = path ? open_path(path, &desc) : sys_dup(fd);
 	while (own < 0 && retire_relieve(own, &relieved));

@@ -229,6 +229,7 @@ static void buffer_from_file(void)
 	CHECK_ERROR(-EINVAL, hm_buffer_from_file(it.file, NULL, fd, NULL, NULL));
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_from_file(it.host, NULL, fd, NULL, &buffer));
 	CHECK_ERROR(-EBADF, hm_buffer_from_file(it.file, NULL, -1, NULL, &buffer));
+	CHECK(strstr(hm_errmsg(), "neither a path nor a descriptor"));
 	CHECK_ERROR(-EBADF, hm_buffer_from_file(it.file, NULL, 19999, NULL, &buffer));
 	CHECK_ERROR(-ENOENT, hm_buffer_from_file(it.file, "/nonexistent/x", -1, NULL, &buffer));
 	CHECK_ERROR(-ENOENT, hm_buffer_from_file(it.file, "", -1, NULL, &buffer));
