@@ -65,7 +65,8 @@ ifneq ($(filter-out clean full help lifecycle lint module module-next uninstall,
 wanted := $(lib_packages) $(tool_packages) \
 	$(if $(filter tests check coverage vm check-debug soak fuzz,$(goals)),$(test_packages))
 ifneq ($(shell $(PKG_CONFIG) --exists $(wanted) && echo found),found)
-$(error $(PKG_CONFIG) does not find all of "$(wanted)": tools/run and tools/check \
+$(error $(PKG_CONFIG) does not find "$(strip $(foreach package,$(wanted),$(if $(shell \
+	$(PKG_CONFIG) --exists $(package) || echo no),$(package))))": tools/run and tools/check \
 	install what is missing)
 endif
 endif
