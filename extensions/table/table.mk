@@ -76,6 +76,10 @@ $(O)/libhetmap-table.so: $(O)/$(table_soname)
 # 170 MB from PyPI. What is built with it, and installed, needs it where it is.
 pyarrow := pyarrow==26.0.1
 table: ## fetches Arrow C++ into $(B)/table-env, if there is none, and builds hetmap-table
+	$(Q)$(CXX) --version >/dev/null 2>&1 || { \
+		echo 'make table needs a C++ compiler, $(CXX): on Debian apt-get install g++' >&2; \
+		exit 1; \
+	}
 	$(Q)if [ -n '$(have_table)' ]; then \
 		echo 'Arrow C++ is there: $(or $(table_place),$(have_table))'; \
 	else \
