@@ -8,10 +8,15 @@ table_soname := libhetmap-table.so.$(MAJOR)
 
 comma := ,
 
+ifeq ($(origin CXX),default)
+CXX := $(if $(findstring clang,$(CC)),clang++,g++)
+endif
+
 # Its C++ is C++20, as Arrow's headers are. The other sanitizers see races in libarrow, which is
 # not built for them; counting lines and random input are for the core.
 have_table :=
-ifeq ($(filter fuzzer% thread,$(subst $(comma), ,$(SANITIZE)))$(COVERAGE),)
+table_left_out := $(filter fuzzer% thread,$(subst $(comma), ,$(SANITIZE)))$(COVERAGE)
+ifneq ($(and $(if $(table_left_out),,built),$(shell command -v $(firstword $(CXX)))),)
 have_table := $(shell $(PKG_CONFIG) --exists $(table_packages) 2>/dev/null && echo pkg-config)
 ifeq ($(have_table),)
 table_found := $(shell $(table_folder)/find-arrow $(B))
@@ -19,9 +24,6 @@ have_table := $(if $(table_found),pyarrow)
 endif
 endif
 
-ifeq ($(origin CXX),default)
-CXX := $(if $(findstring clang,$(CC)),clang++,g++)
-endif
 ifeq ($(have_table),pkg-config)
 table_arrow_flags := $(patsubst -I%,-isystem %,$(shell $(PKG_CONFIG) --cflags $(table_packages)))
 table_libs := $(shell $(PKG_CONFIG) --libs parquet arrow) -lstdc++
