@@ -31,6 +31,12 @@ bool IsBatch(const MessageAt &at)
 	return at.header.type == arrow::ipc::MessageType::RECORD_BATCH;
 }
 
+Status Changed(const MessageAt &at)
+{
+	return Fail(-EBADMSG, "the message at byte %" PRId64 " has changed since the open",
+		    at.offset);
+}
+
 /* Delivers the messages of a file that a record batch needs, in their order. */
 class Selected : public arrow::ipc::MessageReader
 {
@@ -77,16 +83,18 @@ Result<std::unique_ptr<arrow::ipc::Message>> Selected::ReadNextMessage()
 	if (!schema_ || next_ > 1) {
 		ARROW_ASSIGN_OR_RAISE(head, heads_.ReadAt(at.offset, at.head));
 	}
-	ARROW_ASSIGN_OR_RAISE(Header now, ReadHeader(head));
-	/* A body that is compressed by now must not be decoded in the map. */
-	if (HeadLength(head->data(), head->size(), &prefix) != at.head || !(now == at.header))
-		return Fail(-EBADMSG,
-			    "the message at byte %" PRId64 " has changed since the open",
-			    at.offset);
+	if (HeadLength(head->data(), head->size(), &prefix) != at.head)
+		return Changed(at);
 	if (at.header.type != arrow::ipc::MessageType::SCHEMA) {
 		ARROW_ASSIGN_OR_RAISE(body, input_->Body(at.offset + at.head, at.header));
 	}
-	return arrow::ipc::Message::Open(arrow::SliceBuffer(head, prefix), body);
+	ARROW_ASSIGN_OR_RAISE(auto message, arrow::ipc::Message::Open(
+						    arrow::SliceBuffer(head, prefix), body));
+	ARROW_ASSIGN_OR_RAISE(Header now, HeaderOf(*message));
+	/* A body that is compressed by now must not be decoded in the map. */
+	if (!(now == at.header))
+		return Changed(at);
+	return message;
 }
 
 /* Finds the messages that a footer names: libarrow's reader of files asks for each. */

@@ -99,19 +99,25 @@ int64_t HeadLength(const uint8_t *bytes, int64_t n, int64_t *ret_prefix)
 
 Result<Header> ReadHeader(const std::shared_ptr<arrow::Buffer> &head)
 {
-	Header header;
 	int64_t prefix = 0;
 
 	if (HeadLength(head->data(), head->size(), &prefix) != head->size())
-		return header;
+		return Header();
 	ARROW_ASSIGN_OR_RAISE(auto message, arrow::ipc::Message::Open(
 						    arrow::SliceBuffer(head, prefix), nullptr));
-	header.type = message->type();
-	header.body = message->body_length();
-	if (header.type == arrow::ipc::MessageType::RECORD_BATCH && message->header())
-		ReadBatch(static_cast<const uint8_t *>(message->header()), &header);
+	return HeaderOf(*message);
+}
+
+Result<Header> HeaderOf(const arrow::ipc::Message &message)
+{
+	Header header;
+
+	header.type = message.type();
+	header.body = message.body_length();
+	if (header.type == arrow::ipc::MessageType::RECORD_BATCH && message.header())
+		ReadBatch(static_cast<const uint8_t *>(message.header()), &header);
 	if (header.codec < 0)
-		header.codec = OldCodec(*message);
+		header.codec = OldCodec(message);
 	if (header.body < 0 || header.rows < -1)
 		return Fail(-EBADMSG, "a message has %" PRId64 " rows in %" PRId64 " bytes",
 			    header.rows, header.body);

@@ -41,6 +41,9 @@ int64_t HeadLength(const uint8_t *bytes, int64_t n, int64_t *ret_prefix);
 /* Reads the header in @head, prefix included. libarrow checks it first. */
 Result<Header> ReadHeader(const std::shared_ptr<arrow::Buffer> &head);
 
+/* The same of a message that libarrow has checked. */
+Result<Header> HeaderOf(const arrow::ipc::Message &message);
+
 /* All messages of a file from @from on, up to the end of the stream or of the file. */
 Result<std::vector<MessageAt>> Messages(const Disk &disk, int64_t from);
 
