@@ -141,7 +141,7 @@ def bombs():
         assert os.path.getsize(path(name)) < n // 50
         table = Table(path(name), limit=8 << 20)
         failure = refused(27, lambda: table.columns([0]), str(8 << 20), name)
-        assert "row group 0" in failure.text and "limit" in failure.text, failure.text
+        assert "row group " in failure.text and "limit" in failure.text, failure.text
         same(table.info().memory, 0)
         assert table.info().peak <= 8 << 20
         same(Table(path(name)).columns([0])[0].info().rows, n // 8)
