@@ -70,7 +70,7 @@ static u64 sim_entry_first_use(struct sim_chunk *chunk, u64 *slot, u64 entry, u6
 	return used;
 }
 
-/* What the device has for the page, 0 if nothing. With va->lock held. */
+/* Returns the device's entry for the page; 0: it has none. With va->lock held. */
 u64 sim_mirror_entry(struct sim_mirror *mirror, u64 page)
 {
 	struct sim_chunk *chunk = sim_chunk_after(mirror, page);

@@ -33,8 +33,8 @@ enum hetsim_fault_reason sim_map_reason(struct vm_area_struct *vma, u64 page, bo
 }
 
 /*
- * What the maps of a chunk ask for, as it may have come to lie over several: -EFAULT for secret
- * pages, 1 where user space answers page faults, else 0. With mmap_lock held.
+ * Looks at the maps of a chunk, which may be several by now. -EFAULT: one has secret pages;
+ * 1: user space answers the page faults of one; else 0. With mmap_lock held.
  */
 static int sim_maps_look(struct mm_struct *mm, const struct sim_span *span)
 {

@@ -29,7 +29,7 @@ struct check {
 	uint32_t room;
 	uint64_t wrapped; /* groups with sums that 64 bits don't hold */
 
-	/* Of a slice: the group of each entry of the dictionary that came last. */
+	/* The last dictionary of a slice, and the group of each of its entries. */
 	const struct ArrowArray *dictionary;
 	uint32_t *entry;
 };
@@ -275,7 +275,7 @@ int check_slices(struct check *check)
 		if (!r && signals_pending())
 			return 128 + signals_pending();
 	}
-	/* Of a batch that ends the address may come again, with other entries. */
+	/* The next batch may have another dictionary at the same address. */
 	check->dictionary = NULL;
 	job->check_seconds += job_now() - begin;
 	return r ? fail(STATUS_ENVIRONMENT, r, NULL, "no memory to check the sums") : 0;

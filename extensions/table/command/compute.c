@@ -143,7 +143,7 @@ static int key_failed(struct table_job *job, int r)
 {
 	char *shown;
 
-	/* A key that nobody named is given up, if no batch has been added up by it. */
+	/* The command drops a key that it chose itself, as long as no batch was summed by it. */
 	if (r == -E2BIG && job->plan.key_chosen && !job->batches) {
 		drop_key(job);
 		return 0;

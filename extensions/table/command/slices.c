@@ -100,14 +100,14 @@ static int count_column(struct job_column *column, struct hm_column *ready)
 	return r;
 }
 
-/* What is stored of the wanted columns, for the progress bar. */
+/* Bytes in the files that the wanted columns are decoded from, for the progress bar. */
 static uint64_t stored_bytes(struct table_job *job)
 {
 	struct hm_table_stored_info info = { .struct_size = sizeof(info) };
 	uint64_t group, sum = 0;
 	uint32_t i;
 
-	/* Of a file with so many groups the bar is not worth the calls. */
+	/* More groups would take longer to ask than the bar is worth. */
 	for (group = 0; group < job->info.groups && group < 1000; group++)
 		for (i = 0; i < job->n_column; i++)
 			if (!hm_table_stored(job->table, group, i, &info) && !info.in_place)

@@ -249,7 +249,7 @@ static int parse_real(const struct column_type *type, const char *text, double *
 	return 0;
 }
 
-/* Of the bits and the sign that the type has. */
+/* Reads an integer that fits the bits and the sign of the type. */
 static int parse_integer(const struct column_type *type, const char *text,
 			 union sum_limit *ret_value)
 {

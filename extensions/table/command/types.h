@@ -29,7 +29,7 @@ struct column_type {
 	enum type_class class;
 	enum sum_type sum; /* width and sign of values; SUM_NONE: none of its own */
 	enum text_layout layout;
-	/* Of times: units in a second; 0: the unit is a day. */
+	/* Units in a second, for times; 0: the unit is a day. */
 	uint64_t unit;
 	bool clock; /* a time of day, or a duration: no date */
 };

@@ -169,7 +169,7 @@ static void *map_fb(const struct display *display, const drmModeFB2 *fb, uint64_
 
 	if (!drmIoctl(display->fd, DRM_IOCTL_MODE_MAP_DUMB, &map))
 		return mmap(NULL, bytes, PROT_READ, MAP_SHARED, display->fd, (off_t)map.offset);
-	/* What was imported is mapped by its own descriptor. */
+	/* The card maps no imported object: its dma-buf does. */
 	if (drmPrimeHandleToFD(display->fd, fb->handles[0], DRM_CLOEXEC, &fd))
 		return MAP_FAILED;
 	mapped = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);

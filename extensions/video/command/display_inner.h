@@ -26,7 +26,7 @@ struct display_import {
 	uint32_t fb;
 };
 
-/* What the screen shows: a frame of the display's own, or an imported one. */
+/* The picture on the screen: a frame of the display's own, or an imported one. */
 struct display_shown {
 	struct display_frame *own;
 	struct hm_frame *imported; /* a reference: its pool does not give it out meanwhile */

@@ -226,7 +226,7 @@ int display_writeback_read(struct display *display, const unsigned char **ret_pi
 
 	if (r)
 		return r;
-	/* What stays is none of a picture's. */
+	/* A pattern marks bytes that the card does not write. */
 	memset(writeback->pixels, 0x5a, writeback->bytes);
 	r = start(display, &fence);
 	if (r)
