@@ -250,8 +250,8 @@ static int any_look(struct run *run, size_t *n, uint32_t *ret_any)
 {
 	struct soft_va *va = &run->queue->file->va;
 	struct soft_tlb *tlb = &run->queue->tlb;
-	uint64_t at, end;
 	char *page, *operand;
+	uint64_t at, alike; /* bytes that are not bound, from the operand's address on */
 	unsigned int i;
 	int r = 0;
 
@@ -268,11 +268,13 @@ static int any_look(struct run *run, size_t *n, uint32_t *ret_any)
 			continue;
 		}
 		*ret_any |= BIT(i);
-		end = run->address[i] + *n;
-		while ((at += SIM_PAGE_SIZE) < end)
-			if (soft_va_translate(va, tlb, at, write, &page) != -ENOENT)
+		/* By length: the last page of all has no end that is a number. */
+		alike = at + SIM_PAGE_SIZE - run->address[i];
+		for (; alike < *n; alike += SIM_PAGE_SIZE)
+			if (soft_va_translate(va, tlb, run->address[i] + alike, write, &page) !=
+			    -ENOENT)
 				break;
-		*n = min_u64(*n, at - run->address[i]);
+		*n = min_u64(*n, alike);
 	}
 	pthread_rwlock_unlock(&va->lock);
 	return r;

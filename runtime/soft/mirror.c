@@ -280,12 +280,40 @@ static void describe(struct soft_mirror *mirror, uint64_t address, struct hetsim
 	};
 }
 
+#define PAGES_AT_ONCE 512
+
+/*
+ * As the module's copies to the caller: -EFAULT where it may not store, never a signal. In parts,
+ * so that it comes before a look at all of a range that is as large as there can be.
+ */
+static int describe_all(struct soft_mirror *mirror, uint64_t at, uint64_t end, uint64_t to)
+{
+	struct hetsim_page pages[PAGES_AT_ONCE];
+	uint64_t i, n;
+	ssize_t done;
+	int r;
+
+	for (; at < end; at += n * SIM_PAGE_SIZE, to += n * sizeof(*pages)) {
+		n = min_u64((end - at) / SIM_PAGE_SIZE, PAGES_AT_ONCE);
+		r = soft_entries_refresh(mirror, at, at + n * SIM_PAGE_SIZE);
+		if (r)
+			return r;
+		for (i = 0; i < n; i++)
+			describe(mirror, at + i * SIM_PAGE_SIZE, &pages[i]);
+		done = sys_copy_to_any((void *)(uintptr_t)to, pages, n * sizeof(*pages));
+		if (done < 0)
+			return (int)done;
+		if ((uint64_t)done < n * sizeof(*pages))
+			return -EFAULT;
+	}
+	return 0;
+}
+
 int soft_range_query(struct soft_file *file, void *argument)
 {
 	const struct hetsim_range_query *ask = argument;
 	struct soft_mirror *mirror = atomic_load(&file->mirror);
-	struct hetsim_page *pages = (struct hetsim_page *)(uintptr_t)ask->pages;
-	uint64_t at, end = ask->address + ask->length;
+	uint64_t end = ask->address + ask->length;
 	int r;
 
 	if (!mirror)
@@ -293,12 +321,8 @@ int soft_range_query(struct soft_file *file, void *argument)
 	r = check_range(ask->address, ask->length);
 	if (r)
 		return r;
-	if (!pages)
-		return -EFAULT;
 	pthread_mutex_lock(&mirror->lock);
-	r = soft_entries_refresh(mirror, ask->address, end);
-	for (at = ask->address; !r && at < end; at += SIM_PAGE_SIZE)
-		describe(mirror, at, pages++);
+	r = describe_all(mirror, ask->address, end, ask->pages);
 	pthread_mutex_unlock(&mirror->lock);
 	return r;
 }

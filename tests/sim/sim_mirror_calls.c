@@ -159,7 +159,16 @@ static void test_bad(void)
 		end = mirror_run_on(&mirror, mirror.queue, &command);
 		CHECK_FAULT(end, HETSIM_REASON_UNMAPPED, places[i], 0);
 	}
+	/* The last page of all has no end that is a number. */
+	command = (struct hetsim_command){ .op = HETSIM_OP_FILL,
+					   .destination = UINT64_MAX - PAGE + 1,
+					   .length = 640 };
+	end = mirror_run_on(&mirror, mirror.queue, &command);
+	CHECK_FAULT(end, HETSIM_REASON_UNMAPPED, command.destination, 1);
 	/* The call itself takes no range that wraps. */
+	command = (struct hetsim_command){ .op = HETSIM_OP_COPY,
+					   .destination = (uintptr_t)mirror.result,
+					   .length = PAGE };
 	command.source = UINT64_MAX - 63;
 	command.length = 128;
 	CHECK_EQUAL(hetsim_submit(mirror.fd, mirror.queue, &command, 1, &seqno), -EOVERFLOW);
@@ -218,6 +227,28 @@ static void test_bad_ranges(void)
 		    -EINVAL);
 	CHECK_EQUAL(mirror_advise(&mirror, mirror.result, PAGE, HETSIM_ADVISE_NO_ACCESS, 2),
 		    -EINVAL);
+	mirror_close(&mirror);
+}
+
+/* Where the answer is to go is nothing that the process may store to. */
+static void test_bad_answers(void)
+{
+	static const uint64_t places[] = { 0, 8, 1ull << 47, 1ull << 63, UINT64_MAX - 7 };
+	struct hetsim_range_query query = { .size = sizeof(query), .length = PAGE };
+	struct mirror mirror;
+	size_t i;
+
+	if (!mirror_open(&mirror))
+		return;
+	query.address = (uintptr_t)mirror.result;
+	for (i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		query.pages = places[i];
+		CHECK_EQUAL(hetsim_call(mirror.fd, HETSIM_RANGE_QUERY, &query), -EFAULT);
+	}
+	/* Also of all that there can be, which takes long to look at. */
+	query.address = 0;
+	query.length = 1ull << 47;
+	CHECK_EQUAL(hetsim_call(mirror.fd, HETSIM_RANGE_QUERY, &query), -EFAULT);
 	mirror_close(&mirror);
 }
 
@@ -585,6 +616,7 @@ const struct test sim_mirror_calls_tests[] = {
 	{ "cut", test_cut, 0, 0 },
 	{ "bad", test_bad, 0, 0 },
 	{ "bad_ranges", test_bad_ranges, 0, 0 },
+	{ "bad_answers", test_bad_answers, 0, 0 },
 	{ "fenced_queue", test_fenced_queue, 0, 0 },
 	{ "off", test_off, 0, 0 },
 	{ "no_access", test_no_access, 0, 0 },
