@@ -132,9 +132,9 @@ enum hm_unheard {
 	/* The bytes that the policy says. */
 	HM_UNHEARD_POLICY = 1,
 	/*
-	 * Zeros, although the buffer has a shadow. The cause is one of three: no handler that
-	 * repairs is installed, CPUs reach only a part of the bytes (HM_CAP_BRACKET), or the
-	 * driver knows nothing else.
+	 * Zeros, although the buffer has a shadow. The cause is one of three: no handler is
+	 * installed, or one with HM_HANDLER_NO_REPAIR (guard.h); CPUs reach only a part of the
+	 * bytes (HM_CAP_BRACKET); or the driver knows nothing else.
 	 */
 	HM_UNHEARD_ZEROS = 2,
 	/*

@@ -9,7 +9,8 @@
  * - A file is cut or can't be reached, or a page fails: if the handler is installed (guard.h), a
  *   thread that touches the bytes finds the bytes that the policy says, for the 2 MiB block
  *   around them. For this block the map's brackets, copies, fences and hm_map_sync() return
- *   -EIO until hm_device_recover(); the other bytes of the map stay usable. The handler can call
+ *   -EIO until hm_device_recover() repairs it, or else as long as the map lives; the other bytes of
+ *   the map stay usable, and a new map shows the buffer's own bytes. The handler can call
  *   no function of the caller. The first of these calls, or hm_buffer_query() or hm_map_query(),
  *   therefore changes the generation and calls the lost callback, except while another thread
  *   changes the map.
@@ -45,8 +46,8 @@ extern "C" {
 /*
  * Policies of a loss.
  *
- * ZERO: pages of zeros, as for a buffer without a policy; but with this policy the library calls
- * lost.
+ * ZERO: pages of zeros, as for a buffer without a policy, which has no callbacks, however. A
+ * recovery leaves such buffers as they are.
  *
  * SHADOW: the library's copy of the bytes, as of the last refresh. A refresh is the end of a CPU
  * bracket that wrote, the completion of a launch that wrote, or hm_buffer_shadow(). The launch's
@@ -89,7 +90,8 @@ enum hm_loss_event {
  *
  * The thread whose call found the loss calls the callbacks before that call returns. That call
  * may be any call on the device or on an object of the device. The library holds no locks
- * meanwhile, so the callbacks may call the library. A running callback keeps the buffer alive.
+ * meanwhile, so the callbacks may call the library, except that hm_device_recover() may be -EBUSY
+ * or -EDEADLK there. A running callback keeps the buffer alive.
  *
  * Each loss is told once. One HM_LOSS_PART covers all blocks of a map that the handler has
  * replaced by then. The library delivers one event after the other: the same thread delivers a
@@ -205,8 +207,9 @@ struct hm_recover_info {
  * meanwhile are lost. The caller must open accelerators of the device again; accelerators of
  * other devices go on.
  *
- * While the device is there, the function repairs blocks that the handler has replaced, in maps
- * of buffers of these policies: the blocks show the buffer's bytes again, in the same way. Locks
+ * In maps of buffers of HM_LOSS_RECREATE, and with HM_RECOVER_SHADOWED of HM_LOSS_SHADOW, whose
+ * device is there, the function repairs blocks that the handler has replaced: the blocks show the
+ * buffer's bytes again, the maps get the next generation, and their views are told. Locks
  * of other blocks stay. The function also waits for open brackets, for at most 10 s. In memory
  * that was created ("host") broken pages get new pages first, with the shadow's bytes or zeros,
  * and afterwards the bytes of refill. Some memory is left with an error:

@@ -63,7 +63,7 @@ struct hm_map_info {
 	uint32_t cache;           /* enum hm_cache */
 	uint32_t generation;
 	uint32_t whole;     /* 1: the map follows its buffer's size */
-	uint32_t in_flight; /* launches that use the map now */
+	uint32_t in_flight; /* ranges of the map that work in flight uses now */
 	uint32_t views;
 	uint32_t brackets;     /* open brackets of hm_map_begin_cpu() */
 	uint64_t resident;     /* bytes in RAM, HM_MAP_RESIDENT */
@@ -283,7 +283,8 @@ HM_API int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length,
  *
  * Waits, without a time limit, for conflicting work in flight, and makes the bytes that
  * accelerators wrote visible. Work conflicts with a read if it writes to the range, and with a
- * write if it uses the range at all. A bracket excludes no other thread. Each begin needs an end.
+ * write if it uses the range at all. A bracket excludes no other thread. Each begin that succeeded
+ * needs an end; a begin that fails opens no bracket.
  *
  * On a dma-buf the begin is DMA_BUF_IOCTL_SYNC, which also waits for work of other devices. On a
  * buffer of a DRM node that was exported or imported, the begin is the driver's own wait. Neither
@@ -300,7 +301,7 @@ HM_API int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length,
  * Thread safety: any thread.
  *
  * Errors:
- *   -EINTR:       signals kept coming during a wait for work of other users; no bracket is open.
+ *   -EINTR:       signals kept coming during a wait for work of other users.
  *   -EINPROGRESS: an accelerator can't even wait for the work; the text says why.
  *   -ENOSPC:      the range is larger than the part that CPUs reach at a time, so use smaller
  *                 ranges (the text has the numbers); or that part has no room now.
@@ -337,8 +338,8 @@ HM_API int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length
  * Thread safety: any thread.
  *
  * Errors:
- *   -EINVAL:  no begin with these arguments is open.
- *   -ERANGE:  no begin with these arguments is open, and the range ends past the map's end.
+ *   -EINVAL:  the map has no open bracket.
+ *   -ERANGE:  the map has no open bracket, and the range ends past the map's end.
  *   -EDEADLK: a view's callback made the call, and the end has to tell views.
  *   -EIO:     bytes of the range were lost and replaced, perhaps since the begin
  *             (hetmap/guard.h).
@@ -370,9 +371,10 @@ HM_API int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
  * the map in any way, except that a resize that moves the map is -EBUSY (hm_buffer_resize()).
  * Bytes that a resize cuts off meanwhile are not written back, and cause no error.
  *
- * Bytes that were lost and replaced by the handler of hm_handler_install() are -EIO: no file has
- * the bytes that were stored there since, and a new map shows the bytes of the file. A store for
- * which the file system has no room has the same effect.
+ * Bytes that were lost and replaced by the handler of hm_handler_install() are -EIO, until
+ * hm_device_recover() repairs them (loss.h): no file has the bytes that were stored there since,
+ * and a new map shows the bytes of the file. A store for which the file system has no room has the
+ * same effect.
  *
  * The kernel reports bytes that it could not write back only once, and regards them as written
  * from then on. The bytes stay in the map as long as memory has room for them; a further sync

@@ -27,7 +27,7 @@ struct hm_published_head {
 	uint32_t version;
 	uint32_t entry_size; /* bytes from one entry to the next, at least 192 */
 	uint64_t n_entry;    /* number of entries that the table has room for */
-	uint64_t pid;        /* number of the process, in its own namespace */
+	uint64_t pid;        /* number of the process, in its own pid namespace */
 	uint64_t start;      /* start of the process in clock ticks: /proc/PID/stat, field 22 */
 	uint64_t used;       /* number of the first entry that was never used */
 	uint64_t changes;    /* changes of entries, so far */
@@ -61,8 +61,8 @@ struct hm_published_entry {
 	 * map's; 0: no counter. Entries have the first two from an entry_size of 208 on, and the
 	 * last one from 216 on.
 	 */
-	uint64_t brackets;  /* address of a uint64_t: low half: number of open brackets */
-	uint64_t in_flight; /* address of a uint32_t: launches, copies and fills in flight */
+	uint64_t brackets;  /* address of a uint64_t: low 32 bits: number of open brackets */
+	uint64_t in_flight; /* address of a uint32_t: ranges that work in flight uses */
 	uint64_t evictions; /* address of a uint64_t: times its memory made room for other bytes */
 };
 

@@ -122,10 +122,11 @@ static inline struct hm_arg hm_arg_local(uint32_t size)
  * @n_arg:  [in] number of arguments, at most HM_KERNEL_MAX_ARGS
  * @ret_fence: [out, optional] a reference; the caller must drop it with hm_fence_unref()
  *
- * A launch does the same for its arguments as hm_map_end_cpu(WRITE). From the launch to
- * hm_fence_wait() the bytes that the kernel may touch belong to the accelerator. The maps stay
- * until the work is done, even if all other references to them are dropped. After an error
- * nothing was submitted.
+ * The kernel sees all stores that the CPU made before the launch, except stores into a combine
+ * that is not written out (combine.h), and stores that need a bracket (hm_map_begin_cpu()). From
+ * the launch to hm_fence_wait() the bytes that the kernel may touch belong to the accelerator; the
+ * CPU may read those that all work in flight only reads. The maps stay until the work is done,
+ * even if all other references to them are dropped. After an error nothing was submitted.
  *
  * The queue of an engine holds 2048 submissions. A call that finds the queue full waits for the
  * oldest of them, for at most the time limit of the device and 3 s.
@@ -169,7 +170,7 @@ static inline struct hm_arg hm_arg_local(uint32_t size)
  *            for earlier fences, and launch again.
  *   -ENODEV: a map is lost, or the accelerator's device was taken away.
  *   -ENOSPC: the engine has no room at a map's address.
- *   -EEXIST: something else occupies a map's address in the engine's address space.
+ *   -EEXIST: the program has bound other memory at a map's address, by the engine's own calls.
  *   -EAGAIN: no thread could be started, for "cpu" or the engine of "soft"; the text names the
  *            limit.
  *   -EIO:    the driver failed.
