@@ -222,7 +222,7 @@ struct hm_recover_info {
  *
  * Some buffers can't come back and stay lost: imported buffers; sent or exported buffers, because
  * their receivers have the old object; and buffers whose recovery failed. @ret_info counts them
- * and has the first error, and hm_warning() has the sentences. The function still returns 0. The
+ * and has the first error, and hm_warning() has its sentence. The function still returns 0. The
  * caller may call again for the buffers that were left, also while the device is there.
  *
  * Thread safety: any thread.

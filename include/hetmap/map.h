@@ -357,7 +357,7 @@ HM_API int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
 			  uint32_t access);
 
 /* hm_map_sync flags */
-#define HM_SYNC_ASYNC (1u << 0) /* start the write only: errors are reported later */
+#define HM_SYNC_ASYNC (1u << 0) /* leave the write to the kernel: a later sync has its errors */
 
 /**
  * hm_map_sync - write a range back to storage and wait for the write
