@@ -202,20 +202,21 @@ struct hm_recover_info {
  * Opens the device under its name. After that each buffer of HM_LOSS_RECREATE that was created
  * on the device (hm_buffer_create, hm_alloc) gets a new object, which is filled before any map
  * shows it. The buffer's maps show the new object at their old addresses: they get the next
- * generation, their views are told (reattach), and no pages are locked. The function waits for
- * work in flight on the old maps, for at most 10 s. Stores that other threads make to these maps
- * meanwhile are lost. The caller must open accelerators of the device again; accelerators of
- * other devices go on.
+ * generation, their views are told (reattach), and no pages are locked. For each buffer the function
+ * first waits until work in flight and open brackets on its maps have ended, for at most 10 s. Stores
+ * that other threads make to these maps meanwhile are lost. The caller must open accelerators of the
+ * device again; accelerators of other devices go on.
  *
- * In maps of buffers of HM_LOSS_RECREATE, and with HM_RECOVER_SHADOWED of HM_LOSS_SHADOW, whose
- * device is there, the function repairs blocks that the handler has replaced: the blocks show the
- * buffer's bytes again, the maps get the next generation, and their views are told. Locks
- * of other blocks stay. The function also waits for open brackets, for at most 10 s. In memory
- * that was created ("host") broken pages get new pages first, with the shadow's bytes or zeros,
- * and afterwards the bytes of refill. Some memory is left with an error:
+ * In buffers whose device is there, with HM_LOSS_RECREATE, or HM_LOSS_SHADOW and
+ * HM_RECOVER_SHADOWED, the function repairs blocks that the handler has replaced: they show the
+ * buffer's bytes again, the maps get the next generation, and their views are told. Locks of
+ * other blocks stay. In memory that was created ("host") broken pages get new pages first, with
+ * the shadow's bytes or zeros, and afterwards the bytes of refill. Some memory is left with an
+ * error:
  *   -EIO:        a file, which the library cannot mend, as long as it is cut.
  *   -EOPNOTSUPP: private memory.
- *   -EBUSY:      memory that was exported as a dma-buf; or open brackets did not end within 10 s.
+ *   -EBUSY:      memory that was exported as a dma-buf; a view refused; or work or open brackets
+ *                did not end within 10 s.
  *   -EPERM:      memory that was sent or exported to be read, in maps that may be written.
  * If the old pages are given up and memory for new pages is missing, the library keeps the bytes
  * for the new pages until memory is there. Meanwhile these bytes are -EIO, and so are new maps.
