@@ -202,10 +202,10 @@ struct hm_recover_info {
  * Opens the device under its name. After that each buffer of HM_LOSS_RECREATE that was created
  * on the device (hm_buffer_create, hm_alloc) gets a new object, which is filled before any map
  * shows it. The buffer's maps show the new object at their old addresses: they get the next
- * generation, their views are told (reattach), and no pages are locked. For each buffer the function
- * first waits until work in flight and open brackets on its maps have ended, for at most 10 s. Stores
- * that other threads make to these maps meanwhile are lost. The caller must open accelerators of the
- * device again; accelerators of other devices go on.
+ * generation, their views are told (reattach), and no pages are locked. For each buffer the
+ * function first waits until work in flight and open brackets on its maps have ended, for at most
+ * 10 s. Stores that other threads make to these maps meanwhile are lost. The caller must open
+ * accelerators of the device again; accelerators of other devices go on.
  *
  * In buffers whose device is there, with HM_LOSS_RECREATE, or HM_LOSS_SHADOW and
  * HM_RECOVER_SHADOWED, the function repairs blocks that the handler has replaced: they show the
