@@ -376,6 +376,7 @@ static void write_end(uint32_t at)
 {
 	step_sequence(at);
 	count(&head->changes);
+	store_head();
 }
 
 static uint32_t flags_of(const struct hm_map *map)
@@ -456,10 +457,12 @@ static void begin_locked(struct hm_map *map, const uint64_t *evictions)
 		open_table();
 	at = head ? take() : NONE;
 	if (at == NONE) {
-		if (head)
+		if (head) {
 			count(&head->left_out);
-		else
+			store_head();
+		} else {
 			left_out++;
+		}
 		return;
 	}
 	map->published = published_of(map, at + 1, evictions);

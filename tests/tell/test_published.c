@@ -382,6 +382,51 @@ static void in_hostile_folder(void *user)
 	hm_device_unref(device);
 }
 
+static uint64_t changes_in(int fd)
+{
+	struct hm_published_head head;
+
+	CHECK_EQUAL(pread(fd, &head, sizeof(head), 0), (ssize_t)sizeof(head));
+	return head.changes;
+}
+
+/* Each change shows in the file, too: tools that watch it look at this one number. */
+static void changes_in_folder(void *user)
+{
+	const char *folder = user;
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	uint64_t changes;
+	struct hm_map *map;
+	char path[512];
+	int fd;
+
+	setenv("HETMAP_PUBLISH", folder, 1);
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	buffer = make(device, "watched", PAGE, &map);
+	snprintf(path, sizeof(path), "%s/maps.%d", folder, (int)getpid());
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	CHECK_FATAL(fd >= 0);
+	changes = changes_in(fd);
+	CHECK(changes > 0);
+	CHECK_OK(hm_buffer_resize(buffer, 2 * PAGE, 0));
+	CHECK(changes_in(fd) > changes);
+	changes = changes_in(fd);
+	hm_map_unref(map);
+	CHECK(changes_in(fd) > changes);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	close(fd);
+}
+
+static void folder_changes(void)
+{
+	char *folder = folder_make();
+
+	CHECK_EQUAL(test_fork(changes_in_folder, folder), 0);
+	folder_remove(folder);
+}
+
 static void hostile_folder(void)
 {
 	char *folder = folder_make();
@@ -589,6 +634,7 @@ static const struct test tests[] = {
 	{ "forked", forked, 0, 0 },
 	{ "history", history, 60, TEST_ONCE },
 	{ "wishes", wishes, 0, 0 },
+	{ "folder_changes", folder_changes, 0, 0 },
 	{ "hostile_folder", hostile_folder, 0, 0 },
 	{ "descriptor_reused", descriptor_reused, 60, TEST_ONCE },
 	{ "address_space_of_file", address_space_of_file, 0, TEST_ONCE },
