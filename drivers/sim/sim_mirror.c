@@ -130,9 +130,10 @@ static bool sim_mirror_publish(struct sim_va *va, struct sim_mirror *mirror)
 
 	down_write(&va->lock);
 	first = !va->mirror;
-	/* Its members first: sim_mirror_get(). */
-	if (first)
+	if (first) {
+		/* Its members first: sim_mirror_get(). */
 		smp_store_release(&va->mirror, mirror);
+	}
 	up_write(&va->lock);
 	return first;
 }
