@@ -40,10 +40,10 @@ module-next: ## hetsim built for the newest kernel that Debian has
 check-debug: tests ## the module under a kernel that watches its memory and locks
 	$(Q)B=$(B) tests/vm/check-debug
 
-# A decoder (vicodec) and a display (vkms) that stock kernels lack are built once, from Debian's
+# A decoder (vicodec), a converter (vim2m) and a display (vkms) that stock kernels lack are built once, from Debian's
 # source; a check has them from then on, and without them it leaves their tests out.
-VIDEO_MACHINE = test_video_camera test_video_codec test_video_display
-vm-video: tests ## cameras, a codec and displays in the 6.12 machine, with modules built for it
+VIDEO_MACHINE = test_video_camera test_video_codec test_video_display test_video_m2m
+vm-video: tests ## cameras, a codec, a converter and displays in the 6.12 machine, with modules built for it
 	$(Q)HETMAP_VM_TELL=1 tests/vm/media 6.12 >/dev/null
 	$(Q)B=$(B) tests/vm/check -k 6.12 $(VIDEO_MACHINE)
 
