@@ -24,10 +24,10 @@ struct hm_fence_info {
  * @fence:      [in] fence
  * @timeout_ns: [in] nanoseconds, relative; 0 polls, UINT64_MAX waits for ever
  *
- * For the arguments of the work, the call does the same as hm_map_begin_cpu(READ | WRITE). If
- * not all of these bytes fit where CPUs reach them (HM_CAP_BRACKET), the call still returns the
- * result of the work, and hm_warning() names the bytes that did not fit. The caller must then
- * bracket each access to them. Signals do not end the wait.
+ * In a buffer with HM_CAP_BRACKET, the CPU must bracket each access to these bytes nevertheless
+ * (hm_map_begin_cpu()). If not all of them fit where CPUs reach them, the call still returns the
+ * result of the work, and hm_warning() names the bytes that did not fit. Signals do not end the
+ * wait.
  *
  * Thread safety: any thread; any number of threads may wait for one fence.
  *

@@ -39,7 +39,7 @@ struct hm_map_desc {
 	uint32_t access;   /* HM_READ, HM_READ | HM_WRITE, or HM_NONE */
 	uint32_t reserved; /* 0 */
 	uint64_t offset;   /* offset in the buffer; page-aligned */
-	uint64_t length;   /* 0: to the buffer's end; with offset 0 the map follows the size */
+	uint64_t length;   /* any; 0: to the buffer's end; with offset 0 follows the size */
 };
 
 /*
@@ -58,8 +58,8 @@ struct hm_map_info {
 	uint64_t reserved_length; /* address space that the map owns */
 	uint64_t offset;          /* offset in the buffer */
 	uint64_t page_size;       /* page size that was obtained */
-	uint32_t access;          /* access at the map's first byte */
-	uint32_t runs;            /* ranges of equal rights */
+	uint32_t access;          /* at the map's first byte, as open scopes leave it */
+	uint32_t runs;            /* ranges of equal rights, likewise */
 	uint32_t cache;           /* enum hm_cache */
 	uint32_t generation;
 	uint32_t whole;     /* 1: the map follows its buffer's size */
@@ -176,8 +176,8 @@ HM_API int hm_map_protect(struct hm_map *map, uint64_t offset, uint64_t length,
  *
  * Locks do not nest: one unlock undoes any number of locks [mlock(2)], and the last lock of a
  * range sets its kind and its priority. Without HM_LOCK_PARTIAL the function locks the whole
- * range or nothing. With HM_LOCK_PARTIAL a lock of fewer bytes is a success, which *ret_locked
- * and hm_warning() report. The library may unlock ranges of lower priority, of any map, for the
+ * range or nothing. With HM_LOCK_PARTIAL a lock of fewer bytes, or none, is a success: *ret_locked
+ * and hm_warning() tell. The library may unlock ranges of lower priority, of any map, for the
  * lock: hetmap/lock.h.
  *
  * The kernel brings all pages in first, and other calls on the map wait meanwhile as for
@@ -283,7 +283,8 @@ HM_API int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length,
  *
  * Waits, without a time limit, for conflicting work in flight, and makes the bytes that
  * accelerators wrote visible. Work conflicts with a read if it writes to the range, and with a
- * write if it uses the range at all. A bracket excludes no other thread. Each begin that succeeded
+ * write if it uses the range at all. A bracket excludes no other thread, and no launch: end a
+ * bracket with HM_WRITE before the launch that is to see the stores. Each begin that succeeded
  * needs an end; a begin that fails opens no bracket.
  *
  * On a dma-buf the begin is DMA_BUF_IOCTL_SYNC, which also waits for work of other devices. On a
@@ -293,10 +294,10 @@ HM_API int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length,
  * device that may be taken away whether it is still there: by one call for "sim" and DRM nodes,
  * by none for other devices.
  *
- * On some devices CPUs reach only a part of the memory at a time (HM_CAP_BRACKET). There the
- * begin brings the range into that part. Touching bytes that are elsewhere is a SIGBUS. The
- * bracket does not hold the range there: a bracket of other bytes may crowd the range out, even
- * before the end. The caller must begin the bracket again after that.
+ * On "sim" and "soft" with bar_mb, CPUs reach only a part of the memory at a time. There the begin
+ * brings the range into that part, and does not hold it there: another bracket, an hm_fence_wait(),
+ * or a new or grown buffer on the device may crowd the range out, and the next touch is then a
+ * SIGBUS. Have one bracket open on such a device at a time, and make no such call before its end.
  *
  * Thread safety: any thread.
  *
