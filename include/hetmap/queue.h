@@ -118,18 +118,19 @@ static inline struct hm_arg hm_arg_local(uint32_t size)
  * @kernel: [in] a kernel, which the first launch builds for this accelerator
  * @grid:   [in] work items in 3 dimensions; an unused dimension must be 1. If the kernel has a
  *          work-group size, an OpenCL driver may refuse a grid that is no multiple of it
- * @args:   [in] arguments in the order of the kernel's parameters
+ * @args:   [in] arguments in the order of the kernel's parameters; may be NULL if n_arg is 0
  * @n_arg:  [in] number of arguments, at most HM_KERNEL_MAX_ARGS
  * @ret_fence: [out, optional] a reference; the caller must drop it with hm_fence_unref()
  *
  * The kernel sees all stores that the CPU made before the launch, except stores into a combine
- * that is not written out (combine.h), and stores that need a bracket (hm_map_begin_cpu()). From
- * the launch to hm_fence_wait() the bytes that the kernel may touch belong to the accelerator; the
- * CPU may read those that all work in flight only reads. The maps stay until the work is done,
- * even if all other references to them are dropped. After an error nothing was submitted.
+ * that is not written out (combine.h), and stores that need a bracket (hm_map_begin_cpu()) that has
+ * not ended. From the launch to hm_fence_wait() the bytes that the kernel may touch belong to the
+ * accelerator; the CPU may read those that all work in flight only reads. Work that fails stops no
+ * later work. The maps stay until the work is done, even if all other references to them are
+ * dropped. After an error nothing was submitted.
  *
  * The queue of an engine holds 2048 submissions. A call that finds the queue full waits for the
- * oldest of them, for at most the time limit of the device and 3 s.
+ * oldest of them, for at most 5 s.
  *
  * Overlaps are found by the bytes of the ranges: also through two maps of one buffer, two buffers
  * of one file, or a buffer and an import of it in this process, and with HM_ANY through any
@@ -255,7 +256,8 @@ HM_API int hm_queue_fill(struct hm_queue *queue, void *to, uint32_t word, uint64
  * waits because work on a device must end by itself, and no fence from outside the queue promises
  * to be done. If one of several fences ends with an error, that call still waits for the
  * other fences, returns the first error and submits nothing; the next call goes on. A fence of
- * the queue itself is in order already.
+ * the queue itself changes nothing. Work on two queues that writes to the same bytes without such
+ * a wait is a race, which the library neither orders nor refuses.
  *
  * Thread safety: any thread.
  *
@@ -271,8 +273,8 @@ HM_API struct hm_queue *hm_queue_ref(struct hm_queue *queue);
  * hm_queue_unref - drop a reference; NULL is allowed
  *
  * Dropping the last reference waits for the queue's work, without a time limit. A CPU function
- * must not drop the last reference of the queue that runs the function, and must not call
- * hm_fence_wait() on a fence of that queue: the function would wait for itself.
+ * must not do so with the queue that runs the function, nor call hm_fence_wait() on a fence of that
+ * queue, nor hm_map_begin_cpu() on its arguments: the function would wait for itself.
  *
  * Thread safety: any thread.
  */
