@@ -133,8 +133,8 @@ enum hm_unheard {
 	HM_UNHEARD_POLICY = 1,
 	/*
 	 * Zeros, although the buffer has a shadow. The cause is one of three: no handler is
-	 * installed, or one with HM_HANDLER_NO_REPAIR (guard.h); CPUs reach only a part of the
-	 * bytes (HM_CAP_BRACKET); or the driver knows nothing else.
+	 * installed, or one with HM_HANDLER_NO_REPAIR (guard.h); "sim" has bar_mb, so that CPUs
+	 * reach only a part of the bytes; or the driver knows nothing else.
 	 */
 	HM_UNHEARD_ZEROS = 2,
 	/*

@@ -74,7 +74,7 @@ enum hm_loss_policy {
 enum hm_loss_event {
 	HM_LOSS_TAKEN = 1,     /* the bytes are gone; maps show the policy's bytes */
 	HM_LOSS_RECOVERED = 2, /* the maps show the buffer's bytes */
-	HM_LOSS_LEFT = 3,      /* a recovery was made, and left this buffer lost */
+	HM_LOSS_LEFT = 3,      /* a recovery was to bring this buffer back, and could not */
 	HM_LOSS_PART = 4,      /* a map shows the policy's bytes for bytes that failed */
 };
 
@@ -82,11 +82,11 @@ enum hm_loss_event {
  * Policy of a buffer, and the functions to call.
  *
  *   lost    [optional] takes notice of an event
- *   refill  [optional] writes bytes [offset, offset + length) of a new object at @bytes, which
- *           is memory of the library. The memory is valid until refill returns, and no map shows
- *           the object before all its bytes are there. For a large buffer the library calls
- *           refill several times, part by part, in order. refill returns 0, or a negative errno,
- *           which leaves the buffer lost
+ *   refill  [optional] writes bytes [offset, offset + length) of a new object, or of new pages
+ *           of created memory of "host", at @bytes, which is memory of the library. The memory
+ *           holds the shadow's bytes or zeros at first, and is valid until refill returns. No map
+ *           shows the object before all its bytes are there. The library calls refill part by
+ *           part, in order. refill returns 0, or a negative errno, which leaves the buffer lost
  *
  * The thread whose call found the loss calls the callbacks before that call returns. That call
  * may be any call on the device or on an object of the device. The library holds no locks
@@ -122,7 +122,7 @@ struct hm_loss_desc {
  *
  * When the function returns, the previous lost callback is no longer running and will not be
  * called again. The function waits as long as that takes, except when a lost or refill callback
- * makes the call.
+ * makes the call. A recovery that is under way may still call the previous refill.
  *
  * Thread safety: any thread.
  *
@@ -182,9 +182,9 @@ HM_API int hm_buffer_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t 
 struct hm_recover_info {
 	uint32_t struct_size;
 	uint32_t generation; /* generation of the device: 1 after the first recovery */
-	uint32_t buffers;    /* buffers that were lost, in all or in part */
+	uint32_t buffers;    /* buffers that were lost, in all or in part, of any policy */
 	uint32_t buffers_back;
-	uint32_t buffers_left;   /* buffers still lost, though their policy asks for recovery */
+	uint32_t buffers_left;   /* buffers that were to come back, and are still lost */
 	uint32_t maps_back;      /* maps that are usable again, at their addresses */
 	uint64_t bytes_shadow;   /* bytes restored from shadows */
 	uint64_t bytes_refilled; /* bytes restored by callbacks */
@@ -204,8 +204,9 @@ struct hm_recover_info {
  * shows it. The buffer's maps show the new object at their old addresses: they get the next
  * generation, their views are told (reattach), and no pages are locked. For each buffer the
  * function first waits until work in flight and open brackets on its maps have ended, for at most
- * 10 s. Stores that other threads make to these maps meanwhile are lost. The caller must open
- * accelerators of the device again; accelerators of other devices go on.
+ * 10 s. Stores that other threads make to these maps meanwhile are lost. If the device was gone,
+ * the caller must open its engine again; other accelerators go on. A second thread's call waits
+ * for the first.
  *
  * In buffers whose device is there, with HM_LOSS_RECREATE, or HM_LOSS_SHADOW and
  * HM_RECOVER_SHADOWED, the function repairs blocks that the handler has replaced: they show the
