@@ -42,11 +42,11 @@ struct hm_published_head {
 struct hm_published_entry {
 	uint32_t sequence; /* odd during a write; 0: the entry was never written */
 	uint32_t flags;    /* enum hm_published_flags */
-	uint64_t serial;   /* number of the map, from 1, never used again */
+	uint64_t serial;   /* number of the entry, from 1, never used again */
 	uint64_t begin_ns;
 	uint64_t end_ns; /* 0: the map still exists */
 	uint64_t address;
-	uint64_t span;   /* bytes of address range that the map owns */
+	uint64_t span;   /* bytes of address range that the map owns, without guard pages */
 	uint64_t length; /* bytes that may be touched; for an ended map the last value */
 	uint64_t offset; /* offset of the first byte in the buffer */
 	uint64_t buffer; /* hm_buffer_info.serial */
