@@ -129,18 +129,18 @@ struct hm_stats {
 	uint64_t buffers;          /* alive now */
 	uint64_t maps;             /* alive now */
 	uint64_t views;            /* alive now */
-	uint64_t bytes_mapped;     /* committed bytes of all maps */
+	uint64_t bytes_mapped;     /* lengths of all maps, in whole pages */
 	uint64_t bytes_reserved;   /* address space held by all maps */
 	uint64_t bytes_locked;     /* bytes that hm_map_lock holds now */
 	uint64_t bytes_copied;     /* by launches and resizes, since the start */
 	uint64_t launches;         /* since the start */
-	uint64_t slab_bytes;       /* registry nodes and descriptors, never given back */
+	uint64_t slab_bytes;       /* of the address look-up; reused, never given back */
 	uint64_t find_retries;     /* hm_pointer_find met a change under way */
 	uint64_t touches_outside;  /* stores outside brackets that HETMAP_CHECK=1 saw */
 	uint64_t bytes_idle;       /* kept on DRM nodes for the next buffers: HETMAP_DRM_IDLE */
 	uint64_t bytes_shadow;     /* memory of shadows: HM_LOSS_SHADOW */
 	uint64_t retired;          /* maps and buffers left to the thread of hm_retire_set */
-	uint64_t retired_in_place; /* released in place meanwhile: beyond that thread's bounds */
+	uint64_t retired_in_place; /* released by the caller, while that thread ran */
 	uint64_t backlog;          /* part of retired that is not released yet */
 	uint64_t backlog_bytes;    /* memory that the backlog holds */
 	uint64_t unpublished;      /* maps so far that are in no table: hetmap-published(5) */

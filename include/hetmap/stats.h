@@ -23,7 +23,7 @@ struct hm_buffer_stats {
 	uint64_t maps_lost; /* ever: maps lost with their device, or by a change not undone */
 	uint64_t maps_recovered; /* ever: maps that hm_device_recover brought back */
 	uint64_t views;          /* now: views of its maps, with those of accelerators */
-	uint64_t bytes_mapped;   /* now: committed bytes of its maps */
+	uint64_t bytes_mapped;   /* now: lengths of its maps, in whole pages */
 	uint64_t bytes_locked;   /* now: bytes of its maps that hm_map_lock keeps */
 	uint64_t bytes_copied;   /* ever: by launches that could not reach them, by resizes */
 	uint64_t resizes;        /* ever: changes of its size, with those of an owner */
