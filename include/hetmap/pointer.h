@@ -14,7 +14,7 @@ struct hm_pool;
 /*
  * Objects at an address. The struct takes no references: the pointers are valid only as long as
  * the caller knows that the objects live, by a reference of its own or by the logic of its
- * program.
+ * program. In a fork child calls on the objects fail with -EOWNERDEAD.
  */
 struct hm_pointer_info {
 	struct hm_map *map;
@@ -33,11 +33,12 @@ struct hm_pointer_info {
 
 /**
  * hm_pointer_find - look an address up
- * @pointer:  [in] any value
+ * @pointer:  [in] any value, NULL included
  * @ret_info: [out] the objects at the address, without references
  *
  * Makes no system call, takes no lock and allocates nothing. A look-up takes a few nanoseconds,
- * whatever the number and length of the maps. The function does not set hm_errmsg().
+ * whatever the number and length of the maps. The function does not set hm_errmsg(). A lost map
+ * is found, too, with a new generation, until its last reference is dropped.
  *
  * Thread safety: any thread; async-signal-safe.
  *
@@ -62,7 +63,7 @@ struct hm_pointer_detail {
 	uint32_t resident; /* 1: in RAM, page cache included */
 	uint32_t locked;   /* 1: its mapping is locked */
 	uint32_t reserved;
-	uint64_t page_size; /* page size by which the address may be mapped */
+	uint64_t page_size; /* of its mapping: that of base pages, or of HM_BUFFER_HUGETLB */
 };
 
 /**
