@@ -62,8 +62,9 @@ struct hm_copy_info {
  * @flags:  [in] HM_COPY_*
  *
  * The call is a memcpy() that chooses its instructions by the cache modes of the maps at both
- * ends, as hm_pointer_find() has them for the first bytes, and by the length. Each end must be
- * in one map or in none. In write-combining and uncached memory the call stores each byte once,
+ * ends, as hm_pointer_find() has them for the first bytes, and by the length. Each end should be
+ * in one map or in none: other ends are copied without an error, but perhaps slowly and without
+ * the order that follows. In write-combining and uncached memory the call stores each byte once,
  * the lowest address first, by aligned stores. From such memory, and from 16 bytes or more of
  * memory of an unknown mode if the CPU has streaming loads, the call loads each byte once, by
  * aligned loads. All stores of a call are visible before any later store of the thread. Loads from
