@@ -70,7 +70,7 @@ struct hm_device_info {
 	uint64_t page_size;    /* unit of offsets and rights, in bytes */
 	uint64_t granule;      /* unit in which the device prefers to map and move, in bytes */
 	uint64_t memory_total; /* bytes; 0: unknown */
-	uint64_t memory_free;  /* bytes; 0: unknown */
+	uint64_t memory_free;  /* bytes; 0: none is free, or unknown */
 	uint32_t generation;   /* number of recoveries: hetmap/loss.h */
 	uint32_t reserved;
 };
@@ -99,7 +99,8 @@ HM_API int hm_device_list(struct hm_device_info *infos, uint32_t capacity, uint3
  *              (hm_device_list())
  * @ret_device: [out] a reference, which the caller drops with hm_device_unref()
  *
- * hm_device_query() describes the opened device.
+ * hm_device_query() describes the opened device. Each call makes a handle of its own, also for a
+ * device that is open already: hm_device_recover() brings back the buffers of one handle only.
  *
  * Thread safety: any thread.
  *
@@ -126,6 +127,8 @@ HM_API int hm_device_open(const char *name, struct hm_device **ret_device);
  * hm_device_query - describe a device and its capabilities
  * @device:   [in] device
  * @ret_info: [in,out] struct_size set by the caller
+ *
+ * The function asks the device, and thus tells whether it is lost.
  *
  * Thread safety: any thread.
  *
