@@ -24,17 +24,19 @@ struct hm_fence_info {
  * @fence:      [in] fence
  * @timeout_ns: [in] nanoseconds, relative; 0 polls, UINT64_MAX waits for ever
  *
- * In a buffer with HM_CAP_BRACKET, the CPU must bracket each access to these bytes nevertheless
- * (hm_map_begin_cpu()). If not all of them fit where CPUs reach them, the call still returns the
- * result of the work, and hm_warning() names the bytes that did not fit. Signals do not end the
- * wait.
+ * The bytes are the CPU's also if the work failed. In a buffer with HM_CAP_BRACKET, the CPU must
+ * bracket each access to these bytes nevertheless (hm_map_begin_cpu()); on any other buffer it needs
+ * a bracket for stores that a shadow is to have, or other users of a dma-buf before the next launch.
+ * If not all bytes fit where CPUs reach them, the call still returns the result of the work, and
+ * hm_warning() names the bytes that did not fit. Signals do not end the wait.
  *
  * Thread safety: any thread; any number of threads may wait for one fence.
  *
  * Errors:
  *   -ETIME: the work is not done yet; wait again.
  *
- * Any other error is the result of the work:
+ * Any other error is the result of the work, or, if hm_fence_query() does not report the fence
+ * done afterwards, one of the wait itself, and the work may go on:
  *   -EIO:       the driver failed, or bytes of an argument were lost and replaced
  *               (hetmap/guard.h).
  *   -ETIMEDOUT: the work ran too long, and its engine was reset.
@@ -93,7 +95,8 @@ HM_API int hm_fence_query(struct hm_fence *fence, struct hm_fence_info *ret_info
  * hm_fence_import_fd - make a fence of work outside the library
  * @fd:        [in] a sync_file, or any other descriptor that polls readable when the work is
  *             done: an eventfd, a dma-buf, a pidfd. The library keeps a duplicate, and does not
- *             read from it
+ *             read from it. Nobody may read an eventfd before a call has found the fence done;
+ *             the fence then stays done
  * @ret_fence: [out] a reference, which the caller drops with hm_fence_unref()
  *
  * The fence of a sync_file has the result of its work, including a negative errno. With any
