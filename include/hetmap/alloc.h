@@ -28,8 +28,8 @@ extern "C" {
  * process, from 1 on. For another name, use hm_buffer_create() and hm_map_create().
  *
  * With HM_ALLOC_POOLED, up to 1 MiB come out of a pool of the device (hetmap/pool.h), which is
- * far cheaper, and reserves nothing to grow into. If the device has no room for a block of the
- * pool, the call does without a pool.
+ * far cheaper, and reserves nothing to grow into. They are zeroed, too. If the device has no room
+ * for a block of the pool, the call does without a pool.
  *
  * Thread safety: any thread.
  *
@@ -50,15 +50,18 @@ HM_API int hm_alloc(struct hm_device *device, uint64_t size, uint32_t access,
  * @ret_pointer: [out, optional] address of an object pointer, which gets the new address; with
  *               HM_MAY_MOVE nothing else reports that address
  *
- * New bytes are zero.
+ * New bytes are zero, in a pool, too. The call waits for work in flight, as hm_buffer_resize()
+ * does. In a pool it waits, without a time limit, for work that writes to the allocation, if this
+ * moves, or to its new bytes.
  *
  * Thread safety: any thread.
  *
  * Errors:
  *   -EINVAL:     @pointer is not the base of an allocation (the text names the base), was
  *                freed before, or does not come from hm_alloc().
- *   -ENOSPC:     the allocation would have to move; pass HM_MAY_MOVE, or, if the memory of this
- *                device can't move, make another allocation. The text says which.
+ *   -ENOSPC:     the allocation would have to move, or has no room. Call again with HM_MAY_MOVE;
+ *                if that fails, too, the device has no room or its memory can't move: make
+ *                another allocation.
  *   -EOWNERDEAD: the parent made the allocation before fork().
  *
  * In addition the errors of hm_buffer_resize().
@@ -69,7 +72,9 @@ HM_API int hm_realloc(void *pointer, uint64_t size, uint32_t flags, void *ret_po
  * hm_free - give an allocation back
  * @pointer: [in] pointer that hm_alloc() or hm_realloc() returned; NULL is allowed
  *
- * Work in flight on the allocation goes on, and the memory goes when that work is done.
+ * Work in flight on the allocation goes on, and the memory goes when that work is done. A
+ * reference to the map, which hm_pointer_find() finds, keeps the bytes, too, unless the
+ * allocation is in a pool.
  *
  * Thread safety: any thread.
  *
