@@ -50,9 +50,8 @@ HM_API int hm_alloc(struct hm_device *device, uint64_t size, uint32_t access,
  * @ret_pointer: [out, optional] address of an object pointer, which gets the new address; with
  *               HM_MAY_MOVE nothing else reports that address
  *
- * New bytes are zero, in a pool, too. The call waits for work in flight, as hm_buffer_resize()
- * does. In a pool it waits, without a time limit, for work that writes to the allocation, if this
- * moves, or to its new bytes.
+ * New bytes are zero, in a pool, too. The call waits for work in flight, for 10 s at most; in a
+ * pool, without a limit, for work that writes to bytes that the call copies or clears.
  *
  * Thread safety: any thread.
  *
