@@ -21,7 +21,7 @@ extern "C" {
 /* Most dimensions of an array; numpy 1 has 32, numpy 2 has 64. */
 #define HM_NPY_RANK_MAX 64
 
-/* hm_npy_info.dtype of elements that enum hm_dtype lacks: see itemsize and descr. */
+/* hm_npy_info.dtype of elements of a type that enum hm_dtype lacks: see itemsize and descr. */
 #define HM_NPY_OPAQUE HM_DTYPE_OPAQUE
 
 /* Room for hm_npy_info.descr, with its terminating '\0'. */
@@ -41,7 +41,7 @@ extern "C" {
 struct hm_npy_info {
 	uint32_t struct_size;
 	uint32_t version; /* 1, 2, 3 */
-	uint32_t dtype;   /* enum hm_dtype, or HM_NPY_OPAQUE */
+	uint32_t dtype;   /* enum hm_dtype: HM_DTYPE_F32 for "<f4"; or HM_NPY_OPAQUE */
 	uint32_t flags;
 	uint32_t rank;
 	uint32_t reserved;
