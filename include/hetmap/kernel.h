@@ -61,11 +61,13 @@ struct hm_cpu_range {
 /**
  * hm_cpu_function - run a part of a kernel on "cpu"; a function of the application
  * @range: [in] work items to do
- * @args:  [in] arguments of the launch; args[i].pointer or args[i].f32 and similar members
+ * @args:  [in] arguments as the launch passed them, also lengths of 0; args[i].pointer or
+ *         args[i].f32 and similar members. A "local" has its size, but no memory
  *
  * Thread safety: the library calls the function on several threads at once, with ranges that do
  * not overlap.
- * Returns: 0, or a negative errno, which becomes the result of the fence.
+ * Returns: 0, or a negative errno. The first one becomes the result of the fence; parts that
+ * have not begun by then do not run.
  */
 typedef int hm_cpu_function(const struct hm_cpu_range *range, const struct hm_arg *args);
 
@@ -78,9 +80,9 @@ enum hm_engine_op {
 	HM_ENGINE_XOR = 4,       /* words: destination = source ^ source2 */
 	HM_ENGINE_SCALE = 5,     /* words: destination = source * value */
 	HM_ENGINE_AXPY = 6,      /* words: destination += source * value */
-	HM_ENGINE_HISTOGRAM = 7, /* destination[256] = number of times each byte occurs */
-	HM_ENGINE_CRC32 = 8,     /* word at destination = CRC-32 of source */
-	HM_ENGINE_COMPARE = 9,   /* u64 at destination = first byte that differs, or ~0 */
+	HM_ENGINE_HISTOGRAM = 7, /* 256 words at destination = times that each byte occurs */
+	HM_ENGINE_CRC32 = 8,     /* word at destination = CRC-32 of source, as zlib has it */
+	HM_ENGINE_COMPARE = 9,   /* u64 at destination = offset of the first difference, or ~0 */
 };
 
 #define HM_ENGINE_NONE 255 /* in place of an argument's index */
@@ -94,7 +96,7 @@ struct hm_engine_step {
 	uint8_t destination;
 	uint8_t source;
 	uint8_t source2;
-	uint8_t length; /* bytes of the operands; NONE: length of the shortest range */
+	uint8_t length; /* bytes of the operands; NONE: the shortest range, but no result's */
 	uint8_t value;  /* NONE: 0 */
 	uint16_t reserved;
 };
@@ -109,10 +111,11 @@ struct hm_kernel_desc {
 	/*
 	 * Arguments, separated by blanks: "in", "out", "inout" for pointers, "f32 f64 i32 u32
 	 * i64 u64" for scalars, "local" for work-group memory. cpu needs a signature. For
-	 * OpenCL alone the signature may be NULL, and the library asks the driver.
+	 * OpenCL alone the signature may be NULL, and the library asks the driver: it is NULL for
+	 * a kernel with a vector, which has no word.
 	 */
 	const char *signature;
-	uint64_t group[3]; /* work-group size; 0: the driver chooses */
+	uint64_t group[3]; /* OpenCL's work-group; 1: unused; all 0: the driver chooses */
 	/*
 	 * [optional] Engine program: steps that run one after the other, whatever the grid. An
 	 * engine program needs a signature.
@@ -146,7 +149,8 @@ HM_API int hm_kernel_create(const struct hm_kernel_desc *desc, struct hm_kernel 
  *
  * The library caches binaries in $XDG_CACHE_HOME/hetmap (or ~/.cache/hetmap). Threads and
  * processes that share a cache build one OpenCL kernel at a time; a build waits up to 30 seconds
- * for another one, and is then made without the lock, and not cached.
+ * for another one, and is then made without the lock, and not cached. The library does not see
+ * changes of headers that a source includes: change its options, too.
  *
  * Thread safety: any thread.
  *
