@@ -11,7 +11,8 @@
  * budget lacks room for a lock, the library unlocks ranges of lower priority, the lowest
  * priority first, and no more bytes than the lock needs. If these ranges together do not
  * suffice, the library unlocks nothing; with HM_LOCK_PARTIAL it unlocks them all, and locks as
- * much as fits. Ranges of the same priority never give way.
+ * much as fits. Ranges of the same priority never give way. If a byte is locked again, the flags
+ * of the last lock count. With HM_LOCK_ONFAULT the whole range counts, too, from the start.
  *
  * The library counts the unlocked bytes as waiting: hm_map_info.lock_waiting and struct
  * hm_lock_budget report them, and hm_lock_restore() locks them again when the budget has room.
@@ -54,7 +55,7 @@ struct hm_lock_budget {
  * @bytes: [in] bytes, from 0; HM_LOCK_NO_BUDGET, the initial value: RLIMIT_MEMLOCK alone
  *
  * If more bytes are locked now, the library unlocks ranges until the rest fits, the lowest
- * priority first. A fork child starts with its parent's budget, and with none of it in use.
+ * priority first. They wait for hm_lock_restore(), and no warning reports them. A fork child starts with its parent's budget, and with none of it in use.
  *
  * Thread safety: any thread.
  *
@@ -87,12 +88,12 @@ HM_API int hm_lock_budget_query(struct hm_lock_budget *ret_budget);
  * hm_lock_restore - lock waiting ranges again, as far as the budget has room
  * @ret_locked: [out, optional] bytes that this call locked again
  *
- * Starts with the highest priority, and unlocks no range. Ranges of maps that another thread is
- * changing, and ranges that find no room, go on waiting.
+ * Starts with the highest priority, locks each range from its start on, and unlocks no range.
+ * Ranges of maps that another thread is changing, and bytes that cannot be locked, go on waiting.
  *
  * Thread safety: any thread.
  *
- * Returns: 0, also if no range waits or none fits.
+ * Returns: 0, always.
  */
 HM_API int hm_lock_restore(uint64_t *ret_locked);
 
