@@ -55,7 +55,8 @@ struct hm_lock_budget {
  * @bytes: [in] bytes, from 0; HM_LOCK_NO_BUDGET, the initial value: RLIMIT_MEMLOCK alone
  *
  * If more bytes are locked now, the library unlocks ranges until the rest fits, the lowest
- * priority first. They wait for hm_lock_restore(), and no warning reports them. A fork child starts with its parent's budget, and with none of it in use.
+ * priority first. They wait for hm_lock_restore(), and no warning reports them. A fork child
+ * starts with its parent's budget, and with none of it in use.
  *
  * Thread safety: any thread.
  *
