@@ -19,19 +19,19 @@ struct hm_view_change {
 	void *old_address;
 	uint64_t old_length;
 	void *new_address;   /* the same if nothing moves */
-	uint64_t new_length; /* of the view's range afterwards; 0: all cut off, until the map grows */
+	uint64_t new_length; /* of the view's range then; 0: all cut off, until the map grows */
 	uint32_t new_access; /* HM_READ | HM_WRITE: access of all of that range afterwards */
 	uint32_t reserved;
 };
 
 /*
- * Callbacks of a view, for a change of its address or of any byte of its range, and with a length of
- * 0 for each change of the map's length. A change is a resize, hm_buffer_seal(), hm_map_protect(),
- * the begin or the end of a protection scope, or a recovery. The thread that changes the map calls
- * them; meanwhile launches on the map are -EBUSY, and other changes wait. A callback may load and
- * store in the range, whose work has ended before. It must not wait for other work or another thread
- * that uses the map. It must not change, protect or resize that map, and must not launch on it: such
- * a call is -EDEADLK. A call in a callback that finds a device taken away is -ENODEV; a later call
+ * Callbacks of a view, for a change of its address or of any byte of its range, and, with a length
+ * of 0, for each change of the map's length. A change is a resize, hm_buffer_seal(),
+ * hm_map_protect(), the begin or the end of a protection scope, or a recovery. The thread that
+ * changes the map calls them; meanwhile launches on the map are -EBUSY, and other changes wait. A
+ * callback may load and store in the range, whose work has ended before. It must not wait for other
+ * work or another thread that uses the map. A call that changes, protects or resizes that map or
+ * launches on it is -EDEADLK. A call that finds a device taken away is -ENODEV, and a later call
  * outside of callbacks tells the device's maps of the loss. In order:
  *
  *   quiesce     [optional] stops using the range; a result other than 0 refuses the change, which
