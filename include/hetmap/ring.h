@@ -55,7 +55,7 @@ struct hm_ring_desc {
 struct hm_ring_info {
 	uint32_t struct_size;
 	uint32_t end;        /* enum hm_ring_end: the queried end */
-	uint64_t capacity;   /* most bytes that records take, each 8 more than its length */
+	uint64_t capacity;   /* most bytes that records take: see hm_ring_create() */
 	uint64_t record_max; /* bytes of the largest record */
 	uint64_t used;       /* bytes that committed records take now */
 	uint64_t position; /* bytes that this end has written or read, since the ring was made */
@@ -70,7 +70,8 @@ struct hm_ring_info {
  *        stays the caller's. A memfd is sealed against cutting off if it may be sealed
  *        [memfd_create(2), MFD_ALLOW_SEALING]
  * @desc: [in] capacity from 4096 to 2^30 bytes, rounded up to a power of two; the largest record
- *        has half of the capacity, less 8 bytes
+ *        has half of the capacity, less 8 bytes. A record takes its length, rounded up to a
+ *        multiple of 8, and 8 bytes more
  *
  * The function allocates all storage at once, so that no later store raises SIGBUS because a disk
  * is full. File systems that write overwritten data to a new place (btrfs, zfs, bcachefs) do not
@@ -142,11 +143,13 @@ HM_API int hm_ring_query(struct hm_ring *ring, struct hm_ring_info *ret_info);
  * hm_ring_reserve - reserve room for a record, which the caller writes in place
  * @ring:       [in] the writer's end
  * @length:     [in] bytes, from 1 to hm_ring_info.record_max
- * @timeout_ns: [in] longest wait, from now on; 0: no wait; UINT64_MAX: for ever
+ * @timeout_ns: [in] longest wait, from now on; 0: no wait, never -EPIPE; UINT64_MAX: for ever
  * @ret_data:   [out] memory for the record, 8-byte aligned; valid until the commit
  *
  * Waits until the reader has released enough room. The reader sees the bytes only after
- * hm_ring_commit(). A second reservation replaces one that was not committed.
+ * hm_ring_commit(). A second reservation, or a write, replaces one that was not committed. A
+ * kernel must be given HM_RANGE() of the record, because the map is the whole ring, and must be
+ * done before the commit.
  *
  * Thread safety: one thread at a time for each end.
  *
@@ -194,11 +197,12 @@ HM_API int hm_ring_write(struct hm_ring *ring, const void *data, uint64_t length
 /**
  * hm_ring_peek - return the next record in place
  * @ring:       [in] the reader's end
- * @timeout_ns: [in] longest wait, from now on; 0: no wait; UINT64_MAX: for ever
+ * @timeout_ns: [in] longest wait, from now on; 0: no wait, never -EPIPE; UINT64_MAX: for ever
  * @ret_data:   [out] the record, 8-byte aligned; valid until hm_ring_release()
  * @ret_length: [out] bytes of the record
  *
- * The function returns the same record until its release. A record that was read and not released
+ * The function returns the same record until hm_ring_release() or hm_ring_read() releases it. A
+ * kernel must be given HM_RANGE() of the record, and must be done before the release. A record that was read and not released
  * when its reader ended is read again. The writer leaves these bytes alone, unless it is
  * malicious: a reader that checks bytes and then uses them must copy them first.
  *
@@ -251,8 +255,9 @@ HM_API int hm_ring_read(struct hm_ring *ring, void *to, uint64_t room, uint64_t 
  * hm_ring_sync - write the contents of the ring to storage
  * @ring: [in]
  *
- * Earlier committed records outlive a power failure after the call, too. Without the call a ring
- * outlives processes, but not the machine, because the kernel writes pages in any order.
+ * Works on either end, and waits until storage has all commits and releases of both ends. A crash
+ * of the machine may damage a ring that has changed since the last call, because the kernel writes
+ * pages in any order.
  *
  * Thread safety: one thread at a time for each end.
  *
