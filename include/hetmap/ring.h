@@ -202,9 +202,10 @@ HM_API int hm_ring_write(struct hm_ring *ring, const void *data, uint64_t length
  * @ret_length: [out] bytes of the record
  *
  * The function returns the same record until hm_ring_release() or hm_ring_read() releases it. A
- * kernel must be given HM_RANGE() of the record, and must be done before the release. A record that was read and not released
- * when its reader ended is read again. The writer leaves these bytes alone, unless it is
- * malicious: a reader that checks bytes and then uses them must copy them first.
+ * kernel must be given HM_RANGE() of the record, and must be done before the release. A record
+ * that was read and not released when its reader ended is read again. The writer leaves these
+ * bytes alone, unless it is malicious: a reader that checks bytes and then uses them must copy
+ * them first.
  *
  * Thread safety: one thread at a time for each end.
  *
