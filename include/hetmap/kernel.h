@@ -82,7 +82,7 @@ enum hm_engine_op {
 	HM_ENGINE_AXPY = 6,      /* words: destination += source * value */
 	HM_ENGINE_HISTOGRAM = 7, /* 256 words at destination = times that each byte occurs */
 	HM_ENGINE_CRC32 = 8,     /* word at destination = CRC-32 of source, as zlib has it */
-	HM_ENGINE_COMPARE = 9,   /* u64 at destination = offset of the first difference, or ~0 */
+	HM_ENGINE_COMPARE = 9,   /* u64 at destination = offset of first difference, or ~0 */
 };
 
 #define HM_ENGINE_NONE 255 /* in place of an argument's index */
