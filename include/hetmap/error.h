@@ -30,7 +30,8 @@ HM_API void hm_error_begin(void);
  * hm_error_set - set the text of a failure, or a warning
  * @r:      [in] negative errno: the text becomes that of hm_errmsg(); 0: the text is added to
  *          the warning (hm_warning()), and hm_errmsg() is "" from then on: a try has failed,
- *          and the function goes on without it. Must not be positive
+ *          and the function goes on without it. Later calls into the library forget the text.
+ *          Must not be positive
  * @format: [in] format and arguments as for printf(3), which may be what hm_errmsg() and
  *          hm_warning() return. The text of a call is cut at 1023 bytes, all warnings together
  *          at 2047, and a control character becomes a '?'

@@ -27,8 +27,8 @@ struct hm_fence_info {
  * The bytes are the CPU's also if the work failed. In a buffer with HM_CAP_BRACKET, the CPU must
  * bracket each access to these bytes nevertheless (hm_map_begin_cpu()); on any other buffer it
  * needs a bracket for stores that a shadow is to have, or other users of a dma-buf before the next
- * launch. If not all bytes fit where CPUs reach them, the call still returns the result of the work, and
- * hm_warning() names the bytes that did not fit. Signals do not end the wait.
+ * launch. If not all bytes fit where CPUs reach them, the call still returns the result of the
+ * work, and hm_warning() names the bytes that did not fit. Signals do not end the wait.
  *
  * Thread safety: any thread; any number of threads may wait for one fence.
  *
