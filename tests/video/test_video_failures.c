@@ -197,6 +197,13 @@ static void brackets(void)
 
 /* ---- files ---- */
 
+/* Damage may also read as a part of a format that the decoder lacks, which is another error. */
+static bool is_damage(int r)
+{
+	return r == -EBADMSG ||
+	       (r == -EOPNOTSUPP && strstr(hm_errmsg(), "Not yet implemented in FFmpeg"));
+}
+
 /*
  * What comes before the damage is delivered, and the error after that is told again and again.
  * @silent: damage that nothing may tell of: other samples in a JPEG, whole pictures that are gone
@@ -213,7 +220,7 @@ static void damaged_maybe(const char *path, unsigned int least, unsigned int mos
 
 	r = hm_video_open(path, &desc, &video);
 	if (r) {
-		CHECK_EQUAL(r, -EBADMSG);
+		CHECK(is_damage(r));
 		CHECK(strstr(hm_errmsg(), path));
 		CHECK_EQUAL(least, 0);
 		hm_device_unref(device);
@@ -223,7 +230,7 @@ static void damaged_maybe(const char *path, unsigned int least, unsigned int mos
 		n++;
 		hm_frame_unref(frame);
 	}
-	if ((r != -EBADMSG && !(silent && r == -ENODATA)) || n < least || n > most)
+	if ((!is_damage(r) && !(silent && r == -ENODATA)) || n < least || n > most)
 		test_fail(__FILE__, __LINE__, "%s: %u pictures, then %d: %s", path, n, r,
 			  hm_errmsg());
 	CHECK(strstr(hm_errmsg(), path));
