@@ -108,6 +108,6 @@ video_show_objects := $(addprefix $(O)/$(video_folder)/command/,convert.o kernel
 	rows_pairs.o display.o display_frames.o display_import.o display_pick.o display_writeback.o) \
 	$(video_avx2_object)
 $(O)/tests/test_video_display $(O)/tests/test_video_codec: $(video_show_objects)
-$(O)/tests/test_video_convert $(O)/tests/test_video_m2m: $(addprefix $(O)/$(video_folder)/command/,convert.o kernel.o \
-	rows.o rows_pairs.o) $(video_avx2_object)
+$(O)/tests/test_video_convert $(O)/tests/test_video_m2m: $(addprefix \
+	$(O)/$(video_folder)/command/,convert.o kernel.o rows.o rows_pairs.o) $(video_avx2_object)
 endif

@@ -26,7 +26,7 @@ const char *range_label(const struct hm_fence *fence, uint32_t index)
 	return label;
 }
 
-/* What the caller may do about a pointer that is in no map. */
+/* Returns the remedy for a pointer that is in no map, "" for NULL and for copies and fills. */
 static const char *pointer_remedy(const struct hm_fence *fence, const void *pointer)
 {
 	if (!pointer || fence->work.kind != HM_WORK_LAUNCH)

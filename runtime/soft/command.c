@@ -251,7 +251,7 @@ static int any_look(struct run *run, size_t *n, uint32_t *ret_any)
 	struct soft_va *va = &run->queue->file->va;
 	struct soft_tlb *tlb = &run->queue->tlb;
 	char *page, *operand;
-	uint64_t at, alike; /* bytes that are not bound, from the operand's address on */
+	uint64_t at, alike; /* unbound bytes from the operand's address on */
 	unsigned int i;
 	int r = 0;
 
@@ -268,7 +268,7 @@ static int any_look(struct run *run, size_t *n, uint32_t *ret_any)
 			continue;
 		}
 		*ret_any |= BIT(i);
-		/* By length: the last page of all has no end that is a number. */
+		/* Counts bytes: the end address of the last page of all would wrap to 0. */
 		alike = at + SIM_PAGE_SIZE - run->address[i];
 		for (; alike < *n; alike += SIM_PAGE_SIZE)
 			if (soft_va_translate(va, tlb, run->address[i] + alike, write, &page) !=

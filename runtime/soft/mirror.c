@@ -283,8 +283,9 @@ static void describe(struct soft_mirror *mirror, uint64_t address, struct hetsim
 #define PAGES_AT_ONCE 512
 
 /*
- * As the module's copies to the caller: -EFAULT where it may not store, never a signal. In parts,
- * so that it comes before a look at all of a range that is as large as there can be.
+ * Describes the pages to the caller. A pointer that the caller may not store through is -EFAULT,
+ * never a signal, as in the module. The copy goes in parts, so that -EFAULT comes before the look
+ * at the rest of a large range.
  */
 static int describe_all(struct soft_mirror *mirror, uint64_t at, uint64_t end, uint64_t to)
 {

@@ -327,7 +327,7 @@ static void bad_launches(void)
 #define RW (HM_READ | HM_WRITE)
 
 	CHECK_ERROR(-ERANGE, LAUNCH(copy, HM_INOUT(d), HM_RANGE(a, PAGE, HM_READ), 2 * PAGE));
-	CHECK(text_has("8192 bytes") && text_has("has 4096"));
+	CHECK(text_has("copy") && text_has("8192 bytes") && text_has("has 4096"));
 	CHECK_ERROR(-EINVAL, LAUNCH(copy, HM_INOUT(d), HM_IN(a), 0));
 	CHECK_ERROR(-EINVAL, LAUNCH(copy, HM_INOUT(d), HM_IN(a), PAGE - 1));
 	CHECK(text_has("multiples of"));

@@ -159,7 +159,7 @@ static void test_bad(void)
 		end = mirror_run_on(&mirror, mirror.queue, &command);
 		CHECK_FAULT(end, HETSIM_REASON_UNMAPPED, places[i], 0);
 	}
-	/* The last page of all has no end that is a number. */
+	/* The end address of the last page of all wraps to 0. */
 	command = (struct hetsim_command){ .op = HETSIM_OP_FILL,
 					   .destination = UINT64_MAX - PAGE + 1,
 					   .length = 640 };
@@ -230,7 +230,7 @@ static void test_bad_ranges(void)
 	mirror_close(&mirror);
 }
 
-/* Where the answer is to go is nothing that the process may store to. */
+/* The process may not store through the pointer that the answer goes to. */
 static void test_bad_answers(void)
 {
 	static const uint64_t places[] = { 0, 8, 1ull << 47, 1ull << 63, UINT64_MAX - 7 };
@@ -245,7 +245,7 @@ static void test_bad_answers(void)
 		query.pages = places[i];
 		CHECK_EQUAL(hetsim_call(mirror.fd, HETSIM_RANGE_QUERY, &query), -EFAULT);
 	}
-	/* Also of all that there can be, which takes long to look at. */
+	/* A query of the whole address space fails before it looks at each page. */
 	query.address = 0;
 	query.length = 1ull << 47;
 	CHECK_EQUAL(hetsim_call(mirror.fd, HETSIM_RANGE_QUERY, &query), -EFAULT);

@@ -146,7 +146,7 @@ static void test_hugetlb(void)
 	char had[16] = "0";
 	pid_t child;
 
-	/* A machine has a pool, which other tests want as it is. */
+	/* Other tests use the machine's pool of huge pages: it stays as it was. */
 	read_text("/proc/sys/vm/nr_hugepages", had, sizeof(had));
 	if (atoi(had) < 4)
 		write_text("/proc/sys/vm/nr_hugepages", "4");

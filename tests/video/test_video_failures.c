@@ -197,7 +197,7 @@ static void brackets(void)
 
 /* ---- files ---- */
 
-/* Damage may also read as a part of a format that the decoder lacks, which is another error. */
+/* Damage may also look like a feature that FFmpeg has not: the decoder says so in these words. */
 static bool is_damage(int r)
 {
 	return r == -EBADMSG ||

@@ -10,6 +10,7 @@
 #include <linux/videodev2.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -22,7 +23,7 @@
 #define PICTURES 4
 #define NODES 16
 #define WAIT_MS 20000
-/* Of 255: what YUV in 8 bits does to a full colour. */
+/* Conversion to 8-bit YUV and back changes a full colour by at most so much of 255. */
 #define TOLERANCE 6
 
 /* R, G, B, in the order of bars_off(). */
@@ -133,7 +134,7 @@ static void begin(struct scene *scene, const char *device)
 	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &scene->accel));
 	CHECK_OK_FATAL(hm_queue_create(scene->accel, 0, &scene->queue));
 	CHECK_OK_FATAL(convert_create(&scene->kernel));
-	/* The driver reads RGB24, which is no format of the library's: rows of bytes. */
+	/* The library has no RGB24: an R8 frame three times as wide has room for its bytes. */
 	scene->rgb = pool_make(scene->device, HM_FRAME_R8, WIDTH * 3);
 	scene->yuv = pool_make(scene->device, HM_FRAME_YUYV, WIDTH);
 	scene->shown = pool_make(scene->host, HM_FRAME_XRGB8888, WIDTH);
@@ -161,7 +162,7 @@ static void end_cpu(const struct hm_frame_info *info, uint32_t access)
 	CHECK_OK_FATAL(hm_map_end_cpu(info->map[0], 0, hm_map_length(info->map[0]), access));
 }
 
-/* The bars, the first of them from bar @first on: pictures differ. */
+/* Draws the bars, beginning with bar @first, so that pictures differ. */
 static struct hm_frame *draw(struct scene *scene, unsigned int first)
 {
 	struct hm_frame_info info = { .struct_size = sizeof(info) };
@@ -218,11 +219,10 @@ static void check_picture(struct scene *scene, struct hm_frame *yuv, unsigned in
 		int i;
 
 		for (i = 0; i < 3; i++) {
-			int by = pixel[2 - i] - want[i];
+			unsigned int by = (unsigned int)abs(pixel[2 - i] - want[i]);
 
-			off = (unsigned int)(by < 0 ? -by : by) > off ?
-				      (unsigned int)(by < 0 ? -by : by) :
-				      off;
+			if (by > off)
+				off = by;
 		}
 	}
 	end_cpu(&to, HM_READ);
