@@ -31,7 +31,7 @@ HM_API void hm_error_begin(void);
  * @r:      [in] negative errno: the text becomes that of hm_errmsg(); 0: the text is added to
  *          the warning (hm_warning()), and hm_errmsg() is "" from then on: a try has failed,
  *          and the function goes on without it. Later calls into the library forget the text.
- *          Must not be positive
+ *          Positive: a mistake, which becomes -EINVAL. hm_errmsg() has the text and @r
  * @format: [in] format and arguments as for printf(3), which may be what hm_errmsg() and
  *          hm_warning() return. The text of a call is cut at 1023 bytes, all warnings together
  *          at 2047, and a control character becomes a '?'
@@ -40,7 +40,8 @@ HM_API void hm_error_begin(void);
  *
  * Thread safety: any thread; the texts are those of the calling thread. A signal handler must
  * not call this function.
- * Returns: @r, so that a failure is one statement: return hm_error_set(-EIO, "...").
+ * Returns: @r, so that a failure is one statement: return hm_error_set(-EIO, "..."). -EINVAL if
+ * @r is positive, so that callers do not take the failure for success.
  */
 HM_API int hm_error_set(int r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -147,8 +147,12 @@ int hm_error_set(int r, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(given, sizeof(given), format, args);
 	va_end(args);
-	if (r)
+	if (r < 0)
 		return err_set(r, "%s", given);
+	/* Passed on, the number would be taken for success. */
+	if (r > 0)
+		return err_set(-EINVAL, "%s (hm_error_set: r is %d: pass a negative errno, or 0)",
+			       given, r);
 	err_warn("%s", given);
 	return 0;
 }

@@ -360,6 +360,10 @@ static void by_hand(void)
 	set_earlier();
 	CHECK_EQUAL(hm_error_set(0, "%s", "it copies"), 0);
 	CHECK(!*hm_errmsg() && !strcmp(hm_warning(), WARNED "; it copies"));
+	/* An errno without its sign is a failure nevertheless. */
+	set_earlier();
+	CHECK_ERROR(-EINVAL, hm_error_set(EIO, "%s", "it broke"));
+	CHECK(strstr(hm_errmsg(), "it broke") && strstr(hm_errmsg(), "5") && warning_stayed());
 
 	set_earlier();
 	CHECK_ERROR(-EINVAL, hm_queue_launch_list(NULL, NULL, 0, NULL, hm_arg_end()));
