@@ -149,8 +149,8 @@ HM_API int hm_kernel_create(const struct hm_kernel_desc *desc, struct hm_kernel 
  *
  * The library caches binaries in $XDG_CACHE_HOME/hetmap (or ~/.cache/hetmap). Threads and
  * processes that share a cache build one OpenCL kernel at a time; a build waits up to 30 seconds
- * for another one, and is then made without the lock, and not cached. The library does not see
- * changes of headers that a source includes: change its options, too.
+ * for another one, and is then made without the lock, and not cached. Nor is the binary of a source
+ * that includes files, which may change: the library compiles it in each process.
  *
  * Thread safety: any thread.
  *

@@ -276,6 +276,101 @@ static void binary_cache(void)
 	CHECK_EQUAL(system(command), 0);
 }
 
+/* Sources that may read files are compiled each time, as the files may have changed. */
+static void includes_are_not_cached(void)
+{
+	static const struct {
+		const char *source, *options;
+		bool stored;
+	} rows[] = {
+		{ "#include \"a.h\"\n", NULL, false },
+		{ "  # /* b */ include <a.h>\n", NULL, false },
+		{ "%: include <a.h>\n", NULL, false },
+		{ "#inc\\\nlu\\\r\nde <a.h>\n", NULL, false },
+		{ "#import <a.h>\n", NULL, false },
+		{ "", "-include a.h", false },
+		{ "#define A 1\n", "-DB", true },
+		{ "/* include, import and embed */\n", NULL, true },
+	};
+	struct hm_kernel_desc desc = { .struct_size = sizeof(desc), .name = "empty" };
+	char folder[] = "/tmp/hetmap-cache-XXXXXX", command[600], source[128];
+	unsigned int (*calls)(const char *function);
+	unsigned int compiled;
+	struct hm_accel *accel;
+	struct hm_kernel *kernel;
+	size_t i;
+	int k;
+
+	CHECK_FATAL(mkdtemp(folder));
+	setenv("XDG_CACHE_HOME", folder, 1);
+	use_stub("");
+	CHECK_OK_FATAL(hm_accel_open("opencl:0", NULL, &accel));
+	calls = (unsigned int (*)(const char *))stub_symbol("stub_calls");
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		snprintf(source, sizeof(source), "%s__kernel void empty(void) { }",
+			 rows[i].source);
+		desc.opencl = source;
+		desc.options = rows[i].options;
+		compiled = calls("clCreateProgramWithSource");
+		for (k = 0; k < 2; k++) {
+			CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+			CHECK_OK(hm_kernel_build(kernel, accel));
+			hm_kernel_unref(kernel);
+		}
+		compiled = calls("clCreateProgramWithSource") - compiled;
+		if (compiled != (rows[i].stored ? 1 : 2))
+			test_fail(__FILE__, __LINE__, "row %zu was compiled %u times", i, compiled);
+	}
+	hm_accel_unref(accel);
+	snprintf(command, sizeof(command), "rm -r %s", folder);
+	CHECK_EQUAL(system(command), 0);
+}
+
+/* Writes @value into the header, and returns what a kernel that includes the header stores. */
+static uint32_t stored_by_header(struct rig *rig, const char *folder, int value)
+{
+	struct hm_kernel_desc desc = {
+		.struct_size = sizeof(desc),
+		.name = "f",
+		.opencl = "#include \"value.h\"\n"
+			  "__kernel void f(__global uint *p) { p[0] = VALUE; }",
+	};
+	uint32_t *p = alloc_bytes(rig, PAGE), found;
+	char text[600];
+	struct hm_kernel *kernel;
+	struct hm_fence *fence;
+
+	snprintf(text, sizeof(text), "echo '#define VALUE %d' >%s/value.h", value, folder);
+	CHECK_EQUAL(system(text), 0);
+	snprintf(text, sizeof(text), "-I %s", folder);
+	desc.options = text;
+	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+	CHECK_OK_FATAL(hm_launch(rig->queue, kernel, 1, &fence, HM_OUT(p)));
+	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
+	found = p[0];
+	hm_fence_unref(fence);
+	hm_kernel_unref(kernel);
+	CHECK_OK(hm_free(p));
+	return found;
+}
+
+static void changed_header_on_pocl(void)
+{
+	char folder[] = "/tmp/hetmap-cache-XXXXXX", command[600];
+	struct rig rig;
+
+	CHECK_FATAL(mkdtemp(folder));
+	setenv("XDG_CACHE_HOME", folder, 1);
+	if (!use_pocl("basic"))
+		return;
+	rig_open(&rig, "opencl:0", 0, 0);
+	CHECK_EQUAL(stored_by_header(&rig, folder, 5), 5);
+	CHECK_EQUAL(stored_by_header(&rig, folder, 6), 6);
+	rig_close(&rig);
+	snprintf(command, sizeof(command), "rm -r %s", folder);
+	CHECK_EQUAL(system(command), 0);
+}
+
 /* Builds with RLIMIT_FSIZE at @limit, beyond which a write would kill. */
 static size_t files_within(struct hm_accel *accel, const char *folder, uint64_t limit)
 {
@@ -356,6 +451,8 @@ static const struct test tests[] = {
 	{ "kinds_from_the_driver", kinds_from_the_driver, 60, 0 },
 	{ "groups_and_grids", groups_and_grids, 60, 0 },
 	{ "binary_cache", binary_cache, 0, 0 },
+	{ "includes_are_not_cached", includes_are_not_cached, 0, 0 },
+	{ "changed_header_on_pocl", changed_header_on_pocl, 60, TEST_ONCE },
 	{ "cache_beyond_the_limit", cache_beyond_the_limit, 0, 0 },
 	/* PoCL keeps a cache of its own there, which it must not lose while it lives. */
 	{ "cached_kernel_on_pocl", cached_kernel_on_pocl, 60, TEST_ONCE },

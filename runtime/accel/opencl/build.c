@@ -102,6 +102,7 @@ int opencl_program(struct opencl *cl, const char *name, const char *source, cons
 	struct cache_key key;
 	char *all_options;
 	size_t length;
+	bool cached;
 	int lock, r;
 
 	all_options = sys_calloc(1, size);
@@ -115,14 +116,15 @@ int opencl_program(struct opencl *cl, const char *name, const char *source, cons
 	}
 	/* A driver may unpack a binary into its own cache, so loading is a build, too. */
 	lock = build_lock_take(cl->device);
-	r = cache_load(&key, &binary, &length);
+	cached = !cache_may_read_files(source, options);
+	r = cached ? cache_load(&key, &binary, &length) : -ENOENT;
 	if (!r) {
 		r = from_binary(cl, binary, length, all_options, ret_program);
 		free(binary);
 	}
 	if (r) {
 		r = from_source(cl, name, source, all_options, ret_program);
-		if (!r && lock >= 0)
+		if (!r && cached && lock >= 0)
 			store_binary(&key, *ret_program);
 	}
 	build_lock_drop(lock);

@@ -85,6 +85,41 @@ int cache_key_make(const struct opencl_device *device, const char *source, const
 	return 0;
 }
 
+/* Does @word begin at @at, where lines that end in a backslash are joined? */
+static bool begins(const char *at, const char *word)
+{
+	while (*word) {
+		if (at[0] == '\\' && at[1] == '\n')
+			at += 2;
+		else if (at[0] == '\\' && at[1] == '\r' && at[2] == '\n')
+			at += 3;
+		else if (*at++ != *word++)
+			return false;
+	}
+	return true;
+}
+
+static bool names_file(const char *text)
+{
+	return begins(text, "include") || begins(text, "import") || begins(text, "embed");
+}
+
+bool cache_may_read_files(const char *source, const char *options)
+{
+	const char *at;
+
+	for (at = options; at && *at; at++)
+		if (names_file(at))
+			return true;
+	/* "%:" is another '#'; blanks and comments may come between it and the word. */
+	for (at = source; *at && *at != '#' && !begins(at, "%:"); at++)
+		;
+	for (; *at; at++)
+		if (names_file(at))
+			return true;
+	return false;
+}
+
 /* Ignores relative paths, as the XDG rules ask. */
 int cache_folder(char *path, size_t size)
 {

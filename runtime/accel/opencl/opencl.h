@@ -138,6 +138,11 @@ struct cache_key {
 
 int cache_key_make(const struct opencl_device *device, const char *source, const char *options,
 		   struct cache_key *ret_key);
+/*
+ * May a build read files, as by #include? A key has no contents of files, so that the binary must
+ * not be stored. True also where such a word stands in a comment behind a directive.
+ */
+bool cache_may_read_files(const char *source, const char *options);
 /* -ENOENT: there is no whole binary. The caller must free() the binary. */
 int cache_load(const struct cache_key *key, unsigned char **ret_binary, size_t *ret_length);
 /* Ignores failures: a cache is a convenience. */
