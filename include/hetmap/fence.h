@@ -189,7 +189,8 @@ HM_API int hm_fence_export_dmabuf(struct hm_fence *fence, int fd, uint32_t acces
  * kernel merges these. Otherwise the descriptor is the end of a pipe, and a thread of the
  * library waits for the fences. If a fence of @fences is itself merged, the call takes its
  * parts, without the parts that have ended without an error. A caller may thus merge a fence
- * with one more again and again.
+ * with one more again and again. hm_fence_wait() makes the bytes of all parts the CPU's, but not
+ * those of parts that such a merge has left out.
  *
  * Thread safety: any thread.
  *

@@ -146,7 +146,7 @@ struct hm_fence {
 	struct cds_list_head link; /* queue->work or queue->free */
 	struct hm_kernel *kernel;  /* holds a ref while in flight */
 	uint32_t n_use;
-	uint32_t brackets; /* bits of ranges of buffers with HM_CAP_BRACKET */
+	uint32_t brackets; /* bits of ranges of buffers with HM_CAP_BRACKET; merged: of all parts */
 	uint32_t writes;   /* the build's hm_accel_parameters.writes */
 	uint32_t any;      /* bits of ranges that were passed as HM_ANY */
 	uint32_t loose;    /* bits of these ranges that are in no map */
@@ -211,6 +211,8 @@ int fence_fd_done(int *ret_fd);
 int fence_make_foreign(const struct hm_accel_ops *ops, void *data, struct hm_fence **ret_fence);
 /* hm_fence_import_fd() of work that is done when @fd polls @events: POLLIN, or POLLOUT. */
 int fence_import(int fd, short events, struct hm_fence **ret_fence);
+/* Part @i of a merged fence, which is never merged itself, without a reference; else NULL. */
+struct hm_fence *fence_part(const struct hm_fence *fence, uint32_t i);
 /* hm_fence_merge() without its door. */
 int fence_merge(struct hm_fence *const *fences, uint32_t n, struct hm_fence **ret_fence);
 

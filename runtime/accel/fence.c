@@ -373,12 +373,18 @@ static int bring_in(const struct hm_accel_range *range)
 
 /*
  * Begins the CPU's turn, which is no part of the work: the result does not depend on the room in
- * the window. Each range that did not fit is a warning.
+ * the window. Each range that did not fit is a warning. The parts of a merged fence are no merged
+ * fences.
  */
 static void bring_all_in(const struct hm_fence *fence)
 {
+	const struct hm_fence *part;
 	uint32_t i;
 
+	for (i = 0; (part = fence_part(fence, i)); i++)
+		bring_all_in(part);
+	if (i)
+		return;
 	for (i = 0; i < HM_KERNEL_MAX_ARGS; i++)
 		if (fence->brackets & 1u << i && bring_in(&fence->work.range[i]))
 			err_survive();

@@ -362,6 +362,13 @@ static uint32_t n_parts(const struct hm_fence *fence)
 	return merged ? merged->n : 1;
 }
 
+struct hm_fence *fence_part(const struct hm_fence *fence, uint32_t i)
+{
+	const struct merged *merged = merged_of(fence);
+
+	return merged && i < merged->n ? merged->fence[i] : NULL;
+}
+
 /* Has it succeeded? A further merge need not wait for it then. */
 static bool is_settled(struct hm_fence *fence)
 {
@@ -412,6 +419,8 @@ int fence_merge(struct hm_fence *const *fences, uint32_t n, struct hm_fence **re
 	r = fence_make_foreign(&merged_ops, merged, ret_fence);
 	if (r)
 		goto err_free;
+	for (i = 0; i < merged->n; i++)
+		(*ret_fence)->brackets |= merged->fence[i]->brackets;
 	return 0;
 
 err_free:

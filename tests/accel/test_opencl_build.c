@@ -319,7 +319,8 @@ static void includes_are_not_cached(void)
 		}
 		compiled = calls("clCreateProgramWithSource") - compiled;
 		if (compiled != (rows[i].stored ? 1 : 2))
-			test_fail(__FILE__, __LINE__, "row %zu was compiled %u times", i, compiled);
+			test_fail(__FILE__, __LINE__, "row %zu was compiled %u times", i,
+				  compiled);
 	}
 	hm_accel_unref(accel);
 	snprintf(command, sizeof(command), "rm -r %s", folder);

@@ -198,68 +198,6 @@ static void test_maps(void)
 	hm_device_unref(device);
 }
 
-/* After the wait it is the CPU's turn, wherever the engine found the bytes. */
-static void test_fence_wait(void)
-{
-	static const struct hm_engine_step steps[] = {
-		{ HM_ENGINE_ADD, 1, 0, 1, HM_ENGINE_NONE, HM_ENGINE_NONE, 0 },
-	};
-	const struct hm_kernel_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = "add",
-		.signature = "in inout",
-		.engine = steps,
-		.n_engine = 1,
-	};
-	uint64_t window, size = 16 * PAGE, i;
-	struct hm_device *device = sim_open_windowed(&window);
-	struct hm_accel *accel;
-	struct hm_kernel *kernel;
-	struct hm_fence *fence;
-	struct hm_queue *queue;
-	uint32_t *x, *y;
-	struct hm_map *map_x, *map_y;
-	struct hm_buffer *a, *b;
-
-	if (!device)
-		return;
-	CHECK_OK_FATAL(hm_accel_open(sim_device(), 0, &accel));
-	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
-	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
-	a = sim_make(device, size, 0, &map_x);
-	b = sim_make(device, size, 0, &map_y);
-	x = hm_map_address(map_x);
-	y = hm_map_address(map_y);
-	for (i = 0; i < size / 4; i++) {
-		x[i] = (uint32_t)i;
-		y[i] = 7;
-	}
-	sim_crowd_out(device, window);
-	CHECK_EQUAL(test_read_signal((char *)y), SIGBUS);
-	CHECK_OK(hm_launch(queue, kernel, 1, &fence, HM_IN(x), HM_INOUT(y)));
-	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
-	for (i = 0; i < size / 4 && y[i] == i + 7 && x[i] == i; i++)
-		;
-	CHECK_EQUAL(i, size / 4);
-	/* Each time it is waited for. */
-	sim_crowd_out(device, window);
-	CHECK_EQUAL(test_read_signal((char *)x), SIGBUS);
-	CHECK_OK(hm_fence_wait(fence, 0));
-	CHECK_EQUAL(x[5], 5);
-	CHECK_EQUAL(y[5], 12);
-	/* Of a map that has gone since there is nothing to bring. */
-	hm_map_unref(map_x);
-	hm_buffer_unref(a);
-	CHECK_OK(hm_fence_wait(fence, 0));
-	hm_fence_unref(fence);
-	hm_map_unref(map_y);
-	hm_buffer_unref(b);
-	hm_kernel_unref(kernel);
-	hm_queue_unref(queue);
-	hm_accel_unref(accel);
-	hm_device_unref(device);
-}
-
 /* ---- all at once ---- */
 
 struct race {
@@ -567,13 +505,6 @@ static void test_brackets_without_memory(void)
 	hm_device_unref(device);
 }
 
-/* The checking mode does not look at what the engine reaches and the CPU does not. */
-static void test_checking_mode(void)
-{
-	setenv("HETMAP_CHECK", "1", 1);
-	test_fence_wait();
-}
-
 static int refuse(struct map_view *view, uint64_t offset, uint64_t length, uint32_t access)
 {
 	(void)view, (void)offset, (void)length, (void)access;
@@ -660,14 +591,12 @@ static const struct sim_case cases[] = {
 	{ "brackets", test_brackets },
 	{ "too_large", test_too_large },
 	{ "maps", test_maps },
-	{ "fence_wait", test_fence_wait },
 	{ "race", test_race },
 	{ "shadow_race", test_shadow_race },
 	{ "replace_without_memory", test_replace_without_memory },
 	{ "append_without_memory", test_append_without_memory },
 	{ "map_without_memory", test_map_without_memory },
 	{ "brackets_without_memory", test_brackets_without_memory },
-	{ "checking_mode", test_checking_mode },
 	{ "view_refuses", test_view_refuses },
 	{ NULL, NULL },
 };
