@@ -219,23 +219,31 @@ static int make_build(struct hm_kernel *kernel, struct hm_accel *accel,
 	return 0;
 }
 
-/* Names the kernel's forms where the accelerator supports none of them. */
+/* Names the kernel's forms where the accelerator supports none of them, and the remedy. */
 static int check_form(const struct hm_kernel *kernel, const struct hm_accel *accel)
 {
 	const struct hm_kernel_desc *desc = &kernel->desc;
+	const char *wanted = "that form";
 	char text[64];
 	size_t length = 0, i;
 
 	for (i = 0; i < ARRAY_SIZE(forms); i++) {
+		if (!strcmp(accel->ops->form, forms[i].name)) {
+			if (has_form(desc, &forms[i]))
+				return 0;
+			wanted = forms[i].text;
+		}
 		if (!has_form(desc, &forms[i]))
 			continue;
-		if (!strcmp(accel->ops->form, forms[i].name))
-			return 0;
 		length += (size_t)snprintf(text + length, sizeof(text) - length, "%s\"%s\"",
 					   length ? " and " : "", forms[i].name);
 	}
-	return err_set(-EOPNOTSUPP, "kernel %s has no form that %s runs (\"%s\"): it has %s",
-		       desc->name, accel->name, accel->ops->form, text);
+	return err_set(
+		-EOPNOTSUPP,
+		"kernel %s has no form that %s runs (\"%s\"): it has %s: give the kernel "
+		"%s, too, or open another accelerator%s",
+		desc->name, accel->name, accel->ops->form, text, wanted,
+		desc->opencl ? "; \"hetmap doctor\" tells which OpenCL driver to install" : "");
 }
 
 int kernel_get_build(struct hm_kernel *kernel, struct hm_accel *accel,

@@ -100,6 +100,27 @@ static void platform_without_devices(void)
 	hm_accel_unref(accel);
 }
 
+/* Without an OpenCL driver the best accelerator is cpu, and the failure tells the remedy. */
+static void opencl_only_without_driver(void)
+{
+	const struct hm_kernel_desc desc = {
+		.struct_size = sizeof(desc),
+		.name = "f",
+		.opencl = "kernel void f(global int *p) { p[0] = 1; }",
+	};
+	struct hm_accel *accel;
+	struct hm_kernel *kernel;
+
+	setenv("OCL_ICD_VENDORS", "/nonexistent", 1);
+	CHECK_OK_FATAL(hm_accel_open(NULL, NULL, &accel));
+	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+	CHECK_ERROR(-EOPNOTSUPP, hm_kernel_build(kernel, accel));
+	CHECK(text_has("it has \"opencl\": give the kernel a CPU function, too"));
+	CHECK(text_has("hetmap doctor"));
+	hm_kernel_unref(kernel);
+	hm_accel_unref(accel);
+}
+
 /* ---- a plug-in: it runs the CPU form in the calling thread ---- */
 
 static int plug_list(uint32_t index, struct hm_accel_info *info)
@@ -615,6 +636,7 @@ static const struct test tests[] = {
 	{ "list_and_open", list_and_open, 0, 0 },
 	{ "no_platform", no_platform, 0, 0 },
 	{ "platform_without_devices", platform_without_devices, 0, 0 },
+	{ "opencl_only_without_driver", opencl_only_without_driver, 0, 0 },
 	{ "end_under_a_waiter", end_under_a_waiter, 0, TEST_ONCE },
 	{ "plug_in", plug_in, 0, TEST_ONCE },
 	{ "every_item_once", every_item_once, 0, 0 },
