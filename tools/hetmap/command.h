@@ -107,6 +107,20 @@ struct option_state {
 /* The index of the next option in the table, or OPTION_*. */
 int option_next(struct option_state *state);
 
+/* A command's part in option_walk(); each function returns 0, or the status that ends the command. */
+struct option_taker {
+	void (*usage)(void);
+	int (*option)(const struct option_state *state, int option, void *user);
+	int (*argument)(const char *argument, void *user);
+};
+
+/*
+ * Walks through all options and arguments, and does --help, --json and --quiet itself, by the names
+ * of their rows. False: the command ends with *ret_status.
+ */
+bool option_walk(struct option_state *state, const struct option_taker *taker, void *user,
+		 int *ret_status);
+
 /* Refuses the value of @option: prints @expected, and returns STATUS_USAGE. */
 int option_refuse(const struct option_state *state, int option, const char *expected);
 

@@ -299,57 +299,63 @@ static int inspect_table(const char *path, char **argv)
 	return status;
 }
 
+struct given {
+	const char **paths;
+	uint32_t n_path;
+	uint64_t n_row;
+	struct raw_tokens raw;
+};
+
+static int take_option(const struct option_state *state, int option, void *user)
+{
+	struct given *given = user;
+	int status = raw_tokens_take(state, option, &given->raw);
+
+	if (status != OPTION_END)
+		return status;
+	/* The only other one is --rows. */
+	return option_number(state->value, 0, UINT32_MAX, &given->n_row) ?
+		       option_refuse(state, option, "a number from 0 on") :
+		       0;
+}
+
+static int take_path(const char *path, void *user)
+{
+	struct given *given = user;
+
+	given->paths[given->n_path++] = path;
+	return 0;
+}
+
 static int inspect_chosen(int argc, char **argv, const char **paths)
 {
+	static const struct option_taker taker = { usage, take_option, take_path };
 	struct option_state state = {
 		.command = "inspect",
 		.rows = rows,
 		.argc = argc,
 		.argv = argv,
 	};
-	struct raw_tokens raw = { .dtype = TYPE_NOT_GIVEN };
-	uint64_t n_row = ROWS;
-	uint32_t n_path = 0;
-	int option, status;
+	struct given given = {
+		.paths = paths,
+		.n_row = ROWS,
+		.raw = { .dtype = TYPE_NOT_GIVEN },
+	};
+	const struct raw_tokens *raw = &given.raw;
+	int status;
 
-	while ((option = option_next(&state)) != OPTION_END) {
-		status = raw_tokens_take(&state, option, &raw);
-		if (status != OPTION_END) {
-			if (status)
-				return status;
-			continue;
-		}
-		switch (option) {
-		case OPTION_JSON:
-			output.json = true;
-			break;
-		case OPTION_ROWS:
-			if (option_number(state.value, 0, UINT32_MAX, &n_row))
-				return option_refuse(&state, option, "a number from 0 on");
-			break;
-		case OPTION_QUIET:
-			output.quiet = true;
-			break;
-		case OPTION_HELP:
-			usage();
-			return STATUS_DONE;
-		case OPTION_ARGUMENT:
-			paths[n_path++] = state.value;
-			break;
-		default:
-			return STATUS_USAGE;
-		}
-	}
-	if (!n_path)
+	if (!option_walk(&state, &taker, &given, &status))
+		return status;
+	if (!given.n_path)
 		return fail(STATUS_USAGE, EINVAL, "hetmap inspect FILE",
 			    "inspect: no file was named");
 	/* An option for raw files says that it is one, however it is named. */
-	if (raw.dtype == TYPE_NOT_GIVEN && !raw.offset_given && !raw.byte_order &&
+	if (raw->dtype == TYPE_NOT_GIVEN && !raw->offset_given && !raw->byte_order &&
 	    table_file_kind(paths[0]))
 		return inspect_table(paths[0], argv);
-	if (n_path == 1)
-		return inspect_path(paths[0], &raw, n_row);
-	return inspect_shards(paths, n_path, &raw, n_row);
+	if (given.n_path == 1)
+		return inspect_path(paths[0], raw, given.n_row);
+	return inspect_shards(paths, given.n_path, raw, given.n_row);
 }
 
 int inspect_main(int argc, char **argv)

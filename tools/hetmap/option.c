@@ -163,6 +163,43 @@ int option_next(struct option_state *state)
 	return OPTION_ARGUMENT;
 }
 
+static int walk_option(const struct option_state *state, int option,
+		       const struct option_taker *taker, void *user)
+{
+	const char *name = state->rows[option].name;
+
+	if (!strcmp(name, "json"))
+		output.json = true;
+	else if (!strcmp(name, "quiet"))
+		output.quiet = true;
+	else
+		return taker->option(state, option, user);
+	return 0;
+}
+
+bool option_walk(struct option_state *state, const struct option_taker *taker, void *user,
+		 int *ret_status)
+{
+	int option, status = 0;
+
+	while (!status && (option = option_next(state)) != OPTION_END) {
+		if (option == OPTION_WRONG) {
+			status = STATUS_USAGE;
+		} else if (option == OPTION_ARGUMENT) {
+			status = taker->argument(state->value, user);
+		} else if (!strcmp(state->rows[option].name, "help")) {
+			taker->usage();
+			*ret_status = STATUS_DONE;
+			return false;
+		} else {
+			status = walk_option(state, option, taker, user);
+		}
+	}
+	if (status)
+		*ret_status = status;
+	return !status;
+}
+
 void option_help(const struct option_row *rows)
 {
 	bool bytes = false;

@@ -213,41 +213,45 @@ bool note_next(const char **at, int32_t *left, struct note *ret_note)
 
 /* ---- options ---- */
 
+struct given {
+	const char **paths;
+	uint32_t n_path;
+	uint64_t rows;
+};
+
+/* --rows, the only one of its own. */
+static int take_rows(const struct option_state *state, int option, void *user)
+{
+	struct given *given = user;
+
+	return option_number(state->value, 0, UINT32_MAX, &given->rows) ?
+		       option_refuse(state, option, "a number from 0 on") :
+		       0;
+}
+
+static int take_path(const char *path, void *user)
+{
+	struct given *given = user;
+
+	given->paths[given->n_path++] = path;
+	return 0;
+}
+
 static int take_options(int argc, char **argv, const char **paths)
 {
+	static const struct option_taker taker = { usage, take_rows, take_path };
 	struct option_state state = {
 		.command = "inspect", .rows = inspect_rows, .argc = argc, .argv = argv
 	};
-	uint64_t rows = ROWS;
-	uint32_t n_path = 0;
-	int option;
+	struct given given = { .paths = paths, .rows = ROWS };
+	int status;
 
-	while ((option = option_next(&state)) != OPTION_END) {
-		switch (option) {
-		case OPTION_JSON:
-			output.json = true;
-			break;
-		case OPTION_ROWS:
-			if (option_number(state.value, 0, UINT32_MAX, &rows))
-				return option_refuse(&state, option, "a number from 0 on");
-			break;
-		case OPTION_QUIET:
-			output.quiet = true;
-			break;
-		case OPTION_HELP:
-			usage();
-			return STATUS_DONE;
-		case OPTION_ARGUMENT:
-			paths[n_path++] = state.value;
-			break;
-		default:
-			return STATUS_USAGE;
-		}
-	}
-	if (!n_path)
+	if (!option_walk(&state, &taker, &given, &status))
+		return status;
+	if (!given.n_path)
 		return fail(STATUS_USAGE, EINVAL, "hetmap inspect FILE",
 			    "inspect: no file was named");
-	return inspect(paths, n_path, rows);
+	return inspect(given.paths, given.n_path, given.rows);
 }
 
 int inspect_table_main(int argc, char **argv)

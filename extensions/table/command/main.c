@@ -109,9 +109,10 @@ static int take_number(const struct option_state *state, int option,
 		       0;
 }
 
-static int take_value(const struct option_state *state, int option,
-		      struct table_options *options)
+static int take_value(const struct option_state *state, int option, void *user)
 {
+	struct table_options *options = user;
+
 	switch (option) {
 	case OPTION_COLUMNS:
 		options->columns = state->value;
@@ -140,44 +141,31 @@ static int take_value(const struct option_state *state, int option,
 		if (strlen(options->separator) != 1)
 			return option_refuse(state, option, "one character; \\t for a tab");
 		break;
-	case OPTION_JSON:
-		output.json = true;
-		break;
-	case OPTION_QUIET:
-		output.quiet = true;
-		break;
 	default:
 		return take_number(state, option, options);
 	}
 	return 0;
 }
 
+static int take_file(const char *file, void *user)
+{
+	struct table_options *options = user;
+
+	options->files[options->n_files++] = file;
+	return 0;
+}
+
 static int run_chosen(int argc, char **argv, const char **files)
 {
+	static const struct option_taker taker = { usage, take_value, take_file };
 	struct option_state state = {
 		.command = "run", .rows = rows, .argc = argc, .argv = argv
 	};
 	struct table_options options = { .files = files, .rows = 10 };
-	int option, status;
+	int status;
 
-	for (;;) {
-		option = option_next(&state);
-		if (option == OPTION_END)
-			break;
-		if (option == OPTION_WRONG)
-			return STATUS_USAGE;
-		if (option == OPTION_HELP) {
-			usage();
-			return STATUS_DONE;
-		}
-		if (option == OPTION_ARGUMENT) {
-			files[options.n_files++] = state.value;
-			continue;
-		}
-		status = take_value(&state, option, &options);
-		if (status)
-			return status;
-	}
+	if (!option_walk(&state, &taker, &options, &status))
+		return status;
 	if (!options.n_files)
 		return fail(STATUS_USAGE, EINVAL, "hetmap run table trades.parquet",
 			    "run: table needs a file");

@@ -18,7 +18,7 @@
 #define WINDOW_CHOSEN (256ull << 20)
 
 struct table_options {
-	const char *const *files;
+	const char **files;
 	uint32_t n_files;
 	const char *device;    /* NULL: the default */
 	const char *accel;     /* NULL: likewise */

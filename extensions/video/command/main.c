@@ -117,9 +117,10 @@ static bool take_policy(const char *name, uint32_t *ret_policy)
 	return false;
 }
 
-static int take_value(const struct option_state *state, int option,
-		      struct pipeline_options *options)
+static int take_value(const struct option_state *state, int option, void *user)
 {
+	struct pipeline_options *options = user;
+
 	switch (option) {
 	case OPTION_DEVICE:
 		options->device = state->value;
@@ -177,15 +178,20 @@ static int take_value(const struct option_state *state, int option,
 	case OPTION_CHECK:
 		options->check = true;
 		break;
-	case OPTION_JSON:
-		output.json = true;
-		break;
-	case OPTION_QUIET:
-		output.quiet = true;
-		break;
 	default:
 		break;
 	}
+	return 0;
+}
+
+static int take_input(const char *input, void *user)
+{
+	struct pipeline_options *options = user;
+
+	if (options->input)
+		return fail(STATUS_USAGE, EINVAL, "hetmap run video clip.mp4",
+			    "run: video takes one input at a time");
+	options->input = input;
 	return 0;
 }
 
@@ -231,35 +237,17 @@ static int run(const struct pipeline_options *options)
 
 static int video_main(int argc, char **argv)
 {
+	static const struct option_taker taker = { usage, take_value, take_input };
 	struct option_state state = {
 		.command = "run", .rows = rows, .argc = argc, .argv = argv
 	};
 	struct pipeline_options options = { .sink = "null",
 					    .decoders = 1,
 					    .camera_policy = HM_FRAME_DROP_OLDEST };
-	int option, status;
+	int status;
 
-	for (;;) {
-		option = option_next(&state);
-		if (option == OPTION_END)
-			break;
-		if (option == OPTION_WRONG)
-			return STATUS_USAGE;
-		if (option == OPTION_HELP) {
-			usage();
-			return STATUS_DONE;
-		}
-		if (option == OPTION_ARGUMENT) {
-			if (options.input)
-				return fail(STATUS_USAGE, EINVAL, "hetmap run video clip.mp4",
-					    "run: video takes one input at a time");
-			options.input = state.value;
-			continue;
-		}
-		status = take_value(&state, option, &options);
-		if (status)
-			return status;
-	}
+	if (!option_walk(&state, &taker, &options, &status))
+		return status;
 	if (!options.input)
 		return fail(STATUS_USAGE, EINVAL, "hetmap run video clip.mp4",
 			    "run: video needs an input");
