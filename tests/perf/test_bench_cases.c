@@ -60,6 +60,19 @@ static bool is_skipped(const struct outcome *outcome, const char *name)
 	return skipped;
 }
 
+/* Cold, the policies that could have been chosen are peers: they show whether the choice is right. */
+static void check_policies(const struct outcome *outcome)
+{
+	json_t *row = row_of(outcome, "against direct, 128 KiB ahead");
+
+	check_row(outcome, "against fault, 128 KiB ahead");
+	check_row(outcome, "against ahead, 8192 KiB ahead");
+	CHECK_FATAL(row != NULL);
+	if (!json_object_get(row, "skipped"))
+		check_row(outcome, "against direct, 128 KiB ahead");
+	json_decref(row);
+}
+
 /* The device's read-ahead is as it was before. */
 static void test_seq(void)
 {
@@ -73,6 +86,8 @@ static void test_seq(void)
 			check_row(&outcome, "against read, 128 KiB ahead");
 			check_row(&outcome, "against a map, 8192 KiB ahead");
 			check_row(&outcome, "against MADV_SEQUENTIAL, 8192 KiB ahead");
+			if (!i)
+				check_policies(&outcome);
 		}
 		outcome_free(&outcome);
 	}
