@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Range maps against an array with one value a page. */
+#include <malloc.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,11 +157,49 @@ static void test_no_memory(void)
 	free(ranges);
 }
 
+#define RUNS 16384
+
+/* A change of one run among many takes about as long as a copy of the runs. */
+static void test_many_runs(void)
+{
+	struct rangemap *many = sys_calloc(1, sizeof(*many) + RUNS * sizeof(many->run[0]));
+	double change = 1, copy = 1, start;
+	struct rangemap *ranges;
+	uint32_t i;
+
+	CHECK_FATAL(many);
+	/* Memory of the heap: no page is new. */
+	mallopt(M_MMAP_THRESHOLD, 1 << 26);
+	mallopt(M_TRIM_THRESHOLD, 1 << 26);
+	many->n = RUNS;
+	for (i = 0; i < RUNS; i++)
+		many->run[i] = (struct rangemap_run){ i * PAGE, i % 2, 0 };
+	/* The least of many: this machine may have other work. */
+	for (i = 0; i < 200; i++) {
+		start = test_now();
+		ranges = rangemap_set(many, RUNS / 2 * PAGE, PAGE, 2);
+		change = fmin(change, test_now() - start);
+		CHECK_FATAL(ranges && ranges->n == RUNS && is_canonical(ranges));
+		free(ranges);
+		start = test_now();
+		ranges = sys_calloc(1, sizeof(*many) + (RUNS + 2) * sizeof(many->run[0]));
+		CHECK_FATAL(ranges);
+		memcpy(ranges, many, sizeof(*many) + RUNS * sizeof(many->run[0]));
+		copy = fmin(copy, test_now() - start);
+		free(ranges);
+	}
+	/* 1.02 as it is, 2.0 where each run is looked at. */
+	if (!TEST_ASAN && !TEST_TSAN)
+		CHECK(change < 1.5 * copy);
+	free(many);
+}
+
 static const struct test tests[] = {
 	{ "one_run", test_one_run, 0, 0 },
 	{ "split_and_join", test_split_and_join, 0, 0 },
 	{ "random_changes", test_random_changes, 60, 0 },
 	{ "no_memory", test_no_memory, 0, 0 },
+	{ "many_runs", test_many_runs, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
