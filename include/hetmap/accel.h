@@ -92,6 +92,7 @@ HM_API int hm_accel_list(struct hm_accel_info *infos, uint32_t capacity, uint32_
  * Errors:
  *   -ENODEV: no accelerator has this name (the text lists the accelerators of this machine), or
  *            the device has no engine.
+ *   -EACCES: "opencl": the program has more rights than its caller (set-user-ID).
  *   -EINVAL: two flags exclude each other, or the window is less than a page.
  *   -EIO:    the driver failed; the text has the name of the driver's error.
  *   -ENOMEM: not enough memory is available.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* Devices: open by name, query, list. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/door.h"
+#include "base/env.h"
 #include "base/fork.h"
 #include "core/device.h"
 #include "core/device_link.h"
@@ -76,7 +76,7 @@ static int each_device(int (*each)(void *user, const char *name), void *user)
  */
 static int open_default(struct hm_device **ret_device)
 {
-	const char *name = secure_getenv("HETMAP_DEVICE");
+	const char *name = env_get("HETMAP_DEVICE");
 	int r;
 
 	if (!name || !*name)

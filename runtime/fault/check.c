@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/env.h"
 #include "base/err.h"
 #include "base/sys.h"
 
@@ -24,7 +25,7 @@ static bool enabled, is_bad;
 
 static void read_environment(void)
 {
-	const char *value = getenv("HETMAP_CHECK");
+	const char *value = env_get("HETMAP_CHECK");
 
 	if (!value || !*value)
 		return;
@@ -39,7 +40,7 @@ int check_read_environment(void)
 		return 0;
 	return err_set(-EINVAL,
 		       "HETMAP_CHECK is \"%s\": it is 1, the checking mode, or 0, or not set",
-		       getenv("HETMAP_CHECK"));
+		       env_get("HETMAP_CHECK"));
 }
 
 bool check_enabled(void)

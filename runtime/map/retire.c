@@ -28,6 +28,7 @@
 
 #include <hetmap/retire.h>
 
+#include "base/env.h"
 #include "base/err.h"
 #include "base/handler_phase.h"
 #include "base/object.h"
@@ -528,7 +529,7 @@ static bool read_number(const char **text, uint64_t max, uint64_t *ret_number)
 
 static void read_environment(void)
 {
-	const char *text = getenv("HETMAP_RETIRE");
+	const char *text = env_get("HETMAP_RETIRE");
 	uint64_t objects = 0, mib = BYTES_DEFAULT / MIB(1);
 
 	if (!text || !*text)
@@ -558,7 +559,7 @@ int retire_read_environment(void)
 		"HETMAP_RETIRE is \"%s\": it is OBJECTS[,MIB], how many maps and buffers, "
 		"and MiB of them, may wait to be released: set OBJECTS to 0 (none) to %u, and "
 		"MIB to 1 at least",
-		getenv("HETMAP_RETIRE"), OBJECTS_MAX);
+		env_get("HETMAP_RETIRE"), OBJECTS_MAX);
 }
 
 int hm_retire_set(const struct hm_retire_desc *from)

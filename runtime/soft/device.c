@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/env.h"
 #include "base/object.h"
 #include "soft/twin.h"
 
@@ -148,7 +149,7 @@ static int setting_read(struct settings *settings, const char *text, size_t leng
 /* Reads the settings once, like the module's parameters. The caller holds the table's lock. */
 static int settings_load(void)
 {
-	const char *text = getenv("HETMAP_SOFT");
+	const char *text = env_get("HETMAP_SOFT");
 	struct settings settings = settings_default;
 	size_t length;
 	int r;

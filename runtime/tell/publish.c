@@ -21,6 +21,7 @@
 
 #include "core/core.h"
 #include "core/device_link.h"
+#include "base/env.h"
 #include "base/memfd.h"
 #include "share/owner.h"
 #include "base/proc.h"
@@ -272,7 +273,7 @@ err_forget:
 
 void publish_tell(void)
 {
-	const char *wish = secure_getenv("HETMAP_PUBLISH");
+	const char *wish = env_get("HETMAP_PUBLISH");
 	int r;
 
 	if (likely(!wish || !*wish || !strcmp(wish, "0")))
@@ -286,7 +287,7 @@ void publish_tell(void)
 
 static void open_table(void)
 {
-	const char *wish = secure_getenv("HETMAP_PUBLISH");
+	const char *wish = env_get("HETMAP_PUBLISH");
 	uint64_t maps = room();
 	int fd;
 

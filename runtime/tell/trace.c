@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <urcu/list.h>
 
+#include "base/env.h"
 #include "base/err.h"
 #include "base/object.h"
 #include "base/rlimits.h"
@@ -338,7 +339,7 @@ static void end(void)
 
 void trace_init(void)
 {
-	const char *value = secure_getenv("HETMAP_TRACE");
+	const char *value = env_get("HETMAP_TRACE");
 	size_t n = value ? strlen(value) : 0;
 
 	if (!n)

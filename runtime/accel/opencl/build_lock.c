@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "accel/opencl/opencl.h"
+#include "base/env.h"
 #include "base/sys.h"
 
 #define LOCK_NAME "hetmap.lock"
@@ -44,8 +45,8 @@ static _Atomic bool gave_up;
 /* Where PoCL has its cache, by its own rule [pocl_cache_init_topdir()]. */
 static int pocl_folder(char *path, size_t size)
 {
-	const char *cache = getenv("POCL_CACHE_DIR"), *base = getenv("XDG_CACHE_HOME");
-	const char *home = getenv("HOME");
+	const char *cache = env_get("POCL_CACHE_DIR"), *base = env_get("XDG_CACHE_HOME");
+	const char *home = env_get("HOME");
 	int n;
 
 	if (cache)

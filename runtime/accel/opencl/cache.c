@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "accel/opencl/opencl.h"
+#include "base/env.h"
 #include "base/rlimits.h"
 #include "base/sys.h"
 
@@ -123,7 +124,7 @@ bool cache_may_read_files(const char *source, const char *options)
 /* Ignores relative paths, as the XDG rules ask. */
 int cache_folder(char *path, size_t size)
 {
-	const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+	const char *base = env_get("XDG_CACHE_HOME"), *home = env_get("HOME");
 	int n;
 
 	if (base && base[0] == '/')

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "accel/opencl/opencl.h"
+#include "base/env.h"
 
 #define DEVICE_MAX 64
 #define PLATFORM_MAX 32
@@ -48,14 +49,14 @@ static const struct {
 
 bool opencl_quirks_allowed(uint32_t accel_flags)
 {
-	const char *wish = getenv("HETMAP_OPENCL_QUIRKS");
+	const char *wish = env_get("HETMAP_OPENCL_QUIRKS");
 
 	return !(accel_flags & HM_ACCEL_NO_QUIRKS) && !(wish && !strcmp(wish, "0"));
 }
 
 int opencl_check_environment(void)
 {
-	const char *wish = getenv("HETMAP_OPENCL_QUIRKS");
+	const char *wish = env_get("HETMAP_OPENCL_QUIRKS");
 
 	if (!wish || !*wish || !strcmp(wish, "0") || !strcmp(wish, "1"))
 		return 0;
@@ -231,6 +232,9 @@ static void load(void)
 	cl_int error;
 
 	atomic_store(&loaded_by, fork_generation + 1);
+	/* The loader and its drivers take libraries to load from the environment. */
+	if (env_is_foreign())
+		return;
 	opencl_watch_begin(&watch);
 	error = clGetPlatformIDs(PLATFORM_MAX, platforms, &n_platform);
 	some_block = opencl_watch_end(&watch);

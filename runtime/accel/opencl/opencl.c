@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/env.h"
 #include "base/sys.h"
 
 static uint32_t possible_ways(const struct opencl_device *device, uint32_t flags)
@@ -121,6 +122,13 @@ static int opencl_open(const char *rest, const struct hm_accel_desc *desc, void 
 		r = opencl_check_environment();
 	if (r)
 		return r;
+	if (env_is_foreign())
+		return err_set(
+			-EACCES,
+			"opencl:%u: OpenCL loads the libraries that the environment names, "
+			"and this program has more rights than its caller (set-user-ID): "
+			"use the accelerator cpu, or drop the extra rights and execute again",
+			index);
 	device = opencl_device_at(index);
 	if (!device)
 		return -ENODEV;

@@ -16,6 +16,7 @@
 #include "core/device_link.h"
 #include "loss/device_loss.h"
 #include "accel/opencl/opencl.h"
+#include "base/env.h"
 #include "base/rlimits.h"
 #include "base/sys.h"
 
@@ -42,7 +43,7 @@ struct scratch {
 
 static int scratch_file(void)
 {
-	const char *folder = getenv("TMPDIR");
+	const char *folder = env_get("TMPDIR");
 	char path[4096];
 	int fd, n;
 

@@ -21,6 +21,7 @@
 
 #include "core/core.h"
 #include "map/map.h"
+#include "base/env.h"
 #include "base/sys.h"
 #include "base/thread.h"
 
@@ -46,7 +47,7 @@ static struct {
 
 int drm_idle_limit(uint64_t *ret_bytes)
 {
-	const char *text = getenv("HETMAP_DRM_IDLE");
+	const char *text = env_get("HETMAP_DRM_IDLE");
 	unsigned long mib = MIB_DEFAULT;
 	char *end;
 
