@@ -365,6 +365,7 @@ lint: ## style and static checks
 
 include tests/vm/vm.mk
 include python/python.mk
+include packaging/packaging.mk
 
 # Each tests/*/fuzz_*.c (clang), the simulated device's twin under ASan, and the module
 # in a machine with the debug kernel, each for MINUTES; findings stay in $(B)/fuzz.
@@ -472,7 +473,7 @@ clean: ## removes the build folder
 	rm -rf $(B)
 
 help: ## this text
-	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile tests/vm/vm.mk python/python.mk extensions/table/table.mk | expand -t 12
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile tests/vm/vm.mk python/python.mk extensions/table/table.mk packaging/packaging.mk | expand -t 12
 	@echo
 	@echo 'V=1 shows commands; WERROR=1; B=folder; SANITIZE=address,undefined or thread;'
 	@echo 'DEBUG=1: calls are held against tests/lifecycle/lifecycle_table.h'
