@@ -90,6 +90,9 @@ struct hm_recipe {
 	 */
 	uint64_t max_size;
 	uint32_t place; /* enum hm_place of the buffer; HM_PLACE_DEFAULT: not known */
+	/* Policy of all maps; HM_NUMA_DEFAULT: that of the description (HM_CAP_NUMA). */
+	uint32_t numa_mode;
+	uint64_t numa_nodes; /* bit n: node n */
 	/* Further fields are appended here; the core has zeroed the fields that stay empty. */
 };
 

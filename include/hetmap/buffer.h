@@ -7,6 +7,7 @@
 #define HETMAP_BUFFER_H
 
 #include <hetmap/device.h>
+#include <hetmap/tier.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -59,6 +60,8 @@ struct hm_buffer_desc {
 	uint32_t numa_mode;  /* enum hm_numa_mode */
 	uint32_t place;      /* enum hm_place, for hm_buffer_create */
 	uint64_t numa_nodes; /* bit n: node n, 0 to 63 */
+	uint32_t tier;       /* enum hm_tier_word; binds to its node, instead of numa_mode */
+	uint32_t reserved;   /* 0 */
 };
 
 /* Location of the bytes, as the kernel sees it. */

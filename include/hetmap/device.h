@@ -4,6 +4,8 @@
  * names:
  *
  *	"host"      memfds and private anonymous memory of this machine
+ *	"node:N"    memory of NUMA node N: memfds and private memory that stay there
+ *	"tier:WORD" memory of the node that fast, large or far stands for (hetmap/tier.h)
  *	"file"      regular files
  *	"drm:NODE"  a DRM node by path, driver or PCI address: hetmap/drm.h lists the nodes
  *	"heap:NAME" /dev/dma_heap/NAME: memory that devices and CPUs share, allocated at once

@@ -40,6 +40,7 @@
 #include <hetmap/ring.h>
 #include <hetmap/safetensors.h>
 #include <hetmap/stats.h>
+#include <hetmap/tier.h>
 #include <hetmap/tokens.h>
 #include <hetmap/view.h>
 

@@ -9,12 +9,32 @@
 #include "core/buffer.h"
 #include "fault/block_loss.h"
 #include "loss/loss.h"
+#include "tier/tier.h"
 
 #define BUFFER_FLAGS \
 	(HM_BUFFER_PRIVATE | HM_BUFFER_HUGETLB | HM_BUFFER_READ_ONLY | HM_BUFFER_PUBLISH)
 
 /* First version of the struct: up to and with name. */
 #define DESC_LEAST offsetof(struct hm_buffer_desc, numa_mode)
+
+/* From here on the tier is the node that the word stands for on this machine. */
+static int read_tier(struct hm_buffer_desc *desc)
+{
+	uint32_t node;
+	int r;
+
+	if (desc->numa_mode || desc->numa_nodes)
+		return err_set(-EINVAL,
+			       "hm_buffer_desc has both tier %u and numa_mode %u or numa_nodes: "
+			       "set one of them",
+			       desc->tier, desc->numa_mode);
+	r = tier_node(desc->tier, &node);
+	if (r)
+		return r;
+	desc->numa_mode = HM_NUMA_BIND;
+	desc->numa_nodes = 1ull << node;
+	return 0;
+}
 
 int buffer_read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *desc)
 {
@@ -42,6 +62,14 @@ int buffer_read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *d
 	if (desc->max_size && desc->max_size < desc->size)
 		return err_set(-EINVAL, "max_size %" PRIu64 " is below size %" PRIu64,
 			       desc->max_size, desc->size);
+	if (desc->reserved)
+		return err_set(-EINVAL, "hm_buffer_desc.reserved is %u: it must be 0",
+			       desc->reserved);
+	if (desc->tier) {
+		r = read_tier(desc);
+		if (r)
+			return r;
+	}
 	return placement_check(desc->numa_mode, desc->numa_nodes);
 }
 

@@ -7,7 +7,7 @@
 
 #include "core/core.h"
 
-#define BACKENDS_MAX 16
+#define BACKENDS_MAX 32
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects registration */
 static struct hm_backend_ops table[BACKENDS_MAX];        /* entries below n never change */

@@ -100,8 +100,8 @@ static int build(struct hm_device *device, struct device_link *link,
 	buffer->alignment = max_u64(recipe->alignment, recipe->page_size);
 	buffer->access = recipe->access;
 	buffer->cache = recipe->cache;
-	buffer->numa_mode = desc->numa_mode;
-	buffer->numa_nodes = desc->numa_nodes;
+	buffer->numa_mode = recipe->numa_mode ? recipe->numa_mode : desc->numa_mode;
+	buffer->numa_nodes = recipe->numa_mode ? recipe->numa_nodes : desc->numa_nodes;
 	buffer->wanted = desc->place;
 	buffer->place = recipe->place;
 	buffer->lock = (pthread_mutex_t)PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;

@@ -66,6 +66,8 @@ static const struct fork_part parts[] = {
 	ROW(sim_backend)     \
 	ROW(soft_backend)    \
 	ROW(host_backend)    \
+	ROW(node_backend)    \
+	ROW(tier_backend)    \
 	ROW(heap_backend)    \
 	ROW(udmabuf_backend) \
 	ROW(file_backend)

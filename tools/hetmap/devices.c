@@ -12,6 +12,7 @@
 
 #include "command.h"
 #include "text.h"
+#include "tiers.h"
 
 enum { OPTION_JSON, OPTION_HELP };
 
@@ -91,8 +92,8 @@ static void usage(void)
 {
 	puts("Usage: hetmap devices [OPTION]...\n"
 	     "\n"
-	     "Lists the devices that bytes can live in, the accelerators that can compute on\n"
-	     "them, and the capabilities of each.\n"
+	     "Lists the devices that bytes can live in, the ladder of memory, the accelerators\n"
+	     "that can compute on them, and the capabilities of each.\n"
 	     "\n"
 	     "Options:");
 	option_help(rows);
@@ -195,6 +196,29 @@ static void print_device(const struct hm_device_info *info)
 	text = bits_text(caps, info->caps);
 	line("can", text);
 	free(text);
+}
+
+/* ---- tiers ---- */
+
+static void print_tier(const struct hm_tier *tier)
+{
+	char *words = tiers_words(tier), *figures = tiers_figures(tier), *text;
+	char total[TEXT_MAX], available[TEXT_MAX];
+
+	text = text_format("%s%s%s", tier->made_of, *words ? ": " : "", words);
+	head(tier->device, text);
+	free(text);
+	line("loads", figures);
+	text = text_format("%s%s%s%s", text_bytes(tier->capacity, total),
+			   tier->available ? ", " : "",
+			   tier->available ? text_bytes(tier->available, available) : "",
+			   tier->available ? " free" : "");
+	line("memory", text);
+	free(text);
+	if (tiers_persistence(tier))
+		line("lasts", tiers_persistence(tier));
+	free(figures);
+	free(words);
 }
 
 /* ---- accelerators ---- */
@@ -384,7 +408,8 @@ struct lists {
 	struct hm_device_info *devices;
 	struct hm_accel_info *accels;
 	struct hm_drm_node *nodes;
-	uint32_t n_device, n_accel, n_node;
+	struct hm_tier *tiers;
+	uint32_t n_device, n_accel, n_node, n_tier;
 };
 
 static int list_devices(struct hm_device_info **ret_infos, uint32_t *ret_n)
@@ -458,6 +483,7 @@ static void print_json(const struct lists *lists)
 	for (i = 0; i < lists->n_device; i++)
 		json_array_append_new(array, device_json(&lists->devices[i]));
 	json_object_set_new(object, "devices", array);
+	json_object_set_new(object, "tiers", tiers_json(lists->tiers, lists->n_tier));
 	array = json_array();
 	for (i = 0; i < lists->n_accel; i++)
 		json_array_append_new(array, accel_json(&lists->accels[i]));
@@ -478,6 +504,10 @@ static void print(const struct lists *lists)
 	puts("Devices: where bytes live\n");
 	for (i = 0; i < lists->n_device; i++)
 		print_device(&lists->devices[i]);
+	if (lists->n_tier)
+		puts("\nTiers: the ladder of memory, the fastest first\n");
+	for (i = 0; i < lists->n_tier; i++)
+		print_tier(&lists->tiers[i]);
 	puts("\nAccelerators: kernels run here; the first is the default\n");
 	for (i = 0; i < lists->n_accel; i++)
 		print_accel(&lists->accels[i]);
@@ -518,6 +548,8 @@ int devices_main(int argc, char **argv)
 		r = list_accels(&lists.accels, &lists.n_accel);
 	if (!r)
 		r = devices_nodes(&lists.nodes, &lists.n_node);
+	if (!r)
+		r = tiers_list(&lists.tiers, &lists.n_tier);
 	for (i = 0; i < lists.n_node; i++)
 		explain_node(&lists.nodes[i]);
 	if (r)
@@ -528,6 +560,7 @@ int devices_main(int argc, char **argv)
 		print_json(&lists);
 	else if (!r)
 		print(&lists);
+	free(lists.tiers);
 	free(lists.nodes);
 	free(lists.accels);
 	free(lists.devices);

@@ -38,6 +38,7 @@ static const struct {
 	{ "Memory", "thp_shared", check_thp_shared },
 	{ "Memory", "huge_pages", check_huge_pages },
 	{ "Memory", "numa", check_numa },
+	{ "Memory", "tiers", check_tiers },
 	{ "Kernel", "kernel", check_kernel },
 	{ "Kernel", "populate", check_populate },
 	{ "Kernel", "memfd", check_memfd },

@@ -78,6 +78,8 @@ doctor_check check_thp_anonymous;
 doctor_check check_thp_shared;
 doctor_check check_huge_pages;
 doctor_check check_numa;
+/* doctor_tiers.c */
+doctor_check check_tiers;
 /* doctor_kernel.c */
 doctor_check check_kernel;
 doctor_check check_populate;

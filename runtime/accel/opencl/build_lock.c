@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "accel/opencl/opencl.h"
+#include "base/cache_folder.h"
 #include "base/env.h"
 #include "base/sys.h"
 

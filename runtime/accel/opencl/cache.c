@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "accel/opencl/opencl.h"
-#include "base/env.h"
+#include "base/cache_folder.h"
 #include "base/rlimits.h"
 #include "base/sys.h"
 
@@ -119,21 +119,6 @@ bool cache_may_read_files(const char *source, const char *options)
 		if (names_file(at))
 			return true;
 	return false;
-}
-
-/* Ignores relative paths, as the XDG rules ask. */
-int cache_folder(char *path, size_t size)
-{
-	const char *base = env_get("XDG_CACHE_HOME"), *home = env_get("HOME");
-	int n;
-
-	if (base && base[0] == '/')
-		n = snprintf(path, size, "%s/hetmap", base);
-	else if (home && home[0] == '/')
-		n = snprintf(path, size, "%s/.cache/hetmap", home);
-	else
-		return -ENOENT;
-	return n > 0 && (size_t)n < size ? 0 : -ENAMETOOLONG;
 }
 
 static int cache_path(const struct cache_key *key, char *path, size_t size)
@@ -250,18 +235,6 @@ int cache_load(const struct cache_key *key, unsigned char **ret_binary, size_t *
 		*ret_length = header.binary_length;
 	sys_close(fd);
 	return r;
-}
-
-/* Makes each folder of the path; those that exist are fine. */
-void cache_make_folders(char *path)
-{
-	char *at;
-
-	for (at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
-		*at = '\0';
-		(void)sys_mkdir(path, 0700);
-		*at = '/';
-	}
 }
 
 void cache_store(const struct cache_key *key, const unsigned char *binary, size_t length)

@@ -147,10 +147,6 @@ bool cache_may_read_files(const char *source, const char *options);
 int cache_load(const struct cache_key *key, unsigned char **ret_binary, size_t *ret_length);
 /* Ignores failures: a cache is a convenience. */
 void cache_store(const struct cache_key *key, const unsigned char *binary, size_t length);
-/* Finds the folder of the cache. -ENOENT: the environment names none. */
-int cache_folder(char *path, size_t size);
-/* Makes the folders of a path up to its last '/'. */
-void cache_make_folders(char *path);
 
 /* ---- build_lock.c ---- */
 

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+/* The ladder: all rungs in their order, and the words that stand for nodes. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "tier/tier.h"
+
+/* Indexed by enum hm_tier_word. */
+static const char *const words[] = {
+	[HM_TIER_FAST] = "fast",
+	[HM_TIER_LARGE] = "large",
+	[HM_TIER_FAR] = "far",
+};
+
+const char *tier_word_name(uint32_t word)
+{
+	return word < ARRAY_SIZE(words) ? words[word] : NULL;
+}
+
+uint32_t tier_word_find(const char *name)
+{
+	uint32_t i;
+
+	for (i = 1; i < ARRAY_SIZE(words); i++)
+		if (!strcmp(words[i], name))
+			return i;
+	return HM_TIER_DEFAULT;
+}
+
+static void fill_figures(struct hm_tier *rung, bool measure)
+{
+	const uint32_t node = (uint32_t)rung->node;
+	struct node_figures figures;
+
+	if (node_firmware(node, &figures)) {
+		rung->source = HM_TIER_FIRMWARE;
+	} else if (figures_find(node, &figures)) {
+		rung->source = HM_TIER_MEASURED;
+	} else if (measure && !tier_measure(node, &figures)) {
+		figures_keep(node, &figures);
+		rung->source = HM_TIER_MEASURED;
+	} else {
+		return;
+	}
+	rung->latency = figures.latency;
+	rung->bandwidth = figures.bandwidth;
+}
+
+static bool fill_node(uint32_t node, bool measure, struct hm_tier *rung)
+{
+	uint32_t n = node_processors(node);
+
+	*rung = (struct hm_tier){ .struct_size = sizeof(*rung), .node = (int32_t)node };
+	if (!node_memory(node, &rung->capacity, &rung->available))
+		return false;
+	snprintf(rung->device, sizeof(rung->device), "node:%u", node);
+	if (n)
+		snprintf(rung->made_of, sizeof(rung->made_of), "memory with %u processor%s", n,
+			 n == 1 ? "" : "s");
+	else
+		snprintf(rung->made_of, sizeof(rung->made_of), "memory without processors");
+	fill_figures(rung, measure);
+	return true;
+}
+
+/* Rungs with figures first, the fast ones before the slow; nodes before others. */
+static int compare(const void *a, const void *b)
+{
+	const struct hm_tier *x = a, *y = b;
+	uint32_t far_x, far_y;
+
+	if (!x->latency != !y->latency)
+		return x->latency ? -1 : 1;
+	if (x->latency != y->latency)
+		return x->latency < y->latency ? -1 : 1;
+	if (x->bandwidth != y->bandwidth)
+		return x->bandwidth > y->bandwidth ? -1 : 1;
+	if ((x->node < 0) != (y->node < 0))
+		return x->node < 0 ? 1 : -1;
+	if (x->node < 0)
+		return strcmp(x->device, y->device);
+	far_x = node_distance((uint32_t)x->node);
+	far_y = node_distance((uint32_t)y->node);
+	if (far_x != far_y)
+		return far_x < far_y ? -1 : 1;
+	return x->node < y->node ? -1 : x->node > y->node;
+}
+
+/* Words stand for nodes only: other rungs have bytes that somebody wants to keep. */
+static void set_words(struct hm_tier *rungs, int n)
+{
+	struct hm_tier *first = NULL, *last = NULL, *largest = NULL;
+	int i;
+
+	for (i = 0; i < n; i++) {
+		if (strncmp(rungs[i].device, "node:", 5) != 0)
+			continue;
+		first = first ? first : &rungs[i];
+		last = &rungs[i];
+		if (!largest || rungs[i].capacity > largest->capacity)
+			largest = &rungs[i];
+	}
+	if (!first)
+		return;
+	first->words |= 1u << HM_TIER_FAST;
+	largest->words |= 1u << HM_TIER_LARGE;
+	if (last != first)
+		last->words |= 1u << HM_TIER_FAR;
+}
+
+int ladder_fill(struct hm_tier *rungs, bool measure)
+{
+	uint64_t nodes = node_usable();
+	uint32_t i;
+	int n = 0;
+
+	for (i = 0; i < TIER_NODES_MAX; i++)
+		if (nodes >> i & 1 && fill_node(i, measure, &rungs[n]))
+			n++;
+	qsort(rungs, (size_t)n, sizeof(rungs[0]), compare);
+	set_words(rungs, n);
+	return n;
+}
+
+int tier_node(uint32_t word, uint32_t *ret_node)
+{
+	const char *name = tier_word_name(word);
+	struct hm_tier *rungs;
+	int n, i, r;
+
+	if (!name)
+		return err_set(-EINVAL, "tier %u is unknown: 1 to %zu are (fast, large, far)",
+			       word, ARRAY_SIZE(words) - 1);
+	rungs = sys_calloc(TIER_RUNGS_MAX, sizeof(*rungs));
+	if (!rungs)
+		return err_set(-ENOMEM, "no memory for the ladder of tiers");
+	/* A single node needs no figures. */
+	n = ladder_fill(rungs, false);
+	for (i = 0; i < n && n > 1; i++)
+		if (!rungs[i].latency) {
+			n = ladder_fill(rungs, true);
+			break;
+		}
+	r = n ? err_set(-ENODEV,
+			"this machine has no tier \"%s\": it has memory of one node only, which "
+			"\"fast\" and \"large\" stand for",
+			name) :
+		err_set(-EOPNOTSUPP, "this kernel has no NUMA nodes, and therefore no tiers");
+	for (i = 0; i < n; i++)
+		if (rungs[i].words >> word & 1) {
+			*ret_node = (uint32_t)rungs[i].node;
+			r = 0;
+			break;
+		}
+	if (!r)
+		err_clear();
+	free(rungs);
+	return r;
+}
