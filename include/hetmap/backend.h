@@ -93,6 +93,11 @@ struct hm_recipe {
 	/* Policy of all maps; HM_NUMA_DEFAULT: that of the description (HM_CAP_NUMA). */
 	uint32_t numa_mode;
 	uint64_t numa_nodes; /* bit n: node n */
+	/*
+	 * enum hm_persist of the bytes. HM_PERSIST_PAGE needs HM_CAP_SYNC. From HM_PERSIST_LINE
+	 * on, mmap() must not need a sync of the file for what CPUs write back (MAP_SYNC).
+	 */
+	uint32_t persist;
 	/* Further fields are appended here; the core has zeroed the fields that stay empty. */
 };
 

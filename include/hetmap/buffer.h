@@ -61,7 +61,7 @@ struct hm_buffer_desc {
 	uint32_t place;      /* enum hm_place, for hm_buffer_create */
 	uint64_t numa_nodes; /* bit n: node n, 0 to 63 */
 	uint32_t tier;       /* enum hm_tier_word; binds to its node, instead of numa_mode */
-	uint32_t reserved;   /* 0 */
+	uint32_t persist;    /* enum hm_persist: the coarsest unit that is allowed; 0: any */
 };
 
 /* Location of the bytes, as the kernel sees it. */
@@ -103,7 +103,7 @@ struct hm_buffer_info {
 	 */
 	uint32_t owner_resizes;
 	uint32_t unheard; /* enum hm_unheard */
-	uint32_t reserved;
+	uint32_t persist; /* enum hm_persist: unit that hm_map_persist() makes last */
 };
 
 /* hm_buffer_info.sealed */

@@ -6,6 +6,8 @@
  *	"host"      memfds and private anonymous memory of this machine
  *	"node:N"    memory of NUMA node N: memfds and private memory that stay there
  *	"tier:WORD" memory of the node that fast, large or far stands for (hetmap/tier.h)
+ *	"dax:PATH"  a DAX device, /dev/daxX.Y: persistent or far memory without a file system
+ *	"pmem:PATH" files beside PATH that outlive a power failure (hm_map_persist())
  *	"file"      regular files
  *	"drm:NODE"  a DRM node by path, driver or PCI address: hetmap/drm.h lists the nodes
  *	"heap:NAME" /dev/dma_heap/NAME: memory that devices and CPUs share, allocated at once
@@ -61,6 +63,7 @@ struct hm_device;
 #define HM_CAP_DMABUF (1ull << 20)    /* HM_EXPORT_DMABUF: leaves as a dma-buf */
 #define HM_CAP_READ_ONLY (1ull << 21) /* HM_EXPORT_READ_ONLY */
 #define HM_CAP_PLACE (1ull << 22)     /* hm_buffer_desc.place: a choice may exist */
+#define HM_CAP_PERSIST (1ull << 23)   /* hm_map_persist: bytes outlive a power failure */
 
 struct hm_device_info {
 	uint32_t struct_size;

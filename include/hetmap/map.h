@@ -396,6 +396,37 @@ HM_API int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
  */
 HM_API int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags);
 
+/**
+ * hm_map_persist - make the stores to a range outlive a power failure, and wait for that
+ * @map:    [in] map of a buffer with hm_buffer_info.persist, on "pmem" or "dax"
+ * @offset: [in] bytes from the map's start, of any alignment
+ * @length: [in] bytes, from 1
+ *
+ * hm_buffer_info.persist says in which unit, which is also the way of the call:
+ *
+ * - HM_PERSIST_BYTE: a fence; the platform saves the CPU's caches.
+ * - HM_PERSIST_LINE: the CPU writes the cache lines of the range back (CLWB, CLFLUSHOPT or
+ *   CLFLUSH), and a fence waits for them. The call makes no system call.
+ * - HM_PERSIST_PAGE: msync(2) of the pages, as in hm_map_sync().
+ *
+ * Other bytes of these lines or pages may last, too, and any store may last before the call. An
+ * update that must last as a whole therefore needs an order of stores and calls (hm_log(3)).
+ *
+ * With HM_PERSIST_LINE or HM_PERSIST_BYTE no other thread may shrink or move the range meanwhile.
+ *
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EOPNOTSUPP: the bytes do not outlive a power failure; the text has the remedy.
+ *   -EINVAL:     @length is 0.
+ *   -ERANGE:     the range ends beyond the map.
+ *   -EIO:        bytes of the range were lost and replaced (hetmap/guard.h).
+ *   -ENODEV:     the map is lost.
+ *
+ * With HM_PERSIST_PAGE, in addition the errors of hm_map_sync().
+ */
+HM_API int hm_map_persist(struct hm_map *map, uint64_t offset, uint64_t length);
+
 /** hm_map_ref - take a reference; returns @map. NULL gives NULL. */
 HM_API struct hm_map *hm_map_ref(struct hm_map *map);
 

@@ -62,9 +62,9 @@ int buffer_read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *d
 	if (desc->max_size && desc->max_size < desc->size)
 		return err_set(-EINVAL, "max_size %" PRIu64 " is below size %" PRIu64,
 			       desc->max_size, desc->size);
-	if (desc->reserved)
-		return err_set(-EINVAL, "hm_buffer_desc.reserved is %u: it must be 0",
-			       desc->reserved);
+	if (desc->persist > HM_PERSIST_BYTE)
+		return err_set(-EINVAL, "hm_buffer_desc.persist %u is unknown: 0 to %u are",
+			       desc->persist, HM_PERSIST_BYTE);
 	if (desc->tier) {
 		r = read_tier(desc);
 		if (r)
@@ -210,6 +210,7 @@ int buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
 		.access = buffer->access,
 		.place = buffer->place,
 		.sealed = buffer->sealed,
+		.persist = buffer->persist,
 	};
 	loss_describe_locked(buffer, &info);
 	share_describe_locked(buffer, &info);

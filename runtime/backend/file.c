@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "backend/file.h"
 #include "core/core.h"
 #include "map/map.h"
 #include "base/memfd.h"

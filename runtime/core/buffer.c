@@ -79,6 +79,25 @@ enum hm_backing buffer_backing(const struct hm_buffer *buffer)
 	return buffer_is(buffer, HM_MEMORY_SEALED) ? HM_BACKING_MEMFD : HM_BACKING_DEVICE;
 }
 
+/* Refuses memory with a coarser unit of persistence than the caller asked for. */
+static int check_persist(const struct hm_device *device, const struct hm_buffer_desc *desc,
+			 const struct hm_recipe *recipe)
+{
+	static const char *const units[] = {
+		[HM_PERSIST_NONE] = "do not outlive a power failure",
+		[HM_PERSIST_PAGE] = "last by pages (msync)",
+		[HM_PERSIST_LINE] = "last by cache lines",
+		[HM_PERSIST_BYTE] = "last by bytes",
+	};
+
+	if (likely(recipe->persist >= desc->persist))
+		return 0;
+	return err_set(-EOPNOTSUPP,
+		       "%s: bytes %s here, and hm_buffer_desc.persist asks for more: they must "
+		       "%s; see hetmap devices for persistent memory",
+		       device->name, units[recipe->persist], units[desc->persist]);
+}
+
 /* Makes the object around a recipe, and owns the recipe's segment and @link from here on. */
 static int build(struct hm_device *device, struct device_link *link,
 		 const struct hm_buffer_desc *desc, const struct hm_recipe *recipe,
@@ -103,11 +122,14 @@ static int build(struct hm_device *device, struct device_link *link,
 	buffer->numa_mode = recipe->numa_mode ? recipe->numa_mode : desc->numa_mode;
 	buffer->numa_nodes = recipe->numa_mode ? recipe->numa_nodes : desc->numa_nodes;
 	buffer->wanted = desc->place;
+	buffer->persist = recipe->persist;
 	buffer->place = recipe->place;
 	buffer->lock = (pthread_mutex_t)PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 	buffer->size = recipe->size;
 	buffer->max_size = max_u64(recipe->max_size, recipe->segment.length);
-	buffer->caps = recipe->caps & ~HM_BACKEND_CAPS;
+	buffer->caps = recipe->caps & ~(HM_BACKEND_CAPS | HM_CAP_PERSIST);
+	if (recipe->persist)
+		buffer->caps |= HM_CAP_PERSIST;
 	buffer->memory = memory_of(recipe);
 	buffer->flags = recipe->flags;
 	buffer->settled_fd = -1;
@@ -135,7 +157,9 @@ int buffer_make(struct hm_device *device, const struct hm_buffer_desc *desc,
 		goto err_link;
 	}
 	recipe.size = desc->size;
-	r = build(device, link, desc, &recipe, &buffer);
+	r = check_persist(device, desc, &recipe);
+	if (!r)
+		r = build(device, link, desc, &recipe, &buffer);
 	if (r)
 		goto err_object;
 	buffer->created = true;
@@ -203,6 +227,8 @@ static int adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_des
 	r = look(&recipe, map_flags);
 	if (!r && !map_flags)
 		r = check_access(device, desc, &recipe);
+	if (!r)
+		r = check_persist(device, desc, &recipe);
 	if (r)
 		goto err_object;
 	r = build(device, link, desc, &recipe, &buffer);

@@ -70,6 +70,8 @@ static const struct fork_part parts[] = {
 	ROW(tier_backend)    \
 	ROW(heap_backend)    \
 	ROW(udmabuf_backend) \
+	ROW(dax_backend)     \
+	ROW(pmem_backend)    \
 	ROW(file_backend)
 
 /*

@@ -4,7 +4,7 @@
  * each machine is measured once. The file is text:
  *
  *     hetmap tiers 1
- *     node 1 latency 231 bandwidth 9100000000
+ *     node:1 latency 231 bandwidth 9100000000
  *
  * Its name has a hash of the machine: the model of its processor, and the size of each node. A
  * home that several machines share therefore has a file for each.
@@ -26,11 +26,15 @@
 
 #define HEAD "hetmap tiers 1\n"
 #define PATH_BYTES 4096
-#define FILE_BYTES 8192
+#define FILE_BYTES 16384
 
-static struct {
-	_Atomic uint64_t latency, bandwidth;
-} known[TIER_NODES_MAX];
+/* Entries are claimed, filled, and never change once they are ready. */
+static struct known {
+	char device[64];
+	struct node_figures figures;
+	_Atomic bool ready;
+} known[TIER_RUNGS_MAX];
+static _Atomic uint32_t n_claimed;
 static _Atomic bool was_read;
 
 /* FNV-1a of 64 bits. */
@@ -72,10 +76,28 @@ static bool find_path(char *path, size_t size)
 	return n > 0 && (size_t)n < size;
 }
 
-static void know(uint32_t node, const struct node_figures *figures)
+/* A device that two threads measure at once has two entries: the first one counts. */
+static void know(const char *device, const struct node_figures *figures)
 {
-	atomic_store(&known[node].bandwidth, figures->bandwidth);
-	atomic_store(&known[node].latency, figures->latency);
+	uint32_t i = atomic_fetch_add(&n_claimed, 1);
+
+	if (i >= TIER_RUNGS_MAX) {
+		atomic_store(&n_claimed, TIER_RUNGS_MAX);
+		return;
+	}
+	name_copy(known[i].device, sizeof(known[i].device), device);
+	known[i].figures = *figures;
+	atomic_store(&known[i].ready, true);
+}
+
+static const struct known *find_known(const char *device)
+{
+	uint32_t i;
+
+	for (i = 0; i < TIER_RUNGS_MAX; i++)
+		if (atomic_load(&known[i].ready) && !strcmp(known[i].device, device))
+			return &known[i];
+	return NULL;
 }
 
 /* Takes no figure from a file that another user could have written. */
@@ -100,30 +122,31 @@ static void read_known(void)
 {
 	char path[PATH_BYTES], text[FILE_BYTES], *line, *rest;
 	struct node_figures figures;
-	uint32_t node;
+	char device[64];
 
 	if (!find_path(path, sizeof(path)) || !read_file(path, text, sizeof(text)))
 		return;
 	for (line = strtok_r(text + strlen(HEAD), "\n", &rest); line;
 	     line = strtok_r(NULL, "\n", &rest))
-		if (sscanf(line, "node %u latency %" SCNu64 " bandwidth %" SCNu64, &node,
+		if (sscanf(line, "%63s latency %" SCNu64 " bandwidth %" SCNu64, device,
 			   &figures.latency, &figures.bandwidth) == 3 &&
-		    node < TIER_NODES_MAX && figures.latency)
-			know(node, &figures);
+		    figures.latency && !find_known(device))
+			know(device, &figures);
 }
 
-bool figures_find(uint32_t node, struct node_figures *ret_figures)
+bool figures_find(const char *device, struct node_figures *ret_figures)
 {
-	if (node >= TIER_NODES_MAX)
-		return false;
+	const struct known *found;
+
 	/* Threads that come here at once read the same file. */
 	if (!atomic_load(&was_read)) {
 		read_known();
 		atomic_store(&was_read, true);
 	}
-	ret_figures->latency = atomic_load(&known[node].latency);
-	ret_figures->bandwidth = atomic_load(&known[node].bandwidth);
-	return ret_figures->latency != 0;
+	found = find_known(device);
+	if (found)
+		*ret_figures = found->figures;
+	return found;
 }
 
 /* Writes all that is known beside the file, and renames it. A failure costs a measurement. */
@@ -131,19 +154,19 @@ static void write_known(void)
 {
 	char path[PATH_BYTES], beside[PATH_BYTES + 32], text[FILE_BYTES];
 	size_t length = strlen(HEAD);
-	struct node_figures figures;
 	uint32_t i;
 	int fd, r;
 
 	if (!find_path(path, sizeof(path)))
 		return;
 	memcpy(text, HEAD, length + 1);
-	for (i = 0; i < TIER_NODES_MAX && length < sizeof(text) - 128; i++)
-		if (figures_find(i, &figures))
+	for (i = 0; i < TIER_RUNGS_MAX && length < sizeof(text) - 192; i++)
+		if (atomic_load(&known[i].ready))
 			length += (size_t)snprintf(text + length, sizeof(text) - length,
-						   "node %u latency %" PRIu64
-						   " bandwidth %" PRIu64 "\n",
-						   i, figures.latency, figures.bandwidth);
+						   "%s latency %" PRIu64 " bandwidth %" PRIu64
+						   "\n",
+						   known[i].device, known[i].figures.latency,
+						   known[i].figures.bandwidth);
 	/* A write past the limit raises SIGXFSZ, which ends the process. */
 	if (length > rlimits_file_size())
 		return;
@@ -158,11 +181,8 @@ static void write_known(void)
 		(void)sys_unlink(beside);
 }
 
-void figures_keep(uint32_t node, const struct node_figures *figures)
+void figures_keep(const char *device, const struct node_figures *figures)
 {
-	if (node >= TIER_NODES_MAX)
-		return;
-	know(node, figures);
-	atomic_store(&was_read, true);
+	know(device, figures);
 	write_known();
 }

@@ -37,10 +37,10 @@ static void fill_figures(struct hm_tier *rung, bool measure)
 
 	if (node_firmware(node, &figures)) {
 		rung->source = HM_TIER_FIRMWARE;
-	} else if (figures_find(node, &figures)) {
+	} else if (figures_find(rung->device, &figures)) {
 		rung->source = HM_TIER_MEASURED;
-	} else if (measure && !tier_measure(node, &figures)) {
-		figures_keep(node, &figures);
+	} else if (measure && !tier_measure_node(node, &figures)) {
+		figures_keep(rung->device, &figures);
 		rung->source = HM_TIER_MEASURED;
 	} else {
 		return;

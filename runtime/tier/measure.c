@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * Measures a node's memory: dependent loads in an order that no prefetcher knows, and a stream.
- * The memory is larger than the last cache, and huge where the kernel has huge pages, so that
- * misses of the TLB are few.
+ * Measures memory: dependent loads in an order that no prefetcher knows, and a stream. Nothing is
+ * stored there but a word in each page of fresh memory, so that devices with bytes to keep can be
+ * measured, too. The memory is larger than the last cache, and huge where the kernel has huge
+ * pages, so that misses of the TLB are few.
  */
+#include <errno.h>
+#include <inttypes.h>
+#include <numaif.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <numaif.h>
 
 #include "base/err.h"
 #include "base/sys.h"
@@ -18,51 +20,31 @@
 #define LINE 64u
 #define LEAST MIB(32)
 #define MOST MIB(256)
-#define TRIAL MIB(1)         /* filled first, to see how slow stores are */
-#define FILL_NS 300000000ull /* of filling, at most as a rule */
+#define SMALLEST MIB(1)      /* of what is measured at all */
 #define LOOK_NS 50000000ull  /* of each measurement */
 
 /*
- * A sequence with all numbers below a power of two, each once: a linear congruence with a
- * multiplier of 4k + 1 and an odd increment.
+ * The next number of a sequence with all numbers below a power of two, each once: a linear
+ * congruence with a multiplier of 4k + 1 and an odd increment.
  */
-static uint64_t follow(uint64_t at, uint64_t mask)
+static inline uint64_t follow(uint64_t at, uint64_t mask)
 {
 	return (at * 1664525 + 1013904223) & mask;
 }
 
-static void fill(uint64_t *words, uint64_t from, uint64_t to, uint64_t mask)
-{
-	uint64_t i;
-
-	for (i = from; i < to; i++)
-		words[i * (LINE / 8)] = follow(i, mask);
-}
-
-/* A power of two: twice the last cache, and no more than an eighth of what is free. */
-static uint64_t bytes_of(uint32_t node)
-{
-	long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-	uint64_t wanted = max_u64(LEAST, cache > 0 ? 2 * (uint64_t)cache : 0);
-	uint64_t total, available, bytes = TRIAL;
-
-	if (!node_memory(node, &total, &available))
-		available = 0;
-	wanted = min_u64(min_u64(wanted, MOST), available / 8);
-	while (2 * bytes <= wanted)
-		bytes *= 2;
-	return bytes;
-}
-
-/* Returns ns of one load. */
+/* Returns ns of one load. @lines is a power of two. */
 static uint64_t chase(const uint64_t *words, uint64_t lines)
 {
-	uint64_t begin = time_now_ns(), now, n = 0, at = 0;
+	uint64_t begin = time_now_ns(), now, n = 0, at = 0, value, zero = 0;
 	uint32_t i;
 
+	/* The compiler must not know it: each address depends on the load before. */
+	__asm__("" : "+r"(zero));
 	do {
-		for (i = 0; i < 1024; i++)
-			at = *(const volatile uint64_t *)&words[at * (LINE / 8)];
+		for (i = 0; i < 1024; i++) {
+			value = *(const volatile uint64_t *)&words[at * (LINE / 8)];
+			at = follow(at + (value & zero), lines - 1);
+		}
 		n += 1024;
 		now = time_now_ns();
 	} while (now - begin < LOOK_NS && n < lines);
@@ -86,52 +68,71 @@ static uint64_t stream(const uint64_t *words, uint64_t bytes)
 		at = at + part < n ? at + part : 0;
 		done += part * 8;
 		now = time_now_ns();
-	} while (now - begin < LOOK_NS || done < TRIAL);
+	} while (now - begin < LOOK_NS);
 	sink = sum[0] + sum[1] + sum[2] + sum[3];
 	(void)sink;
 	return (uint64_t)((double)done * 1e9 / (double)max_u64(now - begin, 1));
 }
 
-/*
- * Fills as many of the @most bytes as the time allows, at least TRIAL, in a sequence over all of
- * them. Returns their number.
- */
-static uint64_t prepare(uint64_t *words, uint64_t most)
+/* A power of two: twice the last cache, and no more than @limit. */
+static uint64_t bytes_within(uint64_t limit)
 {
-	const uint64_t trial = TRIAL / LINE;
-	uint64_t begin = time_now_ns(), bytes = TRIAL, took;
+	long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+	uint64_t wanted = max_u64(LEAST, cache > 0 ? 2 * (uint64_t)cache : 0), bytes = SMALLEST;
 
-	fill(words, 0, trial, trial - 1);
-	took = max_u64(time_now_ns() - begin, 1);
-	while (2 * bytes <= most && took * (2 * bytes / TRIAL) <= FILL_NS)
+	wanted = min_u64(min_u64(wanted, MOST), limit);
+	while (2 * bytes <= wanted)
 		bytes *= 2;
-	if (bytes > TRIAL)
-		fill(words, 0, bytes / LINE, bytes / LINE - 1);
 	return bytes;
 }
 
-int tier_measure(uint32_t node, struct node_figures *ret_figures)
+static void measure(const void *memory, uint64_t bytes, struct node_figures *ret_figures)
 {
-	const uint64_t mapped = bytes_of(node);
-	uint64_t bytes;
+	ret_figures->latency = chase(memory, bytes / LINE);
+	ret_figures->bandwidth = stream(memory, bytes);
+}
+
+int tier_measure_node(uint32_t node, struct node_figures *ret_figures)
+{
+	uint64_t total, available, bytes, at;
 	void *memory;
 	int r;
 
-	r = sys_mmap(NULL, mapped, PROT_READ | PROT_WRITE,
+	if (!node_memory(node, &total, &available))
+		return err_set(-ENODEV, "measuring node %u: it has no memory any more", node);
+	bytes = bytes_within(available / 8);
+	r = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, &memory);
 	if (r)
 		return err_set(r, "measuring node %u: mmap: %s", node, err_name(r));
-	r = sys_mbind(memory, mapped, MPOL_BIND, 1ull << node);
+	r = sys_mbind(memory, bytes, MPOL_BIND, 1ull << node);
 	if (r) {
 		err_set(r, "measuring node %u: mbind: %s", node, err_name(r));
 		goto out;
 	}
 	/* Advice only. */
-	sys_madvise(memory, mapped, MADV_HUGEPAGE);
-	bytes = prepare(memory, mapped);
-	ret_figures->latency = chase(memory, bytes / LINE);
-	ret_figures->bandwidth = stream(memory, bytes);
+	sys_madvise(memory, bytes, MADV_HUGEPAGE);
+	for (at = 0; at < bytes; at += page_size())
+		((volatile char *)memory)[at] = 1;
+	measure(memory, bytes, ret_figures);
 out:
-	sys_munmap(memory, mapped);
+	sys_munmap(memory, bytes);
 	return r;
+}
+
+int tier_measure_fd(int fd, uint64_t length, struct node_figures *ret_figures)
+{
+	uint64_t bytes;
+	void *memory;
+	int r;
+
+	if (length < MIB(2))
+		return err_set(-EINVAL, "measuring a device of %" PRIu64 " bytes: too small", length);
+	bytes = max_u64(bytes_within(length), MIB(2));
+	r = sys_mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0, &memory);
+	if (r)
+		return err_set(r, "measuring a device: mmap: %s", err_name(r));
+	measure(memory, bytes, ret_figures);
+	sys_munmap(memory, bytes);
+	return 0;
 }

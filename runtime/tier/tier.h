@@ -37,15 +37,17 @@ uint32_t node_distance(uint32_t node);
 
 /*
  * Measures loads from the node by this thread: dependent ones, and a stream.
- * Errors, with a text: those of mmap() and mbind().
+ * Errors, with a text: -ENODEV: the node went away; those of mmap() and mbind().
  */
-int tier_measure(uint32_t node, struct node_figures *ret_figures);
+int tier_measure_node(uint32_t node, struct node_figures *ret_figures);
+/* Likewise, of the first bytes of a device or a file of @length, which are read only. */
+int tier_measure_fd(int fd, uint64_t length, struct node_figures *ret_figures);
 
 /* ---- figures.c: measured figures, in this process and in a file ---- */
 
-/* False: the node was not measured on this machine. */
-bool figures_find(uint32_t node, struct node_figures *ret_figures);
-void figures_keep(uint32_t node, const struct node_figures *figures);
+/* @device: name of a rung. False: the rung was not measured on this machine. */
+bool figures_find(const char *device, struct node_figures *ret_figures);
+void figures_keep(const char *device, const struct node_figures *figures);
 
 /* ---- ladder.c ---- */
 

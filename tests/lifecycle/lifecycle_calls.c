@@ -447,6 +447,11 @@ static int map_sync(struct life *life)
 	return hm_map_sync(life->map, 0, UNIT, 0);
 }
 
+static int map_persist(struct life *life)
+{
+	return hm_map_persist(life->map, 0, UNIT);
+}
+
 static int file_publish(struct life *life)
 {
 	return hm_file_publish(life->map, 0, UNIT);
@@ -649,6 +654,7 @@ const struct life_call life_calls[] = {
 	CALL(MAP, hm_map_advise, "", map_advise, NULL, NULL),
 	CALL(MAP, hm_map_prefetch, "", map_prefetch, NULL, NULL),
 	CALL(MAP, hm_map_sync, "", map_sync, NULL, NULL),
+	CALL(MAP, hm_map_persist, "", map_persist, NULL, NULL),
 	CALL(MAP, hm_file_publish, "", file_publish, is_no_copy, NULL),
 	CALL(MAP, hm_file_refresh, "", file_refresh, NULL, NULL),
 	CALL(MAP, hm_map_begin_cpu, "", map_begin_cpu, NULL, NULL),

@@ -327,6 +327,8 @@ CHECKED(MAP, hm_map_prefetch, (struct hm_map *map, uint64_t offset, uint64_t len
 	uint32_t access), map, offset, length, access)
 CHECKED(MAP, hm_map_sync, (struct hm_map *map, uint64_t offset, uint64_t length,
 	uint32_t flags), map, offset, length, flags)
+CHECKED(MAP, hm_map_persist, (struct hm_map *map, uint64_t offset, uint64_t length),
+	map, offset, length)
 CHECKED(MAP, hm_file_publish, (struct hm_map *map, uint64_t offset, uint64_t bytes),
 	map, offset, bytes)
 CHECKED(MAP, hm_file_refresh, (struct hm_map *map, uint64_t offset, uint64_t bytes),

@@ -52,6 +52,7 @@ static const struct bit caps[] = {
 	{ HM_CAP_DMABUF, "dmabuf", "export as dma-buf" },
 	{ HM_CAP_READ_ONLY, "read_only", "export read-only" },
 	{ HM_CAP_PLACE, "place", "choice of place" },
+	{ HM_CAP_PERSIST, "persist", "outlive a power failure" },
 	{ 0 },
 };
 
