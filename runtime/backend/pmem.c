@@ -203,7 +203,7 @@ static int make_file(const struct pmem_device *pmem, uint64_t size, int *ret_fd)
 static int create(void *device, const struct hm_buffer_desc *desc, struct hm_recipe *ret_recipe)
 {
 	struct hm_buffer_desc whole = *desc;
-	int fd, r;
+	int fd = -1, r;
 
 	r = make_file(device, desc->size, &fd);
 	if (r)

@@ -19,4 +19,22 @@ struct dax_facts {
 /* False: the character device is no DAX device. */
 bool dax_facts_of(dev_t number, struct dax_facts *ret_facts);
 
+/*
+ * Calls @each with each DAX device that a program may open now, and with its path, until @each
+ * returns another value than 0.
+ */
+void dax_each(int (*each)(void *user, const char *path, const struct dax_facts *facts),
+	      void *user);
+
+/* A file system whose files are mapped by DAX. */
+struct dax_mount {
+	char path[64];
+	char made_of[64]; /* "ext4 on /dev/pmem0, by DAX" */
+	uint64_t size, available;
+	uint32_t persist;
+};
+
+/* Likewise; mounts with longer paths than a device's name can have are left out. */
+void dax_each_mount(int (*each)(void *user, const struct dax_mount *mount), void *user);
+
 #endif

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* The ladder: all rungs in their order, and the words that stand for nodes. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/sys.h"
+#include "tier/dax.h"
 #include "tier/tier.h"
 
 /* Indexed by enum hm_tier_word. */
@@ -66,7 +68,87 @@ static bool fill_node(uint32_t node, bool measure, struct hm_tier *rung)
 	return true;
 }
 
-/* Rungs with figures first, the fast ones before the slow; nodes before others. */
+struct filling {
+	struct hm_tier *rungs;
+	int n;
+	bool measure;
+};
+
+/* Only bytes are read: a device may have some that last. */
+static void measure_device(const char *path, const struct dax_facts *facts,
+			   struct hm_tier *rung, bool measure)
+{
+	struct node_figures figures;
+	int fd;
+
+	if (!figures_find(rung->device, &figures)) {
+		if (!measure)
+			return;
+		fd = sys_open(path, O_RDONLY, 0);
+		if (fd < 0)
+			return;
+		figures.latency = 0;
+		if (!tier_measure_fd(fd, facts->size, &figures))
+			figures_keep(rung->device, &figures);
+		sys_close(fd);
+		if (!figures.latency)
+			return;
+	}
+	rung->latency = figures.latency;
+	rung->bandwidth = figures.bandwidth;
+	rung->source = HM_TIER_MEASURED;
+}
+
+static int add_device(void *user, const char *path, const struct dax_facts *facts)
+{
+	struct filling *filling = user;
+	struct hm_tier *rung = &filling->rungs[filling->n];
+
+	if (filling->n >= TIER_RUNGS_MAX)
+		return 1;
+	*rung = (struct hm_tier){
+		.struct_size = sizeof(*rung),
+		.node = facts->node,
+		.capacity = facts->size,
+		.persist = facts->persist,
+	};
+	if ((size_t)snprintf(rung->device, sizeof(rung->device), "dax:%s", path) >=
+	    sizeof(rung->device))
+		return 0;
+	name_copy(rung->made_of, sizeof(rung->made_of), facts->made_of);
+	measure_device(path, facts, rung, filling->measure);
+	filling->n++;
+	return 0;
+}
+
+static int add_mount(void *user, const struct dax_mount *mount)
+{
+	struct filling *filling = user;
+	struct hm_tier *rung = &filling->rungs[filling->n];
+
+	if (filling->n >= TIER_RUNGS_MAX)
+		return 1;
+	*rung = (struct hm_tier){
+		.struct_size = sizeof(*rung),
+		.node = -1,
+		.capacity = mount->size,
+		.available = mount->available,
+		.persist = mount->persist,
+	};
+	if ((size_t)snprintf(rung->device, sizeof(rung->device), "pmem:%s", mount->path) >=
+	    sizeof(rung->device))
+		return 0;
+	name_copy(rung->made_of, sizeof(rung->made_of), mount->made_of);
+	filling->n++;
+	return 0;
+}
+
+static bool is_node(const struct hm_tier *rung)
+{
+	return !strncmp(rung->device, "node:", 5);
+}
+
+/* Rungs with figures first, the fast ones before the slow. */
 static int compare(const void *a, const void *b)
 {
 	const struct hm_tier *x = a, *y = b;
@@ -78,10 +160,8 @@ static int compare(const void *a, const void *b)
 		return x->latency < y->latency ? -1 : 1;
 	if (x->bandwidth != y->bandwidth)
 		return x->bandwidth > y->bandwidth ? -1 : 1;
-	if ((x->node < 0) != (y->node < 0))
-		return x->node < 0 ? 1 : -1;
-	if (x->node < 0)
-		return strcmp(x->device, y->device);
+	if (!is_node(x) || !is_node(y))
+		return is_node(x) ? -1 : is_node(y) ? 1 : strcmp(x->device, y->device);
 	far_x = node_distance((uint32_t)x->node);
 	far_y = node_distance((uint32_t)y->node);
 	if (far_x != far_y)
@@ -96,7 +176,7 @@ static void set_words(struct hm_tier *rungs, int n)
 	int i;
 
 	for (i = 0; i < n; i++) {
-		if (strncmp(rungs[i].device, "node:", 5) != 0)
+		if (!is_node(&rungs[i]))
 			continue;
 		first = first ? first : &rungs[i];
 		last = &rungs[i];
@@ -113,22 +193,25 @@ static void set_words(struct hm_tier *rungs, int n)
 
 int ladder_fill(struct hm_tier *rungs, bool measure)
 {
+	struct filling filling = { .rungs = rungs, .measure = measure };
 	uint64_t nodes = node_usable();
 	uint32_t i;
-	int n = 0;
 
 	for (i = 0; i < TIER_NODES_MAX; i++)
-		if (nodes >> i & 1 && fill_node(i, measure, &rungs[n]))
-			n++;
-	qsort(rungs, (size_t)n, sizeof(rungs[0]), compare);
-	set_words(rungs, n);
-	return n;
+		if (nodes >> i & 1 && fill_node(i, measure, &rungs[filling.n]))
+			filling.n++;
+	dax_each(add_device, &filling);
+	dax_each_mount(add_mount, &filling);
+	qsort(rungs, (size_t)filling.n, sizeof(rungs[0]), compare);
+	set_words(rungs, filling.n);
+	return filling.n;
 }
 
 int tier_node(uint32_t word, uint32_t *ret_node)
 {
 	const char *name = tier_word_name(word);
 	struct hm_tier *rungs;
+	uint64_t nodes;
 	int n, i, r;
 
 	if (!name)
@@ -138,13 +221,14 @@ int tier_node(uint32_t word, uint32_t *ret_node)
 	if (!rungs)
 		return err_set(-ENOMEM, "no memory for the ladder of tiers");
 	/* A single node needs no figures. */
+	nodes = node_usable();
 	n = ladder_fill(rungs, false);
-	for (i = 0; i < n && n > 1; i++)
-		if (!rungs[i].latency) {
+	for (i = 0; i < n && nodes & (nodes - 1); i++)
+		if (is_node(&rungs[i]) && !rungs[i].latency) {
 			n = ladder_fill(rungs, true);
 			break;
 		}
-	r = n ? err_set(-ENODEV,
+	r = nodes ? err_set(-ENODEV,
 			"this machine has no tier \"%s\": it has memory of one node only, which "
 			"\"fast\" and \"large\" stand for",
 			name) :
