@@ -29,7 +29,8 @@ extern "C" {
 
 /* hm_buffer_desc.tier, and bit numbers of hm_tier.words */
 enum hm_tier_word {
-	HM_TIER_DEFAULT = 0, /* the kernel's choice: near the thread that touches a page first */
+	HM_TIER_DEFAULT =
+		0, /* the kernel's choice: near the thread that touches a page first */
 	HM_TIER_FAST = 1,
 	HM_TIER_LARGE = 2,
 	HM_TIER_FAR = 3,

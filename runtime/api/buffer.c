@@ -24,10 +24,11 @@ static int read_tier(struct hm_buffer_desc *desc)
 	int r;
 
 	if (desc->numa_mode || desc->numa_nodes)
-		return err_set(-EINVAL,
-			       "hm_buffer_desc has both tier %u and numa_mode %u or numa_nodes: "
-			       "set one of them",
-			       desc->tier, desc->numa_mode);
+		return err_set(
+			-EINVAL,
+			"hm_buffer_desc has both tier %u and numa_mode %u or numa_nodes: "
+			"set one of them",
+			desc->tier, desc->numa_mode);
 	r = tier_node(desc->tier, &node);
 	if (r)
 		return r;

@@ -27,9 +27,9 @@
 #include "tier/persist.h"
 
 /* mlock() answers 0 and does nothing: the memory never moves. */
-#define DAX_CAPS                                                                          \
+#define DAX_CAPS                                                                           \
 	(HM_CAP_CREATE | HM_CAP_FROM_FILE | HM_CAP_RESIZE | HM_CAP_PROTECT | HM_CAP_FORK | \
-	 HM_CAP_MULTI_MAP | HM_CAP_CONTIGUOUS | HM_CAP_WRITE | HM_CAP_POPULATE |            \
+	 HM_CAP_MULTI_MAP | HM_CAP_CONTIGUOUS | HM_CAP_WRITE | HM_CAP_POPULATE |           \
 	 HM_CAP_PERSIST)
 
 struct dax_device {
@@ -66,8 +66,9 @@ static int explain_absent(const char *path, int r)
 				       "reconfigure-device --mode=devdax %s",
 				       path, node, node, name);
 	}
-	return r == -ENOENT ? err_set(-ENODEV, "there is no device \"dax:%s\": hetmap devices "
-					       "lists those of this machine",
+	return r == -ENOENT ? err_set(-ENODEV,
+				      "there is no device \"dax:%s\": hetmap devices "
+				      "lists those of this machine",
 				      path) :
 			      path_explain_open(r, path);
 }
@@ -91,8 +92,9 @@ static int device_open(const char *rest, void **ret_device)
 		return err_set(-ENOMEM, "no memory for a device");
 	name_copy(device->path, sizeof(device->path), rest);
 	if (!S_ISCHR(st.st_mode) || !dax_facts_of(st.st_rdev, &device->facts)) {
-		r = err_set(-ENODEV, "%s is no DAX device: /dev/daxX.Y are; a file or folder opens "
-				     "as pmem:%s",
+		r = err_set(-ENODEV,
+			    "%s is no DAX device: /dev/daxX.Y are; a file or folder opens "
+			    "as pmem:%s",
 			    rest, rest);
 		goto err_free;
 	}
@@ -200,7 +202,8 @@ static int create(void *device, const struct hm_buffer_desc *desc, struct hm_rec
 
 	if (desc->max_size > dax->facts.size)
 		return err_set(-ENOSPC,
-			       "%s has %" PRIu64 " bytes, and the description asks for %" PRIu64,
+			       "%s has %" PRIu64
+			       " bytes, and the description asks for %" PRIu64,
 			       dax->path, dax->facts.size, desc->max_size);
 	length = round_up(desc->max_size, unit);
 	object = object_make(dax, false);

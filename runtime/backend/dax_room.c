@@ -146,14 +146,15 @@ static int take_locked(struct dax_room *room, struct taken *taken)
 	int r;
 
 	if (room->n_lasting)
-		return err_set(-EBUSY,
-			       "%s: %u buffers of its lasting bytes are open in this process: a "
-			       "new buffer could overwrite them",
-			       room->path, room->n_lasting);
+		return err_set(
+			-EBUSY,
+			"%s: %u buffers of its lasting bytes are open in this process: a "
+			"new buffer could overwrite them",
+			room->path, room->n_lasting);
 	at = find_gap_locked(room, taken->length, &taken->offset);
 	if (!at)
-		return err_set(-ENOSPC, "%s of %s has no %s in one piece: %" PRIu64
-					" bytes are in use",
+		return err_set(-ENOSPC,
+			       "%s of %s has no %s in one piece: %" PRIu64 " bytes are in use",
 			       room->path, format_bytes(room->size, all, sizeof(all)),
 			       format_bytes(taken->length, wanted, sizeof(wanted)), room->used);
 	if (room->fd < 0) {
@@ -207,10 +208,11 @@ int dax_room_enter(struct dax_room *room)
 
 	pthread_mutex_lock(&lock);
 	if (room->taken)
-		r = err_set(-EBUSY,
-			    "%s: this process has new buffers there, which overwrite its lasting "
-			    "bytes",
-			    room->path);
+		r = err_set(
+			-EBUSY,
+			"%s: this process has new buffers there, which overwrite its lasting "
+			"bytes",
+			room->path);
 	else if (room->fd < 0)
 		r = lock_node_locked(room, F_RDLCK);
 	if (!r)

@@ -30,7 +30,7 @@ int dax_room_take(struct dax_room *room, uint64_t length, uint64_t *ret_offset);
 void dax_room_give(struct dax_room *room, uint64_t offset);
 
 /*
- * Enters and leaves a buffer of the device's lasting bytes. Other processes may have such ones, too.
+ * Enters and leaves a buffer of the device's lasting bytes. Other processes may have such ones.
  * Errors, with a text: -EBUSY: new buffers, here or elsewhere, use the device; -EACCES, -ENOMEM.
  */
 int dax_room_enter(struct dax_room *room);

@@ -102,10 +102,11 @@ static int check_room(const struct node_device *node, uint64_t size)
 			       format_bytes(size, wanted, sizeof(wanted)), node->node,
 			       format_bytes(total, there, sizeof(there)));
 	if (size > available)
-		err_warn("node %u has %s free, and the buffer is of %s: files in the cache must "
-			 "make room",
-			 node->node, format_bytes(available, there, sizeof(there)),
-			 format_bytes(size, wanted, sizeof(wanted)));
+		err_warn(
+			"node %u has %s free, and the buffer is of %s: files in the cache must "
+			"make room",
+			node->node, format_bytes(available, there, sizeof(there)),
+			format_bytes(size, wanted, sizeof(wanted)));
 	return 0;
 }
 

@@ -28,14 +28,13 @@ int node_create(void *device, const struct hm_buffer_desc *desc, struct hm_recip
 int node_import(void *device, int fd, const struct hm_buffer_desc *desc,
 		struct hm_recipe *ret_recipe);
 int node_export(void *device, const struct hm_segment *segment, uint32_t flags, int *ret_fd);
-int node_resize(void *device, struct hm_segment *segment, uint64_t old_size,
-		uint64_t new_size);
+int node_resize(void *device, struct hm_segment *segment, uint64_t old_size, uint64_t new_size);
 void node_object_destroy(void *device, struct hm_segment *segment);
 
 /* What both tables have. */
-#define NODE_OPS                                                                   \
-	.device_close = node_device_close, .device_query = node_device_query,      \
-	.object_destroy = node_object_destroy, .create = node_create,              \
+#define NODE_OPS                                                              \
+	.device_close = node_device_close, .device_query = node_device_query, \
+	.object_destroy = node_object_destroy, .create = node_create,         \
 	.import_fd = node_import, .export_fd = node_export, .resize = node_resize
 
 #endif

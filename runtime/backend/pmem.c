@@ -41,8 +41,9 @@ static int find_folder(const char *path, char *folder, size_t size)
 
 	fd = sys_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
 	if (fd < 0)
-		return fd == -ENOENT ? err_set(-ENODEV, "pmem:%s: there is no such file or "
-							"folder: make it, or correct the path",
+		return fd == -ENOENT ? err_set(-ENODEV,
+					       "pmem:%s: there is no such file or "
+					       "folder: make it, or correct the path",
 					       path) :
 				       path_explain_open(fd, path);
 	r = sys_fstat(fd, &st);
@@ -53,8 +54,9 @@ static int find_folder(const char *path, char *folder, size_t size)
 	if (S_ISDIR(st.st_mode))
 		return 0;
 	if (!S_ISREG(st.st_mode))
-		return err_set(-ENODEV, "pmem:%s is neither a file nor a folder: a DAX device "
-					"opens as dax:%s",
+		return err_set(-ENODEV,
+			       "pmem:%s is neither a file nor a folder: a DAX device "
+			       "opens as dax:%s",
 			       path, path);
 	slash = strrchr(folder, '/');
 	if (!slash)
@@ -153,8 +155,9 @@ static int set_persist(int fd, struct hm_recipe *recipe)
 	recipe->segment.flags |= HM_SEGMENT_SYNC;
 	recipe->persist = persist_of_device((struct device_number){ true, st.st_dev });
 	if (!recipe->persist)
-		err_warn("MAP_SYNC works, and no persistent memory is below the file system: its "
-			 "bytes do not outlive a power failure");
+		err_warn(
+			"MAP_SYNC works, and no persistent memory is below the file system: its "
+			"bytes do not outlive a power failure");
 	return 0;
 }
 

@@ -105,7 +105,7 @@ struct hm_buffer {
 	uint32_t cache;
 	uint32_t numa_mode;
 	uint64_t numa_nodes;
-	uint32_t wanted; /* enum hm_place, of further objects, too */
+	uint32_t wanted;  /* enum hm_place, of further objects, too */
 	uint32_t persist; /* enum hm_persist */
 
 	pthread_mutex_t lock; /* buffer_lock(); protects the fields below */

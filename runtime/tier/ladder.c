@@ -229,10 +229,11 @@ int tier_node(uint32_t word, uint32_t *ret_node)
 			break;
 		}
 	r = nodes ? err_set(-ENODEV,
-			"this machine has no tier \"%s\": it has memory of one node only, which "
-			"\"fast\" and \"large\" stand for",
-			name) :
-		err_set(-EOPNOTSUPP, "this kernel has no NUMA nodes, and therefore no tiers");
+			    "this machine has no tier \"%s\": it has memory of one node only, which "
+			    "\"fast\" and \"large\" stand for",
+			    name) :
+		    err_set(-EOPNOTSUPP,
+			    "this kernel has no NUMA nodes, and therefore no tiers");
 	for (i = 0; i < n; i++)
 		if (rungs[i].words >> word & 1) {
 			*ret_node = (uint32_t)rungs[i].node;

@@ -86,13 +86,14 @@ static void play_end(void)
 }
 
 /* @latency 0: without a table of the firmware. */
-static void play_node(unsigned int node, uint64_t mib, const char *processors, unsigned int latency,
-		      unsigned int megabytes)
+static void play_node(unsigned int node, uint64_t mib, const char *processors,
+		      unsigned int latency, unsigned int megabytes)
 {
 	char name[96];
 
 	snprintf(name, sizeof(name), "node/node%u/meminfo", node);
-	write_file(name, "Node %u MemTotal: %8" PRIu64 " kB\nNode %u MemFree: %8" PRIu64 " kB\n",
+	write_file(name,
+		   "Node %u MemTotal: %8" PRIu64 " kB\nNode %u MemFree: %8" PRIu64 " kB\n",
 		   node, mib << 10, node, mib << 9);
 	snprintf(name, sizeof(name), "node/node%u/cpulist", node);
 	write_file(name, "%s\n", processors);
@@ -197,8 +198,8 @@ static unsigned int n_mbind;
 static long (*real_mbind)(void *, unsigned long, int, const unsigned long *, unsigned long,
 			  unsigned int);
 
-static long count_mbind(void *address, unsigned long length, int mode, const unsigned long *mask,
-			unsigned long max_node, unsigned int flags)
+static long count_mbind(void *address, unsigned long length, int mode,
+			const unsigned long *mask, unsigned long max_node, unsigned int flags)
 {
 	n_mbind++;
 	return real_mbind(address, length, mode, mask, max_node, flags);
@@ -430,9 +431,9 @@ static void test_refused(void)
 
 static void test_names(void)
 {
-	static const char *const names[] = { "node",	"node:",     "node:64",	 "node:63",
-					     "node:0x", "node:-0",   "tier",	 "tier:",
-					     "tier:2",	"tier:quick" };
+	static const char *const names[] = { "node",    "node:",     "node:64", "node:63",
+					     "node:0x", "node:-0",   "tier",    "tier:",
+					     "tier:2",  "tier:quick" };
 	struct hm_device_info info = { .struct_size = sizeof(info) };
 	struct hm_device *device = NULL;
 	size_t i;

@@ -69,12 +69,14 @@ add_device() {
 		more_devices="$more_devices -object memory-backend-ram,id=shared,size=64M,share=on
 			-device ivshmem-plain,memdev=shared,master=on,bus=$bus"
 		;;
-	# Persistent memory without labels: /sys/bus/nd's namespace0.0.
+	# Persistent memory without labels: /sys/bus/nd's namespace0.0 and namespace1.0.
 	nvdimm)
 		features="$features,nvdimm=on"
 		more_memory=",slots=2,maxmem=$((memory + 4096))M"
 		more_devices="$more_devices -object memory-backend-ram,id=module,size=256M
-			-device nvdimm,memdev=module"
+			-device nvdimm,memdev=module
+			-object memory-backend-ram,id=module1,size=128M
+			-device nvdimm,memdev=module1"
 		more_modules="$more_modules nfit nd_pmem dax_pmem device_dax kmem"
 		;;
 	# Bounce buffers, for all DMA that no IOMMU maps.
