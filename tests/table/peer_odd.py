@@ -302,7 +302,7 @@ def two_writers():
             time.sleep(0.001)
         os.replace(path("two.pq"), one)
 
-    thread = threading.Thread(target=other)
+    thread = threading.Thread(target=other, daemon=True)
     thread.start()
     waiting.wait()
     refused(11, lambda: source.write(one, flags=ht.APPEND, codec=b"zstd"), "append again")

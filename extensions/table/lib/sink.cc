@@ -14,6 +14,7 @@
 #include <parquet/metadata.h>
 #include <parquet/properties.h>
 
+#include "same.hh"
 #include "write.hh"
 
 namespace hetmap
@@ -48,32 +49,6 @@ Result<parquet::Encoding::type> EncodingOf(const std::string &name)
 		if (parquet::EncodingToString(type) == name)
 			return type;
 	return Fail(-EINVAL, "there is no encoding '%s'", name.c_str());
-}
-
-/* Row groups of one file have the same columns. */
-Status CheckSame(const parquet::SchemaDescriptor &old, const parquet::SchemaDescriptor &own)
-{
-	int n = std::min(old.num_columns(), own.num_columns());
-
-	for (int i = 0; i < n; i++)
-		if (!old.Column(i)->Equals(*own.Column(i)))
-			return Fail(
-				-EINVAL,
-				"column '%s' differs from column '%s' of the file to append to",
-				own.Column(i)->path()->ToDotString().c_str(),
-				old.Column(i)->path()->ToDotString().c_str());
-	if (old.num_columns() != own.num_columns())
-		return Fail(
-			-EINVAL,
-			"column '%s' is not in both: the file to append to has %d columns, and "
-			"the table %d",
-			(old.num_columns() > n ? old : own)
-				.Column(n)
-				->path()
-				->ToDotString()
-				.c_str(),
-			old.num_columns(), own.num_columns());
-	return Status::OK();
 }
 
 /*
@@ -135,8 +110,20 @@ class ParquetSink : public Sink
 	std::unique_ptr<parquet::arrow::FileWriter> writer_;
 	std::shared_ptr<parquet::FileMetaData> before_; /* of the file that is continued */
 	std::string lost_; /* the first column that loses the time of the day */
+	std::string zone_; /* the first column whose time zone the file has by another name */
 	int64_t groups_ = 0;
 };
+
+/* The columns of a file, as its schema has them. */
+parquet::schema::NodeVector RootFields(const parquet::FileMetaData &metadata)
+{
+	const auto &root = *metadata.schema()->group_node();
+	parquet::schema::NodeVector fields;
+
+	for (int i = 0; i < root.field_count(); i++)
+		fields.push_back(root.field(i));
+	return fields;
+}
 
 Status ParquetSink::Begin(const std::shared_ptr<arrow::Schema> &schema, const Writing &writing,
 			  std::shared_ptr<arrow::io::OutputStream> stream,
@@ -164,19 +151,28 @@ Status ParquetSink::Begin(const std::shared_ptr<arrow::Schema> &schema, const Wr
 	auto made = properties.build();
 	auto arrow_made = arrow_properties.build();
 
-	if (old) {
-		std::shared_ptr<parquet::SchemaDescriptor> own;
+	if (!old)
+		return parquet::arrow::FileWriter::Open(*schema, writing.pool.get(), stream_,
+							made, arrow_made)
+			.Value(&writer_);
+	std::shared_ptr<parquet::SchemaDescriptor> own;
 
-		before_ = parquet::ReadMetaData(
-			std::make_shared<Input>(old, writing.pool, nullptr));
-		ARROW_RETURN_NOT_OK(parquet::arrow::ToParquetSchema(schema.get(), *made,
-								    *arrow_made, &own));
-		ARROW_RETURN_NOT_OK(CheckSame(*before_->schema(), *own));
-		stream_ = std::make_shared<Continued>(std::move(stream_));
-	}
-	return parquet::arrow::FileWriter::Open(*schema, writing.pool.get(), stream_, made,
-						arrow_made)
-		.Value(&writer_);
+	before_ =
+		parquet::ReadMetaData(std::make_shared<Input>(old, writing.pool, nullptr));
+	ARROW_RETURN_NOT_OK(
+		parquet::arrow::ToParquetSchema(schema.get(), *made, *arrow_made, &own));
+	ARROW_RETURN_NOT_OK(CheckSame(*before_, *own, *schema, &zone_));
+	stream_ = std::make_shared<Continued>(std::move(stream_));
+	/* The schema of the file, as it is there: libparquet compares all of it at the end. */
+	auto root = parquet::schema::GroupNode::Make(
+		before_->schema()->name(), parquet::Repetition::REQUIRED, RootFields(*before_));
+
+	return parquet::arrow::FileWriter::Make(
+		writing.pool.get(),
+		parquet::ParquetFileWriter::Open(
+			stream_, std::static_pointer_cast<parquet::schema::GroupNode>(root),
+			made),
+		schema, arrow_made, &writer_);
 }
 
 /* Days that are stored as milliseconds lose nothing. */
@@ -211,6 +207,8 @@ Status ParquetSink::Close()
 		Warn("Parquet has days where date64 has milliseconds: the time of the day is "
 		     "lost in " +
 		     lost_ + "; use timestamp[ms]");
+	if (!zone_.empty())
+		Warn(zone_);
 	if (!before_)
 		return Status::OK();
 	/* A further footer, for the old row groups and the new ones. */
