@@ -24,7 +24,7 @@ except ImportError as _error:
                       "build and install it where libarrow and libparquet are") from None
 
 _FORMATS = {None: 0, "arrow": 1, "stream": 2, "parquet": 3, "csv": 4}
-_READ, _CHECK, _DICTIONARY, _NO_HEADER, _SHAREABLE = 1, 2, 4, 8, 16
+_READ, _CHECK, _DICTIONARY, _NO_HEADER, _SHAREABLE, _CSV_WHOLE = 1, 2, 4, 8, 16, 32
 _APPEND, _SYNC = 1, 2
 # Types of the C data interface that numpy has, too.
 _DTYPES = {"c": "int8", "C": "uint8", "s": "int16", "S": "uint16", "i": "int32", "I": "uint32",
@@ -213,17 +213,18 @@ def _format_of(name):
 def open(paths, columns=None, filters=(), *, format: "str | None" = None,
          device: "Device | None" = None, read: bool = False, check: bool = False,
          dictionary: bool = False, header: bool = True, shareable: bool = False,
-         threads: int = 0, limit: int = 0, separator: str = ",") -> Table:
+         threads: int = 0, limit: int = 0, separator: str = ",", whole: bool = False) -> Table:
     """Opens files of Arrow, Parquet or CSV, or a folder of them, as one table.
 
     `columns` are the names to have. `filters` are conditions (column, compare, value) that all
     must hold, with == != < <= > >= and "null", "not null": row groups of Parquet that have no such
-    row are not read. With `check=True` every offset and string is looked at.
+    row are not read. With `check=True` every offset and string is looked at. With `whole=True` the
+    types of CSV are those of all rows, and not of the first 1 MiB.
     """
     if isinstance(paths, (str, bytes, os.PathLike)):
         paths = [paths]
     flags = (_READ * read | _CHECK * check | _DICTIONARY * dictionary | _NO_HEADER * (not header) |
-             _SHAREABLE * shareable)
+             _SHAREABLE * shareable | _CSV_WHOLE * whole)
     filters = tuple((column, compare, None if value is None else str(value))
                     for column, compare, value in filters)
     return Table(_hetmap.Table(tuple(os.fsencode(path) for path in paths), tuple(columns or ()),

@@ -27,6 +27,7 @@ enum {
 	OPTION_ROWS,
 	OPTION_NO_HEADER,
 	OPTION_SEPARATOR,
+	OPTION_WHOLE,
 	OPTION_JSON,
 	OPTION_QUIET,
 	OPTION_HELP,
@@ -58,6 +59,8 @@ static const struct option_row rows[] = {
 			       "CSV: the first line has values, and columns are f0, f1" },
 	[OPTION_SEPARATOR] = { 0, "separator", "C",
 			       "CSV: the character between two values (default: ,)" },
+	[OPTION_WHOLE] = { 0, "whole", NULL,
+			   "CSV: the types are those of all rows, not of the first 1 MiB" },
 	[OPTION_JSON] = { 0, "json", NULL, "print the result, or the failure, as JSON" },
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
@@ -140,6 +143,9 @@ static int take_value(const struct option_state *state, int option, void *user)
 		options->separator = !strcmp(state->value, "\\t") ? "\t" : state->value;
 		if (strlen(options->separator) != 1)
 			return option_refuse(state, option, "one character; \\t for a tab");
+		break;
+	case OPTION_WHOLE:
+		options->whole = true;
 		break;
 	default:
 		return take_number(state, option, options);

@@ -348,7 +348,8 @@ static int take_filter(const struct offer *offer, const char *text, struct plan 
 
 static uint32_t flags_of(const struct table_options *options)
 {
-	return options->no_header ? HM_TABLE_CSV_NO_HEADER : 0;
+	return (options->no_header ? HM_TABLE_CSV_NO_HEADER : 0) |
+	       (options->whole ? HM_TABLE_CSV_WHOLE : 0);
 }
 
 static struct hm_table_desc desc_of(const struct table_job *job)

@@ -31,6 +31,7 @@ struct table_options {
 	uint64_t rounds;       /* 0: job_measure() chooses */
 	uint64_t rows;         /* rows of the printed result; 0: all */
 	bool no_header;        /* of CSV */
+	bool whole;            /* of CSV: types of all rows */
 };
 
 /* A column that the job uses. */

@@ -196,6 +196,12 @@ Status Maker::Next(Made *ret)
 			ARROW_RETURN_NOT_OK(OpenGroup());
 		ARROW_RETURN_NOT_OK(reader_->ReadNext(&batch));
 		if (!batch) {
+			const Source &source = *table_->sources[Present().source];
+
+			/* Those to be left out were handed out before. */
+			if (!numbers_.empty())
+				ARROW_RETURN_NOT_OK(CheckRows(
+					source.RowsTold(Present().in_source), done_));
 			reader_ = nullptr;
 			place_++;
 			done_ = skip_ = 0;
@@ -260,6 +266,8 @@ struct hm_table_batches : Counted {
 	bool ahead = false, wanted = false, ready = false, ending = false;
 	std::unique_ptr<Made> coming;
 	Status coming_status;
+	/* Made before it is needed: then there may be no memory for it. The thread ends after it. */
+	Status no_memory = Status::OutOfMemory("not enough memory is available");
 	std::thread thread;
 };
 
@@ -350,10 +358,7 @@ Status hm_table_batches::Make(std::unique_ptr<Made> *ret)
 		}
 		made = nullptr;
 		if (ErrnoOf(status) != -ENOSPC) {
-			std::string where = table->Where(maker->group(), {});
-
-			/* Which column it is is known already, if its buffers are to blame. */
-			return TextOf(status).find(where) == 0 ? status : At(where, status);
+			return table->Located(maker->group(), {}, status);
 		}
 		Effort &effort = maker->effort();
 		bool again = false;
@@ -387,12 +392,20 @@ void hm_table_batches::Work()
 		wanted = false;
 		held.unlock();
 		std::unique_ptr<Made> made;
-		Status status = Status::OutOfMemory("not enough memory is available");
+		Status status;
+		bool answered = false;
 
-		Quietly([&]() { status = Make(&made); });
+		Quietly([&]() {
+			status = Make(&made);
+			answered = true;
+		});
 		held.lock();
+		if (!answered) {
+			status = std::move(no_memory);
+			made = nullptr;
+		}
 		coming = std::move(made);
-		coming_status = status;
+		coming_status = std::move(status);
 		ready = true;
 		changed.notify_all();
 	}

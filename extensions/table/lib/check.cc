@@ -198,6 +198,16 @@ Status CheckType(const arrow::DataType &wanted, const arrow::DataType &given)
 	return Status::OK();
 }
 
+Status CheckRows(int64_t told, int64_t rows)
+{
+	if (told >= 0 && told != rows)
+		return Fail(-EBADMSG,
+			    "%" PRId64 " values are there, and the group says that it has %" PRId64
+			    " rows",
+			    rows, told);
+	return Status::OK();
+}
+
 Status CheckLengths(const ArrayData &data, const Disk *disk)
 {
 	auto layout = data.type->layout();

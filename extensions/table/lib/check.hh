@@ -17,6 +17,9 @@ Status CheckLengths(const arrow::ArrayData &data, const Disk *disk);
 /* A column is of the type that its table says. */
 Status CheckType(const arrow::DataType &wanted, const arrow::DataType &given);
 
+/* A group has as many rows as it says; @told is -1 where it does not say. */
+Status CheckRows(int64_t told, int64_t rows);
+
 /* All that libarrow can check: it does so on a copy of what is in the map of @disk. */
 Status CheckValues(const arrow::ArrayData &data, const Disk *disk, const PoolRef &pool);
 

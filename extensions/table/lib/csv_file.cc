@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: MIT
-/* CSV files: libarrow parses them. The types are those of the first block. */
+/*
+ * CSV files: libarrow parses them.
+ *
+ * The types are those of the first block, 1 MiB. Columns that have no value in it get theirs from
+ * the rest of the file, and with HM_TABLE_CSV_WHOLE all columns do. A value of another type is an
+ * error, which says where it is.
+ */
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
 #include <arrow/csv/options.h>
 #include <arrow/csv/reader.h>
 #include <arrow/table.h>
+#include <arrow/type_traits.h>
 
 #include "source.hh"
 
@@ -86,6 +94,7 @@ class CsvSource : public Source
 		return -1;
 	}
 	Result<std::unique_ptr<Cursor>> Open(const Want &want) override;
+	bool Adopt(int field, const std::shared_ptr<arrow::DataType> &type) override;
 	Result<Stored> Describe(int64_t, int) override
 	{
 		Stored stored;
@@ -105,9 +114,12 @@ class CsvSource : public Source
 	arrow::csv::ReadOptions Reading(bool threads, int64_t block) const;
 	arrow::csv::ParseOptions Parsing() const;
 	arrow::csv::ConvertOptions Converting(const std::vector<int> &fields) const;
+	/* A failure of libarrow, in the words of this library. */
+	Status Explain(const Status &status) const;
 
       private:
 	Status LookForRepeats();
+	Status TypesOfAll(const PoolRef &pool);
 	std::string NameOf(int field) const;
 
 	std::shared_ptr<arrow::Schema> schema_;
@@ -127,6 +139,9 @@ class CsvCursor : public Cursor
 	Stream(int64_t group, const std::vector<int> &fields, int64_t rows) override;
 
       private:
+	Result<std::shared_ptr<arrow::Table>> Parse(const std::vector<int> &fields,
+						    bool threads);
+
 	const CsvSource &source_;
 	Want want_;
 };
@@ -171,6 +186,77 @@ arrow::csv::ConvertOptions CsvSource::Converting(const std::vector<int> &fields)
 	return options;
 }
 
+/* libarrow says "In CSV column #1: Row #7: CSV conversion error to int64: invalid value 'x'". */
+Status CsvSource::Explain(const Status &status) const
+{
+	static const char error[] = "CSV conversion error to ";
+	std::string text = TextOf(status), row;
+	size_t at = text.find(error), value = text.find(": ", at);
+	size_t column = text.find("column #"), number = text.find("Row #");
+
+	if (status.ok() || at == std::string::npos || column > at || value == std::string::npos)
+		return status;
+	int field = std::atoi(text.c_str() + column + sizeof("column #") - 1);
+
+	if (field < 0 || field >= schema_->num_fields())
+		return status;
+	if (number < at)
+		row = ", row " + std::to_string(std::atoll(text.c_str() + number + 5)) +
+		      " of the file";
+	at += sizeof(error) - 1;
+	return Fail(-EBADMSG, "column '%s'%s: %s for the type %s, %s",
+		    schema_->field(field)->name().c_str(), row.c_str(),
+		    text.substr(value + 2).c_str(), text.substr(at, value - at).c_str(),
+		    flags_ & HM_TABLE_CSV_WHOLE ?
+			    "which the file had when it was opened" :
+			    "which the first 1 MiB has: HM_TABLE_CSV_WHOLE takes the types of "
+			    "all rows");
+}
+
+/* A column without any value is of each type. */
+bool CsvSource::Adopt(int field, const std::shared_ptr<arrow::DataType> &type)
+{
+	if (schema_->field(field)->type()->id() != arrow::Type::NA || arrow::is_nested(type->id()))
+		return false;
+	auto changed =
+		schema_->SetField(field, schema_->field(field)->WithType(type));
+
+	if (changed.ok())
+		schema_ = *changed;
+	return changed.ok();
+}
+
+/* The types of columns that the first block does not tell: the rest of the file has them. */
+Status CsvSource::TypesOfAll(const PoolRef &pool)
+{
+	bool whole = flags_ & HM_TABLE_CSV_WHOLE;
+	std::vector<int> fields;
+
+	for (int i = 0; i < schema_->num_fields(); i++)
+		if (whole || schema_->field(i)->type()->id() == arrow::Type::NA)
+			fields.push_back(i);
+	if (fields.empty() || disk_->size() <= BLOCK_MOST)
+		return Status::OK();
+	auto converting = Converting(fields);
+
+	converting.column_types.clear();
+	ARROW_ASSIGN_OR_RAISE(
+		auto reader,
+		arrow::csv::TableReader::Make(arrow::io::IOContext(pool.get()),
+					      std::make_shared<Input>(disk_, pool, nullptr),
+					      Reading(false, 0), Parsing(), converting));
+	ARROW_ASSIGN_OR_RAISE(auto table, reader->Read());
+	for (size_t i = 0; i < fields.size(); i++) {
+		const auto &type = table->column(static_cast<int>(i))->type();
+
+		ARROW_ASSIGN_OR_RAISE(
+			schema_,
+			schema_->SetField(fields[i],
+					  schema_->field(fields[i])->WithType(type)));
+	}
+	return Status::OK();
+}
+
 Status CsvSource::LookForRepeats()
 {
 	std::set<std::string> names;
@@ -203,7 +289,8 @@ Status CsvSource::Begin(const OpenHow &how)
 						  Reading(false, 0), Parsing(),
 						  arrow::csv::ConvertOptions::Defaults()));
 	schema_ = reader->schema();
-	return LookForRepeats();
+	ARROW_RETURN_NOT_OK(LookForRepeats());
+	return Explain(TypesOfAll(pool));
 }
 
 Result<std::unique_ptr<Cursor>> CsvSource::Open(const Want &want)
@@ -211,30 +298,63 @@ Result<std::unique_ptr<Cursor>> CsvSource::Open(const Want &want)
 	return std::make_unique<CsvCursor>(*this, want);
 }
 
-Result<Columns> CsvCursor::Read(int64_t, const std::vector<int> &fields)
+Result<std::shared_ptr<arrow::Table>> CsvCursor::Parse(const std::vector<int> &fields,
+						       bool threads)
 {
 	ARROW_ASSIGN_OR_RAISE(
 		auto reader,
 		arrow::csv::TableReader::Make(arrow::io::IOContext(want_.pool.get()),
 					      std::make_shared<Input>(source_.disk(),
 								      want_.pool, nullptr),
-					      source_.Reading(want_.threads > 1, 0),
-					      source_.Parsing(), source_.Converting(fields)));
-	ARROW_ASSIGN_OR_RAISE(auto table, reader->Read());
-	return table->columns();
+					      source_.Reading(threads, 0), source_.Parsing(),
+					      source_.Converting(fields)));
+	return reader->Read();
 }
+
+Result<Columns> CsvCursor::Read(int64_t, const std::vector<int> &fields)
+{
+	auto table = Parse(fields, want_.threads > 1);
+
+	/* Only one thread by itself knows the number of the row. */
+	if (want_.threads > 1 && ErrnoOf(table.status()) == -EBADMSG)
+		table = Parse(fields, false);
+	ARROW_RETURN_NOT_OK(source_.Explain(table.status()));
+	return (*table)->columns();
+}
+
+/* Tells of failures in the words of the source. */
+class Explained : public arrow::RecordBatchReader
+{
+      public:
+	Explained(std::shared_ptr<arrow::RecordBatchReader> reader, const CsvSource &source)
+	    : reader_(std::move(reader)), source_(source)
+	{
+	}
+	std::shared_ptr<arrow::Schema> schema() const override
+	{
+		return reader_->schema();
+	}
+	Status ReadNext(std::shared_ptr<arrow::RecordBatch> *out) override
+	{
+		return source_.Explain(reader_->ReadNext(out));
+	}
+
+      private:
+	std::shared_ptr<arrow::RecordBatchReader> reader_;
+	const CsvSource &source_; /* of the table that the reader is for */
+};
 
 Result<std::shared_ptr<arrow::RecordBatchReader>>
 CsvCursor::Stream(int64_t, const std::vector<int> &fields, int64_t rows)
 {
-	ARROW_ASSIGN_OR_RAISE(
-		auto reader,
-		arrow::csv::StreamingReader::Make(
-			arrow::io::IOContext(want_.pool.get()),
-			std::make_shared<Input>(source_.disk(), want_.pool, nullptr),
-			source_.Reading(false, want_.buffer), source_.Parsing(),
-			source_.Converting(fields)));
-	return std::make_shared<Shorter>(std::move(reader), rows);
+	auto reader = arrow::csv::StreamingReader::Make(
+		arrow::io::IOContext(want_.pool.get()),
+		std::make_shared<Input>(source_.disk(), want_.pool, nullptr),
+		source_.Reading(false, want_.buffer), source_.Parsing(),
+		source_.Converting(fields));
+
+	ARROW_RETURN_NOT_OK(source_.Explain(reader.status()));
+	return std::make_shared<Explained>(std::make_shared<Shorter>(*reader, rows), source_);
 }
 
 } /* namespace */

@@ -26,6 +26,8 @@ struct Load {
 
 	std::mutex lock; /* protects the rest */
 	Status status;
+	/* Made before it is needed: then there may be no memory for it. */
+	Status no_memory = Status::OutOfMemory("not enough memory is available");
 };
 
 /* A thread's way into the file that it reads now. */
@@ -80,6 +82,20 @@ Status OpenWay(const Load &load, uint32_t source, uint32_t threads, Way *way)
 	return Status::OK();
 }
 
+/* The chunks of a column of a group, @rows together if the group says so. */
+Status Take(const arrow::DataType &type, const arrow::ChunkedArray &column, size_t group,
+	    int64_t rows, const SettleHow &how, std::deque<Chunk> *to)
+{
+	ARROW_RETURN_NOT_OK(CheckType(type, *column.type()));
+	ARROW_RETURN_NOT_OK(CheckRows(rows, column.length()));
+	for (const auto &array : column.chunks()) {
+		to->emplace_back();
+		to->back().group = group;
+		ARROW_RETURN_NOT_OK(Settle(array->data(), how, &to->back()));
+	}
+	return Status::OK();
+}
+
 Status Do(Load *load, const Piece &piece, uint32_t threads, Way *way)
 {
 	const GroupAt &at = load->table.groups[load->groups[piece.group]];
@@ -99,17 +115,29 @@ Status Do(Load *load, const Piece &piece, uint32_t threads, Way *way)
 		auto &to = load->chunks[piece.columns[i]][piece.group];
 		int number = static_cast<int>(load->numbers[piece.columns[i]]);
 
-		ARROW_RETURN_NOT_OK(CheckType(*load->table.schema->field(number)->type(),
-					      *columns[i]->type()));
+		Status status = Take(*load->table.schema->field(number)->type(), *columns[i],
+				     load->groups[piece.group],
+				     how.source->RowsTold(at.in_source), how, &to);
 
-		for (const auto &array : columns[i]->chunks()) {
-			to.emplace_back();
-			to.back().group = load->groups[piece.group];
-			ARROW_RETURN_NOT_OK(Settle(array->data(), how, &to.back()));
-		}
+		if (!status.ok())
+			return load->table.Located(load->groups[piece.group],
+						   { load->numbers[piece.columns[i]] }, status);
 		columns[i] = nullptr;
 	}
 	return Status::OK();
+}
+
+/* The first failure is the load's. */
+void Tell(Load *load, const Piece &piece, const Status &status)
+{
+	if (status.ok())
+		return;
+	std::lock_guard<std::mutex> held(load->lock);
+
+	load->failed = true;
+	if (load->status.ok())
+		load->status = load->table.Located(load->groups[piece.group],
+						   NumbersOf(*load, piece), status);
 }
 
 void Work(Load *load, uint32_t threads) noexcept
@@ -121,18 +149,18 @@ void Work(Load *load, uint32_t threads) noexcept
 
 		if (i >= load->pieces.size())
 			break;
-		const Piece &piece = load->pieces[i];
-		Status status = Caught([&]() { return Do(load, piece, threads, &way); });
+		try {
+			const Piece &piece = load->pieces[i];
 
-		if (status.ok())
-			continue;
-		std::lock_guard<std::mutex> held(load->lock);
+			Tell(load, piece,
+			     Caught([&]() { return Do(load, piece, threads, &way); }));
+		} catch (...) {
+			std::lock_guard<std::mutex> held(load->lock);
 
-		if (load->status.ok())
-			load->status = At(load->table.Where(load->groups[piece.group],
-							    NumbersOf(*load, piece)),
-					  status);
-		load->failed = true;
+			if (load->status.ok())
+				load->status = std::move(load->no_memory);
+			load->failed = true;
+		}
 	}
 	Quietly([&]() { way.cursor = nullptr; });
 }
@@ -187,12 +215,23 @@ std::string hm_table::Where(size_t group, const std::vector<uint32_t> &numbers) 
 	const GroupAt &at = groups[group];
 	std::string where = sources[at.source]->where();
 
-	where += where.empty() ? "group " : ": row group ";
-	where += std::to_string(at.in_source);
+	/* CSV has no groups. */
+	if (sources[at.source]->format() != HM_TABLE_CSV)
+		where += (where.empty() ? "group " : ": row group ") +
+			 std::to_string(at.in_source);
 	if (numbers.size() == 1)
 		where += ", column '" + schema->field(static_cast<int>(numbers[0]))->name() +
 			 "'";
 	return where;
+}
+
+Status hm_table::Located(size_t group, const std::vector<uint32_t> &numbers,
+			 const Status &status) const
+{
+	/* Which column it is may be known already. */
+	if (status.ok() || TextOf(status).find(Where(group, {})) == 0)
+		return status;
+	return At(Where(group, numbers), status);
 }
 
 std::vector<int> hm_table::FieldsOf(uint32_t source, const std::vector<uint32_t> &numbers) const

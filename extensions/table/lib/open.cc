@@ -19,7 +19,7 @@ namespace
 constexpr uint32_t THREADS_MOST = 8; /* where the caller leaves it to the library */
 constexpr uint32_t THREADS_LIMIT = 64;
 constexpr uint32_t FLAGS = HM_TABLE_READ | HM_TABLE_CHECK | HM_TABLE_DICTIONARY |
-			   HM_TABLE_CSV_NO_HEADER | HM_TABLE_SHAREABLE;
+			   HM_TABLE_CSV_NO_HEADER | HM_TABLE_SHAREABLE | HM_TABLE_CSV_WHOLE;
 
 using Opener = Result<std::unique_ptr<Source>> (*)(std::shared_ptr<Disk>, const OpenHow &);
 
@@ -131,7 +131,7 @@ std::vector<int> FieldsNamed(const arrow::Schema &schema, const std::string &nam
 }
 
 /* The fields @own of the first source in a further one, by their names. */
-Status Match(const arrow::Schema &first, const std::vector<int> &own, const Source &source,
+Status Match(const arrow::Schema &first, const std::vector<int> &own, Source &source,
 	     std::vector<int> *ret)
 {
 	for (int number : own) {
@@ -146,7 +146,9 @@ Status Match(const arrow::Schema &first, const std::vector<int> &own, const Sour
 			return Fail(-EINVAL, "%s has no column '%s', which the first file has",
 				    source.where().c_str(), field->name().c_str());
 		int index = found[at];
-		const auto &type = source.schema()->field(index)->type();
+
+		source.Adopt(index, field->type());
+		auto type = source.schema()->field(index)->type();
 
 		if (!type->Equals(*field->type()))
 			return Fail(-EINVAL, "%s: column '%s' is %s, and %s in the first file",
@@ -156,6 +158,23 @@ Status Match(const arrow::Schema &first, const std::vector<int> &own, const Sour
 		ret->push_back(index);
 	}
 	return Status::OK();
+}
+
+/* Columns of the first file without a value have the type of a further file that has one. */
+void AdoptTypes(const std::vector<std::unique_ptr<Source>> &sources)
+{
+	for (int i = 0; i < sources[0]->schema()->num_fields(); i++) {
+		auto field = sources[0]->schema()->field(i);
+
+		for (size_t k = 1;
+		     k < sources.size() && field->type()->id() == arrow::Type::NA; k++) {
+			auto other = sources[k]->schema()->GetFieldByName(field->name());
+
+			if (other && other->type()->id() != arrow::Type::NA &&
+			    sources[0]->Adopt(i, other->type()))
+				break;
+		}
+	}
 }
 
 Status FiltersOf(const Source &source, const struct hm_table_desc &desc,
@@ -331,6 +350,7 @@ Status Assemble(std::vector<std::unique_ptr<Source>> sources, const struct hm_ta
 	table->threads = ThreadsOf(desc.threads);
 	table->memory = std::move(memory);
 	table->sources = std::move(sources);
+	AdoptTypes(table->sources);
 	const Source &first = *table->sources[0];
 
 	ARROW_RETURN_NOT_OK(Select(*first.schema(), desc, first.where(), &own));

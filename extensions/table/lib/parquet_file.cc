@@ -52,6 +52,12 @@ class ParquetSource : public Source
 	{
 		return first_.back();
 	}
+	int64_t RowsTold(int64_t group) const override
+	{
+		auto at = static_cast<size_t>(group);
+
+		return first_[at + 1] - first_[at];
+	}
 	Result<std::unique_ptr<Cursor>> Open(const Want &want) override;
 	Result<Stored> Describe(int64_t group, int field) override;
 	bool ByField() const override
@@ -175,6 +181,11 @@ Status ParquetSource::Begin(const OpenHow &how)
 		row += rows;
 	}
 	first_.push_back(row);
+	if (metadata_->num_rows() != row)
+		return Fail(-EBADMSG,
+			    "the footer has %" PRId64 " rows, and its %d row groups have %" PRId64
+			    " together",
+			    metadata_->num_rows(), metadata_->num_row_groups(), row);
 	return Status::OK();
 }
 

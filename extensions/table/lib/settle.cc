@@ -16,6 +16,7 @@
 #include <arrow/util/bit_util.h>
 
 #include "check.hh"
+#include "given.hh"
 
 namespace hetmap
 {
@@ -63,10 +64,14 @@ int64_t AlignmentOf(const DataTypeLayout::BufferSpec &spec)
 
 Result<std::shared_ptr<Buffer>> Settler::Copied(const Buffer &buffer)
 {
-	ARROW_ASSIGN_OR_RAISE(std::shared_ptr<Buffer> copy,
-			      arrow::AllocateBuffer(buffer.size(), how_.pool.get()));
 	const auto &disk = how_.source->disk();
 
+	/* Another library, or the caller, may have ended its memory. */
+	if (!disk && !IsReadable(buffer.data(), buffer.size(), true))
+		return Fail(-EFAULT, "a buffer of %" PRId64 " bytes at %p is not in memory",
+			    buffer.size(), static_cast<const void *>(buffer.data()));
+	ARROW_ASSIGN_OR_RAISE(std::shared_ptr<Buffer> copy,
+			      arrow::AllocateBuffer(buffer.size(), how_.pool.get()));
 	if (disk)
 		ARROW_RETURN_NOT_OK(
 			disk->Copy(buffer.data(), buffer.size(), copy->mutable_data()));

@@ -75,6 +75,11 @@ class Source
 	virtual Result<Group> Facts(int64_t group) = 0;
 	/* Rows of all groups; -1: not known. */
 	virtual Result<int64_t> Rows() = 0;
+	/* Rows that a group says it has, for what is read of it to be held against; -1: none. */
+	virtual int64_t RowsTold(int64_t) const
+	{
+		return -1;
+	}
 	virtual Result<std::unique_ptr<Cursor>> Open(const Want &want) = 0;
 	virtual Result<Stored> Describe(int64_t group, int field) = 0;
 	/* Its fields are decoded one by one, so that threads can share a group. */
@@ -84,6 +89,11 @@ class Source
 	}
 	/* A part of a group takes less memory than the whole (Cursor::Stream()). */
 	virtual bool Divides() const
+	{
+		return false;
+	}
+	/* The field has no value: it is of @type from now on. False: it stays as it is. */
+	virtual bool Adopt(int, const std::shared_ptr<arrow::DataType> &)
 	{
 		return false;
 	}

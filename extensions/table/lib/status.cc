@@ -127,30 +127,32 @@ void Warn(const std::string &text)
 	hm_error_set(0, "%s", text.c_str());
 }
 
-int Door(const std::function<Status()> &work) noexcept
+void Forget() noexcept
+{
+	hm_error_begin();
+}
+
+int Told(const Status &status) noexcept
+{
+	if (status.ok())
+		return 0;
+	try {
+		return hm_error_set(ErrnoOf(status), "%s", TextOf(status).c_str());
+	} catch (...) {
+		return ToldThrown();
+	}
+}
+
+int ToldThrown() noexcept
 {
 	try {
-		hm_error_begin();
-		Status status = work();
-
-		if (status.ok())
-			return 0;
-		return hm_error_set(ErrnoOf(status), "%s", TextOf(status).c_str());
+		throw;
 	} catch (const std::bad_alloc &) {
 		return hm_error_set(-ENOMEM, "a table: not enough memory is available");
 	} catch (const std::exception &e) {
 		return hm_error_set(-EBADMSG, "a table: %s", e.what());
 	} catch (...) {
-		return hm_error_set(-EIO, "a table: libarrow failed without a reason");
-	}
-}
-
-void Quietly(const std::function<void()> &work) noexcept
-{
-	try {
-		work();
-	} catch (...) {
-		/* The end of an object has nobody to tell. */
+		return hm_error_set(-EIO, "a table: another library failed without a reason");
 	}
 }
 

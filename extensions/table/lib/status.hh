@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstdarg>
 #include <exception>
-#include <functional>
 #include <new>
 #include <string>
 
@@ -37,14 +36,8 @@ std::string TextOf(const Status &status);
 /* Tells of a success with less than was asked for (hm_warning()). */
 void Warn(const std::string &text);
 
-/*
- * The frame of each public function: forgets the old texts, and makes an errno and a text of what
- * @work returns. No exception gets out.
- */
-int Door(const std::function<Status()> &work) noexcept;
-
 /* What @work returns, a Status or a Result. An exception is a failure. */
-template <typename F> auto Caught(const F &work) noexcept -> decltype(work())
+template <typename F> auto Caught(const F &work) -> decltype(work())
 {
 	try {
 		return work();
@@ -52,11 +45,44 @@ template <typename F> auto Caught(const F &work) noexcept -> decltype(work())
 		return Status::OutOfMemory("not enough memory is available");
 	} catch (const std::exception &e) {
 		return Status::Invalid(e.what());
+	} catch (...) {
+		return Fail(-EIO, "another library failed without a reason");
+	}
+}
+
+/* Forgets the texts of the call before. */
+void Forget() noexcept;
+
+/* The errno of @status, whose sentence hm_errmsg() has from now on. */
+int Told(const Status &status) noexcept;
+
+/* The same of the exception that is handled now: to be called in a catch block. */
+int ToldThrown() noexcept __attribute__((cold));
+
+/*
+ * The frame of each public function: forgets the old texts, and makes an errno and a text of what
+ * @work returns. No exception gets out. A frame takes the function object as it is: to wrap it
+ * (std::function) may itself run out of memory, outside of the frame.
+ */
+template <typename F> int Door(const F &work) noexcept
+{
+	Forget();
+	try {
+		return Told(work());
+	} catch (...) {
+		return ToldThrown();
 	}
 }
 
 /* The same for functions that touch no text. */
-void Quietly(const std::function<void()> &work) noexcept;
+template <typename F> void Quietly(const F &work) noexcept
+{
+	try {
+		work();
+	} catch (...) {
+		/* The end of an object has nobody to tell. */
+	}
+}
 
 } /* namespace hetmap */
 

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <csignal>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <pthread.h>
 #include <string>
@@ -81,6 +80,9 @@ struct hm_table : hetmap::Counted {
 	hetmap::PoolRef NewPool() const;
 	/* Where an error is: "FILE: row group 3, column 'x'". */
 	std::string Where(size_t group, const std::vector<uint32_t> &numbers) const;
+	/* The same failure, which says where it is, once. */
+	arrow::Status Located(size_t group, const std::vector<uint32_t> &numbers,
+			      const arrow::Status &status) const;
 	/* Fields of a source that the columns @numbers are. */
 	std::vector<int> FieldsOf(uint32_t source, const std::vector<uint32_t> &numbers) const;
 

@@ -71,6 +71,8 @@ enum hm_table_format {
  * HM_BUFFER_PRIVATE, which is faster where huge pages are available.
  */
 #define HM_TABLE_SHAREABLE (1u << 4)
+/* CSV: the types are those of all rows, which the open reads, and not of the first 1 MiB */
+#define HM_TABLE_CSV_WHOLE (1u << 5)
 
 /* How a value of a column must be, for a row group to be read. */
 enum hm_table_compare {
@@ -223,7 +225,10 @@ struct hm_table_stored_info {
  * file's counts. Files may be of different formats.
  *
  * CSV is text whose first line has the names of the columns. The types are those of the values in
- * the first block, 1 MiB. Values of the rest of the file, and of further files, must have the same.
+ * the first block, 1 MiB. Columns without a value in it get their type from the rest of the file,
+ * which the open then reads, and columns without any value that of the same column in another file.
+ * Values of the rest of the file must have the type of their column; with HM_TABLE_CSV_WHOLE the
+ * types are those of all rows. Further files must have the same types.
  *
  * An Arrow file of the other byte order is decoded. Arrow's older format, Feather version 1, is
  * not read. Encrypted Parquet is not read.
@@ -242,7 +247,8 @@ struct hm_table_stored_info {
  *   -ENOENT:     there is no such file; or no such column, which the text says with its name.
  *   -EOPNOTSUPP: the device makes no buffers, or CPUs reach them in brackets only
  *                (HM_CAP_BRACKET).
- *   -EFBIG:      the first block of a CSV file needs more than desc.limit.
+ *   -EFBIG:      the first block of a CSV file needs more than desc.limit, or the columns whose
+ *                types the open takes from the whole file do.
  *   -EIO:        storage failed.
  *   -E2BIG:      struct_size is larger than this library knows.
  *

@@ -46,8 +46,12 @@ HM_API int hm_table_export_device(struct hm_table *table,
  * copied into memory of the device when their column is asked for, so that each is a unified
  * pointer.
  *
+ * The other library is not trusted: its structs, and both ends of its buffers, are looked at before
+ * they are used, and its exceptions of C++ are errors. A signal in its own functions is not caught.
+ *
  * Errors:
  *   -EBADMSG:    an array does not fit its schema.
+ *   -EFAULT:     a pointer of the other library leads to memory that is not there, or ends early.
  *   -EIO:        the stream failed; the text has what it says.
  *   -EOPNOTSUPP: the other library uses a type that libarrow does not have.
  *   -ENOENT:     the stream has no column of desc.columns.
