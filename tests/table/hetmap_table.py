@@ -9,7 +9,7 @@ import pyarrow as pa
 u32, u64, pointer, string = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_char_p
 UNKNOWN = 2**64 - 1
 AUTO, ARROW, STREAM, PARQUET, CSV, MEMORY = range(6)
-READ, CHECK, DICTIONARY, NO_HEADER, SHAREABLE = 1, 2, 4, 8, 16
+READ, CHECK, DICTIONARY, NO_HEADER, SHAREABLE, CSV_WHOLE = 1, 2, 4, 8, 16, 32
 EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, IS_NULL, NOT_NULL = range(8)
 APPEND, SYNC = 1, 2
 

@@ -6,6 +6,8 @@ import sys
 
 import hetmap_table
 import peer_bad  # noqa: F401, which adds its cases, as the next ones do
+import peer_given  # noqa: F401
+import peer_lies  # noqa: F401
 import peer_odd  # noqa: F401
 import peer_read  # noqa: F401
 import peer_tools

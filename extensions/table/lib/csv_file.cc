@@ -25,6 +25,24 @@ namespace
 
 constexpr int64_t BLOCK_MOST = 1 << 20;
 constexpr int64_t BLOCK_LEAST = 64 << 10;
+/* What libarrow may have for a block beyond the limit, so that it finds the limit by a failure. */
+constexpr int64_t SLACK = 32 << 20;
+
+/*
+ * libarrow's parser of CSV ends the process where it gets no memory for a block. So it gets it, the
+ * next block is a failure (Input), and so are the rows that were made (Within()).
+ */
+PoolRef LenientPool(const std::shared_ptr<Memory> &memory, uint32_t threads)
+{
+	return PoolRef(Pool::Make(memory, SLACK * (1 + (threads > 1 ? threads : 0))));
+}
+
+/* A result that was made within the limit. */
+template <typename T> Result<T> Within(const PoolRef &pool, Result<T> result)
+{
+	ARROW_RETURN_NOT_OK(pool->Refused());
+	return result;
+}
 
 /* At most so many rows of each batch at a time. */
 class Shorter : public arrow::RecordBatchReader
@@ -133,6 +151,7 @@ class CsvCursor : public Cursor
       public:
 	CsvCursor(const CsvSource &source, const Want &want) : source_(source), want_(want)
 	{
+		want_.pool = LenientPool(want.pool->memory(), want.threads);
 	}
 	Result<Columns> Read(int64_t group, const std::vector<int> &fields) override;
 	Result<std::shared_ptr<arrow::RecordBatchReader>>
@@ -245,7 +264,7 @@ Status CsvSource::TypesOfAll(const PoolRef &pool)
 		arrow::csv::TableReader::Make(arrow::io::IOContext(pool.get()),
 					      std::make_shared<Input>(disk_, pool, nullptr),
 					      Reading(false, 0), Parsing(), converting));
-	ARROW_ASSIGN_OR_RAISE(auto table, reader->Read());
+	ARROW_ASSIGN_OR_RAISE(auto table, Within(pool, reader->Read()));
 	for (size_t i = 0; i < fields.size(); i++) {
 		const auto &type = table->column(static_cast<int>(i))->type();
 
@@ -278,17 +297,17 @@ Status CsvSource::LookForRepeats()
 
 Status CsvSource::Begin(const OpenHow &how)
 {
-	PoolRef pool(Pool::Make(how.memory));
+	std::shared_ptr<arrow::csv::StreamingReader> first;
+	PoolRef pool = LenientPool(how.memory, 1);
 
 	flags_ = how.flags;
 	separator_ = how.separator ? how.separator : ',';
-	ARROW_ASSIGN_OR_RAISE(
-		auto reader,
-		arrow::csv::StreamingReader::Make(arrow::io::IOContext(pool.get()),
-						  std::make_shared<Input>(disk_, pool, nullptr),
-						  Reading(false, 0), Parsing(),
-						  arrow::csv::ConvertOptions::Defaults()));
-	schema_ = reader->schema();
+	auto reader = arrow::csv::StreamingReader::Make(
+		arrow::io::IOContext(pool.get()), std::make_shared<Input>(disk_, pool, nullptr),
+		Reading(false, 0), Parsing(), arrow::csv::ConvertOptions::Defaults());
+
+	ARROW_RETURN_NOT_OK(Within(pool, std::move(reader)).Value(&first));
+	schema_ = first->schema();
 	ARROW_RETURN_NOT_OK(LookForRepeats());
 	return Explain(TypesOfAll(pool));
 }
@@ -308,7 +327,7 @@ Result<std::shared_ptr<arrow::Table>> CsvCursor::Parse(const std::vector<int> &f
 								      want_.pool, nullptr),
 					      source_.Reading(threads, 0), source_.Parsing(),
 					      source_.Converting(fields)));
-	return reader->Read();
+	return Within(want_.pool, reader->Read());
 }
 
 Result<Columns> CsvCursor::Read(int64_t, const std::vector<int> &fields)
@@ -326,8 +345,9 @@ Result<Columns> CsvCursor::Read(int64_t, const std::vector<int> &fields)
 class Explained : public arrow::RecordBatchReader
 {
       public:
-	Explained(std::shared_ptr<arrow::RecordBatchReader> reader, const CsvSource &source)
-	    : reader_(std::move(reader)), source_(source)
+	Explained(std::shared_ptr<arrow::RecordBatchReader> reader, const CsvSource &source,
+		  const PoolRef &pool)
+	    : reader_(std::move(reader)), source_(source), pool_(pool)
 	{
 	}
 	std::shared_ptr<arrow::Schema> schema() const override
@@ -336,12 +356,16 @@ class Explained : public arrow::RecordBatchReader
 	}
 	Status ReadNext(std::shared_ptr<arrow::RecordBatch> *out) override
 	{
-		return source_.Explain(reader_->ReadNext(out));
+		Status status = reader_->ReadNext(out);
+
+		ARROW_RETURN_NOT_OK(pool_->Refused());
+		return source_.Explain(status);
 	}
 
       private:
 	std::shared_ptr<arrow::RecordBatchReader> reader_;
 	const CsvSource &source_; /* of the table that the reader is for */
+	PoolRef pool_;
 };
 
 Result<std::shared_ptr<arrow::RecordBatchReader>>
@@ -353,8 +377,10 @@ CsvCursor::Stream(int64_t, const std::vector<int> &fields, int64_t rows)
 		source_.Reading(false, want_.buffer), source_.Parsing(),
 		source_.Converting(fields));
 
+	ARROW_RETURN_NOT_OK(want_.pool->Refused());
 	ARROW_RETURN_NOT_OK(source_.Explain(reader.status()));
-	return std::make_shared<Explained>(std::make_shared<Shorter>(*reader, rows), source_);
+	return std::make_shared<Explained>(std::make_shared<Shorter>(*reader, rows), source_,
+					   want_.pool);
 }
 
 } /* namespace */

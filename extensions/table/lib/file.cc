@@ -206,6 +206,8 @@ Result<int64_t> Input::ReadAt(int64_t position, int64_t n, bool, void *out)
 
 Result<std::shared_ptr<arrow::Buffer>> Input::Copied(int64_t position, int64_t n)
 {
+	if (pool_.get())
+		ARROW_RETURN_NOT_OK(pool_->Refused());
 	ARROW_ASSIGN_OR_RAISE(std::shared_ptr<arrow::Buffer> buffer,
 			      arrow::AllocateBuffer(n, pool_.get() ?
 							       pool_.get() :

@@ -320,9 +320,16 @@ void Memory::Trim()
 		EndBlock(entry.second);
 }
 
-Pool *Pool::Make(const std::shared_ptr<Memory> &memory)
+Pool *Pool::Make(const std::shared_ptr<Memory> &memory, int64_t slack)
 {
-	return new Pool(memory);
+	return new Pool(memory, slack);
+}
+
+Status Pool::Refused() const
+{
+	int64_t bytes = beyond_.load(std::memory_order_relaxed);
+
+	return bytes ? memory_->Refusal(bytes) : Status::OK();
 }
 
 void Pool::Hold()
@@ -338,8 +345,13 @@ void Pool::Drop()
 
 Status Pool::Count(int64_t bytes)
 {
-	if (!memory_->used.Add(bytes, memory_->limit()))
-		return memory_->Refusal(bytes);
+	if (!memory_->used.Add(bytes, memory_->limit())) {
+		int64_t none = 0;
+
+		if (!slack_ || !memory_->used.Add(bytes, memory_->limit() + slack_))
+			return memory_->Refusal(bytes);
+		beyond_.compare_exchange_strong(none, bytes, std::memory_order_relaxed);
+	}
 	(void)used_.Add(bytes, INT64_MAX);
 	return Status::OK();
 }

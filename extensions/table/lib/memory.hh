@@ -108,9 +108,19 @@ class Memory
 class Pool : public arrow::MemoryPool
 {
       public:
-	static Pool *Make(const std::shared_ptr<Memory> &memory);
+	/*
+	 * @slack: bytes that are given beyond the limit. Users that end the process when they get
+	 * nothing have some, and ask Refused() instead.
+	 */
+	static Pool *Make(const std::shared_ptr<Memory> &memory, int64_t slack = 0);
 	void Hold();
 	void Drop();
+	/* The first allocation that was beyond the limit, as a failure. */
+	Status Refused() const;
+	const std::shared_ptr<Memory> &memory() const
+	{
+		return memory_;
+	}
 
 	using MemoryPool::Allocate;
 	using MemoryPool::Free;
@@ -141,7 +151,8 @@ class Pool : public arrow::MemoryPool
 	}
 
       private:
-	explicit Pool(const std::shared_ptr<Memory> &memory) : memory_(memory)
+	Pool(const std::shared_ptr<Memory> &memory, int64_t slack)
+	    : memory_(memory), slack_(slack)
 	{
 	}
 	~Pool() override = default;
@@ -149,6 +160,8 @@ class Pool : public arrow::MemoryPool
 	void Uncount(int64_t bytes);
 
 	std::shared_ptr<Memory> memory_;
+	const int64_t slack_;
+	std::atomic<int64_t> beyond_{ 0 }; /* bytes of the first allocation beyond the limit */
 	Gauge used_;
 	std::atomic<int64_t> holds_{ 1 }, total_{ 0 }, allocations_{ 0 };
 };

@@ -84,6 +84,8 @@ class ParquetSource : public Source
 
 	Result<std::unique_ptr<FileReader>>
 	Reader(const Want &want, std::shared_ptr<arrow::io::RandomAccessFile> input) const;
+	/* The columns of a field in a group have as many values as the group has rows. */
+	Status CheckValues(int64_t group, int field) const;
 	const std::vector<int> &leaves(int field) const
 	{
 		return leaves_[static_cast<size_t>(field)];
@@ -332,6 +334,26 @@ Result<std::unique_ptr<Cursor>> ParquetSource::Open(const Want &want)
 	return std::make_unique<ParquetCursor>(*this, std::move(reader));
 }
 
+Status ParquetSource::CheckValues(int64_t group, int field) const
+{
+	auto metadata = metadata_->RowGroup(static_cast<int>(group));
+	int64_t rows = metadata->num_rows();
+
+	for (int leaf : leaves(field)) {
+		int64_t values = metadata->ColumnChunk(leaf)->num_values();
+		bool lists = metadata_->schema()->Column(leaf)->max_repetition_level() > 0;
+
+		/* An empty list has a value in the levels, too. */
+		if (lists ? values < rows : values != rows)
+			return Fail(-EBADMSG,
+				    "column '%s' has %" PRId64
+				    " values, and the group says that it has %" PRId64 " rows",
+				    metadata_->schema()->Column(leaf)->path()->ToDotString().c_str(),
+				    values, rows);
+	}
+	return Status::OK();
+}
+
 Result<Columns> ParquetCursor::Read(int64_t group, const std::vector<int> &fields)
 {
 	Columns columns;
@@ -339,6 +361,7 @@ Result<Columns> ParquetCursor::Read(int64_t group, const std::vector<int> &field
 	for (int field : fields) {
 		const auto &leaves = source_.leaves(field);
 
+		ARROW_RETURN_NOT_OK(source_.CheckValues(group, field));
 		for (const auto &range : source_.Ranges(group, leaves))
 			source_.disk()->WillNeed(range.offset, range.length);
 		ARROW_ASSIGN_OR_RAISE(auto table,
@@ -359,6 +382,7 @@ ParquetCursor::Stream(int64_t group, const std::vector<int> &fields, int64_t row
 	for (int field : fields) {
 		const auto &own = source_.leaves(field);
 
+		ARROW_RETURN_NOT_OK(source_.CheckValues(group, field));
 		leaves.insert(leaves.end(), own.begin(), own.end());
 	}
 	for (const auto &range : source_.Ranges(group, leaves))
