@@ -19,17 +19,52 @@ Schema = type("Schema", (ctypes.Structure,), {"_fields_": [
 BAD, FAULT = 74, 14
 
 
+END = ctypes.CFUNCTYPE(None, ht.pointer)
+
+
+def copy_of(kind, given, ended):
+    """The struct again. Its end is the end of @given, which stays as it is."""
+    copy = kind.from_buffer_copy(given)
+
+    @END
+    def end(at):
+        kind.from_address(at).release = None
+        if isinstance(given.release, int) and given.release:
+            END(given.release)(ctypes.addressof(given))
+        ended.append(kind)
+
+    copy.release = ctypes.cast(end, ht.pointer).value
+    ended.keep = getattr(ended, "keep", []) + [end]
+    return copy
+
+
+class Ended(list):
+    pass
+
+
+KEPT = []  # functions that ends of arrays still call
+
+
 def enter(array, change):
     """Imports an array of pyarrow whose structs @change has changed: it gets them, and buffers."""
     schema, room, handle = Schema(), ht.DeviceArray(), ht.pointer()
     array._export_to_c_device(ctypes.addressof(room), ctypes.addressof(schema))
-    buffers = (ht.pointer * max(1, room.n_buffers)).from_address(room.buffers)
-    change(room, buffers, schema)
+    ended = Ended()
+    KEPT.append((ended, schema, room))
+    seen, shape = copy_of(ht.DeviceArray, room, ended), copy_of(Schema, schema, ended)
+    own = (ht.pointer * max(1, room.n_buffers)).from_buffer_copy(
+        (ht.pointer * max(1, room.n_buffers)).from_address(room.buffers))
+    KEPT.append(own)
+    seen.buffers = ctypes.addressof(own)
+    change(seen, own, shape)
     try:
-        ht.call("hm_table_import_array", ctypes.byref(schema), ctypes.byref(room), None,
+        ht.call("hm_table_import_array", ctypes.byref(shape), ctypes.byref(seen), None,
                 ctypes.byref(handle))
+    except ht.Failed:
+        same(len(ended), 2, "what was given ends, once")
+        raise
     finally:
-        assert not room.release and not schema.release, "what was given has not ended"
+        assert not seen.release and not shape.release, "what was given has not ended"
     return ht.Table(handle=handle)
 
 

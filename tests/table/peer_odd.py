@@ -153,7 +153,7 @@ def counts_that_lie():
     name = write_ipc(pa.table({"x": pa.array([1, None, 3, None, 5, 6, 7, 8])}), "nulls.arrow")
     for lie in (9, 100, 2**62):
         bad = changed(name, struct.pack("<qq", 8, 2), struct.pack("<qq", 8, lie))
-        refused(74, lambda: Table(bad).columns([0]), "missing", "column 'x'")
+        refused(74, lambda: Table(bad).columns([0])[0].info(), "missing", "column 'x'")
     kind = pa.schema([("x", pa.null())])
     with pa.ipc.new_file(path("rows.arrow"), kind) as writer:
         for _ in range(3):
@@ -201,7 +201,7 @@ def changed_headers():
     same((table.field(0).in_place, table.info().rows), (1, n))
     with open(path("changing"), "r+b") as file:
         file.write(data)
-    refused(74, lambda: table.columns([0]), "changed since the open")
+    refused(74, lambda: table.columns([0])[0].chunk(0), "changed since the open")
 
 
 def hide_compression(data):

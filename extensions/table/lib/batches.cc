@@ -196,12 +196,13 @@ Status Maker::Next(Made *ret)
 			ARROW_RETURN_NOT_OK(OpenGroup());
 		ARROW_RETURN_NOT_OK(reader_->ReadNext(&batch));
 		if (!batch) {
-			const Source &source = *table_->sources[Present().source];
+			ARROW_ASSIGN_OR_RAISE(int64_t told,
+					      table_->sources[Present().source]->RowsTold(
+						      Present().in_source));
 
 			/* Those to be left out were handed out before. */
 			if (!numbers_.empty())
-				ARROW_RETURN_NOT_OK(CheckRows(
-					source.RowsTold(Present().in_source), done_));
+				ARROW_RETURN_NOT_OK(CheckRows(told, done_));
 			reader_ = nullptr;
 			place_++;
 			done_ = skip_ = 0;

@@ -12,12 +12,34 @@ using namespace hetmap;
 namespace
 {
 
-Status CheckChunk(const struct hm_column &column, uint64_t chunk)
+/* The chunk of a number, ready. */
+Status GetChunk(struct hm_column *column, uint64_t number, Chunk **ret)
 {
-	if (chunk >= column.chunks.size())
-		return Fail(-ERANGE, "chunk %" PRIu64 " of a column of %zu chunks", chunk,
-			    column.chunks.size());
+	ARROW_RETURN_NOT_OK(column->Owned());
+	if (number >= column->chunks.size())
+		return Fail(-ERANGE, "chunk %" PRIu64 " of a column of %zu chunks", number,
+			    column->chunks.size());
+	ARROW_RETURN_NOT_OK(column->Ready(number));
+	*ret = &column->chunks[number];
 	return Status::OK();
+}
+
+/* Columns that are used where they lie: their chunks are looked at when they are asked for. */
+void Promise(struct hm_table *table, const std::vector<uint32_t> &numbers,
+	     std::vector<std::unique_ptr<struct hm_column>> *columns)
+{
+	auto reading = std::make_shared<Reading>(table, numbers);
+	size_t n = reading->chunks();
+
+	for (size_t i = 0; i < numbers.size(); i++) {
+		struct hm_column *column = (*columns)[i].get();
+
+		column->chunks.resize(n);
+		column->ready = std::make_unique<std::atomic<bool>[]>(n);
+		column->place = i;
+		column->reading = reading;
+		reading->Enter(i, column);
+	}
 }
 
 Status Ready(struct hm_table *table, const std::vector<uint32_t> &numbers,
@@ -31,13 +53,18 @@ Status Ready(struct hm_table *table, const std::vector<uint32_t> &numbers,
 		if (number >= static_cast<uint32_t>(table->schema->num_fields()))
 			return Fail(-ERANGE, "column %u of a table of %d columns", number,
 				    table->schema->num_fields());
-	ARROW_RETURN_NOT_OK(
-		table->Load(numbers, table->Kept(), table->NewPool(), true, &chunks));
-	for (size_t i = 0; i < numbers.size(); i++) {
+	for (uint32_t number : numbers) {
 		columns.push_back(std::make_unique<struct hm_column>());
-		columns[i]->number = numbers[i];
-		columns[i]->field = table->schema->field(static_cast<int>(numbers[i]));
-		columns[i]->chunks = std::move(chunks[i]);
+		columns.back()->number = number;
+		columns.back()->field = table->schema->field(static_cast<int>(number));
+	}
+	if (table->OneByOne()) {
+		Promise(table, numbers, &columns);
+	} else {
+		ARROW_RETURN_NOT_OK(
+			table->Load(numbers, table->Kept(), table->NewPool(), true, &chunks));
+		for (size_t i = 0; i < numbers.size(); i++)
+			columns[i]->chunks = std::move(chunks[i]);
 	}
 	for (size_t i = 0; i < numbers.size(); i++)
 		ret_columns[i] = columns[i].release();
@@ -45,6 +72,18 @@ Status Ready(struct hm_table *table, const std::vector<uint32_t> &numbers,
 }
 
 } /* namespace */
+
+hm_column::~hm_column()
+{
+	/* A child never reads: the lock may be of a thread that it does not have. */
+	if (reading && Owned().ok())
+		reading->Leave(place);
+}
+
+Status hm_column::Ready(uint64_t chunk)
+{
+	return reading ? reading->Ready(this, chunk) : Status::OK();
+}
 
 int hm_table_column(struct hm_table *table, uint32_t column, struct hm_column **ret_column)
 {
@@ -80,7 +119,10 @@ int hm_column_query(struct hm_column *column, struct hm_column_info *ret_info)
 		ARROW_RETURN_NOT_OK(column->Owned());
 		info.column = column->number;
 		info.chunks = column->chunks.size();
-		for (const auto &chunk : column->chunks) {
+		for (uint64_t i = 0; i < info.chunks; i++) {
+			ARROW_RETURN_NOT_OK(column->Ready(i));
+			const Chunk &chunk = column->chunks[i];
+
 			info.rows += static_cast<uint64_t>(chunk.data->length);
 			info.nulls += static_cast<uint64_t>(chunk.exported.null_count);
 			info.in_place += chunk.in_place;
@@ -95,12 +137,12 @@ int hm_column_chunk(struct hm_column *column, uint64_t chunk, struct hm_table_ch
 {
 	return Door([&]() -> Status {
 		struct hm_table_chunk info = {};
+		Chunk *found;
 
 		if (!column || !ret_chunk)
 			return Fail(-EINVAL, "a chunk needs a column, and a place for it");
-		ARROW_RETURN_NOT_OK(column->Owned());
-		ARROW_RETURN_NOT_OK(CheckChunk(*column, chunk));
-		column->chunks[chunk].Describe(&info);
+		ARROW_RETURN_NOT_OK(GetChunk(column, chunk, &found));
+		found->Describe(&info);
 		return GiveInfo(ret_chunk, &info, sizeof(info));
 	});
 }
@@ -111,16 +153,16 @@ int hm_column_export(struct hm_column *column, uint64_t chunk, struct ArrowSchem
 	return Door([&]() -> Status {
 		struct ArrowDeviceArray array = {};
 		struct ArrowSchema schema = {};
+		Chunk *found;
 
 		if (!column || !ret_array)
 			return Fail(-EINVAL,
 				    "an export needs a column, and a place for its values");
-		ARROW_RETURN_NOT_OK(column->Owned());
-		ARROW_RETURN_NOT_OK(CheckChunk(*column, chunk));
+		ARROW_RETURN_NOT_OK(GetChunk(column, chunk, &found));
 		if (ret_schema)
 			ARROW_RETURN_NOT_OK(arrow::ExportField(*column->field, &schema));
 		Status status = arrow::ExportDeviceArray(
-			*arrow::MakeArray(column->chunks[chunk].data), nullptr, &array);
+			*arrow::MakeArray(found->data), nullptr, &array);
 
 		if (!status.ok()) {
 			if (schema.release)

@@ -111,13 +111,14 @@ Status Do(Load *load, const Piece &piece, uint32_t threads, Way *way)
 		auto columns,
 		way->cursor->Read(at.in_source,
 				  load->table.FieldsOf(at.source, NumbersOf(*load, piece))));
+	ARROW_ASSIGN_OR_RAISE(int64_t rows,
+			      load->table.sources[at.source]->RowsTold(at.in_source));
 	for (size_t i = 0; i < piece.columns.size(); i++) {
 		auto &to = load->chunks[piece.columns[i]][piece.group];
 		int number = static_cast<int>(load->numbers[piece.columns[i]]);
 
 		Status status = Take(*load->table.schema->field(number)->type(), *columns[i],
-				     load->groups[piece.group],
-				     how.source->RowsTold(at.in_source), how, &to);
+				     load->groups[piece.group], rows, how, &to);
 
 		if (!status.ok())
 			return load->table.Located(load->groups[piece.group],
@@ -205,6 +206,12 @@ std::vector<size_t> hm_table::Kept() const
 	return kept;
 }
 
+bool hm_table::OneByOne() const
+{
+	return std::all_of(sources.begin(), sources.end(),
+			   [](const auto &source) { return source->OneByOne(); });
+}
+
 PoolRef hm_table::NewPool() const
 {
 	return PoolRef(Pool::Make(memory));
@@ -231,6 +238,9 @@ Status hm_table::Located(size_t group, const std::vector<uint32_t> &numbers,
 	/* Which column it is may be known already. */
 	if (status.ok() || TextOf(status).find(Where(group, {})) == 0)
 		return status;
+	/* Rows are counted from the first group on, and another one may be to blame. */
+	if (TextOf(status).find("row group ") == 0)
+		return At(sources[groups[group].source]->where(), status);
 	return At(Where(group, numbers), status);
 }
 

@@ -4,11 +4,12 @@
  *
  * libarrow reads messages, and has no function for two facts of a record batch: how many rows it
  * has, and whether its body is compressed. They are fields of a flatbuffer that libarrow has
- * checked, which is read here. Source: format/Message.fbs of Arrow, and the flatbuffers' document
+ * checked, which is read here. Source: format/Message.fbs and File.fbs of Arrow, and the flatbuffers' document
  * "FlatBuffer Internals".
  */
 #include "message.hh"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstring>
 #include <strings.h>
@@ -27,6 +28,11 @@ constexpr uint32_t CONTINUES = 0xffffffff; /* before the length, since Arrow 0.1
 
 /* Fields of the table RecordBatch, and of BodyCompression. */
 enum { BATCH_LENGTH = 0, BATCH_COMPRESSION = 3, COMPRESSION_CODEC = 0 };
+
+/* Those of the table Footer. */
+enum { FOOTER_DICTIONARIES = 2, FOOTER_BATCHES = 3 };
+
+constexpr size_t BLOCK_BYTES = 24; /* of the struct Block */
 
 template <typename T> T Load(const uint8_t *from)
 {
@@ -124,44 +130,85 @@ Result<Header> HeaderOf(const arrow::ipc::Message &message)
 	return header;
 }
 
+Result<MessageAt> MessageIn(const Disk &disk, int64_t offset)
+{
+	/* Most headers are shorter. */
+	alignas(8) uint8_t begin[1024];
+	int64_t prefix = 0, n;
+	MessageAt message;
+
+	if (offset < 0 || offset > disk.size())
+		return Fail(-EBADMSG,
+			    "a message is at byte %" PRId64 ", and the file ends after %" PRId64,
+			    offset, disk.size());
+	n = std::min<int64_t>(sizeof(begin), disk.size() - offset);
+	ARROW_RETURN_NOT_OK(disk.Read(offset, n, begin));
+	message.offset = offset;
+	message.head = HeadLength(begin, n, &prefix);
+	if (!message.head)
+		return message;
+	if (message.head > disk.size() - offset)
+		return Fail(-EBADMSG,
+			    "the header of a message at byte %" PRId64 " has %" PRId64
+			    " bytes, and the file ends after %" PRId64,
+			    offset, message.head, disk.size() - offset);
+	auto head = std::make_shared<arrow::Buffer>(begin, message.head);
+
+	if (message.head > n) {
+		ARROW_ASSIGN_OR_RAISE(head, arrow::AllocateBuffer(message.head));
+		ARROW_RETURN_NOT_OK(disk.Read(offset, message.head, head->mutable_data()));
+	}
+	ARROW_ASSIGN_OR_RAISE(message.header, ReadHeader(head));
+	if (message.header.body > disk.size() - offset - message.head)
+		return Fail(-EBADMSG,
+			    "a message at byte %" PRId64 " has %" PRId64
+			    " bytes, and the file ends after %" PRId64,
+			    offset, message.header.body, disk.size() - offset - message.head);
+	return message;
+}
+
 Result<std::vector<MessageAt>> Messages(const Disk &disk, int64_t from)
 {
 	std::vector<MessageAt> messages;
-	int64_t at = from, prefix = 0;
+	int64_t at = from;
 
 	while (disk.size() - at >= 4) {
-		/* Most headers are shorter. */
-		alignas(8) uint8_t begin[1024];
-		int64_t n = std::min<int64_t>(sizeof(begin), disk.size() - at);
-		MessageAt message;
-
-		ARROW_RETURN_NOT_OK(disk.Read(at, n, begin));
-		message.offset = at;
-		message.head = HeadLength(begin, n, &prefix);
+		ARROW_ASSIGN_OR_RAISE(MessageAt message, MessageIn(disk, at));
 		if (!message.head)
 			break;
-		if (message.head > disk.size() - at)
-			return Fail(-EBADMSG,
-				    "the header of a message at byte %" PRId64 " has %" PRId64
-				    " bytes, and the file ends after %" PRId64,
-				    at, message.head, disk.size() - at);
-		auto head = std::make_shared<arrow::Buffer>(begin, message.head);
-
-		if (message.head > n) {
-			ARROW_ASSIGN_OR_RAISE(head, arrow::AllocateBuffer(message.head));
-			ARROW_RETURN_NOT_OK(disk.Read(at, message.head, head->mutable_data()));
-		}
-		ARROW_ASSIGN_OR_RAISE(message.header, ReadHeader(head));
-		at += message.head;
-		if (message.header.body > disk.size() - at)
-			return Fail(-EBADMSG,
-				    "a message at byte %" PRId64 " has %" PRId64
-				    " bytes, and the file ends after %" PRId64,
-				    message.offset, message.header.body, disk.size() - at);
-		at += message.header.body;
+		at += message.head + message.header.body;
 		messages.push_back(message);
 	}
 	return messages;
+}
+
+/* The offsets of blocks: structs {int64_t offset; int32_t head; int64_t body}. */
+static std::vector<int64_t> Offsets(const uint8_t *table, int field)
+{
+	const uint8_t *vector = Field(table, field);
+	std::vector<int64_t> offsets;
+	uint32_t n;
+
+	if (!vector)
+		return offsets;
+	vector += Load<uint32_t>(vector);
+	n = Load<uint32_t>(vector);
+	for (uint32_t i = 0; i < n; i++)
+		offsets.push_back(Load<int64_t>(vector + 4 + i * BLOCK_BYTES));
+	return offsets;
+}
+
+Result<Places> PlacesOf(const std::shared_ptr<arrow::Buffer> &footer)
+{
+	Places places;
+
+	if (!footer || footer->size() < 8)
+		return Fail(-EBADMSG, "the file has no footer");
+	const uint8_t *table = footer->data() + Load<uint32_t>(footer->data());
+
+	places.dictionaries = Offsets(table, FOOTER_DICTIONARIES);
+	places.batches = Offsets(table, FOOTER_BATCHES);
+	return places;
 }
 
 const char *CodecName(int codec)

@@ -30,6 +30,12 @@ struct MessageAt {
 	int64_t offset = 0;
 	int64_t head = 0; /* bytes of prefix and header */
 	Header header;
+	bool known = true; /* false: offset and the header's type are all that is there */
+};
+
+/* Where a footer has the messages of a file. */
+struct Places {
+	std::vector<int64_t> dictionaries, batches;
 };
 
 /*
@@ -43,6 +49,12 @@ Result<Header> ReadHeader(const std::shared_ptr<arrow::Buffer> &head);
 
 /* The same of a message that libarrow has checked. */
 Result<Header> HeaderOf(const arrow::ipc::Message &message);
+
+/* The message at a byte of a file, whose header and body are all in the file. */
+Result<MessageAt> MessageIn(const Disk &disk, int64_t offset);
+
+/* What a footer says, which libarrow has checked. */
+Result<Places> PlacesOf(const std::shared_ptr<arrow::Buffer> &footer);
 
 /* All messages of a file from @from on, up to the end of the stream or of the file. */
 Result<std::vector<MessageAt>> Messages(const Disk &disk, int64_t from);

@@ -52,7 +52,7 @@ class ParquetSource : public Source
 	{
 		return first_.back();
 	}
-	int64_t RowsTold(int64_t group) const override
+	Result<int64_t> RowsTold(int64_t group) override
 	{
 		auto at = static_cast<size_t>(group);
 

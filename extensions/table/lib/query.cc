@@ -37,13 +37,15 @@ Result<int64_t> CountRows(const struct hm_table &table)
 {
 	int64_t rows = 0;
 
-	for (const auto &at : table.groups) {
+	for (size_t i = 0; i < table.groups.size(); i++) {
+		const GroupAt &at = table.groups[i];
+
 		if (at.skipped)
 			continue;
 		Source &source = *table.sources[at.source];
 		auto facts = Caught([&]() { return source.Facts(at.in_source); });
 
-		ARROW_RETURN_NOT_OK(At(source.where(), facts.status()));
+		ARROW_RETURN_NOT_OK(table.Located(i, {}, facts.status()));
 		if (facts->rows < 0)
 			return -1;
 		if (facts->rows > INT64_MAX - rows)
@@ -191,7 +193,7 @@ int hm_table_group(struct hm_table *table, uint64_t group, struct hm_table_group
 		auto facts = Caught(
 			[&]() { return table->sources[at.source]->Facts(at.in_source); });
 
-		ARROW_RETURN_NOT_OK(At(table->sources[at.source]->where(), facts.status()));
+		ARROW_RETURN_NOT_OK(table->Located(group, {}, facts.status()));
 		info.file = at.source;
 		info.in_file = static_cast<uint64_t>(at.in_source);
 		info.first_row = Known(facts->first_row);

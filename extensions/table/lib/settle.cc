@@ -157,6 +157,19 @@ Chunk::Chunk(Chunk &&other) noexcept
 	other.exported.release = nullptr;
 }
 
+Chunk &Chunk::operator=(Chunk &&other) noexcept
+{
+	std::swap(data, other.data);
+	std::swap(group, other.group);
+	std::swap(first_row, other.first_row);
+	std::swap(in_place, other.in_place);
+	std::swap(why, other.why);
+	std::swap(placed, other.placed);
+	std::swap(copied, other.copied);
+	std::swap(exported, other.exported);
+	return *this;
+}
+
 uint32_t BitsOf(const DataType &type)
 {
 	const DataType *storage = &type;

@@ -19,7 +19,7 @@ class Chunk
 	Chunk() = default;
 	~Chunk();
 	Chunk(Chunk &&other) noexcept;
-	Chunk &operator=(Chunk &&other) = delete;
+	Chunk &operator=(Chunk &&other) noexcept;
 	Chunk(const Chunk &) = delete;
 	Chunk &operator=(const Chunk &) = delete;
 

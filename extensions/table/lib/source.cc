@@ -72,6 +72,10 @@ class InMemory : public Source
 	{
 		return first_.back();
 	}
+	Result<int64_t> RowsTold(int64_t group) override
+	{
+		return batches_[static_cast<size_t>(group)]->num_rows();
+	}
 	Result<std::unique_ptr<Cursor>> Open(const Want &want) override;
 	Result<Stored> Describe(int64_t group, int field) override
 	{

@@ -76,9 +76,14 @@ class Source
 	/* Rows of all groups; -1: not known. */
 	virtual Result<int64_t> Rows() = 0;
 	/* Rows that a group says it has, for what is read of it to be held against; -1: none. */
-	virtual int64_t RowsTold(int64_t) const
+	virtual Result<int64_t> RowsTold(int64_t)
 	{
 		return -1;
+	}
+	/* Each field of a group is one chunk, which costs little until it is asked for. */
+	virtual bool OneByOne() const
+	{
+		return false;
 	}
 	virtual Result<std::unique_ptr<Cursor>> Open(const Want &want) = 0;
 	virtual Result<Stored> Describe(int64_t group, int field) = 0;

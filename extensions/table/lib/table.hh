@@ -16,6 +16,7 @@
 #include <hetmap/table.h>
 
 #include "filter.hh"
+#include "reading.hh"
 #include "settle.hh"
 #include "source.hh"
 
@@ -64,9 +65,18 @@ struct Piece {
 } /* namespace hetmap */
 
 struct hm_column : hetmap::Counted {
+	~hm_column();
+	/* The chunk is there. */
+	arrow::Status Ready(uint64_t chunk);
+
 	uint32_t number;
 	std::shared_ptr<arrow::Field> field;
 	std::deque<hetmap::Chunk> chunks; /* which stay where they are */
+
+	/* Columns that are used where they lie; NULL: all chunks are ready. */
+	std::shared_ptr<hetmap::Reading> reading;
+	size_t place = 0; /* in the reading */
+	std::unique_ptr<std::atomic<bool>[]> ready;
 };
 
 struct hm_table : hetmap::Counted {
@@ -75,6 +85,8 @@ struct hm_table : hetmap::Counted {
 	arrow::Status Load(const std::vector<uint32_t> &numbers,
 			   const std::vector<size_t> &groups, const hetmap::PoolRef &pool,
 			   bool in_place, std::vector<std::deque<hetmap::Chunk>> *ret);
+	/* All of its groups are chunks that cost little until they are asked for. */
+	bool OneByOne() const;
 	/* Groups that are not skipped. */
 	std::vector<size_t> Kept() const;
 	hetmap::PoolRef NewPool() const;

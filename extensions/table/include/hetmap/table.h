@@ -220,7 +220,8 @@ struct hm_table_stored_info {
  * @desc:      [in, optional] NULL: all columns, in memory of "host"
  * @ret_table: [out] a reference; the caller must drop it with hm_table_unref()
  *
- * Reads headers and footers only: of Arrow the headers of all batches, and of CSV the first block.
+ * Reads headers and footers only: of Arrow files the footer and the header of the first batch, of
+ * Arrow streams the headers of all batches, and of CSV the first block.
  * All files must have the same columns, by names and types; their order may differ, and the first
  * file's counts. Files may be of different formats.
  *
@@ -425,11 +426,17 @@ struct hm_table_chunk {
  * Chunks that are stored plainly are found in the map of the file. All other chunks are decoded
  * into memory of the table's device, several at a time. Each call decodes anew.
  *
+ * A table all of whose files are used where they lie gives the column at once. Its chunks are found
+ * when hm_column_chunk(), hm_column_query() or hm_column_export() asks for them, and what is wrong
+ * with a chunk is an error of these calls, which then can be repeated. Such a column keeps the
+ * table's files open.
+ *
  * A buffer of Arrow that is not aligned for its type is copied, and hm_table_chunk.why says so.
  *
  * Errors:
  *   -ERANGE:     the table has fewer columns.
  *   -EBADMSG:    the file breaks a rule of its format, or bytes do not pass their checksum.
+ *   -EFAULT:     imported buffers are not in memory any more; see hm_table_import().
  *   -EFBIG:      the decoded bytes exceed hm_table_desc.limit; the text has both numbers. Use
  *                hm_table_batches_create(), or raise the limit.
  *   -ENODATA:    the file was cut off since the open.
@@ -462,11 +469,14 @@ HM_API int hm_table_columns(struct hm_table *table, const uint32_t *columns, uin
  * @column:   [in]
  * @ret_info: [in,out] the caller must set struct_size
  *
- * Counts missing values where the file does not tell their number, which touches the column.
+ * Looks at all chunks. Counts missing values where the file does not tell their number, which
+ * touches the column.
  *
  * Errors:
  *   -ENODATA: the file was cut off.
  *   -E2BIG:   struct_size is larger than this library knows.
+ *
+ * In addition the errors of hm_table_column().
  */
 HM_API int hm_column_query(struct hm_column *column, struct hm_column_info *ret_info);
 
@@ -479,6 +489,8 @@ HM_API int hm_column_query(struct hm_column *column, struct hm_column_info *ret_
  * Errors:
  *   -ERANGE: the column has fewer chunks.
  *   -E2BIG:  struct_size is larger than this library knows.
+ *
+ * In addition the errors of hm_table_column().
  */
 HM_API int hm_column_chunk(struct hm_column *column, uint64_t chunk,
 			   struct hm_table_chunk *ret_chunk);
@@ -494,6 +506,8 @@ HM_API int hm_column_chunk(struct hm_column *column, uint64_t chunk,
  * Errors:
  *   -ERANGE:     the column has fewer chunks.
  *   -EOPNOTSUPP: the interface has no name for the type.
+ *
+ * In addition the errors of hm_table_column().
  */
 HM_API int hm_column_export(struct hm_column *column, uint64_t chunk,
 			    struct ArrowSchema *ret_schema, struct ArrowDeviceArray *ret_array);
