@@ -35,14 +35,14 @@ using arrow::ipc::MessageType;
 class Watched : public Input
 {
       public:
-	explicit Watched(std::shared_ptr<Disk> disk) : Input(std::move(disk), PoolRef(), nullptr)
+	explicit Watched(std::shared_ptr<Disk> disk)
+	    : Input(std::move(disk), PoolRef(), nullptr)
 	{
 	}
 	using Input::ReadAt;
 	/* Other threads would take longer to start than these bytes take to be read. */
-	arrow::Future<std::shared_ptr<arrow::Buffer>> ReadAsync(const arrow::io::IOContext &,
-								 int64_t position,
-								 int64_t n) override
+	arrow::Future<std::shared_ptr<arrow::Buffer>>
+	ReadAsync(const arrow::io::IOContext &, int64_t position, int64_t n) override
 	{
 		return ReadAt(position, n);
 	}
@@ -189,8 +189,7 @@ Result<int64_t> ArrowSource::FirstRow(int64_t group) const
 		}
 		auto at = Message(batches_[next - 1]);
 
-		ARROW_RETURN_NOT_OK(
-			At("row group " + std::to_string(next - 1), at.status()));
+		ARROW_RETURN_NOT_OK(At("row group " + std::to_string(next - 1), at.status()));
 		std::lock_guard<std::mutex> held(lock_);
 
 		/* Another thread may have been here meanwhile. */

@@ -202,7 +202,8 @@ Status CheckRows(int64_t told, int64_t rows)
 {
 	if (told >= 0 && told != rows)
 		return Fail(-EBADMSG,
-			    "%" PRId64 " values are there, and the group says that it has %" PRId64
+			    "%" PRId64
+			    " values are there, and the group says that it has %" PRId64
 			    " rows",
 			    rows, told);
 	return Status::OK();

@@ -161,8 +161,8 @@ int hm_column_export(struct hm_column *column, uint64_t chunk, struct ArrowSchem
 		ARROW_RETURN_NOT_OK(GetChunk(column, chunk, &found));
 		if (ret_schema)
 			ARROW_RETURN_NOT_OK(arrow::ExportField(*column->field, &schema));
-		Status status = arrow::ExportDeviceArray(
-			*arrow::MakeArray(found->data), nullptr, &array);
+		Status status = arrow::ExportDeviceArray(*arrow::MakeArray(found->data),
+							 nullptr, &array);
 
 		if (!status.ok()) {
 			if (schema.release)

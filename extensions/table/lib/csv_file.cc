@@ -235,10 +235,10 @@ Status CsvSource::Explain(const Status &status) const
 /* A column without any value is of each type. */
 bool CsvSource::Adopt(int field, const std::shared_ptr<arrow::DataType> &type)
 {
-	if (schema_->field(field)->type()->id() != arrow::Type::NA || arrow::is_nested(type->id()))
+	if (schema_->field(field)->type()->id() != arrow::Type::NA ||
+	    arrow::is_nested(type->id()))
 		return false;
-	auto changed =
-		schema_->SetField(field, schema_->field(field)->WithType(type));
+	auto changed = schema_->SetField(field, schema_->field(field)->WithType(type));
 
 	if (changed.ok())
 		schema_ = *changed;
@@ -269,9 +269,8 @@ Status CsvSource::TypesOfAll(const PoolRef &pool)
 		const auto &type = table->column(static_cast<int>(i))->type();
 
 		ARROW_ASSIGN_OR_RAISE(
-			schema_,
-			schema_->SetField(fields[i],
-					  schema_->field(fields[i])->WithType(type)));
+			schema_, schema_->SetField(fields[i],
+						   schema_->field(fields[i])->WithType(type)));
 	}
 	return Status::OK();
 }

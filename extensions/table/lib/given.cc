@@ -293,8 +293,7 @@ bool IsReadable(const void *pointer, int64_t n, bool all_pages)
 			at = all_pages ? std::min(last, (at | (PAGE - 1)) + 1) : last;
 		}
 		struct iovec local = { room.data(), count };
-		ssize_t got =
-			process_vm_readv(getpid(), &local, 1, remote.data(), count, 0);
+		ssize_t got = process_vm_readv(getpid(), &local, 1, remote.data(), count, 0);
 
 		if (got < 0 && (errno == ENOSYS || errno == EPERM))
 			return true;

@@ -139,7 +139,8 @@ Result<MessageAt> MessageIn(const Disk &disk, int64_t offset)
 
 	if (offset < 0 || offset > disk.size())
 		return Fail(-EBADMSG,
-			    "a message is at byte %" PRId64 ", and the file ends after %" PRId64,
+			    "a message is at byte %" PRId64
+			    ", and the file ends after %" PRId64,
 			    offset, disk.size());
 	n = std::min<int64_t>(sizeof(begin), disk.size() - offset);
 	ARROW_RETURN_NOT_OK(disk.Read(offset, n, begin));

@@ -166,8 +166,8 @@ void AdoptTypes(const std::vector<std::unique_ptr<Source>> &sources)
 	for (int i = 0; i < sources[0]->schema()->num_fields(); i++) {
 		auto field = sources[0]->schema()->field(i);
 
-		for (size_t k = 1;
-		     k < sources.size() && field->type()->id() == arrow::Type::NA; k++) {
+		for (size_t k = 1; k < sources.size() && field->type()->id() == arrow::Type::NA;
+		     k++) {
 			auto other = sources[k]->schema()->GetFieldByName(field->name());
 
 			if (other && other->type()->id() != arrow::Type::NA &&

@@ -185,8 +185,8 @@ Status ParquetSource::Begin(const OpenHow &how)
 	first_.push_back(row);
 	if (metadata_->num_rows() != row)
 		return Fail(-EBADMSG,
-			    "the footer has %" PRId64 " rows, and its %d row groups have %" PRId64
-			    " together",
+			    "the footer has %" PRId64
+			    " rows, and its %d row groups have %" PRId64 " together",
 			    metadata_->num_rows(), metadata_->num_row_groups(), row);
 	return Status::OK();
 }
@@ -345,11 +345,12 @@ Status ParquetSource::CheckValues(int64_t group, int field) const
 
 		/* An empty list has a value in the levels, too. */
 		if (lists ? values < rows : values != rows)
-			return Fail(-EBADMSG,
-				    "column '%s' has %" PRId64
-				    " values, and the group says that it has %" PRId64 " rows",
-				    metadata_->schema()->Column(leaf)->path()->ToDotString().c_str(),
-				    values, rows);
+			return Fail(
+				-EBADMSG,
+				"column '%s' has %" PRId64
+				" values, and the group says that it has %" PRId64 " rows",
+				metadata_->schema()->Column(leaf)->path()->ToDotString().c_str(),
+				values, rows);
 	}
 	return Status::OK();
 }

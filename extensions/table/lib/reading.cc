@@ -38,8 +38,8 @@ Result<int64_t> Reading::FirstRow(size_t chunk)
 
 		ARROW_RETURN_NOT_OK(table_->Located(group, {}, rows.status()));
 		if (*rows > INT64_MAX - first_.back())
-			return table_->Located(group, {},
-					       Fail(-EBADMSG, "there are %" PRId64 " rows", *rows));
+			return table_->Located(
+				group, {}, Fail(-EBADMSG, "there are %" PRId64 " rows", *rows));
 		first_.push_back(first_.back() + *rows);
 	}
 	return first_[chunk];
@@ -109,7 +109,8 @@ Status Reading::Ready(struct hm_column *column, size_t chunk)
 		if (columns_[i] && !columns_[i]->ready[chunk].load(std::memory_order_acquire))
 			places.push_back(i);
 	const GroupAt &at = table_->groups[groups_[chunk]];
-	auto rows = Caught([&]() { return table_->sources[at.source]->RowsTold(at.in_source); });
+	auto rows =
+		Caught([&]() { return table_->sources[at.source]->RowsTold(at.in_source); });
 
 	ARROW_RETURN_NOT_OK(table_->Located(groups_[chunk], {}, rows.status()));
 	auto columns = Caught([&]() { return Read(chunk, places); });

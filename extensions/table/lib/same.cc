@@ -155,7 +155,8 @@ Status CheckSame(const parquet::FileMetaData &old, const parquet::SchemaDescript
 		return Fail(-EINVAL, "the file to append to has %d columns, and the table %d",
 			    read->num_fields(), schema.num_fields());
 	for (int i = 0; i < schema.num_fields(); i++) {
-		const DataType &type = *schema.field(i)->type(), &other = *read->field(i)->type();
+		const DataType &type = *schema.field(i)->type(),
+			       &other = *read->field(i)->type();
 
 		if (!MeanTheSame(other, type))
 			return Fail(-EINVAL,
@@ -163,8 +164,9 @@ Status CheckSame(const parquet::FileMetaData &old, const parquet::SchemaDescript
 				    schema.field(i)->name().c_str(), type.ToString().c_str(),
 				    other.ToString().c_str());
 		if (ret_zone->empty() && ZoneOf(type) != ZoneOf(other))
-			*ret_zone = "column '" + schema.field(i)->name() + "' has the time zone " +
-				    ZoneOf(type) + ", and the file keeps " + ZoneOf(other) +
+			*ret_zone = "column '" + schema.field(i)->name() +
+				    "' has the time zone " + ZoneOf(type) +
+				    ", and the file keeps " + ZoneOf(other) +
 				    ": the instants are the same";
 	}
 	return Status::OK();

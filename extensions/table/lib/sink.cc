@@ -157,8 +157,7 @@ Status ParquetSink::Begin(const std::shared_ptr<arrow::Schema> &schema, const Wr
 			.Value(&writer_);
 	std::shared_ptr<parquet::SchemaDescriptor> own;
 
-	before_ =
-		parquet::ReadMetaData(std::make_shared<Input>(old, writing.pool, nullptr));
+	before_ = parquet::ReadMetaData(std::make_shared<Input>(old, writing.pool, nullptr));
 	ARROW_RETURN_NOT_OK(
 		parquet::arrow::ToParquetSchema(schema.get(), *made, *arrow_made, &own));
 	ARROW_RETURN_NOT_OK(CheckSame(*before_, *own, *schema, &zone_));
