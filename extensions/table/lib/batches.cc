@@ -267,7 +267,7 @@ struct hm_table_batches : Counted {
 	bool ahead = false, wanted = false, ready = false, ending = false;
 	std::unique_ptr<Made> coming;
 	Status coming_status;
-	/* Made before it is needed: then there may be no memory for it. The thread ends after it. */
+	/* Made before it is needed: then there may be no memory for it. */
 	Status no_memory = Status::OutOfMemory("not enough memory is available");
 	std::thread thread;
 };

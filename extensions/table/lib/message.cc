@@ -2,10 +2,10 @@
 /*
  * Messages of Arrow's IPC format: where they are, and what their headers say.
  *
- * libarrow reads messages, and has no function for two facts of a record batch: how many rows it
- * has, and whether its body is compressed. They are fields of a flatbuffer that libarrow has
- * checked, which is read here. Source: format/Message.fbs and File.fbs of Arrow, and the flatbuffers' document
- * "FlatBuffer Internals".
+ * libarrow reads messages, and has no function for three facts: how many rows a record batch has,
+ * whether its body is compressed, and where a footer has its batches. They are fields of
+ * flatbuffers that libarrow has checked, which are read here. Source: format/Message.fbs and
+ * File.fbs of Arrow, and the flatbuffers' document "FlatBuffer Internals".
  */
 #include "message.hh"
 
