@@ -315,7 +315,7 @@ $(O)/tests/serve_faults: $(serve_objects)
 
 # Whole without a C library for 32 bits. Empty where the compiler has no such code: what runs
 # it is left out there.
-$(O)/tests/process_32: tests/sim/uapi32/process.c include/uapi/hetsim.h
+$(O)/tests/process_32: tests/sim/uapi32/process.c $(wildcard include/uapi/*.h)
 	@mkdir -p $(@D)
 	$(say) CC $@
 	$(Q)$(CC) -m32 -O1 -fno-pic -no-pie -fomit-frame-pointer -nostdlib -static -ffreestanding \
@@ -412,7 +412,7 @@ $(fuzz_programs): $(start_object) $(O)/runtime.a
 
 headers := $(wildcard include/hetmap/*.h)
 # The calls of the simulated device, which hm_sim_call() makes.
-uapi_headers := include/uapi/hetsim.h
+uapi_headers := $(wildcard include/uapi/*.h)
 pages := $(wildcard man/*.[1-8]) $(extension_pages)
 place = $(DESTDIR)$(1)
 page_place = $(DESTDIR)$(MANDIR)/man$(patsubst .%,%,$(suffix $(1)))/$(notdir $(1))

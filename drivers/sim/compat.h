@@ -6,6 +6,7 @@
 #include <linux/device.h>
 #include <linux/dma-map-ops.h>
 #include <linux/eventfd.h>
+#include <linux/memremap.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/scatterlist.h>
@@ -38,6 +39,20 @@ static inline void vm_flags_clear(struct vm_area_struct *vma, unsigned long flag
 
 /* Is there the kernel's part of a mirror? Kbuild asks the same. */
 #define SIM_MIRROR IS_ENABLED(CONFIG_HMM_MIRROR)
+/* And that of moving pages to the memory of a device? */
+#define SIM_MIGRATION (SIM_MIRROR && IS_ENABLED(CONFIG_DEVICE_MIGRATION))
+
+#if SIM_MIGRATION
+/* The page is locked afterwards, and has one reference. */
+static inline void sim_zone_page_init(struct page *page, struct dev_pagemap *pagemap)
+{
+#ifdef HAVE_ZONE_PAGE_ORDER
+	zone_device_page_init(page, pagemap, 0);
+#else
+	zone_device_page_init(page);
+#endif
+}
+#endif
 
 /*
  * Where the kernel can mark a 2 MiB entry as special: get_user_pages_fast() of other kernels

@@ -16,6 +16,8 @@
  *	sim_va.change			one bind or unbind at a time; allocates
  *	sim_mirror.lock			one device fault, or change of advice, at a time; the
  *					kernel brings pages under it, which may take long
+ *	sim_store.returning		one part of a store at a time: its pages come back.
+ *					Nothing under it waits for a page's lock
  *	mmap_lock of a process		held by the kernel around faults and mmap
  *	dma_resv of a buffer		its dma-bufs'; held by the kernel around
  *					attachments' maps, which end when an imported
@@ -37,7 +39,9 @@
  *					kernel takes pages back from a mirror, under any lock
  *					of memory management, and from reclaim itself
  *	sim_queue.lock			the same
+ *	sim_account.mirror_lock		around the next one
  *	sim_mirror.events_lock		the same
+ *	sim_store.lock			nothing under it allocates
  *	sim_device.memory_lock		innermost
  *	sim_device.imports_lock		the same; around no exporter's callback
  *
@@ -72,6 +76,8 @@
 #include "model/model.h"
 
 struct dma_buf;
+struct sim_mirror;
+struct sim_store;
 
 /* Limits that the twin does not have, because the module's users are many. */
 #define SIM_MAX_COMPAT_BUFFERS (SIM_MAX_BUFFERS / 4) /* slots that 64-bit processes leave at most */
@@ -135,6 +141,8 @@ struct sim_device {
 	spinlock_t imports_lock; /* protects the next member */
 	struct list_head imports; /* that are attached */
 
+	struct sim_store *store; /* of pages that moved here; NULL: none do; never changes */
+
 	struct mutex brackets_lock; /* protects the next two members */
 	struct list_head brackets; /* one for each dma-buf */
 	unsigned int n_brackets; /* in that list */
@@ -159,6 +167,8 @@ struct sim_account {
 	atomic64_t eintr;  /* injected: so many calls from now */
 	u64 pages_used[SIM_N_PLACES]; /* under sim_device.memory_lock */
 	u64 pages_pinned[SIM_N_PLACES]; /* the same, of its buffers */
+	spinlock_t mirror_lock; /* protects the next member */
+	struct sim_mirror *mirror; /* whose events tell of pages that come back; NULL: none */
 	struct sim_counters counters;
 };
 
@@ -166,8 +176,6 @@ struct sim_account {
  * The address space of an opener on the device: a page table of four levels of
  * 512 entries, as the CPU's, and the bindings in it.
  */
-struct sim_mirror;
-
 struct sim_va {
 	struct mutex change; /* protects the members up to lock; tables come and go under it */
 	struct rb_root bindings;
@@ -206,7 +214,9 @@ struct sim_binding {
 #define SIM_ENTRY_BOUND BIT_ULL(4) /* also where a shrunk buffer has no page: keeps the table */
 #define SIM_ENTRY_MIRROR BIT_ULL(5) /* the page is the process's */
 #define SIM_ENTRY_LARGE BIT_ULL(6) /* the first of 2^SIM_LARGE_ORDER pages */
-#define SIM_ENTRY_WHY_SHIFT 8 /* of a mirror: enum hetsim_why */
+#define SIM_ENTRY_DEVICE BIT_ULL(7) /* of a mirror: the page is in the device's memory */
+#define SIM_ENTRY_COUNTED BIT_ULL(11) /* the same: each use is to be counted; is in no TLB */
+#define SIM_ENTRY_WHY_SHIFT 8 /* the same: enum hetsim_why */
 #define SIM_ENTRY_WHY GENMASK_ULL(10, SIM_ENTRY_WHY_SHIFT)
 #define SIM_ENTRY_SHIFT 12
 
@@ -466,7 +476,50 @@ u32 sim_cache_of(struct page *page);
 long sim_ioctl(struct file *file, unsigned int cmd, unsigned long argument);
 int sim_reply_file(void *argument, struct file *file);
 
+/* sim_store.c, sim_migrate.c, sim_return.c: there with SIM_MIGRATION */
+#if SIM_MIGRATION
+int sim_stores_init(unsigned int n_devices, const char *bar, unsigned int mb);
+void sim_stores_exit(void);
+struct sim_store *sim_store_of(unsigned int index);
+void sim_store_drain(struct sim_store *store);
+void sim_store_return(struct sim_store *store, const struct sim_device *dev,
+		      const struct sim_account *account);
+u64 sim_store_evict(struct sim_store *store, u64 n_pages);
+#else
+static inline int sim_stores_init(unsigned int n_devices, const char *bar, unsigned int mb)
+{
+	return bar ? -EOPNOTSUPP : 0;
+}
+
+static inline void sim_stores_exit(void)
+{
+}
+
+static inline struct sim_store *sim_store_of(unsigned int index)
+{
+	return NULL;
+}
+
+static inline void sim_store_drain(struct sim_store *store)
+{
+}
+
+static inline void sim_store_return(struct sim_store *store, const struct sim_device *dev,
+				    const struct sim_account *account)
+{
+}
+
+static inline u64 sim_store_evict(struct sim_store *store, u64 n_pages)
+{
+	return 0;
+}
+#endif
+
 /* sim_mem.c */
+int sim_mem_reserve(struct sim_device *dev, struct sim_account *account, u32 place, u64 n_pages,
+		    const u64 *leaving, bool evict, struct sim_lack *lack);
+void sim_mem_release(struct sim_device *dev, struct sim_account *account, u32 place,
+		     u64 n_pages);
 int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages, u64 first,
 		      u64 n_pages, const u64 *leaving, bool evict, struct sim_lack *lack);
 int sim_mem_make_room(struct sim_buffer *buffer, struct sim_lack *lack);

@@ -85,6 +85,14 @@ static bool sim_chunk_ends(const struct mmu_notifier_range *range)
 	return range->event == MMU_NOTIFY_UNMAP || range->event == MMU_NOTIFY_RELEASE;
 }
 
+/* Are they about to move between the system's memory and this device's? */
+static bool sim_chunk_moves(const struct sim_mirror *mirror,
+			    const struct mmu_notifier_range *range)
+{
+	return mirror->dev->store && range->event == MMU_NOTIFY_MIGRATE &&
+	       range->owner == mirror->dev->store;
+}
+
 /*
  * The kernel is about to take pages away, or rights to them. Called under any of its locks, and
  * when it frees memory. When it returns, the device uses none of the pages.
@@ -97,7 +105,7 @@ static bool sim_chunk_invalidate(struct mmu_interval_notifier *notifier,
 	struct sim_va *va = mirror->va;
 	u64 first = range->start >> PAGE_SHIFT;
 	u64 end = DIV_ROUND_UP((u64)range->end, PAGE_SIZE);
-	bool dies = false;
+	bool dies = false, moves = sim_chunk_moves(mirror, range);
 	unsigned int n;
 
 	if (mmu_notifier_range_blockable(range))
@@ -111,13 +119,16 @@ static bool sim_chunk_invalidate(struct mmu_interval_notifier *notifier,
 		dies = !chunk->dead;
 	}
 	n = sim_chunk_drop(chunk, first, end);
+	if (moves)
+		chunk->moves += chunk->moves < U16_MAX;
 	if (dies) {
 		chunk->dead = true;
 		list_add_tail(&chunk->dead_link, &mirror->dead);
 	}
 	up_write(&va->lock);
 
-	if (n) {
+	/* Moves have events and counters of their own. */
+	if (n && !moves) {
 		sim_mirror_count(mirror, SIM_MIRROR_INVALIDATIONS, 1);
 		sim_mirror_count(mirror, SIM_MIRROR_PAGES_INVALIDATED, n);
 		sim_chunk_tell(mirror, HETSIM_EVENT_INVALIDATE, max(first, chunk->span.start),
@@ -242,7 +253,8 @@ static struct sim_span sim_chunk_choose(struct sim_mirror *mirror, u64 page, u64
 	return span;
 }
 
-static struct sim_chunk *sim_chunk_new(struct sim_mirror *mirror, struct sim_span span)
+static struct sim_chunk *sim_chunk_new(struct sim_mirror *mirror, struct sim_span span,
+				       u16 counter)
 {
 	struct mem_cgroup *old = set_active_memcg(mirror->memcg);
 	struct sim_chunk *chunk;
@@ -254,6 +266,7 @@ static struct sim_chunk *sim_chunk_new(struct sim_mirror *mirror, struct sim_spa
 		return ERR_PTR(-ENOMEM);
 	chunk->mirror = mirror;
 	chunk->span = span;
+	chunk->counter = counter;
 	INIT_LIST_HEAD(&chunk->dead_link);
 	r = mmu_interval_notifier_insert(&chunk->notifier, mirror->mm, span.start << PAGE_SHIFT,
 					 span.n_pages << PAGE_SHIFT, &sim_chunk_ops);
@@ -277,6 +290,8 @@ int sim_chunk_get(struct sim_mirror *mirror, u64 page, struct sim_chunk **ret_ch
 		  enum hetsim_fault_reason *reason)
 {
 	struct sim_advice advice = sim_advice_find(mirror->advice, mirror->n_advice, page);
+	/* Where pages move anyway, or stay, uses need not be counted. */
+	bool counts = mirror->dev->store && advice.location == HETSIM_LOCATION_NONE;
 	u64 start = advice.start, end = advice.end;
 	struct sim_chunk *chunk;
 
@@ -298,7 +313,8 @@ int sim_chunk_get(struct sim_mirror *mirror, u64 page, struct sim_chunk **ret_ch
 		if (mirror->n_chunks >= SIM_MAX_CHUNKS)
 			sim_chunk_evict(mirror);
 		chunk = sim_chunk_new(mirror, sim_chunk_choose(mirror, page, start, end,
-							       advice.granule));
+							       advice.granule),
+				      counts ? advice.counter : 0);
 		if (IS_ERR(chunk))
 			return PTR_ERR(chunk);
 	}

@@ -130,6 +130,7 @@ static int sim_open(struct inode *inode, struct file *file)
 		goto err_user;
 
 	kref_init(&account->ref);
+	spin_lock_init(&account->mirror_lock);
 	account->pid = task_tgid_nr(current);
 	get_task_comm(account->comm, current);
 	/* A process chooses its own name: it must not forge further lines and columns. */
@@ -249,6 +250,10 @@ static void sim_show_fdinfo(struct seq_file *m, struct file *file)
 		   atomic64_read(&account->counters.value[SIM_MIRROR_FAULTS]));
 	seq_printf(m, "hetsim-invalidations:\t%lld\n",
 		   atomic64_read(&account->counters.value[SIM_MIRROR_INVALIDATIONS]));
+	seq_printf(m, "hetsim-migrated:\t%lld\n",
+		   atomic64_read(&account->counters.value[SIM_PAGES_MIGRATED]));
+	seq_printf(m, "hetsim-returned:\t%lld\n",
+		   atomic64_read(&account->counters.value[SIM_PAGES_RETURNED]));
 	seq_printf(m, "hetsim-engine:\t%lld ns\n",
 		   atomic64_read(&account->counters.value[SIM_ENGINE_NS]));
 	sim_show_evicted(m, opener);

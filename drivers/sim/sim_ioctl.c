@@ -24,6 +24,7 @@ int sim_query(struct file *file, void *argument)
 	struct sim_opener *opener = file->private_data;
 	struct sim_device *dev = opener->dev;
 
+	sim_store_drain(dev->store);
 	query->index = dev->index;
 	query->cache_modes = sim_cache_modes();
 	spin_lock(&dev->memory_lock);

@@ -44,6 +44,7 @@ void sim_device_lose(struct sim_device *dev)
 	sim_engines_wake(dev);
 	unmap_mapping_range(dev->inode->i_mapping, 0, 0, 1);
 	sim_imports_lose(dev);
+	sim_store_return(dev->store, dev, NULL);
 }
 
 /*

@@ -39,6 +39,16 @@ module_param(bar_mb, uint, 0444);
 MODULE_PARM_DESC(bar_mb,
 		 "MiB of VRAM that CPUs can reach at a time (default 0: all of it, at any time)");
 
+static char *bar = "";
+module_param(bar, charp, 0444);
+MODULE_PARM_DESC(bar,
+		 "PCI address of a device, like 0000:00:04.0: pages of processes move to its largest BAR");
+
+static unsigned int migrate_mb = 256;
+module_param(migrate_mb, uint, 0444);
+MODULE_PARM_DESC(migrate_mb,
+		 "MiB of each device that pages of processes move to, without a BAR, where the kernel has CONFIG_DEVICE_PRIVATE (default 256; 0: none move)");
+
 static unsigned int opener_mb;
 module_param(opener_mb, uint, 0444);
 MODULE_PARM_DESC(opener_mb,
@@ -126,6 +136,7 @@ static struct sim_device *sim_device_add(unsigned int index)
 	kref_init(&dev->ref);
 	dev->index = index;
 	dev->kind = sim_devices_kind;
+	dev->store = sim_store_of(index);
 	snprintf(dev->name, sizeof(dev->name), "hetsim%u", index);
 	mutex_init(&dev->lock);
 	INIT_LIST_HEAD(&dev->openers);
@@ -247,6 +258,7 @@ static void sim_devices_remove(void)
 		sim_device_remove(sim_devices[i]);
 	}
 	sim_debugfs_exit();
+	sim_stores_exit();
 	sim_fs_exit();
 }
 
@@ -279,9 +291,19 @@ static int __init sim_init(void)
 		return -EINVAL;
 	}
 
-	r = sim_fs_init();
+	if (migrate_mb > SIM_MAX_MB) {
+		pr_err("migrate_mb=%u: more than %u\n", migrate_mb, SIM_MAX_MB);
+		return -EINVAL;
+	}
+
+	r = sim_stores_init(devices, *bar ? bar : NULL, ALIGN(migrate_mb, 2));
 	if (r)
 		return r;
+	r = sim_fs_init();
+	if (r) {
+		sim_stores_exit();
+		return r;
+	}
 	sim_debugfs_init();
 
 	for (i = 0; i < devices; i++) {

@@ -95,8 +95,8 @@ u32 sim_cache_of(struct page *page)
 #endif
 
 /* Counts the pages against the limits; -ENOSPC with the missing room in *@lack. */
-static int sim_mem_reserve(struct sim_device *dev, struct sim_account *account, u32 place,
-			   u64 n_pages, const u64 *leaving, bool evict, struct sim_lack *lack)
+int sim_mem_reserve(struct sim_device *dev, struct sim_account *account, u32 place, u64 n_pages,
+		    const u64 *leaving, bool evict, struct sim_lack *lack)
 {
 	int r;
 
@@ -121,6 +121,10 @@ int sim_mem_make_room(struct sim_buffer *buffer, struct sim_lack *lack)
 
 	if (!sim_lack_try(lack))
 		return -ENOSPC;
+	/* Pages of processes go first: they are used from system memory as well. */
+	if (lack->place == HETSIM_PLACE_VRAM &&
+	    sim_store_evict(buffer->dev->store, lack->n_pages))
+		return 0;
 	r = sim_evict(buffer, lack->place, lack->n_pages, &evicted);
 	/* The owner may have taken away the buffer that was waited for: there is one more try. */
 	if (!evicted)
@@ -128,8 +132,8 @@ int sim_mem_make_room(struct sim_buffer *buffer, struct sim_lack *lack)
 	return r;
 }
 
-static void sim_mem_release(struct sim_device *dev, struct sim_account *account, u32 place,
-			    u64 n_pages)
+void sim_mem_release(struct sim_device *dev, struct sim_account *account, u32 place,
+		     u64 n_pages)
 {
 	spin_lock(&dev->memory_lock);
 	sim_memory_give(&dev->memory, account->pages_used, place, n_pages);

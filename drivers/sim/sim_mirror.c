@@ -70,6 +70,21 @@ static u64 sim_entry_first_use(struct sim_chunk *chunk, u64 *slot, u64 entry, u6
 	return used;
 }
 
+/*
+ * Counts a use, with va->lock held for reading, as other queues do: one of two at the same time may
+ * not count. True: there were enough, and the page is to move before it is used.
+ */
+static bool sim_chunk_used_often(struct sim_chunk *chunk, u64 page)
+{
+	u16 *uses = &chunk->uses[(page - chunk->span.start) / SIM_PIECE_PAGES];
+	u16 n = READ_ONCE(*uses);
+
+	if (n >= chunk->counter)
+		return true;
+	WRITE_ONCE(*uses, n + 1);
+	return false;
+}
+
 /* Returns the device's entry for the page; 0: it has none. With va->lock held. */
 u64 sim_mirror_entry(struct sim_mirror *mirror, u64 page)
 {
@@ -80,6 +95,8 @@ u64 sim_mirror_entry(struct sim_mirror *mirror, u64 page)
 		return 0;
 	slot = &chunk->entries[sim_chunk_is_large(chunk) ? 0 : page - chunk->span.start];
 	entry = READ_ONCE(*slot);
+	if (entry & SIM_ENTRY_COUNTED && sim_chunk_used_often(chunk, page))
+		return 0;
 	if (sim_entry_why(entry) == HETSIM_WHY_PREFETCH)
 		return sim_entry_first_use(chunk, slot, entry, page);
 	return entry;
@@ -148,13 +165,16 @@ int sim_mirror(struct file *file, void *argument)
 		mirror = sim_mirror_new(opener);
 		if (!mirror)
 			return -ENOMEM;
-		if (!sim_mirror_publish(&opener->va, mirror))
+		if (sim_mirror_publish(&opener->va, mirror))
+			sim_account_mirror(opener->account, mirror);
+		else
 			sim_mirror_free(mirror);
 	}
 	mirror = sim_mirror_of(opener);
 	if (IS_ERR(mirror))
 		return PTR_ERR(mirror);
-	answer->migration = HETSIM_MIGRATION_NONE;
+	answer->migration = sim_store_form(opener->dev->store);
+	answer->migration_bytes = sim_store_bytes(opener->dev->store);
 	answer->chunks = SIM_CHUNKS;
 	answer->max_chunks = SIM_MAX_CHUNKS;
 	return 0;
@@ -176,6 +196,8 @@ void sim_mirror_destroy(struct sim_opener *opener)
 	mutex_unlock(&mirror->lock);
 	/* No notifier starts it any more. */
 	cancel_work_sync(&mirror->reap);
+	sim_store_return(mirror->dev->store, NULL, mirror->account);
+	sim_account_mirror(mirror->account, NULL);
 	sim_mirror_tell_end(mirror);
 	sim_mirror_free(mirror);
 }

@@ -18,6 +18,7 @@
 #include "sim.h"
 
 #define SIM_CHUNK_PAGES BIT(SIM_LARGE_ORDER) /* of the largest chunk */
+#define SIM_PIECE_PAGES (SZ_64K / PAGE_SIZE) /* whose uses are counted together */
 
 struct sim_events;
 
@@ -28,12 +29,14 @@ struct sim_mirror {
 	struct mm_struct *mm;	   /* kept from being freed, but not from ending */
 	struct mem_cgroup *memcg;  /* of the process; pays for chunks */
 
-	struct mutex lock; /* protects the members up to pfns; allocates, takes mmap_lock */
+	struct mutex lock; /* protects the members up to to; allocates, takes mmap_lock */
 	struct sim_advice *advice; /* see model/advice.c; NULL for none */
 	unsigned int n_advice;
 	struct list_head order; /* sim_chunk.link: the oldest is first */
 	unsigned int n_chunks;
 	unsigned long pfns[SIM_CHUNK_PAGES]; /* for the fault under way */
+	unsigned long from[SIM_CHUNK_PAGES]; /* for the migration under way, as the next one */
+	unsigned long to[SIM_CHUNK_PAGES];
 
 	struct rb_root chunks; /* by address; under va->lock, and changed with both */
 	struct list_head dead; /* sim_chunk.dead_link; under va->lock */
@@ -51,9 +54,11 @@ struct sim_chunk {
 	struct rb_node node;	/* in sim_mirror.chunks */
 	struct list_head dead_link;
 	struct sim_span span;
-	u16 moves;
+	u16 counter; /* uses of a piece until it moves; 0: not counted */
+	u16 uses[SIM_CHUNK_PAGES / SIM_PIECE_PAGES]; /* under no lock: about so many */
 	/* The rest is under va->lock. */
 	bool dead; /* a part of the range is no more what it was */
+	u16 moves; /* times that pages were about to move by a wish, or by a CPU's use */
 	unsigned int n_entries; /* pages that have one */
 	/* One for each page; or, with SIM_ENTRY_LARGE, the first is for all. 0: none. */
 	u64 entries[];
@@ -66,6 +71,7 @@ struct sim_want {
 	u64 n_pages; /* from @page on, as many as lie in its chunk */
 	bool write;
 	bool snapshot; /* only of pages that are there: nothing is brought */
+	bool moves; /* to the device's memory, too */
 	enum hetsim_why why;
 };
 
@@ -105,5 +111,42 @@ int sim_fault_serve(struct sim_mirror *mirror, struct sim_want *want, struct sim
 /* sim_mirror_events.c */
 void sim_mirror_tell(struct sim_mirror *mirror, const struct hetsim_event *event);
 void sim_mirror_tell_end(struct sim_mirror *mirror);
+void sim_account_tell(struct sim_account *account, const struct hetsim_event *event);
+void sim_account_mirror(struct sim_account *account, struct sim_mirror *mirror);
+
+/* sim_store.c, sim_migrate.c, sim_return.c */
+#if SIM_MIGRATION
+enum hetsim_migration sim_store_form(const struct sim_store *store);
+u64 sim_store_bytes(const struct sim_store *store);
+struct page *sim_store_memory(const struct sim_store *store, struct page *page,
+			      bool *ret_on_device);
+void sim_migrate(struct sim_chunk *chunk, const struct sim_want *want, u32 location);
+void sim_return_span(struct sim_mirror *mirror, const struct sim_span *span);
+#else
+static inline enum hetsim_migration sim_store_form(const struct sim_store *store)
+{
+	return HETSIM_MIGRATION_NONE;
+}
+
+static inline u64 sim_store_bytes(const struct sim_store *store)
+{
+	return 0;
+}
+
+static inline struct page *sim_store_memory(const struct sim_store *store, struct page *page,
+					    bool *ret_on_device)
+{
+	*ret_on_device = false;
+	return page;
+}
+
+static inline void sim_migrate(struct sim_chunk *chunk, const struct sim_want *want, u32 location)
+{
+}
+
+static inline void sim_return_span(struct sim_mirror *mirror, const struct sim_span *span)
+{
+}
+#endif
 
 #endif

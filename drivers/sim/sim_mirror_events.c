@@ -87,6 +87,23 @@ void sim_mirror_tell(struct sim_mirror *mirror, const struct hetsim_event *event
 	spin_unlock(&mirror->events_lock);
 }
 
+/* The mirror that hears of the account's pages, from now on. */
+void sim_account_mirror(struct sim_account *account, struct sim_mirror *mirror)
+{
+	spin_lock(&account->mirror_lock);
+	account->mirror = mirror;
+	spin_unlock(&account->mirror_lock);
+}
+
+/* The same for an opener that may have ended. */
+void sim_account_tell(struct sim_account *account, const struct hetsim_event *event)
+{
+	spin_lock(&account->mirror_lock);
+	if (account->mirror)
+		sim_mirror_tell(account->mirror, event);
+	spin_unlock(&account->mirror_lock);
+}
+
 /* The mirror ends. */
 void sim_mirror_tell_end(struct sim_mirror *mirror)
 {

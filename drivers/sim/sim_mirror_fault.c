@@ -73,6 +73,7 @@ static int sim_hmm_ask(struct sim_mirror *mirror, struct sim_chunk *chunk, unsig
 		.end = end << PAGE_SHIFT,
 		.hmm_pfns = mirror->pfns + (first - chunk->span.start),
 		.default_flags = flags,
+		.dev_private_owner = mirror->dev->store,
 	};
 
 	return first < end ? hmm_range_fault(&range) : 0;
@@ -138,13 +139,22 @@ static bool sim_chunk_may_be_large(struct sim_chunk *chunk)
  * The entry of a page, with va->lock held. The device may write to it from here on until an
  * invalidation comes, without the CPU's page table knowing, so the page is dirty now.
  */
-static u64 sim_entry_make(unsigned long pfn, bool write, enum hetsim_why why)
+static u64 sim_entry_make(const struct sim_chunk *chunk, unsigned long pfn, bool write,
+			  enum hetsim_why why)
 {
 	struct page *page = hmm_pfn_to_page(pfn);
-	u64 entry = (u64)page_to_pfn(page) << SIM_ENTRY_SHIFT | SIM_ENTRY_PRESENT |
-		    SIM_ENTRY_MIRROR | (u64)why << SIM_ENTRY_WHY_SHIFT;
 	struct folio *folio = page_folio(page);
+	struct page *memory;
+	bool on_device;
+	u64 entry;
 
+	memory = sim_store_memory(chunk->mirror->dev->store, page, &on_device);
+	entry = (u64)page_to_pfn(memory) << SIM_ENTRY_SHIFT | SIM_ENTRY_PRESENT |
+		SIM_ENTRY_MIRROR | (u64)why << SIM_ENTRY_WHY_SHIFT;
+	if (on_device)
+		entry |= SIM_ENTRY_DEVICE;
+	else if (chunk->counter)
+		entry |= SIM_ENTRY_COUNTED;
 	if (!write)
 		return entry;
 	if (!folio_test_dirty(folio))
@@ -168,7 +178,7 @@ static u64 sim_chunk_fill_large(struct sim_chunk *chunk, const struct sim_want *
 		sim_chunk_drop(chunk, 0, U64_MAX);
 	if (sim_entry_serves(chunk->entries[0], write))
 		return 0;
-	chunk->entries[0] = sim_entry_make(pfn, write, want->why) | SIM_ENTRY_LARGE;
+	chunk->entries[0] = sim_entry_make(chunk, pfn, write, want->why) | SIM_ENTRY_LARGE;
 	chunk->n_entries = SIM_CHUNK_PAGES;
 	return SIM_CHUNK_PAGES;
 }
@@ -196,7 +206,7 @@ static u64 sim_chunk_fill(struct sim_chunk *chunk, const struct sim_want *want, 
 		if (!(pfns[i] & HMM_PFN_VALID) || sim_entry_serves(chunk->entries[i], write))
 			continue;
 		chunk->n_entries += !chunk->entries[i];
-		chunk->entries[i] = sim_entry_make(pfns[i], write, why);
+		chunk->entries[i] = sim_entry_make(chunk, pfns[i], write, why);
 		n++;
 	}
 	return n;
@@ -254,6 +264,7 @@ int sim_mirror_bring(struct sim_mirror *mirror, struct sim_want *want,
 	struct sim_advice advice = sim_advice_find(mirror->advice, mirror->n_advice, page);
 	bool present = advice.flags & SIM_ADVICE_ACCESSED_BY;
 	bool whole = advice.flags & SIM_ADVICE_READ_MOSTLY && !want->write;
+	bool moved = false;
 	struct sim_chunk *chunk;
 	int r;
 
@@ -268,6 +279,9 @@ int sim_mirror_bring(struct sim_mirror *mirror, struct sim_want *want,
 		want->page = page;
 		want->n_pages = asked;
 		sim_want_fit(want, chunk, whole);
+		if (!moved)
+			sim_migrate(chunk, want, advice.location);
+		moved = true;
 		r = sim_chunk_try(chunk, want, present, &pages, reason);
 		/* Another page may be to blame. */
 		if (r && r != -EBUSY && want->n_pages > 1) {

@@ -2,14 +2,32 @@
 /*
  * PREFETCH: a submission without commands, whose work is to bring pages.
  */
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 
 #include "sim_mirror.h"
 
-/* Without migration, no page of the process is anywhere but in system memory. */
+/* Pages in the device's memory come back, by chunks of the largest size. */
 static int sim_prefetch_host(struct sim_queue *queue, const struct sim_job *job)
 {
-	return sim_engine_poll(queue);
+	struct sim_mirror *mirror = queue->opener->va.mirror;
+	u64 page = job->prefetch_span.start, end = sim_span_end(&job->prefetch_span);
+	int r = sim_engine_poll(queue);
+
+	if (!mirror->dev->store || !mmget_not_zero(mirror->mm))
+		return r;
+	while (page < end && !r) {
+		struct sim_span span = { .start = page };
+
+		span.n_pages = min(end, ALIGN_DOWN(page, SIM_CHUNK_PAGES) + SIM_CHUNK_PAGES) - page;
+		mutex_lock(&mirror->lock);
+		sim_return_span(mirror, &span);
+		mutex_unlock(&mirror->lock);
+		page += span.n_pages;
+		r = sim_engine_poll(queue);
+	}
+	mmput_async(mirror->mm);
+	return r;
 }
 
 /* The work of a PREFETCH. */
@@ -27,6 +45,7 @@ static int sim_prefetch_device(struct sim_queue *queue, const struct sim_job *jo
 			.n_pages = end - page,
 			.write = job->prefetch_write,
 			.why = HETSIM_WHY_PREFETCH,
+			.moves = true,
 		};
 
 		ret_fault->address = page << PAGE_SHIFT;

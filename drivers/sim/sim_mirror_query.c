@@ -27,7 +27,7 @@ static struct hetsim_page sim_page_state(struct sim_mirror *mirror, u64 page)
 	if (!entry)
 		return state;
 	state.rights = HETSIM_PAGE_READ | (entry & SIM_ENTRY_WRITE ? HETSIM_PAGE_WRITE : 0);
-	state.location = HETSIM_LOCATION_HOST;
+	state.location = entry & SIM_ENTRY_DEVICE ? HETSIM_LOCATION_DEVICE : HETSIM_LOCATION_HOST;
 	state.why = sim_entry_why(entry);
 	state.order = large ? SIM_LARGE_ORDER : 0;
 	return state;

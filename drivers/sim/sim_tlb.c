@@ -58,11 +58,13 @@ u64 sim_tlb_find(struct sim_tlb *tlb, u64 page, u64 wanted)
 	return entry & SIM_ENTRY_MIRROR && !tlb->mirrors ? 0 : entry;
 }
 
-/* Keeps what a walk has found for the page. Returns the entry of this page alone. */
+/* Keeps what a walk has found for the page, unless each use is to walk. Returns the entry of this page alone. */
 u64 sim_tlb_put(struct sim_tlb *tlb, u64 page, u64 entry)
 {
 	struct sim_tlb_slot *slot;
 
+	if (entry & SIM_ENTRY_COUNTED)
+		return entry & SIM_ENTRY_LARGE ? sim_large_part(entry, page) : entry;
 	if (entry & SIM_ENTRY_LARGE) {
 		slot = sim_tlb_large(tlb, page);
 		slot->page = sim_large_first(page);

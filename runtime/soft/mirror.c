@@ -101,6 +101,8 @@ static struct change change_of(const struct hetsim_advise *advise)
 		change.mask = SOFT_ADVICE_NO_ACCESS;
 		change.bits = change.mask & on;
 		break;
+	case HETSIM_ADVISE_COUNTER: /* a wish for pages that move */
+		break;
 	default: /* HETSIM_ADVISE_GRANULE */
 		change.mask = UINT32_MAX << SOFT_ADVICE_GRANULE;
 		if (advise->value)

@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # hetsim(4) and the driver say the same: the constants and structures of
-# include/uapi/hetsim.h, the errnos it gives meanings to, the module's parameters,
+# include/uapi/*.h, the errnos it gives meanings to, the module's parameters,
 # tracepoints and files in debugfs, the keys in fdinfo.
 # Run from the top of the tree; exits 1 after telling all that is wrong.
 set -u
+# shellcheck disable=SC2086 # $headers is a list of names
 cd "$(dirname "$0")/../.." || exit 2
-header=include/uapi/hetsim.h
+headers=$(echo include/uapi/*.h)
 page=man/hetsim.4
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
@@ -24,7 +25,7 @@ compare() {
 
 # "STRUCT N TYPE MEMBER" for each member of each structure, the N-th of it.
 members() {
-	sed 's,/\*.*\*/,,' "$1" | awk '
+	cat "$@" | sed 's,/\*.*\*/,,' | awk '
 		/^struct hetsim_[a-z_0-9]+ [{]$/ { name = $2; n = 0; next }
 		/^[}]/ { name = "" }
 		name != "" && NF == 2 { print name, ++n, $1, $2 }'
@@ -37,21 +38,21 @@ part() {
 
 sed -n -e 's/^#define \(HETSIM_[A-Z0-9_]*\) .*/\1/p' \
 	-e 's/^\t\(HETSIM_[A-Z0-9_]*\)\( = .*\)\{0,1\},$/\1/p' \
-	"$header" >"$work/there"
+	$headers >"$work/there"
 grep -ow 'HETSIM_[A-Z0-9_]*' "$page" >"$work/told"
 compare constant
 
-sed -n 's/^\t\(HETSIM_NR_[A-Z0-9_]* = 0x[0-9a-f]*\),$/\1/p' "$header" >"$work/there"
+sed -n 's/^\t\(HETSIM_NR_[A-Z0-9_]* = 0x[0-9a-f]*\),$/\1/p' $headers >"$work/there"
 grep '^HETSIM_NR_' "$page" >"$work/told"
 compare number
 
-members "$header" >"$work/there"
+members $headers >"$work/there"
 members "$page" >"$work/told"
 compare member
 
 # EFBIG is the twin's only, whose buffers are files.
 {
-	sed -n 's/^ \*  - \(E[A-Z0-9]*\): .*/\1/p' "$header"
+	sed -n 's/^ \*  - \(E[A-Z0-9]*\): .*/\1/p' $headers
 	grep -ohw EFBIG runtime/soft/*.c
 } >"$work/there"
 sed -n 's/^\.It Bq Er \(E[A-Z0-9]*\)$/\1/p' "$page" >"$work/told"

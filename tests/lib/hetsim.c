@@ -138,6 +138,7 @@ static unsigned int device_has(void)
 	struct hetsim_handshake shake = { .size = sizeof(shake),
 					  .version_major = HETSIM_VERSION_MAJOR };
 	struct hetsim_query query = { .size = sizeof(query) };
+	struct hetsim_mirror mirror = { .size = sizeof(mirror) };
 	int fd = hetsim_open_try(O_RDWR);
 	unsigned int has = SIM_ALL;
 
@@ -152,6 +153,11 @@ static unsigned int device_has(void)
 			       0) |
 		      (query.window_bytes ? 0 : SIM_REACHED) |
 		      (query.window_bytes && query.window_bytes <= 64 * MIB ? SIM_WINDOWED : 0);
+	if (!hetsim_call(fd, HETSIM_MIRROR, &mirror) &&
+	    mirror.migration != HETSIM_MIGRATION_NONE)
+		has |= SIM_MIGRATES;
+	else
+		has |= SIM_STAYS;
 	hetsim_close(fd);
 	return has;
 }

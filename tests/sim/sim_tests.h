@@ -20,7 +20,10 @@
 #define SIM_WINDOWED (1u << 9) /* only what is in a window, of up to 64 MiB */
 #define SIM_SMALL (1u << 10)   /* a VRAM that the machine has: of up to 256 MiB */
 #define SIM_LEFT (1u << 11)    /* and a system memory likewise; not all is one opener's */
-#define SIM_ALL (SIM_REACHED | SIM_WINDOWED | SIM_SMALL | SIM_LEFT)
+#define SIM_MIGRATES (1u << 12) /* pages of the process move to its memory */
+#define SIM_STAYS (1u << 13)    /* they are used where they are */
+#define SIM_ALL \
+	(SIM_REACHED | SIM_WINDOWED | SIM_SMALL | SIM_LEFT | SIM_MIGRATES | SIM_STAYS)
 
 static inline bool sim_test_fits(const struct test *test, unsigned int has)
 {
@@ -33,6 +36,7 @@ extern const struct test sim_capacity_tests[];
 extern const struct test sim_engine_tests[];
 extern const struct test sim_inject_tests[];
 extern const struct test sim_limits_tests[];
+extern const struct test sim_migrate_tests[];
 extern const struct test sim_mirror_calls_tests[];
 extern const struct test sim_mirror_tests[];
 extern const struct test sim_move_tests[];

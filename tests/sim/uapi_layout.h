@@ -55,7 +55,7 @@ AT(hetsim_query, window_used, 136);
 AT(hetsim_query, opener_system_bytes, 144);
 AT(hetsim_query, opener_system_used, 152);
 
-SIZE(hetsim_counters, 336, 224);
+SIZE(hetsim_counters, 352, 224);
 AT(hetsim_counters, scope, 4);
 AT(hetsim_counters, faults, 8);
 AT(hetsim_counters, fault_pages, 16);
@@ -89,6 +89,8 @@ AT(hetsim_counters, prefetch_used, 304);
 AT(hetsim_counters, prefetch_wasted, 312);
 AT(hetsim_counters, pages_migrated, 320);
 AT(hetsim_counters, pages_returned, 328);
+AT(hetsim_counters, pages_evicted, 336);
+AT(hetsim_counters, access_notices, 344);
 
 SIZE(hetsim_buffer_create, 48, 48);
 AT(hetsim_buffer_create, flags, 4);
@@ -225,12 +227,13 @@ AT(hetsim_inject, target, 8);
 AT(hetsim_inject, flags, 12);
 AT(hetsim_inject, value, 16);
 
-SIZE(hetsim_mirror, 32, 32);
+SIZE(hetsim_mirror, 40, 32);
 AT(hetsim_mirror, flags, 4);
 AT(hetsim_mirror, migration, 8);
 AT(hetsim_mirror, __reserved, 12);
 AT(hetsim_mirror, chunks, 16);
 AT(hetsim_mirror, max_chunks, 24);
+AT(hetsim_mirror, migration_bytes, 32);
 
 SIZE(hetsim_advise, 32, 32);
 AT(hetsim_advise, advice, 4);

@@ -15,7 +15,8 @@ struct sim_advices {
 
 static bool sim_advice_same(const struct sim_advice *a, const struct sim_advice *b)
 {
-	return a->flags == b->flags && a->location == b->location && a->granule == b->granule;
+	return a->flags == b->flags && a->location == b->location &&
+	       a->counter == b->counter && a->granule == b->granule;
 }
 
 /* Adds what @advice says about the pages from @start up to @end, if that is anything. */
@@ -53,6 +54,8 @@ static struct sim_advice sim_advice_changed(const struct sim_advice *advice, u32
 		changed.location = value;
 	else if (which == HETSIM_ADVISE_GRANULE)
 		changed.granule = value;
+	else if (which == HETSIM_ADVISE_COUNTER)
+		changed.counter = value;
 	else if (value)
 		changed.flags |= flags[which];
 	else

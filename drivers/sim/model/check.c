@@ -149,6 +149,10 @@ static int sim_advise_check(const struct hetsim_advise *advise)
 		if (value & ~(u64)SIM_CHUNKS || value & (value - 1))
 			return -EINVAL;
 		break;
+	case HETSIM_ADVISE_COUNTER:
+		if (value > U16_MAX)
+			return -EINVAL;
+		break;
 	default:
 		return -EINVAL;
 	}

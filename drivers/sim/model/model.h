@@ -133,6 +133,8 @@ enum sim_counter {
 	SIM_PREFETCH_WASTED,
 	SIM_PAGES_MIGRATED,
 	SIM_PAGES_RETURNED,
+	SIM_PAGES_EVICTED,
+	SIM_ACCESS_NOTICES,
 	SIM_N_COUNTERS
 };
 
@@ -282,7 +284,8 @@ struct sim_advice {
 	u64 start;
 	u64 end;
 	u32 flags; /* SIM_ADVICE_* */
-	u32 location; /* enum hetsim_location */
+	u16 location; /* enum hetsim_location */
+	u16 counter; /* uses of a piece until it moves; 0: not counted */
 	u64 granule; /* bytes; 0: no limit */
 };
 

@@ -31,9 +31,11 @@
 #include <stdint.h>
 #include <string.h>
 
+typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
 
+#define U16_MAX UINT16_MAX
 #define U32_MAX UINT32_MAX
 #define U64_MAX UINT64_MAX
 #define S64_MAX INT64_MAX
