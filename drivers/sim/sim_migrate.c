@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Pages of the process move to the device's memory, by parts of a chunk. What can't move is used
- * where it is.
+ * Pages of the process move to the device's memory, by parts of a chunk. Pages that can't move are
+ * used where they are.
  */
 #include <linux/highmem.h>
 #include <linux/sched/mm.h>
@@ -10,7 +10,7 @@
 #include "sim_mirror.h"
 #include "sim_store.h"
 
-/* Would so many pages of the opener fit? *@lack: the room that others could make. */
+/* Would so many pages of the opener fit? *@lack: the room that other pages could make. */
 static bool sim_store_has_room(struct sim_store *store, struct sim_device *dev,
 			       struct sim_account *account, u64 n_pages, struct sim_lack *lack)
 {

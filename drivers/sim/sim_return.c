@@ -12,7 +12,7 @@
 #include "sim_store.h"
 
 #define SIM_RETURN_PAGES 16u /* that a CPU's fault brings back: 64 KiB */
-#define SIM_RETURN_TRIES 20 /* to bring back pages that something else had a hold on */
+#define SIM_RETURN_TRIES 20 /* to bring back pages that were held */
 
 /* The page of a store that leaves it, or NULL. The caller's reference keeps it used. */
 static struct sim_store_page *sim_leaving(unsigned long from)
@@ -119,8 +119,8 @@ static unsigned int sim_return_map(struct migrate_vma *args)
 
 /*
  * A CPU uses a page that only the device reaches: it comes back, and its neighbours with it. The
- * kernel holds a reference on the page, and mmap_lock. Where something else keeps the page from
- * moving, the CPU tries again.
+ * kernel holds a reference on the page, and mmap_lock. Where another reference keeps the page
+ * from moving, the CPU tries again.
  */
 vm_fault_t sim_return_fault(struct vm_fault *vmf)
 {
@@ -174,8 +174,8 @@ unsigned int sim_return_block(struct sim_store *store, unsigned long first)
 }
 
 /*
- * Brings back all pages of a device, or of one opener only. Pages that something else keeps a
- * reference on stay: they count until that is gone. The device's entries for them are gone before.
+ * Brings back all pages of a device, or of one opener only. Pages with further
+ * references stay: they count until these are gone. The device's entries for them are gone before.
  */
 void sim_store_return(struct sim_store *store, const struct sim_device *dev,
 		      const struct sim_account *account)

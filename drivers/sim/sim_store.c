@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The stores of all devices: making them of a BAR or of addresses that nothing answers at, and
- * taking and giving pages.
+ * The stores of all devices: making them of a BAR, or of addresses without memory, and taking and
+ * giving pages.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -318,7 +318,7 @@ static int sim_store_map(struct sim_store *store, u64 start)
 	return PTR_ERR_OR_ZERO(r);
 }
 
-/* Addresses of system memory's kind that nothing answers at: CPUs never use them. */
+/* Addresses without memory: CPUs never use them. */
 static int sim_store_private(unsigned int index, unsigned int mb)
 {
 	struct sim_store *store = sim_store_new(HETSIM_MIGRATION_PRIVATE,
@@ -387,7 +387,8 @@ static int sim_bar_choose(struct pci_dev *device)
 	int i, best = -ENODEV;
 
 	for (i = 0; i < PCI_STD_NUM_BARS; i++) {
-		if (!(pci_resource_flags(device, i) & IORESOURCE_MEM) || !pci_resource_start(device, i))
+		if (!(pci_resource_flags(device, i) & IORESOURCE_MEM) ||
+		    !pci_resource_start(device, i))
 			continue;
 		if (best < 0 || pci_resource_len(device, i) > pci_resource_len(device, best))
 			best = i;

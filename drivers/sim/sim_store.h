@@ -34,7 +34,7 @@ struct sim_store_page {
 struct sim_store {
 	struct dev_pagemap pagemap;
 	enum hetsim_migration form; /* HETSIM_MIGRATION_NONE: there is none */
-	struct resource *region; /* of addresses that nothing answers at; NULL: a BAR's */
+	struct resource *region; /* of addresses without memory; NULL: a BAR's */
 	unsigned long first; /* page frame */
 	unsigned long n_pages;
 	struct sim_store_page *pages;

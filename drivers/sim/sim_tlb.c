@@ -58,7 +58,10 @@ u64 sim_tlb_find(struct sim_tlb *tlb, u64 page, u64 wanted)
 	return entry & SIM_ENTRY_MIRROR && !tlb->mirrors ? 0 : entry;
 }
 
-/* Keeps what a walk has found for the page, unless each use is to walk. Returns the entry of this page alone. */
+/*
+ * Keeps what a walk has found for the page, unless each use is to walk. Returns the entry of this
+ * page alone.
+ */
 u64 sim_tlb_put(struct sim_tlb *tlb, u64 page, u64 entry)
 {
 	struct sim_tlb_slot *slot;

@@ -34,11 +34,11 @@
  *
  * Since 1.8 pages of the process can move to the device's memory: by PREFETCH, by a device fault in
  * a range of HETSIM_ADVISE_LOCATION, and by HETSIM_ADVISE_COUNTER. They count against the opener's
- * VRAM there. They come back by PREFETCH, when a CPU uses them (HETSIM_MIGRATION_PRIVATE only), when
- * others need the room, when the opener is closed, and when the device is taken away: no byte
- * is lost. A page that can't move is used where it is: one of a file or of shared memory, one that
- * is locked by mlock(), one that something else has a reference on, one that userfaultfd
- * watches, and any page when there is no room.
+ * VRAM there. They come back by PREFETCH, when a CPU uses them (HETSIM_MIGRATION_PRIVATE only),
+ * when others need the room, when the opener is closed, and when the device is taken away: no
+ * byte is lost. A page that can't move is used where it is: one of a file or of shared memory, one
+ * that is locked by mlock(), one with further references, one that userfaultfd watches, and any
+ * page when there is no room.
  */
 
 /**
@@ -46,8 +46,8 @@
  * @HETSIM_MIGRATION_NONE: not at all: they are used where they are
  * @HETSIM_MIGRATION_COHERENT: CPUs use them there (MEMORY_DEVICE_COHERENT)
  * @HETSIM_MIGRATION_PRIVATE: they come back when a CPU uses them (MEMORY_DEVICE_PRIVATE)
- * @HETSIM_MIGRATION_BOOKED: the device only keeps books of them; the bytes stay where they are. This
- *                           is the twin's, since 1.8
+ * @HETSIM_MIGRATION_BOOKED: the device only keeps books of them; the bytes stay where they are.
+ *                           This is the twin's, since 1.8
  */
 enum hetsim_migration {
 	HETSIM_MIGRATION_NONE,
@@ -106,8 +106,8 @@ enum hetsim_location {
  *                         tells; 0: no limit
  * @HETSIM_ADVISE_NO_ACCESS: value 1: the engine may not use the range; 0: it may
  * @HETSIM_ADVISE_COUNTER: value: once the engine has used the pages of a piece of 64 KiB in system
- *                         memory so often, up to 65535 times, they move to the device's memory. Each
- *                         page that a command works on counts as a use. 0: uses are not counted.
+ *                         memory so often, up to 65535 times, they move to the device's memory.
+ *                         Each page that a command works on counts as a use. 0: no use counts.
  *                         With an advice of a location, they are not either. Since 1.8
  */
 enum hetsim_advice {

@@ -20,8 +20,8 @@ bool migrate_open(struct mirror *mirror, struct hetsim_mirror *ret_says)
 
 unsigned char *migrate_map(size_t n, int value)
 {
-	unsigned char *bytes = mirror_map(n, PROT_READ | PROT_WRITE,
-					  MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	unsigned char *bytes =
+		mirror_map(n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 
 	CHECK_EQUAL(madvise(bytes, n, MADV_NOHUGEPAGE), 0);
 	memset(bytes, value, n);

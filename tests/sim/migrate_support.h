@@ -11,7 +11,7 @@
  */
 bool migrate_open(struct mirror *mirror, struct hetsim_mirror *ret_says);
 
-/* Private memory of small pages, @n bytes of it, all of which are @value; a failure ends the test. */
+/* Private memory of small pages: @n bytes that are @value. A failure ends the test. */
 unsigned char *migrate_map(size_t n, int value);
 /* How many pages of the range the device has in its memory, by its entries. */
 unsigned int migrate_on_device(const struct mirror *mirror, const void *bytes, size_t n);

@@ -174,7 +174,8 @@ static void test_counter_off(void)
 	bytes = migrate_map(MIRROR_HUGE, 5);
 	CHECK_EQUAL(mirror_advise(&mirror, bytes, PIECE, HETSIM_ADVISE_COUNTER, 65536),
 		    -EINVAL);
-	CHECK_EQUAL(mirror_advise(&mirror, bytes, PIECE, HETSIM_ADVISE_COUNTER + 1, 1), -EINVAL);
+	CHECK_EQUAL(mirror_advise(&mirror, bytes, PIECE, HETSIM_ADVISE_COUNTER + 1, 1),
+		    -EINVAL);
 	CHECK_EQUAL(mirror_advise(&mirror, bytes, PIECE, HETSIM_ADVISE_COUNTER, 2), 0);
 	/* The location that is advised goes before, and so does that there is no advice. */
 	CHECK_EQUAL(mirror_advise(&mirror, bytes, PIECE, HETSIM_ADVISE_LOCATION,
@@ -355,7 +356,7 @@ static void test_pressure(void)
 	counters = mirror_counters(&mirror);
 	CHECK(counters.pages_evicted >= 4 * HUGE_PAGES);
 	CHECK(migrate_pages(&mirror) * PAGE <= room);
-	/* Blocks leave in the order in which pages came to them, and may have pages of two ranges. */
+	/* Blocks leave in the order in which pages came to them, and may have two ranges'. */
 	CHECK(migrate_on_device(&mirror, bytes, 4 * MIRROR_HUGE) <= 2 * HUGE_PAGES);
 	for (at = 0; at < length; at += MIRROR_HUGE)
 		CHECK(migrate_is(bytes + at, MIRROR_HUGE, (int)(at / MIRROR_HUGE + 1)));
@@ -411,7 +412,8 @@ static void check_move(int stream, const void *bytes, uint64_t n, uint64_t locat
 	uint64_t begun = 0, moved = 0;
 
 	while (moved < n / PAGE) {
-		event = next_event(stream, HETSIM_EVENT_MIGRATE_BEGIN, HETSIM_EVENT_MIGRATE_END);
+		event = next_event(stream, HETSIM_EVENT_MIGRATE_BEGIN,
+				   HETSIM_EVENT_MIGRATE_END);
 		CHECK_FATAL(event.kind != HETSIM_EVENT_LOST);
 		CHECK(event.address >= (uintptr_t)bytes &&
 		      event.address + event.length <= (uintptr_t)bytes + n);

@@ -280,7 +280,8 @@ static void test_userfault(void)
 	} else if (migrate_open(&mirror, &says)) {
 		CHECK_EQUAL(madvise(bytes + PAGE, PAGE, MADV_DONTNEED), 0);
 		CHECK_EQUAL(ioctl(file, UFFDIO_REGISTER, &range), 0);
-		CHECK_FAULT(mirror_prefetch(&mirror, bytes + PAGE, PAGE, HETSIM_LOCATION_DEVICE, 0),
+		CHECK_FAULT(mirror_prefetch(&mirror, bytes + PAGE, PAGE, HETSIM_LOCATION_DEVICE,
+					    0),
 			    HETSIM_REASON_NO_PAGE, bytes + PAGE, 0);
 		CHECK_EQUAL(migrate_on_device(&mirror, bytes, MIRROR_HUGE), 0);
 		mirror_close(&mirror);
@@ -452,8 +453,8 @@ static void test_unplug(void)
 /* Values of bar= that are no BAR: the module is not loaded, and says why. */
 static void test_bad_bar(void)
 {
-	static const char *const bad[] = { "bar=4", "bar=0000:00:1f.7x",
-					   "bar=0000:00:ff.0", "bar=0000:00:00.0" };
+	static const char *const bad[] = { "bar=4", "bar=0000:00:1f.7x", "bar=0000:00:ff.0",
+					   "bar=0000:00:00.0" };
 	char parameters[1024];
 	int file = module_open();
 	size_t i;
