@@ -150,6 +150,7 @@ extensions :=
 extension_objects :=
 include extensions/video/video.mk
 include extensions/table/table.mk
+include extensions/plan/plan.mk
 
 all: lib $(if $(tool_sources),$(O)/hetmap) $(examples) $(extensions) ## library, command, examples
 
@@ -182,6 +183,7 @@ $(test_objects) $(support_objects) $(icd_objects) $(fuzz_objects) $(hammer_objec
 	$(debug_sources:%.c=$(O)/%.o): flags_for += -Itests
 $(video_test_objects): flags_for += $(video_test_flags)
 $(table_test_objects): flags_for += $(table_test_flags)
+$(plan_test_objects): flags_for += $(plan_test_flags)
 $(tool_objects): flags_for = -I$(O) -Itools/hetmap -Itools/perf
 # Where jobs of extensions are, if hetmap is elsewhere than beside them.
 $(O)/tools/hetmap/extension.o: flags_for += -DHETMAP_LIBEXEC='"$(LIBEXECDIR)/hetmap"'
@@ -450,6 +452,7 @@ install: all ## into DESTDIR and PREFIX
 		chmod 644 $(call place,$(MANDIR)/man3/)$$name || exit; done;)
 	$(install_extensions)
 	$(if $(have_table),$(install_table))
+	$(install_plan)
 	$(Q)[ -n '$(DESTDIR)' ] || PATH=$$PATH:/sbin ldconfig 2>/dev/null || \
 		echo 'ldconfig failed: programs need LD_LIBRARY_PATH=$(LIBDIR)'
 
@@ -466,6 +469,7 @@ uninstall: ## takes away what install put there
 			$(call links_to,$(p))))
 	$(uninstall_extensions)
 	$(if $(have_table),$(uninstall_table))
+	$(uninstall_plan)
 	-rmdir $(call place,$(INCLUDEDIR)/hetmap/uapi) $(call place,$(INCLUDEDIR)/hetmap) \
 		2>/dev/null
 
