@@ -42,7 +42,10 @@ extension_names() {
 		nm -g --defined-only "$build/libhetmap-$1.a" 2>/dev/null |
 		sed -n 's/^[0-9a-f]* [A-Za-z] //p' | sort | diff "$work/headers" - &&
 		while read -r name; do
-			grep -qw "$name" tests/"$1"/*.c || { echo "no test names $name"; return 1; }
+			grep -rqw --include='*.c' "$name" tests || {
+				echo "no test names $name"
+				return 1
+			}
 		done <"$work/headers"
 }
 

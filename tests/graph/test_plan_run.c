@@ -187,8 +187,7 @@ static void run_on(const char *name)
 		hm_schedule_unref(schedule);
 		options.budget = smallest;
 		if (options.policy == HM_PLAN_UP_FRONT) {
-			CHECK_ERROR(-ENOSPC,
-				    hm_plan_compile(plan, accel, &options, &schedule));
+			CHECK_ERROR(-ENOSPC, hm_plan_compile(plan, accel, &options, &schedule));
 			continue;
 		}
 		CHECK_OK_FATAL(hm_plan_compile(plan, accel, &options, &schedule));
@@ -381,10 +380,13 @@ static void test_asynchronous(void)
 	CHECK_EQUAL(home[Z][5], home[X][5] + home[Y][5] + home[Y][5]);
 	hm_fence_unref(fence);
 	hm_run_unref(run);
-	/* A run that nobody waits for. */
+	/* A run that is not waited for; each reference is one. */
 	CHECK_OK_FATAL(hm_plan_run(schedule, NULL, 0, &run));
+	hm_schedule_unref(hm_schedule_ref(schedule));
 	hm_schedule_unref(schedule);
+	hm_run_unref(hm_run_ref(run));
 	hm_run_unref(run);
+	hm_plan_unref(hm_plan_ref(plan));
 	hm_plan_unref(plan);
 	hm_accel_unref(accel);
 	free_homes(false);
@@ -424,8 +426,11 @@ static void test_refused(void)
 	range.home = home[X] + 10;
 	CHECK_ERROR(-EEXIST, hm_plan_range(plan, &range, &number));
 	CHECK(strstr(hm_errmsg(), "twice") != NULL);
-	range = (struct hm_plan_range_desc){ .struct_size = sizeof(range), .name = "view",
-					     .length = 64, .parent = x, .offset = BYTES - 63 };
+	range = (struct hm_plan_range_desc){ .struct_size = sizeof(range),
+					     .name = "view",
+					     .length = 64,
+					     .parent = x,
+					     .offset = BYTES - 63 };
 	CHECK_ERROR(-ERANGE, hm_plan_range(plan, &range, &number));
 	t = add_range(plan, "temporary", 0, NULL);
 	args[0].range = t;
@@ -455,9 +460,9 @@ static void test_refused(void)
 /* Nodes that name no common range go in the order that is asked for. */
 static void test_order(void)
 {
-	struct hm_plan_node_desc node = {
-		.struct_size = sizeof(node), .name = "late", .call = wait_at_gate
-	};
+	struct hm_plan_node_desc node = { .struct_size = sizeof(node),
+					  .name = "late",
+					  .call = wait_at_gate };
 	struct hm_plan_step step = { .struct_size = sizeof(step) };
 	uint32_t first = 2;
 	struct hm_schedule *schedule;
@@ -485,9 +490,12 @@ static void test_order(void)
 static void test_explained(void)
 {
 	static const char *const expected[] = {
-		"the smallest budget is 196608", "a: 65536 bytes, temporary, from first to last",
-		"x: 65536 bytes, copied, from first to second", "run   fourth",
-		"no node after back writes it",  "it leaves for",
+		"the smallest budget is 196608",
+		"a: 65536 bytes, temporary, from first to last",
+		"x: 65536 bytes, copied, from first to second",
+		"run   fourth",
+		"no node after back writes it",
+		"it leaves for",
 	};
 	struct hm_plan_options options = { .struct_size = sizeof(options),
 					   .flags = HM_PLAN_COPY,
@@ -505,7 +513,8 @@ static void test_explained(void)
 	CHECK_OK_FATAL(hm_plan_explain(schedule, HM_PLAN_TEXT, &text));
 	for (i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
 		if (!strstr(text, expected[i]))
-			test_fail(__FILE__, __LINE__, "\"%s\" is not in: %s", expected[i], text);
+			test_fail(__FILE__, __LINE__, "\"%s\" is not in: %s", expected[i],
+				  text);
 	free(text);
 	CHECK_ERROR(-EINVAL, hm_plan_explain(schedule, 99, &text));
 	hm_schedule_unref(schedule);

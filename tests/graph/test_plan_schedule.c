@@ -10,8 +10,8 @@
 
 static struct hm_accel *accel;
 
-static int nothing(struct hm_queue *queue, const struct hm_arg *args, uint32_t n_arg, void *user,
-		   struct hm_fence **ret_fence)
+static int nothing(struct hm_queue *queue, const struct hm_arg *args, uint32_t n_arg,
+		   void *user, struct hm_fence **ret_fence)
 {
 	(void)queue, (void)args, (void)n_arg, (void)user, (void)ret_fence;
 	return 0;
@@ -35,7 +35,10 @@ static struct hm_schedule *compile(struct hm_plan *plan, uint32_t policy, uint64
 static bool try_graph(uint64_t *random, uint32_t number)
 {
 	struct hm_schedule_info info = { .struct_size = sizeof(info) };
-	struct hm_plan_options refused = { .struct_size = sizeof(refused), .flags = HM_PLAN_COPY };
+	struct hm_plan_options refused = {
+		.struct_size = sizeof(refused),
+		.flags = HM_PLAN_COPY,
+	};
 	static struct graph graph;
 	struct hm_schedule *schedule;
 	struct hm_plan *plan;
@@ -106,7 +109,10 @@ static void test_policies(void)
 }
 
 static const struct test tests[] = {
-	{ .name = "near_the_optimum", .run = test_near_the_optimum, .seconds = 300, .flags = TEST_ONCE },
+	{ .name = "near_the_optimum",
+	  .run = test_near_the_optimum,
+	  .seconds = 300,
+	  .flags = TEST_ONCE },
 	{ .name = "policies", .run = test_policies, .seconds = 120, .flags = TEST_ONCE },
 	{ 0 },
 };

@@ -68,8 +68,7 @@ static int insert_hole(struct arena *arena, uint32_t at, struct block hole)
 
 	if (r)
 		return r;
-	memmove(&arena->hole[at + 1], &arena->hole[at],
-		(arena->n_hole - at) * sizeof(hole));
+	memmove(&arena->hole[at + 1], &arena->hole[at], (arena->n_hole - at) * sizeof(hole));
 	arena->hole[at] = hole;
 	arena->n_hole++;
 	return 0;

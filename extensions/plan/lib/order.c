@@ -92,10 +92,11 @@ static int by_words(const struct hm_plan *plan, struct edges *edges)
 			uint32_t after = node->after[j];
 
 			if (!after || after > plan->n_node)
-				return hm_error_set(-ENOENT,
-						    "node %s is after node %u, and the plan has "
-						    "nodes 1 to %u",
-						    node->name, after, plan->n_node);
+				return hm_error_set(
+					-ENOENT,
+					"node %s is after node %u, and the plan has "
+					"nodes 1 to %u",
+					node->name, after, plan->n_node);
 			r = add(edges, after - 1, i);
 		}
 	}

@@ -110,11 +110,12 @@ static int check_root(const struct hm_plan *plan, const struct hm_plan_range_des
 	uint32_t i;
 
 	if (!home != !desc->flags)
-		return hm_error_set(-EINVAL,
-				    home ? "range %s has a home: say whether it is an input, an "
-					   "output or both" :
-					   "range %s is an input or an output, and has no home",
-				    desc->name);
+		return hm_error_set(
+			-EINVAL,
+			home ? "range %s has a home: say whether it is an input, an "
+			       "output or both" :
+			       "range %s is an input or an output, and has no home",
+			desc->name);
 	if (desc->offset)
 		return hm_error_set(-EINVAL, "range %s has an offset, and is no view",
 				    desc->name);
@@ -144,8 +145,8 @@ int hm_plan_range(struct hm_plan *plan, const struct hm_plan_range_desc *desc,
 		return hm_error_set(-E2BIG, "hm_plan_range: a description of %u bytes",
 				    desc->struct_size);
 	if (!desc->length || desc->flags & ~(HM_PLAN_INPUT | HM_PLAN_OUTPUT) || desc->reserved)
-		return hm_error_set(-EINVAL, "range %s has a length of %" PRIu64
-				    ", flags 0x%x", desc->name, desc->length, desc->flags);
+		return hm_error_set(-EINVAL, "range %s has a length of %" PRIu64 ", flags 0x%x",
+				    desc->name, desc->length, desc->flags);
 	r = desc->parent ? check_view(plan, desc) : check_root(plan, desc);
 	if (r)
 		return r;
@@ -153,7 +154,7 @@ int hm_plan_range(struct hm_plan *plan, const struct hm_plan_range_desc *desc,
 	if (r)
 		return r;
 	range = (struct range){ strdup(desc->name), desc->home,  desc->length,
-				desc->offset,	    desc->flags, plan->n_range };
+				desc->offset,       desc->flags, plan->n_range };
 	if (!range.name)
 		return hm_error_set(-ENOMEM, "no memory for a range");
 	if (desc->parent) {
@@ -177,10 +178,11 @@ static int check_args(const struct hm_plan *plan, const struct hm_plan_node_desc
 		if (!arg->range)
 			continue;
 		if (arg->range > plan->n_range)
-			return hm_error_set(-ENOENT,
-					    "node %s: argument %u is range %u, and the plan has "
-					    "ranges 1 to %u",
-					    desc->name, i, arg->range, plan->n_range);
+			return hm_error_set(
+				-ENOENT,
+				"node %s: argument %u is range %u, and the plan has "
+				"ranges 1 to %u",
+				desc->name, i, arg->range, plan->n_range);
 		if (!arg->access || arg->access & ~(HM_READ | HM_WRITE))
 			return hm_error_set(-EINVAL,
 					    "node %s: argument %u, range %s, has access 0x%x",

@@ -90,9 +90,9 @@ struct cell {
 };
 
 struct arena {
-	uint64_t limit; /* NOWHERE: none */
-	uint64_t end;   /* highest byte ever used */
-	uint64_t free;  /* bytes below the limit that are free */
+	uint64_t limit;     /* NOWHERE: none */
+	uint64_t end;       /* highest byte ever used */
+	uint64_t free;      /* bytes below the limit that are free */
 	struct block *hole; /* by offset; the last one ends at the limit */
 	uint32_t n_hole, hole_room;
 	struct cell *cell; /* by offset */

@@ -200,7 +200,8 @@ static int launch(struct hm_run *run, const struct step *step, struct hm_fence *
 		for (k = first; uses->node_root[k] != range->root; k++)
 			;
 		bytes = schedule->size[range->root] ?
-				schedule->arena + schedule->steps.place[step->place + k - first] :
+				schedule->arena +
+					schedule->steps.place[step->place + k - first] :
 				run->home[range->root];
 		args[i] = hm_arg_range(bytes + range->offset, range->length, arg->access);
 	}
@@ -295,11 +296,12 @@ static int check_homes(struct hm_schedule *schedule, const struct hm_plan_home *
 
 		if (!home->range || home->range > schedule->plan.n_range || !range->home ||
 		    !home->pointer)
-			return hm_error_set(-ENOENT,
-					    "home %u of the run is for range %u, which has none",
-					    i, home->range);
+			return hm_error_set(
+				-ENOENT, "home %u of the run is for range %u, which has none",
+				i, home->range);
 		if (!schedule->copies) {
-			r = hm_accel_way_in(schedule->accel, home->pointer, range->length, &way);
+			r = hm_accel_way_in(schedule->accel, home->pointer, range->length,
+					    &way);
 			if (r && r != -ENOENT)
 				return r;
 			in_place = !r && way != HM_WAY_COPY;

@@ -39,7 +39,8 @@ int hm_schedule_query(struct hm_schedule *schedule, struct hm_schedule_info *ret
 	return 0;
 }
 
-int hm_schedule_step(struct hm_schedule *schedule, uint32_t index, struct hm_plan_step *ret_step)
+int hm_schedule_step(struct hm_schedule *schedule, uint32_t index,
+		     struct hm_plan_step *ret_step)
 {
 	const struct step *step;
 
@@ -144,7 +145,7 @@ static void tell_ranges(FILE *out, const struct hm_schedule *schedule)
 		else
 			fprintf(out, "%s, from %s to %s\n",
 				!schedule->size[i] ? "in place at its home" :
-				range->home	   ? "copied" :
+				range->home        ? "copied" :
 						     "temporary",
 				plan->node[schedule->order[uses->use[first].at]].name,
 				plan->node[schedule->order[uses->use[end - 1].at]].name);
@@ -177,11 +178,13 @@ static void tell_step(FILE *out, const struct hm_schedule *schedule, const struc
 	case HM_PLAN_STEP_OUT:
 		next = next_node(schedule, step->range, step->at);
 		if (step->home)
-			fprintf(out, "  out   %s from %" PRIu64 ": no node after %s writes it\n",
+			fprintf(out,
+				"  out   %s from %" PRIu64 ": no node after %s writes it\n",
 				range->name, step->offset, node);
 		else if (next)
 			fprintf(out,
-				"  out   %s from %" PRIu64 ": it leaves for %s; the next use is "
+				"  out   %s from %" PRIu64
+				": it leaves for %s; the next use is "
 				"%s\n",
 				range->name, step->offset, node, next);
 		else

@@ -195,8 +195,9 @@ static int move(struct walk *walk, uint32_t i, uint64_t to)
 	no_earlier(&step, &stamp);
 	walk->steps.bytes_moved += walk->plan->range[i].length;
 	r = emit(walk, step);
-	return r ?: arena_touch(&walk->arena, from, root->size, HM_PLAN_LANE_COMPUTE,
-				walk->steps.n_lane[HM_PLAN_LANE_COMPUTE]);
+	return r     ?:
+		       arena_touch(&walk->arena, from, root->size, HM_PLAN_LANE_COMPUTE,
+				   walk->steps.n_lane[HM_PLAN_LANE_COMPUTE]);
 }
 
 /*
@@ -264,7 +265,8 @@ static int place(struct walk *walk, uint32_t i)
 			return r;
 		offset = arena_find(&walk->arena, walk->root[i].size);
 		if (offset == NOWHERE)
-			return hm_error_set(-ENOSPC, "no place for range %s of %" PRIu64 " bytes",
+			return hm_error_set(-ENOSPC,
+					    "no place for range %s of %" PRIu64 " bytes",
 					    walk->plan->range[i].name, walk->root[i].size);
 	}
 	return enter(walk, i, offset);
@@ -294,7 +296,8 @@ static int make_room(struct walk *walk, const uint32_t *roots, uint32_t n)
 		uint32_t largest = n;
 
 		for (k = 0; k < n; k++)
-			if (walk->root[roots[k]].offset == NOWHERE && walk->root[roots[k]].size &&
+			if (walk->root[roots[k]].offset == NOWHERE &&
+			    walk->root[roots[k]].size &&
 			    (largest == n ||
 			     walk->root[roots[k]].size > walk->root[roots[largest]].size))
 				largest = k;

@@ -272,11 +272,11 @@ enum hm_plan_lane {
 
 struct hm_plan_step {
 	uint32_t struct_size;
-	uint32_t kind;  /* enum hm_plan_step_kind */
-	uint32_t lane;  /* enum hm_plan_lane */
-	uint32_t node;  /* NODE: its number; else that of the node that the step is for */
-	uint32_t range; /* IN, OUT, MOVE; never a view */
-	uint32_t home;  /* IN, OUT: 1 for the range's home, 0 for memory of the schedule */
+	uint32_t kind;   /* enum hm_plan_step_kind */
+	uint32_t lane;   /* enum hm_plan_lane */
+	uint32_t node;   /* NODE: its number; else that of the node that the step is for */
+	uint32_t range;  /* IN, OUT, MOVE; never a view */
+	uint32_t home;   /* IN, OUT: 1 for the range's home, 0 for memory of the schedule */
 	uint64_t offset; /* place in the arena, in bytes */
 	uint64_t from;   /* MOVE: the place before */
 	uint64_t length; /* bytes */
