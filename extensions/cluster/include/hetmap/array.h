@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Arrays: one indexed space over the ranks of an MPI job, each part where it is computed, in the
+ * library libhetmap-cluster.
+ *
+ * The rows of an array (the first index) are divided among the ranks. A rank computes on its own
+ * parts by plain pointers, reads and writes any range by copies, and meets the other ranks in
+ * epochs:
+ *
+ *	hm_array_create(&comm, &desc, &array);
+ *	for (i = 0; !hm_array_local(array, i, &part); i++)
+ *		compute(part.address, part.row, part.rows);
+ *	hm_array_epoch(array, 0);
+ *	hm_array_get(array, &halo, bytes, NULL);
+ *	hm_array_wait(array, HM_ARRAY_ALL);
+ *
+ * Ranks on one machine are a node. They share the pages of the array: hm_array_at() gives the
+ * address of each part of the node, and puts and gets inside a node are copies without messages.
+ * Between nodes bytes go by the one-sided calls of MPI.
+ *
+ * Rules of visibility: a store, or a put, of one epoch is seen by the reads of the next one, on
+ * every rank. In one epoch no rank may read bytes that another rank writes. Inside a node a store
+ * may be seen earlier.
+ *
+ * "Collective" means: all ranks of the communicator make the call, in the same order. A collective
+ * call that fails on one rank fails on all ranks, with the text of the rank that failed first.
+ *
+ * Errors of every function below, which are not repeated there:
+ *   -ECONNRESET: a rank of this node has ended. The text names the rank. All later calls on the
+ *                array fail likewise, except hm_array_unref(), and the pages stay.
+ *
+ * Thread safety of all functions: any thread, one thread at a time for collective functions. The
+ * program initialises MPI with MPI_THREAD_MULTIPLE. With less, an array over several nodes has no
+ * thread that makes progress while this rank computes: hm_warning() says so, and one thread at a
+ * time may call.
+ */
+#ifndef HETMAP_ARRAY_H
+#define HETMAP_ARRAY_H
+
+#include <hetmap/device.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct hm_array;
+
+#define HM_ARRAY_DIMENSIONS 4        /* most indices of an element */
+#define HM_ARRAY_PARTS_MOST 1048576u /* most parts of all ranks together */
+#define HM_ARRAY_ALL UINT64_MAX      /* hm_array_wait(): all that this rank has started */
+
+/* How rows are divided among ranks. */
+enum hm_array_distribution {
+	HM_ARRAY_BLOCK = 0,   /* one part a rank, as equal as chunks allow */
+	HM_ARRAY_CYCLIC = 1,  /* chunk after chunk to rank after rank, round and round */
+	HM_ARRAY_BY_HAND = 2, /* as hm_array_desc.parts says */
+};
+
+/* hm_array_desc.flags */
+#define HM_ARRAY_NEW_FILE (1u << 0) /* path: rank 0 makes the file, or empties it */
+
+/* Rows of a rank. This struct is fixed, because it comes in arrays. */
+struct hm_array_part {
+	uint64_t row;  /* the first one */
+	uint64_t rows; /* number, from 1 */
+	/* hm_array_local(), hm_array_at(): the bytes, or NULL: they are on another node. */
+	void *address;
+	uint32_t rank;     /* its owner */
+	uint32_t reserved; /* 0 */
+};
+
+/* Description of an array: the same on all ranks, except path and name. */
+struct hm_array_desc {
+	uint32_t struct_size;
+	uint32_t flags;                      /* HM_ARRAY_NEW_FILE */
+	uint32_t dimensions;                 /* 1 to HM_ARRAY_DIMENSIONS */
+	uint32_t element;                    /* bytes of an element, 1 to 4096 */
+	uint64_t shape[HM_ARRAY_DIMENSIONS]; /* elements of each index, the first one are rows */
+	uint32_t distribution;               /* enum hm_array_distribution */
+	uint32_t n_parts;                    /* BY_HAND: entries of parts */
+	uint64_t chunk;                      /* rows that stay together; 0: 1 */
+	/* BY_HAND: all rows, in order, without a gap; address is not used. The call copies them. */
+	const struct hm_array_part *parts;
+	/*
+	 * [optional] The bytes are those of this file, row after row, on every node. NULL: memory
+	 * of device.
+	 */
+	const char *path;
+	/*
+	 * [optional] NULL: memory of the host. Another device has no pages to share: each rank is
+	 * then a node of its own, and CPUs copy what other ranks put and get.
+	 */
+	struct hm_device *device;
+	const char *name; /* [optional] shown in /proc/self/maps; "array" by default */
+};
+
+/* A range of indices: @count elements from @start on, of each index. */
+struct hm_array_range {
+	uint64_t start[HM_ARRAY_DIMENSIONS];
+	uint64_t count[HM_ARRAY_DIMENSIONS];
+};
+
+/* hm_array_info.flags */
+#define HM_ARRAY_PROGRESS (1u << 0) /* a thread serves other nodes while this rank computes */
+
+struct hm_array_info {
+	uint32_t struct_size;
+	uint32_t flags; /* HM_ARRAY_PROGRESS */
+	uint32_t rank;  /* of this process */
+	uint32_t ranks;
+	uint32_t node; /* of this rank: nodes are numbered by their first ranks */
+	uint32_t nodes;
+	uint32_t parts;       /* of this rank */
+	uint32_t total_parts; /* of all ranks */
+	uint64_t rows;        /* of the array */
+	uint64_t row_bytes;
+	uint64_t bytes;     /* of the array */
+	uint64_t own_bytes; /* of this rank's parts */
+	uint64_t epochs;    /* that have ended */
+	uint64_t shared;    /* bytes that this rank's puts and gets copied inside the node */
+	uint64_t sent;      /* bytes that its puts sent to other nodes */
+	uint64_t received;  /* bytes that its gets had from other nodes */
+	uint64_t messages;  /* puts and gets of MPI that it started */
+};
+
+/* hm_array_epoch() flags */
+#define HM_ARRAY_PUBLISH (1u << 0) /* each rank writes its parts of the file to storage first */
+
+/**
+ * hm_array_create - make an array; collective
+ * @comm:      [in] address of the MPI_Comm whose ranks share the array; an intracommunicator
+ * @desc:      [in] description, the same on all ranks
+ * @ret_array: [out] a reference, which the caller drops with hm_array_unref()
+ *
+ * The bytes are zeros, or those of the file. A node maps all of the array, sparsely: memory is
+ * used for the pages that hold rows of the node. If parts of different nodes do not begin at
+ * pages, each of these nodes has such a page, and hm_warning() says so.
+ *
+ * Errors:
+ *   -EINVAL:     MPI is not initialised, @comm is MPI_COMM_NULL or joins two groups, a member of
+ *                @desc is out of range, parts leave rows out or name a rank that is not there, or
+ *                ranks gave different descriptions; the text says which rank and member.
+ *   -EPROTO:     ranks run different builds of the library.
+ *   -EOVERFLOW:  the array has more than 2^47 bytes.
+ *   -E2BIG:      there are more than HM_ARRAY_PARTS_MOST parts; raise chunk.
+ *   -ENODATA:    the file is shorter than the array.
+ *   -ENOTSUP:    the file is on a network file system, and parts of two nodes share 2 MiB of it
+ *                (hetmap/file.h); give desc.chunk so many rows that parts begin at multiples of
+ *                2 MiB.
+ *   -EREMOTEIO:  MPI failed; the text has its own.
+ *
+ * In addition the errors of hm_buffer_create(), hm_buffer_from_file(), hm_buffer_import(),
+ * hm_map_create() and open(2).
+ */
+HM_API int hm_array_create(const void *comm, const struct hm_array_desc *desc,
+			   struct hm_array **ret_array);
+
+/**
+ * hm_array_local - describe a part of this rank
+ * @array:    [in] the array
+ * @index:    [in] number of the part, from 0; parts are in the order of their rows
+ * @ret_part: [out] the part; its address is a unified pointer
+ *
+ * Errors:
+ *   -ENOENT: this rank has no more than @index parts.
+ */
+HM_API int hm_array_local(struct hm_array *array, uint32_t index,
+			  struct hm_array_part *ret_part);
+
+/**
+ * hm_array_at - describe the part that has a row
+ * @array:    [in] the array
+ * @row:      [in] any row
+ * @ret_part: [out] the part; its address is NULL on another node
+ *
+ * Errors:
+ *   -ERANGE: the array has no such row.
+ */
+HM_API int hm_array_at(struct hm_array *array, uint64_t row, struct hm_array_part *ret_part);
+
+/**
+ * hm_array_put - write a range, whichever ranks own it
+ * @array:      [in] the array
+ * @range:      [in] indices; those beyond the array's dimensions are not looked at
+ * @from:       [in] the elements of the range, packed, the last index fastest
+ * @ret_ticket: [out, optional] number to wait for
+ *
+ * The call starts the copy. @from belongs to the library until hm_array_wait() or
+ * hm_array_epoch(). Other ranks see the elements in the next epoch.
+ *
+ * Errors:
+ *   -ERANGE:    the range ends beyond the shape; the text names the index.
+ *   -EREMOTEIO: MPI failed; the text has its own.
+ */
+HM_API int hm_array_put(struct hm_array *array, const struct hm_array_range *range,
+			const void *from, uint64_t *ret_ticket);
+
+/**
+ * hm_array_get - read a range, whichever ranks own it
+ * @array:      [in] the array
+ * @range:      [in] as for hm_array_put()
+ * @to:         [out] the elements, packed; complete after hm_array_wait() or hm_array_epoch()
+ * @ret_ticket: [out, optional] number to wait for
+ *
+ * Errors: those of hm_array_put().
+ */
+HM_API int hm_array_get(struct hm_array *array, const struct hm_array_range *range, void *to,
+			uint64_t *ret_ticket);
+
+/**
+ * hm_array_wait - wait for puts and gets of this rank
+ * @array:  [in] the array
+ * @ticket: [in] of hm_array_put() or hm_array_get(): waits for it and for all before it; or
+ *          HM_ARRAY_ALL
+ *
+ * Errors:
+ *   -EINVAL:    no operation has this ticket yet.
+ *   -EREMOTEIO: MPI failed; the text has its own.
+ */
+HM_API int hm_array_wait(struct hm_array *array, uint64_t ticket);
+
+/**
+ * hm_array_epoch - end an epoch, and begin the next one; collective
+ * @array: [in] the array
+ * @flags: [in] 0, or HM_ARRAY_PUBLISH for an array of a file
+ *
+ * The call waits for this rank's puts and gets, and for all ranks. With HM_ARRAY_PUBLISH the file
+ * holds the epoch when the call returns.
+ *
+ * Errors:
+ *   -EOPNOTSUPP: HM_ARRAY_PUBLISH, and the array has no file.
+ *   -EREMOTEIO:  MPI failed; the text has its own.
+ *
+ * In addition, with HM_ARRAY_PUBLISH, the errors of hm_file_publish().
+ */
+HM_API int hm_array_epoch(struct hm_array *array, uint32_t flags);
+
+/**
+ * hm_array_query - report what an array is, and what this rank has copied
+ * @array:    [in] the array
+ * @ret_info: [in,out] struct_size set by the caller
+ *
+ * Errors:
+ *   -E2BIG: struct_size is larger than this library knows.
+ */
+HM_API int hm_array_query(struct hm_array *array, struct hm_array_info *ret_info);
+
+/** hm_array_ref - take a further reference; returns @array. NULL gives NULL. */
+HM_API struct hm_array *hm_array_ref(struct hm_array *array);
+
+/**
+ * hm_array_unref - drop a reference; the last one is collective
+ *
+ * With the last reference of all ranks the memory goes, and a file stays. The call waits for all
+ * ranks, unless a rank has ended. Make it before MPI_Finalize(): after that the call leaves the
+ * window of MPI as it is. NULL is allowed.
+ */
+HM_API void hm_array_unref(struct hm_array *array);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Arrays: the inside of libhetmap-cluster.
+ *
+ * The memory of a node holds row r at r * row_bytes, whichever rank of the node owns the row: all
+ * ranks of the node map all of it, and it is sparse. So an owner changes without a copy inside a
+ * node, and the window of a rank is simply its map.
+ *
+ *	create.c     checks, the steps of a creation, the end
+ *	agree.c      ranks fail together, and with the same text
+ *	layout.c     who owns which rows; ranges as runs of bytes
+ *	node.c       the ranks of a node, the pages that they share
+ *	meet.c       barriers, and ranks that have ended
+ *	access.c     put, get, wait, epoch
+ *	mpi.c        one-sided MPI, and the thread that makes progress
+ */
+#ifndef HETMAP_CLUSTER_H
+#define HETMAP_CLUSTER_H
+
+#include <hetmap/array.h>
+#include <hetmap/error.h>
+#include <hetmap/hetmap.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define PAGE 4096ull
+/* Maps of NFS write back folios of up to 2 MiB (hetmap/file.h). */
+#define FOLIO (2ull << 20)
+
+/* ---- ranks fail together (agree.c) ---- */
+
+/*
+ * Collective: 0 if @r is 0 on all ranks of @comm. Else the error of the first rank that failed,
+ * with its text, on all ranks.
+ */
+int agree(MPI_Comm comm, int r);
+/* -EREMOTEIO with MPI's text, unless @code is MPI_SUCCESS. */
+int mpi_error(int code, const char *what);
+
+/* ---- rows (layout.c) ---- */
+
+struct layout {
+	uint32_t dimensions;
+	uint32_t element;
+	uint64_t shape[HM_ARRAY_DIMENSIONS];
+	uint64_t row_bytes;
+	uint64_t bytes;
+	struct hm_array_part *parts; /* in the order of rows, without a gap */
+	uint32_t n_parts;
+	uint32_t *own; /* indices of this rank's parts */
+	uint32_t n_own;
+	uint64_t own_bytes;
+};
+
+int layout_make(struct layout *layout, const struct hm_array_desc *desc, uint32_t rank,
+		uint32_t ranks);
+void layout_free(struct layout *layout);
+/* The index of the part that has @row, which is below shape[0]. */
+uint32_t layout_find(const struct layout *layout, uint64_t row);
+/* A number that differs, with all probability, if two layouts do. */
+uint64_t layout_digest(const struct layout *layout);
+
+/* A walk over the stretches of a range that lie together in one part. */
+struct walk {
+	const struct layout *layout;
+	uint64_t run;                           /* bytes that lie together in the array */
+	uint64_t start[HM_ARRAY_DIMENSIONS];    /* of the range */
+	uint64_t count[HM_ARRAY_DIMENSIONS];    /* likewise */
+	uint64_t position[HM_ARRAY_DIMENSIONS]; /* of the run, inside the range */
+	uint32_t outer;                         /* indices that are walked */
+	uint64_t offset;                        /* of what is left of the run, in the array */
+	uint64_t left;                          /* bytes of it */
+	uint64_t packed;                        /* where it begins in the caller's bytes */
+	bool ended;
+};
+
+struct stretch {
+	uint64_t offset; /* in the array */
+	uint64_t packed; /* in the caller's bytes */
+	uint64_t bytes;
+	uint32_t rank;
+};
+
+/* -ERANGE, with a text, if the range is not inside the array. */
+int walk_begin(struct walk *walk, const struct layout *layout,
+	       const struct hm_array_range *range);
+bool walk_next(struct walk *walk, struct stretch *ret_stretch);
+
+/* ---- a node (node.c, meet.c) ---- */
+
+#define MEET_TEXT 900
+
+/*
+ * What the ranks of a node share beside the bytes. A barrier: each member writes its error, adds
+ * itself to arrived, and waits until released changes. The first member, the head, waits for all,
+ * meets the heads of the other nodes, writes the result, and adds one to released.
+ */
+struct control {
+	uint64_t magic;
+	uint32_t members;
+	_Atomic uint32_t arrived;  /* futex */
+	_Atomic uint32_t released; /* futex */
+	_Atomic uint32_t failing;  /* 1 + index of the first member that came with an error */
+	_Atomic uint32_t ended;    /* 1 + rank that was found dead, for good; 0: none */
+	int32_t r;                 /* result of the barrier that ended last */
+	int32_t r_rank;            /* the rank that it is of */
+	char text[MEET_TEXT];      /* of r */
+	char failing_text[MEET_TEXT];
+	struct member {
+		int32_t pid;
+		int32_t rank; /* in the array's communicator */
+		int32_t r;    /* that it came to the barrier with */
+	} member[];
+};
+
+struct node {
+	MPI_Comm comm;  /* ranks of this node */
+	MPI_Comm heads; /* first ranks of all nodes; MPI_COMM_NULL on the others */
+	int index;      /* of this rank, in comm */
+	int members;
+	uint32_t number; /* of this node */
+	uint32_t nodes;
+	uint32_t rank;     /* in the array's communicator */
+	uint32_t *node_of; /* rank of the array -> node */
+	struct control *control;
+	uint64_t control_bytes;
+	int *pidfds; /* of the members; -1: own */
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	unsigned char *base; /* of the map */
+	uint64_t first;      /* offset in the array of the map's first byte */
+};
+
+/* Divides ranks into nodes. @apart: each rank is one. Collective. */
+int node_divide(struct node *node, MPI_Comm comm, bool apart);
+/* Makes the memory, or gets that of the first rank. Collective; the caller agrees on the result. */
+int node_share(struct node *node, const struct hm_array_desc *desc, const struct layout *layout,
+	       MPI_Comm comm);
+void node_end(struct node *node);
+/*
+ * Waits for all ranks of all nodes, and makes their failures one. @r: this rank's; its text is set.
+ */
+int node_meet(struct node *node, int r);
+/* -ECONNRESET, with a text, if a rank of the node has ended. */
+int node_check(struct node *node);
+
+/* ---- transports ---- */
+
+/* How bytes go to and from other nodes. A transport fills all of them; MPI's are in mpi.c. */
+struct transport_ops {
+	const char *name;
+	/* Collective: lets other ranks at @bytes from @base on. */
+	int (*expose)(struct hm_array *array, void *base, uint64_t bytes);
+	void (*withdraw)(struct hm_array *array, bool together);
+	/* Starts a copy to or from @offset of what @rank exposed. */
+	int (*put)(struct hm_array *array, uint32_t rank, uint64_t offset, const void *from,
+		   uint64_t bytes);
+	int (*get)(struct hm_array *array, uint32_t rank, uint64_t offset, void *to,
+		   uint64_t bytes);
+	/* All copies that this rank has started have ended, here and there. */
+	int (*flush)(struct hm_array *array);
+	/* Serves other ranks. */
+	void (*progress)(struct hm_array *array);
+};
+
+extern const struct transport_ops transport_mpi;
+
+struct hm_array {
+	atomic_uint refs;
+	pid_t process; /* that made it */
+	MPI_Comm comm; /* its own */
+	uint32_t rank;
+	uint32_t ranks;
+	struct layout layout;
+	struct node node;
+	bool is_file;
+
+	const struct transport_ops *transport; /* NULL: there is one node */
+	MPI_Win window;
+	uint64_t *first;  /* rank -> offset in the array of what it exposed */
+	bool exposed;     /* the window is there */
+	pthread_t thread; /* progress */
+	bool has_thread;
+	_Atomic int stop;
+
+	pthread_mutex_t lock;   /* protects the transport's calls, and the next three */
+	uint64_t issued;        /* tickets given */
+	uint64_t completed;     /* tickets done */
+	unsigned char *touched; /* rank -> it has copies that are not flushed */
+
+	uint64_t epochs;
+	_Atomic uint64_t shared, sent, received, messages;
+};
+
+#endif

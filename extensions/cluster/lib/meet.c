@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+/* Arrays: barriers, and ranks that have ended. */
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cluster.h"
+
+#define LOOK_NS 50000000 /* how often a waiting rank looks for ranks that have ended */
+#define SPINS 200        /* looks at a word before the wait sleeps */
+#define YIELDS 200       /* looks at a request of MPI before the waits between them begin */
+#define BETWEEN_NS 20000
+
+static void futex_sleep(_Atomic uint32_t *word, uint32_t value)
+{
+	struct timespec most = { .tv_nsec = LOOK_NS };
+
+	syscall(SYS_futex, word, FUTEX_WAIT, value, &most, NULL, 0);
+}
+
+static void futex_wake_all(_Atomic uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE, 0x7fffffff, NULL, NULL, 0);
+}
+
+/* The text of a rank that has ended: @ended is 1 + its rank. */
+static int tell_ended(const struct node *node, uint32_t ended)
+{
+	int i;
+
+	for (i = 0; i < node->members; i++)
+		if ((uint32_t)node->control->member[i].rank + 1 == ended)
+			return hm_error_set(-ECONNRESET, "rank %u has ended (process %d)",
+					    ended - 1, node->control->member[i].pid);
+	return hm_error_set(-ECONNRESET, "rank %u, which was on another node, has ended",
+			    ended - 1);
+}
+
+/* Looks at the processes. 1 + the rank that has ended, or 0. */
+static uint32_t look(const struct node *node)
+{
+	int i;
+
+	for (i = 0; i < node->members; i++) {
+		struct pollfd one = { .fd = node->pidfds[i], .events = POLLIN };
+
+		if (one.fd >= 0 && poll(&one, 1, 0) > 0 && one.revents & POLLIN)
+			return (uint32_t)node->control->member[i].rank + 1;
+	}
+	return 0;
+}
+
+static void keep_ended(struct node *node, uint32_t ended)
+{
+	uint32_t none = 0;
+
+	atomic_compare_exchange_strong(&node->control->ended, &none, ended);
+}
+
+int node_check(struct node *node)
+{
+	uint32_t ended = atomic_load_explicit(&node->control->ended, memory_order_acquire);
+
+	return ended ? tell_ended(node, ended) : 0;
+}
+
+/*
+ * Waits until *@word is @value (@equal) or is not. False: a rank has ended, and it never will.
+ */
+static bool wait_word(struct node *node, _Atomic uint32_t *word, uint32_t value, bool equal)
+{
+	uint32_t now, ended;
+	unsigned int i;
+
+	for (i = 0;; i++) {
+		now = atomic_load_explicit(word, memory_order_acquire);
+		if ((now == value) == equal)
+			return true;
+		if (i < SPINS) {
+			__builtin_ia32_pause();
+			continue;
+		}
+		ended = atomic_load(&node->control->ended);
+		if (!ended) {
+			futex_sleep(word, now);
+			ended = i % 8 ? 0 : look(node);
+		}
+		/* It may have ended after the barrier that it was waited for at. */
+		now = atomic_load_explicit(word, memory_order_acquire);
+		if (ended && (now == value) != equal) {
+			keep_ended(node, ended);
+			return false;
+		}
+	}
+}
+
+/* Waits for a request between heads. */
+static int wait_request(MPI_Request *request)
+{
+	struct timespec between = { .tv_nsec = BETWEEN_NS };
+	int done, code;
+	unsigned int i;
+
+	for (i = 0;; i++) {
+		code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+		if (code)
+			return mpi_error(code, "MPI_Test");
+		if (done)
+			return 0;
+		if (i < YIELDS)
+			sched_yield();
+		else
+			nanosleep(&between, NULL);
+	}
+}
+
+struct result {
+	int32_t r;
+	int32_t rank;
+	char text[MEET_TEXT];
+};
+
+/* Heads make the first failure that of all. @result: of this node; in, out. */
+static int meet_heads(struct node *node, struct result *result)
+{
+	struct {
+		int failed; /* 0, or 1: none */
+		int rank;
+	} mine, first;
+	MPI_Request request;
+	int code, r;
+
+	mine.failed = result->r ? 0 : 1;
+	mine.rank = result->r ? result->rank : (int)node->rank;
+	code = MPI_Iallreduce(&mine, &first, 1, MPI_2INT, MPI_MINLOC, node->heads, &request);
+	if (code)
+		return mpi_error(code, "MPI_Iallreduce");
+	r = wait_request(&request);
+	if (r || first.failed)
+		return r;
+	code = MPI_Ibcast(result, sizeof(*result), MPI_BYTE, (int)node->node_of[first.rank],
+			  node->heads, &request);
+	if (code)
+		return mpi_error(code, "MPI_Ibcast");
+	return wait_request(&request);
+}
+
+/* The head's part of a barrier, after its own arrival. */
+static void lead(struct node *node)
+{
+	struct control *control = node->control;
+	struct result result = { 0 };
+	uint32_t failing;
+	int r;
+
+	if (!wait_word(node, &control->arrived, (uint32_t)node->members, true)) {
+		/* The other nodes hear of it here. */
+		result.r = tell_ended(node, atomic_load(&control->ended));
+		result.rank = (int32_t)atomic_load(&control->ended) - 1;
+		snprintf(result.text, sizeof(result.text), "%s", hm_errmsg());
+	} else {
+		failing = atomic_load(&control->failing);
+		if (failing) {
+			result.r = control->member[failing - 1].r;
+			result.rank = control->member[failing - 1].rank;
+			memcpy(result.text, control->failing_text, sizeof(result.text));
+		}
+	}
+	if (node->nodes > 1) {
+		r = meet_heads(node, &result);
+		if (r) {
+			result.r = r;
+			result.rank = (int32_t)node->rank;
+			snprintf(result.text, sizeof(result.text), "%s", hm_errmsg());
+		}
+	}
+	if (result.r == -ECONNRESET)
+		keep_ended(node, (uint32_t)result.rank + 1);
+	control->r = result.r;
+	control->r_rank = result.rank;
+	memcpy(control->text, result.text, sizeof(control->text));
+	atomic_store(&control->failing, 0);
+	atomic_store(&control->arrived, 0);
+	atomic_fetch_add_explicit(&control->released, 1, memory_order_release);
+	futex_wake_all(&control->released);
+}
+
+int node_meet(struct node *node, int r)
+{
+	struct control *control = node->control;
+	struct member *member = &control->member[node->index];
+	uint32_t released = atomic_load_explicit(&control->released, memory_order_acquire);
+	uint32_t none = 0;
+
+	member->r = r;
+	if (r &&
+	    atomic_compare_exchange_strong(&control->failing, &none, (uint32_t)node->index + 1))
+		snprintf(control->failing_text, sizeof(control->failing_text), "%s",
+			 hm_errmsg());
+	if (atomic_fetch_add_explicit(&control->arrived, 1, memory_order_acq_rel) + 1 ==
+	    (uint32_t)node->members)
+		futex_wake_all(&control->arrived);
+	if (!node->index)
+		lead(node);
+	else if (!wait_word(node, &control->released, released, false))
+		return node_check(node);
+	if (control->r == -ECONNRESET)
+		return node_check(node);
+	return control->r ?
+		       hm_error_set(control->r, "rank %d: %s", control->r_rank, control->text) :
+		       0;
+}
