@@ -22,8 +22,8 @@ struct rank_case {
 extern int rank, ranks;
 
 /*
- * In main(), first of all: MPICH's launcher ends the process groups of all ranks when one ends. After
- * this call they go on, even when the launcher itself has ended.
+ * In main(), first of all: MPICH's launcher ends the process groups of all ranks when one ends.
+ * After this call they go on, even when the launcher itself has ended.
  */
 void ranks_outlive_launcher(void);
 /*

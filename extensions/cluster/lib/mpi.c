@@ -2,9 +2,9 @@
 /*
  * Arrays: one-sided MPI, and the thread that makes progress.
  *
- * A window is made over the map: MPICH copies to and from a dynamic window seven times slower (1 MiB
- * took 1105 us, and 158 us this way), and Open MPI 4 limits what may be attached. MPICH serves a
- * target only in calls of the target, so a thread makes some.
+ * A window is made over the map: MPICH copies to and from a dynamic window seven times slower
+ * (1 MiB took 1105 us, and 158 us this way), and Open MPI 4 limits what may be attached. MPICH
+ * serves a target only in calls of the target, so a thread makes some.
  */
 #include <errno.h>
 #include <limits.h>
