@@ -6,7 +6,7 @@
 
 #include "cluster.h"
 
-static int check(struct hm_array *array, const void *other)
+int array_check(struct hm_array *array, const void *other)
 {
 	hm_error_begin();
 	if (!array || !other)
@@ -30,7 +30,7 @@ static void describe(struct hm_array *array, uint32_t index, struct hm_array_par
 
 int hm_array_local(struct hm_array *array, uint32_t index, struct hm_array_part *ret_part)
 {
-	int r = check(array, ret_part);
+	int r = array_check(array, ret_part);
 
 	if (r)
 		return r;
@@ -43,7 +43,7 @@ int hm_array_local(struct hm_array *array, uint32_t index, struct hm_array_part 
 
 int hm_array_at(struct hm_array *array, uint64_t row, struct hm_array_part *ret_part)
 {
-	int r = check(array, ret_part);
+	int r = array_check(array, ret_part);
 
 	if (r)
 		return r;
@@ -115,7 +115,7 @@ static int copy(struct hm_array *array, const struct hm_array_range *range,
 int hm_array_put(struct hm_array *array, const struct hm_array_range *range, const void *from,
 		 uint64_t *ret_ticket)
 {
-	int r = check(array, range);
+	int r = array_check(array, range);
 
 	if (!r && !from)
 		r = hm_error_set(-EINVAL, "a put needs bytes");
@@ -125,14 +125,14 @@ int hm_array_put(struct hm_array *array, const struct hm_array_range *range, con
 int hm_array_get(struct hm_array *array, const struct hm_array_range *range, void *to,
 		 uint64_t *ret_ticket)
 {
-	int r = check(array, range);
+	int r = array_check(array, range);
 
 	if (!r && !to)
 		r = hm_error_set(-EINVAL, "a get needs a place for bytes");
 	return r ? r : copy(array, range, NULL, to, ret_ticket);
 }
 
-static int complete(struct hm_array *array, uint64_t ticket)
+int array_complete(struct hm_array *array, uint64_t ticket)
 {
 	int r = 0;
 
@@ -151,7 +151,7 @@ static int complete(struct hm_array *array, uint64_t ticket)
 int hm_array_wait(struct hm_array *array, uint64_t ticket)
 {
 	uint64_t issued;
-	int r = check(array, array);
+	int r = array_check(array, array);
 
 	if (r)
 		return r;
@@ -161,7 +161,7 @@ int hm_array_wait(struct hm_array *array, uint64_t ticket)
 	if (ticket != HM_ARRAY_ALL && ticket > issued)
 		return hm_error_set(-EINVAL, "ticket %llu: %llu were given",
 				    (unsigned long long)ticket, (unsigned long long)issued);
-	return complete(array, ticket);
+	return array_complete(array, ticket);
 }
 
 /* Whole pages around each part: a page that parts share is written more than once. */
@@ -189,7 +189,7 @@ static int publish(struct hm_array *array)
 
 int hm_array_epoch(struct hm_array *array, uint32_t flags)
 {
-	int r = check(array, array);
+	int r = array_check(array, array);
 
 	if (r == -ECONNRESET || r == -EOWNERDEAD || !array)
 		return r;
@@ -200,7 +200,7 @@ int hm_array_epoch(struct hm_array *array, uint32_t flags)
 			-EOPNOTSUPP,
 			"HM_ARRAY_PUBLISH is for arrays of files: give hm_array_desc.path");
 	if (!r)
-		r = complete(array, HM_ARRAY_ALL);
+		r = array_complete(array, HM_ARRAY_ALL);
 	if (!r && flags & HM_ARRAY_PUBLISH)
 		r = publish(array);
 	/* A rank with an error comes to the barrier, too. */
@@ -213,7 +213,7 @@ int hm_array_epoch(struct hm_array *array, uint32_t flags)
 int hm_array_query(struct hm_array *array, struct hm_array_info *ret_info)
 {
 	struct hm_array_info info = { 0 };
-	int r = check(array, ret_info);
+	int r = array_check(array, ret_info);
 
 	if (r)
 		return r;

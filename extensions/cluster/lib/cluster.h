@@ -12,6 +12,8 @@
  *	node.c       the ranks of a node, the pages that they share
  *	meet.c       barriers, and ranks that have ended
  *	access.c     put, get, wait, epoch
+ *	atomics.c    accumulate, fetch
+ *	save.c       save, load
  *	mpi.c        one-sided MPI, and the thread that makes progress
  */
 #ifndef HETMAP_CLUSTER_H
@@ -147,6 +149,17 @@ int node_meet(struct node *node, int r);
 /* -ECONNRESET, with a text, if a rank of the node has ended. */
 int node_check(struct node *node);
 
+/* ---- what changes an element as a whole (atomics.c) ---- */
+
+struct number {
+	uint32_t dtype;
+	uint32_t bytes;
+	bool has_bits; /* may be combined bit by bit */
+	MPI_Datatype mpi;
+	/* What an element with the bits @a becomes by @b. */
+	uint64_t (*combine)(uint32_t op, uint64_t a, uint64_t b);
+};
+
 /* ---- transports ---- */
 
 /* How bytes go to and from other nodes. A transport fills all of them; MPI's are in mpi.c. */
@@ -160,6 +173,14 @@ struct transport_ops {
 		   uint64_t bytes);
 	int (*get)(struct hm_array *array, uint32_t rank, uint64_t offset, void *to,
 		   uint64_t bytes);
+	/* Starts a change of the elements at @offset; @op is an enum hm_array_op. */
+	int (*accumulate)(struct hm_array *array, uint32_t rank, uint64_t offset,
+			  const void *from, uint64_t bytes, const struct number *number,
+			  uint32_t op);
+	/* Changes one element, and waits for what it was. */
+	int (*fetch_op)(struct hm_array *array, uint32_t rank, uint64_t offset,
+			const void *operand, void *ret_old, const struct number *number,
+			uint32_t op);
 	/* All copies that this rank has started have ended, here and there. */
 	int (*flush)(struct hm_array *array);
 	/* Serves other ranks. */
@@ -167,6 +188,13 @@ struct transport_ops {
 };
 
 extern const struct transport_ops transport_mpi;
+
+/* ---- calls (access.c) ---- */
+
+/* Begins a public call: -EINVAL, -EOWNERDEAD or -ECONNRESET with a text, or 0. */
+int array_check(struct hm_array *array, const void *other);
+/* Waits for copies up to @ticket. */
+int array_complete(struct hm_array *array, uint64_t ticket);
 
 struct hm_array {
 	atomic_uint refs;
@@ -177,6 +205,7 @@ struct hm_array {
 	struct layout layout;
 	struct node node;
 	bool is_file;
+	bool is_device; /* not of the host: the kernel may not reach its pages */
 
 	const struct transport_ops *transport; /* NULL: there is one node */
 	MPI_Win window;

@@ -237,6 +237,7 @@ static int make(struct hm_array *array, const struct hm_array_desc *given)
 	if (r)
 		return r;
 	array->is_file = desc.path != NULL;
+	array->is_device = desc.device != NULL;
 	r = node_divide(&array->node, array->comm, desc.device != NULL);
 	if (!r)
 		r = agree(array->comm, make_file(array, &desc));

@@ -112,6 +112,71 @@ static int get(struct hm_array *array, uint32_t rank, uint64_t offset, void *to,
 	return 0;
 }
 
+static const MPI_Op ops[] = {
+	[HM_ARRAY_ADD] = MPI_SUM,         [HM_ARRAY_MIN] = MPI_MIN,
+	[HM_ARRAY_MAX] = MPI_MAX,         [HM_ARRAY_AND] = MPI_BAND,
+	[HM_ARRAY_OR] = MPI_BOR,          [HM_ARRAY_XOR] = MPI_BXOR,
+	[HM_ARRAY_REPLACE] = MPI_REPLACE, [HM_ARRAY_KEEP] = MPI_NO_OP,
+};
+
+/*
+ * MPICH 4.0 compares unsigned numbers as signed ones in MPI_MIN and MPI_MAX: what MPI makes of two
+ * numbers here it makes of them at the owner, too.
+ */
+static int check_order(const struct number *number, uint32_t op)
+{
+	uint64_t small = 1, large = number->bytes == 4 ? 1ull << 31 : 1ull << 63;
+	uint64_t found = large, expected = op == HM_ARRAY_MIN ? small : large;
+
+	if (op != HM_ARRAY_MIN && op != HM_ARRAY_MAX)
+		return 0;
+	if (number->dtype != HM_DTYPE_U32 && number->dtype != HM_DTYPE_U64)
+		return 0;
+	if (!MPI_Reduce_local(&small, &found, 1, number->mpi, ops[op]) && found == expected)
+		return 0;
+	return hm_error_set(
+		-EOPNOTSUPP,
+		"this MPI compares unsigned numbers as signed ones: use I32, I64 or F64 "
+		"for a minimum or a maximum on several nodes");
+}
+
+static int accumulate(struct hm_array *array, uint32_t rank, uint64_t offset, const void *from,
+		      uint64_t bytes, const struct number *number, uint32_t op)
+{
+	const char *next = from;
+	int code, r = check_order(number, op);
+
+	if (r)
+		return r;
+	while (bytes) {
+		uint64_t piece = bytes < PIECE ? bytes : PIECE;
+		int n = (int)(piece / number->bytes);
+
+		code = MPI_Accumulate(next, n, number->mpi, (int)rank, (MPI_Aint)offset, n,
+				      number->mpi, ops[op], array->window);
+		if (code)
+			return mpi_error(code, "MPI_Accumulate");
+		next += piece;
+		offset += piece;
+		bytes -= piece;
+	}
+	return 0;
+}
+
+static int fetch_op(struct hm_array *array, uint32_t rank, uint64_t offset, const void *operand,
+		    void *ret_old, const struct number *number, uint32_t op)
+{
+	int code, r = check_order(number, op);
+
+	if (r)
+		return r;
+	code = MPI_Fetch_and_op(operand, ret_old, number->mpi, (int)rank, (MPI_Aint)offset,
+				ops[op], array->window);
+	if (code)
+		return mpi_error(code, "MPI_Fetch_and_op");
+	return mpi_error(MPI_Win_flush((int)rank, array->window), "MPI_Win_flush");
+}
+
 static int flush(struct hm_array *array)
 {
 	uint32_t rank;
@@ -134,6 +199,8 @@ const struct transport_ops transport_mpi = {
 	.withdraw = withdraw,
 	.put = put,
 	.get = get,
+	.accumulate = accumulate,
+	.fetch_op = fetch_op,
 	.flush = flush,
 	.progress = progress,
 };

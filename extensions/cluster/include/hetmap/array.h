@@ -38,6 +38,7 @@
 #define HETMAP_ARRAY_H
 
 #include <hetmap/device.h>
+#include <hetmap/pieces.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -121,6 +122,18 @@ struct hm_array_info {
 	uint64_t sent;      /* bytes that its puts sent to other nodes */
 	uint64_t received;  /* bytes that its gets had from other nodes */
 	uint64_t messages;  /* puts and gets of MPI that it started */
+};
+
+/* What accumulate and fetch do to an element; the type is an enum hm_dtype (hetmap/pieces.h). */
+enum hm_array_op {
+	HM_ARRAY_ADD = 0,
+	HM_ARRAY_MIN = 1,
+	HM_ARRAY_MAX = 2,
+	HM_ARRAY_AND = 3, /* bits of integers */
+	HM_ARRAY_OR = 4,  /* likewise */
+	HM_ARRAY_XOR = 5, /* likewise */
+	HM_ARRAY_REPLACE = 6,
+	HM_ARRAY_KEEP = 7, /* hm_array_fetch(): reads the element as a whole */
 };
 
 /* hm_array_epoch() flags */
@@ -208,6 +221,47 @@ HM_API int hm_array_get(struct hm_array *array, const struct hm_array_range *ran
 			uint64_t *ret_ticket);
 
 /**
+ * hm_array_accumulate - combine a range with values, element by element
+ * @array:      [in] the array
+ * @range:      [in] as for hm_array_put()
+ * @dtype:      [in] enum hm_dtype: HM_DTYPE_I32, _U32, _I64, _U64, _F32 or _F64
+ * @op:         [in] enum hm_array_op, except HM_ARRAY_KEEP
+ * @from:       [in] the values, packed; they belong to the library as those of hm_array_put()
+ * @ret_ticket: [out, optional] number to wait for
+ *
+ * The change of one element is atomic against all other accumulates and fetches of this type, of
+ * all ranks, in the same epoch. It is not against puts, gets and stores. If the array is on
+ * several nodes, the change is made by MPI at the owner, also inside a node.
+ *
+ * Errors:
+ *   -EINVAL:     @dtype or @op is another, bits of floating-point numbers were to be combined, or
+ *                the type is not as long as an element.
+ *   -EOPNOTSUPP: a minimum or maximum of unsigned numbers on several nodes, by an MPI that compares
+ *                them as signed ones, as MPICH 4.0 does.
+ *
+ * In addition the errors of hm_array_put().
+ */
+HM_API int hm_array_accumulate(struct hm_array *array, const struct hm_array_range *range,
+			       uint32_t dtype, uint32_t op, const void *from,
+			       uint64_t *ret_ticket);
+
+/**
+ * hm_array_fetch - combine an element with a value, and return what it was
+ * @array:   [in] the array
+ * @index:   [in] of the element, as many numbers as the array has dimensions
+ * @dtype:   [in] as for hm_array_accumulate()
+ * @op:      [in] enum hm_array_op
+ * @operand: [in] the value; not looked at with HM_ARRAY_KEEP
+ * @ret_old: [out] the element before
+ *
+ * The call waits for the result. Several ranks may count by it: each gets another number.
+ *
+ * Errors: those of hm_array_accumulate().
+ */
+HM_API int hm_array_fetch(struct hm_array *array, const uint64_t *index, uint32_t dtype,
+			  uint32_t op, const void *operand, void *ret_old);
+
+/**
  * hm_array_wait - wait for puts and gets of this rank
  * @array:  [in] the array
  * @ticket: [in] of hm_array_put() or hm_array_get(): waits for it and for all before it; or
@@ -234,6 +288,35 @@ HM_API int hm_array_wait(struct hm_array *array, uint64_t ticket);
  * In addition, with HM_ARRAY_PUBLISH, the errors of hm_file_publish().
  */
 HM_API int hm_array_epoch(struct hm_array *array, uint32_t flags);
+
+/**
+ * hm_array_save - write an array to a file; collective
+ * @array: [in] the array
+ * @path:  [in] the file, the same on all nodes; if it exists, it is replaced
+ *
+ * The call ends the epoch, as hm_array_epoch() does. Each rank writes its parts, row after row,
+ * into PATH.new, which takes the name of @path when all of it is on storage: a job that is killed
+ * leaves the old file whole. The file has the plain elements, and nothing else.
+ *
+ * Errors: those of open(2), pwrite(2), fsync(2), rename(2) and of hm_array_epoch().
+ */
+HM_API int hm_array_save(struct hm_array *array, const char *path);
+
+/**
+ * hm_array_load - read an array from a file; collective
+ * @array: [in] the array, which has the shape that was saved; ranks and distribution may differ
+ * @path:  [in] the file, the same on all nodes
+ *
+ * The call ends the epoch. Each rank reads its parts. After a failure the array may have some of
+ * the file's rows.
+ *
+ * Errors:
+ *   -EINVAL: the file has another size than the array; nothing was read.
+ *   -EIO:    the file ended while it was read.
+ *
+ * In addition the errors of open(2), pread(2) and of hm_array_epoch().
+ */
+HM_API int hm_array_load(struct hm_array *array, const char *path);
 
 /**
  * hm_array_query - report what an array is, and what this rank has copied
