@@ -27,6 +27,8 @@ extension_objects += $(cluster_lib_objects)
 extension_pages += $(cluster_pages)
 endif
 
+-include $(cluster_folder)/command/command.mk
+
 $(cluster_lib_objects): flags_for = $(cluster_flags)
 
 $(O)/libhetmap-cluster.a: $(cluster_lib_objects)
@@ -56,14 +58,18 @@ sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
 	-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
 	-e 's|@PACKAGES@|$(cluster_packages)|' $(cluster_folder)/hetmap-cluster.pc.in \
 	>$(call place,$(LIBDIR)/pkgconfig/hetmap-cluster.pc)
+$(install_cluster_command)
 endef
 
-uninstall_cluster = rm -f \
+define uninstall_cluster
+rm -f \
 	$(foreach h,$(cluster_headers),$(call place,$(INCLUDEDIR)/hetmap/$(notdir $(h)))) \
 	$(call place,$(LIBDIR)/libhetmap-cluster.a) $(call place,$(LIBDIR)/libhetmap-cluster.so) \
 	$(call place,$(LIBDIR)/$(cluster_soname)) \
 	$(call place,$(LIBDIR)/libhetmap-cluster.so.$(VERSION)) \
 	$(call place,$(LIBDIR)/pkgconfig/hetmap-cluster.pc)
+$(uninstall_cluster_command)
+endef
 
 # Its tests are in tests/cluster, and say so where they can't be built.
 cluster_test_objects := $(patsubst %.c,$(O)/%.o,$(wildcard tests/cluster/*.c))

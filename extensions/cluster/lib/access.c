@@ -50,7 +50,9 @@ int hm_array_at(struct hm_array *array, uint64_t row, struct hm_array_part *ret_
 	if (row >= array->layout.shape[0])
 		return hm_error_set(-ERANGE, "row %llu of %llu", (unsigned long long)row,
 				    (unsigned long long)array->layout.shape[0]);
+	pthread_rwlock_rdlock(&array->moving);
 	describe(array, layout_find(&array->layout, row), ret_part);
+	pthread_rwlock_unlock(&array->moving);
 	return 0;
 }
 
@@ -86,6 +88,7 @@ static int copy(struct hm_array *array, const struct hm_array_range *range,
 	uint64_t ticket = 0;
 	int r;
 
+	pthread_rwlock_rdlock(&array->moving);
 	r = walk_begin(&walk, &array->layout, range);
 	while (!r && walk_next(&walk, &stretch)) {
 		unsigned char *here = node->base + stretch.offset - node->first;
@@ -107,6 +110,7 @@ static int copy(struct hm_array *array, const struct hm_array_range *range,
 	}
 	if (locked)
 		pthread_mutex_unlock(&array->lock);
+	pthread_rwlock_unlock(&array->moving);
 	if (!r && ret_ticket)
 		*ret_ticket = ticket;
 	return r;
@@ -204,7 +208,7 @@ int hm_array_epoch(struct hm_array *array, uint32_t flags)
 	if (!r && flags & HM_ARRAY_PUBLISH)
 		r = publish(array);
 	/* A rank with an error comes to the barrier, too. */
-	r = node_meet(&array->node, r);
+	r = node_meet(&array->node, call_with(CALL_EPOCH, 0, 0), r);
 	if (!r)
 		array->epochs++;
 	return r;
@@ -221,6 +225,7 @@ int hm_array_query(struct hm_array *array, struct hm_array_info *ret_info)
 		return hm_error_set(-E2BIG, "struct_size is %u, and this library knows %zu",
 				    ret_info->struct_size, sizeof(info));
 	info.struct_size = ret_info->struct_size;
+	pthread_rwlock_rdlock(&array->moving);
 	info.flags = array->has_thread ? HM_ARRAY_PROGRESS : 0;
 	info.rank = array->rank;
 	info.ranks = array->ranks;
@@ -232,6 +237,7 @@ int hm_array_query(struct hm_array *array, struct hm_array_info *ret_info)
 	info.row_bytes = array->layout.row_bytes;
 	info.bytes = array->layout.bytes;
 	info.own_bytes = array->layout.own_bytes;
+	pthread_rwlock_unlock(&array->moving);
 	info.epochs = array->epochs;
 	info.shared = atomic_load(&array->shared);
 	info.sent = atomic_load(&array->sent);

@@ -170,19 +170,20 @@ int hm_array_accumulate(struct hm_array *array, const struct hm_array_range *ran
 		r = hm_error_set(-EINVAL, "an accumulate needs values");
 	if (!r)
 		r = check_number(array, dtype, op, HM_ARRAY_REPLACE, &number);
-	if (!r)
-		r = walk_begin(&walk, &array->layout, range);
 	if (r)
 		return r;
-	if (array->transport) {
+	pthread_rwlock_rdlock(&array->moving);
+	r = walk_begin(&walk, &array->layout, range);
+	if (!r && array->transport) {
 		pthread_mutex_lock(&array->lock);
 		ticket = ++array->issued;
 	}
 	while (!r && walk_next(&walk, &stretch))
 		r = change_stretch(array, &stretch,
 				   (const unsigned char *)from + stretch.packed, number, op);
-	if (array->transport)
+	if (ticket)
 		pthread_mutex_unlock(&array->lock);
+	pthread_rwlock_unlock(&array->moving);
 	if (!r && ret_ticket)
 		*ret_ticket = ticket;
 	return r;
@@ -208,14 +209,17 @@ int hm_array_fetch(struct hm_array *array, const uint64_t *index, uint32_t dtype
 		range.start[i] = index[i];
 		range.count[i] = 1;
 	}
-	if (!r)
-		r = walk_begin(&walk, &array->layout, &range);
 	if (r)
 		return r;
-	walk_next(&walk, &stretch);
 	if (op == HM_ARRAY_KEEP)
 		operand = &nothing;
-	if (!array->transport) {
+	pthread_rwlock_rdlock(&array->moving);
+	r = walk_begin(&walk, &array->layout, &range);
+	if (!r)
+		walk_next(&walk, &stretch);
+	if (r) {
+		/* The index is out of range. */
+	} else if (!array->transport) {
 		old = change(number, array->node.base + stretch.offset - array->node.first, op,
 			     operand);
 	} else {
@@ -226,6 +230,7 @@ int hm_array_fetch(struct hm_array *array, const uint64_t *index, uint32_t dtype
 		pthread_mutex_unlock(&array->lock);
 		atomic_fetch_add_explicit(&array->messages, 1, memory_order_relaxed);
 	}
+	pthread_rwlock_unlock(&array->moving);
 	if (!r)
 		memcpy(ret_old, &old, number->bytes);
 	return r;

@@ -14,6 +14,7 @@
  *	access.c     put, get, wait, epoch
  *	atomics.c    accumulate, fetch
  *	save.c       save, load
+ *	move.c       parts that get another owner
  *	mpi.c        one-sided MPI, and the thread that makes progress
  */
 #ifndef HETMAP_CLUSTER_H
@@ -60,6 +61,9 @@ struct layout {
 int layout_make(struct layout *layout, const struct hm_array_desc *desc, uint32_t rank,
 		uint32_t ranks);
 void layout_free(struct layout *layout);
+/* @to: the same with other owners of @rows rows from @row on; the two share nothing. */
+int layout_move(const struct layout *layout, uint64_t row, uint64_t rows, uint32_t owner,
+		uint32_t rank, struct layout *to);
 /* The index of the part that has @row, which is below shape[0]. */
 uint32_t layout_find(const struct layout *layout, uint64_t row);
 /* A number that differs, with all probability, if two layouts do. */
@@ -115,6 +119,7 @@ struct control {
 		int32_t pid;
 		int32_t rank; /* in the array's communicator */
 		int32_t r;    /* that it came to the barrier with */
+		int64_t call; /* that it is in */
 	} member[];
 };
 
@@ -142,10 +147,23 @@ int node_divide(struct node *node, MPI_Comm comm, bool apart);
 int node_share(struct node *node, const struct hm_array_desc *desc, const struct layout *layout,
 	       MPI_Comm comm);
 void node_end(struct node *node);
+/* Collective calls, which all ranks must be in. */
+enum call {
+	CALL_CREATE = 1,
+	CALL_EPOCH,
+	CALL_SAVE,
+	CALL_LOAD,
+	CALL_MOVE,
+	CALL_UNREF,
+};
+
 /*
  * Waits for all ranks of all nodes, and makes their failures one. @r: this rank's; its text is set.
+ * @call: an enum call, mixed with what must be the same on all ranks: else all fail.
  */
-int node_meet(struct node *node, int r);
+int node_meet(struct node *node, uint64_t call, int r);
+/* The number of a call with two arguments. */
+uint64_t call_with(enum call call, uint64_t a, uint64_t b);
 /* -ECONNRESET, with a text, if a rank of the node has ended. */
 int node_check(struct node *node);
 
@@ -202,6 +220,8 @@ struct hm_array {
 	MPI_Comm comm; /* its own */
 	uint32_t rank;
 	uint32_t ranks;
+	/* Readers copy by it; a move takes it for writing while it exchanges the tables. */
+	pthread_rwlock_t moving;
 	struct layout layout;
 	struct node node;
 	bool is_file;

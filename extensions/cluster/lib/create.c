@@ -223,6 +223,7 @@ static void end(struct hm_array *array, bool together)
 	free(array->first);
 	free(array->touched);
 	pthread_mutex_destroy(&array->lock);
+	pthread_rwlock_destroy(&array->moving);
 	free(array);
 }
 
@@ -248,7 +249,7 @@ static int make(struct hm_array *array, const struct hm_array_desc *given)
 	if (!r && array->node.nodes > 1)
 		r = open_transport(array);
 	if (!r)
-		r = node_meet(&array->node, 0);
+		r = node_meet(&array->node, call_with(CALL_CREATE, 0, 0), 0);
 	return r;
 }
 
@@ -270,6 +271,7 @@ int hm_array_create(const void *comm, const struct hm_array_desc *desc,
 		return hm_error_set(-ENOMEM, "no memory for an array");
 	array->comm = array->node.comm = array->node.heads = MPI_COMM_NULL;
 	pthread_mutex_init(&array->lock, NULL);
+	pthread_rwlock_init(&array->moving, NULL);
 	atomic_init(&array->refs, 1);
 	array->process = getpid();
 	code = MPI_Comm_dup(*(const MPI_Comm *)comm, &array->comm);
@@ -311,6 +313,7 @@ void hm_array_unref(struct hm_array *array)
 		return;
 	MPI_Finalized(&ended);
 	if (!ended)
-		ended = node_check(&array->node) || node_meet(&array->node, 0);
+		ended = node_check(&array->node) ||
+			node_meet(&array->node, call_with(CALL_UNREF, 0, 0), 0);
 	end(array, !ended);
 }

@@ -201,6 +201,48 @@ void layout_free(struct layout *layout)
 	memset(layout, 0, sizeof(*layout));
 }
 
+/* Behind the last part: more of it, if it has the same owner. */
+static void append(struct layout *layout, uint64_t row, uint64_t end, uint32_t rank)
+{
+	struct hm_array_part *last = &layout->parts[layout->n_parts ? layout->n_parts - 1 : 0];
+
+	if (row < end && layout->n_parts && last->rank == rank)
+		last->rows = end - last->row;
+	else
+		add(layout, row, end, rank);
+}
+
+int layout_move(const struct layout *layout, uint64_t row, uint64_t rows, uint32_t owner,
+		uint32_t rank, struct layout *to)
+{
+	uint32_t i;
+	int r;
+
+	*to = *layout;
+	to->parts = NULL;
+	to->own = NULL;
+	to->n_parts = to->n_own = 0;
+	to->own_bytes = 0;
+	r = make_room(to, (uint64_t)layout->n_parts + 2);
+	if (r)
+		return r;
+	for (i = 0; i < layout->n_parts; i++) {
+		const struct hm_array_part *part = &layout->parts[i];
+		uint64_t begin = part->row, end = part->row + part->rows;
+		/* What of the part is before the rows that move, and behind them. */
+		uint64_t left = row < begin ? begin : least(row, end);
+		uint64_t right = row + rows < begin ? begin : least(row + rows, end);
+
+		append(to, begin, left, part->rank);
+		append(to, left, right, owner);
+		append(to, right, end, part->rank);
+	}
+	r = find_own(to, rank);
+	if (r)
+		layout_free(to);
+	return r;
+}
+
 uint32_t layout_find(const struct layout *layout, uint64_t row)
 {
 	uint32_t low = 0, high = layout->n_parts;

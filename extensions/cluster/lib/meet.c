@@ -16,6 +16,8 @@
 #define SPINS 200        /* looks at a word before the wait sleeps */
 #define YIELDS 200       /* looks at a request of MPI before the waits between them begin */
 #define BETWEEN_NS 20000
+#define DIFFERENT_CALLS \
+	"ranks are in different collective calls on an array, or in one with different arguments"
 
 static void futex_sleep(_Atomic uint32_t *word, uint32_t value)
 {
@@ -126,29 +128,56 @@ struct result {
 	char text[MEET_TEXT];
 };
 
-/* Heads make the first failure that of all. @result: of this node; in, out. */
-static int meet_heads(struct node *node, struct result *result)
+uint64_t call_with(enum call call, uint64_t a, uint64_t b)
 {
-	struct {
-		int failed; /* 0, or 1: none */
-		int rank;
-	} mine, first;
+	return ((call * 0x100000001b3ull ^ a) * 0x100000001b3ull ^ b) * 0x100000001b3ull;
+}
+
+#define NO_RANK (1ll << 40) /* above all ranks */
+
+/* Heads make the first failure that of all. @result: of this node; in, out. */
+static int meet_heads(struct node *node, int64_t call, struct result *result)
+{
+	/* The first rank that fails, and the least and the greatest call: one call of MPI. */
+	int64_t mine[3] = { result->r ? result->rank : NO_RANK, call, -call }, least[3];
 	MPI_Request request;
 	int code, r;
 
-	mine.failed = result->r ? 0 : 1;
-	mine.rank = result->r ? result->rank : (int)node->rank;
-	code = MPI_Iallreduce(&mine, &first, 1, MPI_2INT, MPI_MINLOC, node->heads, &request);
+	code = MPI_Iallreduce(mine, least, 3, MPI_INT64_T, MPI_MIN, node->heads, &request);
 	if (code)
 		return mpi_error(code, "MPI_Iallreduce");
 	r = wait_request(&request);
-	if (r || first.failed)
+	if (r)
 		return r;
-	code = MPI_Ibcast(result, sizeof(*result), MPI_BYTE, (int)node->node_of[first.rank],
+	if (least[0] == NO_RANK)
+		return least[1] == -least[2] ? 0 : hm_error_set(-EINVAL, DIFFERENT_CALLS);
+	code = MPI_Ibcast(result, sizeof(*result), MPI_BYTE, (int)node->node_of[least[0]],
 			  node->heads, &request);
 	if (code)
 		return mpi_error(code, "MPI_Ibcast");
 	return wait_request(&request);
+}
+
+/* What the members of a node came with. */
+static void collect(const struct node *node, struct result *result)
+{
+	struct control *control = node->control;
+	uint32_t failing = atomic_load(&control->failing);
+	int i;
+
+	if (failing) {
+		result->r = control->member[failing - 1].r;
+		result->rank = control->member[failing - 1].rank;
+		memcpy(result->text, control->failing_text, sizeof(result->text));
+		return;
+	}
+	for (i = 1; i < node->members; i++) {
+		if (control->member[i].call == control->member[0].call)
+			continue;
+		result->r = -EINVAL;
+		result->rank = control->member[i].rank;
+		snprintf(result->text, sizeof(result->text), "%s", DIFFERENT_CALLS);
+	}
 }
 
 /* The head's part of a barrier, after its own arrival. */
@@ -156,7 +185,6 @@ static void lead(struct node *node)
 {
 	struct control *control = node->control;
 	struct result result = { 0 };
-	uint32_t failing;
 	int r;
 
 	if (!wait_word(node, &control->arrived, (uint32_t)node->members, true)) {
@@ -165,15 +193,10 @@ static void lead(struct node *node)
 		result.rank = (int32_t)atomic_load(&control->ended) - 1;
 		snprintf(result.text, sizeof(result.text), "%s", hm_errmsg());
 	} else {
-		failing = atomic_load(&control->failing);
-		if (failing) {
-			result.r = control->member[failing - 1].r;
-			result.rank = control->member[failing - 1].rank;
-			memcpy(result.text, control->failing_text, sizeof(result.text));
-		}
+		collect(node, &result);
 	}
 	if (node->nodes > 1) {
-		r = meet_heads(node, &result);
+		r = meet_heads(node, control->member[0].call, &result);
 		if (r) {
 			result.r = r;
 			result.rank = (int32_t)node->rank;
@@ -191,7 +214,7 @@ static void lead(struct node *node)
 	futex_wake_all(&control->released);
 }
 
-int node_meet(struct node *node, int r)
+int node_meet(struct node *node, uint64_t call, int r)
 {
 	struct control *control = node->control;
 	struct member *member = &control->member[node->index];
@@ -199,6 +222,7 @@ int node_meet(struct node *node, int r)
 	uint32_t none = 0;
 
 	member->r = r;
+	member->call = (int64_t)(call >> 2);
 	if (r &&
 	    atomic_compare_exchange_strong(&control->failing, &none, (uint32_t)node->index + 1))
 		snprintf(control->failing_text, sizeof(control->failing_text), "%s",

@@ -146,11 +146,13 @@ int hm_array_save(struct hm_array *array, const char *path)
 		r = array_complete(array, HM_ARRAY_ALL);
 	if (!r && !array->rank)
 		r = make_file(name, array->layout.bytes);
-	r = node_meet(&array->node, r);
+	r = node_meet(&array->node, call_with(CALL_SAVE, 0, 0), r);
 	if (!r)
-		r = node_meet(&array->node, write_parts(array, name));
+		r = node_meet(&array->node, call_with(CALL_SAVE, 0, 0),
+			      write_parts(array, name));
 	if (!r)
-		r = node_meet(&array->node, array->rank ? 0 : take_name(name, path));
+		r = node_meet(&array->node, call_with(CALL_SAVE, 0, 0),
+			      array->rank ? 0 : take_name(name, path));
 	if (r && name && !array->rank)
 		unlink(name);
 	if (!r)
@@ -192,9 +194,10 @@ int hm_array_load(struct hm_array *array, const char *path)
 	if (!r)
 		r = array_complete(array, HM_ARRAY_ALL);
 	/* Nothing is read where a rank can't. */
-	r = node_meet(&array->node, r);
+	r = node_meet(&array->node, call_with(CALL_LOAD, 0, 0), r);
 	if (!r)
-		r = node_meet(&array->node, move_parts(array, fd, false, path));
+		r = node_meet(&array->node, call_with(CALL_LOAD, 0, 0),
+			      move_parts(array, fd, false, path));
 	if (fd >= 0)
 		close(fd);
 	if (!r)

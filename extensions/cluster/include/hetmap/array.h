@@ -236,8 +236,8 @@ HM_API int hm_array_get(struct hm_array *array, const struct hm_array_range *ran
  * Errors:
  *   -EINVAL:     @dtype or @op is another, bits of floating-point numbers were to be combined, or
  *                the type is not as long as an element.
- *   -EOPNOTSUPP: a minimum or maximum of unsigned numbers on several nodes, by an MPI that compares
- *                them as signed ones, as MPICH 4.0 does.
+ *   -EOPNOTSUPP: a minimum or maximum of unsigned numbers on several nodes, by an MPI that
+ *                compares them as signed ones, as MPICH 4.0 does.
  *
  * In addition the errors of hm_array_put().
  */
@@ -288,6 +288,26 @@ HM_API int hm_array_wait(struct hm_array *array, uint64_t ticket);
  * In addition, with HM_ARRAY_PUBLISH, the errors of hm_file_publish().
  */
 HM_API int hm_array_epoch(struct hm_array *array, uint32_t flags);
+
+/**
+ * hm_array_move - give rows another owner; collective
+ * @array: [in] the array
+ * @row:   [in] the first row
+ * @rows:  [in] number of rows, from 1; they may be of several parts
+ * @rank:  [in] the new owner
+ *
+ * The call ends the epoch. Addresses of rows stay on a node that has them; inside a node nothing is
+ * copied. Other threads may call hm_array_get(), hm_array_at() and hm_array_local() meanwhile, and
+ * find the rows at the old owner or at the new one, with the same bytes. Parts of one owner that
+ * meet become one.
+ *
+ * Errors:
+ *   -ERANGE:     the array has no such rows.
+ *   -EINVAL:     there is no such rank, or ranks gave different arguments.
+ *   -EOPNOTSUPP: the array is in memory of a device.
+ *   -EREMOTEIO:  MPI failed; the text has its own. The owner is the old one.
+ */
+HM_API int hm_array_move(struct hm_array *array, uint64_t row, uint64_t rows, uint32_t rank);
 
 /**
  * hm_array_save - write an array to a file; collective
