@@ -13,4 +13,19 @@ $(completions): packaging/completion $(O)/hetmap
 
 completion: $(completions) ## completion for bash and zsh, in $(B)/completion
 
-.PHONY: completion
+# Packages of this tree, in $(B)/deb: as DEB_VERSION, if that is given.
+deb: ## packages for Debian, in $(B)/deb
+	$(Q)packaging/build $(B)/deb $(DEB_VERSION)
+
+# Twice, for an upgrade: the later one is of the same sources.
+check-deb: ## packages: installed, used, upgraded and purged in a bare Debian 12; as root
+	$(Q)rm -rf $(B)/deb/*.deb $(B)/deb/next
+	$(Q)packaging/build $(B)/deb/next $(VERSION)+1
+	$(Q)packaging/build $(B)/deb $(VERSION)
+	$(Q)tests/packaging/bare $(B)/deb
+
+# For packaging/control: the extensions that are built here.
+extension-names:
+	@echo $(patsubst libhetmap-%.so,%,$(notdir $(filter %.so,$(extensions))))
+
+.PHONY: completion deb check-deb extension-names

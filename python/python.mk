@@ -3,6 +3,8 @@
 # Headers of Python are asked for here alone: nobody else needs them.
 
 PYTHON ?= /usr/bin/python3
+# Where the module looks for libhetmap, first of all; empty: where all programs do.
+PYTHON_RPATH ?= $$ORIGIN/../..
 python_out := $(O)/python/hetmap
 python_sources := $(wildcard python/src/*.c)
 python_objects := $(python_sources:%.c=$(O)/%.o)
@@ -19,7 +21,7 @@ $(python_objects): $(table_headers_of_python)
 $(python_out)/_hetmap.abi3.so: $(python_objects) $(O)/libhetmap.so
 	@mkdir -p $(@D)
 	$(say) LD $@
-	$(Q)$(link) -shared -Wl,-rpath,'$$ORIGIN/../..' -o $@ $(python_objects) -L$(O) -lhetmap -ldl
+	$(Q)$(link) -shared $(if $(PYTHON_RPATH),-Wl$(comma)-rpath$(comma)'$(PYTHON_RPATH)') -o $@ $(python_objects) -L$(O) -lhetmap -ldl
 
 python: $(python_out)/_hetmap.abi3.so $(python_files) ## the Python package, in $(B)/python
 	$(Q)cp -f $(python_files) $(python_out)/
