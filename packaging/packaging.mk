@@ -13,6 +13,9 @@ $(completions): packaging/completion $(O)/hetmap
 
 completion: $(completions) ## completion for bash and zsh, in $(B)/completion
 
+abi: ## records the binary interface of each library, in abi/; BREAK=break, if it breaks
+	$(Q)tools/abi record $(BREAK)
+
 # Packages of this tree, in $(B)/deb: as DEB_VERSION, if that is given.
 deb: ## packages for Debian, in $(B)/deb
 	$(Q)packaging/build $(B)/deb $(DEB_VERSION)
@@ -28,4 +31,4 @@ check-deb: ## packages: installed, used, upgraded and purged in a bare Debian 12
 extension-names:
 	@echo $(patsubst libhetmap-%.so,%,$(notdir $(filter %.so,$(extensions))))
 
-.PHONY: completion deb check-deb extension-names
+.PHONY: abi completion deb check-deb extension-names

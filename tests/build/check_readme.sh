@@ -63,7 +63,8 @@ for page in *.md docs/*.md docs/guide/*.md docs/guide/*/*.md tools/perf/results/
 	done
 done
 
-names=$(grep -rhoE '(getenv|env_get)\("[A-Z_]*"\)' runtime tools | sed 's/.*"\(.*\)".*/\1/' | sort -u)
+names=$(grep -rhoE '(getenv|env_get)\("[A-Z_]*"\)' runtime tools |
+	sed 's/.*"\(.*\)".*/\1/' | sort -u)
 echo "$names" | grep -qx HETMAP_SOFT || complain "found no env_get() in runtime"
 for name in $names; do
 	grep -Eq "^\.It Ev (.* )?$name( |\$)" man/hetmap.7 ||
