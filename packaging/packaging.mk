@@ -16,6 +16,9 @@ completion: $(completions) ## completion for bash and zsh, in $(B)/completion
 abi: ## records the binary interface of each library, in abi/; BREAK=break, if it breaks
 	$(Q)tools/abi record $(BREAK)
 
+html: ## the documents as pages with search, in $(B)/html
+	$(Q)packaging/html/make $(B)/html
+
 # Packages of this tree, in $(B)/deb: as DEB_VERSION, if that is given.
 deb: ## packages for Debian, in $(B)/deb
 	$(Q)packaging/build $(B)/deb $(DEB_VERSION)
@@ -31,4 +34,4 @@ check-deb: ## packages: installed, used, upgraded and purged in a bare Debian 12
 extension-names:
 	@echo $(patsubst libhetmap-%.so,%,$(notdir $(filter %.so,$(extensions))))
 
-.PHONY: abi completion deb check-deb extension-names
+.PHONY: abi check-deb completion deb html extension-names

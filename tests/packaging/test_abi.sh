@@ -76,8 +76,7 @@ inserted_member() {
 }
 
 wider_argument() {
-	fresh && edit include/hetmap/device.h \
-		's/^HM_API int hm_device_list(struct hm_device_info \*infos, uint32_t/&_t/; s/uint32_t_t/uint64_t/' &&
+	fresh && edit include/hetmap/device.h '/^HM_API int hm_device_list(/s/uint32_t cap/uint64_t cap/' &&
 		refused
 }
 
