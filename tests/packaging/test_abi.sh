@@ -76,7 +76,8 @@ inserted_member() {
 }
 
 wider_argument() {
-	fresh && edit include/hetmap/device.h '/^HM_API int hm_device_list(/s/uint32_t cap/uint64_t cap/' &&
+	fresh && edit include/hetmap/device.h \
+		'/^HM_API int hm_device_list(/s/uint32_t cap/uint64_t cap/' &&
 		refused
 }
 

@@ -25,20 +25,20 @@ links() {
 		        if name.endswith(".html") and "/tree/" not in folder + "/":
 		            path = os.path.join(folder, name)
 		            pages[path] = open(path, encoding="utf-8").read()
-		ids = {path: {html.unescape(name) for name in re.findall(r'\bid="([^"]*)"', text)}
+		ids = {path: set(map(html.unescape, re.findall(r'\bid="([^"]*)"', text)))
 		       for path, text in pages.items()}
 		for path, text in pages.items():
 		    for kind, link in re.findall(r'\b(href|src|srcset)="([^"]*)"', text):
 		        link = html.unescape(link)
 		        if re.match(r"[a-z]+:", link):
-		            fetched = kind != "href" or re.search(r'<link[^>]*' + re.escape(link), text)
-		            if fetched:
+		            if kind != "href" or re.search(r'<link[^>]*' + re.escape(link), text):
 		                print(f"{path}: fetches {link}")
 		                bad = 1
 		            continue
 		        n += 1
 		        name, _, anchor = link.partition("#")
-		        to = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
+		        to = os.path.join(os.path.dirname(path), name) if name else path
+		        to = os.path.normpath(to)
 		        if not os.path.isfile(to):
 		            print(f"{path}: {link}: no such page")
 		            bad = 1
