@@ -12,8 +12,9 @@ work=$(mktemp -d) || exit 3
 trap 'rm -rf "$work"' EXIT
 
 inside() {
-	env -u HOME -u XDG_CACHE_HOME bwrap --unshare-all --uid 65534 --gid 65534 --cap-drop ALL \
-		--ro-bind / / --dev /dev --proc /proc --tmpfs /tmp --tmpfs /var/tmp --setenv HOME /tmp \
+	env -u HOME -u XDG_CACHE_HOME bwrap --unshare-all --uid 65534 --gid 65534 \
+		--cap-drop ALL --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp \
+		--tmpfs /var/tmp --setenv HOME /tmp \
 		"$@" >"$work/said" 2>&1 </dev/null
 }
 
