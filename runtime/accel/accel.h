@@ -57,16 +57,6 @@ struct hm_accel {
 	struct view_deferred deferred; /* when the last reference is gone, in a callback */
 };
 
-/* Tells the CPU that this is a loop that spins. */
-static inline void cpu_relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
-
 /* ---- kernel.c ---- */
 
 /*

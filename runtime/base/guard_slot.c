@@ -271,15 +271,15 @@ static void measure(void)
 	    pthread_sigmask(SIG_BLOCK, NULL, &now))
 		return;
 	ns = time_now_ns();
-	all = guard_counter_after();
+	all = cpu_counter_after();
 	for (i = 0; i < 100; i++) {
-		begin = guard_counter_after();
-		least_read = min_u64(least_read, guard_counter() - begin);
-		begin = guard_counter_after();
+		begin = cpu_counter_after();
+		least_read = min_u64(least_read, cpu_counter() - begin);
+		begin = cpu_counter_after();
 		pthread_sigmask(SIG_SETMASK, &now, NULL);
-		least_call = min_u64(least_call, guard_counter() - begin);
+		least_call = min_u64(least_call, cpu_counter() - begin);
 	}
-	all = guard_counter_after() - all;
+	all = cpu_counter_after() - all;
 	ns = max_u64(time_now_ns() - ns, 1);
 	/* The machine was stopped in between. */
 	if (all / ns > CYCLES_A_NS_MAX)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "arch/cpu.h"
 #include "base/util.h"
 
 /* Has a cache line to itself, since each copy writes to it. */
@@ -82,24 +83,6 @@ extern _Atomic uint64_t guard_moment;
 /* Time from one look to the next. */
 extern _Atomic uint64_t guard_looks;
 
-static inline uint64_t guard_counter(void)
-{
-#ifdef __x86_64__
-	return __builtin_ia32_rdtsc();
-#else
-	return 0;
-#endif
-}
-
-/* Reads the counter after all earlier instructions have completed [Intel SDM, "RDTSC"]. */
-static inline uint64_t guard_counter_after(void)
-{
-#ifdef __x86_64__
-	__builtin_ia32_lfence();
-#endif
-	return guard_counter();
-}
-
 /* Must be the first step of a copy; @slot may be NULL. */
 static inline bool guard_follows(const struct guard_slot *slot)
 {
@@ -107,7 +90,7 @@ static inline bool guard_follows(const struct guard_slot *slot)
 
 	if (!slot || !slot->copied)
 		return false;
-	now = guard_counter();
+	now = cpu_counter();
 	return now - slot->copied < guard_moment && now - slot->looked < guard_looks;
 }
 
@@ -133,7 +116,7 @@ static inline void guard_copied(struct guard_slot *slot)
 
 	if (!slot || !slot->copied)
 		return;
-	now = guard_counter_after();
+	now = cpu_counter_after();
 	if (slot->copied == GUARD_NOW)
 		slot->looked = now;
 	else

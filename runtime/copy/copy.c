@@ -6,8 +6,8 @@
 #include <inttypes.h>
 #include <sched.h>
 #include <string.h>
-#include <urcu/arch.h>
 
+#include "arch/cpu.h"
 #include "base/err.h"
 #include "copy/copy.h"
 #include "core/core.h"
@@ -25,11 +25,7 @@ _Static_assert((int)HM_COPY_WRITE_BACK == HM_CACHE_WRITE_BACK &&
 
 void copy_fence(void)
 {
-#if defined(__x86_64__)
-	__builtin_ia32_sfence();
-#else
-	cmm_smp_mb();
-#endif
+	cpu_store_fence();
 }
 
 void copy_both(void *to, const void *from, size_t length)

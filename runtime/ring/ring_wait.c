@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <unistd.h>
 
+#include "arch/cpu.h"
 #include "base/sys.h"
 
 /* Looks before a sleep: an update under way takes less time than a wake-up. */
@@ -20,15 +21,6 @@
 /* Lengths of a sleep, in ns; after each the other end's presence is checked. */
 #define SLICE_FIRST 1000000ull
 #define SLICE_MAX 100000000ull
-
-static inline void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
 
 static _Atomic uint64_t *others_position(const struct hm_ring *ring)
 {
@@ -99,7 +91,7 @@ static int spin(struct hm_ring *ring, uint64_t wanted)
 	if (processors == 1)
 		return 0;
 	for (i = 0; !r && ring->other < wanted && i < SPINS; i++) {
-		relax();
+		cpu_relax();
 		r = ring_look(ring);
 	}
 	return r;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "accel/accel.h"
+#include "arch/cpu.h"
 #include "base/rlimits.h"
 #include "base/sys.h"
 

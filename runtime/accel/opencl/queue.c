@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "accel/opencl/opencl.h"
+#include "arch/cpu.h"
 #include "base/sys.h"
 
 /* A timed wait, for which OpenCL has no call: looks, then naps between looks. */
