@@ -137,9 +137,9 @@ struct hm_fence {
 	struct hm_kernel *kernel;  /* holds a ref while in flight */
 	uint32_t n_use;
 	uint32_t brackets; /* bits of ranges of buffers with HM_CAP_BRACKET; merged: of all parts */
-	uint32_t writes;   /* the build's hm_accel_parameters.writes */
-	uint32_t any;      /* bits of ranges that were passed as HM_ANY */
-	uint32_t loose;    /* bits of these ranges that are in no map */
+	uint32_t writes; /* the build's hm_accel_parameters.writes */
+	uint32_t any;    /* bits of ranges that were passed as HM_ANY */
+	uint32_t loose;  /* bits of these ranges that are in no map */
 	/*
 	 * The device, with a reference, that the work's end found gone; the thread that takes it
 	 * must report it. NULL: none.

@@ -151,8 +151,9 @@ int hm_error_set(int r, const char *format, ...)
 		return err_set(r, "%s", given);
 	/* Passed on, the number would be taken for success. */
 	if (r > 0)
-		return err_set(-EINVAL, "%s (hm_error_set: r is %d: pass a negative errno, or 0)",
-			       given, r);
+		return err_set(-EINVAL,
+			       "%s (hm_error_set: r is %d: pass a negative errno, or 0)", given,
+			       r);
 	err_warn("%s", given);
 	return 0;
 }

@@ -60,7 +60,7 @@ static bool is_skipped(const struct outcome *outcome, const char *name)
 	return skipped;
 }
 
-/* Cold, the policies that could have been chosen are peers: they show whether the choice is right. */
+/* Cold, the policies that could be chosen are peers: they show if the choice is right. */
 static void check_policies(const struct outcome *outcome)
 {
 	json_t *row = row_of(outcome, "against direct, 128 KiB ahead");

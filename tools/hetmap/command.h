@@ -107,7 +107,7 @@ struct option_state {
 /* The index of the next option in the table, or OPTION_*. */
 int option_next(struct option_state *state);
 
-/* A command's part in option_walk(); each function returns 0, or the status that ends the command. */
+/* A command's part in option_walk(). Each function returns 0, or a status that ends the command. */
 struct option_taker {
 	void (*usage)(void);
 	int (*option)(const struct option_state *state, int option, void *user);
