@@ -394,11 +394,15 @@ static void bring_all_in(const struct hm_fence *fence)
 static int tell_gone(struct hm_fence *fence, int r)
 {
 	struct hm_device *device;
+	struct hm_fence *part;
+	uint32_t i;
 
 	r = block_loss_notice(r);
 	/* In a view's callback the report is left to another thread's call. */
 	if (likely(r != -ENODEV) || view_in_callback())
 		return r;
+	for (i = 0; (part = fence_part(fence, i)); i++)
+		r = tell_gone(part, r);
 	device = atomic_exchange(&fence->gone, NULL);
 	if (!device)
 		return r;

@@ -154,19 +154,38 @@ static int use_and_go(const struct hm_cpu_range *range, const struct hm_arg *arg
 }
 
 /* While a kernel runs on a CPU, which no device has a hand in. */
-static int launch(struct rig *rig, struct bytes *bytes, char *other, bool writes)
+static struct hm_fence *submit(struct rig *rig, struct bytes *bytes, char *other, bool writes)
 {
 	struct hm_kernel *kernel = make_kernel("use", "inout in", use_and_go);
 	struct hm_fence *fence;
-	int r;
 
 	CHECK_OK_FATAL(
 		hm_launch(rig->queue, kernel, 1, &fence,
 			  HM_RANGE(writes ? bytes->base : other, SIZE, HM_READ | HM_WRITE),
 			  HM_RANGE(writes ? other : bytes->base, SIZE, HM_READ)));
-	r = hm_fence_wait(fence, UINT64_MAX);
-	hm_fence_unref(fence);
 	hm_kernel_unref(kernel);
+	return fence;
+}
+
+static int launch(struct rig *rig, struct bytes *bytes, char *other, bool writes)
+{
+	struct hm_fence *fence = submit(rig, bytes, other, writes);
+	int r = hm_fence_wait(fence, UINT64_MAX);
+
+	hm_fence_unref(fence);
+	return r;
+}
+
+/* Waited for as a part of a merged fence. */
+static int launch_merged(struct rig *rig, struct bytes *bytes, char *other, bool writes)
+{
+	struct hm_fence *fence = submit(rig, bytes, other, writes), *merged;
+	int r;
+
+	CHECK_OK_FATAL(hm_fence_merge(&fence, 1, &merged));
+	hm_fence_unref(fence);
+	r = hm_fence_wait(merged, UINT64_MAX);
+	hm_fence_unref(merged);
 	return r;
 }
 
@@ -211,6 +230,11 @@ static void by_accel(const char *accel,
 static void by_kernel(void)
 {
 	by_accel("cpu", launch);
+}
+
+static void by_merged(void)
+{
+	by_accel("cpu", launch_merged);
 }
 
 static void by_threads(void)
@@ -354,6 +378,7 @@ static void asked_by_op(void)
 static const struct test tests[] = {
 	{ "by_cpu", by_cpu, 0, TEST_ONCE },
 	{ "by_kernel", by_kernel, 0, TEST_ONCE },
+	{ "by_merged", by_merged, 0, TEST_ONCE },
 	{ "by_threads", by_threads, 0, TEST_ONCE },
 	{ "by_engine", by_engine, 0, TEST_ONCE },
 	{ "by_opencl", by_opencl, 0, TEST_ONCE },
