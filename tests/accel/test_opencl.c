@@ -299,6 +299,16 @@ static void windows(void)
 	for (i = 0; i < size / 4; i++)
 		bad += p[i] != 1;
 	CHECK_EQUAL(bad, 0);
+	/* Fills and copies may be of any length. */
+	CHECK_OK_FATAL(hm_queue_fill(rig.queue, p, 9, size / 2, &fence));
+	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
+	hm_fence_unref(fence);
+	CHECK_OK_FATAL(hm_queue_copy(rig.queue, (char *)p + size / 2, p, size / 2, &fence));
+	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
+	hm_fence_unref(fence);
+	for (i = 0; i < size / 4; i++)
+		bad += p[i] != 9;
+	CHECK_EQUAL(bad, 0);
 	CHECK_OK(hm_free(p));
 	rig_close(&rig);
 }

@@ -522,6 +522,43 @@ static void grows_in_memory(void)
 	close(fd);
 }
 
+/* Is a byte of the file, the first or the second, locked by this process's parent? */
+static void is_locked(void *user)
+{
+	const struct flock *of = user;
+	struct flock lock = *of;
+
+	/* l_pid: the descriptor, which the child has, too. */
+	lock.l_pid = 0;
+	lock.l_type = F_WRLCK;
+	if (fcntl(of->l_pid, F_GETLK, &lock) || lock.l_type == F_UNLCK)
+		_exit(3);
+}
+
+/* The kernel releases the locks of fcntl(2) with any descriptor of the file, and no others. */
+static void locks_of_fcntl(void)
+{
+	struct flock own = { .l_type = F_WRLCK, .l_start = 0, .l_len = 1 };
+	struct flock open_file = { .l_type = F_WRLCK, .l_start = 1, .l_len = 1 };
+	struct hm_device *device = open_device();
+	char path[] = "/tmp/hetmap-test-XXXXXX";
+	struct hm_buffer *buffer;
+	int fd = mkostemp(path, O_CLOEXEC);
+
+	CHECK_FATAL(fd >= 0 && !ftruncate(fd, (off_t)SIZE));
+	CHECK_FATAL(!fcntl(fd, F_SETLK, &own) && !fcntl(fd, F_OFD_SETLK, &open_file));
+	own.l_pid = fd;
+	open_file.l_pid = fd;
+	CHECK_OK_FATAL(hm_buffer_from_file(device, path, -1, NULL, &buffer));
+	CHECK_EQUAL(test_fork(is_locked, &own), 0);
+	hm_buffer_unref(buffer);
+	CHECK(test_fork(is_locked, &own) != 0);
+	CHECK_EQUAL(test_fork(is_locked, &open_file), 0);
+	hm_device_unref(device);
+	unlink(path);
+	close(fd);
+}
+
 static const struct test tests[] = {
 	{ "whole", whole, 0, 0 },
 	{ "by_path", by_path, 0, 0 },
@@ -538,6 +575,7 @@ static const struct test tests[] = {
 	{ "file_size_limit", file_size_limit, 0, 0 },
 	{ "truncated", truncated, 0, 0 },
 	{ "odd_paths", odd_paths, 0, 0 },
+	{ "locks_of_fcntl", locks_of_fcntl, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

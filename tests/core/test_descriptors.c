@@ -130,10 +130,35 @@ out:
 	hm_device_unref(host);
 }
 
+/* The program closes all descriptors, and opens a file under the number of the library's. */
+static void closed_by_program(void)
+{
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
+					     .size = SIZE,
+					     .max_size = 2 * SIZE };
+	struct hm_device *host;
+	struct hm_buffer *buffer;
+	int first = dup(STDERR_FILENO), i, fd;
+
+	CHECK_FATAL(first > STDERR_FILENO);
+	close(first);
+	CHECK_OK_FATAL(hm_device_open("host", &host));
+	CHECK_OK_FATAL(hm_buffer_create(host, &desc, &buffer));
+	CHECK_FATAL(!close_range((unsigned int)first, ~0u, 0));
+	CHECK_ERROR(-EBADF, hm_buffer_resize(buffer, SIZE / 2, 0));
+	CHECK_EQUAL(buffer_info(buffer).size, SIZE);
+	for (i = 0, fd = first; i < 64; i++, fd++)
+		CHECK_FATAL(dup2(STDERR_FILENO, fd) == fd);
+	hm_buffer_unref(buffer);
+	hm_device_unref(host);
+	for (i = 0, fd = first; i < 64 && !fcntl(fd, F_GETFD); i++, fd++)
+		;
+	CHECK(i < 64);
+}
+
 static const struct test tests[] = {
-	{ "modes", modes, 0, 0 },
-	{ "seals", seals, 0, 0 },
-	{ "dmabufs", dmabufs, 0, 0 },
+	{ "modes", modes, 0, 0 },     { "seals", seals, 0, 0 },
+	{ "dmabufs", dmabufs, 0, 0 }, { "closed_by_program", closed_by_program, 0, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
 
