@@ -410,7 +410,7 @@ $(O)/tests/fuzz_trace: $(trace_readers)
 $(fuzz_programs): $(start_object) $(O)/runtime.a
 	$(say) LD $@
 	$(Q)$(link) -fsanitize=fuzzer -o $@ $(filter %.o,$^) $(filter %.a,$^) \
-		$(call libs_of,$(lib_packages) $(tool_packages)) -lm
+		$(more_libs) $(call libs_of,$(lib_packages) $(tool_packages)) -lm
 
 # ---- installing ----
 

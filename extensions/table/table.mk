@@ -13,9 +13,9 @@ CXX := $(if $(findstring clang,$(CC)),clang++,g++)
 endif
 
 # Its C++ is C++20, as Arrow's headers are. The other sanitizers see races in libarrow, which is
-# not built for them; counting lines and random input are for the core.
+# not built for them; counting lines is for the core.
 have_table :=
-table_left_out := $(filter fuzzer% thread,$(subst $(comma), ,$(SANITIZE)))$(COVERAGE)
+table_left_out := $(filter thread,$(subst $(comma), ,$(SANITIZE)))$(COVERAGE)
 ifneq ($(and $(if $(table_left_out),,built),$(shell command -v $(firstword $(CXX)))),)
 have_table := $(shell $(PKG_CONFIG) --exists $(table_packages) 2>/dev/null && echo pkg-config)
 ifeq ($(have_table),)
@@ -121,8 +121,9 @@ table_tests := $(patsubst tests/table/%.c,$(O)/tests/%,$(wildcard tests/table/te
 table_test_flags := $(table_flags) -Itools/hetmap
 ifneq ($(have_table),)
 table_test_flags += -DHAVE_TABLE
-$(table_tests): more_libs = $(table_libs)
-$(table_tests): $(table_lib_objects)
+table_fuzz := $(patsubst tests/table/%.c,$(O)/tests/%,$(wildcard tests/table/fuzz_*.c))
+$(table_tests) $(table_fuzz): more_libs = $(table_libs)
+$(table_tests) $(table_fuzz): $(table_lib_objects)
 endif
 
 .PHONY: table

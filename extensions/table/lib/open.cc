@@ -262,6 +262,49 @@ void MakeTexts(struct hm_table *table)
 	}
 }
 
+/* Opens the files, several at a time. The first one in their order that fails is the failure. */
+Status OpenAll(const std::vector<std::string> &names, const struct hm_table_desc &desc,
+	       const OpenHow &how, std::vector<std::unique_ptr<Source>> *ret)
+{
+	std::vector<Status> failures(names.size());
+	std::vector<std::thread> threads;
+	std::atomic<size_t> next{ 0 };
+	std::atomic<bool> failed{ false };
+	auto work = [&]() noexcept {
+		for (size_t i; !failed && (i = next.fetch_add(1)) < names.size();) {
+			/* Without memory for the failure, too, there is neither. */
+			Quietly([&]() {
+				failures[i] = Caught([&]() -> Status {
+					return OpenSource(names[i], desc.format, how)
+						.Value(&(*ret)[i]);
+				});
+			});
+			if (!(*ret)[i])
+				failed = true;
+		}
+	};
+	size_t n = std::min<size_t>(ThreadsOf(desc.threads), names.size());
+
+	ret->resize(names.size());
+	{
+		SignalsBlocked blocked;
+
+		for (size_t i = 1; i < n; i++) {
+			try {
+				threads.emplace_back(work);
+			} catch (const std::exception &) {
+				break; /* those that are there do the work */
+			}
+		}
+	}
+	work();
+	for (auto &thread : threads)
+		thread.join();
+	for (const auto &failure : failures)
+		ARROW_RETURN_NOT_OK(failure);
+	return failed ? Status::OutOfMemory("not enough memory is available") : Status::OK();
+}
+
 void TellWarnings(const struct hm_table &table)
 {
 	size_t more = 0;
@@ -390,10 +433,7 @@ int hm_table_open(const char *const *paths, uint32_t n_paths, const struct hm_ta
 		how.flags = desc.flags;
 		how.separator = desc.separator;
 		ARROW_RETURN_NOT_OK(PathsOf(paths, n_paths, &names));
-		for (const auto &name : names) {
-			ARROW_ASSIGN_OR_RAISE(auto source, OpenSource(name, desc.format, how));
-			sources.push_back(std::move(source));
-		}
+		ARROW_RETURN_NOT_OK(OpenAll(names, desc, how, &sources));
 		return Assemble(std::move(sources), desc, how.memory, ret_table);
 	});
 }

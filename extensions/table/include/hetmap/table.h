@@ -103,9 +103,9 @@ struct hm_table_desc {
 	uint32_t flags;  /* HM_TABLE_* */
 	uint32_t format; /* enum hm_table_format of all files */
 	/*
-	 * Threads that decode row groups, columns and files at a time, 64 at most; 0: one for each
-	 * CPU, 8 at most. The threads exist during a call only. With 1, nothing else than the
-	 * caller's thread decodes; else libarrow's own threads may help with a batch.
+	 * Threads that open files, and decode row groups and columns, at a time, 64 at most; 0: one
+	 * for each CPU, 8 at most. The threads exist during a call only. With 1, nothing else than
+	 * the caller's thread decodes; else libarrow's own threads may help with a batch.
 	 */
 	uint32_t threads;
 	/* Memory for columns that are decoded. NULL: the device of pool, or "host". */
