@@ -41,11 +41,11 @@ table_lib_objects := $(patsubst %.cc,$(O)/%.o,$(wildcard $(table_folder)/lib/*.c
 table_headers := $(wildcard $(table_folder)/include/hetmap/*.h)
 table_pages := $(wildcard $(table_folder)/man/*.[1-8])
 table_products := $(O)/libhetmap-table.so $(O)/libhetmap-table.a
-# vptr needs the types of libarrow's inner classes.
+# vptr needs the types of libarrow's inner classes, and clang's function a runtime for C++.
 table_compile = $(CXX) $(cpp_flags) $(CPPFLAGS) -std=c++20 -Wall -Wextra -Wpointer-arith \
 	$(if $(WERROR),-Werror) -fvisibility=hidden -fvisibility-inlines-hidden -fPIC -pthread \
 	$(table_flags) $(table_arrow_flags) $(CFLAGS) $(kind_flags) \
-	$(if $(SANITIZE),-fno-sanitize=vptr)
+	$(if $(SANITIZE),-fno-sanitize=vptr$(if $(findstring clang,$(CXX)),$(comma)function))
 
 ifneq ($(have_table),)
 extensions += $(table_products)

@@ -371,6 +371,16 @@ def csv_files():
     plain = data.rename_columns(["f0", "f1", "f2", "f3"])
     check(plain, path("d.csv"), "f0", ["f2", "f3"], "--no-header")
     assert run("inspect", "--json", path("a.csv"), json_out=True)["kind"] == "csv"
+    # A value of another type behind the first 1 MiB, and a column that is empty there.
+    late = pa.table({"key": ["a", "b"] * 80000, "n": [str(i) for i in range(159999)] + ["0.5"],
+                     "e": [""] * 159999 + ["7"]})
+    csv.write_csv(late, path("late.csv"), csv.WriteOptions(quoting_style="none"))
+    run("run", "table", "--group-by", "key", "--columns", "n", path("late.csv"), status=1,
+        says="column 'n', row 160001 of the file")
+    late = late.set_column(1, "n", late["n"].cast(pa.float64()))
+    late = late.set_column(2, "e", pa.array([None] * 159999 + [7], pa.int64()))
+    check(late, path("late.csv"), "key", ["n", "e"], "--whole")
+    check(late, path("late.csv"), "key", ["e"])
 
 
 def errors():

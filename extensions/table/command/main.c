@@ -60,7 +60,8 @@ static const struct option_row rows[] = {
 	[OPTION_SEPARATOR] = { 0, "separator", "C",
 			       "CSV: the character between two values (default: ,)" },
 	[OPTION_WHOLE] = { 0, "whole", NULL,
-			   "CSV: the types are those of all rows, not of the first 1 MiB" },
+			   "CSV: the types of columns are those of all rows, not\n"
+			   "of the first 1 MiB" },
 	[OPTION_JSON] = { 0, "json", NULL, "print the result, or the failure, as JSON" },
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
