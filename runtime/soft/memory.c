@@ -264,6 +264,10 @@ int soft_memory_make_room(struct soft_buffer *buffer, struct sim_lack *lack)
 {
 	if (!sim_lack_try(lack))
 		return -ENOSPC;
+	/* Pages of processes go first: they are used from system memory as well. */
+	if (lack->place == HETSIM_PLACE_VRAM &&
+	    soft_place_make_room(buffer->dev, lack->n_pages))
+		return 0;
 	/* Owners may have freed the pages of the buffers waited for: allow one more try. */
 	if (!evict(buffer, lack->place, lack->n_pages))
 		lack->tries = SIM_MEM_TRIES;

@@ -41,6 +41,7 @@ void soft_mirror_free(struct soft_mirror *mirror)
 {
 	if (!mirror)
 		return;
+	soft_place_return(mirror, 0, UINT64_MAX);
 	soft_stream_end(&mirror->stream);
 	soft_frames_free(mirror);
 	if (mirror->maps_fd >= 0)
@@ -66,7 +67,8 @@ int soft_mirror(struct soft_file *file, void *argument)
 		if (!atomic_compare_exchange_strong(&file->mirror, &none, mirror))
 			soft_mirror_free(mirror);
 	}
-	ask->migration = HETSIM_MIGRATION_NONE;
+	ask->migration = HETSIM_MIGRATION_BOOKED;
+	ask->migration_bytes = file->dev->memory.limit[HETSIM_PLACE_VRAM] << SIM_PAGE_SHIFT;
 	ask->chunks = SIM_CHUNKS;
 	ask->max_chunks = SIM_MAX_CHUNKS;
 	return 0;
@@ -86,7 +88,7 @@ static struct change change_of(const struct hetsim_advise *advise)
 
 	switch (advise->advice) {
 	case HETSIM_ADVISE_LOCATION:
-		change.mask = 3;
+		change.mask = SOFT_ADVICE_LOCATION;
 		change.bits = (uint32_t)advise->value;
 		break;
 	case HETSIM_ADVISE_ACCESSED_BY:
@@ -101,10 +103,12 @@ static struct change change_of(const struct hetsim_advise *advise)
 		change.mask = SOFT_ADVICE_NO_ACCESS;
 		change.bits = change.mask & on;
 		break;
-	case HETSIM_ADVISE_COUNTER: /* a wish for pages that move */
+	case HETSIM_ADVISE_COUNTER:
+		change.mask = UINT32_MAX << SOFT_ADVICE_COUNTER;
+		change.bits = (uint32_t)advise->value << SOFT_ADVICE_COUNTER;
 		break;
 	default: /* HETSIM_ADVISE_GRANULE */
-		change.mask = UINT32_MAX << SOFT_ADVICE_GRANULE;
+		change.mask = SOFT_ADVICE_GRANULES;
 		if (advise->value)
 			change.bits = (uint32_t)__builtin_ctzll(advise->value)
 				      << SOFT_ADVICE_GRANULE;
@@ -276,9 +280,10 @@ static void describe(struct soft_mirror *mirror, uint64_t address, struct hetsim
 		return;
 	*ret_page = (struct hetsim_page){
 		.rights = page->rights,
-		.location = HETSIM_LOCATION_HOST,
+		.location = page->on_device ? HETSIM_LOCATION_DEVICE : HETSIM_LOCATION_HOST,
 		.why = page->why,
 		.chunk_order = page->order,
+		.moves = soft_frame_find(mirror, address)->moves,
 	};
 }
 

@@ -8,11 +8,11 @@
  * looks before each access whether the pages are there, and RANGE_QUERY looks at the mappings; it
  * drops, counts and tells of stale entries then.
  *
- * Pages never move: HETSIM_MIGRATION_NONE. A prefetch makes entries, and has the kernel bring the
- * pages into memory.
+ * Bytes never move: HETSIM_MIGRATION_BOOKED. A prefetch makes entries, has the kernel bring the
+ * pages into memory, and books them as moved where the module's would move.
  *
  * Locks: use (held for reading by accesses over their copy, for writing by advice that takes access
- * away), then lock. Below all locks of twin.h, except counters.
+ * away), then lock. Below all locks of twin.h, except memory_lock.
  */
 #ifndef HETMAP_RUNTIME_SOFT_MIRROR_H
 #define HETMAP_RUNTIME_SOFT_MIRROR_H
@@ -36,9 +36,10 @@
 #define SOFT_PAGE_UNUSED (SOFT_PAGE_AHEAD | SOFT_PAGE_COMING)
 
 struct soft_page {
-	uint8_t rights; /* HETSIM_PAGE_*; 0: no entry */
-	uint8_t why;    /* enum hetsim_why */
-	uint8_t order;  /* log2 of the pages of its chunk */
+	uint8_t rights;        /* HETSIM_PAGE_*; 0: no entry */
+	uint8_t why;           /* enum hetsim_why */
+	uint8_t order : 7;     /* log2 of the pages of its chunk */
+	uint8_t on_device : 1; /* by the books */
 	uint8_t flags;
 };
 
@@ -47,6 +48,9 @@ struct soft_frame {
 	struct soft_frame *next;  /* in its bucket */
 	struct cds_list_head age; /* soft_mirror.frames */
 	uint64_t base;
+	uint32_t n_on_device;
+	uint16_t moves;                                  /* times that pages have */
+	uint16_t uses[(1 << SOFT_FRAME_SHIFT) / SZ_64K]; /* of pieces, until they move */
 	struct soft_page page[SOFT_FRAME_PAGES];
 };
 
@@ -60,7 +64,10 @@ struct soft_stream {
 #define SOFT_ADVICE_ACCESSED_BY (1u << 2)
 #define SOFT_ADVICE_READ_MOSTLY (1u << 3)
 #define SOFT_ADVICE_NO_ACCESS (1u << 4)
-#define SOFT_ADVICE_GRANULE 5 /* log2 of bytes from this bit on; 0: no limit */
+#define SOFT_ADVICE_LOCATION 3u /* enum hetsim_location */
+#define SOFT_ADVICE_GRANULE 5   /* log2 of bytes from this bit on, in 5 bits; 0: no limit */
+#define SOFT_ADVICE_GRANULES (31u << SOFT_ADVICE_GRANULE)
+#define SOFT_ADVICE_COUNTER 16 /* uses from this bit on; 0: not counted */
 
 struct soft_mirror {
 	struct soft_file *file;
@@ -93,6 +100,8 @@ void soft_stream_end(struct soft_stream *stream);
 
 /* ---- mirror_entry.c; mirror->lock is held ---- */
 
+/* NULL: there is none. */
+struct soft_frame *soft_frame_find(struct soft_mirror *mirror, uint64_t address);
 /* NULL: there are no entries. */
 struct soft_page *soft_page_find(struct soft_mirror *mirror, uint64_t address);
 /* Makes room for the entry; -ENOMEM. The page may be one that has an entry. */
@@ -103,6 +112,16 @@ uint64_t soft_entries_drop(struct soft_mirror *mirror, uint64_t start, uint64_t 
 /* Pages are used: counts and tells the first use of prefetched ones. Returns their number. */
 uint64_t soft_entries_used(struct soft_mirror *mirror, uint64_t start, uint64_t end);
 void soft_frames_free(struct soft_mirror *mirror);
+
+/* ---- mirror_place.c; mirror->lock is held ---- */
+
+/* Books pages of the range that have entries, and can move, as moved to the device, or back. */
+void soft_place_move(struct soft_mirror *mirror, uint64_t start, uint64_t end);
+void soft_place_return(struct soft_mirror *mirror, uint64_t start, uint64_t end);
+/* Pages are used: counts that where it is advised, and moves the pieces that are used often. */
+void soft_place_used(struct soft_mirror *mirror, uint64_t start, uint64_t end);
+/* So many pages are no more in VRAM. */
+void soft_place_release(struct soft_mirror *mirror, uint64_t n_pages);
 
 /* ---- mirror_stale.c; mirror->lock is held ---- */
 

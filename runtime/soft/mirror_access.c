@@ -50,6 +50,7 @@ static int prepare(const struct soft_access *access, uint64_t start, uint64_t *e
 	if (!r) {
 		*end = min_u64(*end, at);
 		used |= soft_entries_used(mirror, first, at) > 0;
+		soft_place_used(mirror, first, min_u64(at, last));
 	}
 	if (faulted || used)
 		soft_mirror_learn_from(access, first, at);
@@ -164,6 +165,9 @@ static int bring_step(const struct soft_access *access, uint64_t start, uint64_t
 		r = soft_mirror_refuse(access, start, HETSIM_REASON_NO_ACCESS, ret_fault);
 	if (!r)
 		r = soft_mirror_enter(mirror, start, end, rights, HETSIM_WHY_PREFETCH, &n);
+	if (!r &&
+	    (soft_mirror_advice(mirror, start) & SOFT_ADVICE_LOCATION) != HETSIM_LOCATION_HOST)
+		soft_place_move(mirror, start, end);
 	soft_mirror_count(mirror, SIM_MIRROR_PAGES, n);
 	pthread_mutex_unlock(&mirror->lock);
 	return r;
@@ -226,9 +230,12 @@ int soft_mirror_bring(struct soft_queue *queue, const struct hetsim_prefetch *pr
 	int r = 0;
 
 	soft_mirror_count(mirror, SIM_PREFETCHES, 1);
-	/* No page is anywhere but with the host. */
-	if (prefetch->location == HETSIM_LOCATION_HOST)
+	if (prefetch->location == HETSIM_LOCATION_HOST) {
+		pthread_mutex_lock(&mirror->lock);
+		soft_place_return(mirror, at, end);
+		pthread_mutex_unlock(&mirror->lock);
 		at = end;
+	}
 	for (; !r && at < end; at = next) {
 		r = soft_engine_poll(queue);
 		if (!r)

@@ -10,7 +10,7 @@ static struct soft_frame **bucket_of(struct soft_mirror *mirror, uint64_t base)
 	return &mirror->bucket[(base >> SOFT_FRAME_SHIFT) % SOFT_BUCKETS];
 }
 
-static struct soft_frame *frame_find(struct soft_mirror *mirror, uint64_t address)
+struct soft_frame *soft_frame_find(struct soft_mirror *mirror, uint64_t address)
 {
 	uint64_t base = round_down(address, 1ull << SOFT_FRAME_SHIFT);
 	struct soft_frame *frame = *bucket_of(mirror, base);
@@ -27,7 +27,7 @@ static struct soft_page *page_in(struct soft_frame *frame, uint64_t address)
 
 struct soft_page *soft_page_find(struct soft_mirror *mirror, uint64_t address)
 {
-	struct soft_frame *frame = frame_find(mirror, address);
+	struct soft_frame *frame = soft_frame_find(mirror, address);
 	struct soft_page *page = frame ? page_in(frame, address) : NULL;
 
 	return page && page->rights ? page : NULL;
@@ -40,6 +40,7 @@ static void frame_free(struct soft_mirror *mirror, struct soft_frame *frame)
 	while (*at != frame)
 		at = &(*at)->next;
 	*at = frame->next;
+	soft_place_release(mirror, frame->n_on_device);
 	cds_list_del(&frame->age);
 	mirror->n_frames--;
 	free(frame);
@@ -55,14 +56,14 @@ static void frame_evict(struct soft_mirror *mirror)
 	if (soft_entries_drop(mirror, base, base + (1ull << SOFT_FRAME_SHIFT),
 			      HETSIM_EVENT_EVICT))
 		soft_mirror_count(mirror, SIM_MIRROR_EVICTIONS, 1);
-	frame = frame_find(mirror, base);
+	frame = soft_frame_find(mirror, base);
 	if (frame)
 		frame_free(mirror, frame);
 }
 
 int soft_page_get(struct soft_mirror *mirror, uint64_t address, struct soft_page **ret_page)
 {
-	struct soft_frame *frame = frame_find(mirror, address);
+	struct soft_frame *frame = soft_frame_find(mirror, address);
 
 	if (!frame) {
 		if (mirror->n_frames == SIM_MAX_CHUNKS)
@@ -97,11 +98,11 @@ static void tell_wasted(struct soft_mirror *mirror, uint64_t start, uint64_t end
 			     (end - start + SZ_64K - 1) / SZ_64K);
 }
 
-static uint64_t drop_in(struct soft_frame *frame, uint64_t start, uint64_t end,
-			uint64_t *ret_wasted)
+static uint64_t drop_in(struct soft_mirror *mirror, struct soft_frame *frame, uint64_t start,
+			uint64_t end, uint64_t *ret_wasted)
 {
 	struct soft_page *page;
-	uint64_t at, n = 0;
+	uint64_t at, n = 0, there = 0;
 
 	for (at = start; at < end; at += SIM_PAGE_SIZE) {
 		page = page_in(frame, at);
@@ -109,8 +110,11 @@ static uint64_t drop_in(struct soft_frame *frame, uint64_t start, uint64_t end,
 			continue;
 		n++;
 		*ret_wasted += page->flags & SOFT_PAGE_AHEAD ? 1 : 0;
+		there += page->on_device;
 		*page = (struct soft_page){ 0 };
 	}
+	frame->n_on_device -= (uint32_t)there;
+	soft_place_release(mirror, there);
 	return n;
 }
 
@@ -123,7 +127,7 @@ static struct soft_frame *frame_next(struct soft_mirror *mirror, uint64_t start,
 	/* Few addresses: looks each frame up. Many: looks at all that there are. */
 	if ((end - base) / size < mirror->n_frames) {
 		for (frame = NULL; !frame && base < end; base += size)
-			frame = frame_find(mirror, base);
+			frame = soft_frame_find(mirror, base);
 		return frame;
 	}
 	cds_list_for_each_entry(frame, &mirror->frames, age)
@@ -145,7 +149,7 @@ uint64_t soft_entries_drop(struct soft_mirror *mirror, uint64_t start, uint64_t 
 		from = max_u64(frame->base, start);
 		to = min_u64(frame->base + size, end);
 		wasted = 0;
-		n = drop_in(frame, from, to, &wasted);
+		n = drop_in(mirror, frame, from, to, &wasted);
 		total += n;
 		at = frame->base + size;
 		if (to - from == size)

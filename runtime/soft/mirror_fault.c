@@ -65,7 +65,7 @@ static struct chunk chunk_of(const struct soft_mirror *mirror, uint64_t address,
 {
 	static const unsigned int shifts[] = { 21, 16, SIM_PAGE_SHIFT };
 	uint32_t advice = soft_mirror_advice(mirror, address);
-	uint32_t limit = advice >> SOFT_ADVICE_GRANULE;
+	uint32_t limit = (advice & SOFT_ADVICE_GRANULES) >> SOFT_ADVICE_GRANULE;
 	struct chunk chunk = { 0 };
 	const struct rangemap_run *run;
 	uint32_t i;
@@ -185,6 +185,8 @@ int soft_mirror_fault(const struct soft_access *access, uint64_t address,
 			return r;
 	}
 	enter_neighbours(access, &chunk, advice, &n);
+	if ((advice & SOFT_ADVICE_LOCATION) == HETSIM_LOCATION_DEVICE)
+		soft_place_move(mirror, chunk.start, chunk.end);
 	soft_mirror_count(mirror, SIM_MIRROR_PAGES, n);
 	event.write = access->write;
 	event.queue = access->queue->id;

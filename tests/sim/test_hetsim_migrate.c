@@ -37,6 +37,33 @@ static void child_check(pid_t child)
 	CHECK_EQUAL(status, 0);
 }
 
+/* Without a memory to move to, all wishes are kept, and none moves a page. */
+static void test_stays(void)
+{
+	struct hetsim_mirror says;
+	struct mirror mirror;
+	unsigned char *bytes;
+
+	if (!migrate_open(&mirror, &says))
+		return;
+	CHECK_EQUAL(says.migration, HETSIM_MIGRATION_NONE);
+	CHECK_EQUAL(says.migration_bytes, 0);
+	bytes = migrate_map(MIRROR_HUGE, 7);
+	CHECK_EQUAL(mirror_advise(&mirror, bytes, MIRROR_HUGE, HETSIM_ADVISE_LOCATION,
+				  HETSIM_LOCATION_DEVICE),
+		    0);
+	CHECK_EQUAL(mirror_advise(&mirror, bytes, MIRROR_HUGE, HETSIM_ADVISE_COUNTER, 1), 0);
+	migrate_there(&mirror, bytes, MIRROR_HUGE);
+	CHECK_DONE(mirror_fill(&mirror, bytes, PAGE, 9));
+	CHECK_EQUAL(migrate_on_device(&mirror, bytes, MIRROR_HUGE), 0);
+	migrate_back(&mirror, bytes, MIRROR_HUGE);
+	CHECK_EQUAL(mirror_counters(&mirror).pages_migrated, 0);
+	CHECK_EQUAL(mirror_counters(&mirror).access_notices, 0);
+	CHECK(mirror_words_are(bytes, PAGE, 9));
+	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
+	mirror_close(&mirror);
+}
+
 /* A CPU uses pages in place where it reaches them; else they come back, with their neighbours. */
 static void test_cpu(void)
 {
@@ -476,6 +503,7 @@ static void test_bad_bar(void)
 }
 
 static const struct test tests[] = {
+	{ "stays", test_stays, 0, SIM_STAYS },
 	{ "cpu", test_cpu, 0, SIM_MIGRATES },
 	{ "kernel_uses", test_kernel_uses, 0, SIM_MIGRATES },
 	{ "fork", test_forked, 0, SIM_MIGRATES },

@@ -15,19 +15,13 @@ static const struct {
 	const char *name;
 	const struct test *tests;
 } tables[] = {
-	{ "buffers", sim_buffers_tests },
-	{ "calls", sim_calls_tests },
-	{ "capacity", sim_capacity_tests },
-	{ "engine", sim_engine_tests },
-	{ "inject", sim_inject_tests },
-	{ "limits", sim_limits_tests },
-	{ "move", sim_move_tests },
-	{ "neighbours", sim_neighbours_tests },
-	{ "submit", sim_submit_tests },
-	{ "sample", sim_sample_tests },
-	{ "unplug", sim_unplug_tests },
-	{ "mirror", sim_mirror_tests },
-	{ "mirror_calls", sim_mirror_calls_tests },
+	{ "buffers", sim_buffers_tests },   { "calls", sim_calls_tests },
+	{ "capacity", sim_capacity_tests }, { "engine", sim_engine_tests },
+	{ "inject", sim_inject_tests },     { "limits", sim_limits_tests },
+	{ "move", sim_move_tests },         { "neighbours", sim_neighbours_tests },
+	{ "submit", sim_submit_tests },     { "sample", sim_sample_tests },
+	{ "unplug", sim_unplug_tests },     { "mirror", sim_mirror_tests },
+	{ "migrate", sim_migrate_tests },   { "mirror_calls", sim_mirror_calls_tests },
 };
 
 /* What HETMAP_SOFT is for each, and which tests that makes it fit for. */
@@ -37,18 +31,19 @@ static const struct {
 	unsigned int has;
 	bool numbers; /* differs from the first in numbers only */
 } kinds[] = {
-	{ "gpu", "vram_mb=96 system_mb=256 test=1", SIM_REACHED | SIM_SMALL | SIM_LEFT, false },
+	{ "gpu", "vram_mb=96 system_mb=256 test=1",
+	  SIM_REACHED | SIM_SMALL | SIM_LEFT | SIM_MIGRATES, false },
 	{ "fpga", "kind=fpga,vram_mb=96,system_mb=256,test=1",
-	  SIM_REACHED | SIM_SMALL | SIM_LEFT, true },
+	  SIM_REACHED | SIM_SMALL | SIM_LEFT | SIM_MIGRATES, true },
 	{ "nic", "test=1  kind=nic vram_mb=96 system_mb=256, opener_mb=300 devices=2",
-	  SIM_REACHED | SIM_SMALL, true },
+	  SIM_REACHED | SIM_SMALL | SIM_MIGRATES, true },
 	{ "window", "vram_mb=128 system_mb=256 bar_mb=16 test=1",
-	  SIM_WINDOWED | SIM_SMALL | SIM_LEFT, false },
+	  SIM_WINDOWED | SIM_SMALL | SIM_LEFT | SIM_MIGRATES, false },
 };
 
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
 #define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
-#define TESTS_MAX 440
+#define TESTS_MAX 520
 
 static struct test tests[TESTS_MAX + 1];
 static struct {

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Books of pages of the process in the twin's memory. The bytes stay where they are: a page that
+ * counts as moved takes room in VRAM, and queries, counters and events tell of it as the module's
+ * do. mirror->lock is held throughout, but for soft_place_make_room().
+ */
+#include <errno.h>
+
+#include "soft/mirror.h"
+
+#define FRAME (1ull << SOFT_FRAME_SHIFT)
+#define PIECE_PAGES (SZ_64K / SIM_PAGE_SIZE)
+
+static void tell(struct soft_mirror *mirror, uint32_t kind, uint64_t start, uint64_t end,
+		 uint64_t value)
+{
+	const struct hetsim_event event = {
+		.kind = kind,
+		.address = start,
+		.length = end - start,
+		.value = value,
+	};
+
+	soft_mirror_tell(mirror, &event);
+}
+
+void soft_place_release(struct soft_mirror *mirror, uint64_t n_pages)
+{
+	struct soft_device *dev = mirror->file->dev;
+
+	if (!n_pages)
+		return;
+	pthread_mutex_lock(&dev->memory_lock);
+	sim_memory_give(&dev->memory, mirror->file->account->pages_used, HETSIM_PLACE_VRAM,
+			n_pages);
+	pthread_mutex_unlock(&dev->memory_lock);
+}
+
+static int reserve(struct soft_mirror *mirror, uint64_t n_pages, struct sim_lack *lack)
+{
+	struct soft_device *dev = mirror->file->dev;
+	int r;
+
+	pthread_mutex_lock(&dev->memory_lock);
+	r = sim_memory_take(&dev->memory, mirror->file->account->pages_used, HETSIM_PLACE_VRAM,
+			    n_pages, NULL, false, lack);
+	pthread_mutex_unlock(&dev->memory_lock);
+	return r;
+}
+
+/* ---- back to the host ---- */
+
+static uint64_t return_frame(struct soft_mirror *mirror, struct soft_frame *frame,
+			     uint64_t start, uint64_t end, bool evicts)
+{
+	uint64_t at, first = 0, last = 0, n = 0;
+	struct soft_page *page;
+
+	for (at = start; at < end; at += SIM_PAGE_SIZE) {
+		page = &frame->page[(at - frame->base) >> SIM_PAGE_SHIFT];
+		if (!page->on_device)
+			continue;
+		page->on_device = 0;
+		first = n ? first : at;
+		last = at + SIM_PAGE_SIZE;
+		n++;
+	}
+	if (!n)
+		return 0;
+	tell(mirror, HETSIM_EVENT_MIGRATE_BEGIN, first, last, HETSIM_LOCATION_HOST);
+	frame->n_on_device -= (uint32_t)n;
+	frame->moves += frame->moves < UINT16_MAX;
+	soft_place_release(mirror, n);
+	soft_mirror_count(mirror, SIM_PAGES_RETURNED, n);
+	tell(mirror, HETSIM_EVENT_MIGRATE_END, first, last, n);
+	if (evicts) {
+		soft_mirror_count(mirror, SIM_PAGES_EVICTED, n);
+		tell(mirror, HETSIM_EVENT_EVICT, first, last, n);
+	}
+	return n;
+}
+
+void soft_place_return(struct soft_mirror *mirror, uint64_t start, uint64_t end)
+{
+	struct soft_frame *frame;
+
+	cds_list_for_each_entry(frame, &mirror->frames, age)
+		if (frame->n_on_device && frame->base < end && frame->base + FRAME > start)
+			return_frame(mirror, frame, max_u64(start, frame->base),
+				     min_u64(end, frame->base + FRAME), false);
+}
+
+/* The oldest frame's pages go, but for those of @except. Returns their number. */
+static uint64_t evict_oldest(struct soft_mirror *mirror, const struct soft_frame *except)
+{
+	struct soft_frame *frame;
+
+	cds_list_for_each_entry(frame, &mirror->frames, age)
+		if (frame != except && frame->n_on_device)
+			return return_frame(mirror, frame, frame->base, frame->base + FRAME,
+					    true);
+	return 0;
+}
+
+uint64_t soft_place_make_room(struct soft_device *dev, uint64_t n_pages)
+{
+	struct soft_mirror *mirror;
+	struct soft_file *file;
+	uint64_t n = 0, more;
+
+	pthread_mutex_lock(&dev->lock);
+	cds_list_for_each_entry(file, &dev->openers, link) {
+		mirror = atomic_load(&file->mirror);
+		if (!mirror)
+			continue;
+		pthread_mutex_lock(&mirror->lock);
+		do {
+			more = n < n_pages ? evict_oldest(mirror, NULL) : 0;
+			n += more;
+		} while (more);
+		pthread_mutex_unlock(&mirror->lock);
+	}
+	pthread_mutex_unlock(&dev->lock);
+	return n;
+}
+
+/* ---- to the device ---- */
+
+/* Private memory without a file, in which pages move. */
+static bool moves(const struct soft_mirror *mirror, uint64_t address, struct vma *ret_vma)
+{
+	return !vma_find(mirror->maps_fd, address, ret_vma) && !ret_vma->shared &&
+	       !ret_vma->ino;
+}
+
+/* Takes room, and makes it out of older pages of the mirror. */
+static bool make_room(struct soft_mirror *mirror, const struct soft_frame *frame,
+		      uint64_t n_pages)
+{
+	struct sim_lack lack = { 0 };
+
+	while (reserve(mirror, n_pages, &lack))
+		if (!lack.n_pages || !evict_oldest(mirror, frame))
+			return false;
+	return true;
+}
+
+static void move_in_frame(struct soft_mirror *mirror, struct soft_frame *frame, uint64_t start,
+			  uint64_t end)
+{
+	struct soft_page *pages = &frame->page[(start - frame->base) >> SIM_PAGE_SHIFT];
+	uint64_t i, n_pages = (end - start) >> SIM_PAGE_SHIFT, n = 0;
+
+	for (i = 0; i < n_pages; i++)
+		n += pages[i].rights && !pages[i].on_device;
+	if (!n || !make_room(mirror, frame, n))
+		return;
+	tell(mirror, HETSIM_EVENT_MIGRATE_BEGIN, start, end, HETSIM_LOCATION_DEVICE);
+	for (i = 0; i < n_pages; i++)
+		pages[i].on_device |= !!pages[i].rights;
+	frame->n_on_device += (uint32_t)n;
+	frame->moves += frame->moves < UINT16_MAX;
+	soft_mirror_count(mirror, SIM_PAGES_MIGRATED, n);
+	tell(mirror, HETSIM_EVENT_MIGRATE_END, start, end, n);
+}
+
+void soft_place_move(struct soft_mirror *mirror, uint64_t start, uint64_t end)
+{
+	struct soft_frame *frame;
+	uint64_t next;
+	struct vma vma;
+
+	for (; start < end && moves(mirror, start, &vma); start = next) {
+		next = min_u64(min_u64(end, vma.end), round_down(start, FRAME) + FRAME);
+		frame = soft_frame_find(mirror, start);
+		if (frame)
+			move_in_frame(mirror, frame, start, next);
+	}
+}
+
+/* A page is used once more: true when it and its piece are to move. */
+static bool used_often(struct soft_mirror *mirror, struct soft_frame *frame, uint64_t address)
+{
+	uint32_t advice = soft_mirror_advice(mirror, address),
+		 counter = advice >> SOFT_ADVICE_COUNTER;
+	uint64_t index = (address - frame->base) >> SIM_PAGE_SHIFT;
+	uint16_t *uses = &frame->uses[index / PIECE_PAGES];
+
+	if (!counter || advice & SOFT_ADVICE_LOCATION || frame->page[index].on_device)
+		return false;
+	if (*uses < counter) {
+		++*uses;
+		return false;
+	}
+	*uses = 0;
+	return true;
+}
+
+void soft_place_used(struct soft_mirror *mirror, uint64_t start, uint64_t end)
+{
+	struct soft_frame *frame;
+	uint64_t at, piece;
+
+	for (at = start; mirror->advice && at < end; at += SIM_PAGE_SIZE) {
+		frame = soft_frame_find(mirror, at);
+		if (!frame || !used_often(mirror, frame, at))
+			continue;
+		piece = round_down(at, SZ_64K);
+		soft_mirror_count(mirror, SIM_ACCESS_NOTICES, 1);
+		soft_place_move(mirror, piece, piece + SZ_64K);
+	}
+}
