@@ -30,6 +30,7 @@ enum hm_range_advice {
 	HM_RANGE_READ_MOSTLY = 4,   /* seldom written: the accelerator may keep copies */
 	HM_RANGE_GRANULE = 5,       /* value: bytes of one entry: 4 KiB, 64 KiB or 2 MiB */
 	HM_RANGE_NO_ACCESS = 6,     /* each access of the accelerator is a fault */
+	HM_RANGE_MOVE_AFTER = 7,    /* value: uses of 64 KiB, 1 to 65535, until they move to it */
 };
 
 /**
@@ -43,7 +44,9 @@ enum hm_range_advice {
  * For the host: HM_RANGE_NORMAL is MADV_NORMAL, HM_RANGE_PREFER_HOST prefers the NUMA node
  * @value, HM_RANGE_ACCESSED_BY begins to read what is on disk (MADV_WILLNEED), and
  * HM_RANGE_GRANULE asks for huge pages from 2 MiB on, and for none below. An accelerator that
- * cannot move pages keeps HM_RANGE_PREFER_DEVICE as a wish, and warns (hm_warning()).
+ * cannot move pages keeps HM_RANGE_PREFER_DEVICE and HM_RANGE_MOVE_AFTER as wishes, and warns
+ * (hm_warning()). An accelerator counts the uses of a page that is at the host each time that a
+ * command works on it, and does not count where a location is preferred.
  *
  * Thread safety: any thread.
  *
@@ -60,18 +63,21 @@ enum hm_range_advice {
 HM_API int hm_range_advise(const void *pointer, uint64_t length, struct hm_accel *accel,
 			   uint32_t advice, uint64_t value);
 
+/* hm_range_prefetch(): pages in the accelerator's memory come back to the host. */
+#define HM_RANGE_BACK (1u << 8)
+
 /**
  * hm_range_prefetch - bring a range to where it is going to be used
  * @pointer:   [in] first byte
  * @length:    [in] bytes, from 1
  * @accel:     [in, optional] accelerator; NULL: the host
- * @access:    [in] HM_READ, or HM_READ | HM_WRITE
+ * @access:    [in] HM_READ, or HM_READ | HM_WRITE; with an accelerator also HM_RANGE_BACK alone
  * @ret_fence: [out, optional] a reference, which the caller drops with hm_fence_unref(); NULL:
  *             the call waits for the end
  *
  * For an accelerator: makes its entries, and moves the pages to its memory where it can
- * (HM_ACCEL_MIGRATE). For the host: brings pages back, reads them from disk, and maps them. The
- * work runs in a thread of the library. Nothing is lost if it fails: pages stay where they are.
+ * (HM_ACCEL_MIGRATE). For the host: reads pages from disk, and maps them; pages that are in the memory
+ * of an accelerator, and that CPUs use there, stay: HM_RANGE_BACK brings them back. The work runs in a thread of the library. Nothing is lost if it fails: pages stay where they are.
  * The fence's error is -EFAULT with an address where the CPU may not do that @access either;
  * pages before that address have been brought.
  *
@@ -159,7 +165,8 @@ struct hm_range_event {
 	uint64_t time; /* CLOCK_MONOTONIC, ns */
 	uint64_t address;
 	uint64_t length; /* bytes */
-	int32_t status;  /* 0 or a negative errno */
+	int32_t status;  /* 0 or a negative errno; of HM_RANGE_MIGRATE_BEGIN: HM_RANGE_DEVICE or
+			    HM_RANGE_HOST, to where */
 	uint32_t access; /* HM_READ | HM_WRITE that a fault asked for */
 };
 

@@ -206,10 +206,14 @@ int hm_range_prefetch(const void *pointer, uint64_t length, struct hm_accel *acc
 		r = range_choose(accel, "hm_range_prefetch", &who);
 	if (r)
 		return r;
-	if (access != HM_READ && access != (HM_READ | HM_WRITE))
+	if (access != HM_READ && access != (HM_READ | HM_WRITE) && access != HM_RANGE_BACK)
 		return err_set(-EINVAL,
 			       "hm_range_prefetch: access 0x%" PRIx32 " is neither HM_READ nor "
-			       "HM_READ | HM_WRITE",
+			       "HM_READ | HM_WRITE, nor HM_RANGE_BACK",
 			       access);
+	if (access == HM_RANGE_BACK && !who)
+		return err_set(-EINVAL,
+			       "hm_range_prefetch: HM_RANGE_BACK takes pages out of an "
+			       "accelerator's memory: pass that accelerator");
 	return ret_fence ? begin(who, &pages, access, ret_fence) : run(who, &pages, access);
 }

@@ -50,12 +50,18 @@ int range_choose(struct hm_accel *accel, const char *what, struct hm_accel **ret
 
 static int check_value(uint32_t advice, uint64_t value)
 {
-	if (advice > HM_RANGE_NO_ACCESS)
+	if (advice > HM_RANGE_MOVE_AFTER)
 		return err_set(-EINVAL,
 			       "hm_range_advise: advice %" PRIu32 " is unknown: 0 to %d "
 			       "are",
-			       advice, HM_RANGE_NO_ACCESS);
-	if (value && advice != HM_RANGE_GRANULE && advice != HM_RANGE_PREFER_HOST)
+			       advice, HM_RANGE_MOVE_AFTER);
+	if (advice == HM_RANGE_MOVE_AFTER && (!value || value > UINT16_MAX))
+		return err_set(-EINVAL,
+			       "hm_range_advise: pages can't move after %" PRIu64
+			       " uses: 1 to 65535 are counted",
+			       value);
+	if (value && advice != HM_RANGE_GRANULE && advice != HM_RANGE_PREFER_HOST &&
+	    advice != HM_RANGE_MOVE_AFTER)
 		return err_set(-EINVAL,
 			       "hm_range_advise: this advice has no value, and %" PRIu64
 			       " was passed",

@@ -275,6 +275,64 @@ static void wishes(void)
 	any_close(&rig);
 }
 
+/* Pages move to the device's memory and back, where they can: each way is told, and counted. */
+static void moved(void)
+{
+	struct hm_range_counts before, after;
+	struct hm_range_page page;
+	struct any_rig rig;
+	bool moves;
+	char *bytes;
+
+	any_open(&rig);
+	moves = rig.info.caps & HM_ACCEL_MIGRATE;
+	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
+	before = any_counts(&rig);
+	CHECK_OK_FATAL(
+		hm_range_prefetch(bytes, LENGTH, rig.engine.accel, HM_READ | HM_WRITE, NULL));
+	query(&rig, bytes, 1, &page);
+	CHECK_EQUAL(page.place, moves ? HM_RANGE_DEVICE : HM_RANGE_HOST);
+	CHECK_EQUAL(page.moves, moves ? 1 : 0);
+	CHECK_OK_FATAL(any_fill(&rig, bytes, LENGTH, 3));
+	CHECK_ERROR(-EINVAL, hm_range_prefetch(bytes, LENGTH, NULL, HM_RANGE_BACK, NULL));
+	CHECK_ERROR(-EINVAL, hm_range_prefetch(bytes, LENGTH, rig.engine.accel,
+					       HM_RANGE_BACK | HM_READ, NULL));
+	CHECK_OK(hm_range_prefetch(bytes, LENGTH, rig.engine.accel, HM_RANGE_BACK, NULL));
+	query(&rig, bytes, 1, &page);
+	CHECK_EQUAL(page.place, HM_RANGE_HOST);
+	after = any_counts(&rig);
+	CHECK_EQUAL(after.moved_in - before.moved_in, moves ? LENGTH : 0);
+	CHECK_EQUAL(after.moved_out - before.moved_out, moves ? LENGTH : 0);
+	CHECK(bytes[0] == 3 && bytes[LENGTH - 4] == 3);
+	munmap(bytes, LENGTH);
+	any_close(&rig);
+}
+
+/* Pages that the engine uses often move by themselves. */
+static void moved_after(void)
+{
+	struct hm_range_page page;
+	struct any_rig rig;
+	char *bytes;
+	int i;
+
+	any_open(&rig);
+	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
+	CHECK_ERROR(-EINVAL,
+		    hm_range_advise(bytes, LENGTH, rig.engine.accel, HM_RANGE_MOVE_AFTER, 0));
+	CHECK_ERROR(-EINVAL, hm_range_advise(bytes, LENGTH, rig.engine.accel,
+					     HM_RANGE_MOVE_AFTER, 65536));
+	CHECK_OK(hm_range_advise(bytes, LENGTH, rig.engine.accel, HM_RANGE_MOVE_AFTER, 48));
+	for (i = 0; i < 8; i++)
+		CHECK_OK_FATAL(any_fill(&rig, bytes, LENGTH, i));
+	query(&rig, bytes, 1, &page);
+	CHECK_EQUAL(page.place,
+		    rig.info.caps & HM_ACCEL_MIGRATE ? HM_RANGE_DEVICE : HM_RANGE_HOST);
+	CHECK(bytes[0] == 7);
+	munmap(bytes, LENGTH);
+	any_close(&rig);
+}
+
 /* Many ranges of advice: refused at some number, and the ones before it stay. */
 static void much_advice(void)
 {
@@ -570,6 +628,8 @@ static const struct test cases[] = {
 	{ "no_access", no_access, 0, 0 },
 	{ "accessed_by", accessed_by, 0, 0 },
 	{ "wishes", wishes, 0, 0 },
+	{ "moved", moved, 0, 0 },
+	{ "moved_after", moved_after, 0, 0 },
 	{ "much_advice", much_advice, 60, 0 },
 	{ "queried", queried, 0, 0 },
 	{ "less_rights", less_rights, 0, 0 },

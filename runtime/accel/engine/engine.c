@@ -154,6 +154,10 @@ static int engine_query(void *accel, struct hm_accel_info *info)
 {
 	struct engine *engine = accel;
 
+	/* Says how pages move; a failure is told by the call that needs it. */
+	err_hold();
+	sim_port_mirror(engine->port);
+	err_release();
 	describe(engine->port, engine->flags, engine->window, info);
 	return 0;
 }

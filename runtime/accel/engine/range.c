@@ -72,7 +72,14 @@ static const struct {
 	[HM_RANGE_READ_MOSTLY] = { HETSIM_ADVISE_READ_MOSTLY, 1 },
 	[HM_RANGE_GRANULE] = { HETSIM_ADVISE_GRANULE, 0 },
 	[HM_RANGE_NO_ACCESS] = { HETSIM_ADVISE_NO_ACCESS, 1 },
+	[HM_RANGE_MOVE_AFTER] = { HETSIM_ADVISE_COUNTER, 0 },
 };
+
+/* What its device's version knows. */
+static uint32_t last_advice(const struct engine *engine)
+{
+	return engine->port->minor < 8 ? HETSIM_ADVISE_NO_ACCESS : HETSIM_ADVISE_COUNTER;
+}
 
 int engine_range_advise(void *accel, uint64_t address, uint64_t length, uint32_t advice,
 			uint64_t value)
@@ -85,7 +92,7 @@ int engine_range_advise(void *accel, uint64_t address, uint64_t length, uint32_t
 	if (r)
 		return r;
 	if (advice == HM_RANGE_NORMAL) {
-		for (i = HETSIM_ADVISE_LOCATION; !r && i <= HETSIM_ADVISE_NO_ACCESS; i++)
+		for (i = HETSIM_ADVISE_LOCATION; !r && i <= last_advice(engine); i++)
 			r = advise(engine, address, length, i, 0);
 		return r;
 	}
@@ -94,9 +101,13 @@ int engine_range_advise(void *accel, uint64_t address, uint64_t length, uint32_t
 			       "%s: entries of %" PRIu64
 			       " bytes: it has 4 KiB, 64 KiB and 2 MiB",
 			       engine->name, value);
+	if (advices[advice].advice > last_advice(engine))
+		return err_set(-EOPNOTSUPP,
+			       "%s: its driver counts no uses: one of interface 1.8 does",
+			       engine->name);
 	r = advise(engine, address, length, advices[advice].advice,
-		   advice == HM_RANGE_GRANULE ? value : advices[advice].value);
-	if (!r && advice == HM_RANGE_PREFER_DEVICE &&
+		   advices[advice].value ? advices[advice].value : value);
+	if (!r && (advice == HM_RANGE_PREFER_DEVICE || advice == HM_RANGE_MOVE_AFTER) &&
 	    engine->port->mirror.migration == HETSIM_MIGRATION_NONE)
 		err_warn("%s uses pages of the process where they are, and moves none to its "
 			 "memory: the wish is kept",
@@ -141,7 +152,8 @@ static int prefetch_piece(struct engine *engine, uint64_t address, uint64_t leng
 	struct hetsim_prefetch call = {
 		.size = sizeof(call),
 		.flags = access & HM_WRITE ? HETSIM_PREFETCH_WRITE : 0,
-		.location = HETSIM_LOCATION_DEVICE,
+		.location = access & HM_RANGE_BACK ? HETSIM_LOCATION_HOST :
+						     HETSIM_LOCATION_DEVICE,
 		.address = address,
 		.length = length,
 	};
@@ -258,6 +270,9 @@ static void translate(const struct hetsim_event *from, struct hm_range_event *to
 		to->status = -EFAULT;
 	else if (from->kind == HETSIM_EVENT_PREFETCH)
 		to->status = -(int32_t)from->value;
+	else if (from->kind == HETSIM_EVENT_MIGRATE_BEGIN)
+		to->status = from->value == HETSIM_LOCATION_DEVICE ? HM_RANGE_DEVICE :
+								     HM_RANGE_HOST;
 	to->access = from->write ? HM_READ | HM_WRITE : HM_READ;
 }
 
