@@ -126,11 +126,16 @@ uint64_t soft_place_make_room(struct soft_device *dev, uint64_t n_pages)
 
 /* ---- to the device ---- */
 
-/* Private memory without a file, in which pages move. */
-static bool moves(const struct soft_mirror *mirror, uint64_t address, struct vma *ret_vma)
+/* The end of the page's mapping. *@ret_moves: it is private memory without a file. */
+static uint64_t mapping_end(const struct soft_mirror *mirror, uint64_t address, bool *ret_moves)
 {
-	return !vma_find(mirror->maps_fd, address, ret_vma) && !ret_vma->shared &&
-	       !ret_vma->ino;
+	struct vma vma;
+
+	*ret_moves = false;
+	if (vma_find(mirror->maps_fd, address, &vma))
+		return address + SIM_PAGE_SIZE;
+	*ret_moves = !vma.shared && !vma.ino;
+	return vma.end;
 }
 
 /* Takes room, and makes it out of older pages of the mirror. */
@@ -168,12 +173,15 @@ void soft_place_move(struct soft_mirror *mirror, uint64_t start, uint64_t end)
 {
 	struct soft_frame *frame;
 	uint64_t next;
-	struct vma vma;
+	bool moves;
 
-	for (; start < end && moves(mirror, start, &vma); start = next) {
-		next = min_u64(min_u64(end, vma.end), round_down(start, FRAME) + FRAME);
+	for (; start < end; start = next) {
+		next = min_u64(round_down(start, FRAME) + FRAME, end);
 		frame = soft_frame_find(mirror, start);
-		if (frame)
+		if (!frame)
+			continue;
+		next = min_u64(next, mapping_end(mirror, start, &moves));
+		if (moves)
 			move_in_frame(mirror, frame, start, next);
 	}
 }
