@@ -325,7 +325,8 @@ static void moved_after(void)
 	CHECK_OK(hm_range_advise(bytes, LENGTH, rig.engine.accel, HM_RANGE_MOVE_AFTER, 48));
 	for (i = 0; i < 8; i++)
 		CHECK_OK_FATAL(any_fill(&rig, bytes, LENGTH, i));
-	query(&rig, bytes, 1, &page);
+	/* Pieces at the ends of the range may have fewer pages of it. */
+	query(&rig, bytes + 32 * PAGE, 1, &page);
 	CHECK_EQUAL(page.place,
 		    rig.info.caps & HM_ACCEL_MIGRATE ? HM_RANGE_DEVICE : HM_RANGE_HOST);
 	CHECK(bytes[0] == 7);
