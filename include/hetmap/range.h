@@ -30,7 +30,7 @@ enum hm_range_advice {
 	HM_RANGE_READ_MOSTLY = 4,   /* seldom written: the accelerator may keep copies */
 	HM_RANGE_GRANULE = 5,       /* value: bytes of one entry: 4 KiB, 64 KiB or 2 MiB */
 	HM_RANGE_NO_ACCESS = 6,     /* each access of the accelerator is a fault */
-	HM_RANGE_MOVE_AFTER = 7,    /* value: uses of 64 KiB, 1 to 65535, until they move to it */
+	HM_RANGE_MOVE_AFTER = 7, /* value: uses of 64 KiB, 1 to 65535, until they move to it */
 };
 
 /**
@@ -76,8 +76,9 @@ HM_API int hm_range_advise(const void *pointer, uint64_t length, struct hm_accel
  *             the call waits for the end
  *
  * For an accelerator: makes its entries, and moves the pages to its memory where it can
- * (HM_ACCEL_MIGRATE). For the host: reads pages from disk, and maps them; pages that are in the memory
- * of an accelerator, and that CPUs use there, stay: HM_RANGE_BACK brings them back. The work runs in a thread of the library. Nothing is lost if it fails: pages stay where they are.
+ * (HM_ACCEL_MIGRATE). For the host: reads pages from disk, and maps them. Pages in an accelerator's
+ * memory that CPUs use there stay: HM_RANGE_BACK brings them back. The work runs in a thread of
+ * the library. Nothing is lost if it fails: pages stay where they are.
  * The fence's error is -EFAULT with an address where the CPU may not do that @access either;
  * pages before that address have been brought.
  *

@@ -244,8 +244,8 @@ int soft_memory_take(struct soft_buffer *buffer, uint32_t place, uint64_t n_page
 int soft_memory_make_room(struct soft_buffer *buffer, struct sim_lack *lack);
 void soft_memory_give(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages);
 /*
- * mirror_place.c: pages of processes leave VRAM, if there are any. The caller holds no lock. Returns
- * their number.
+ * mirror_place.c: pages of processes leave VRAM, if there are any. The caller holds no lock.
+ * Returns their number.
  */
 uint64_t soft_place_make_room(struct soft_device *dev, uint64_t n_pages);
 /* Moves pages to system memory. -ENOSPC: at most a part went. */
