@@ -59,6 +59,27 @@ static void two_devices(void)
 	openers_end(&openers);
 }
 
+/* What devices tell of their entries for pages of the process; older ones tell nothing. */
+static void mirrored(void)
+{
+	static const char told[] = "hetsim-device:\thetsim0\nhetsim-client-id:\t1\n"
+				   "hetsim-evictions:\t0\nhetsim-device-faults:\t5\n"
+				   "hetsim-invalidations:\t3\nhetsim-migrated:\t512\n"
+				   "hetsim-returned:\t16\n";
+	struct openers openers;
+
+	openers_begin(&openers);
+	add(&openers, 2, 0);
+	CHECK_EQUAL(openers.mirrored[MIRRORED_FAULTS], TOP_UNKNOWN);
+	CHECK_OK(openers_add(&openers, told));
+	CHECK_OK(openers_add(&openers, told));
+	CHECK_EQUAL(openers.mirrored[MIRRORED_FAULTS], 5);
+	CHECK_EQUAL(openers.mirrored[MIRRORED_INVALIDATED], 3);
+	CHECK_EQUAL(openers.mirrored[MIRRORED_THERE], 512);
+	CHECK_EQUAL(openers.mirrored[MIRRORED_BACK], 16);
+	openers_end(&openers);
+}
+
 static void many(void)
 {
 	const unsigned int n = 100;
@@ -218,6 +239,7 @@ static void explained_by_buffer(void)
 static const struct test tests[] = {
 	{ "each_once", each_once, 0, 0 },
 	{ "two_devices", two_devices, 0, 0 },
+	{ "mirrored", mirrored, 0, 0 },
 	{ "many", many, 0, 0 },
 	{ "others", others, 0, 0 },
 	{ "by_buffer", by_buffer, 0, 0 },

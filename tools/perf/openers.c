@@ -81,15 +81,32 @@ static void add_known(uint64_t *sum, uint64_t value)
 		*sum = *sum == TOP_UNKNOWN ? value : *sum + value;
 }
 
+/* By enum mirrored. */
+static const char *const mirrored_keys[N_MIRRORED] = {
+	"hetsim-device-faults:\t",
+	"hetsim-invalidations:\t",
+	"hetsim-migrated:\t",
+	"hetsim-returned:\t",
+};
+
+static void forget_mirrored(uint64_t *mirrored)
+{
+	int i;
+
+	for (i = 0; i < N_MIRRORED; i++)
+		mirrored[i] = TOP_UNKNOWN;
+}
+
 void openers_begin(struct openers *openers)
 {
 	*openers = (struct openers){ .evictions = TOP_UNKNOWN };
+	forget_mirrored(openers->mirrored);
 }
 
 int openers_add(struct openers *openers, const char *text)
 {
 	/* Each device counts its openers from 1. */
-	const struct opener opener = {
+	struct opener opener = {
 		.device = value_of(text, "hetsim-device:\thetsim"),
 		.id = value_of(text, "hetsim-client-id:\t"),
 		.evictions = value_of(text, "hetsim-evictions:\t"),
@@ -97,8 +114,10 @@ int openers_add(struct openers *openers, const char *text)
 		.system = value_of(text, "hetsim-memory-system:\t"),
 	};
 	struct opener *more;
-	int r;
+	int i, r;
 
+	for (i = 0; i < N_MIRRORED; i++)
+		opener.mirrored[i] = value_of(text, mirrored_keys[i]);
 	if (opener.id == TOP_UNKNOWN || opener.evictions == TOP_UNKNOWN ||
 	    is_known(openers, &opener))
 		return 0;
@@ -111,6 +130,8 @@ int openers_add(struct openers *openers, const char *text)
 	openers->of = more;
 	more[openers->n++] = opener;
 	add_known(&openers->evictions, opener.evictions);
+	for (i = 0; i < N_MIRRORED; i++)
+		add_known(&openers->mirrored[i], opener.mirrored[i]);
 	return 0;
 }
 
@@ -141,18 +162,13 @@ int openers_look(const struct live *live, struct openers *openers)
 	static const char device[] = "/dev/hetsim";
 	char path[64], name[sizeof(device)];
 	struct dirent *entry;
-	DIR *folder = NULL;
-	uint64_t number;
-	size_t i;
+	DIR *folder;
 	int r = 0;
 
 	openers_begin(openers);
 	snprintf(path, sizeof(path), "/proc/%d/fd", (int)live->pid);
-	for (i = 0; i < live->n && !folder; i++)
-		if (openers_device(live->maps[i].entry.device, &number)) {
-			folder = opendir(path);
-			break;
-		}
+	/* Engines work on any pointer: the process need not have a map of a device. */
+	folder = opendir(path);
 	while (folder && !r && (entry = readdir(folder)))
 		if (readlinkat(dirfd(folder), entry->d_name, name, sizeof(name)) ==
 			    (ssize_t)sizeof(name) &&
@@ -171,6 +187,7 @@ struct opener openers_of(const struct openers *openers, uint64_t device)
 			      .system = TOP_UNKNOWN };
 	size_t i;
 
+	forget_mirrored(all.mirrored);
 	for (i = 0; i < openers->n; i++) {
 		if (openers->of[i].device != device)
 			continue;

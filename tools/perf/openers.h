@@ -12,11 +12,21 @@
 
 #include "live.h"
 
+/* Of a device's entries for pages of the process. */
+enum mirrored {
+	MIRRORED_FAULTS,      /* of the device */
+	MIRRORED_INVALIDATED, /* times that the kernel took entries away */
+	MIRRORED_THERE,       /* pages that moved to the device's memory */
+	MIRRORED_BACK,        /* and that came back */
+	N_MIRRORED
+};
+
 /* Unknown figures are TOP_UNKNOWN. */
 struct opener {
 	uint64_t device, id;
 	uint64_t evictions;
 	uint64_t vram, system; /* KiB that it has in the device's memory, and in the system's */
+	uint64_t mirrored[N_MIRRORED];
 };
 
 /* A buffer of which pages went to make room: its bytes in the device's file. */
@@ -31,7 +41,8 @@ struct openers {
 	size_t n, room;
 	struct evicted *evicted; /* by device and start */
 	size_t n_evicted, room_evicted;
-	uint64_t evictions; /* of all of them; TOP_UNKNOWN: nobody counts it */
+	uint64_t evictions;            /* of all of them; TOP_UNKNOWN: nobody counts it */
+	uint64_t mirrored[N_MIRRORED]; /* the same */
 };
 
 /* Is the device that is called so one of those? *@ret_device: its number. */
@@ -39,7 +50,7 @@ bool openers_device(const char *name, uint64_t *ret_device);
 
 void openers_begin(struct openers *openers);
 /*
- * All of the process's, where one of its maps is on such a device. Begins @openers. 0; -ENOMEM:
+ * All of the process's. Begins @openers. 0; -ENOMEM:
  * these are a part of them.
  */
 int openers_look(const struct live *live, struct openers *openers);

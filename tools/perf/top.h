@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "live.h"
+#include "openers.h"
 
 /* What is not known is shown as such, and is no 0. */
 #define TOP_UNKNOWN UINT64_MAX
@@ -61,14 +62,16 @@ struct top_process {
 	uint64_t start; /* field 22 of /proc/PID/stat: another process has another */
 	char command[32];
 	struct live live;
-	bool known;             /* it was looked at before: rates are of the time since */
-	struct faults *faults;  /* sampling; NULL: it is not possible */
-	int faults_refused;     /* errno of that */
-	uint64_t samples;       /* private: faults that all samples together stand for */
-	uint64_t n_fault;       /* ever, of all of its memory */
-	uint64_t n_eviction;    /* ever; TOP_UNKNOWN: no device of its counts them */
-	double all_faults;      /* each second, of all of its memory */
-	struct top_figures sum; /* of the buffers */
+	bool known;            /* it was looked at before: rates are of the time since */
+	struct faults *faults; /* sampling; NULL: it is not possible */
+	int faults_refused;    /* errno of that */
+	uint64_t samples;      /* private: faults that all samples together stand for */
+	uint64_t n_fault;      /* ever, of all of its memory */
+	uint64_t n_eviction;   /* ever; TOP_UNKNOWN: no device of its counts them */
+	uint64_t n_mirrored[N_MIRRORED]; /* the same */
+	double mirrored[N_MIRRORED];     /* each second; TOP_NO_RATE */
+	double all_faults;               /* each second, of all of its memory */
+	struct top_figures sum;          /* of the buffers */
 	struct top_buffer *buffers;
 	size_t n_buffer;
 };
@@ -127,7 +130,7 @@ void top_print_columns(FILE *out);
 /* @width 0: as long as it is. Without a newline. */
 void top_print_row(const struct top_row *row, size_t width, FILE *out);
 /* What is not known, and why; free() each but the array, whose end is NULL. */
-#define TOP_NOTES_MOST 6
+#define TOP_NOTES_MOST 7
 void top_notes(const struct top *top, char *notes[TOP_NOTES_MOST + 1]);
 json_t *top_json(const struct top *top);
 

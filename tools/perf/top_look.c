@@ -114,6 +114,13 @@ static void add_map(struct top_buffer *buffer, const struct live_map *map,
 	buffer->lost |= (entry->flags & HM_PUBLISHED_LOST) != 0;
 }
 
+static double rate(uint64_t now_n, uint64_t before, double seconds)
+{
+	if (now_n == TOP_UNKNOWN || before == TOP_UNKNOWN || seconds <= 0 || now_n < before)
+		return TOP_NO_RATE;
+	return (double)(now_n - before) / seconds;
+}
+
 /* How often its memory made room; TOP_UNKNOWN: its device does not count that. */
 static uint64_t evictions_at(const struct live_map *map, const struct mappings *mappings,
 			     const struct openers *openers)
@@ -131,8 +138,9 @@ static uint64_t evictions_at(const struct live_map *map, const struct mappings *
 			       mapping->offset + entry->address - mapping->smaps.start);
 }
 
-/* What sim's devices have evicted of its buffers, and any of each. */
-static uint64_t read_evictions(struct top_process *process, const struct mappings *mappings)
+/* What sim's devices have evicted of its buffers, any of each, and what they did to its pages. */
+static uint64_t read_openers(struct top_process *process, const struct mappings *mappings,
+			     double seconds)
 {
 	struct openers openers;
 	struct top_buffer *buffer;
@@ -153,6 +161,11 @@ static uint64_t read_evictions(struct top_process *process, const struct mapping
 			buffer->n_eviction = n;
 	}
 	all = r ? TOP_UNKNOWN : openers.evictions;
+	for (i = 0; i < N_MIRRORED; i++) {
+		n = r ? TOP_UNKNOWN : openers.mirrored[i];
+		process->mirrored[i] = rate(n, process->n_mirrored[i], seconds);
+		process->n_mirrored[i] = n;
+	}
 	openers_end(&openers);
 	return all;
 }
@@ -257,13 +270,6 @@ static void sum_up(struct top_process *process)
 	}
 }
 
-static double rate(uint64_t now_n, uint64_t before, double seconds)
-{
-	if (now_n == TOP_UNKNOWN || before == TOP_UNKNOWN || seconds <= 0 || now_n < before)
-		return TOP_NO_RATE;
-	return (double)(now_n - before) / seconds;
-}
-
 /* Of buffers that were there before. */
 static void rate_buffers(struct top_process *process, const struct top_buffer *before,
 			 size_t n_before, double seconds)
@@ -348,7 +354,7 @@ static int look_at(struct top_process *process, double seconds)
 		mappings_free(&mappings);
 		return -ENOMEM;
 	}
-	n_eviction = read_evictions(process, &mappings);
+	n_eviction = read_openers(process, &mappings, seconds);
 	mappings_free(&mappings);
 	rate_buffers(process, before, n_before, seconds);
 	rate_faults(process, seconds);

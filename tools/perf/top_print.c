@@ -318,11 +318,35 @@ static char *note_on_faults(const struct top_process *process)
 		(int)process->pid, strerror(process->faults_refused));
 }
 
+static bool has_mirrored(const struct top_process *process)
+{
+	int i;
+
+	for (i = 0; i < N_MIRRORED; i++)
+		if (process->mirrored[i] > 0)
+			return true;
+	return false;
+}
+
+static char *note_on_mirrored(const struct top_process *process)
+{
+	char text[N_MIRRORED][TEXT_MAX];
+	int i;
+
+	for (i = 0; i < N_MIRRORED; i++)
+		known_rate(process->mirrored[i], text[i]);
+	return text_format(
+		"memory of process %d outside of buffers, a second: %s device faults, "
+		"%s invalidations, %s pages to devices, %s pages back",
+		(int)process->pid, text[MIRRORED_FAULTS], text[MIRRORED_INVALIDATED],
+		text[MIRRORED_THERE], text[MIRRORED_BACK]);
+}
+
 /* One of each kind, for the first process that it is true of. */
 void top_notes(const struct top *top, char *notes[TOP_NOTES_MOST + 1])
 {
 	uint64_t left_out = 0, nonsense = 0;
-	bool counters = false, faults = false;
+	bool counters = false, faults = false, mirrored = false;
 	size_t i, n = 0;
 
 	for (i = 0; i < top->n; i++) {
@@ -334,6 +358,9 @@ void top_notes(const struct top *top, char *notes[TOP_NOTES_MOST + 1])
 			notes[n++] = note_on_counters(process);
 		if (process->faults_refused && !faults)
 			notes[n++] = note_on_faults(process);
+		if (has_mirrored(process) && !mirrored)
+			notes[n++] = note_on_mirrored(process);
+		mirrored |= has_mirrored(process);
 		counters |= process->live.refused != 0;
 		faults |= process->faults_refused != 0;
 	}
@@ -415,6 +442,14 @@ static json_t *json_process(const struct top_process *process)
 	json_object_set_new(object, "faults_per_second", json_rate(process->all_faults));
 	json_object_set_new(object, "faults_in_buffers_per_second",
 			    json_rate(process->sum.faults));
+	json_object_set_new(object, "device_faults_per_second",
+			    json_rate(process->mirrored[MIRRORED_FAULTS]));
+	json_object_set_new(object, "invalidations_per_second",
+			    json_rate(process->mirrored[MIRRORED_INVALIDATED]));
+	json_object_set_new(object, "pages_to_device_per_second",
+			    json_rate(process->mirrored[MIRRORED_THERE]));
+	json_object_set_new(object, "pages_back_per_second",
+			    json_rate(process->mirrored[MIRRORED_BACK]));
 	json_object_set_new(object, "faults_from",
 			    process->faults ? json_string("samples") : json_null());
 	json_object_set_new(object, "left_out",
