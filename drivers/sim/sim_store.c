@@ -72,20 +72,23 @@ static void sim_store_give(struct sim_store *store, struct sim_store_page *given
 		module_put(THIS_MODULE);
 }
 
-/* The caller holds no lock that sim_device_free() waits for: not mmap_lock. */
-void sim_store_drain(struct sim_store *store)
+static void sim_store_drain_work(struct work_struct *work)
 {
+	struct sim_store *store = container_of(work, struct sim_store, drain);
 	struct sim_store_page *given, *next;
 
-	if (!store || llist_empty(&store->freed))
-		return;
 	llist_for_each_entry_safe(given, next, llist_del_all(&store->freed), freed)
 		sim_store_give(store, given);
 }
 
-static void sim_store_drain_work(struct work_struct *work)
+/*
+ * Waits until all pages that were given back so far count as free. The caller holds no lock that
+ * sim_device_free() waits for: not mmap_lock.
+ */
+void sim_store_drain(struct sim_store *store)
 {
-	sim_store_drain(container_of(work, struct sim_store, drain));
+	if (store)
+		flush_work(&store->drain);
 }
 
 static void sim_store_free(struct page *page)

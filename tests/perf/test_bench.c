@@ -28,6 +28,8 @@ static const struct {
 	{ "mirror_idle", "munmap(" },
 	{ "mirror_fault", "MADV_NOHUGEPAGE" },
 	{ "invalidate", "mprotect(" },
+	{ "dev_tlb", "mprotect(" },
+	{ "migrate", "memcpy(" },
 	{ "prefetch_gain", "POSIX_FADV_DONTNEED" },
 	{ "dmabuf_bracket", "DMA_BUF_IOCTL_SYNC" },
 	{ "drm_map_cycle", "drmModeMapDumbBuffer(" },

@@ -140,6 +140,8 @@ int bench_transfer_1g(void);
 int bench_mirror_idle(void);
 int bench_mirror_fault(void);
 int bench_invalidate(void);
+int bench_dev_tlb(void);
+int bench_migrate(void);
 int bench_prefetch_gain(void);
 int bench_dmabuf_bracket(void);
 int bench_drm_map_cycle(void);

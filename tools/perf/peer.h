@@ -249,6 +249,8 @@ int peer_cycles_open(struct peer_cycles **ret_cycles);
 int peer_cycles_ask(struct peer_cycles *cycles, double *ret_ns);
 void peer_cycles_close(struct peer_cycles *cycles);
 int peer_faults(size_t length, double *ret_ns);
+/* Copies bytes to @there and back, @piece by @piece: the time. */
+double peer_there_and_back(char *bytes, char *there, size_t length, size_t piece);
 void peer_touch(char *bytes, size_t length);
 int peer_take_rights(char *bytes, size_t length, double *ret_ns);
 int peer_file_made(size_t length); /* a descriptor */

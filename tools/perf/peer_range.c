@@ -131,6 +131,20 @@ int peer_take_rights(char *bytes, size_t length, double *ret_ns)
 	return mprotect(bytes, length, PROT_READ | PROT_WRITE) ? -errno : 0;
 }
 
+/* ---- migrate ---- */
+
+double peer_there_and_back(char *bytes, char *there, size_t length, size_t piece)
+{
+	double start = bench_now();
+	size_t at;
+
+	for (at = 0; at < length; at += piece) {
+		memcpy(there, bytes + at, piece);
+		memcpy(bytes + at, there, piece);
+	}
+	return bench_now() - start;
+}
+
 /* ---- prefetch_gain ---- */
 
 /* A file of @length bytes on a disk, if $TMPDIR is: its descriptor. */
