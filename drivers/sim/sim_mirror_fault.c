@@ -79,6 +79,19 @@ static int sim_hmm_ask(struct sim_mirror *mirror, struct sim_chunk *chunk, unsig
 	return first < end ? hmm_range_fault(&range) : 0;
 }
 
+/*
+ * The kernel was asked for a page, and has not given it, or not for writing. -EREMCHG: it is in the
+ * device's memory, where the kernel breaks no copy-on-write.
+ */
+static int sim_ask_lacks(struct sim_mirror *mirror, unsigned long pfn)
+{
+	bool on_device = false;
+
+	if (pfn & HMM_PFN_VALID)
+		sim_store_memory(mirror->dev->store, hmm_pfn_to_page(pfn), &on_device);
+	return on_device ? -EREMCHG : -EFAULT;
+}
+
 /* The same for all of it: the pages that are wanted are brought, the others asked for only. */
 static int sim_chunk_ask_locked(struct sim_chunk *chunk, const struct sim_want *want,
 				unsigned long seq)
@@ -103,7 +116,7 @@ static int sim_chunk_ask_locked(struct sim_chunk *chunk, const struct sim_want *
 	if (!r)
 		r = sim_hmm_ask(mirror, chunk, seq, last, end, 0);
 	if (!r && !want->snapshot && (mirror->pfns[first - start] & needed) != needed)
-		r = -EFAULT;
+		r = sim_ask_lacks(mirror, mirror->pfns[first - start]);
 	return r;
 }
 
@@ -283,6 +296,10 @@ int sim_mirror_bring(struct sim_mirror *mirror, struct sim_want *want,
 			sim_migrate(chunk, want, advice.location);
 		moved = true;
 		r = sim_chunk_try(chunk, want, present, &pages, reason);
+		if (r == -EREMCHG) {
+			sim_return_span(mirror, &(struct sim_span){ page, want->n_pages });
+			r = -EBUSY;
+		}
 		/* Another page may be to blame. */
 		if (r && r != -EBUSY && want->n_pages > 1) {
 			asked = whole ? asked : want->n_pages / 2;
