@@ -29,7 +29,7 @@ struct sim_mirror {
 	struct mm_struct *mm;	   /* kept from being freed, but not from ending */
 	struct mem_cgroup *memcg;  /* of the process; pays for chunks */
 
-	struct mutex lock; /* protects the members up to to; allocates, takes mmap_lock */
+	struct mutex lock; /* protects the members down to to[]; allocates, takes mmap_lock */
 	struct sim_advice *advice; /* see model/advice.c; NULL for none */
 	unsigned int n_advice;
 	struct list_head order; /* sim_chunk.link: the oldest is first */

@@ -35,7 +35,6 @@ u64 sim_store_bytes(const struct sim_store *store)
 	return store ? (u64)store->n_pages << PAGE_SHIFT : 0;
 }
 
-
 /* The page that has the bytes of a page of the process, which the device may be the owner of. */
 struct page *sim_store_memory(const struct sim_store *store, struct page *page,
 			      bool *ret_on_device)
