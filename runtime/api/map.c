@@ -257,6 +257,9 @@ int hm_map_query(struct hm_map *map, struct hm_map_info *ret_info)
 		r = smaps_read(map->address, buffer_pages(map->buffer, map->length), &sum);
 		if (r)
 			goto out;
+		/* The bytes are in memory at all times; the kernel counts no page of a DAX file. */
+		if (map->buffer->persist >= HM_PERSIST_LINE)
+			sum.resident = buffer_pages(map->buffer, map->length);
 	}
 	pthread_mutex_lock(&map->lock);
 	info = (struct hm_map_info){

@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 #include <sys/sysmacros.h>
 
-#include "backend/dax_room.h"
+#include "backend/dax_range.h"
 #include "base/path.h"
 #include "base/proc.h"
 #include "base/reserve.h"
@@ -34,14 +34,7 @@
 
 struct dax_device {
 	struct dax_facts facts;
-	struct dax_room *room;
 	char path[64];
-};
-
-/* What a segment's object has. */
-struct dax_object {
-	struct dax_room *room;
-	bool lasting;
 };
 
 /* A device whose node is gone may be memory of the kernel now, or be switched off. */
@@ -92,37 +85,31 @@ static int device_open(const char *rest, void **ret_device)
 		return err_set(-ENOMEM, "no memory for a device");
 	name_copy(device->path, sizeof(device->path), rest);
 	if (!S_ISCHR(st.st_mode) || !dax_facts_of(st.st_rdev, &device->facts)) {
-		r = err_set(-ENODEV,
-			    "%s is no DAX device: /dev/daxX.Y are; a file or folder opens "
-			    "as pmem:%s",
-			    rest, rest);
-		goto err_free;
+		free(device);
+		return err_set(-ENODEV,
+			       "%s is no DAX device: /dev/daxX.Y are; a file or folder opens "
+			       "as pmem:%s",
+			       rest, rest);
 	}
-	r = dax_room_get(st.st_rdev, rest, device->facts.size, &device->room);
-	if (r)
-		goto err_free;
 	*ret_device = device;
 	return 0;
-
-err_free:
-	free(device);
-	return r;
 }
 
 static void device_close(void *device)
 {
-	struct dax_device *dax = device;
-
-	dax_room_put(dax->room);
-	free(dax);
+	free(device);
 }
 
 static int device_query(void *device, struct hm_device_info *info)
 {
 	const struct dax_device *dax = device;
+	int fd = sys_open(dax->path, O_RDONLY | O_NOCTTY, 0);
 
+	if (fd < 0)
+		return explain_absent(dax->path, fd);
 	info->memory_total = dax->facts.size;
-	info->memory_free = dax_room_free(dax->room);
+	info->memory_free = dax_range_free(fd, dax->facts.size);
+	sys_close(fd);
 	info->page_size = dax->facts.align;
 	info->granule = max_u64(dax->facts.align, MIB(2));
 	info->numa_node = dax->facts.node;
@@ -170,15 +157,6 @@ static int clear(const struct hm_segment *segment, uint64_t unit, uint64_t from,
 	return 0;
 }
 
-static struct dax_object *object_make(const struct dax_device *dax, bool lasting)
-{
-	struct dax_object *object = sys_calloc(1, sizeof(*object));
-
-	if (object)
-		*object = (struct dax_object){ dax->room, lasting };
-	return object;
-}
-
 static int open_writable(const struct dax_device *dax)
 {
 	int fd = sys_open(dax->path, O_RDWR | O_NOCTTY, 0);
@@ -196,8 +174,7 @@ static int create(void *device, const struct hm_buffer_desc *desc, struct hm_rec
 {
 	const struct dax_device *dax = device;
 	const uint64_t unit = dax->facts.align;
-	uint64_t length, offset = 0;
-	struct dax_object *object;
+	uint64_t offset = 0, length;
 	int fd, r;
 
 	if (desc->max_size > dax->facts.size)
@@ -206,30 +183,20 @@ static int create(void *device, const struct hm_buffer_desc *desc, struct hm_rec
 			       " bytes, and the description asks for %" PRIu64,
 			       dax->path, dax->facts.size, desc->max_size);
 	length = round_up(desc->max_size, unit);
-	object = object_make(dax, false);
-	if (!object)
-		return err_set(-ENOMEM, "no memory for a buffer's description");
 	fd = open_writable(dax);
-	if (fd < 0) {
-		r = fd;
-		goto err_free;
-	}
-	r = dax_room_take(dax->room, length, &offset);
+	if (fd < 0)
+		return fd;
+	r = dax_range_take(fd, dax->facts.size, unit, length, &offset);
 	if (r)
 		goto err_close;
 	describe(dax, fd, offset, length, ret_recipe);
-	ret_recipe->segment.object = object;
 	r = clear(&ret_recipe->segment, unit, 0, desc->size);
 	if (r)
-		goto err_give;
+		goto err_close;
 	return 0;
 
-err_give:
-	dax_room_give(dax->room, offset);
 err_close:
 	sys_close(fd);
-err_free:
-	free(object);
 	return r;
 }
 
@@ -263,41 +230,50 @@ static int check_part(const struct dax_device *dax, int fd, const struct hm_buff
 	return 0;
 }
 
-static int from_file(void *device, int fd, const struct hm_buffer_desc *desc,
-		     struct hm_recipe *ret_recipe)
+/* A duplicate of the caller's descriptor has its locks: the range needs a file of its own. */
+static int open_again(const struct dax_device *dax, int fd)
 {
-	const struct dax_device *dax = device;
-	struct dax_object *object;
-	uint64_t size = 0;
-	int mode, r;
+	int mode = sys_fcntl(fd, F_GETFL, 0), own, r;
 
-	r = check_part(dax, fd, desc, &size);
-	if (r)
-		return r;
-	mode = sys_fcntl(fd, F_GETFL, 0);
 	if (mode < 0)
 		return err_set(mode, "F_GETFL: %s", err_name(mode));
 	r = map_check_mode(mode);
 	if (r)
 		return r;
-	object = object_make(dax, true);
-	if (!object)
-		return err_set(-ENOMEM, "no memory for a buffer's description");
-	r = dax_room_enter(dax->room);
+	own = sys_open(dax->path, (mode & O_ACCMODE) | O_NOCTTY, 0);
+	return own < 0 ? explain_absent(dax->path, own) : own;
+}
+
+static int from_file(void *device, int fd, const struct hm_buffer_desc *desc,
+		     struct hm_recipe *ret_recipe)
+{
+	const struct dax_device *dax = device;
+	uint64_t size = 0, length;
+	int own, r;
+
+	r = check_part(dax, fd, desc, &size);
+	if (r)
+		return r;
+	own = open_again(dax, fd);
+	if (own < 0)
+		return own;
+	length = round_up(size, dax->facts.align);
+	r = dax_range_share(own, desc->offset, length);
 	if (r) {
-		free(object);
+		sys_close(own);
 		return r;
 	}
-	describe(dax, fd, desc->offset, round_up(size, dax->facts.align), ret_recipe);
-	ret_recipe->segment.object = object;
+	describe(dax, own, desc->offset, length, ret_recipe);
 	ret_recipe->size = size;
 	/* Its bytes are the device's: there is nothing to grow into. */
 	ret_recipe->caps &= ~HM_CAP_RESIZE;
-	if ((mode & O_ACCMODE) == O_RDONLY || desc->flags & HM_BUFFER_READ_ONLY) {
+	if ((sys_fcntl(own, F_GETFL, 0) & O_ACCMODE) == O_RDONLY ||
+	    desc->flags & HM_BUFFER_READ_ONLY) {
 		ret_recipe->access = HM_READ;
 		ret_recipe->caps &= ~HM_CAP_WRITE;
 		ret_recipe->flags |= HM_BUFFER_READ_ONLY;
 	}
+	sys_close(fd);
 	return 0;
 }
 
@@ -309,17 +285,11 @@ static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
 	return clear(segment, dax->facts.align, old_size, new_size);
 }
 
+/* The lock of the range ends with the descriptor. */
 static void object_destroy(void *device, struct hm_segment *segment)
 {
-	struct dax_object *object = segment->object;
-
 	(void)device;
 	sys_close(segment->fd);
-	if (object->lasting)
-		dax_room_leave(object->room);
-	else
-		dax_room_give(object->room, segment->fd_offset);
-	free(object);
 }
 
 /* These have bytes that somebody may want to keep: a list must not make them a default. */

@@ -200,8 +200,11 @@ static int place_aligned(struct hm_map *map, uint64_t alignment, int prot)
 	r = place_at(map, round_down(end - map->span, alignment), prot);
 	if (!r && (is_at(map, alignment) || sys_munmap(map->address, map->span)))
 		return 0;
-	/* What is short may do for a reservation, which promises no memory. */
-	if (r && r != -ENOMEM)
+	/*
+	 * What is short may do for a reservation, which promises no memory. Where the hint is
+	 * taken, a DAX device refuses the address that the kernel chooses.
+	 */
+	if (r && r != -ENOMEM && !(r == -EINVAL && map->buffer->page_size > page_size()))
 		return r;
 	err_clear();
 	return place_reserved(map, alignment, prot);

@@ -27,12 +27,20 @@
 static char folder[64];
 static int (*real_open)(const char *path, int flags, mode_t mode);
 
+/* DAX devices and mounts are further rungs: these tests are of nodes only. */
+static bool is_device_list(const char *path)
+{
+	return !strcmp(path, "/sys/bus/dax/devices") || !strcmp(path, "/proc/self/mountinfo");
+}
+
 static int open_played(const char *path, int flags, mode_t mode)
 {
 	char played[256];
 
 	if (!strncmp(path, NODES, strlen(NODES)))
 		snprintf(played, sizeof(played), "%s/node%s", folder, path + strlen(NODES));
+	else if (is_device_list(path))
+		snprintf(played, sizeof(played), "%s/nothing", folder);
 	else if (!strcmp(path, STATUS))
 		snprintf(played, sizeof(played), "%s/status", folder);
 	else
@@ -208,7 +216,7 @@ static long count_mbind(void *address, unsigned long length, int mode,
 /* This machine's nodes without the firmware's table. */
 static int open_without_table(const char *path, int flags, mode_t mode)
 {
-	if (strstr(path, "/access0/")) {
+	if (strstr(path, "/access0/") || is_device_list(path)) {
 		errno = ENOENT;
 		return -1;
 	}
