@@ -151,6 +151,7 @@ extension_objects :=
 include extensions/video/video.mk
 include extensions/table/table.mk
 include extensions/plan/plan.mk
+include extensions/tier/tier.mk
 include extensions/cluster/cluster.mk
 
 all: lib $(if $(tool_sources),$(O)/hetmap) $(examples) $(extensions) ## library, command, examples
@@ -166,7 +167,7 @@ tests: all $(tests) $(python_of_tests) ## build the test programs, run nothing
 # ---- compiling ----
 
 # Changes only when the flags do, or what is installed: objects depend on it.
-built_with = $(compile) | $(link) | $(have_liburing) | $(have_libzstd) | $(have_video) $(have_video_tests) | $(have_table) $(table_found) | $(have_cluster) | $(have_sdt)
+built_with = $(compile) | $(link) | $(have_liburing) | $(have_libzstd) | $(have_video) $(have_video_tests) | $(have_table) $(table_found) | $(have_cluster) | $(have_tier) | $(have_sdt)
 $(O)/flags: force
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(built_with))' | \
@@ -185,6 +186,7 @@ $(test_objects) $(support_objects) $(icd_objects) $(fuzz_objects) $(hammer_objec
 $(video_test_objects): flags_for += $(video_test_flags)
 $(table_test_objects): flags_for += $(table_test_flags)
 $(plan_test_objects): flags_for += $(plan_test_flags)
+$(tier_test_objects): flags_for += $(tier_test_flags)
 $(cluster_test_objects): flags_for += $(cluster_test_flags)
 $(tool_objects): flags_for = -I$(O) -Itools/hetmap -Itools/perf
 # Where jobs of extensions are, if hetmap is elsewhere than beside them.
@@ -455,6 +457,7 @@ install: all ## into DESTDIR and PREFIX
 	$(install_extensions)
 	$(if $(have_table),$(install_table))
 	$(install_plan)
+	$(install_tier)
 	$(if $(have_cluster),$(install_cluster))
 	$(Q)[ -n '$(DESTDIR)' ] || PATH=$$PATH:/sbin ldconfig 2>/dev/null || \
 		echo 'ldconfig failed: programs need LD_LIBRARY_PATH=$(LIBDIR)'
@@ -473,6 +476,7 @@ uninstall: ## takes away what install put there
 	$(uninstall_extensions)
 	$(if $(have_table),$(uninstall_table))
 	$(uninstall_plan)
+	$(uninstall_tier)
 	$(if $(have_cluster),$(uninstall_cluster))
 	-rmdir $(call place,$(INCLUDEDIR)/hetmap/uapi) $(call place,$(INCLUDEDIR)/hetmap) \
 		2>/dev/null
