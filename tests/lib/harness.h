@@ -63,7 +63,8 @@ int harness_main_once(int argc, char **argv, const char *suite, const struct tes
 
 /*
  * Says that this test can't be done here; then return from it.
- * Classes: vm kernel opencl network sanitizer browser perf numa bpftrace numpy fuse video table
+ * Classes: vm kernel opencl network sanitizer browser perf numa bpftrace numpy fuse video
+ * table pmem
  * cluster.
  */
 void test_skip(const char *skip_class, const char *format, ...)

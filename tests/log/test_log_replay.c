@@ -111,7 +111,7 @@ static void memory_begin(unsigned int drop)
 	memset(&memory, 0, sizeof(memory));
 	memory.drop = drop ? drop : dropped ? (unsigned int)atoi(dropped) : 0;
 	memory.chance = seed;
-	memory.most = MOST;
+	memory.most = test_is_slow() ? MOST / 32 : MOST;
 	for (i = 0; i < WORDS; i++)
 		memory.words[i].n = 1;
 }
@@ -246,7 +246,8 @@ static void make_old(void)
 static void begin(unsigned int drop, uint64_t most)
 {
 	memory_begin(drop);
-	memory.most = most;
+	if (most < memory.most)
+		memory.most = most;
 	drop = memory.drop;
 	memory.drop = 0;
 	memset(&expected, 0, sizeof(expected));

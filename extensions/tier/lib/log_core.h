@@ -8,9 +8,9 @@
  *	512    state 1  / one with the right checksum counts
  *	1024   records, each at a multiple of 64: epoch, number, length, checksum, bytes
  *
- * A record counts if its epoch is the state's, its number the next one, and its checksum right.
- * One write-back and one fence therefore make it last: a part of it is no record. A record begins on
- * a line of its own, so that no append touches a line of an earlier record.
+ * A record counts if its epoch is the state's, its number the next one, and its checksum right. One
+ * write-back and one fence therefore make it last: a part of it is no record. A record begins on a
+ * line of its own, so that no append touches a line of an earlier record.
  */
 #ifndef HETMAP_TIER_LOG_CORE_H
 #define HETMAP_TIER_LOG_CORE_H
