@@ -91,6 +91,14 @@ static void start(int n, int members, const char *name, const char *argument, in
 	_exit(127);
 }
 
+void ranks_need_launcher(void)
+{
+	if (!system("command -v mpiexec >/dev/null"))
+		return;
+	test_skip("cluster", "there is no mpiexec (mpich)");
+	test_abandon();
+}
+
 char *ranks_run(int n, int members, const char *name, const char *argument, int *ret_status)
 {
 	char *text;
@@ -99,10 +107,7 @@ char *ranks_run(int n, int members, const char *name, const char *argument, int 
 	ssize_t got;
 	pid_t pid;
 
-	if (system("command -v mpiexec >/dev/null") != 0) {
-		test_skip("cluster", "there is no mpiexec (mpich)");
-		test_abandon();
-	}
+	ranks_need_launcher();
 	text = calloc(1, 1 << 16);
 	CHECK_FATAL(text && !pipe(ends));
 	pid = fork();

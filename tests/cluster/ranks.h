@@ -32,6 +32,8 @@ void ranks_outlive_launcher(void);
  */
 void ranks_main(int argc, char **argv, const struct rank_case *cases);
 
+/* In a test: skips it where mpiexec is not installed. */
+void ranks_need_launcher(void);
 /*
  * In a test: @n ranks do the case, @members on a node (0: all). What the ranks print is returned,
  * or NULL if *@ret_status is not wanted and some rank failed, which fails the test; free() it.

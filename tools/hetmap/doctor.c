@@ -58,7 +58,7 @@ static const struct {
 	[DOCTOR_LIMIT] = { "limit", "1;31" },
 };
 
-enum { OPTION_PATH, OPTION_PEER, OPTION_SERVE, OPTION_JSON, OPTION_HELP };
+enum { OPTION_PATH, OPTION_PEER, OPTION_SERVE, OPTION_CLUSTER, OPTION_JSON, OPTION_HELP };
 
 static const struct option_row rows[] = {
 	[OPTION_PATH] = { 0, "path", "DIR",
@@ -67,6 +67,8 @@ static const struct option_row rows[] = {
 			  "test --path with a second client: HOST, by ssh, which\n"
 			  "has it at DIR, or DIR, a second mount of it here" },
 	[OPTION_SERVE] = { 0, "peer-serve", "DIR", "the other side of --peer, started by it" },
+	[OPTION_CLUSTER] = { 0, "cluster", NULL,
+			     "explain the ranks of an MPI job instead of the machine" },
 	[OPTION_JSON] = { 0, "json", NULL, "print the findings as a JSON array" },
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
@@ -91,6 +93,7 @@ static void usage(void)
 	     "  hetmap doctor --json | jq '.[] | select(.status == \"limit\")'\n"
 	     "  hetmap doctor --path /shared --peer node7:/shared\n"
 	     "  hetmap doctor --path /shared --peer /mnt/shared_again\n"
+	     "  mpirun -n 2 hetmap doctor --cluster\n"
 	     "\n"
 	     "Exit status: 0 for any findings; with --path, 3 where one machine can't tell,\n"
 	     "and 1 where two machines don't see the same. See also hetmap-doctor(1).");
@@ -254,6 +257,7 @@ int doctor_main(int argc, char **argv)
 	struct doctor doctor = { .root = root ? root : "" };
 	const char *path = NULL, *peer = NULL, *serve = NULL;
 	int option, told = STATUS_DONE, status = STATUS_DONE;
+	bool cluster = false;
 
 	while ((option = option_next(&state)) != OPTION_END) {
 		if (option == OPTION_WRONG)
@@ -271,6 +275,8 @@ int doctor_main(int argc, char **argv)
 			peer = state.value;
 		else if (option == OPTION_SERVE)
 			serve = state.value;
+		else if (option == OPTION_CLUSTER)
+			cluster = true;
 		else
 			output.json = true;
 	}
@@ -280,6 +286,11 @@ int doctor_main(int argc, char **argv)
 	if (serve && (path || output.json))
 		return fail(STATUS_USAGE, EINVAL, "hetmap doctor --peer-serve DIR",
 			    "doctor: --peer-serve takes no other option");
+	if (cluster && (path || serve))
+		return fail(STATUS_USAGE, EINVAL, "mpirun -n 2 hetmap doctor --cluster",
+			    "doctor: --cluster takes no --path");
+	if (cluster)
+		return extension_run("particles", "doctor: --cluster", argv);
 	if (serve)
 		return peer_serve(serve, STDIN_FILENO, STDOUT_FILENO);
 	if (output.json)

@@ -14,6 +14,7 @@
 #include "text.h"
 
 static const struct extension extensions[] = {
+	{ "particles", "hetmap-cluster", "build hetmap where pkg-config finds mpi" },
 	{ "table", "hetmap-table", "run \"make table\" in the checkout of hetmap" },
 	{ "video", "hetmap-video",
 	  "build hetmap where pkg-config finds libavcodec, libavformat, libavutil and libpng" },

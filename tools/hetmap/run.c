@@ -168,6 +168,7 @@ static void usage(void)
 {
 	puts("Usage: hetmap run histogram [OPTION]... [--] [FILE]\n"
 	     "       hetmap run load [OPTION]... [--] MODEL\n"
+	     "       hetmap run particles [OPTION]...\n"
 	     "       hetmap run saxpy [OPTION]...\n"
 	     "       hetmap run table [OPTION]... [--] FILE...\n"
 	     "       hetmap run tokens [OPTION]... [--] FILE...\n"
@@ -182,6 +183,8 @@ static void usage(void)
 	     "  load       brings the tensors of MODEL, a safetensors file, an index or a\n"
 	     "             folder, into a device's memory, layer by layer, and has the\n"
 	     "             accelerator compute checksums of each while the next ones come\n"
+	     "  particles  moves particles that the ranks of an MPI job share; an extension\n"
+	     "             with options of its own: hetmap run particles --help\n"
 	     "  saxpy      y = a * x + y on two vectors of floats\n"
 	     "  table      adds up columns of Arrow, Parquet and CSV files by groups; an\n"
 	     "             extension with options of its own: hetmap run table --help\n"
@@ -240,7 +243,9 @@ static int unknown_job(const char *name)
 	else if (!access(name, F_OK))
 		remedy = strdup("the job comes before the file: hetmap run histogram FILE");
 	else
-		remedy = strdup("the jobs are histogram, load, saxpy, table, tokens and video");
+		remedy = strdup(
+			"the jobs are histogram, load, particles, saxpy, table, tokens and "
+			"video");
 	fail(STATUS_USAGE, EINVAL, remedy, "run: unknown job '%s'", shown);
 	free(remedy);
 	free(shown);
