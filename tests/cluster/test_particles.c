@@ -103,7 +103,8 @@ static void energy(void)
 static void balance(void)
 {
 	static const char line[] =
-		"run particles --atoms 1000 --steps 120 --start uneven --exchange array --json";
+		"run particles --atoms 1000 --steps 120 --start uneven --exchange array --every 10 "
+		"--json";
 	int members;
 
 	for (members = 0; members < 2; members++) {

@@ -93,7 +93,7 @@ struct sim {
 	uint32_t layer_cells; /* cells of a layer */
 	double dt;
 	uint32_t *first; /* rank -> its first layer; one more */
-	uint32_t *old;   /* the same, when the old cells were filled */
+	uint32_t *old;   /* the same of the cells that are filled: those of before a move */
 
 	/* Two of each: old and new cells, by parity. All layers, of which the own ones are used. */
 	struct cell *cell[2];

@@ -240,8 +240,8 @@ static void dot_at(const struct picture *picture, int64_t first, int64_t columns
 static void draw(struct sim *sim, struct picture *picture, int64_t first, int64_t columns)
 {
 	double scale = WIDTH / sim->size[2];
-	uint64_t begin = (uint64_t)sim->first[sim->rank] * sim->layer_cells, at, i;
-	uint64_t end = (uint64_t)sim->first[sim->rank + 1] * sim->layer_cells;
+	uint64_t begin = (uint64_t)sim->old[sim->rank] * sim->layer_cells, at, i;
+	uint64_t end = (uint64_t)sim->old[sim->rank + 1] * sim->layer_cells;
 	int k;
 
 	memset(picture->own, 16, 3ull * WIDTH * picture->height);
@@ -283,8 +283,8 @@ int picture_add(struct picture *picture, struct sim *sim)
 		return 0;
 	sim_energy(sim, &energy, &kinetic, &n);
 	page = picture->page;
-	range.start[0] = (uint64_t)column_of(sim, sim->first[sim->rank]);
-	range.count[0] = (uint64_t)column_of(sim, sim->first[sim->rank + 1]) - range.start[0];
+	range.start[0] = (uint64_t)column_of(sim, sim->old[sim->rank]);
+	range.count[0] = (uint64_t)column_of(sim, sim->old[sim->rank + 1]) - range.start[0];
 	range.count[1] = all.count[1] = picture->height;
 	draw(sim, picture, (int64_t)range.start[0], (int64_t)range.count[0]);
 	r = hm_array_put(picture->array, &range, picture->own, NULL);

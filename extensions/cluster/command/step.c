@@ -213,7 +213,7 @@ void sim_energy(struct sim *sim, double *ret_total, double *ret_kinetic, uint64_
 	uint64_t at, i;
 	uint32_t k;
 
-	for (at = first_cell(sim, sim->first); at < end_cell(sim, sim->first); at++) {
+	for (at = first_cell(sim, sim->old); at < end_cell(sim, sim->old); at++) {
 		mine[2] += (double)sim->cell[sim->now][at].n;
 		for (i = 0; i < sim->cell[sim->now][at].n; i++)
 			for (k = 0; k < 3; k++)
