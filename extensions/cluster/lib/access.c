@@ -93,6 +93,9 @@ static int copy(struct hm_array *array, const struct hm_array_range *range,
 	while (!r && walk_next(&walk, &stretch)) {
 		unsigned char *here = node->base + stretch.offset - node->first;
 
+		r = races_note(array, &stretch, from ? TOUCH_PUT : TOUCH_GET);
+		if (r)
+			break;
 		if (node->node_of[stretch.rank] != node->number) {
 			if (!locked)
 				pthread_mutex_lock(&array->lock);
@@ -210,6 +213,9 @@ int hm_array_epoch(struct hm_array *array, uint32_t flags)
 	/* A rank with an error comes to the barrier, too. */
 	r = node_meet(&array->node, call_with(CALL_EPOCH, 0, 0), r);
 	if (!r)
+		r = races_find(array);
+	/* With a race it has ended as well. */
+	if (!r || r == -EILSEQ)
 		array->epochs++;
 	return r;
 }

@@ -142,7 +142,10 @@ static int change_stretch(struct hm_array *array, const struct stretch *stretch,
 {
 	unsigned char *here = array->node.base + stretch->offset - array->node.first;
 	uint64_t i;
+	int r = races_note(array, stretch, TOUCH_CHANGE);
 
+	if (r)
+		return r;
 	if (!array->transport) {
 		for (i = 0; i < stretch->bytes; i += number->bytes)
 			change(number, here + i, op, from + i);
@@ -215,10 +218,12 @@ int hm_array_fetch(struct hm_array *array, const uint64_t *index, uint32_t dtype
 		operand = &nothing;
 	pthread_rwlock_rdlock(&array->moving);
 	r = walk_begin(&walk, &array->layout, &range);
-	if (!r)
+	if (!r) {
 		walk_next(&walk, &stretch);
+		r = races_note(array, &stretch, TOUCH_CHANGE);
+	}
 	if (r) {
-		/* The index is out of range. */
+		/* The index is out of range, or there is no memory. */
 	} else if (!array->transport) {
 		old = change(number, array->node.base + stretch.offset - array->node.first, op,
 			     operand);

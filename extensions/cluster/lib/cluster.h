@@ -15,6 +15,7 @@
  *	atomics.c    accumulate, fetch
  *	save.c       save, load
  *	move.c       parts that get another owner
+ *	races.c      what HM_ARRAY_CHECK finds
  *	mpi.c        one-sided MPI, and the thread that makes progress
  */
 #ifndef HETMAP_CLUSTER_H
@@ -94,6 +95,22 @@ struct stretch {
 int walk_begin(struct walk *walk, const struct layout *layout,
 	       const struct hm_array_range *range);
 bool walk_next(struct walk *walk, struct stretch *ret_stretch);
+
+/* ---- races (races.c) ---- */
+
+enum touch { TOUCH_GET, TOUCH_PUT, TOUCH_CHANGE };
+
+/* Bytes of the array that a rank touched in this epoch. */
+struct note {
+	uint64_t begin, end;
+	uint32_t rank;
+	uint32_t kind; /* enum touch */
+};
+
+/* Keeps what is touched, if the array is checked. */
+int races_note(struct hm_array *array, const struct stretch *stretch, enum touch kind);
+/* Collective: -EILSEQ with a text on all ranks if there was a race. Forgets what was kept. */
+int races_find(struct hm_array *array);
 
 /* ---- a node (node.c, meet.c) ---- */
 
@@ -239,6 +256,11 @@ struct hm_array {
 	uint64_t issued;        /* tickets given */
 	uint64_t completed;     /* tickets done */
 	unsigned char *touched; /* rank -> it has copies that are not flushed */
+
+	bool checks;                /* HM_ARRAY_CHECK */
+	pthread_mutex_t notes_lock; /* protects the next three */
+	struct note *notes;
+	uint64_t n_notes, notes_room;
 
 	uint64_t epochs;
 	_Atomic uint64_t shared, sent, received, messages;

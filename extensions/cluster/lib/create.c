@@ -46,6 +46,7 @@ static int check_comm(const void *comm)
 static int check_desc(const struct hm_array_desc *given, struct hm_array_desc *ret_desc)
 {
 	const unsigned char *bytes = (const void *)given;
+	const char *check = getenv("HETMAP_ARRAY_CHECK");
 	uint32_t size, i;
 
 	if (!given || given->struct_size < sizeof(given->struct_size))
@@ -57,7 +58,9 @@ static int check_desc(const struct hm_array_desc *given, struct hm_array_desc *r
 					    given->struct_size, sizeof(*given));
 	size = given->struct_size < sizeof(*given) ? given->struct_size : sizeof(*given);
 	memcpy(ret_desc, given, size);
-	if (ret_desc->flags & ~HM_ARRAY_NEW_FILE)
+	if (check && *check && strcmp(check, "0") != 0)
+		ret_desc->flags |= HM_ARRAY_CHECK;
+	if (ret_desc->flags & ~(HM_ARRAY_NEW_FILE | HM_ARRAY_CHECK))
 		return hm_error_set(-EINVAL, "unknown flags %#x of an array", ret_desc->flags);
 	if (ret_desc->flags & HM_ARRAY_NEW_FILE && !ret_desc->path)
 		return hm_error_set(-EINVAL, "HM_ARRAY_NEW_FILE without a path");
@@ -224,6 +227,8 @@ static void end(struct hm_array *array, bool together)
 	free(array->touched);
 	pthread_mutex_destroy(&array->lock);
 	pthread_rwlock_destroy(&array->moving);
+	pthread_mutex_destroy(&array->notes_lock);
+	free(array->notes);
 	free(array);
 }
 
@@ -239,6 +244,7 @@ static int make(struct hm_array *array, const struct hm_array_desc *given)
 		return r;
 	array->is_file = desc.path != NULL;
 	array->is_device = desc.device != NULL;
+	array->checks = desc.flags & HM_ARRAY_CHECK;
 	r = node_divide(&array->node, array->comm, desc.device != NULL);
 	if (!r)
 		r = agree(array->comm, make_file(array, &desc));
@@ -272,6 +278,7 @@ int hm_array_create(const void *comm, const struct hm_array_desc *desc,
 	array->comm = array->node.comm = array->node.heads = MPI_COMM_NULL;
 	pthread_mutex_init(&array->lock, NULL);
 	pthread_rwlock_init(&array->moving, NULL);
+	pthread_mutex_init(&array->notes_lock, NULL);
 	atomic_init(&array->refs, 1);
 	array->process = getpid();
 	code = MPI_Comm_dup(*(const MPI_Comm *)comm, &array->comm);

@@ -77,6 +77,8 @@ int hm_array_move(struct hm_array *array, uint64_t row, uint64_t rows, uint32_t 
 	/* The bytes are as they were put. */
 	r = node_meet(&array->node, call, r);
 	if (!r)
+		r = races_find(array);
+	if (!r)
 		r = node_meet(
 			&array->node, call,
 			array->transport && array->rank == rank ? fetch(array, row, rows) : 0);

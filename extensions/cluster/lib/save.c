@@ -148,6 +148,8 @@ int hm_array_save(struct hm_array *array, const char *path)
 		r = make_file(name, array->layout.bytes);
 	r = node_meet(&array->node, call_with(CALL_SAVE, 0, 0), r);
 	if (!r)
+		r = races_find(array);
+	if (!r)
 		r = node_meet(&array->node, call_with(CALL_SAVE, 0, 0),
 			      write_parts(array, name));
 	if (!r)
@@ -195,6 +197,8 @@ int hm_array_load(struct hm_array *array, const char *path)
 		r = array_complete(array, HM_ARRAY_ALL);
 	/* Nothing is read where a rank can't. */
 	r = node_meet(&array->node, call_with(CALL_LOAD, 0, 0), r);
+	if (!r)
+		r = races_find(array);
 	if (!r)
 		r = node_meet(&array->node, call_with(CALL_LOAD, 0, 0),
 			      move_parts(array, fd, false, path));

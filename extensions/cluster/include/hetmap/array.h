@@ -59,6 +59,13 @@ enum hm_array_distribution {
 
 /* hm_array_desc.flags */
 #define HM_ARRAY_NEW_FILE (1u << 0) /* path: rank 0 makes the file, or empties it */
+/*
+ * For tests of a program: the end of an epoch fails with -EILSEQ if one rank put or accumulated
+ * what another rank put, got or accumulated, and the text names ranks, rows and epoch. Two
+ * accumulates are no race. Loads and stores by address are not seen. HETMAP_ARRAY_CHECK=1 in the
+ * environment of all ranks does the same.
+ */
+#define HM_ARRAY_CHECK (1u << 1)
 
 /* Rows of a rank. This struct is fixed, because it comes in arrays. */
 struct hm_array_part {
@@ -73,7 +80,7 @@ struct hm_array_part {
 /* Description of an array: the same on all ranks, except path and name. */
 struct hm_array_desc {
 	uint32_t struct_size;
-	uint32_t flags;                      /* HM_ARRAY_NEW_FILE */
+	uint32_t flags;                      /* HM_ARRAY_NEW_FILE, HM_ARRAY_CHECK */
 	uint32_t dimensions;                 /* 1 to HM_ARRAY_DIMENSIONS */
 	uint32_t element;                    /* bytes of an element, 1 to 4096 */
 	uint64_t shape[HM_ARRAY_DIMENSIONS]; /* elements of each index, the first one are rows */
@@ -283,6 +290,7 @@ HM_API int hm_array_wait(struct hm_array *array, uint64_t ticket);
  *
  * Errors:
  *   -EOPNOTSUPP: HM_ARRAY_PUBLISH, and the array has no file.
+ *   -EILSEQ:     HM_ARRAY_CHECK found a race. The epoch has ended, and the array is usable.
  *   -EREMOTEIO:  MPI failed; the text has its own.
  *
  * In addition, with HM_ARRAY_PUBLISH, the errors of hm_file_publish().
