@@ -6,12 +6,15 @@ plan_soname := libhetmap-plan.so.$(MAJOR)
 plan_lib_objects := $(patsubst %.c,$(O)/%.o,$(wildcard $(plan_folder)/lib/*.c))
 plan_headers := $(plan_folder)/include/hetmap/plan.h
 plan_flags := -I$(plan_folder)/include
+plan_tool_objects := $(patsubst %.c,$(O)/%.o,$(wildcard $(plan_folder)/command/*.c))
 
-extensions += $(O)/libhetmap-plan.so $(O)/libhetmap-plan.a
-extension_objects += $(plan_lib_objects)
+extensions += $(O)/libhetmap-plan.so $(O)/libhetmap-plan.a $(O)/libexec/hetmap/graph \
+	$(O)/libexec/hetmap/onnx-graph
+extension_objects += $(plan_lib_objects) $(plan_tool_objects)
 extension_pages += $(wildcard $(plan_folder)/man/*.[1-8])
 
 $(plan_lib_objects): flags_for = $(plan_flags)
+$(plan_tool_objects): flags_for = $(plan_flags) -Itools/hetmap
 
 $(O)/libhetmap-plan.a: $(plan_lib_objects)
 	$(say) AR $@
@@ -28,7 +31,21 @@ $(O)/$(plan_soname): $(plan_lib_objects) $(plan_folder)/lib/libhetmap-plan.map $
 $(O)/libhetmap-plan.so: $(O)/$(plan_soname)
 	$(Q)ln -sf $(plan_soname) $@
 
+$(O)/libexec/hetmap/graph: $(plan_tool_objects) $(O)/libhetmap-plan.a $(O)/tools.a \
+		$(O)/libhetmap.a
+	@mkdir -p $(@D)
+	$(say) LD $@
+	$(Q)$(link) -o $@ $^ $(call libs_of,$(lib_packages) $(tool_packages)) -lm
+
+# What reads models of ONNX.
+$(O)/libexec/hetmap/onnx-graph: tools/graph
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+
 define install_plan
+install -d $(call place,$(LIBEXECDIR)/hetmap)
+install -m 755 $(O)/libexec/hetmap/graph $(call place,$(LIBEXECDIR)/hetmap/graph)
+install -m 755 tools/graph $(call place,$(LIBEXECDIR)/hetmap/onnx-graph)
 install -m 644 $(plan_headers) $(call place,$(INCLUDEDIR)/hetmap)
 install -m 644 $(O)/libhetmap-plan.a $(call place,$(LIBDIR)/libhetmap-plan.a)
 install -m 755 $(O)/$(plan_soname) $(call place,$(LIBDIR)/libhetmap-plan.so.$(VERSION))
@@ -39,7 +56,8 @@ sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
 	$(plan_folder)/hetmap-plan.pc.in >$(call place,$(LIBDIR)/pkgconfig/hetmap-plan.pc)
 endef
 
-uninstall_plan = rm -f \
+uninstall_plan = rm -f $(call place,$(LIBEXECDIR)/hetmap/graph) \
+	$(call place,$(LIBEXECDIR)/hetmap/onnx-graph) \
 	$(foreach h,$(plan_headers),$(call place,$(INCLUDEDIR)/hetmap/$(notdir $(h)))) \
 	$(call place,$(LIBDIR)/libhetmap-plan.a) $(call place,$(LIBDIR)/libhetmap-plan.so) \
 	$(call place,$(LIBDIR)/$(plan_soname)) \

@@ -14,6 +14,7 @@
 #include "text.h"
 
 static const struct extension extensions[] = {
+	{ "graph", "hetmap-plan", "run \"make\" in the checkout of hetmap" },
 	{ "particles", "hetmap-cluster", "build hetmap where pkg-config finds mpi" },
 	{ "table", "hetmap-table", "run \"make table\" in the checkout of hetmap" },
 	{ "video", "hetmap-video",

@@ -167,6 +167,7 @@ static const unsigned int jobs_of[] = {
 static void usage(void)
 {
 	puts("Usage: hetmap run histogram [OPTION]... [--] [FILE]\n"
+	     "       hetmap run graph [OPTION]... [--] MODEL\n"
 	     "       hetmap run load [OPTION]... [--] MODEL\n"
 	     "       hetmap run particles [OPTION]...\n"
 	     "       hetmap run saxpy [OPTION]...\n"
@@ -180,6 +181,8 @@ static void usage(void)
 	     "  histogram  maps FILE, has the accelerator count its 256 byte values through\n"
 	     "             the same pointer, and reads the counts through the CPU's.\n"
 	     "             Without FILE: the largest of a few files that every Debian has.\n"
+	     "  graph      runs the graph of MODEL, of ONNX, with its transfers planned ahead; an\n"
+	     "             extension with options of its own: hetmap run graph --help\n"
 	     "  load       brings the tensors of MODEL, a safetensors file, an index or a\n"
 	     "             folder, into a device's memory, layer by layer, and has the\n"
 	     "             accelerator compute checksums of each while the next ones come\n"
@@ -244,7 +247,7 @@ static int unknown_job(const char *name)
 		remedy = strdup("the job comes before the file: hetmap run histogram FILE");
 	else
 		remedy = strdup(
-			"the jobs are histogram, load, particles, saxpy, table, tokens and "
+			"the jobs are graph, histogram, load, particles, saxpy, table, tokens and "
 			"video");
 	fail(STATUS_USAGE, EINVAL, remedy, "run: unknown job '%s'", shown);
 	free(remedy);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "picture.h"
 #include "plan.h"
 
 int hm_schedule_query(struct hm_schedule *schedule, struct hm_schedule_info *ret_info)
@@ -200,26 +201,37 @@ static void tell_step(FILE *out, const struct hm_schedule *schedule, const struc
 	}
 }
 
-int hm_plan_explain(struct hm_schedule *schedule, uint32_t format, char **ret_text)
+static int tell_all(FILE *out, const struct hm_schedule *schedule)
 {
-	char *text = NULL;
-	size_t length;
-	FILE *out;
 	uint32_t i;
-	bool failed;
 
-	hm_error_begin();
-	if (!schedule || !ret_text || format > HM_PLAN_TEXT)
-		return hm_error_set(-EINVAL, "hm_plan_explain: format %u, or NULL", format);
-	out = open_memstream(&text, &length);
-	if (!out)
-		return hm_error_set(-ENOMEM, "no memory for a text");
 	tell_sums(out, schedule);
 	tell_ranges(out, schedule);
 	fputs("\nsteps\n", out);
 	for (i = 0; i < schedule->steps.n_step; i++)
 		tell_step(out, schedule, &schedule->steps.step[i]);
-	failed = ferror(out);
+	return 0;
+}
+
+static int (*const formats[])(FILE *out, const struct hm_schedule *schedule) = {
+	[HM_PLAN_TEXT] = tell_all,
+	[HM_PLAN_SVG] = picture_draw,
+};
+
+int hm_plan_explain(struct hm_schedule *schedule, uint32_t format, char **ret_text)
+{
+	char *text = NULL;
+	size_t length;
+	FILE *out;
+	bool failed;
+
+	hm_error_begin();
+	if (!schedule || !ret_text || format > HM_PLAN_SVG)
+		return hm_error_set(-EINVAL, "hm_plan_explain: format %u, or NULL", format);
+	out = open_memstream(&text, &length);
+	if (!out)
+		return hm_error_set(-ENOMEM, "no memory for a text");
+	failed = formats[format](out, schedule) || ferror(out);
 	if (fclose(out) || failed) {
 		free(text);
 		return hm_error_set(-ENOMEM, "no memory for a text");

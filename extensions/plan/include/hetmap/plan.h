@@ -318,6 +318,7 @@ HM_API int hm_schedule_place(struct hm_schedule *schedule, uint32_t index, uint3
 
 enum hm_plan_format {
 	HM_PLAN_TEXT = 0,
+	HM_PLAN_SVG = 1, /* a picture: lanes for compute and transfers, and the arena */
 };
 
 /**

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* hetmap run graph: the memory behaviour of a model's graph, by three policies side by side. */
+#ifndef HETMAP_GRAPH_JOB_H
+#define HETMAP_GRAPH_JOB_H
+
+#include <hetmap/error.h>
+#include <hetmap/plan.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "checksum.h"
+#include "command.h"
+
+/* Lengths are whole cache lines, so that engines take all of each tensor in place. */
+#define TENSOR_ALIGNMENT 64
+
+struct tensor {
+	char *name;
+	uint64_t bytes; /* rounded up */
+	uint32_t flags; /* HM_PLAN_INPUT | HM_PLAN_OUTPUT */
+	char *home;     /* of inputs and outputs */
+	char *expected; /* its last bytes, as the CPU computes them; NULL: not now */
+	uint32_t last;  /* last node that uses it */
+};
+
+struct operation {
+	char *name;
+	uint32_t *reads, *writes; /* indices of tensors */
+	uint32_t n_read, n_write;
+};
+
+struct model {
+	char *name;
+	bool train;
+	struct tensor *tensor;
+	struct operation *node;
+	uint32_t n_tensor, n_node;
+	uint64_t bytes; /* of all tensors */
+	uint64_t longest;
+};
+
+struct graph_options {
+	const char *file, *accel, *device, *picture;
+	const char *dims[8]; /* NAME=NUMBER */
+	uint32_t n_dim;
+	uint64_t budget; /* 0: none */
+	uint64_t rounds;
+	uint32_t policies; /* bits 1u << enum hm_plan_policy */
+	bool train;
+};
+
+/* ---- model.c ---- */
+
+/* Reads the JSON, or has the package of ONNX make it. An exit status. */
+int model_read(const struct graph_options *options, struct model *ret_model);
+void model_free(struct model *model);
+
+/* ---- work.c: what the nodes do ---- */
+
+/*
+ * A node fills each tensor that it writes with a number of its own, unless it reads that tensor,
+ * too. Then, for each tensor that it reads: one of about the same length is added word by word, as
+ * often as it fits, times an odd number; of a much longer one the checksums of its parts are. So
+ * each byte that is written depends on the bytes that are read.
+ */
+struct work {
+	struct model *model;
+	struct hm_kernel *axpy, *checksum;
+	struct hm_accel_info accel;
+	enum checksum kind;
+	struct work_node *nodes;
+};
+
+struct work_node {
+	const struct work *work;
+	uint32_t node;
+};
+
+int work_init(struct work *work, struct model *model, struct hm_accel *accel);
+void work_free(struct work *work);
+/* The plan of the model: 0, or a negative errno. */
+int work_plan(struct work *work, struct hm_plan **ret_plan);
+/* The bytes that inputs have at first. */
+void work_fill(const struct model *model);
+/* Computes tensor.expected of all outputs; an exit status. */
+int work_expect(const struct work *work);
+
+/* ---- job.c ---- */
+
+int graph_run(const struct graph_options *options);
+
+#endif
