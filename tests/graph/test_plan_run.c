@@ -165,8 +165,9 @@ static void run_rounds(struct hm_schedule *schedule)
 	}
 }
 
-static void run_on(const char *name)
+static void run_on(const char *name, uint64_t window)
 {
+	const struct hm_accel_desc desc = { .struct_size = sizeof(desc), .window = window };
 	struct hm_plan_options options = { .struct_size = sizeof(options),
 					   .flags = HM_PLAN_COPY };
 	struct hm_schedule_info info = { .struct_size = sizeof(info) };
@@ -176,7 +177,7 @@ static void run_on(const char *name)
 	uint64_t smallest;
 
 	make_homes(NULL);
-	CHECK_OK_FATAL(hm_accel_open(name, NULL, &accel));
+	CHECK_OK_FATAL(hm_accel_open(name, &desc, &accel));
 	plan = make_plan();
 	CHECK_OK(hm_plan_smallest(plan, accel, &options, &smallest));
 	CHECK_EQUAL(smallest, 3 * BYTES);
@@ -203,12 +204,19 @@ static void run_on(const char *name)
 
 static void test_cpu(void)
 {
-	run_on("cpu");
+	run_on("cpu", 0);
 }
 
 static void test_soft(void)
 {
-	run_on("soft:0");
+	run_on("soft:0", 0);
+}
+
+/* Places lie on borders of windows. */
+static void test_windows(void)
+{
+	run_on("soft:0", BYTES / 2 * 3);
+	run_on("cpu", BYTES / 2 * 3);
 }
 
 /* Homes that the accelerator reaches stay where they are, and new ones must be such, too. */
@@ -526,6 +534,7 @@ static void test_explained(void)
 static const struct test tests[] = {
 	{ .name = "cpu", .run = test_cpu, .seconds = 60 },
 	{ .name = "soft", .run = test_soft, .seconds = 60 },
+	{ .name = "windows", .run = test_windows, .seconds = 60 },
 	{ .name = "in_place", .run = test_in_place },
 	{ .name = "failing_node", .run = test_failing_node },
 	{ .name = "asynchronous", .run = test_asynchronous },

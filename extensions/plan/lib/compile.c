@@ -155,6 +155,36 @@ static int find_lanes(struct hm_schedule *schedule)
 	return 0;
 }
 
+/*
+ * An argument must lie in one window of the accelerator, and windows follow each other from the
+ * start of a map on. In an arena with more than one, places on a border are reached by a second
+ * map, whose windows begin half a window later.
+ */
+static int map_between(struct hm_schedule *schedule, uint64_t window)
+{
+	struct hm_map_desc desc = {
+		.struct_size = sizeof(desc),
+		.access = HM_READ | HM_WRITE,
+	};
+	struct hm_device_info device = { .struct_size = sizeof(device) };
+	struct hm_pointer_info info;
+	int r = hm_device_query(schedule->device, &device);
+
+	if (r)
+		return r;
+	desc.offset = window / 2 / device.page_size * device.page_size;
+	r = hm_pointer_find(schedule->arena, &info);
+	if (r)
+		return hm_error_set(r, "the arena of %" PRIu64 " bytes is in no map",
+				    schedule->steps.peak);
+	r = hm_map_create(info.buffer, &desc, &schedule->between);
+	if (r)
+		return r;
+	schedule->window = window;
+	schedule->between_offset = desc.offset;
+	return 0;
+}
+
 static int open_devices(struct hm_schedule *schedule, struct hm_device *device)
 {
 	struct hm_accel_info info = { .struct_size = sizeof(info) };
@@ -182,6 +212,8 @@ static int open_devices(struct hm_schedule *schedule, struct hm_device *device)
 				    "accelerator %s does not reach memory of the plan's device "
 				    "in place: name another device",
 				    info.name);
+	if (!r && info.window && schedule->steps.peak > info.window)
+		r = map_between(schedule, info.window);
 	return r;
 }
 
@@ -209,6 +241,7 @@ static void destroy(struct hm_schedule *schedule)
 	uint32_t lane;
 
 	hm_queue_unref(schedule->queue);
+	hm_map_unref(schedule->between);
 	hm_free(schedule->arena);
 	hm_device_unref(schedule->device);
 	hm_accel_unref(schedule->accel);

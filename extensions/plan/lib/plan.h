@@ -196,6 +196,8 @@ struct hm_schedule {
 	struct hm_device *device, *host;
 	char *arena, *spill_memory;
 	struct hm_queue *queue;
+	struct hm_map *between; /* of the arena, too: NULL where one window has all of it */
+	uint64_t between_offset, window;
 	uint32_t *lane_step[HM_PLAN_LANES]; /* indices of steps by lane */
 	struct hm_arg *args;                /* of all nodes, by position */
 	uint32_t *first_arg;

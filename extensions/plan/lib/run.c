@@ -179,6 +179,16 @@ static int move(struct hm_schedule *schedule, const struct step *step,
 	return r;
 }
 
+/* The address at which a kernel reaches bytes of the arena. */
+static char *reach(const struct hm_schedule *schedule, uint64_t offset, uint64_t length)
+{
+	/* A range that is longer than half a window may be in none: the launch says so. */
+	if (!schedule->between || offset < schedule->between_offset ||
+	    offset / schedule->window == (offset + length - 1) / schedule->window)
+		return schedule->arena + offset;
+	return (char *)hm_map_address(schedule->between) + offset - schedule->between_offset;
+}
+
 static int launch(struct hm_run *run, const struct step *step, struct hm_fence **ret_fence)
 {
 	struct hm_schedule *schedule = run->schedule;
@@ -199,11 +209,14 @@ static int launch(struct hm_run *run, const struct step *step, struct hm_fence *
 		range = &schedule->plan.range[arg->range - 1];
 		for (k = first; uses->node_root[k] != range->root; k++)
 			;
-		bytes = schedule->size[range->root] ?
-				schedule->arena +
-					schedule->steps.place[step->place + k - first] :
-				run->home[range->root];
-		args[i] = hm_arg_range(bytes + range->offset, range->length, arg->access);
+		if (schedule->size[range->root])
+			bytes = reach(schedule,
+				      schedule->steps.place[step->place + k - first] +
+					      range->offset,
+				      range->length);
+		else
+			bytes = run->home[range->root] + range->offset;
+		args[i] = hm_arg_range(bytes, range->length, arg->access);
 	}
 	if (node->call)
 		return node->call(schedule->queue, args, node->n_arg, node->user, ret_fence);
