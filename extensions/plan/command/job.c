@@ -236,12 +236,16 @@ static void print_json(const struct job *job)
 
 static int run_all(struct job *job)
 {
+	uint64_t smallest;
 	uint32_t policy;
 	int r, status;
 
 	r = work_init(&job->work, &job->model, job->accel);
 	if (!r)
 		r = work_plan(&job->work, &job->plan);
+	/* The graph is checked before the CPU computes it. */
+	if (!r)
+		r = hm_plan_smallest(job->plan, job->accel, NULL, &smallest);
 	if (r)
 		return fail_library(STATUS_USAGE, r, NULL, "no plan of the graph");
 	work_fill(&job->model);
