@@ -61,7 +61,7 @@ test_packages := cunit
 
 # Said once and plainly, instead of by whatever fails to compile first.
 goals := $(or $(MAKECMDGOALS),all)
-ifneq ($(filter-out abi clean deb full help html lifecycle lint module module-next uninstall,$(goals)),)
+ifneq ($(filter-out abi check-arm64 clean deb full help html lifecycle lint module module-next uninstall,$(goals)),)
 wanted := $(lib_packages) $(tool_packages) \
 	$(if $(filter tests check coverage vm check-debug soak fuzz,$(goals)),$(test_packages))
 ifneq ($(shell $(PKG_CONFIG) --exists $(wanted) && echo found),found)

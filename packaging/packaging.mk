@@ -30,8 +30,11 @@ check-deb: ## packages: installed, used, upgraded and purged in a bare Debian 12
 	$(Q)packaging/build $(B)/deb $(VERSION)
 	$(Q)tests/packaging/bare $(B)/deb
 
+check-arm64: ## builds for 64-bit ARM, and runs tests by qemu-user
+	$(Q)B=$(B)/arm64 tests/arm64/check
+
 # For packaging/control: the extensions that are built here.
 extension-names:
 	@echo $(patsubst libhetmap-%.so,%,$(notdir $(filter %.so,$(extensions))))
 
-.PHONY: abi check-deb completion deb html extension-names
+.PHONY: abi check-arm64 check-deb completion deb html extension-names
