@@ -93,7 +93,7 @@ bare_struct_grows() {
 }
 
 other_value() {
-	fresh && edit include/uapi/hetsim.h \
+	fresh && edit include/uapi/hetsim_mirror.h \
 		'/^enum hetsim_advice {/,/^};/s/^\tHETSIM_ADVISE_ACC/\tHETSIM_ADVISE_MORE,\n&/' &&
 		refused
 }
