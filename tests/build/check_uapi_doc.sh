@@ -1,11 +1,11 @@
 #!/bin/sh
+# shellcheck disable=SC2086 # $headers is a list of names
 # SPDX-License-Identifier: MIT
 # hetsim(4) and the driver say the same: the constants and structures of
 # include/uapi/*.h, the errnos it gives meanings to, the module's parameters,
 # tracepoints and files in debugfs, the keys in fdinfo.
 # Run from the top of the tree; exits 1 after telling all that is wrong.
 set -u
-# shellcheck disable=SC2086 # $headers is a list of names
 cd "$(dirname "$0")/../.." || exit 2
 headers=$(echo include/uapi/*.h)
 page=man/hetsim.4
