@@ -16,7 +16,8 @@
 #include "plan.h"
 
 /* Work of nodes that is on its way at most; a queue of an engine has room for 2048. */
-#define MOST_AHEAD 512
+#define MOST_AHEAD 1536
+#define LOOK_EVERY 512 /* steps: a wait for each one would cost a switch of threads */
 
 struct lane {
 	struct hm_run *run;
@@ -234,7 +235,8 @@ static bool take_step(struct lane *lane, const struct step *step, uint32_t i)
 		return false;
 	hm_error_begin();
 	if (step->kind == HM_PLAN_STEP_NODE || step->kind == HM_PLAN_STEP_MOVE) {
-		if (i >= MOST_AHEAD && !settle(lane, i - MOST_AHEAD))
+		if (i >= MOST_AHEAD && i % LOOK_EVERY == 0 &&
+		    !settle(lane, i - MOST_AHEAD + LOOK_EVERY))
 			return false;
 		r = step->kind == HM_PLAN_STEP_NODE ? launch(run, step, &run->fence[i]) :
 						      move(schedule, step, &run->fence[i]);
