@@ -64,8 +64,7 @@ int harness_main_once(int argc, char **argv, const char *suite, const struct tes
 /*
  * Says that this test can't be done here; then return from it.
  * Classes: vm kernel opencl network sanitizer browser perf numa bpftrace numpy fuse video
- * table pmem
- * cluster.
+ * table pmem cluster.
  */
 void test_skip(const char *skip_class, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
