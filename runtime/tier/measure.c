@@ -53,7 +53,7 @@ static uint64_t chase(const uint64_t *words, uint64_t lines)
 		now = time_now_ns();
 		best = min_u64(best, now - from);
 		from = now;
-	} while (now - begin < LOOK_NS && n < lines);
+	} while ((now - begin < LOOK_NS && n < lines) || n < 2 * 4096);
 	return max_u64((best + 2048) / 4096, 1);
 }
 
@@ -129,7 +129,7 @@ out:
 
 int tier_measure_fd(int fd, uint64_t length, struct node_figures *ret_figures)
 {
-	uint64_t bytes;
+	uint64_t bytes, at;
 	void *memory;
 	int r;
 
@@ -140,6 +140,9 @@ int tier_measure_fd(int fd, uint64_t length, struct node_figures *ret_figures)
 	r = sys_mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0, &memory);
 	if (r)
 		return err_set(r, "measuring a device: mmap: %s", err_name(r));
+	/* The first touch of a page is a fault, which is no latency of the memory. */
+	for (at = 0; at < bytes; at += page_size())
+		(void)((const volatile char *)memory)[at];
 	measure(memory, bytes, ret_figures);
 	sys_munmap(memory, bytes);
 	return 0;
