@@ -207,25 +207,17 @@ static int tlb_miss(void *user, double *ret_ns)
 static int tlb_shoot(void *user, double *ret_ns)
 {
 	const struct tlb *tlb = user;
-	double ns;
-	int r;
+	int r = tlb_hit(user, ret_ns);
 
-	r = tlb_hit(user, &ns);
-	if (!r)
-		r = peer_take_rights(tlb->bytes, HIT_PAGES * PAGE, ret_ns);
-	*ret_ns /= HIT_PAGES;
-	return r;
+	return r ? r : peer_take_pages(tlb->bytes, HIT_PAGES * PAGE, ret_ns);
 }
 
 static int tlb_none(void *user, double *ret_ns)
 {
 	const struct tlb *tlb = user;
-	int r;
 
 	peer_touch(tlb->plain, HIT_PAGES * PAGE);
-	r = peer_take_rights(tlb->plain, HIT_PAGES * PAGE, ret_ns);
-	*ret_ns /= HIT_PAGES;
-	return r;
+	return peer_take_pages(tlb->plain, HIT_PAGES * PAGE, ret_ns);
 }
 
 static int tlb_measure(struct tlb *tlb, const char *device)

@@ -252,6 +252,8 @@ int peer_faults(size_t length, double *ret_ns);
 /* Copies bytes to @there and back, @piece by @piece: the time. */
 double peer_there_and_back(char *bytes, char *there, size_t length, size_t piece);
 void peer_touch(char *bytes, size_t length);
+/* Takes the right to write from the range, and gives it back: the first, a page. */
+int peer_take_pages(char *bytes, size_t length, double *ret_ns);
 int peer_take_rights(char *bytes, size_t length, double *ret_ns);
 int peer_file_made(size_t length); /* a descriptor */
 int peer_cold(int fd, const void *bytes, size_t length);

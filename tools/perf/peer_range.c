@@ -131,6 +131,19 @@ int peer_take_rights(char *bytes, size_t length, double *ret_ns)
 	return mprotect(bytes, length, PROT_READ | PROT_WRITE) ? -errno : 0;
 }
 
+/* ---- dev_tlb ---- */
+
+/* Takes the right to write from pages: the time of a page. Gives it back, which is not timed. */
+int peer_take_pages(char *bytes, size_t length, double *ret_ns)
+{
+	double start = bench_now();
+
+	if (mprotect(bytes, length, PROT_READ))
+		return -errno;
+	*ret_ns = (bench_now() - start) / ((double)length / KIB(4));
+	return mprotect(bytes, length, PROT_READ | PROT_WRITE) ? -errno : 0;
+}
+
 /* ---- migrate ---- */
 
 double peer_there_and_back(char *bytes, char *there, size_t length, size_t piece)
