@@ -64,8 +64,9 @@ int hm_map_persist(struct hm_map *map, uint64_t offset, uint64_t length)
 
 	err_begin();
 	r = map_check(map);
-	if (!r)
-		r = map_check_range(map, offset, length, "hm_map_persist");
+	if (r)
+		return r;
+	r = map_check_range(map, offset, length, "hm_map_persist");
 	if (!r)
 		r = ways[map->buffer->persist](map, offset, length);
 	return device_loss_notice(map->buffer->device, r);

@@ -403,8 +403,14 @@ static void test_devices(void)
 	command_run(&command, &outcome);
 	CHECK_EQUAL(outcome.status, 0);
 	json = outcome_json(&outcome);
-	CHECK_EQUAL(json_object_size(json), 3);
+	CHECK_EQUAL(json_object_size(json), 4);
 	CHECK(json_is_array(json_object_get(json, "drm_nodes")));
+	CHECK(json_array_size(json_object_get(json, "tiers")) > 0);
+	json_array_foreach(json_object_get(json, "tiers"), i, one)
+	{
+		CHECK_EQUAL(json_object_size(one), 10);
+		CHECK(*string_of(one, "device") != '\0');
+	}
 	json_array_foreach(json_object_get(json, "drm_nodes"), i, one)
 	{
 		CHECK_EQUAL(json_object_size(one), 11);

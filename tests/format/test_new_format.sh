@@ -17,7 +17,7 @@ table=runtime/format/pieces/formats.c
 # With the objects that there are, and their times: only the format and its table are compiled.
 copy_tree() {
 	mkdir -p "$work/build" &&
-		cp -pR Makefile include runtime drivers extensions python tools "$work" &&
+		cp -pR Makefile include runtime drivers extensions packaging python tools "$work" &&
 		mkdir -p "$work/tests" && cp -pR tests/vm "$work/tests" &&
 		cp -pR "$build/runtime" "$build/drivers" "$build/tools" "$build/config.h" "$build/flags" \
 			"$work/build"

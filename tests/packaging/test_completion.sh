@@ -67,7 +67,7 @@ agrees() {
 			return 1
 		}
 	done
-	[ "$("$1" hetmap run '' | sort | head -n 2 | paste -sd ' ')" = 'histogram load' ] &&
+	[ "$("$1" hetmap run '' | sort | head -n 3 | paste -sd ' ')" = 'graph histogram load' ] &&
 		"$1" hetmap run saxpy --accel '' | grep -qx cpu &&
 		"$1" hetmap run saxpy -d '' | grep -qx soft:0
 }

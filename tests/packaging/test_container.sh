@@ -7,14 +7,14 @@ set -u
 suite=container
 # shellcheck source=tests/lib.sh
 . tests/lib.sh
-build=${HETMAP_BUILD:-build}
+build=$(cd "${HETMAP_BUILD:-build}" && pwd -P) || exit 3
 work=$(mktemp -d) || exit 3
 trap 'rm -rf "$work"' EXIT
 
 inside() {
 	env -u HOME -u XDG_CACHE_HOME bwrap --unshare-all --uid 65534 --gid 65534 \
 		--cap-drop ALL --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp \
-		--tmpfs /var/tmp --setenv HOME /tmp \
+		--tmpfs /var/tmp --ro-bind "$build" "$build" --setenv HOME /tmp \
 		"$@" >"$work/said" 2>&1 </dev/null
 }
 
