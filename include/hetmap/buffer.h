@@ -37,6 +37,7 @@ enum hm_numa_mode {
 	HM_NUMA_BIND = 1,       /* only on numa_nodes */
 	HM_NUMA_INTERLEAVE = 2, /* page by page over numa_nodes */
 	HM_NUMA_PREFERRED = 3,  /* on the one node given, elsewhere if that node is full */
+	HM_NUMA_WEIGHTED = 4,   /* over numa_nodes in proportion to their bandwidths */
 };
 
 /*

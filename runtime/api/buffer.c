@@ -6,6 +6,7 @@
 #include "base/placement.h"
 #include "base/rlimits.h"
 #include "base/sys.h"
+#include "base/weights.h"
 #include "core/buffer.h"
 #include "fault/block_loss.h"
 #include "loss/loss.h"
@@ -34,6 +35,24 @@ static int read_tier(struct hm_buffer_desc *desc)
 		return r;
 	desc->numa_mode = HM_NUMA_BIND;
 	desc->numa_nodes = 1ull << node;
+	return 0;
+}
+
+/* Weights are of this machine: the ladder has the bandwidths of its nodes. */
+static int read_weighted(const struct hm_buffer_desc *desc)
+{
+	int r = tier_weigh(desc->numa_nodes);
+
+	if (r || weights_kernel_mode(desc->numa_nodes) >= 0)
+		return r;
+	if (desc->flags & HM_BUFFER_PRIVATE)
+		return err_set(-EOPNOTSUPP,
+			       "this kernel does not interleave private memory by the "
+			       "bandwidths of nodes 0x%" PRIx64 ": drop HM_BUFFER_PRIVATE",
+			       desc->numa_nodes);
+	err_warn("HM_NUMA_WEIGHTED is by ranges, not by pages: the weights of "
+		 "/sys/kernel/mm/mempolicy/weighted_interleave (Linux 6.9 and later) are not "
+		 "those of the nodes' bandwidths");
 	return 0;
 }
 
@@ -71,7 +90,8 @@ int buffer_read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *d
 		if (r)
 			return r;
 	}
-	return placement_check(desc->numa_mode, desc->numa_nodes);
+	r = placement_check(desc->numa_mode, desc->numa_nodes);
+	return !r && desc->numa_mode == HM_NUMA_WEIGHTED ? read_weighted(desc) : r;
 }
 
 int buffer_check_args(struct hm_device *device, const void *ret_buffer, const char *what)

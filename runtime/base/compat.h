@@ -59,4 +59,8 @@
 #define PR_SET_VMA_ANON_NAME 0 /* Linux 5.17 with CONFIG_ANON_VMA_NAME */
 #endif
 
+#ifndef MPOL_WEIGHTED_INTERLEAVE
+#define MPOL_WEIGHTED_INTERLEAVE 6 /* Linux 6.9 */
+#endif
+
 #endif

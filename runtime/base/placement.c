@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/sys.h"
 #include "base/util.h"
+#include "base/weights.h"
 
 /* Indexed by enum hm_numa_mode. */
 static const int modes[] = {
@@ -19,6 +20,7 @@ static const int modes[] = {
 	[HM_NUMA_BIND] = MPOL_BIND,
 	[HM_NUMA_INTERLEAVE] = MPOL_INTERLEAVE,
 	[HM_NUMA_PREFERRED] = MPOL_PREFERRED,
+	[HM_NUMA_WEIGHTED] = MPOL_INTERLEAVE, /* or what weights_kernel_mode() finds */
 };
 
 /* The nodes this process may take memory from, as a mask of the first 64. */
@@ -69,11 +71,15 @@ int placement_check(uint32_t mode, uint64_t nodes)
 
 int placement_apply(void *address, uint64_t length, uint32_t mode, uint64_t nodes)
 {
-	int r;
+	int policy, r;
 
 	if (mode == HM_NUMA_DEFAULT)
 		return 0;
-	r = sys_mbind(address, length, modes[mode], nodes);
+	policy = mode == HM_NUMA_WEIGHTED ? weights_kernel_mode(nodes) : modes[mode];
+	/* By ranges: the file has the policy, see weights_place_file(). */
+	if (policy < 0)
+		return 0;
+	r = sys_mbind(address, length, policy, nodes);
 	if (r)
 		return err_set(r, "placing memory on nodes 0x%" PRIx64 " (mbind): %s", nodes,
 			       err_name(r));

@@ -17,6 +17,7 @@
 #include "core/segments.h"
 #include "share/share.h"
 #include "base/sys.h"
+#include "base/weights.h"
 #include "map/view.h"
 
 /* Refuses a description that asks for more than the device is capable of. */
@@ -142,6 +143,19 @@ static int build(struct hm_device *device, struct device_link *link,
 	return 0;
 }
 
+/*
+ * Where the kernel does not weigh nodes by itself, the file of an object has the policy before it
+ * has pages. Maps apply all other policies.
+ */
+static int place_object(const struct hm_buffer_desc *desc, const struct hm_segment *segment)
+{
+	if (likely(desc->numa_mode != HM_NUMA_WEIGHTED) || segment->fd < 0 ||
+	    weights_kernel_mode(desc->numa_nodes) >= 0)
+		return 0;
+	return weights_place_file(segment->fd, segment->fd_offset, segment->length,
+				  desc->numa_nodes);
+}
+
 int buffer_make(struct hm_device *device, const struct hm_buffer_desc *desc,
 		struct hm_buffer **ret_buffer)
 {
@@ -158,6 +172,8 @@ int buffer_make(struct hm_device *device, const struct hm_buffer_desc *desc,
 	}
 	recipe.size = desc->size;
 	r = check_persist(device, desc, &recipe);
+	if (!r)
+		r = place_object(desc, &recipe.segment);
 	if (!r)
 		r = build(device, link, desc, &recipe, &buffer);
 	if (r)
@@ -386,6 +402,8 @@ int buffer_create_object(struct hm_buffer *buffer, const struct device_link *lin
 	if (r)
 		return backend_explain(buffer->device->ops, said, r, "create");
 	r = check_alike(buffer, link, &recipe);
+	if (!r)
+		r = place_object(&desc, &recipe.segment);
 	if (r)
 		goto err_object;
 	*ret_segment = recipe.segment;

@@ -2,11 +2,13 @@
 /* The ladder: all rungs in their order, and the words that stand for nodes. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/sys.h"
+#include "base/weights.h"
 #include "tier/dax.h"
 #include "tier/tier.h"
 
@@ -205,6 +207,35 @@ int ladder_fill(struct hm_tier *rungs, bool measure)
 	qsort(rungs, (size_t)filling.n, sizeof(rungs[0]), compare);
 	set_words(rungs, filling.n);
 	return filling.n;
+}
+
+int tier_weigh(uint64_t nodes)
+{
+	uint64_t unknown = weights_unknown(nodes);
+	struct hm_tier *rungs;
+	int n, i, try;
+
+	/* One node has all pages, whatever its figures are. */
+	if (!unknown || !(nodes & (nodes - 1)))
+		return 0;
+	rungs = sys_calloc(TIER_RUNGS_MAX, sizeof(*rungs));
+	if (!rungs)
+		return err_set(-ENOMEM, "no memory for the ladder of tiers");
+	for (try = 0; try < 2 && unknown; try++) {
+		n = ladder_fill(rungs, try > 0);
+		for (i = 0; i < n; i++)
+			if (is_node(&rungs[i]) && rungs[i].bandwidth)
+				weights_set_bandwidth((uint32_t)rungs[i].node,
+						      rungs[i].bandwidth);
+		unknown = weights_unknown(nodes);
+	}
+	free(rungs);
+	/* A measurement that failed has left its text. */
+	return unknown ? err_set(-EOPNOTSUPP,
+				 "the bandwidth of nodes 0x%" PRIx64 " is not known, nor can it be "
+				 "measured: pass HM_NUMA_INTERLEAVE",
+				 unknown) :
+			 0;
 }
 
 int tier_node(uint32_t word, uint32_t *ret_node)

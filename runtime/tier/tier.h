@@ -60,6 +60,12 @@ int ladder_fill(struct hm_tier *rungs, bool measure);
  */
 int tier_node(uint32_t word, uint32_t *ret_node);
 
+/*
+ * Notes the bandwidth of each of @nodes (base/weights.h), measured where the firmware says nothing.
+ * Errors, with a text: -EOPNOTSUPP: a node has no bandwidth; -ENOMEM.
+ */
+int tier_weigh(uint64_t nodes);
+
 /* "fast"; NULL: there is no such word. */
 const char *tier_word_name(uint32_t word);
 /* HM_TIER_DEFAULT: no word has this name. */
