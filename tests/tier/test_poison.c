@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Broken memory: pages that the kernel is told to take for broken (MADV_HWPOISON), below buffers
+ * of each kind. Copies and scopes have an error with the offset, and all other bytes stay. Such
+ * pages are lost until the machine ends, so this runs in the machine of tests/vm/tiers only.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "lib/support.h"
+
+#define PAGE 4096u
+#define SIZE (16u * PAGE)
+#define BROKEN 5u /* page */
+
+static struct hm_buffer *create(const char *device_name, uint32_t flags, uint64_t size)
+{
+	const struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.flags = flags,
+		.size = size,
+	};
+	struct hm_buffer *buffer;
+	struct hm_device *device;
+
+	CHECK_OK_FATAL(hm_device_open(device_name, &device));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	hm_device_unref(device);
+	return buffer;
+}
+
+static void check_fault(const struct hm_fault *fault, const char *base, uint64_t offset)
+{
+	CHECK_EQUAL(fault->cause, HM_FAULT_BROKEN);
+	CHECK_EQUAL(fault->signal, SIGBUS);
+	CHECK_EQUAL(fault->code, BUS_MCEERR_AR);
+	CHECK_EQUAL(fault->offset / PAGE, offset / PAGE);
+	CHECK_EQUAL((uint64_t)((const char *)fault->address - base), fault->offset);
+}
+
+/* Returns what a scope that reads a byte of @address ends with. */
+static int read_in_scope(const volatile char *address, struct hm_fault *ret_fault)
+{
+	struct hm_guard guard;
+	int r;
+
+	HM_GUARD_INIT(&guard);
+	r = hm_guard_begin(&guard);
+	if (!r) {
+		(void)*address;
+		r = hm_guard_end(&guard);
+	}
+	*ret_fault = guard.fault;
+	return r;
+}
+
+/* A page of a buffer in memory of the machine, shared or private, on either node. */
+static void check_memory(const char *device, uint32_t flags)
+{
+	struct hm_fault fault = { .struct_size = sizeof(fault) };
+	struct hm_buffer *buffer = create(device, flags, SIZE);
+	static char bytes[SIZE];
+	struct hm_map *map;
+	char *address;
+
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	address = hm_map_address(map);
+	pattern_write(address, 0, SIZE, 3);
+	/* A fault outside of copies and scopes ends this test. */
+	CHECK_OK_FATAL(hm_handler_install(HM_HANDLER_NO_REPAIR));
+	CHECK_EQUAL(madvise(address + BROKEN * PAGE, PAGE, MADV_HWPOISON), 0);
+	CHECK_ERROR(-EHWPOISON, hm_copy_out(bytes, address, SIZE, &fault));
+	check_fault(&fault, address, BROKEN * PAGE);
+	CHECK(strstr(hm_errmsg(), "broken") != NULL);
+	CHECK_ERROR(-EHWPOISON, hm_copy_in(address + BROKEN * PAGE + 64, "x", 1, NULL));
+	CHECK_ERROR(-EHWPOISON, read_in_scope(address + BROKEN * PAGE + 100, &fault));
+	check_fault(&fault, address, BROKEN * PAGE);
+	/* The others are as they were. */
+	CHECK_OK(hm_copy_out(bytes, address, BROKEN * PAGE, NULL));
+	CHECK(pattern_holds(bytes, 0, BROKEN * PAGE, 3));
+	CHECK(pattern_holds(address, (BROKEN + 1) * PAGE, SIZE, 3));
+	CHECK_ERROR(-EHWPOISON, hm_map_prefetch(map, 0, SIZE, HM_READ));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	CHECK_OK(hm_handler_remove());
+	/* A new buffer has whole pages. */
+	buffer = create(device, flags, SIZE);
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	CHECK(is_zero(hm_map_address(map), 0, SIZE));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+}
+
+static void test_shared(void)
+{
+	check_memory("host", 0);
+}
+
+static void test_private(void)
+{
+	check_memory("host", HM_BUFFER_PRIVATE);
+}
+
+static void test_far(void)
+{
+	check_memory("node:1", 0);
+}
+
+/* Of a DAX device the kernel tells at once: the advice itself raises the signal. */
+static void test_dax(void)
+{
+	struct hm_buffer *buffer = create("dax:/dev/dax1.0", 0, 4u << 20);
+	struct hm_guard guard;
+	struct hm_map *map;
+	char *address;
+	int r;
+
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	address = hm_map_address(map);
+	pattern_write(address, 0, 4u << 20, 9);
+	CHECK_OK_FATAL(hm_handler_install(HM_HANDLER_NO_REPAIR));
+	HM_GUARD_INIT(&guard);
+	r = hm_guard_begin(&guard);
+	if (!r) {
+		CHECK_EQUAL(madvise(address + (2u << 20), PAGE, MADV_HWPOISON), 0);
+		r = hm_guard_end(&guard);
+	}
+	CHECK(r == -EHWPOISON);
+	check_fault(&guard.fault, address, 2u << 20);
+	CHECK(pattern_holds(address, 0, 2u << 20, 9));
+	CHECK_OK(hm_handler_remove());
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+}
+
+static const struct test tests[] = {
+	{ .name = "shared", .run = test_shared },
+	{ .name = "private", .run = test_private },
+	{ .name = "far", .run = test_far },
+	{ .name = "dax", .run = test_dax },
+	{ 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "poison", tests);
+}
