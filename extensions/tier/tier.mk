@@ -10,15 +10,24 @@ tier_packages := libpmem2
 have_tier := $(shell $(PKG_CONFIG) --exists $(tier_packages) 2>/dev/null && echo tier)
 tier_flags := -I$(tier_folder)/include $(shell $(PKG_CONFIG) --cflags $(tier_packages) 2>/dev/null)
 
+tier_tool_objects := $(patsubst %.c,$(O)/%.o,$(wildcard $(tier_folder)/command/*.c))
+
 ifneq ($(have_tier),)
-extensions += $(O)/libhetmap-tier.so $(O)/libhetmap-tier.a
-extension_objects += $(tier_lib_objects)
+extensions += $(O)/libhetmap-tier.so $(O)/libhetmap-tier.a $(O)/libexec/hetmap/tier
+extension_objects += $(tier_lib_objects) $(tier_tool_objects)
 extension_pages += $(wildcard $(tier_folder)/man/*.[1-8])
 else ifneq ($(filter all,$(goals)),)
 $(info libhetmap-tier is left out: pkg-config does not find libpmem2 (libpmem2-dev))
 endif
 
 $(tier_lib_objects): flags_for = $(tier_flags)
+$(tier_tool_objects): flags_for = $(tier_flags) -Itools/hetmap -Itools/perf
+
+$(O)/libexec/hetmap/tier: $(tier_tool_objects) $(O)/libhetmap-tier.a $(O)/tools.a $(O)/libhetmap.a
+	@mkdir -p $(@D)
+	$(say) LD $@
+	$(Q)$(link) -o $@ $^ $(call libs_of,$(tier_packages)) \
+		$(call libs_of,$(lib_packages) $(tool_packages)) -lm
 
 $(O)/libhetmap-tier.a: $(tier_lib_objects)
 	$(say) AR $@
@@ -37,6 +46,8 @@ $(O)/libhetmap-tier.so: $(O)/$(tier_soname)
 
 ifneq ($(have_tier),)
 define install_tier
+install -d $(call place,$(LIBEXECDIR)/hetmap)
+install -m 755 $(O)/libexec/hetmap/tier $(call place,$(LIBEXECDIR)/hetmap/tier)
 install -m 644 $(tier_headers) $(call place,$(INCLUDEDIR)/hetmap)
 install -m 644 $(O)/libhetmap-tier.a $(call place,$(LIBDIR)/libhetmap-tier.a)
 install -m 755 $(O)/$(tier_soname) $(call place,$(LIBDIR)/libhetmap-tier.so.$(VERSION))
@@ -48,7 +59,7 @@ sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
 endef
 endif
 
-uninstall_tier = rm -f \
+uninstall_tier = rm -f $(call place,$(LIBEXECDIR)/hetmap/tier) \
 	$(foreach h,$(tier_headers),$(call place,$(INCLUDEDIR)/hetmap/$(notdir $(h)))) \
 	$(call place,$(LIBDIR)/libhetmap-tier.a) $(call place,$(LIBDIR)/libhetmap-tier.so) \
 	$(call place,$(LIBDIR)/$(tier_soname)) \

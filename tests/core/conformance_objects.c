@@ -171,7 +171,8 @@ static bool places(struct fixture *f)
 
 static void numa(struct fixture *f)
 {
-	static const uint32_t modes[] = { HM_NUMA_BIND, HM_NUMA_INTERLEAVE, HM_NUMA_PREFERRED };
+	static const uint32_t modes[] = { HM_NUMA_BIND, HM_NUMA_INTERLEAVE, HM_NUMA_PREFERRED,
+					  HM_NUMA_WEIGHTED };
 	struct hm_buffer *buffer = NULL;
 	size_t i;
 
@@ -186,7 +187,7 @@ static void numa(struct fixture *f)
 		CHECK_ERROR(-EINVAL, make_placed(f, modes[i], 0, &buffer));
 		CHECK_ERROR(-EINVAL, make_placed(f, modes[i], 1ull << 63, &buffer));
 	}
-	CHECK_ERROR(-EINVAL, make_placed(f, HM_NUMA_PREFERRED + 1, 1, &buffer));
+	CHECK_ERROR(-EINVAL, make_placed(f, HM_NUMA_WEIGHTED + 1, 1, &buffer));
 	CHECK_ERROR(-EINVAL, make_placed(f, HM_NUMA_DEFAULT, 1, &buffer));
 }
 

@@ -17,6 +17,7 @@ static const struct extension extensions[] = {
 	{ "graph", "hetmap-plan", "run \"make\" in the checkout of hetmap" },
 	{ "particles", "hetmap-cluster", "build hetmap where pkg-config finds mpi" },
 	{ "table", "hetmap-table", "run \"make table\" in the checkout of hetmap" },
+	{ "tier", "hetmap-tier", "build hetmap where pkg-config finds libpmem2" },
 	{ "video", "hetmap-video",
 	  "build hetmap where pkg-config finds libavcodec, libavformat, libavutil and libpng" },
 };

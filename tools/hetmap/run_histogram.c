@@ -146,12 +146,21 @@ static int make_host_tables(struct histogram *h)
 	return status;
 }
 
+/* A DAX device makes buffers of its own bytes only: all other files are read into one. */
+static bool maps_input(const struct histogram *h, const struct hm_device_info *info)
+{
+	if (!(info->caps & HM_CAP_FROM_FILE))
+		return false;
+	return strncmp(info->name, "dax:", 4) != 0 || !strcmp(info->name + 4, h->input.path);
+}
+
 /* An empty file is not mapped; the device is opened all the same. */
 static int place(struct histogram *h, const char *name)
 {
 	struct hm_device_info info = { .struct_size = sizeof(info) };
 	struct hm_device *device;
 	int r, status;
+	bool maps;
 
 	r = hm_device_open(name, &device);
 	if (!r) {
@@ -163,13 +172,14 @@ static int place(struct histogram *h, const char *name)
 		return fail_library(STATUS_ENVIRONMENT, r, "hetmap devices lists the devices",
 				    "cannot open the device");
 	snprintf(h->job.device, sizeof(h->job.device), "%s", info.name);
-	if (!(info.caps & HM_CAP_FROM_FILE) && h->job.options->ahead)
+	maps = maps_input(h, &info);
+	if (!maps && h->job.options->ahead)
 		status = fail(STATUS_USAGE, EINVAL, "leave --ahead or --device away",
 			      "--ahead is for a file that is mapped, and device %s has a copy",
 			      h->job.device);
 	else if (!h->size)
 		status = STATUS_DONE;
-	else if (info.caps & HM_CAP_FROM_FILE)
+	else if (maps)
 		status = map_file(h, device);
 	else
 		status = load_file(h, device);

@@ -169,5 +169,7 @@ int bench_load_model(void);
 int bench_ipc_ring(void);
 int bench_frame_path(void);
 int bench_workers(void);
+int bench_map_tier(void);
+int bench_interleave(void);
 
 #endif

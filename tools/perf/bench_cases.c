@@ -93,6 +93,10 @@ static const struct bench cases[] = {
 	  peer_frames_source },
 	{ "workers", "4 processes that read one file of tokens", bench_workers,
 	  peer_ipc_source },
+	{ "map_tier", "create, map, touch and release 2 MiB on each tier of memory",
+	  bench_map_tier, peer_tier_source },
+	{ "interleave", "64 MiB over all nodes by their bandwidths", bench_interleave,
+	  peer_tier_source },
 };
 
 int bench_main(int argc, char **argv)

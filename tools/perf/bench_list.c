@@ -21,6 +21,8 @@ static const struct bench_elsewhere elsewhere[] = {
 	  "table" },
 	{ "parquet_skip", "1% of sorted rows, by the statistics of row groups", "table" },
 	{ "table_window", "a file of Parquet through a bounded window", "table" },
+	{ "persist", "stores to a DAX device, made to last", "tier" },
+	{ "log_append", "a record of 256 bytes that outlives a power failure", "tier" },
 };
 
 #define N_ELSEWHERE (sizeof(elsewhere) / sizeof(elsewhere[0]))

@@ -42,6 +42,12 @@ extern const char peer_ipc_source[];
 extern const char peer_pool_source[];
 extern const char peer_frames_source[];
 extern const char peer_range_source[];
+extern const char peer_tier_source[];
+
+/* ---- peer_tier.c ---- */
+
+int peer_tier_cycle(const char *device, int node, size_t length, size_t stride);
+int peer_interleave(uint64_t nodes, size_t length, size_t stride);
 
 /* ---- peer_maps.c ---- */
 
