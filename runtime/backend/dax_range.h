@@ -2,7 +2,10 @@
 /*
  * Ranges of a DAX device, as all processes agree on them: by locks of the device's node [fcntl(2),
  * open file description locks]. A new buffer has an exclusive lock of its bytes, a buffer of
- * lasting bytes a shared one. A lock ends with its descriptor, and so with its process.
+ * lasting bytes a shared one. A lock ends with the last descriptor of its file, and so with its
+ * process. A child of fork(2) has the descriptor and the map of the bytes, too: the range stays
+ * taken until both processes have ended or closed it, and no lock of this process is held meanwhile
+ * that a fork could leave behind.
  */
 #ifndef HETMAP_BACKEND_DAX_RANGE_H
 #define HETMAP_BACKEND_DAX_RANGE_H

@@ -16,10 +16,8 @@
 
 /* Indexed by enum hm_numa_mode. */
 static const int modes[] = {
-	[HM_NUMA_DEFAULT] = MPOL_DEFAULT,
-	[HM_NUMA_BIND] = MPOL_BIND,
-	[HM_NUMA_INTERLEAVE] = MPOL_INTERLEAVE,
-	[HM_NUMA_PREFERRED] = MPOL_PREFERRED,
+	[HM_NUMA_DEFAULT] = MPOL_DEFAULT,       [HM_NUMA_BIND] = MPOL_BIND,
+	[HM_NUMA_INTERLEAVE] = MPOL_INTERLEAVE, [HM_NUMA_PREFERRED] = MPOL_PREFERRED,
 	[HM_NUMA_WEIGHTED] = MPOL_INTERLEAVE, /* or what weights_kernel_mode() finds */
 };
 

@@ -232,7 +232,8 @@ int tier_weigh(uint64_t nodes)
 	free(rungs);
 	/* A measurement that failed has left its text. */
 	return unknown ? err_set(-EOPNOTSUPP,
-				 "the bandwidth of nodes 0x%" PRIx64 " is not known, nor can it be "
+				 "the bandwidth of nodes 0x%" PRIx64
+				 " is not known, nor can it be "
 				 "measured: pass HM_NUMA_INTERLEAVE",
 				 unknown) :
 			 0;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/support.h"
@@ -245,6 +246,49 @@ static void test_busy(void)
 	hm_device_unref(device);
 }
 
+/* ---- fork ---- */
+
+/* Ends when the parent closes its end. */
+static pid_t fork_waiting(int *ret_end)
+{
+	int ends[2];
+	pid_t child;
+	char byte;
+
+	if (pipe(ends))
+		test_abandon();
+	child = fork();
+	if (child)
+		close(ends[0]);
+	else {
+		close(ends[1]);
+		_exit(read(ends[0], &byte, 1) != 0);
+	}
+	*ret_end = ends[1];
+	return child;
+}
+
+/* A child that has the bytes mapped keeps the range, whatever its parent does. */
+static void test_forked(void)
+{
+	struct hm_device *device = open_device();
+	struct hm_buffer *buffer, *other = NULL;
+	int end, status = -1;
+	pid_t child;
+
+	CHECK_OK_FATAL(create(device, size, &buffer));
+	child = fork_waiting(&end);
+	CHECK_FATAL(child > 0);
+	hm_buffer_unref(buffer);
+	CHECK_ERROR(-ENOSPC, create(device, unit, &other));
+	close(end);
+	CHECK_EQUAL(waitpid(child, &status, 0), child);
+	CHECK_EQUAL(status, 0);
+	CHECK_OK_FATAL(create(device, size, &other));
+	hm_buffer_unref(other);
+	hm_device_unref(device);
+}
+
 static void test_parts(void)
 {
 	struct hm_device *device = open_device();
@@ -402,6 +446,7 @@ static const struct test tests[] = {
 	{ .name = "growth", .run = test_growth },
 	{ .name = "room", .run = test_room },
 	{ .name = "busy", .run = test_busy },
+	{ .name = "forked", .run = test_forked },
 	{ .name = "parts", .run = test_parts },
 	{ .name = "read_only", .run = test_read_only },
 	{ .name = "files", .run = test_files },
