@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "lib/support.h"
@@ -62,11 +63,18 @@ static int read_in_scope(const volatile char *address, struct hm_fault *ret_faul
 static void check_memory(const char *device, uint32_t flags)
 {
 	struct hm_fault fault = { .struct_size = sizeof(fault) };
-	struct hm_buffer *buffer = create(device, flags, SIZE);
 	static char bytes[SIZE];
+	struct hm_buffer *buffer;
+	struct utsname kernel;
 	struct hm_map *map;
 	char *address;
 
+	/* The first copy ends the process there; the cause is not known: docs/tiers.md, Limits. */
+	if (!uname(&kernel) && !strncmp(kernel.release, "6.12", 4)) {
+		test_skip("kernel", "Linux 6.12 ends the process instead of telling it");
+		return;
+	}
+	buffer = create(device, flags, SIZE);
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	address = hm_map_address(map);
 	pattern_write(address, 0, SIZE, 3);
