@@ -471,7 +471,7 @@ static PROBE_SITE int submit(struct hm_queue *queue, struct hm_fence *fence, uin
 	if (unlikely(work->bytes_in))
 		launch_count_copied(fence, false);
 	probe_launch(fence, accel->name, fence_work_name(fence), fence->n_use, work->bytes_in,
-		     start);
+		     work, start);
 	return 0;
 }
 

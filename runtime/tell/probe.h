@@ -181,11 +181,12 @@ static inline void probe_protect(const struct hm_map *map, uint64_t offset, uint
 
 /* No lock is held here and in the next one. */
 static inline void probe_launch(const void *fence, const char *accel, const char *kernel,
-				uint32_t ranges, uint64_t bytes_in, uint64_t start)
+				uint32_t ranges, uint64_t bytes_in,
+				const struct hm_accel_work *work, uint64_t start)
 {
 	PROBE(launch, fence, accel, kernel, ranges, bytes_in);
 	if (trace_is_on())
-		trace_launch(fence, accel, kernel, ranges, bytes_in, start);
+		trace_launch(fence, accel, kernel, ranges, work, start);
 }
 
 static inline void probe_launch_done(const void *fence, const char *accel, const char *kernel,

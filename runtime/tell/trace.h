@@ -20,6 +20,7 @@
 
 #include "base/util.h"
 
+struct hm_accel_work;
 struct hm_buffer;
 struct hm_map;
 
@@ -56,7 +57,8 @@ void trace_fork_child(void);
 
 /* ---- lines, for trace_event.c ---- */
 
-#define TRACE_LINE_MAX 2048
+/* A launch with all its ranges fits. */
+#define TRACE_LINE_MAX 4096
 
 struct trace_line {
 	size_t n;
@@ -91,7 +93,7 @@ void trace_bracket_begin(const struct hm_map *map, uint64_t offset, uint64_t len
 void trace_bracket_end(const struct hm_map *map, uint64_t offset, uint64_t length,
 		       uint32_t access, int r);
 void trace_launch(const void *fence, const char *accel, const char *kernel, uint32_t ranges,
-		  uint64_t bytes_in, uint64_t start);
+		  const struct hm_accel_work *work, uint64_t start);
 void trace_launch_done(const void *fence, const char *accel, const char *kernel, int status,
 		       uint64_t bytes_out);
 void trace_lost(const struct hm_map *map);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Lines of HETMAP_TRACE, one for each event that a probe reports. */
+#include <hetmap/accel_ops.h>
 #include <inttypes.h>
 
 #include "core/core.h"
@@ -74,12 +75,16 @@ static void put_range(struct trace_line *line, const struct hm_map *map, uint64_
 		  map->offset + offset);
 }
 
+static const char *access_name(uint32_t access)
+{
+	return access & HM_WRITE ? access & HM_READ ? "read write" : "write" :
+	       access & HM_READ  ? "read" :
+				   "none";
+}
+
 static void put_access(struct trace_line *line, uint32_t access)
 {
-	trace_put(line, ",\"access\":\"%s\"",
-		  access & HM_WRITE ? access & HM_READ ? "read write" : "write" :
-		  access & HM_READ  ? "read" :
-				      "none");
+	trace_put(line, ",\"access\":\"%s\"", access_name(access));
 }
 
 static uint64_t length_of(const struct hm_map *map)
@@ -211,13 +216,39 @@ static void begin_launch(struct trace_line *line, const void *fence, const char 
 	trace_put_string(line, accel);
 }
 
+static uint32_t range_count(const struct hm_accel_work *work)
+{
+	return work->kind == HM_WORK_LAUNCH ? work->n_arg : work->kind == HM_WORK_COPY ? 2 : 1;
+}
+
+/* [ADDRESS, LENGTH, ACCESS] of each pointer, in the order of the arguments. */
+static void put_ranges(struct trace_line *line, const struct hm_accel_work *work)
+{
+	uint32_t n = range_count(work), i;
+	const char *comma = "";
+
+	trace_put(line, ",\"arguments\":[");
+	for (i = 0; i < n; i++) {
+		const struct hm_accel_range *range = &work->range[i];
+
+		if (work->kind == HM_WORK_LAUNCH && work->arg[i].kind != HM_ARG_POINTER)
+			continue;
+		trace_put(line, "%s[\"0x%" PRIxPTR "\",%" PRIu64 ",\"%s\"]", comma,
+			  (uintptr_t)range->pointer, range->length, access_name(range->access));
+		comma = ",";
+	}
+	trace_put(line, "]");
+}
+
 void trace_launch(const void *fence, const char *accel, const char *kernel, uint32_t ranges,
-		  uint64_t bytes_in, uint64_t start)
+		  const struct hm_accel_work *work, uint64_t start)
 {
 	struct trace_line line;
 
 	begin_launch(&line, fence, accel, kernel, BEGIN, start);
-	trace_put(&line, ",\"ranges\":%" PRIu32 ",\"bytes_in\":%" PRIu64, ranges, bytes_in);
+	trace_put(&line, ",\"ranges\":%" PRIu32 ",\"bytes_in\":%" PRIu64, ranges,
+		  work->bytes_in);
+	put_ranges(&line, work);
 	end(&line, true);
 }
 

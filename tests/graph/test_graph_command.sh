@@ -1,7 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# hetmap run graph on small graphs, written by hand, and its refusals; tools/graph on a model where
-# the onnx package is installed.
+# hetmap run graph on small graphs, written by hand, and its refusals; hetmap plan on traces.
 set -u
 
 suite=graph_command
@@ -108,6 +107,97 @@ help() {
 		! awk 'length > 90 { print; long = 1 } END { exit !long }' "$work/said"
 }
 
+# The saxpy job measures passes with copies where the default accelerator has copies: by hand they
+# cost each time.
+learned_saxpy() {
+	HETMAP_TRACE=$work/trace.json "$hetmap" run saxpy --quiet --size 1M --device host \
+		>"$work/said" 2>&1 || { cat "$work/said" && return 1; }
+	"$hetmap" plan learn -o "$work/saxpy.json" "$work/trace.json" 2>"$work/said" || return
+	"$hetmap" plan try --json "$work/saxpy.json" >"$work/tried" || return
+	python3 - "$work/trace.json" "$work/tried" <<-'END' || return
+		import json, sys
+		events = json.load(open(sys.argv[1]))
+		tried = json.load(open(sys.argv[2]))
+		launches = [e["args"] for e in events if e.get("cat") == "launch"]
+		for way in "bytes_in", "bytes_out":
+		    assert tried["by_hand"][way] == sum(e.get(way, 0) for e in launches), tried
+		assert tried["launches"] * 2 == len(launches), tried
+		# x and y come once, and y goes home once.
+		assert tried["plan"]["bytes_in"] == 2 << 20, tried
+		assert tried["plan"]["bytes_out"] == 1 << 20, tried
+	END
+	# The learned graph is one to run.
+	run --accel cpu --policy plan "$work/saxpy.json" || { cat "$work/said" && return 1; }
+}
+
+# line NAME CATEGORY PHASE ARGS
+line() {
+	time=$((time + 1))
+	printf '{"name":"%s","cat":"%s","ph":"%s","ts":%s,"id":"f","args":{%s}},\n' "$1" "$2" \
+		"$3" "$time" "$4"
+}
+
+launch() {
+	line add launch b "\"bytes_in\":$1,\"arguments\":[$2]"
+	line add launch e "\"status\":$3,\"bytes_out\":$4"
+}
+
+# Buffer a is of the host, v of a device. The trace has no end, as that of a killed program.
+made_trace() {
+	time=0
+	x='["0x10000",4096,"read"]' y='["0x20000",4096,"read write"]'
+	echo '['
+	line map map X '"buffer":"a","device":"host","address":"0x10000","length":65536'
+	line map map X '"buffer":"b","device":"host","address":"0x20000","length":65536'
+	line map map X '"buffer":"v","device":"soft:0","address":"0x90000","length":4096'
+	launch 8192 "$x,$y" 0 4096
+	launch 8192 "$x,$y" -5 0
+	launch 8192 "$x,$y" 0 4096
+	line bracket bracket b "$1"
+	line copy launch b \
+		'"bytes_in":0,"arguments":[["0x90000",4096,"write"],["0x18000",4096,"read"]]'
+	line copy launch e '"status":0,"bytes_out":0'
+	launch 4096 "[\"0x90000\",4096,\"read\"],$y" 0 4096
+}
+
+# made BRACKET TEXT: a plan of the made trace, one value a line
+made() {
+	made_trace "$1" >"$work/made.json"
+	"$hetmap" plan try --json "$work/made.json" >"$work/tried" || return
+	said=$(python3 -c '
+import json, sys
+t = json.load(open(sys.argv[1]))
+print(t["launches"], t["ranges"], *t["by_hand"].values(), *t["plan"].values())' "$work/tried")
+	[ "${said% * *}" = "$2" ] && return
+	echo "$said"
+	return 1
+}
+
+# a comes, y comes, v comes; y goes. By hand: two launches and a third, and a copy.
+made_no_bracket() {
+	made '"address":"0x2f000","length":16,"access":"write"' '3 3 24576 12288 12288 4096'
+}
+
+# The CPU changes y between: it goes, comes again and goes again.
+made_bracket() {
+	made '"address":"0x20010","length":16,"access":"write"' '3 4 24576 12288 16384 8192'
+}
+
+# The CPU reads x, which no node writes: it need not come again.
+made_bracket_of_input() {
+	made '"address":"0x10010","length":16,"access":"read"' '3 3 24576 12288 12288 4096'
+}
+
+# plan_refused TEXT ARGUMENT...
+plan_refused() {
+	text=$1
+	shift
+	"$hetmap" plan "$@" >"$work/said" 2>&1
+	[ $? = 2 ] && grep -q -- "$text" "$work/said" && return
+	cat "$work/said"
+	return 1
+}
+
 check policies_on_cpu three_policies cpu
 check policies_on_soft three_policies soft:0
 check budget budget
@@ -127,4 +217,16 @@ check train_of_json refused 2 'tools/graph' --train "$work/small.json"
 check no_onnx no_onnx
 check not_there not_there
 check help help
+check learned_saxpy learned_saxpy
+check made_no_bracket made_no_bracket
+check made_bracket made_bracket
+check made_bracket_of_input made_bracket_of_input
+printf '[\n{"name":"k","cat":"launch","ph":"b","ts":1,"id":"f","args":{"bytes_in":0}},\n' \
+	>"$work/old.json"
+printf '[\n]\n' >"$work/empty.json"
+check trace_without_ranges plan_refused 'line 2' try "$work/old.json"
+check trace_of_nothing plan_refused 'no launch' try "$work/empty.json"
+check graph_of_model plan_refused 'nor learned' try "$work/small.json"
+check no_trace plan_refused 'is no trace' learn "$work/small.json"
+check no_word plan_refused 'learn or try' look
 finish

@@ -223,6 +223,20 @@ static const char *const lived[] = {
 	"fill e",    "unmap i",   "trace_end i", NULL,
 };
 
+/* The one range of a fill, as the launch's line has it. */
+static void check_fill(const json_t *arguments)
+{
+	const json_t *list = json_object_get(arguments, "arguments");
+	const json_t *range = json_array_get(list, 0);
+	const char *address = json_string_value(json_array_get(range, 0));
+	const char *access = json_string_value(json_array_get(range, 2));
+
+	CHECK_EQUAL(json_array_size(list), 1);
+	CHECK(address && strtoull(address, NULL, 16) > 0);
+	CHECK(json_integer_value(json_array_get(range, 1)) > 0);
+	CHECK(access && !strcmp(access, "write"));
+}
+
 static void test_events(void)
 {
 	char *path = path_of("events");
@@ -257,6 +271,7 @@ static void test_events(void)
 	end = nth(events, "bracket", 1);
 	CHECK(!strcmp(text_of(end, "id"), text_of(nth(events, "bracket", 0), "id")));
 	CHECK(time_of(end, "ts") >= time_of(nth(events, "bracket", 0), "ts"));
+	check_fill(json_object_get(nth(events, "fill", 0), "args"));
 	end = nth(events, "fill", 1);
 	CHECK(!strcmp(text_of(end, "id"), text_of(nth(events, "fill", 0), "id")));
 	CHECK(!strcmp(text_of(end, "cat"), "launch") && !strcmp(text_of(end, "accel"), "cpu"));

@@ -33,6 +33,7 @@ int top_main(int argc, char **argv);
 int explain_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
 int fragment_main(int argc, char **argv);
+int plan_main(int argc, char **argv); /* extension.c */
 
 /* ---- extensions (extension.c) ---- */
 

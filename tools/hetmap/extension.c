@@ -83,6 +83,13 @@ bool extension_has_job(const char *name)
 	return find(name) != NULL;
 }
 
+/* All of hetmap plan is the extension's. */
+int plan_main(int argc, char **argv)
+{
+	(void)argc;
+	return extension_run("graph", "plan", argv);
+}
+
 int extension_run(const char *name, const char *what, char **argv)
 {
 	const struct extension *extension = find(name);

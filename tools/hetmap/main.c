@@ -32,6 +32,7 @@ static const struct command {
 	{ "bench", bench_main, "measure this library against plain system calls and OpenCL" },
 	{ "stat", stat_main, "run a command, and report the cost of its memory" },
 	{ "fragment", fragment_main, "run a command while the machine's memory is in pieces" },
+	{ "plan", plan_main, "learn a plan of transfers from a trace, and tell what it saves" },
 	{ "help", help_main, "this text, or that of a command" },
 	{ "version", version_main, "the version" },
 };

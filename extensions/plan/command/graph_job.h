@@ -53,6 +53,8 @@ struct graph_options {
 
 /* Reads the JSON, or has the package of ONNX make it. An exit status. */
 int model_read(const struct graph_options *options, struct model *ret_model);
+/* The same, of the JSON of @file; the caller frees the model, also after a failure. */
+int model_take(const char *file, const struct json_t *json, struct model *model);
 void model_free(struct model *model);
 
 /* ---- work.c: what the nodes do ---- */
@@ -88,5 +90,7 @@ int work_expect(const struct work *work);
 /* ---- job.c ---- */
 
 int graph_run(const struct graph_options *options);
+/* Writes a picture of the schedule. An exit status. */
+int graph_draw(struct hm_schedule *schedule, const char *file);
 
 #endif

@@ -76,9 +76,8 @@ static int run_round(struct job *job, struct hm_schedule *schedule, uint32_t pol
 	return compare(&job->model, policies[policy]);
 }
 
-static int draw(const struct job *job, struct hm_schedule *schedule)
+int graph_draw(struct hm_schedule *schedule, const char *file)
 {
-	const char *file = job->options->picture;
 	FILE *out;
 	char *text;
 	int r = hm_plan_explain(schedule, HM_PLAN_SVG, &text);
@@ -121,7 +120,7 @@ static int run_policy(struct job *job, uint32_t policy)
 			status = 128 + signals_pending();
 	}
 	if (!status && policy == HM_PLAN_AHEAD && job->options->picture)
-		status = draw(job, schedule);
+		status = graph_draw(schedule, job->options->picture);
 	hm_schedule_unref(schedule);
 	return status;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* libexec/hetmap/graph: what `hetmap run graph` runs. */
+/* libexec/hetmap/graph: `hetmap run graph`, and `hetmap plan` by the name in argv[0]. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -157,5 +157,7 @@ int main(int argc, char **argv)
 	output_init();
 	output_scan_json(argc, argv);
 	signals_init();
+	if (argc && !strcmp(argv[0], "plan"))
+		return output_finish(plan_main(argc, argv));
 	return output_finish(run_chosen(argc, argv));
 }

@@ -103,7 +103,7 @@ static int take_node(const char *file, const json_t *json, struct model *model, 
 	return 0;
 }
 
-static int take(const char *file, const json_t *json, struct model *model)
+int model_take(const char *file, const json_t *json, struct model *model)
 {
 	const json_t *tensors = json_object_get(json, "tensors");
 	const json_t *nodes = json_object_get(json, "nodes");
@@ -258,7 +258,7 @@ int model_read(const struct graph_options *options, struct model *ret_model)
 	fclose(in);
 	if (!json)
 		return damaged(options->file, error.text);
-	status = take(options->file, json, &model);
+	status = model_take(options->file, json, &model);
 	json_decref(json);
 	if (status)
 		model_free(&model);
