@@ -75,6 +75,35 @@ picture() {
 		grep -q '<title>x, 2.9 MiB</title>' "$work/plan.svg"
 }
 
+explained() {
+	run --accel cpu --policy plan --picture "$work/plan.json" "$work/small.json" &&
+		run --accel cpu --policy plan --picture "$work/plan.html" "$work/small.json" &&
+		python3 - "$work/plan.json" "$work/plan.html" <<-'END'
+			import json, sys
+			from html.parser import HTMLParser
+			plan = json.load(open(sys.argv[1]))
+			steps = plan["steps"]
+			x = [s for s in steps if s.get("range") == "x"]
+			assert [s["kind"] for s in x] == ["in"], x
+			assert x[0]["reason"] == "one needs it", x
+			come = [s["length"] for s in steps if s["kind"] == "in"]
+			assert sum(come) == plan["bytes_in"] == 3700032, come
+			assert [r["input"] for r in plan["ranges"]][:3] == [True, True, False]
+
+			class Page(HTMLParser):
+			    rows, pictures, text = 0, 0, ""
+			    def handle_starttag(self, tag, attributes):
+			        self.rows += tag == "tr"
+			        self.pictures += tag == "svg"
+			    def handle_data(self, text):
+			        self.text += text
+			page = Page()
+			page.feed(open(sys.argv[2]).read())
+			assert page.rows == len(steps) + 1 and page.pictures == 1, page.rows
+			assert "one needs it" in page.text
+		END
+}
+
 # refused STATUS TEXT ARGUMENT...
 refused() {
 	status=$1 text=$2
@@ -202,6 +231,7 @@ check policies_on_cpu three_policies cpu
 check policies_on_soft three_policies soft:0
 check budget budget
 check picture picture
+check explained explained
 printf '{"format":"other"}' >"$work/other.json"
 printf '{' >"$work/broken.json"
 sed 's/"reads":\[2\]/"reads":[99]/' "$work/small.json" >"$work/far.json"

@@ -78,9 +78,24 @@ static int run_round(struct job *job, struct hm_schedule *schedule, uint32_t pol
 
 int graph_draw(struct hm_schedule *schedule, const char *file)
 {
+	static const struct {
+		const char *end;
+		enum hm_plan_format format;
+	} ends[] = {
+		{ ".svg", HM_PLAN_SVG },
+		{ ".html", HM_PLAN_HTML },
+		{ ".json", HM_PLAN_JSON },
+		{ ".txt", HM_PLAN_TEXT },
+	};
+	const char *dot = strrchr(file, '.');
 	FILE *out;
 	char *text;
-	int r = hm_plan_explain(schedule, HM_PLAN_SVG, &text);
+	size_t i, n = sizeof(ends) / sizeof(ends[0]);
+	int r;
+
+	for (i = 0; i < n && (!dot || strcmp(dot, ends[i].end) != 0); i++)
+		;
+	r = hm_plan_explain(schedule, i < n ? ends[i].format : HM_PLAN_SVG, &text);
 
 	if (r)
 		return fail_library(STATUS_ENVIRONMENT, r, NULL, "no picture");

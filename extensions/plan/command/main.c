@@ -29,7 +29,9 @@ static const struct option_row rows[] = {
 	[OPTION_DIM] = { 0, "dim", "N=8",
 			 "ONNX: size of the dimension N; N is also the first\n"
 			 "dimension of inputs" },
-	[OPTION_PICTURE] = { 0, "picture", "FILE", "writes the plan as a picture, in SVG" },
+	[OPTION_PICTURE] = { 0, "picture", "FILE",
+			     "writes the plan as a picture, in SVG, or as .html,\n"
+			     ".json or .txt with each reason" },
 	[OPTION_ROUNDS] = { 'r', "rounds", "N",
 			    "runs of each policy, 1 to 1000; the fastest counts\n"
 			    "(default: 1)" },

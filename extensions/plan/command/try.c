@@ -31,7 +31,8 @@ static const struct option_row rows[] = {
 			   "each wait; otherwise only by brackets, and at the end" },
 	[OPTION_BUDGET] = { 0, "budget", "SIZE", "try: most memory of the device" },
 	[OPTION_PICTURE] = { 0, "picture", "FILE",
-			     "try: writes the plan as a picture, in SVG" },
+			     "try: writes the plan as a picture, in SVG, or as\n"
+			     ".html, .json or .txt with each reason" },
 	[OPTION_DEVICE] = OPTION_ROW_DEVICE("the accelerator's own, or host"),
 	[OPTION_ACCEL] = OPTION_ROW_ACCEL("cpu"),
 	[OPTION_JSON] = { 0, "json", NULL, "print the result, or the failure, as JSON" },

@@ -332,6 +332,18 @@ static int check_homes(struct hm_schedule *schedule, const struct hm_plan_home *
 	return 0;
 }
 
+/* A schedule stays with its arena, which is lost with the device. */
+static int check_device(const struct hm_schedule *schedule)
+{
+	struct hm_device_info info = { .struct_size = sizeof(info) };
+	int r = schedule->device ? hm_device_query(schedule->device, &info) : 0;
+
+	if (r == -ENODEV)
+		return hm_error_set(r, "the device of the plan was taken away: open the "
+				       "accelerator again, and compile the plan for it");
+	return r;
+}
+
 static void destroy(struct hm_run *run)
 {
 	pthread_cond_destroy(&run->changed);
@@ -415,7 +427,9 @@ int hm_plan_run(struct hm_schedule *schedule, const struct hm_plan_home *homes, 
 		return hm_error_set(-EINVAL, "hm_plan_run: an argument is NULL");
 	if (atomic_exchange(&schedule->running, true))
 		return hm_error_set(-EBUSY, "a run of this schedule goes on: wait for it");
-	r = check_homes(schedule, homes, n_home);
+	r = check_device(schedule);
+	if (!r)
+		r = check_homes(schedule, homes, n_home);
 	if (r)
 		goto err_idle;
 	run = make(schedule);

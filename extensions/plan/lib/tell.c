@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "explain.h"
 #include "picture.h"
 #include "plan.h"
 
@@ -106,7 +107,7 @@ int hm_schedule_place(struct hm_schedule *schedule, uint32_t index, uint32_t arg
 
 static const char *const policies[] = { "ahead", "up front", "per node" };
 
-static void tell_sums(FILE *out, const struct hm_schedule *schedule)
+void tell_sums(FILE *out, const struct hm_schedule *schedule)
 {
 	const struct steps *steps = &schedule->steps;
 
@@ -165,40 +166,52 @@ static const char *next_node(const struct hm_schedule *schedule, uint32_t root, 
 	return NULL;
 }
 
-static void tell_step(FILE *out, const struct hm_schedule *schedule, const struct step *step)
+void tell_reason(FILE *out, const struct hm_schedule *schedule, const struct step *step)
 {
-	const struct range *range = &schedule->plan.range[step->range];
 	const char *node = schedule->plan.node[schedule->order[step->at]].name;
 	const char *next;
 
 	switch (step->kind) {
 	case HM_PLAN_STEP_IN:
-		fprintf(out, "  in    %s to %" PRIu64 ": %s needs it%s\n", range->name,
-			step->offset, node, step->home ? "" : ", and it comes back");
+		fprintf(out, "%s needs it%s", node, step->home ? "" : ", and it comes back");
 		break;
 	case HM_PLAN_STEP_OUT:
 		next = next_node(schedule, step->range, step->at);
 		if (step->home)
-			fprintf(out,
-				"  out   %s from %" PRIu64 ": no node after %s writes it\n",
-				range->name, step->offset, node);
+			fprintf(out, "no node after %s writes it", node);
 		else if (next)
-			fprintf(out,
-				"  out   %s from %" PRIu64
-				": it leaves for %s; the next use is "
-				"%s\n",
-				range->name, step->offset, node, next);
+			fprintf(out, "it leaves for %s; the next use is %s", node, next);
 		else
-			fprintf(out, "  out   %s from %" PRIu64 ": the policy\n", range->name,
-				step->offset);
+			fputs("the policy", out);
 		break;
 	case HM_PLAN_STEP_MOVE:
-		fprintf(out, "  move  %s from %" PRIu64 " to %" PRIu64 ": %s needs one piece\n",
-			range->name, step->from, step->offset, node);
+		fprintf(out, "%s needs one piece", node);
 		break;
 	default:
-		fprintf(out, "  run   %s\n", node);
+		break;
 	}
+}
+
+static void tell_step(FILE *out, const struct hm_schedule *schedule, const struct step *step)
+{
+	const char *range = schedule->plan.range[step->range].name;
+
+	switch (step->kind) {
+	case HM_PLAN_STEP_IN:
+		fprintf(out, "  in    %s to %" PRIu64 ": ", range, step->offset);
+		break;
+	case HM_PLAN_STEP_OUT:
+		fprintf(out, "  out   %s from %" PRIu64 ": ", range, step->offset);
+		break;
+	case HM_PLAN_STEP_MOVE:
+		fprintf(out, "  move  %s from %" PRIu64 " to %" PRIu64 ": ", range, step->from,
+			step->offset);
+		break;
+	default:
+		fprintf(out, "  run   %s", schedule->plan.node[schedule->order[step->at]].name);
+	}
+	tell_reason(out, schedule, step);
+	putc('\n', out);
 }
 
 static int tell_all(FILE *out, const struct hm_schedule *schedule)
@@ -216,6 +229,8 @@ static int tell_all(FILE *out, const struct hm_schedule *schedule)
 static int (*const formats[])(FILE *out, const struct hm_schedule *schedule) = {
 	[HM_PLAN_TEXT] = tell_all,
 	[HM_PLAN_SVG] = picture_draw,
+	[HM_PLAN_JSON] = explain_json,
+	[HM_PLAN_HTML] = explain_html,
 };
 
 int hm_plan_explain(struct hm_schedule *schedule, uint32_t format, char **ret_text)
@@ -226,7 +241,7 @@ int hm_plan_explain(struct hm_schedule *schedule, uint32_t format, char **ret_te
 	bool failed;
 
 	hm_error_begin();
-	if (!schedule || !ret_text || format > HM_PLAN_SVG)
+	if (!schedule || !ret_text || format > HM_PLAN_HTML)
 		return hm_error_set(-EINVAL, "hm_plan_explain: format %u, or NULL", format);
 	out = open_memstream(&text, &length);
 	if (!out)

@@ -318,7 +318,9 @@ HM_API int hm_schedule_place(struct hm_schedule *schedule, uint32_t index, uint3
 
 enum hm_plan_format {
 	HM_PLAN_TEXT = 0,
-	HM_PLAN_SVG = 1, /* a picture: lanes for compute and transfers, and the arena */
+	HM_PLAN_SVG = 1,  /* a picture: lanes for compute and transfers, and the arena */
+	HM_PLAN_JSON = 2, /* an object: sums, "ranges", "steps" */
+	HM_PLAN_HTML = 3, /* a page: the picture, and each step with its reason */
 };
 
 /**
