@@ -147,7 +147,10 @@ page_of()
 	case $1 in
 	extensions/*)
 		name=${1#extensions/}
-		echo "extensions/${name%%/*}/man/hetmap-${name%%/*}.1"
+		name=${name%%/*}
+		own=extensions/$name/man/hetmap-$(basename "$1" .c | tr _ -).1
+		[ -e "$own" ] && echo "$own" && return
+		echo "extensions/$name/man/hetmap-$name.1"
 		;;
 	*) echo "man/hetmap-$(basename "$1" .c).1" ;;
 	esac

@@ -74,7 +74,7 @@ static void usage(void)
 	     "  hetmap run graph saxpy.json\n"
 	     "\n"
 	     "Exit status: 0 done; 2 usage, a missing file, or no trace; 3 something is missing\n"
-	     "here. See also hetmap-plan(1).");
+	     "here. See also hetmap-plan-try(1).");
 }
 
 /* ---- the graph: of a trace, or learned before ---- */
