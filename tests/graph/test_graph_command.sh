@@ -217,6 +217,16 @@ made_bracket_of_input() {
 	made '"address":"0x10010","length":16,"access":"read"' '3 3 24576 12288 12288 4096'
 }
 
+# Each case of the extension measures, and its outputs are right.
+benches() {
+	for case in graph_transfer plan_compile plan_launch; do
+		"$hetmap" bench --short --rounds 2 "$case" >"$work/said" 2>&1 &&
+			grep -q "^$case: " "$work/said" || { cat "$work/said" && return 1; }
+		grep -q 'skipped' "$work/said" && cat "$work/said" && return 1
+	done
+	"$hetmap" bench --list | grep -q 'Of the package hetmap-plan'
+}
+
 # plan_refused TEXT ARGUMENT...
 plan_refused() {
 	text=$1
@@ -247,6 +257,7 @@ check train_of_json refused 2 'tools/graph' --train "$work/small.json"
 check no_onnx no_onnx
 check not_there not_there
 check help help
+check benches benches
 check learned_saxpy learned_saxpy
 check made_no_bracket made_no_bracket
 check made_bracket made_bracket

@@ -96,6 +96,17 @@ static bool is_selected(const char *name)
 	return bench && selected[bench - bench_list];
 }
 
+/* The package that has the program of an extension. */
+static const char *package_of(const char *extension)
+{
+	size_t i;
+
+	for (i = 0; extension_at(i); i++)
+		if (!strcmp(extension_at(i)->name, extension))
+			return extension_at(i)->package;
+	return extension;
+}
+
 static void list_elsewhere(void)
 {
 	const struct bench_elsewhere *other;
@@ -106,8 +117,8 @@ static void list_elsewhere(void)
 		if (bench_find(other->name))
 			continue;
 		if (strcmp(headed, other->extension) != 0)
-			printf("\nOf the package hetmap-%s, by their names only:\n",
-			       other->extension);
+			printf("\nOf the package %s, by their names only:\n",
+			       package_of(other->extension));
 		headed = other->extension;
 		printf("%-17s%s\n", other->name, other->summary);
 	}
@@ -360,8 +371,8 @@ static int run_elsewhere(const struct bench_elsewhere *other, bool any, char **a
 
 	if (any)
 		return fail(STATUS_USAGE, EINVAL, "name one kind of cases at a time",
-			    "bench: %s is a case of hetmap-%s, which has none of the others",
-			    other->name, other->extension);
+			    "bench: %s is a case of %s, which has none of the others",
+			    other->name, package_of(other->extension));
 	what = text_format("bench: the case %s", other->name);
 	status = extension_run(other->extension, what, argv);
 	free(what);

@@ -23,6 +23,9 @@ static const struct bench_elsewhere elsewhere[] = {
 	{ "table_window", "a file of Parquet through a bounded window", "table" },
 	{ "persist", "stores to a DAX device, made to last", "tier" },
 	{ "log_append", "a record of 256 bytes that outlives a power failure", "tier" },
+	{ "graph_transfer", "transfers of a step of training, by its plan", "graph" },
+	{ "plan_compile", "a plan of 10,000 nodes", "graph" },
+	{ "plan_launch", "a run of a plan, a node", "graph" },
 };
 
 #define N_ELSEWHERE (sizeof(elsewhere) / sizeof(elsewhere[0]))

@@ -90,7 +90,14 @@ int work_expect(const struct work *work);
 /* ---- job.c ---- */
 
 int graph_run(const struct graph_options *options);
+/* Each byte of the outputs is to be as expected. An exit status. */
+int graph_compare(const struct model *model, const char *policy);
 /* Writes a picture of the schedule. An exit status. */
 int graph_draw(struct hm_schedule *schedule, const char *file);
+
+/* ---- plan_try.c ---- */
+
+/* hetmap plan; an exit status. */
+int plan_part_main(int argc, char **argv);
 
 #endif

@@ -30,7 +30,7 @@ struct job {
 
 static const char *const policies[N_POLICY] = { "plan", "up-front", "per-op" };
 
-static int compare(const struct model *model, const char *policy)
+int graph_compare(const struct model *model, const char *policy)
 {
 	uint32_t i;
 	uint64_t at;
@@ -73,7 +73,7 @@ static int run_round(struct job *job, struct hm_schedule *schedule, uint32_t pol
 		result->out = (double)info.copy_ns[1] * 1e-9;
 	}
 	result->ran = true;
-	return compare(&job->model, policies[policy]);
+	return graph_compare(&job->model, policies[policy]);
 }
 
 int graph_draw(struct hm_schedule *schedule, const char *file)

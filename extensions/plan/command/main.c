@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* libexec/hetmap/graph: `hetmap run graph`, and `hetmap plan` by the name in argv[0]. */
+/*
+ * libexec/hetmap/graph: `hetmap run graph`, and `hetmap plan` and the cases of `hetmap
+ * bench` by the name in argv[0].
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "bench_graph.h"
 #include "graph_job.h"
 
 enum {
@@ -160,6 +164,8 @@ int main(int argc, char **argv)
 	output_scan_json(argc, argv);
 	signals_init();
 	if (argc && !strcmp(argv[0], "plan"))
-		return output_finish(plan_main(argc, argv));
+		return output_finish(plan_part_main(argc, argv));
+	if (argc && !strcmp(argv[0], "bench"))
+		return output_finish(bench_graph_main(argc, argv));
 	return output_finish(run_chosen(argc, argv));
 }

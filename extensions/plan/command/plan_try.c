@@ -307,7 +307,7 @@ static int refuse_words(void)
 		    "plan: say learn or try");
 }
 
-int plan_main(int argc, char **argv)
+int plan_part_main(int argc, char **argv)
 {
 	static const struct option_taker taker = { usage, take_option, take_argument };
 	struct trial trial = { .options.accel = "cpu" };
