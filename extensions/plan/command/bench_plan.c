@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* plan_compile, plan_launch: what a plan costs by itself. The peer launches the nodes one by one. */
+/* plan_compile, plan_launch: the cost of a plan itself. The peer launches the nodes one by one. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
