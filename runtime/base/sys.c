@@ -29,11 +29,11 @@
 /* Tries before an EINTR or EAGAIN is returned: signals may come in bursts. */
 #define RETRIES 100
 
-/* Variadic and inlined functions need a wrapper of the table's type. */
+/* Variadic and inlined functions need a wrapper. By number: UCX's mremap() drops the address. */
 static void *real_mremap(void *address, size_t old_length, size_t new_length, int flags,
 			 void *new_address)
 {
-	return mremap(address, old_length, new_length, flags, new_address);
+	return (void *)syscall(SYS_mremap, address, old_length, new_length, flags, new_address);
 }
 
 /*

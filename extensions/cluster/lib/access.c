@@ -20,12 +20,15 @@ int array_check(struct hm_array *array, const void *other)
 static void describe(struct hm_array *array, uint32_t index, struct hm_array_part *ret_part)
 {
 	const struct node *node = &array->node;
+	uint64_t offset = array->layout.parts[index].row * array->layout.row_bytes;
+	bool here = node->node_of[array->layout.parts[index].rank] == node->number;
 
 	*ret_part = array->layout.parts[index];
 	ret_part->address = NULL;
-	if (node->node_of[ret_part->rank] == node->number)
-		ret_part->address =
-			node->base + ret_part->row * array->layout.row_bytes - node->first;
+	if (array->view.base && (here || array->view.pager))
+		ret_part->address = array->view.base + offset;
+	else if (here)
+		ret_part->address = node->base + offset - node->first;
 }
 
 int hm_array_local(struct hm_array *array, uint32_t index, struct hm_array_part *ret_part)
@@ -78,6 +81,17 @@ static int start(struct hm_array *array, const struct stretch *stretch,
 	return 0;
 }
 
+uint64_t array_bytes_of(const struct hm_array *array, const struct hm_array_range *range)
+{
+	uint64_t bytes = array->layout.element;
+	uint32_t i;
+
+	for (i = 0; i < array->layout.dimensions; i++)
+		if (__builtin_mul_overflow(bytes, range->count[i], &bytes))
+			return 0;
+	return bytes;
+}
+
 static int copy(struct hm_array *array, const struct hm_array_range *range,
 		const unsigned char *from, unsigned char *to, uint64_t *ret_ticket)
 {
@@ -86,8 +100,10 @@ static int copy(struct hm_array *array, const struct hm_array_range *range,
 	struct stretch stretch;
 	struct walk walk;
 	uint64_t ticket = 0;
-	int r;
+	int r = view_refuse(from ? from : to, array_bytes_of(array, range));
 
+	if (r)
+		return r;
 	pthread_rwlock_rdlock(&array->moving);
 	r = walk_begin(&walk, &array->layout, range);
 	while (!r && walk_next(&walk, &stretch)) {
@@ -206,8 +222,7 @@ int hm_array_epoch(struct hm_array *array, uint32_t flags)
 		r = hm_error_set(
 			-EOPNOTSUPP,
 			"HM_ARRAY_PUBLISH is for arrays of files: give hm_array_desc.path");
-	if (!r)
-		r = array_complete(array, HM_ARRAY_ALL);
+	r = array_settle(array, call_with(CALL_EPOCH, 0, 0), r);
 	if (!r && flags & HM_ARRAY_PUBLISH)
 		r = publish(array);
 	/* A rank with an error comes to the barrier, too. */
@@ -244,6 +259,9 @@ int hm_array_query(struct hm_array *array, struct hm_array_info *ret_info)
 	info.bytes = array->layout.bytes;
 	info.own_bytes = array->layout.own_bytes;
 	pthread_rwlock_unlock(&array->moving);
+	info.base = array->view.base;
+	if (array->view.pager)
+		pager_tell(array->view.pager, &info);
 	info.epochs = array->epochs;
 	info.shared = atomic_load(&array->shared);
 	info.sent = atomic_load(&array->sent);

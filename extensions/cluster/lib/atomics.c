@@ -173,6 +173,8 @@ int hm_array_accumulate(struct hm_array *array, const struct hm_array_range *ran
 		r = hm_error_set(-EINVAL, "an accumulate needs values");
 	if (!r)
 		r = check_number(array, dtype, op, HM_ARRAY_REPLACE, &number);
+	if (!r)
+		r = view_refuse(from, array_bytes_of(array, range));
 	if (r)
 		return r;
 	pthread_rwlock_rdlock(&array->moving);

@@ -16,6 +16,8 @@
  *	save.c       save, load
  *	move.c       parts that get another owner
  *	races.c      what HM_ARRAY_CHECK finds
+ *	view.c       the whole array at one range of addresses
+ *	pager.c      pages of other nodes, brought by loads
  *	mpi.c        one-sided MPI, and the thread that makes progress
  */
 #ifndef HETMAP_CLUSTER_H
@@ -67,6 +69,8 @@ int layout_move(const struct layout *layout, uint64_t row, uint64_t rows, uint32
 		uint32_t rank, struct layout *to);
 /* The index of the part that has @row, which is below shape[0]. */
 uint32_t layout_find(const struct layout *layout, uint64_t row);
+/* Parts that begin inside a unit of @unit bytes which has rows of another node before them. */
+uint32_t layout_cuts(const struct layout *layout, const uint32_t *node_of, uint64_t unit);
 /* A number that differs, with all probability, if two layouts do. */
 uint64_t layout_digest(const struct layout *layout);
 
@@ -197,6 +201,15 @@ struct number {
 
 /* ---- transports ---- */
 
+#define RUNS_MOST 4096
+
+/* Bytes that lie apart, at the same places on both sides. */
+struct runs {
+	int n;
+	int length[RUNS_MOST];
+	MPI_Aint place[RUNS_MOST];
+};
+
 /* How bytes go to and from other nodes. A transport fills all of them; MPI's are in mpi.c. */
 struct transport_ops {
 	const char *name;
@@ -208,6 +221,9 @@ struct transport_ops {
 		   uint64_t bytes);
 	int (*get)(struct hm_array *array, uint32_t rank, uint64_t offset, void *to,
 		   uint64_t bytes);
+	/* Starts a copy of all @runs, from @from to @offset. */
+	int (*put_runs)(struct hm_array *array, uint32_t rank, uint64_t offset,
+			const void *from, const struct runs *runs);
 	/* Starts a change of the elements at @offset; @op is an enum hm_array_op. */
 	int (*accumulate)(struct hm_array *array, uint32_t rank, uint64_t offset,
 			  const void *from, uint64_t bytes, const struct number *number,
@@ -224,10 +240,55 @@ struct transport_ops {
 
 extern const struct transport_ops transport_mpi;
 
+/* ---- one range of addresses (view.c) ---- */
+
+struct pager;
+
+struct view {
+	unsigned char *base; /* address of row 0; NULL: there is no view */
+	uint64_t length;     /* whole pages */
+	int fd;              /* the node's pages */
+	struct pager *pager; /* NULL: rows of other nodes are inaccessible */
+	struct hm_array *next;
+};
+
+/* The view that @desc asks for. Collective. */
+int view_make(struct hm_array *array, const struct hm_array_desc *desc);
+void view_end(struct hm_array *array, bool together);
+/* The view shows @rows rows from @row on where @layout has them. */
+int view_follow(struct hm_array *array, const struct layout *layout, uint64_t row,
+		uint64_t rows);
+/* -EINVAL, with a text, if a page would have rows of two nodes. */
+int view_check(const struct hm_array *array, const struct layout *layout);
+/* -EINVAL, with a text, if some of the bytes are brought by a pager: MPI can't touch them. */
+int view_refuse(const void *address, uint64_t bytes);
+/* A rank that has the byte at @offset, and where the rows of its node end. */
+uint64_t view_run(const struct hm_array *array, uint64_t offset, uint32_t *ret_rank);
+/*
+ * What all collective calls begin with: waits for this rank's copies; with a pager all ranks write
+ * pages back, wait for each other, and forget the pages. @r: this rank's error so far.
+ */
+int array_settle(struct hm_array *array, uint64_t call, int r);
+
+/* ---- pages of other nodes (pager.c) ---- */
+
+int pager_begin(struct hm_array *array, uint64_t room);
+/* False: the thread waits in MPI, and everything stays. */
+bool pager_end(struct hm_array *array, bool together);
+/* Faults in [begin, end) of the view are the pager's from now on. */
+int pager_take(struct view *view, uint64_t begin, uint64_t end);
+/* Puts what stores changed, and forgets all pages. */
+int pager_write_back(struct hm_array *array);
+/* Accesses by the kernel are not served. */
+bool pager_is_limited(const struct pager *pager);
+void pager_tell(struct pager *pager, struct hm_array_info *info);
+
 /* ---- calls (access.c) ---- */
 
 /* Begins a public call: -EINVAL, -EOWNERDEAD or -ECONNRESET with a text, or 0. */
 int array_check(struct hm_array *array, const void *other);
+/* Bytes of a range, or 0: walk_begin() refuses it. */
+uint64_t array_bytes_of(const struct hm_array *array, const struct hm_array_range *range);
 /* Waits for copies up to @ticket. */
 int array_complete(struct hm_array *array, uint64_t ticket);
 
@@ -241,6 +302,7 @@ struct hm_array {
 	pthread_rwlock_t moving;
 	struct layout layout;
 	struct node node;
+	struct view view;
 	bool is_file;
 	bool is_device; /* not of the host: the kernel may not reach its pages */
 

@@ -9,7 +9,9 @@
 #include "cluster.h"
 
 /* Counts changes of what ranks tell each other. */
-#define PROTOCOL 1u
+#define PROTOCOL 2u
+#define FLAGS \
+	(HM_ARRAY_NEW_FILE | HM_ARRAY_CHECK | HM_ARRAY_SAME_ADDRESS | HM_ARRAY_PAGED)
 
 /* What each rank says first. */
 struct greeting {
@@ -60,7 +62,7 @@ static int check_desc(const struct hm_array_desc *given, struct hm_array_desc *r
 	memcpy(ret_desc, given, size);
 	if (check && *check && strcmp(check, "0") != 0)
 		ret_desc->flags |= HM_ARRAY_CHECK;
-	if (ret_desc->flags & ~(HM_ARRAY_NEW_FILE | HM_ARRAY_CHECK))
+	if (ret_desc->flags & ~FLAGS)
 		return hm_error_set(-EINVAL, "unknown flags %#x of an array", ret_desc->flags);
 	if (ret_desc->flags & HM_ARRAY_NEW_FILE && !ret_desc->path)
 		return hm_error_set(-EINVAL, "HM_ARRAY_NEW_FILE without a path");
@@ -115,24 +117,11 @@ static int greet(struct hm_array *array, const struct hm_array_desc *desc, int r
 	return agree(array->comm, r);
 }
 
-/* Parts of two nodes that begin inside a unit of @unit bytes. */
-static uint32_t cuts(const struct hm_array *array, uint64_t unit)
-{
-	const struct layout *layout = &array->layout;
-	uint32_t i, n = 0;
-
-	for (i = 1; i < layout->n_parts; i++)
-		n += layout->parts[i].row * layout->row_bytes % unit &&
-		     array->node.node_of[layout->parts[i].rank] !=
-			     array->node.node_of[layout->parts[i - 1].rank];
-	return n;
-}
-
 /* On a network file system a folio has the stores of one machine. */
 static int check_folios(const struct hm_array *array, const char *path)
 {
 	struct hm_file_system_info system = { .struct_size = sizeof(system) };
-	uint32_t n = array->node.nodes > 1 ? cuts(array, FOLIO) : 0;
+	uint32_t n = array->node.nodes > 1 ? layout_cuts(&array->layout, array->node.node_of, FOLIO) : 0;
 	int r;
 
 	if (!n)
@@ -195,7 +184,7 @@ static void warn(const struct hm_array *array)
 
 	if (array->node.nodes < 2)
 		return;
-	n = array->is_file ? 0 : cuts(array, PAGE);
+	n = array->is_file ? 0 : layout_cuts(&array->layout, array->node.node_of, PAGE);
 	if (n)
 		hm_error_set(
 			0,
@@ -203,6 +192,9 @@ static void warn(const struct hm_array *array)
 			"nodes has such a page; give hm_array_desc.chunk rows of a multiple "
 			"of %llu bytes",
 			n, PAGE);
+	if (array->view.pager && pager_is_limited(array->view.pager))
+		hm_error_set(0, "userfaultfd is for accesses of this program only: a system call "
+				"that reads or writes rows of another node fails with EFAULT");
 	if (!array->has_thread)
 		hm_error_set(0,
 			     "MPI has no MPI_THREAD_MULTIPLE: other nodes wait for this rank "
@@ -211,6 +203,8 @@ static void warn(const struct hm_array *array)
 
 static void end(struct hm_array *array, bool together)
 {
+	/* The pager uses the transport. */
+	view_end(array, together);
 	if (array->transport)
 		array->transport->withdraw(array, together);
 	if (together) {
@@ -255,6 +249,8 @@ static int make(struct hm_array *array, const struct hm_array_desc *given)
 	if (!r && array->node.nodes > 1)
 		r = open_transport(array);
 	if (!r)
+		r = view_make(array, &desc);
+	if (!r)
 		r = node_meet(&array->node, call_with(CALL_CREATE, 0, 0), 0);
 	return r;
 }
@@ -281,6 +277,7 @@ int hm_array_create(const void *comm, const struct hm_array_desc *desc,
 	pthread_mutex_init(&array->notes_lock, NULL);
 	atomic_init(&array->refs, 1);
 	array->process = getpid();
+	array->view.fd = -1;
 	code = MPI_Comm_dup(*(const MPI_Comm *)comm, &array->comm);
 	if (code) {
 		r = mpi_error(code, "MPI_Comm_dup");

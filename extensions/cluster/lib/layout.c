@@ -264,6 +264,16 @@ static uint64_t mix(uint64_t digest, uint64_t word)
 	return (digest ^ word) * 0x100000001b3ull;
 }
 
+uint32_t layout_cuts(const struct layout *layout, const uint32_t *node_of, uint64_t unit)
+{
+	uint32_t i, n = 0;
+
+	for (i = 1; i < layout->n_parts; i++)
+		n += layout->parts[i].row * layout->row_bytes % unit &&
+		     node_of[layout->parts[i].rank] != node_of[layout->parts[i - 1].rank];
+	return n;
+}
+
 uint64_t layout_digest(const struct layout *layout)
 {
 	uint64_t digest = 0xcbf29ce484222325ull;

@@ -43,6 +43,15 @@ static int fetch(struct hm_array *array, uint64_t row, uint64_t rows)
 	return r;
 }
 
+/* What the rows need on this node: their bytes, and addresses. */
+static int prepare(struct hm_array *array, const struct layout *to, uint64_t row, uint64_t rows,
+		   bool is_owner)
+{
+	int r = array->transport && is_owner ? fetch(array, row, rows) : 0;
+
+	return r || !array->transport ? r : view_follow(array, to, row, rows);
+}
+
 static int check_move(const struct hm_array *array, uint64_t row, uint64_t rows, uint32_t rank)
 {
 	uint64_t all = array->layout.shape[0];
@@ -65,6 +74,7 @@ int hm_array_move(struct hm_array *array, uint64_t row, uint64_t rows, uint32_t 
 {
 	uint64_t call = call_with(CALL_MOVE, row, rows) ^ rank;
 	struct layout layout = { 0 }, old;
+	bool prepared;
 	int r = array_check(array, array);
 
 	if (r)
@@ -72,18 +82,22 @@ int hm_array_move(struct hm_array *array, uint64_t row, uint64_t rows, uint32_t 
 	r = check_move(array, row, rows, rank);
 	if (!r)
 		r = layout_move(&array->layout, row, rows, rank, array->rank, &layout);
-	if (!r)
-		r = array_complete(array, HM_ARRAY_ALL);
+	if (!r && array->view.pager)
+		r = view_check(array, &layout);
+	r = array_settle(array, call, r);
 	/* The bytes are as they were put. */
 	r = node_meet(&array->node, call, r);
 	if (!r)
 		r = races_find(array);
+	prepared = !r;
 	if (!r)
-		r = node_meet(
-			&array->node, call,
-			array->transport && array->rank == rank ? fetch(array, row, rows) : 0);
+		r = node_meet(&array->node, call,
+			      prepare(array, &layout, row, rows, array->rank == rank));
 	if (r) {
 		layout_free(&layout);
+		/* As before, as far as this rank came. */
+		if (prepared)
+			view_follow(array, &array->layout, row, rows);
 		return r;
 	}
 	pthread_rwlock_wrlock(&array->moving);

@@ -112,6 +112,25 @@ static int get(struct hm_array *array, uint32_t rank, uint64_t offset, void *to,
 	return 0;
 }
 
+/* One message, whose type says where the runs are. */
+static int put_runs(struct hm_array *array, uint32_t rank, uint64_t offset, const void *from,
+		    const struct runs *runs)
+{
+	MPI_Datatype type;
+	int code;
+
+	code = MPI_Type_create_hindexed(runs->n, runs->length, runs->place, MPI_BYTE, &type);
+	if (code)
+		return mpi_error(code, "MPI_Type_create_hindexed");
+	code = MPI_Type_commit(&type);
+	if (!code)
+		code = MPI_Put(from, 1, type, (int)rank, (MPI_Aint)offset, 1, type,
+			       array->window);
+	/* MPI keeps it until the put has ended. */
+	MPI_Type_free(&type);
+	return mpi_error(code, "MPI_Put");
+}
+
 static const MPI_Op ops[] = {
 	[HM_ARRAY_ADD] = MPI_SUM,         [HM_ARRAY_MIN] = MPI_MIN,
 	[HM_ARRAY_MAX] = MPI_MAX,         [HM_ARRAY_AND] = MPI_BAND,
@@ -199,6 +218,7 @@ const struct transport_ops transport_mpi = {
 	.withdraw = withdraw,
 	.put = put,
 	.get = get,
+	.put_runs = put_runs,
 	.accumulate = accumulate,
 	.fetch_op = fetch_op,
 	.flush = flush,

@@ -142,8 +142,7 @@ int hm_array_save(struct hm_array *array, const char *path)
 		r = hm_error_set(-EINVAL, "a save needs the name of a file");
 	else if (!(name = new_name(path)))
 		r = hm_error_set(-ENOMEM, "no memory for the name of a file");
-	if (!r)
-		r = array_complete(array, HM_ARRAY_ALL);
+	r = array_settle(array, call_with(CALL_SAVE, 0, 0), r);
 	if (!r && !array->rank)
 		r = make_file(name, array->layout.bytes);
 	r = node_meet(&array->node, call_with(CALL_SAVE, 0, 0), r);
@@ -193,8 +192,7 @@ int hm_array_load(struct hm_array *array, const char *path)
 	if (r)
 		return r;
 	r = open_to_load(array, path, &fd);
-	if (!r)
-		r = array_complete(array, HM_ARRAY_ALL);
+	r = array_settle(array, call_with(CALL_LOAD, 0, 0), r);
 	/* Nothing is read where a rank can't. */
 	r = node_meet(&array->node, call_with(CALL_LOAD, 0, 0), r);
 	if (!r)

@@ -66,12 +66,30 @@ enum hm_array_distribution {
  * environment of all ranks does the same.
  */
 #define HM_ARRAY_CHECK (1u << 1)
+/*
+ * Row 0 has the same address on all ranks, hm_array_info.base, and row r the address base + r *
+ * row_bytes: ranks may hand each other pointers. Parts of other nodes are inaccessible there.
+ */
+#define HM_ARRAY_SAME_ADDRESS (1u << 2)
+/*
+ * Loads and stores reach the parts of other nodes, too, behind hm_array_info.base: a load brings
+ * the page, and further ones if loads go on behind it; the end of the epoch sends what stores
+ * changed to the owner, and forgets the page. In one epoch no rank may load an element that
+ * another rank stores, nor store one that it stores.
+ * A page must have rows of one node. MPI must not be handed addresses of other nodes' rows; puts
+ * and gets refuse them. A rank of another node that has ended can make a load wait for ever.
+ */
+#define HM_ARRAY_PAGED (1u << 3)
 
 /* Rows of a rank. This struct is fixed, because it comes in arrays. */
 struct hm_array_part {
 	uint64_t row;  /* the first one */
 	uint64_t rows; /* number, from 1 */
-	/* hm_array_local(), hm_array_at(): the bytes, or NULL: they are on another node. */
+	/*
+	 * hm_array_local(), hm_array_at(): the bytes, or NULL: they are on another node. A unified
+	 * pointer, but with HM_ARRAY_SAME_ADDRESS or HM_ARRAY_PAGED an address of a second map,
+	 * which hm_pointer_find() does not know.
+	 */
 	void *address;
 	uint32_t rank;     /* its owner */
 	uint32_t reserved; /* 0 */
@@ -80,7 +98,7 @@ struct hm_array_part {
 /* Description of an array: the same on all ranks, except path and name. */
 struct hm_array_desc {
 	uint32_t struct_size;
-	uint32_t flags;                      /* HM_ARRAY_NEW_FILE, HM_ARRAY_CHECK */
+	uint32_t flags;                      /* HM_ARRAY_NEW_FILE and the like */
 	uint32_t dimensions;                 /* 1 to HM_ARRAY_DIMENSIONS */
 	uint32_t element;                    /* bytes of an element, 1 to 4096 */
 	uint64_t shape[HM_ARRAY_DIMENSIONS]; /* elements of each index, the first one are rows */
@@ -100,6 +118,11 @@ struct hm_array_desc {
 	 */
 	struct hm_device *device;
 	const char *name; /* [optional] shown in /proc/self/maps; "array" by default */
+	/*
+	 * HM_ARRAY_PAGED: bytes of other nodes' pages that this rank keeps at once, from 2 MiB; 0:
+	 * 64 MiB. They take as much memory again. Ranks may differ.
+	 */
+	uint64_t page_room;
 };
 
 /* A range of indices: @count elements from @start on, of each index. */
@@ -129,6 +152,11 @@ struct hm_array_info {
 	uint64_t sent;      /* bytes that its puts sent to other nodes */
 	uint64_t received;  /* bytes that its gets had from other nodes */
 	uint64_t messages;  /* puts and gets of MPI that it started */
+	uint64_t paged_in;  /* bytes of other nodes' pages that loads and stores brought */
+	uint64_t paged_out; /* bytes that stores changed there, and that were sent back */
+	uint64_t paged_now; /* bytes of such pages that are here */
+	/* HM_ARRAY_SAME_ADDRESS, HM_ARRAY_PAGED: address of row 0; else NULL. */
+	void *base;
 };
 
 /* What accumulate and fetch do to an element; the type is an enum hm_dtype (hetmap/pieces.h). */
@@ -168,6 +196,10 @@ enum hm_array_op {
  *                (hetmap/file.h); give desc.chunk so many rows that parts begin at multiples of
  *                2 MiB.
  *   -EREMOTEIO:  MPI failed; the text has its own.
+ *   -EADDRNOTAVAIL: HM_ARRAY_SAME_ADDRESS, and no range is free on all ranks.
+ *   -EOPNOTSUPP: HM_ARRAY_PAGED on several nodes, and userfaultfd(2) may not be had, or MPI was
+ *                initialised with less than MPI_THREAD_MULTIPLE; or one of the two flags for
+ *                memory of a device.
  *
  * In addition the errors of hm_buffer_create(), hm_buffer_from_file(), hm_buffer_import(),
  * hm_map_create() and open(2).
@@ -179,7 +211,7 @@ HM_API int hm_array_create(const void *comm, const struct hm_array_desc *desc,
  * hm_array_local - describe a part of this rank
  * @array:    [in] the array
  * @index:    [in] number of the part, from 0; parts are in the order of their rows
- * @ret_part: [out] the part; its address is a unified pointer
+ * @ret_part: [out] the part
  *
  * Errors:
  *   -ENOENT: this rank has no more than @index parts.
@@ -210,6 +242,7 @@ HM_API int hm_array_at(struct hm_array *array, uint64_t row, struct hm_array_par
  *
  * Errors:
  *   -ERANGE:    the range ends beyond the shape; the text names the index.
+ *   -EINVAL:    @from has rows of another node, by HM_ARRAY_PAGED.
  *   -EREMOTEIO: MPI failed; the text has its own.
  */
 HM_API int hm_array_put(struct hm_array *array, const struct hm_array_range *range,
