@@ -359,8 +359,12 @@ static void files(void)
 }
 
 static const struct rank_case cases[] = {
-	{ "same", same_case },         { "stores", stores_case }, { "ahead", ahead_case },
-	{ "refusals", refusals_case }, { "file", file_case },     { "resize", resize_case },
+	{ "same", same_case },
+	{ "stores", stores_case },
+	{ "ahead", ahead_case },
+	{ "refusals", refusals_case },
+	{ "file", file_case },
+	{ "resize", resize_case },
 	{ 0 },
 };
 

@@ -10,8 +10,7 @@
 
 /* Counts changes of what ranks tell each other. */
 #define PROTOCOL 2u
-#define FLAGS \
-	(HM_ARRAY_NEW_FILE | HM_ARRAY_CHECK | HM_ARRAY_SAME_ADDRESS | HM_ARRAY_PAGED)
+#define FLAGS (HM_ARRAY_NEW_FILE | HM_ARRAY_CHECK | HM_ARRAY_SAME_ADDRESS | HM_ARRAY_PAGED)
 
 /* What each rank says first. */
 struct greeting {
@@ -121,7 +120,9 @@ static int greet(struct hm_array *array, const struct hm_array_desc *desc, int r
 static int check_folios(const struct hm_array *array, const char *path)
 {
 	struct hm_file_system_info system = { .struct_size = sizeof(system) };
-	uint32_t n = array->node.nodes > 1 ? layout_cuts(&array->layout, array->node.node_of, FOLIO) : 0;
+	uint32_t n = array->node.nodes > 1 ?
+			     layout_cuts(&array->layout, array->node.node_of, FOLIO) :
+			     0;
 	int r;
 
 	if (!n)
@@ -193,8 +194,9 @@ static void warn(const struct hm_array *array)
 			"of %llu bytes",
 			n, PAGE);
 	if (array->view.pager && pager_is_limited(array->view.pager))
-		hm_error_set(0, "userfaultfd is for accesses of this program only: a system call "
-				"that reads or writes rows of another node fails with EFAULT");
+		hm_error_set(0,
+			     "userfaultfd is for accesses of this program only: a system call "
+			     "that reads or writes rows of another node fails with EFAULT");
 	if (!array->has_thread)
 		hm_error_set(0,
 			     "MPI has no MPI_THREAD_MULTIPLE: other nodes wait for this rank "

@@ -98,9 +98,10 @@ int view_refuse(const void *address, uint64_t bytes)
 		pthread_rwlock_unlock(&array->moving);
 	}
 	pthread_mutex_unlock(&views_lock);
-	return found ? hm_error_set(-EINVAL,
-				    "the bytes of a put or get are in rows of another node, which "
-				    "MPI can't touch: copy them to memory of this rank first") :
+	return found ? hm_error_set(
+			       -EINVAL,
+			       "the bytes of a put or get are in rows of another node, which "
+			       "MPI can't touch: copy them to memory of this rank first") :
 		       0;
 }
 
@@ -164,17 +165,18 @@ static int map_here(const struct view *view, uint64_t begin, uint64_t end)
 	end = page_up(end);
 	if (mmap(view->base + begin, end - begin, PROT_READ | PROT_WRITE,
 		 MAP_SHARED | MAP_FIXED, view->fd, (off_t)begin) == MAP_FAILED)
-		return hm_error_set(-errno,
-				    "bytes %llu to %llu of an array, mapped again: %s; each part "
-				    "takes a mapping (vm.max_map_count): give "
-				    "hm_array_desc.chunk more rows",
-				    (unsigned long long)begin, (unsigned long long)end,
-				    strerror(errno));
+		return hm_error_set(
+			-errno,
+			"bytes %llu to %llu of an array, mapped again: %s; each part "
+			"takes a mapping (vm.max_map_count): give "
+			"hm_array_desc.chunk more rows",
+			(unsigned long long)begin, (unsigned long long)end, strerror(errno));
 	madvise(view->base + begin, end - begin, MADV_DONTFORK);
 	return 0;
 }
 
-int view_follow(struct hm_array *array, const struct layout *layout, uint64_t row, uint64_t rows)
+int view_follow(struct hm_array *array, const struct layout *layout, uint64_t row,
+		uint64_t rows)
 {
 	struct view *view = &array->view;
 	uint64_t begin = row * layout->row_bytes, last = (row + rows) * layout->row_bytes, end;
