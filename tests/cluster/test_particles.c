@@ -105,6 +105,8 @@ static void balance(void)
 	static const char line[] =
 		"run particles --atoms 1000 --steps 120 --start uneven --exchange array --every 10 "
 		"--json";
+	json_t *with, *without;
+	double ratio;
 	int members;
 
 	for (members = 0; members < 2; members++) {
@@ -115,6 +117,20 @@ static void balance(void)
 		CHECK_EQUAL(integer_of(object, "atoms"), 1000);
 		json_decref(object);
 	}
+	/* It pays. In seconds of CPUs: other programs may be busy here, too. */
+	with = result(
+		2, 0,
+		"run particles --atoms 1000 --start uneven --steps 200 --exchange array --json");
+	without =
+		result(2, 0,
+		       "run particles --atoms 1000 --start uneven --steps 200 --exchange array "
+		       "--no-balance --json");
+	ratio = real_of(way(with, 0), "busiest_s") / real_of(way(without, 0), "busiest_s");
+	if (!(ratio <= 0.75))
+		test_fail(__FILE__, __LINE__, "the busiest rank has %.2f of the time without",
+			  ratio);
+	json_decref(with);
+	json_decref(without);
 }
 
 static bool has(const char *path, const char *part, uint64_t n)

@@ -16,7 +16,7 @@
 #include "particles.h"
 #include "text.h"
 
-#define LOOK 20    /* steps between two looks at who has time */
+#define LOOK 10    /* steps between two looks at who has time */
 #define DRIFT 1e-4 /* of the energy: what a run may lose or win */
 #define ATOMS_MOST 100000000
 
@@ -86,6 +86,7 @@ struct outcome {
 	double seconds;             /* of the steps, on the slowest rank */
 	double compute;             /* seconds, on the mean rank */
 	double communicate;         /* likewise: calls, and waiting in them */
+	double busiest;             /* CPU seconds of the rank that had most, between looks */
 	double share;               /* of communication */
 	double begin, end, largest; /* energies; the largest difference */
 	double kinetic;
@@ -110,6 +111,18 @@ static int look(struct sim *sim, struct outcome *outcome, struct picture *pictur
 	return picture_add(picture, sim);
 }
 
+/*
+ * What the step waits for, however many CPUs the ranks have and share: the computing of the rank
+ * that has most of it.
+ */
+static void add_busiest(struct sim *sim, struct outcome *outcome)
+{
+	double most = 0;
+
+	MPI_Allreduce(&sim->recent, &most, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+	outcome->busiest += most;
+}
+
 static int steps(struct sim *sim, struct outcome *outcome, struct picture *picture)
 {
 	const struct options *options = sim->options;
@@ -125,8 +138,12 @@ static int steps(struct sim *sim, struct outcome *outcome, struct picture *pictu
 		r = sim_step(sim);
 		if (!r && i % LOOK == 0)
 			r = sim_check(sim);
+		if (!r && (i % LOOK == 0 || i == options->steps))
+			add_busiest(sim, outcome);
 		if (!r && i % LOOK == 0 && options->balance)
 			r = balance(sim);
+		if (i % LOOK == 0)
+			sim->recent = 0;
 		outcome->seconds += seconds() - begin;
 		if (!r && (i % options->every == 0 || i == options->steps))
 			r = look(sim, outcome, picture);
@@ -226,13 +243,14 @@ static void print_way(const struct options *options, const struct outcome *outco
 
 static json_t *way_object(const struct options *options, const struct outcome *outcome)
 {
-	return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I}", "exchange",
+	return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I}", "exchange",
 			 outcome->exchange->name, "step_s",
 			 outcome->seconds / (double)options->steps, "compute_s",
-			 outcome->compute, "communicate_s", outcome->communicate, "share",
-			 outcome->share, "energy_begin", outcome->begin, "energy_end",
-			 outcome->end, "energy_drift", drift_of(outcome), "layers_moved",
-			 (json_int_t)outcome->moved, "messages", (json_int_t)outcome->messages);
+			 outcome->compute, "busiest_s", outcome->busiest, "communicate_s",
+			 outcome->communicate, "share", outcome->share, "energy_begin",
+			 outcome->begin, "energy_end", outcome->end, "energy_drift",
+			 drift_of(outcome), "layers_moved", (json_int_t)outcome->moved,
+			 "messages", (json_int_t)outcome->messages);
 }
 
 static void print_all(const struct options *options, const struct sim *sim,
