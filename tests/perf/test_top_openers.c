@@ -71,7 +71,9 @@ static void mirrored(void)
 	openers_begin(&openers);
 	add(&openers, 2, 0);
 	CHECK_EQUAL(openers.mirrored[MIRRORED_FAULTS], TOP_UNKNOWN);
+	CHECK(!openers_mirror(&openers));
 	CHECK_OK(openers_add(&openers, told));
+	CHECK(openers_mirror(&openers));
 	CHECK_OK(openers_add(&openers, told));
 	CHECK_EQUAL(openers.mirrored[MIRRORED_FAULTS], 5);
 	CHECK_EQUAL(openers.mirrored[MIRRORED_INVALIDATED], 3);

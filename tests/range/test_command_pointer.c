@@ -70,6 +70,59 @@ static void on_engine(void)
 		check_kind(kinds[i], device, true);
 }
 
+/* Does a line of hetmap top, of many looks, have device faults of process @pid? */
+static bool line_has_faults(const char *line, pid_t pid, bool *ret_listed)
+{
+	json_t *json = json_loads(line, JSON_REJECT_DUPLICATES, NULL), *process;
+	bool has = false;
+	size_t i;
+
+	CHECK_FATAL(json != NULL);
+	json_array_foreach(json_object_get(json, "processes"), i, process)
+	{
+		if (integer_of(process, "pid") != pid)
+			continue;
+		*ret_listed = true;
+		CHECK_EQUAL(json_array_size(json_object_get(process, "buffers")), 0);
+		CHECK_EQUAL(integer_of(process, "mapped"), 0);
+		has |= json_real_value(json_object_get(process,
+						       "device_faults_per_second")) > 0;
+	}
+	json_decref(json);
+	return has;
+}
+
+/*
+ * A job on memory of malloc() has no map, and hetmap top lists it by its device's open file;
+ * not one on soft, whose engine is no file.
+ */
+static void seen_in_top(void)
+{
+	const struct command top = { .args = { "top", "--json", "-n", "40", "-d", "0.1" } };
+	const bool sim = !access("/dev/hetsim0", F_OK);
+	const struct command job = { .args = { "run", "saxpy", "--pointer", "malloc",
+					       "--device", sim ? "sim:0" : "soft:0", "--size",
+					       "32M", "--rounds", "5" } };
+	bool listed = false, faults = false;
+	struct outcome seen, done;
+	pid_t pid, watcher;
+	char *line, *rest;
+
+	watcher = command_start(&top);
+	usleep(500000);
+	pid = command_start(&job);
+	command_wait(pid, &done);
+	CHECK_EQUAL(done.status, 0);
+	outcome_free(&done);
+	command_wait(watcher, &seen);
+	CHECK_EQUAL(seen.status, 0);
+	for (line = strtok_r(seen.out, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		faults |= line_has_faults(line, pid, &listed);
+	CHECK_EQUAL(listed, sim);
+	CHECK_EQUAL(faults, sim);
+	outcome_free(&seen);
+}
+
 /* For people: both runs, and what each device does. */
 static void as_text(void)
 {
@@ -122,6 +175,7 @@ static void refused(void)
 static const struct test tests[] = {
 	{ "on_cpu", on_cpu, 60, 0 },   { "on_engine", on_engine, 60, 0 },
 	{ "as_text", as_text, 60, 0 }, { "refused", refused, 60, 0 },
+	{ "seen_in_top", seen_in_top, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

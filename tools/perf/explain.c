@@ -98,10 +98,10 @@ static void explained_measure(struct explained *explained)
 	int r = 0;
 
 	if (explained->has_table)
-		r = openers_look(&explained->live, &explained->openers_before);
+		r = openers_look(explained->live.pid, &explained->openers_before);
 	explained->costs = calibrate();
 	/* Some of the openers would look as if the others had gone. */
-	if (explained->has_table && (r || openers_look(&explained->live, &explained->openers)))
+	if (explained->has_table && (r || openers_look(explained->live.pid, &explained->openers)))
 		openers_end(&explained->openers);
 	explained->seconds = now() - began;
 }

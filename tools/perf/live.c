@@ -27,6 +27,16 @@ int live_open(pid_t pid, struct live *ret_live)
 	return r;
 }
 
+void live_open_without_table(pid_t pid, struct live *ret_live)
+{
+	*ret_live = (struct live){ .pid = pid, .table = { .fd = -1 } };
+}
+
+bool live_has_table(const struct live *live)
+{
+	return live->table.fd >= 0;
+}
+
 void live_close(struct live *live)
 {
 	published_close(&live->table);
@@ -217,8 +227,14 @@ static void count(struct live *live)
 
 int live_look(struct live *live)
 {
-	int r = read_table(live);
+	int r = 0;
 
+	if (!live_has_table(live))
+		r = published_open_process(live->pid, &live->table);
+	if (r == -ENOENT)
+		return 0; /* It has made no map yet. That it is gone its other files tell. */
+	if (!r)
+		r = read_table(live);
 	if (!r)
 		count(live);
 	return r;

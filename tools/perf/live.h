@@ -39,7 +39,13 @@ struct live {
 
 /* As published_open_process(). */
 int live_open(pid_t pid, struct live *ret_live);
-/* What it has now. 0; -EPROTO: the table makes no sense any more; -ENOMEM. */
+/* A process without a table, so without maps, until live_look() finds one. */
+void live_open_without_table(pid_t pid, struct live *ret_live);
+bool live_has_table(const struct live *live);
+/*
+ * What it has now. 0; -EPROTO: the table makes no sense any more; -ENOMEM; -EACCES: a
+ * process without a table may not be looked at any more.
+ */
 int live_look(struct live *live);
 void live_close(struct live *live);
 

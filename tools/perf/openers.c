@@ -157,7 +157,7 @@ bool openers_device(const char *name, uint64_t *ret_device)
 	return true;
 }
 
-int openers_look(const struct live *live, struct openers *openers)
+int openers_look(pid_t pid, struct openers *openers)
 {
 	static const char device[] = "/dev/hetsim";
 	char path[64], name[sizeof(device)];
@@ -166,17 +166,22 @@ int openers_look(const struct live *live, struct openers *openers)
 	int r = 0;
 
 	openers_begin(openers);
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)live->pid);
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
 	/* Engines work on any pointer: the process need not have a map of a device. */
 	folder = opendir(path);
 	while (folder && !r && (entry = readdir(folder)))
 		if (readlinkat(dirfd(folder), entry->d_name, name, sizeof(name)) ==
 			    (ssize_t)sizeof(name) &&
 		    !memcmp(name, device, sizeof(device) - 1))
-			r = add_file(live->pid, entry->d_name, openers);
+			r = add_file(pid, entry->d_name, openers);
 	if (folder)
 		closedir(folder);
 	return r;
+}
+
+bool openers_mirror(const struct openers *openers)
+{
+	return openers->mirrored[MIRRORED_FAULTS] != TOP_UNKNOWN;
 }
 
 struct opener openers_of(const struct openers *openers, uint64_t device)

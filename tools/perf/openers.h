@@ -53,7 +53,9 @@ void openers_begin(struct openers *openers);
  * All of the process's. Begins @openers. 0; -ENOMEM:
  * these are a part of them.
  */
-int openers_look(const struct live *live, struct openers *openers);
+int openers_look(pid_t pid, struct openers *openers);
+/* Does a device of the process tell of pages outside of buffers? */
+bool openers_mirror(const struct openers *openers);
 /* @text: of /proc/PID/fdinfo/FD. 0, also of what is no such device's; -ENOMEM. */
 int openers_add(struct openers *openers, const char *text);
 /* Those of one device together: id is how many; evictions TOP_UNKNOWN: it has none. */

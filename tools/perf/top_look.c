@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * One look of hetmap top: finds the processes that publish a table, and reads what each
- * has. Who has none is asked again now and then only: a process may have thousands of
+ * One look of hetmap top: finds the processes that publish a table, or whose devices have
+ * entries for their pages, and reads what each has. Who has none is asked again now and then only: a process may have thousands of
  * descriptors, and a machine thousands of processes.
  */
 #include <dirent.h>
@@ -147,7 +147,7 @@ static uint64_t read_openers(struct top_process *process, const struct mappings 
 	uint64_t all, n;
 	size_t i;
 	/* A part of them would look like fewer than the last time. */
-	int r = openers_look(&process->live, &openers);
+	int r = openers_look(process->pid, &openers);
 
 	for (i = 0; i < process->n_buffer; i++)
 		process->buffers[i].n_eviction = TOP_UNKNOWN;
@@ -356,6 +356,12 @@ static int look_at(struct top_process *process, double seconds)
 	}
 	n_eviction = read_openers(process, &mappings, seconds);
 	mappings_free(&mappings);
+	/* One whose device is closed, and that has made no map, is as any other process. */
+	if (!live_has_table(&process->live) &&
+	    process->n_mirrored[MIRRORED_FAULTS] == TOP_UNKNOWN) {
+		free(before);
+		return -ENOENT;
+	}
 	rate_buffers(process, before, n_before, seconds);
 	rate_faults(process, seconds);
 	sum_up(process);
@@ -382,13 +388,28 @@ static struct top_process *find_process(const struct top *top, pid_t pid)
 	return NULL;
 }
 
-/* 0; or why it has no table to look at. */
+/* A job on memory that malloc() gave has no map, but a device's open file. */
+static bool has_mirror(pid_t pid)
+{
+	struct openers openers;
+	int r = openers_look(pid, &openers);
+	bool has = !r && openers_mirror(&openers);
+
+	openers_end(&openers);
+	return has;
+}
+
+/* 0; or why there is nothing of it to look at. */
 static int add_process(struct top *top, pid_t pid)
 {
 	struct top_process *more, process = { .pid = pid, .n_eviction = TOP_UNKNOWN };
 	int r;
 
 	r = live_open(pid, &process.live);
+	if (r == -ENOENT && has_mirror(pid)) {
+		live_open_without_table(pid, &process.live);
+		r = 0;
+	}
 	if (r)
 		return r;
 	more = reallocarray(top->processes, top->n + 1, sizeof(*more));
