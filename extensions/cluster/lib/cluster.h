@@ -61,7 +61,7 @@ struct layout {
 	uint64_t own_bytes;
 };
 
-int layout_make(struct layout *layout, const struct hm_array_desc *desc, uint32_t rank,
+int layout_divide(struct layout *layout, const struct hm_array_desc *desc, uint32_t rank,
 		uint32_t ranks);
 void layout_free(struct layout *layout);
 /* @to: the same with other owners of @rows rows from @row on; the two share nothing. */

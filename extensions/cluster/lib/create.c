@@ -234,7 +234,7 @@ static int make(struct hm_array *array, const struct hm_array_desc *given)
 	int r = check_desc(given, &desc);
 
 	if (!r)
-		r = layout_make(&array->layout, &desc, array->rank, array->ranks);
+		r = layout_divide(&array->layout, &desc, array->rank, array->ranks);
 	r = greet(array, &desc, r);
 	if (r)
 		return r;

@@ -165,7 +165,7 @@ static int find_own(struct layout *layout, uint32_t rank)
 	return 0;
 }
 
-int layout_make(struct layout *layout, const struct hm_array_desc *desc, uint32_t rank,
+int layout_divide(struct layout *layout, const struct hm_array_desc *desc, uint32_t rank,
 		uint32_t ranks)
 {
 	uint64_t chunk = desc->chunk ? desc->chunk : 1;

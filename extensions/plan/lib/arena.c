@@ -17,7 +17,7 @@ int arena_init(struct arena *arena, uint64_t limit)
 	if (!r)
 		r = grow(&arena->cell, 0, &arena->cell_room, sizeof(*arena->cell));
 	if (r) {
-		arena_free(arena);
+		arena_drop(arena);
 		return r;
 	}
 	arena->hole[arena->n_hole++] = (struct block){ 0, limit };
@@ -25,7 +25,7 @@ int arena_init(struct arena *arena, uint64_t limit)
 	return 0;
 }
 
-void arena_free(struct arena *arena)
+void arena_drop(struct arena *arena)
 {
 	free(arena->hole);
 	free(arena->cell);
@@ -81,7 +81,7 @@ static void remove_hole(struct arena *arena, uint32_t at)
 		(arena->n_hole - at) * sizeof(arena->hole[0]));
 }
 
-int arena_take(struct arena *arena, uint64_t offset, uint64_t length)
+int arena_place(struct arena *arena, uint64_t offset, uint64_t length)
 {
 	uint32_t at = hole_at(arena, offset);
 	struct block *hole, rest;

@@ -100,10 +100,10 @@ struct arena {
 };
 
 int arena_init(struct arena *arena, uint64_t limit);
-void arena_free(struct arena *arena);
+void arena_drop(struct arena *arena);
 /* The offset of a free place of @length, or NOWHERE. */
 uint64_t arena_find(const struct arena *arena, uint64_t length);
-int arena_take(struct arena *arena, uint64_t offset, uint64_t length);
+int arena_place(struct arena *arena, uint64_t offset, uint64_t length);
 int arena_give(struct arena *arena, uint64_t offset, uint64_t length);
 /* The latest of all steps that touched the bytes. */
 struct stamp arena_stamp(const struct arena *arena, uint64_t offset, uint64_t length);

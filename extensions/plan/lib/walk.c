@@ -48,7 +48,7 @@ static int emit(struct walk *walk, struct step step)
 static int enter(struct walk *walk, uint32_t i, uint64_t offset)
 {
 	struct root *root = &walk->root[i];
-	int r = arena_take(&walk->arena, offset, root->size);
+	int r = arena_place(&walk->arena, offset, root->size);
 
 	if (r)
 		return r;
@@ -467,7 +467,7 @@ int walk_make(const struct hm_plan *plan, const uint32_t *order, const struct us
 	free(walk.root);
 	free(walk.resident);
 	free(walk.victim);
-	arena_free(&walk.arena);
+	arena_drop(&walk.arena);
 	if (r)
 		steps_free(&walk.steps);
 	else
