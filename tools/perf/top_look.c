@@ -18,13 +18,14 @@
 #include "stat.h"
 #include "top.h"
 
-/* One that had no table is asked again at each such look. */
+/* One that had no table is asked at so many looks, and then at each such look. */
 #define ASK_AGAIN 5
 
 struct top_pid {
 	pid_t pid;
 	bool unreadable; /* when it was asked last */
 	bool broken;     /* its table makes no sense */
+	unsigned int n_asked;
 };
 
 static double now(void)
@@ -437,11 +438,15 @@ static void ask(struct top *top, struct top_pid *one)
 
 	if (top->n_pid)
 		before = bsearch(one, top->pids, top->n_pid, sizeof(*one), compare_pids);
-	if (before && (top->searched + (uint64_t)one->pid) % ASK_AGAIN) {
+	one->n_asked = before ? before->n_asked : 0;
+	if (before && one->n_asked >= ASK_AGAIN &&
+	    (top->searched + (uint64_t)one->pid) % ASK_AGAIN) {
 		one->unreadable = before->unreadable;
 		one->broken = before->broken;
 		return;
 	}
+	if (one->n_asked < ASK_AGAIN)
+		one->n_asked++; /* A new one may still be on the way to its device. */
 	r = add_process(top, one->pid);
 	one->unreadable = r == -EACCES || r == -EPERM;
 }
