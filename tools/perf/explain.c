@@ -101,7 +101,8 @@ static void explained_measure(struct explained *explained)
 		r = openers_look(explained->live.pid, &explained->openers_before);
 	explained->costs = calibrate();
 	/* Some of the openers would look as if the others had gone. */
-	if (explained->has_table && (r || openers_look(explained->live.pid, &explained->openers)))
+	if (explained->has_table &&
+	    (r || openers_look(explained->live.pid, &explained->openers)))
 		openers_end(&explained->openers);
 	explained->seconds = now() - began;
 }
