@@ -17,7 +17,8 @@ trap 'rm -rf "$work"' EXIT
 # With the objects that there are, and their times: only what a patch touches is built.
 copy_tree() {
 	mkdir -p "$work/build/tests" &&
-		cp -pR Makefile include runtime drivers extensions packaging python tests tools "$work" &&
+		cp -pR Makefile include runtime drivers extensions packaging python tests tools \
+			"$work" &&
 		cp -pR "$build/runtime" "$build/drivers" "$build/config.h" "$build/flags" \
 			"$work/build" &&
 		(cd "$build" &&

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * One look of hetmap top: finds the processes that publish a table, or whose devices have
- * entries for their pages, and reads what each has. Who has none is asked again now and then only: a process may have thousands of
- * descriptors, and a machine thousands of processes.
+ * One look of hetmap top: finds the processes that publish a table, or whose devices have entries
+ * for their pages, and reads what each has. A process without either is asked again now and then
+ * only: it may have thousands of descriptors, and a machine thousands of processes.
  */
 #include <dirent.h>
 #include <errno.h>

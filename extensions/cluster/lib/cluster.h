@@ -62,7 +62,7 @@ struct layout {
 };
 
 int layout_divide(struct layout *layout, const struct hm_array_desc *desc, uint32_t rank,
-		uint32_t ranks);
+		  uint32_t ranks);
 void layout_free(struct layout *layout);
 /* @to: the same with other owners of @rows rows from @row on; the two share nothing. */
 int layout_move(const struct layout *layout, uint64_t row, uint64_t rows, uint32_t owner,

@@ -166,7 +166,7 @@ static int find_own(struct layout *layout, uint32_t rank)
 }
 
 int layout_divide(struct layout *layout, const struct hm_array_desc *desc, uint32_t rank,
-		uint32_t ranks)
+		  uint32_t ranks)
 {
 	uint64_t chunk = desc->chunk ? desc->chunk : 1;
 	int r;
