@@ -220,8 +220,11 @@ made_bracket_of_input() {
 # Each case of the extension measures, and its outputs are right.
 benches() {
 	for case in graph_transfer plan_compile plan_launch; do
-		"$hetmap" bench --short --rounds 2 "$case" >"$work/said" 2>&1 &&
-			grep -q "^$case: " "$work/said" || { cat "$work/said" && return 1; }
+		if ! "$hetmap" bench --short --rounds 2 "$case" >"$work/said" 2>&1 ||
+			! grep -q "^$case: " "$work/said"; then
+			cat "$work/said"
+			return 1
+		fi
 		grep -q 'skipped' "$work/said" && cat "$work/said" && return 1
 	done
 	"$hetmap" bench --list | grep -q 'Of the package hetmap-plan'
