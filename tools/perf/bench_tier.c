@@ -205,7 +205,7 @@ int bench_interleave(void)
 		.unit = "pages",
 		.value = (double)stream.counts[0],
 		.peer = "half of them",
-		.peer_value = (double)(STREAM / PAGE) / 2,
+		.peer_value = (double)STREAM / (2 * PAGE),
 		.kind = TARGET_NONE,
 		.note = note,
 	});

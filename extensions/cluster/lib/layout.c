@@ -153,7 +153,8 @@ static int find_own(struct layout *layout, uint32_t rank)
 {
 	uint32_t i;
 
-	layout->own = calloc(layout->n_parts, sizeof(*layout->own));
+	/* One more, as a layout may be without parts. */
+	layout->own = calloc((size_t)layout->n_parts + 1, sizeof(*layout->own));
 	if (!layout->own)
 		return hm_error_set(-ENOMEM, "no memory for the parts of a rank");
 	for (i = 0; i < layout->n_parts; i++) {
