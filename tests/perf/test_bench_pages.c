@@ -131,6 +131,7 @@ static void test_html(void)
 	outcome_free(&outcome);
 	free((char *)texts[1]);
 	free((char *)texts[2]);
+	free((char *)texts[4]);
 	free(run);
 	free(path);
 	folder_remove(folder);
@@ -221,6 +222,7 @@ static void test_claims(void)
 	outcome_free(&outcome);
 	free((char *)texts[1]);
 	free((char *)texts[2]);
+	free((char *)texts[4]);
 	free(run);
 	folder_remove(folder);
 }
