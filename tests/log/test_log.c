@@ -22,7 +22,7 @@
 #define SIZE (1u << 20)
 
 /* libpmem2 1.12 keeps 144 bytes of each mapping that it was told of. */
-const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 
 const char *__lsan_default_suppressions(void)
 {
