@@ -39,6 +39,8 @@ static uint32_t first_size(unsigned int i)
 		return offsetof(struct hetsim_submit, done);
 	if (hetsim_calls[i].cmd == HETSIM_WAIT)
 		return offsetof(struct hetsim_wait, fault_reason);
+	if (hetsim_calls[i].cmd == HETSIM_MIRROR)
+		return offsetof(struct hetsim_mirror, migration_bytes);
 	return hetsim_calls[i].size;
 }
 
