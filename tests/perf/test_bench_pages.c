@@ -131,7 +131,6 @@ static void test_html(void)
 	outcome_free(&outcome);
 	free((char *)texts[1]);
 	free((char *)texts[2]);
-	free((char *)texts[4]);
 	free(run);
 	free(path);
 	folder_remove(folder);
