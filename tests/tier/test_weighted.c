@@ -230,7 +230,7 @@ static void test_by_kernel(void)
 	for (i = 0; i < 2; i++) {
 		snprintf(text[i], sizeof(text[i]), "%u", weights[i]);
 		if (!write_weight(i, text[i])) {
-			test_skip("numa", "no weights of nodes (Linux 6.9), or not root's");
+			test_skip("weights", "no weights of nodes (Linux 6.9), or not root's");
 			return;
 		}
 	}
