@@ -26,7 +26,7 @@ static float value(uint64_t i)
 	return (float)(i % 16000000) * 0.5f;
 }
 
-/* What any program finds in the file. Returns the number of wrong elements. */
+/* Reads the file as any program would. Returns the number of wrong elements. */
 static uint64_t look(const char *path, uint64_t n)
 {
 	float *found = malloc(n * sizeof(*found));

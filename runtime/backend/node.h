@@ -31,7 +31,7 @@ int node_export(void *device, const struct hm_segment *segment, uint32_t flags, 
 int node_resize(void *device, struct hm_segment *segment, uint64_t old_size, uint64_t new_size);
 void node_object_destroy(void *device, struct hm_segment *segment);
 
-/* What both tables have. */
+/* The rows that both tables have. */
 #define NODE_OPS                                                              \
 	.device_close = node_device_close, .device_query = node_device_query, \
 	.object_destroy = node_object_destroy, .create = node_create,         \

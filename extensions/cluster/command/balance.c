@@ -32,7 +32,7 @@ static double busiest(const struct sim *sim, const double *cost, const uint32_t 
 	return most;
 }
 
-/* What each layer costs, by the particles in it. The same on all ranks. */
+/* The cost of each layer, by the particles in it: the same on all ranks. */
 static double layer_costs(struct sim *sim, double *cost)
 {
 	uint32_t layers = sim->cells[2], layer, i;

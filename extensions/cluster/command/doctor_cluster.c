@@ -241,7 +241,7 @@ int doctor_cluster(bool json)
 
 	MPI_Comm_rank(MPI_COMM_WORLD, &probe.rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &probe.ranks);
-	/* What the other ranks find is kept, and not printed. */
+	/* Findings of the other ranks are kept, and not printed. */
 	if (json || probe.rank)
 		probe.doctor.findings = json_array();
 	r = look(&probe);

@@ -112,7 +112,7 @@ static int look(struct sim *sim, struct outcome *outcome, struct picture *pictur
 }
 
 /*
- * What the step waits for, however many CPUs the ranks have and share: the computing of the rank
+ * The step's bound, however many CPUs the ranks have and share: the computing of the rank
  * that has most of it.
  */
 static void add_busiest(struct sim *sim, struct outcome *outcome)
@@ -153,7 +153,7 @@ static int steps(struct sim *sim, struct outcome *outcome, struct picture *pictu
 
 static int count_messages(struct sim *sim, struct outcome *outcome);
 
-/* What all ranks have together. */
+/* Sums over all ranks. */
 static void gather(struct sim *sim, struct outcome *outcome)
 {
 	double mine[2] = { sim->compute, sim->communicate }, all[2];

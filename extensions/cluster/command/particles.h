@@ -27,13 +27,13 @@
 #define CUTOFF 2.5
 #define CELL_MOST 80 /* particles of a cell */
 
-/* What other ranks read. An element of the array of cells. */
+/* An element of the array of cells, which other ranks read. */
 struct cell {
 	uint64_t n;
 	double x[3][CELL_MOST];
 };
 
-/* What only the owner needs, beside the cell. */
+/* The part of a cell that only its owner needs. */
 struct inner {
 	double v[3][CELL_MOST];
 	double f[3][CELL_MOST];
@@ -130,7 +130,7 @@ void sim_end(struct sim *sim);
 /* Puts a particle into its new cell, which is in an own layer, or else to travel. */
 void sim_insert(struct sim *sim, uint64_t id, const double x[3], const double v[3]);
 int sim_step(struct sim *sim);
-/* Of all ranks. Collective. */
+/* Collective: sums over all ranks. */
 void sim_energy(struct sim *sim, double *ret_total, double *ret_kinetic, uint64_t *ret_n);
 /* -EIO with a text on all ranks if a particle was lost on one. Collective. */
 int sim_check(struct sim *sim);

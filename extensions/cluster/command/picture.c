@@ -25,7 +25,7 @@
 #define LOOK_NS 5000000
 #define WRONG 1 /* exit status of the process that writes */
 
-/* What rank 0 and the process that writes share. */
+/* Shared by rank 0 and the process that writes the picture. */
 struct page {
 	_Atomic uint64_t drawn;   /* pictures that are complete; odd: one is being made */
 	_Atomic uint64_t written; /* value of drawn that was written last */

@@ -121,8 +121,8 @@ int races_find(struct hm_array *array);
 #define MEET_TEXT 900
 
 /*
- * What the ranks of a node share beside the bytes. A barrier: each member writes its error, adds
- * itself to arrived, and waits until released changes. The first member, the head, waits for all,
+ * Memory that the ranks of a node share beside the bytes. A barrier: each member writes its error,
+ * adds itself to arrived, and waits until released changes. The first member, the head, waits for all,
  * meets the heads of the other nodes, writes the result, and adds one to released.
  */
 struct control {
@@ -195,7 +195,7 @@ struct number {
 	uint32_t bytes;
 	bool has_bits; /* may be combined bit by bit */
 	MPI_Datatype mpi;
-	/* What an element with the bits @a becomes by @b. */
+	/* The bits of an element with the bits @a after @op with @b. */
 	uint64_t (*combine)(uint32_t op, uint64_t a, uint64_t b);
 };
 
@@ -265,7 +265,7 @@ int view_refuse(const void *address, uint64_t bytes);
 /* A rank that has the byte at @offset, and where the rows of its node end. */
 uint64_t view_run(const struct hm_array *array, uint64_t offset, uint32_t *ret_rank);
 /*
- * What all collective calls begin with: waits for this rank's copies; with a pager all ranks write
+ * The beginning of all collective calls: waits for this rank's copies; with a pager all ranks write
  * pages back, wait for each other, and forget the pages. @r: this rank's error so far.
  */
 int array_settle(struct hm_array *array, uint64_t call, int r);

@@ -12,7 +12,7 @@
 #define PROTOCOL 2u
 #define FLAGS (HM_ARRAY_NEW_FILE | HM_ARRAY_CHECK | HM_ARRAY_SAME_ADDRESS | HM_ARRAY_PAGED)
 
-/* What each rank says first. */
+/* The first message of each rank. */
 struct greeting {
 	uint64_t digest; /* of the description */
 	uint32_t version;
@@ -157,7 +157,7 @@ static int make_file(const struct hm_array *array, const struct hm_array_desc *d
 	return r;
 }
 
-/* What other nodes need. */
+/* Facts that other nodes need. */
 static int open_transport(struct hm_array *array)
 {
 	uint64_t bytes = hm_map_length(array->node.map);

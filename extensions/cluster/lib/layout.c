@@ -230,7 +230,7 @@ int layout_move(const struct layout *layout, uint64_t row, uint64_t rows, uint32
 	for (i = 0; i < layout->n_parts; i++) {
 		const struct hm_array_part *part = &layout->parts[i];
 		uint64_t begin = part->row, end = part->row + part->rows;
-		/* What of the part is before the rows that move, and behind them. */
+		/* The part's rows before those that move, and behind them. */
 		uint64_t left = row < begin ? begin : least(row, end);
 		uint64_t right = row + rows < begin ? begin : least(row + rows, end);
 
@@ -290,7 +290,7 @@ uint64_t layout_digest(const struct layout *layout)
 
 /* ---- ranges ---- */
 
-/* What is left begins at the position. */
+/* The rest begins at the position. */
 static void take_run(struct walk *walk)
 {
 	const struct layout *layout = walk->layout;

@@ -158,7 +158,7 @@ static int meet_heads(struct node *node, int64_t call, struct result *result)
 	return wait_request(&request);
 }
 
-/* What the members of a node came with. */
+/* Gathers the results of the members of a node. */
 static void collect(const struct node *node, struct result *result)
 {
 	struct control *control = node->control;

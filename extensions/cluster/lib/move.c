@@ -43,7 +43,7 @@ static int fetch(struct hm_array *array, uint64_t row, uint64_t rows)
 	return r;
 }
 
-/* What the rows need on this node: their bytes, and addresses. */
+/* Makes bytes and addresses for the rows on this node. */
 static int prepare(struct hm_array *array, const struct layout *to, uint64_t row, uint64_t rows,
 		   bool is_owner)
 {

@@ -14,7 +14,7 @@
 
 #define CONTROL_MAGIC 0x31646f6e2d6d68ull
 
-/* What the head of a node tells its other ranks. */
+/* The message of a node's head to its other ranks. */
 struct offer {
 	int32_t r; /* 0, or it has nothing to offer */
 	int32_t pid;

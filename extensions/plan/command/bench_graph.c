@@ -170,7 +170,7 @@ static int compare_with(struct scene *scene, const char *name, const char *peer,
 	return r;
 }
 
-/* What the plan needs with a budget. */
+/* The memory of the plan with a budget. */
 static int report_peak(struct scene *scene)
 {
 	struct hm_schedule *schedule = NULL;

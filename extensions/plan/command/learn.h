@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What the program did by hand. */
+/* The transfers that the program made by hand. */
 struct by_hand {
 	uint64_t launches; /* that are nodes of the graph */
 	uint64_t failed;   /* that are not */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the nodes of a graph do, on an accelerator and on the CPU. */
+/* The work of a graph's nodes, on an accelerator and on the CPU. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -34,7 +34,7 @@ static void put_html(FILE *out, const char *text)
 	}
 }
 
-/* What tell() writes, as a string in JSON or as text of HTML. */
+/* The text of tell(), as a string in JSON or as text of HTML. */
 static int put_told(FILE *out, void (*put)(FILE *out, const char *text),
 		    void (*tell)(FILE *out, const struct hm_schedule *schedule,
 				 const struct step *step),

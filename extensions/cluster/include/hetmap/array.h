@@ -159,7 +159,7 @@ struct hm_array_info {
 	void *base;
 };
 
-/* What accumulate and fetch do to an element; the type is an enum hm_dtype (hetmap/pieces.h). */
+/* Operations of accumulate and fetch; the type is an enum hm_dtype (hetmap/pieces.h). */
 enum hm_array_op {
 	HM_ARRAY_ADD = 0,
 	HM_ARRAY_MIN = 1,
