@@ -122,8 +122,8 @@ int races_find(struct hm_array *array);
 
 /*
  * Memory that the ranks of a node share beside the bytes. A barrier: each member writes its error,
- * adds itself to arrived, and waits until released changes. The first member, the head, waits for all,
- * meets the heads of the other nodes, writes the result, and adds one to released.
+ * adds itself to arrived, and waits until released changes. The first member, the head, waits for
+ * all, meets the heads of the other nodes, writes the result, and adds one to released.
  */
 struct control {
 	uint64_t magic;
