@@ -49,6 +49,19 @@ extension_names() {
 		done <"$work/headers"
 }
 
+# extension_apart NAME: none of its objects has a name that the library or the command has. A build
+# under a sanitizer links all of them into one program.
+extension_apart() {
+	set -- "$build/extensions/$1/lib"/*.o
+	# It is not built where what it needs is missing.
+	[ -e "$1" ] || return 0
+	nm -g --defined-only "$@" | sed -n 's/^[0-9a-f]* [A-Z] //p' | sort -u >"$work/own"
+	nm -g --defined-only "$build/runtime.a" "$build/tools.a" 2>/dev/null |
+		sed -n 's/^[0-9a-f]* [A-Z] //p' | sort -u | comm -12 "$work/own" - >"$work/both"
+	sed 's/$/: the extension and the library or command each have one/' "$work/both"
+	[ ! -s "$work/both" ]
+}
+
 # Names of the functions that the headers mark HM_API, sorted.
 names_in_headers() {
 	cat include/hetmap/*.h | sed 's/^#.*//' | tr '\n' ' ' |
@@ -160,6 +173,7 @@ for header in extensions/*/include/hetmap/*.h; do
 	name=${name%%/*}
 	check "header_of_$name" extension_header_alone "$header"
 	check "names_of_$name" extension_names "$name"
+	check "names_apart_$name" extension_apart "$name"
 done
 # with_liburing yes|no: a make that finds it, or does not
 with_liburing() {

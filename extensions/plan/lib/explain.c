@@ -102,7 +102,7 @@ static int json_step(FILE *out, const struct hm_schedule *schedule, const struct
 	return 0;
 }
 
-int explain_json(FILE *out, const struct hm_schedule *schedule)
+int plan_explain_json(FILE *out, const struct hm_schedule *schedule)
 {
 	const struct steps *steps = &schedule->steps;
 	uint32_t i;
@@ -168,7 +168,7 @@ static void tell_head(FILE *out, const struct hm_schedule *schedule, const struc
 	tell_sums(out, schedule);
 }
 
-int explain_html(FILE *out, const struct hm_schedule *schedule)
+int plan_explain_html(FILE *out, const struct hm_schedule *schedule)
 {
 	uint32_t i;
 	int r;

@@ -16,7 +16,7 @@ void tell_reason(FILE *out, const struct hm_schedule *schedule, const struct ste
 
 /* ---- explain.c; not 0: no memory ---- */
 
-int explain_json(FILE *out, const struct hm_schedule *schedule);
-int explain_html(FILE *out, const struct hm_schedule *schedule);
+int plan_explain_json(FILE *out, const struct hm_schedule *schedule);
+int plan_explain_html(FILE *out, const struct hm_schedule *schedule);
 
 #endif

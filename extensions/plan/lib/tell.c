@@ -229,8 +229,8 @@ static int tell_all(FILE *out, const struct hm_schedule *schedule)
 static int (*const formats[])(FILE *out, const struct hm_schedule *schedule) = {
 	[HM_PLAN_TEXT] = tell_all,
 	[HM_PLAN_SVG] = picture_draw,
-	[HM_PLAN_JSON] = explain_json,
-	[HM_PLAN_HTML] = explain_html,
+	[HM_PLAN_JSON] = plan_explain_json,
+	[HM_PLAN_HTML] = plan_explain_html,
 };
 
 int hm_plan_explain(struct hm_schedule *schedule, uint32_t format, char **ret_text)
