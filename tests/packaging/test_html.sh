@@ -52,24 +52,27 @@ links() {
 
 # Each public function has a row, and a page that has it.
 interface() {
-	sed -n 's/^\t\(hm_[a-z0-9_]*\);$/\1/p' runtime/libhetmap.map | sort >"$work/wanted"
+	{
+		sed -n 's/^\t\(hm_[a-z0-9_]*\);$/\1/p' runtime/libhetmap.map
+		sed -n 's/^#define \(hm_[a-z0-9_]*\)(.*/\1/p' include/hetmap/*.h
+	} | sort >"$work/wanted"
 	grep -o '<a href="man/[^"]*"><code>hm_[a-z0-9_]*' "$work/html/interface.html" |
 		sed 's/.*<code>//' | sort -u >"$work/got"
 	[ -s "$work/wanted" ] && [ -z "$(comm -23 "$work/wanted" "$work/got" | tee /dev/stderr)" ]
 }
 
-# found QUERY: the first addresses that a browser shows for it
+# found QUERY: the first addresses and names that a browser shows for it
 found() {
 	sandbox=''
 	[ "$(id -u)" != 0 ] || sandbox=--no-sandbox
 	# shellcheck disable=SC2086 # one word or none
 	timeout 120 chromium --headless=new $sandbox --disable-gpu --no-first-run \
 		--user-data-dir="$work/profile" --dump-dom "file://$work/html/search.html?q=$1" \
-		2>/dev/null | grep -o '<li><a href="[^"]*"' | sed 's/.*href="//; s/"$//' | head -n 3
+		2>/dev/null | grep -o '<li><a href="[^"]*">[^<]*' | sed 's/.*href="//; s/">/ /' | head -n 3
 }
 
 search() {
-	[ "$(found hm_launch | head -n 1)" = man/hm_queue.3.html ] &&
+	[ "$(found hm_launch | head -n 1)" = 'man/hm_queue.3.html hm_launch' ] &&
 		found 'growth%20safetensors' | grep -q . && found simulated%20device | grep -q . &&
 		[ -z "$(found nowhereinthesepages)" ]
 }
