@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The programs and commands in docs/guide do what its pages say: see check_guide.sh.
+# The programs and commands in README.md, docs/guide and docs/install.md do what these pages say:
+# see check_guide.sh.
 set -u
 
 suite=guide
@@ -8,7 +9,25 @@ suite=guide
 . tests/lib.sh
 unset MAKEFLAGS MAKELEVEL
 
-for page in docs/guide/*.md; do
+work=$(mktemp -d) || exit 3
+trap 'rm -rf "$work"' EXIT
+export GUIDE_SKIPS="$work/skips"
+: >"$GUIDE_SKIPS"
+
+# README.md has no such lines: its readers read it as it is. Python's part of it is run by
+# tests/python/test_guide.py.
+readme() {
+	sed -e 's/^```c$/<!-- keep file=saxpy.c -->\n&/' \
+		-e 's|^    \$ ./tools/run$|<!-- skip: tests/build/test_setup.sh runs it -->\n&|' \
+		-e 's/^    \$ cc saxpy.c /<!-- run -->\n&/' README.md >"$work/README.md"
+	sh tests/build/check_guide.sh "$work/README.md"
+}
+
+check readme readme
+for page in docs/guide/*.md docs/install.md; do
 	check "$(basename "$page" .md)" sh tests/build/check_guide.sh "$page"
 done
+while read -r page _ line why; do
+	skip guide "$(basename "$page" .md)_${line%:}" "$why"
+done <"$GUIDE_SKIPS"
 finish
