@@ -26,6 +26,7 @@
 #define HETMAP_DMABUF_H
 
 #include <linux/dma-buf.h>
+#include <linux/ioctl.h> /* which older versions of dma-buf.h use, and do not include */
 #include <stdbool.h>
 #include <stdint.h>
 
