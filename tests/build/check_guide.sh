@@ -121,7 +121,8 @@ flags=$(pkg-config --cflags --libs hetmap) || exit 3
 run()
 {
 	# shellcheck disable=SC2086 # a list of settings
-	(cd "$work/here" && exec env $settings timeout $((60 * ${HETMAP_TIME_SCALE:-1})) "$@") >"$work/one" 2>&1 </dev/null
+	(cd "$work/here" && exec env $settings timeout $((60 * ${HETMAP_TIME_SCALE:-1})) "$@") \
+		>"$work/one" 2>&1 </dev/null
 	status=$?
 	cat "$work/one" >>"$work/said"
 	[ "$status" = "${ends:-0}" ] && return

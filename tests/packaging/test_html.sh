@@ -68,7 +68,8 @@ found() {
 	# shellcheck disable=SC2086 # one word or none
 	timeout 120 chromium --headless=new $sandbox --disable-gpu --no-first-run \
 		--user-data-dir="$work/profile" --dump-dom "file://$work/html/search.html?q=$1" \
-		2>/dev/null | grep -o '<li><a href="[^"]*">[^<]*' | sed 's/.*href="//; s/">/ /' | head -n 3
+		2>/dev/null | grep -o '<li><a href="[^"]*">[^<]*' |
+		sed 's/.*href="//; s/">/ /' | head -n 3
 }
 
 search() {
