@@ -83,9 +83,10 @@ static int take_policy(const struct option_state *state, struct graph_options *o
 	return option_refuse(state, OPTION_POLICY, "plan, up-front or per-op");
 }
 
-static int take_value(const struct option_state *state, int option,
-		      struct graph_options *options)
+static int take_option(const struct option_state *state, int option, void *user)
 {
+	struct graph_options *options = user;
+
 	switch (option) {
 	case OPTION_POLICY:
 		return take_policy(state, options);
@@ -111,47 +112,33 @@ static int take_value(const struct option_state *state, int option,
 	case OPTION_DEVICE:
 		options->device = state->value;
 		break;
-	case OPTION_ACCEL:
-		options->accel = state->value;
-		break;
-	case OPTION_JSON:
-		output.json = true;
-		break;
 	default:
-		output.quiet = true;
+		options->accel = state->value;
 	}
+	return 0;
+}
+
+static int take_argument(const char *argument, void *user)
+{
+	struct graph_options *options = user;
+
+	if (options->file)
+		return fail(STATUS_USAGE, EINVAL, NULL, "run: graph takes one model");
+	options->file = argument;
 	return 0;
 }
 
 static int run_chosen(int argc, char **argv)
 {
+	static const struct option_taker taker = { usage, take_option, take_argument };
 	struct option_state state = {
 		.command = "run", .rows = rows, .argc = argc, .argv = argv
 	};
 	struct graph_options options = { .accel = "soft:0", .rounds = 1, .policies = 7 };
-	int option, status;
+	int status;
 
-	for (;;) {
-		option = option_next(&state);
-		if (option == OPTION_END)
-			break;
-		if (option == OPTION_WRONG)
-			return STATUS_USAGE;
-		if (option == OPTION_HELP) {
-			usage();
-			return STATUS_DONE;
-		}
-		if (option == OPTION_ARGUMENT) {
-			if (options.file)
-				return fail(STATUS_USAGE, EINVAL, NULL,
-					    "run: graph takes one model");
-			options.file = state.value;
-			continue;
-		}
-		status = take_value(&state, option, &options);
-		if (status)
-			return status;
-	}
+	if (!option_walk(&state, &taker, &options, &status))
+		return status;
 	if (!options.file)
 		return fail(STATUS_USAGE, EINVAL, "hetmap run graph model.onnx",
 			    "run: graph needs a model");
