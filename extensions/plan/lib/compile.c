@@ -142,11 +142,16 @@ static int find_lanes(struct hm_schedule *schedule)
 		lane = schedule->steps.step[i].lane;
 		schedule->lane_step[lane][n[lane]++] = i;
 	}
-	for (i = 0; i < plan->n_node; i++)
+	schedule->copying = n[HM_PLAN_LANE_IN] || n[HM_PLAN_LANE_OUT];
+	schedule->direct = !schedule->copying && n[HM_PLAN_LANE_COMPUTE] <= MOST_AHEAD;
+	for (i = 0; i < plan->n_node; i++) {
 		total += plan->node[i].n_arg;
+		schedule->direct &= !plan->node[i].call;
+	}
 	schedule->args = calloc(total + 1, sizeof(*schedule->args));
 	schedule->first_arg = calloc(plan->n_node + 1, sizeof(uint32_t));
-	if (!schedule->args || !schedule->first_arg)
+	schedule->fence = calloc(n[HM_PLAN_LANE_COMPUTE] + 1, sizeof(struct hm_fence *));
+	if (!schedule->args || !schedule->first_arg || !schedule->fence)
 		return hm_error_set(-ENOMEM, "no memory for %u arguments", total);
 	for (total = 0, i = 0; i < plan->n_node; i++) {
 		schedule->first_arg[i] = total;
@@ -250,6 +255,8 @@ static void destroy(struct hm_schedule *schedule)
 		free(schedule->lane_step[lane]);
 	free(schedule->args);
 	free(schedule->first_arg);
+	free(schedule->fence);
+	pthread_mutex_destroy(&schedule->ending);
 	steps_free(&schedule->steps);
 	uses_free(&schedule->uses);
 	free(schedule->order);
@@ -286,6 +293,7 @@ static int prepare(const struct hm_plan *plan, struct hm_accel *accel,
 	if (!schedule)
 		return hm_error_set(-ENOMEM, "no memory for a schedule");
 	atomic_init(&schedule->references, 1);
+	pthread_mutex_init(&schedule->ending, NULL);
 	schedule->policy = options->policy;
 	schedule->budget = options->budget;
 	schedule->copies = options->flags & HM_PLAN_COPY;
@@ -362,6 +370,7 @@ int hm_plan_compile(struct hm_plan *plan, struct hm_accel *accel,
 		r = build_kernels(schedule);
 	if (r)
 		goto err_destroy;
+	args_make(schedule, NULL);
 	free(needs_spill);
 	*ret_schedule = schedule;
 	return 0;

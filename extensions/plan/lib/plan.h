@@ -10,6 +10,7 @@
 
 #include <hetmap/error.h>
 #include <hetmap/plan.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -201,9 +202,22 @@ struct hm_schedule {
 	uint32_t *lane_step[HM_PLAN_LANES]; /* indices of steps by lane */
 	struct hm_arg *args;                /* of all nodes, by position */
 	uint32_t *first_arg;
+	struct hm_fence **fence; /* for the run that goes on: of each step of the lane of nodes */
 	atomic_bool running;
-	bool copies; /* HM_PLAN_COPY */
+	bool copies;               /* HM_PLAN_COPY */
+	bool copying;              /* there are steps that copy */
+	bool direct;               /* hm_plan_run() itself submits all: run.c */
+	pthread_mutex_t ending;    /* protects the end of direct runs, and direct_run */
+	struct hm_run *direct_run; /* the latest one; NULL: it is gone */
 };
+
+/* Work of nodes that is on its way at most; a queue of an engine has room for 2048. */
+#define MOST_AHEAD 1536
+
+/* ---- args.c ---- */
+
+/* Fills schedule->args. @home: of each range; NULL: the plan's own. */
+void args_make(struct hm_schedule *schedule, char *const *home);
 
 /* ---- plan.c ---- */
 

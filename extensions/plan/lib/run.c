@@ -3,6 +3,9 @@
  * Runs a schedule: a thread for each lane that has steps. The lane of nodes submits ahead; a copy
  * that must come after a node waits for the fences of all work up to it, so that a failure is known
  * before bytes go home. Copies are made by the CPU, and are done when they return.
+ *
+ * A direct schedule has kernels only, and no copies: hm_plan_run() submits them all, as a program
+ * would by hand. The run has no thread then; whoever waits for it or looks at it finds its end.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,9 +18,8 @@
 
 #include "plan.h"
 
-/* Work of nodes that is on its way at most; a queue of an engine has room for 2048. */
-#define MOST_AHEAD 1536
 #define LOOK_EVERY 512 /* steps: a wait for each one would cost a switch of threads */
+#define DROP_EVERY 32  /* steps: fences are large, and those that are done are used again */
 
 struct lane {
 	struct hm_run *run;
@@ -32,7 +34,8 @@ struct hm_run {
 	atomic_uint references;
 	struct hm_schedule *schedule;
 	struct lane lane[HM_PLAN_LANES];
-	struct hm_fence **fence; /* of each step of the lane of nodes */
+	struct hm_fence **fence; /* of each step of the lane of nodes; the schedule's array */
+	struct hm_fence *last;   /* direct: of the last work; NULL: all work is done */
 	char **home;             /* of each range, in this run */
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
@@ -105,24 +108,35 @@ static const char *node_name(const struct hm_schedule *schedule, const struct st
 	return schedule->plan.node[schedule->order[step->at]].name;
 }
 
-/* Waits for the work of the first @count steps of the lane of nodes, which are submitted. */
-static bool settle(struct lane *lane, uint32_t count)
+/*
+ * Waits for the work of the first @count steps of the lane of nodes, which are submitted. With a
+ * timeout of 0 it only looks how far they are.
+ */
+static bool settle(struct lane *lane, uint32_t count, uint64_t timeout_ns)
 {
 	struct hm_run *run = lane->run;
 	const struct hm_schedule *schedule = run->schedule;
 	int r;
 
 	for (; lane->settled < count; lane->settled++) {
+		struct hm_fence **fence = &run->fence[lane->settled];
 		const struct step *step;
 
-		if (!run->fence[lane->settled])
+		if (!*fence)
 			continue;
-		r = hm_fence_wait(run->fence[lane->settled], UINT64_MAX);
-		if (!r)
-			continue;
-		step = step_at(schedule, HM_PLAN_LANE_COMPUTE, lane->settled);
-		fail(run, r, schedule->order[step->at] + 1, "node", node_name(schedule, step));
-		return false;
+		r = hm_fence_wait(*fence, timeout_ns);
+		if (r == -ETIME && !timeout_ns)
+			return true;
+		if (r) {
+			step = step_at(schedule, HM_PLAN_LANE_COMPUTE, lane->settled);
+			fail(run, r, schedule->order[step->at] + 1, "node",
+			     node_name(schedule, step));
+			return false;
+		}
+		if (!schedule->copying) {
+			hm_fence_unref(*fence);
+			*fence = NULL;
+		}
 	}
 	return true;
 }
@@ -138,7 +152,7 @@ static bool wait_before(struct lane *lane, const struct step *step)
 			return false;
 	if (lane->number == HM_PLAN_LANE_COMPUTE)
 		return !atomic_load(&run->error);
-	return settle(lane, step->after[HM_PLAN_LANE_COMPUTE]);
+	return settle(lane, step->after[HM_PLAN_LANE_COMPUTE], UINT64_MAX);
 }
 
 /* ---- steps ---- */
@@ -180,49 +194,17 @@ static int move(struct hm_schedule *schedule, const struct step *step,
 	return r;
 }
 
-/* The address at which a kernel reaches bytes of the arena. */
-static char *reach(const struct hm_schedule *schedule, uint64_t offset, uint64_t length)
-{
-	/* A range that is longer than half a window may be in none: the launch says so. */
-	if (!schedule->between || offset < schedule->between_offset ||
-	    offset / schedule->window == (offset + length - 1) / schedule->window)
-		return schedule->arena + offset;
-	return (char *)hm_map_address(schedule->between) + offset - schedule->between_offset;
-}
-
 static int launch(struct hm_run *run, const struct step *step, struct hm_fence **ret_fence)
 {
 	struct hm_schedule *schedule = run->schedule;
-	const struct uses *uses = &schedule->uses;
 	const struct node *node = &schedule->plan.node[schedule->order[step->at]];
-	struct hm_arg *args = &schedule->args[schedule->first_arg[step->at]];
-	uint32_t first = uses->node_first[step->at], i, k;
+	const struct hm_arg *args = &schedule->args[schedule->first_arg[step->at]];
 
-	for (i = 0; i < node->n_arg; i++) {
-		const struct hm_plan_arg *arg = &node->args[i];
-		const struct range *range;
-		char *bytes;
-
-		if (!arg->range) {
-			args[i] = arg->value;
-			continue;
-		}
-		range = &schedule->plan.range[arg->range - 1];
-		for (k = first; uses->node_root[k] != range->root; k++)
-			;
-		if (schedule->size[range->root])
-			bytes = reach(schedule,
-				      schedule->steps.place[step->place + k - first] +
-					      range->offset,
-				      range->length);
-		else
-			bytes = run->home[range->root] + range->offset;
-		args[i] = hm_arg_range(bytes, range->length, arg->access);
-	}
-	if (node->call)
-		return node->call(schedule->queue, args, node->n_arg, node->user, ret_fence);
-	return hm_queue_launch(schedule->queue, node->kernel, node->grid, args, node->n_arg,
-			       ret_fence);
+	if (!node->call)
+		return hm_queue_launch(schedule->queue, node->kernel, node->grid, args,
+				       node->n_arg, ret_fence);
+	hm_error_begin();
+	return node->call(schedule->queue, args, node->n_arg, node->user, ret_fence);
 }
 
 static bool take_step(struct lane *lane, const struct step *step, uint32_t i)
@@ -233,10 +215,11 @@ static bool take_step(struct lane *lane, const struct step *step, uint32_t i)
 
 	if (!wait_before(lane, step))
 		return false;
-	hm_error_begin();
 	if (step->kind == HM_PLAN_STEP_NODE || step->kind == HM_PLAN_STEP_MOVE) {
 		if (i >= MOST_AHEAD && i % LOOK_EVERY == 0 &&
-		    !settle(lane, i - MOST_AHEAD + LOOK_EVERY))
+		    !settle(lane, i - MOST_AHEAD + LOOK_EVERY, UINT64_MAX))
+			return false;
+		if (i % DROP_EVERY == 0 && !schedule->copying && !settle(lane, i, 0))
 			return false;
 		r = step->kind == HM_PLAN_STEP_NODE ? launch(run, step, &run->fence[i]) :
 						      move(schedule, step, &run->fence[i]);
@@ -245,6 +228,7 @@ static bool take_step(struct lane *lane, const struct step *step, uint32_t i)
 			     node_name(schedule, step));
 		return !r;
 	}
+	hm_error_begin();
 	r = copy(lane, step);
 	if (r)
 		fail(run, r, HM_PLAN_NONE,
@@ -268,25 +252,25 @@ static void *run_lane(void *data)
 
 /* ---- a run as a whole ---- */
 
-/* The lane of nodes, and then the end of all lanes. */
-static void *run_all(void *data)
+/* All is submitted. */
+static void end(struct hm_run *run)
 {
-	struct hm_run *run = data;
 	struct lane *nodes = &run->lane[HM_PLAN_LANE_COMPUTE];
 	uint64_t one = 1;
 	uint32_t i;
 
-	run_lane(nodes);
-	settle(nodes, atomic_load(&nodes->done));
+	settle(nodes, atomic_load(&nodes->done), UINT64_MAX);
 	/* After a failure work in flight still uses the arena, and homes. */
 	for (i = nodes->settled; i < atomic_load(&nodes->done); i++)
 		if (run->fence[i])
 			hm_fence_wait(run->fence[i], UINT64_MAX);
-	for (i = 0; i < HM_PLAN_LANES; i++)
+	for (i = HM_PLAN_LANE_IN; i < HM_PLAN_LANES; i++)
 		if (run->lane[i].started)
 			pthread_join(run->lane[i].thread, NULL);
-	for (i = 0; i < atomic_load(&nodes->done); i++)
+	for (i = 0; i < atomic_load(&nodes->done); i++) {
 		hm_fence_unref(run->fence[i]);
+		run->fence[i] = NULL;
+	}
 	pthread_mutex_lock(&run->mutex);
 	run->elapsed = now_ns() - run->began;
 	run->done = true;
@@ -295,8 +279,87 @@ static void *run_all(void *data)
 	atomic_store(&run->schedule->running, false);
 	pthread_cond_broadcast(&run->changed);
 	pthread_mutex_unlock(&run->mutex);
+}
+
+/* The lane of nodes, and then the end of all lanes. */
+static void *run_all(void *data)
+{
+	struct hm_run *run = data;
+
+	run_lane(&run->lane[HM_PLAN_LANE_COMPUTE]);
+	end(run);
 	return NULL;
 }
+
+/* ---- direct runs: schedule->ending is taken by whoever ends one ---- */
+
+static void end_direct_locked(struct hm_run *run)
+{
+	if (!run->done)
+		end(run);
+}
+
+static bool last_is_done(const struct hm_run *run, uint64_t timeout_ns)
+{
+	return !run->last || hm_fence_wait(run->last, timeout_ns) != -ETIME;
+}
+
+static int await_direct(struct hm_run *run, uint64_t timeout_ns)
+{
+	struct hm_schedule *schedule = run->schedule;
+
+	if (!last_is_done(run, timeout_ns))
+		return -ETIME;
+	pthread_mutex_lock(&schedule->ending);
+	end_direct_locked(run);
+	pthread_mutex_unlock(&schedule->ending);
+	return 0;
+}
+
+/* For the event of a run, which no call of the program may find done. */
+static void *watch_direct(void *data)
+{
+	await_direct(data, UINT64_MAX);
+	return NULL;
+}
+
+static void start_direct(struct hm_run *run)
+{
+	struct hm_schedule *schedule = run->schedule;
+	struct lane *nodes = &run->lane[HM_PLAN_LANE_COMPUTE];
+	uint32_t n;
+
+	run_lane(nodes);
+	n = atomic_load(&nodes->done);
+	run->last = hm_fence_ref(n ? run->fence[n - 1] : NULL);
+	pthread_mutex_lock(&schedule->ending);
+	schedule->direct_run = run;
+	pthread_mutex_unlock(&schedule->ending);
+}
+
+static void forget_direct(const struct hm_run *run)
+{
+	struct hm_schedule *schedule = run->schedule;
+
+	pthread_mutex_lock(&schedule->ending);
+	if (schedule->direct_run == run)
+		schedule->direct_run = NULL;
+	pthread_mutex_unlock(&schedule->ending);
+}
+
+/* Takes the schedule, unless a run goes on; nobody may have looked at the end of the last one. */
+static bool take_schedule(struct hm_schedule *schedule)
+{
+	if (!atomic_exchange(&schedule->running, true))
+		return true;
+	pthread_mutex_lock(&schedule->ending);
+	if (schedule->direct_run && last_is_done(schedule->direct_run, 0))
+		end_direct_locked(schedule->direct_run);
+	pthread_mutex_unlock(&schedule->ending);
+	return !atomic_exchange(&schedule->running, true);
+}
+
+/* ---- a run's beginning ---- */
 
 static int check_homes(struct hm_schedule *schedule, const struct hm_plan_home *homes,
 		       uint32_t n_home)
@@ -350,9 +413,9 @@ static void destroy(struct hm_run *run)
 	pthread_mutex_destroy(&run->mutex);
 	if (run->event >= 0)
 		close(run->event);
+	hm_fence_unref(run->last);
 	hm_schedule_unref(run->schedule);
 	free(run->home);
-	free(run->fence);
 	free(run);
 }
 
@@ -364,15 +427,12 @@ static struct hm_run *make(struct hm_schedule *schedule)
 
 	if (!run)
 		return NULL;
-	run->fence = calloc(schedule->steps.n_lane[HM_PLAN_LANE_COMPUTE] + 1,
-			    sizeof(struct hm_fence *));
 	run->home = calloc(schedule->plan.n_range + 1, sizeof(*run->home));
-	if (!run->fence || !run->home) {
-		free(run->fence);
-		free(run->home);
+	if (!run->home) {
 		free(run);
 		return NULL;
 	}
+	run->fence = schedule->fence;
 	for (i = 0; i < schedule->plan.n_range; i++)
 		run->home[i] = schedule->plan.range[i].home;
 	pthread_mutex_init(&run->mutex, NULL);
@@ -397,6 +457,10 @@ static int start(struct hm_run *run)
 	int r = 0;
 
 	run->began = now_ns();
+	if (run->schedule->direct) {
+		start_direct(run);
+		return 0;
+	}
 	for (i = HM_PLAN_LANE_IN; !r && i < HM_PLAN_LANES; i++) {
 		if (!run->schedule->steps.n_lane[i])
 			continue;
@@ -405,6 +469,7 @@ static int start(struct hm_run *run)
 	}
 	if (!r)
 		r = pthread_create(&run->lane[HM_PLAN_LANE_COMPUTE].thread, NULL, run_all, run);
+	run->lane[HM_PLAN_LANE_COMPUTE].started = !r;
 	if (!r)
 		return 0;
 	hm_error_begin();
@@ -425,7 +490,7 @@ int hm_plan_run(struct hm_schedule *schedule, const struct hm_plan_home *homes, 
 	hm_error_begin();
 	if (!schedule || !ret_run || (n_home && !homes))
 		return hm_error_set(-EINVAL, "hm_plan_run: an argument is NULL");
-	if (atomic_exchange(&schedule->running, true))
+	if (!take_schedule(schedule))
 		return hm_error_set(-EBUSY, "a run of this schedule goes on: wait for it");
 	r = check_device(schedule);
 	if (!r)
@@ -439,9 +504,12 @@ int hm_plan_run(struct hm_schedule *schedule, const struct hm_plan_home *homes, 
 	}
 	for (i = 0; i < n_home; i++)
 		run->home[homes[i].range - 1] = homes[i].pointer;
+	if (n_home)
+		args_make(schedule, run->home);
 	r = start(run);
 	if (r)
 		goto err_destroy;
+	hm_error_begin(); /* the failure of a launch is the run's */
 	/* Threads of the run look at its own homes. */
 	for (i = 0; i < n_home; i++)
 		schedule->plan.range[homes[i].range - 1].home = homes[i].pointer;
@@ -449,6 +517,8 @@ int hm_plan_run(struct hm_schedule *schedule, const struct hm_plan_home *homes, 
 	return 0;
 
 err_destroy:
+	if (n_home)
+		args_make(schedule, NULL);
 	destroy(run);
 err_idle:
 	atomic_store(&schedule->running, false);
@@ -475,13 +545,37 @@ int hm_run_wait(struct hm_run *run, uint64_t timeout_ns)
 	hm_error_begin();
 	if (!run)
 		return hm_error_set(-EINVAL, "hm_run_wait: NULL");
-	pthread_mutex_lock(&run->mutex);
-	r = await_end(run, timeout_ns);
-	pthread_mutex_unlock(&run->mutex);
+	if (run->schedule->direct) {
+		r = await_direct(run, timeout_ns);
+	} else {
+		pthread_mutex_lock(&run->mutex);
+		r = await_end(run, timeout_ns);
+		pthread_mutex_unlock(&run->mutex);
+	}
 	if (r)
 		return hm_error_set(r, "the run goes on after %" PRIu64 " ns", timeout_ns);
 	r = atomic_load(&run->error);
 	return r ? hm_error_set(r, "%s", run->message) : 0;
+}
+
+/* The mutex is held. A direct run has no thread that would write to the event. */
+static int make_event(struct hm_run *run)
+{
+	struct lane *nodes = &run->lane[HM_PLAN_LANE_COMPUTE];
+	int event = eventfd(run->done, EFD_CLOEXEC), r = 0;
+
+	if (event < 0)
+		return hm_error_set(-errno, "no event for a run: %s", strerror(errno));
+	if (!run->done && !nodes->started)
+		r = pthread_create(&nodes->thread, NULL, watch_direct, run);
+	if (r) {
+		close(event);
+		return hm_error_set(-EAGAIN, "no thread for the fence of a run: %s",
+				    strerror(r));
+	}
+	nodes->started |= !run->done;
+	run->event = event;
+	return 0;
 }
 
 int hm_run_fence(struct hm_run *run, struct hm_fence **ret_fence)
@@ -492,11 +586,8 @@ int hm_run_fence(struct hm_run *run, struct hm_fence **ret_fence)
 	if (!run || !ret_fence)
 		return hm_error_set(-EINVAL, "hm_run_fence: an argument is NULL");
 	pthread_mutex_lock(&run->mutex);
-	if (run->event < 0) {
-		run->event = eventfd(run->done, EFD_CLOEXEC);
-		if (run->event < 0)
-			r = hm_error_set(-errno, "no event for a run: %s", strerror(errno));
-	}
+	if (run->event < 0)
+		r = make_event(run);
 	pthread_mutex_unlock(&run->mutex);
 	return r ?: hm_fence_import_fd(run->event, ret_fence);
 }
@@ -509,6 +600,9 @@ int hm_run_query(struct hm_run *run, struct hm_run_info *ret_info)
 	if (ret_info->struct_size != sizeof(*ret_info))
 		return hm_error_set(-E2BIG, "hm_run_query: a struct of %u bytes",
 				    ret_info->struct_size);
+	if (run->schedule->direct)
+		await_direct(run, 0);
+	hm_error_begin();
 	pthread_mutex_lock(&run->mutex);
 	*ret_info = (struct hm_run_info){ .struct_size = sizeof(*ret_info), .done = run->done };
 	if (run->done) {
@@ -533,6 +627,11 @@ void hm_run_unref(struct hm_run *run)
 {
 	if (!run || atomic_fetch_sub(&run->references, 1) != 1)
 		return;
-	pthread_join(run->lane[HM_PLAN_LANE_COMPUTE].thread, NULL);
+	if (run->schedule->direct) {
+		await_direct(run, UINT64_MAX);
+		forget_direct(run);
+	}
+	if (run->lane[HM_PLAN_LANE_COMPUTE].started)
+		pthread_join(run->lane[HM_PLAN_LANE_COMPUTE].thread, NULL);
 	destroy(run);
 }

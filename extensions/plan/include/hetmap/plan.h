@@ -352,10 +352,14 @@ struct hm_plan_home {
  * @n_home:   [in]
  * @ret_run:  [out] a reference, which the caller drops with hm_run_unref()
  *
- * Returns at once; threads of the run do the work. Until the run is done the homes belong to the
- * run. A failure of a node, a copy or the device ends the run: no output that depends on the
- * failed node is written, and each output has its old bytes or all of its new ones, except that a
+ * Returns at once; threads of the run do the work. A schedule of up to 1536 steps, all of them
+ * nodes with kernels, needs no thread: the call itself submits them, and the next call that asks
+ * for the run, or for a new one, finds its end. Until the run is done the homes belong to the run.
+ *
+ * A failure of a node, a copy or the device ends the run: no output that depends on the failed
+ * node is copied home, and each of these has its old bytes or all of its new ones, except that a
  * device that goes away during a copy may leave one in part; the text of hm_run_wait() names it.
+ * Outputs that are used in place have what the nodes wrote by then.
  *
  * Thread safety: any thread.
  *
@@ -403,8 +407,8 @@ struct hm_run_info {
 	uint32_t done;        /* 1: the run is over */
 	uint32_t failed_node; /* number of the node whose work failed, or HM_PLAN_NONE */
 	uint32_t n_written;   /* outputs with their new bytes at home */
-	uint64_t elapsed_ns;
-	uint64_t copy_ns[2]; /* time of copies: in, out */
+	uint64_t elapsed_ns;  /* until its end was found */
+	uint64_t copy_ns[2];  /* time of copies: in, out */
 };
 
 /**
