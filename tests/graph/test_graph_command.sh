@@ -219,7 +219,7 @@ made_bracket_of_input() {
 
 # Each case of the extension measures, and its outputs are right.
 benches() {
-	for case in graph_transfer plan_compile plan_launch; do
+	for case in graph_transfer graph_overlap plan_compile plan_launch; do
 		if ! "$hetmap" bench --short --rounds 2 "$case" >"$work/said" 2>&1 ||
 			! grep -q "^$case: " "$work/said"; then
 			cat "$work/said"

@@ -108,7 +108,60 @@ static void test_policies(void)
 	hm_accel_unref(accel);
 }
 
+static int no_work(struct hm_queue *queue, const struct hm_arg *args, uint32_t n_arg,
+		   void *user, struct hm_fence **ret_fence)
+{
+	(void)queue, (void)args, (void)n_arg, (void)user, (void)ret_fence;
+	return 0;
+}
+
+/* A copy in runs beside the node before: its place is not one that this node has just read. */
+static void test_beside(void)
+{
+	static uint32_t home[8][1024];
+	struct hm_plan_step step = { .struct_size = sizeof(step) };
+	struct hm_plan_range_desc range = { .struct_size = sizeof(range),
+					    .flags = HM_PLAN_INPUT,
+					    .name = "input",
+					    .length = sizeof(home[0]) };
+	struct hm_plan_arg arg;
+	const struct hm_plan_node_desc node = { .struct_size = sizeof(node),
+						.name = "node",
+						.call = no_work,
+						.args = &arg,
+						.n_arg = 1 };
+	struct hm_schedule_info info = { .struct_size = sizeof(info) };
+	struct hm_schedule *schedule;
+	struct hm_accel *accel;
+	struct hm_plan *plan;
+	uint32_t i, n_in = 0;
+
+	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &accel));
+	CHECK_OK_FATAL(hm_plan_create(0, &plan));
+	for (i = 0; i < 8; i++) {
+		range.home = home[i];
+		CHECK_OK_FATAL(hm_plan_range(plan, &range, &arg.range));
+		arg = HM_PLAN_IN(arg.range);
+		CHECK_OK_FATAL(hm_plan_node(plan, &node, NULL));
+	}
+	CHECK_OK_FATAL(hm_plan_compile(plan, accel, NULL, &schedule));
+	CHECK_OK(hm_schedule_query(schedule, &info));
+	CHECK_EQUAL(info.peak, 2 * sizeof(home[0]));
+	for (i = 0; i < info.n_steps; i++) {
+		CHECK_OK(hm_schedule_step(schedule, i, &step));
+		if (step.kind != HM_PLAN_STEP_IN)
+			continue;
+		CHECK_EQUAL(step.after[HM_PLAN_LANE_COMPUTE], n_in > 1 ? n_in - 1 : 0);
+		n_in++;
+	}
+	CHECK_EQUAL(n_in, 8);
+	hm_schedule_unref(schedule);
+	hm_plan_unref(plan);
+	hm_accel_unref(accel);
+}
+
 static const struct test tests[] = {
+	{ .name = "beside", .run = test_beside },
 	{ .name = "near_the_optimum",
 	  .run = test_near_the_optimum,
 	  .seconds = 300,

@@ -24,6 +24,7 @@ static const struct bench_elsewhere elsewhere[] = {
 	{ "persist", "stores to a DAX device, made to last", "tier" },
 	{ "log_append", "a record of 256 bytes that outlives a power failure", "tier" },
 	{ "graph_transfer", "transfers of a step of training, by its plan", "graph" },
+	{ "graph_overlap", "transfers beside the compute of a plan", "graph" },
 	{ "plan_compile", "a plan of 10,000 nodes", "graph" },
 	{ "plan_launch", "a run of a plan, a node", "graph" },
 };

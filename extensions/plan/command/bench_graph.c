@@ -19,10 +19,14 @@
 
 PEER_SOURCE_OF(peer_graph_source, "extensions/plan/command/bench_plan.c");
 extern const char peer_graph_source[];
+PEER_SOURCE_OF(peer_overlap_source, "extensions/plan/command/bench_overlap.c");
+extern const char peer_overlap_source[];
 
 static const struct bench cases[] = {
 	{ "graph_transfer", "transfers of a step of training, by its plan",
 	  bench_graph_transfer, peer_graph_source },
+	{ "graph_overlap", "transfers beside the compute of a plan", bench_graph_overlap,
+	  peer_overlap_source },
 	{ "plan_compile", "a plan of 10,000 nodes", bench_plan_compile, peer_graph_source },
 	{ "plan_launch", "a run of a plan, a node", bench_plan_launch, peer_graph_source },
 };

@@ -32,20 +32,6 @@ void arena_drop(struct arena *arena)
 	*arena = (struct arena){ 0 };
 }
 
-uint64_t arena_find(const struct arena *arena, uint64_t length)
-{
-	const struct block *best = NULL;
-	uint32_t i;
-
-	for (i = 0; i < arena->n_hole; i++) {
-		const struct block *hole = &arena->hole[i];
-
-		if (hole->length >= length && (!best || hole->length < best->length))
-			best = hole;
-	}
-	return best ? best->offset : NOWHERE;
-}
-
 /* Index of the first hole that begins at @offset or after it. */
 static uint32_t hole_at(const struct arena *arena, uint64_t offset)
 {
@@ -161,6 +147,39 @@ struct stamp arena_stamp(const struct arena *arena, uint64_t offset, uint64_t le
 			if (stamp.after[lane] < arena->cell[i].stamp.after[lane])
 				stamp.after[lane] = arena->cell[i].stamp.after[lane];
 	return stamp;
+}
+
+static bool touched_since(const struct arena *arena, uint64_t offset, uint64_t length,
+			  const struct stamp *recent)
+{
+	struct stamp stamp = arena_stamp(arena, offset, length);
+	uint32_t lane;
+
+	for (lane = 0; lane < HM_PLAN_LANES; lane++)
+		if (recent->after[lane] && stamp.after[lane] >= recent->after[lane])
+			return true;
+	return false;
+}
+
+uint64_t arena_find(const struct arena *arena, uint64_t length, struct stamp recent)
+{
+	const struct block *best = NULL, *best_quiet = NULL;
+	uint32_t i;
+
+	for (i = 0; i < arena->n_hole; i++) {
+		const struct block *hole = &arena->hole[i];
+
+		if (hole->length < length)
+			continue;
+		if (!best || hole->length < best->length)
+			best = hole;
+		if ((!best_quiet || hole->length < best_quiet->length) &&
+		    !touched_since(arena, hole->offset, length, &recent))
+			best_quiet = hole;
+	}
+	if (best_quiet)
+		best = best_quiet;
+	return best ? best->offset : NOWHERE;
 }
 
 /* Makes a cell begin at @offset; its index in *@ret_at. */

@@ -102,8 +102,11 @@ struct arena {
 
 int arena_init(struct arena *arena, uint64_t limit);
 void arena_drop(struct arena *arena);
-/* The offset of a free place of @length, or NOWHERE. */
-uint64_t arena_find(const struct arena *arena, uint64_t length);
+/*
+ * The offset of a free place of @length, or NOWHERE: if there is one, a place that no step of a
+ * lane has touched from number recent.after[lane] on. 0: any does.
+ */
+uint64_t arena_find(const struct arena *arena, uint64_t length, struct stamp recent);
 int arena_place(struct arena *arena, uint64_t offset, uint64_t length);
 int arena_give(struct arena *arena, uint64_t offset, uint64_t length);
 /* The latest of all steps that touched the bytes. */
@@ -155,6 +158,7 @@ struct walk {
 	uint32_t n_resident;
 	uint32_t at;
 	uint32_t rank;   /* how to choose what leaves: evict.c */
+	bool ahead;      /* copies run beside nodes: places of the last step are avoided */
 	uint64_t random; /* state */
 	struct arena arena;
 	struct steps steps;

@@ -254,16 +254,32 @@ static int compact(struct walk *walk, uint64_t length)
 
 /* ---- one node ---- */
 
+/*
+ * The steps whose places would make the range's first step wait, while it could run beside them: a
+ * copy in beside the node before, a node beside the last copy out.
+ */
+static struct stamp recent(const struct walk *walk, uint32_t i)
+{
+	struct stamp stamp = { 0 };
+
+	if (!walk->ahead)
+		return stamp;
+	stamp.after[HM_PLAN_LANE_OUT] = walk->steps.n_lane[HM_PLAN_LANE_OUT];
+	if (needed(walk, i))
+		stamp.after[HM_PLAN_LANE_COMPUTE] = walk->steps.n_lane[HM_PLAN_LANE_COMPUTE];
+	return stamp;
+}
+
 static int place(struct walk *walk, uint32_t i)
 {
-	uint64_t offset = arena_find(&walk->arena, walk->root[i].size);
+	uint64_t offset = arena_find(&walk->arena, walk->root[i].size, recent(walk, i));
 	int r;
 
 	if (offset == NOWHERE) {
 		r = compact(walk, walk->root[i].size);
 		if (r)
 			return r;
-		offset = arena_find(&walk->arena, walk->root[i].size);
+		offset = arena_find(&walk->arena, walk->root[i].size, recent(walk, i));
 		if (offset == NOWHERE)
 			return hm_error_set(-ENOSPC,
 					    "no place for range %s of %" PRIu64 " bytes",
@@ -450,6 +466,7 @@ int walk_make(const struct hm_plan *plan, const uint32_t *order, const struct us
 		.uses = uses,
 		.order = order,
 		.rank = rank,
+		.ahead = policy == HM_PLAN_AHEAD,
 		.random = rank,
 		.needs_spill = needs_spill,
 	};
