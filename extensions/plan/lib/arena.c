@@ -149,21 +149,38 @@ struct stamp arena_stamp(const struct arena *arena, uint64_t offset, uint64_t le
 	return stamp;
 }
 
-static bool touched_since(const struct arena *arena, uint64_t offset, uint64_t length,
-			  const struct stamp *recent)
+static bool is_recent(const struct stamp *stamp, const struct stamp *recent)
 {
-	struct stamp stamp = arena_stamp(arena, offset, length);
 	uint32_t lane;
 
 	for (lane = 0; lane < HM_PLAN_LANES; lane++)
-		if (recent->after[lane] && stamp.after[lane] >= recent->after[lane])
+		if (recent->after[lane] && stamp->after[lane] >= recent->after[lane])
 			return true;
 	return false;
+}
+
+/* The first offset in @hole of so many bytes that no recent step has touched, or NOWHERE. */
+static uint64_t find_quiet(const struct arena *arena, const struct block *hole, uint64_t length,
+			   const struct stamp *recent)
+{
+	uint64_t from = hole->offset, end = hole->offset + hole->length;
+	uint32_t i;
+
+	for (i = cell_at(arena, from);
+	     i < arena->n_cell && arena->cell[i].offset < from + length; i++) {
+		if (!is_recent(&arena->cell[i].stamp, recent))
+			continue;
+		if (i + 1 == arena->n_cell)
+			return NOWHERE;
+		from = arena->cell[i + 1].offset;
+	}
+	return from <= end && end - from >= length ? from : NOWHERE;
 }
 
 uint64_t arena_find(const struct arena *arena, uint64_t length, struct stamp recent)
 {
 	const struct block *best = NULL, *best_quiet = NULL;
+	uint64_t offset, quiet = NOWHERE;
 	uint32_t i;
 
 	for (i = 0; i < arena->n_hole; i++) {
@@ -173,12 +190,16 @@ uint64_t arena_find(const struct arena *arena, uint64_t length, struct stamp rec
 			continue;
 		if (!best || hole->length < best->length)
 			best = hole;
-		if ((!best_quiet || hole->length < best_quiet->length) &&
-		    !touched_since(arena, hole->offset, length, &recent))
+		if (best_quiet && hole->length >= best_quiet->length)
+			continue;
+		offset = find_quiet(arena, hole, length, &recent);
+		if (offset != NOWHERE) {
 			best_quiet = hole;
+			quiet = offset;
+		}
 	}
 	if (best_quiet)
-		best = best_quiet;
+		return quiet;
 	return best ? best->offset : NOWHERE;
 }
 
