@@ -167,7 +167,7 @@ tests: all $(tests) $(python_of_tests) ## build the test programs, run nothing
 # ---- compiling ----
 
 # Changes only when the flags do, or what is installed: objects depend on it.
-built_with = $(compile) | $(link) | $(have_liburing) | $(have_libzstd) | $(have_video) $(have_video_tests) | $(have_table) $(table_found) | $(have_cluster) | $(have_tier) | $(have_sdt)
+built_with = $(compile) | $(link) | $(have_liburing) | $(have_libzstd) | $(have_video) $(have_video_tests) | $(have_table) $(table_found) | $(have_cluster) $(have_verbs) | $(have_tier) | $(have_sdt)
 $(O)/flags: force
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(built_with))' | \

@@ -10,6 +10,11 @@ cluster_packages := $(MPI)
 cluster_left_out := $(filter fuzzer% thread,$(subst $(comma), ,$(SANITIZE)))$(COVERAGE)
 have_cluster := $(if $(cluster_left_out),,$(shell $(PKG_CONFIG) --exists $(cluster_packages) \
 	2>/dev/null && echo cluster))
+# RDMA of its own where libibverbs is; make VERBS= leaves it out.
+VERBS ?= libibverbs
+have_verbs := $(if $(VERBS),$(shell $(PKG_CONFIG) --exists $(VERBS) 2>/dev/null && \
+	echo verbs))
+cluster_packages += $(if $(have_verbs),$(VERBS))
 cluster_soname := libhetmap-cluster.so.$(MAJOR)
 
 cluster_lib_objects := $(patsubst %.c,$(O)/%.o,$(wildcard $(cluster_folder)/lib/*.c))
@@ -20,7 +25,7 @@ cluster_products := $(O)/libhetmap-cluster.so $(O)/libhetmap-cluster.a
 ifneq ($(have_cluster),)
 # Its headers are another's: no warnings of theirs.
 cluster_flags := $(patsubst -I%,-isystem %,$(shell $(PKG_CONFIG) --cflags $(cluster_packages))) \
-	-I$(cluster_folder)/include
+	-I$(cluster_folder)/include $(if $(have_verbs),-DHAVE_VERBS)
 cluster_libs = $(call libs_of,$(cluster_packages))
 extensions += $(cluster_products)
 extension_objects += $(cluster_lib_objects)
@@ -79,4 +84,11 @@ ifneq ($(have_cluster),)
 cluster_test_flags += -DHAVE_CLUSTER $(cluster_flags)
 $(cluster_tests): more_libs = $(cluster_libs)
 $(cluster_tests): $(cluster_lib_objects)
+endif
+# Its RDMA device is one of its own.
+ifneq ($(have_verbs),)
+fake_verbs_object := $(O)/tests/cluster/fake/verbs.o
+$(fake_verbs_object): flags_for = -Itests
+$(O)/tests/test_array_verbs: $(fake_verbs_object)
+extension_objects += $(fake_verbs_object)
 endif

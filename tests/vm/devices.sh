@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=sh
-# shellcheck disable=SC2154 # memory is tests/vm/boot's
+# shellcheck disable=SC2154 # memory and work are tests/vm/boot's
 # Sourced by tests/vm/boot, whose memory is $memory MiB: the devices that a machine has when
 # they are asked for by name. cxl and iommu are the first: they decide what bus the others are on.
 device_names='cxl iommu edu hmat ivshmem nvdimm swiotlb vivid'
@@ -93,4 +93,23 @@ add_devices() {
 		*" $name "*) add_device "$name" ;;
 		esac
 	done
+}
+
+# add_wire listen:SOCKET | connect:SOCKET: a network card. What it sends goes to the machine at the
+# other end of SOCKET, which listens before the other one starts. Both are of one kind, as
+# tests/vm/snapshot.sh sees it: they get their addresses later.
+# shellcheck disable=SC2034 # tests/vm/boot has them
+add_wire() {
+	case $1 in
+	# Bound by its own name: SOCKET leads there.
+	listen:*) server=on && ln -s "$work/wire" "${1#*:}" || return ;;
+	connect:*) server=off && ln -s "${1#*:}" "$work/wire" || return ;;
+	*)
+		say "there is no wire '$1': give listen:SOCKET or connect:SOCKET"
+		return 2
+		;;
+	esac
+	more_devices="$more_devices
+		-netdev stream,id=wire,server=$server,addr.type=unix,addr.path=$work/wire
+		-device virtio-net-pci,netdev=wire,romfile=,bus=$bus"
 }

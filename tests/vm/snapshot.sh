@@ -21,7 +21,8 @@ kind_of_machine() {
 	{
 		qemu-system-x86_64 --version
 		echo "$packer"
-		run=list_words machine "$emulated" | sed "s|$work|WORK|g"
+		run=list_words machine "$emulated" |
+			sed "s|$work|WORK|g; s/,server=off,/,server=on,/"
 		{
 			list_words "$kernel/image" "$here/boot" "$here/snapshot.sh"
 			# shellcheck disable=SC2086 # a list of names

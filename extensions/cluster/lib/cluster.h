@@ -19,6 +19,7 @@
  *	view.c       the whole array at one range of addresses
  *	pager.c      pages of other nodes, brought by loads
  *	mpi.c        one-sided MPI, and the thread that makes progress
+ *	verbs.c      RDMA by libibverbs; verbs_open.c joins the ranks
  */
 #ifndef HETMAP_CLUSTER_H
 #define HETMAP_CLUSTER_H
@@ -239,6 +240,19 @@ struct transport_ops {
 };
 
 extern const struct transport_ops transport_mpi;
+/* Only where the build has libibverbs. */
+extern const struct transport_ops transport_verbs;
+
+struct verbs;
+
+/* What array_transport() says. */
+enum way { WAY_MPI, WAY_VERBS };
+
+/*
+ * HETMAP_ARRAY_TRANSPORT: "mpi", which is the default, "verbs" or "verbs:DEVICE". @ret_device
+ * points to the name, or to "". -EINVAL with a text.
+ */
+int way_asked(enum way *ret_way, const char **ret_device);
 
 /* ---- one range of addresses (view.c) ---- */
 
@@ -307,6 +321,9 @@ struct hm_array {
 	bool is_device; /* not of the host: the kernel may not reach its pages */
 
 	const struct transport_ops *transport; /* NULL: there is one node */
+	enum way way;                          /* the transport that was asked for */
+	struct verbs *verbs;                   /* transport_verbs: what it needs */
+	bool staged; /* some rank's memory is not registered: its copies go by MPI */
 	MPI_Win window;
 	uint64_t *first;  /* rank -> offset in the array of what it exposed */
 	bool exposed;     /* the window is there */

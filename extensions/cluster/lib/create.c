@@ -9,7 +9,7 @@
 #include "cluster.h"
 
 /* Counts changes of what ranks tell each other. */
-#define PROTOCOL 2u
+#define PROTOCOL 3u
 #define FLAGS (HM_ARRAY_NEW_FILE | HM_ARRAY_CHECK | HM_ARRAY_SAME_ADDRESS | HM_ARRAY_PAGED)
 
 /* The first message of each rank. */
@@ -20,6 +20,7 @@ struct greeting {
 	uint32_t flags;
 	uint32_t is_file;
 	uint32_t has_device;
+	uint32_t way;    /* enum way */
 	uint32_t failed; /* it refuses its description, and the rest means nothing */
 };
 
@@ -88,10 +89,42 @@ static int compare(const struct greeting *mine, const struct greeting *other, ui
 			"rank %u has another description: path, device and flags must be "
 			"there on all ranks, or on none",
 			rank);
+	if (other->way != mine->way)
+		return hm_error_set(-EINVAL,
+				    "rank %u has another transport: set HETMAP_ARRAY_TRANSPORT "
+				    "on all ranks, or on none",
+				    rank);
 	if (other->digest != mine->digest)
 		return hm_error_set(-EINVAL,
 				    "rank %u has another shape, element or distribution", rank);
 	return 0;
+}
+
+int way_asked(enum way *ret_way, const char **ret_device)
+{
+	const char *text = getenv("HETMAP_ARRAY_TRANSPORT");
+
+	*ret_way = WAY_MPI;
+	*ret_device = "";
+	if (!text || !*text || !strcmp(text, "mpi"))
+		return 0;
+	if (strcmp(text, "verbs") != 0 && strncmp(text, "verbs:", 6) != 0)
+		return hm_error_set(
+			-EINVAL,
+			"HETMAP_ARRAY_TRANSPORT is '%s': give it as mpi, verbs or verbs:DEVICE",
+			text);
+#ifdef HAVE_VERBS
+	*ret_way = WAY_VERBS;
+	if (text[5])
+		*ret_device = text + 6;
+	return 0;
+#else
+	return hm_error_set(
+		-EOPNOTSUPP,
+		"HETMAP_ARRAY_TRANSPORT is '%s', and this library was built without "
+		"libibverbs (libibverbs-dev)",
+		text);
+#endif
 }
 
 /* All ranks have the same description, or all fail. @r: this rank's own checks. */
@@ -102,6 +135,7 @@ static int greet(struct hm_array *array, const struct hm_array_desc *desc, int r
 				 .flags = desc->flags,
 				 .is_file = desc->path != NULL,
 				 .has_device = desc->device != NULL,
+				 .way = (uint32_t)array->way,
 				 .failed = r != 0,
 				 .digest = r ? 0 : layout_digest(&array->layout) };
 	struct greeting first = mine;
@@ -175,6 +209,10 @@ static int open_transport(struct hm_array *array)
 	if (code)
 		return mpi_error(code, "MPI_Allgather");
 	array->transport = &transport_mpi;
+#ifdef HAVE_VERBS
+	if (array->way == WAY_VERBS)
+		array->transport = &transport_verbs;
+#endif
 	return agree(array->comm, array->transport->expose(array, array->node.base, bytes));
 }
 
@@ -197,6 +235,11 @@ static void warn(const struct hm_array *array)
 		hm_error_set(0,
 			     "userfaultfd is for accesses of this program only: a system call "
 			     "that reads or writes rows of another node fails with EFAULT");
+	if (array->staged)
+		hm_error_set(
+			0,
+			"memory of some ranks can't be registered for RDMA, as that of files "
+			"can't: what goes there goes by MPI");
 	if (!array->has_thread)
 		hm_error_set(0,
 			     "MPI has no MPI_THREAD_MULTIPLE: other nodes wait for this rank "
@@ -231,8 +274,11 @@ static void end(struct hm_array *array, bool together)
 static int make(struct hm_array *array, const struct hm_array_desc *given)
 {
 	struct hm_array_desc desc = { 0 };
+	const char *device;
 	int r = check_desc(given, &desc);
 
+	if (!r)
+		r = way_asked(&array->way, &device);
 	if (!r)
 		r = layout_divide(&array->layout, &desc, array->rank, array->ranks);
 	r = greet(array, &desc, r);

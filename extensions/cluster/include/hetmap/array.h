@@ -16,7 +16,8 @@
  *
  * Ranks on one machine are a node. They share the pages of the array: hm_array_at() gives the
  * address of each part of the node, and puts and gets inside a node are copies without messages.
- * Between nodes bytes go by the one-sided calls of MPI.
+ * Between nodes bytes go by the one-sided calls of MPI. With HETMAP_ARRAY_TRANSPORT=verbs, or
+ * verbs:DEVICE, in the environment of all ranks they go by RDMA (libibverbs).
  *
  * Rules of visibility: a store, or a put, of one epoch is seen by the reads of the next one, on
  * every rank. In one epoch no rank may read bytes that another rank writes. Inside a node a store
@@ -133,10 +134,13 @@ struct hm_array_range {
 
 /* hm_array_info.flags */
 #define HM_ARRAY_PROGRESS (1u << 0) /* a thread serves other nodes while this rank computes */
+#define HM_ARRAY_VERBS (1u << 1)    /* puts and gets between nodes go by libibverbs */
+/* HM_ARRAY_VERBS: memory of some rank can't be registered, and what goes there goes by MPI. */
+#define HM_ARRAY_STAGED (1u << 2)
 
 struct hm_array_info {
 	uint32_t struct_size;
-	uint32_t flags; /* HM_ARRAY_PROGRESS */
+	uint32_t flags; /* HM_ARRAY_PROGRESS and the like */
 	uint32_t rank;  /* of this process */
 	uint32_t ranks;
 	uint32_t node; /* of this rank: nodes are numbered by their first ranks */
@@ -151,7 +155,7 @@ struct hm_array_info {
 	uint64_t shared;    /* bytes that this rank's puts and gets copied inside the node */
 	uint64_t sent;      /* bytes that its puts sent to other nodes */
 	uint64_t received;  /* bytes that its gets had from other nodes */
-	uint64_t messages;  /* puts and gets of MPI that it started */
+	uint64_t messages;  /* puts and gets between nodes that it started */
 	uint64_t paged_in;  /* bytes of other nodes' pages that loads and stores brought */
 	uint64_t paged_out; /* bytes that stores changed there, and that were sent back */
 	uint64_t paged_now; /* bytes of such pages that are here */
@@ -195,11 +199,14 @@ enum hm_array_op {
  *   -ENOTSUP:    the file is on a network file system, and parts of two nodes share 2 MiB of it
  *                (hetmap/file.h); give desc.chunk so many rows that parts begin at multiples of
  *                2 MiB.
- *   -EREMOTEIO:  MPI failed; the text has its own.
+ *   -EREMOTEIO:  MPI or RDMA failed; the text has its own.
  *   -EADDRNOTAVAIL: HM_ARRAY_SAME_ADDRESS, and no range is free on all ranks.
  *   -EOPNOTSUPP: HM_ARRAY_PAGED on several nodes, and userfaultfd(2) may not be had, or MPI was
  *                initialised with less than MPI_THREAD_MULTIPLE; or one of the two flags for
- *                memory of a device.
+ *                memory of a device; or verbs were asked for, and the library was built without
+ *                libibverbs.
+ *   -ENODEV:     verbs were asked for, and no RDMA device, or none of that name, has an active
+ *                port.
  *
  * In addition the errors of hm_buffer_create(), hm_buffer_from_file(), hm_buffer_import(),
  * hm_map_create() and open(2).
