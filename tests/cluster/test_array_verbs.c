@@ -377,7 +377,7 @@ static void device(void)
 	free(ranks_run(2, 1, "device", "neither", NULL));
 	said = ranks_run(2, 1, "device", "dmabuf", NULL);
 	if (said && strstr(said, "no dma-buf"))
-		test_skip("dmabuf", said);
+		test_skip("kernel", said);
 	free(said);
 }
 

@@ -84,6 +84,7 @@ static void look_at_rdma(struct probe *probe)
 	struct dirent *entry;
 	char names[200] = "";
 	size_t used = 0;
+	const char *way = getenv("HETMAP_ARRAY_TRANSPORT");
 
 	free(path);
 	while (folder && (entry = readdir(folder)))
@@ -93,12 +94,18 @@ static void look_at_rdma(struct probe *probe)
 	if (folder)
 		closedir(folder);
 	begin_area(probe, "MPI", "rdma");
-	if (*names)
+	if (way && !strncmp(way, "verbs", 5))
+		doctor_report(&probe->doctor, *names ? DOCTOR_OK : DOCTOR_LIMIT,
+			      *names ? NULL : "verbs were asked for, and there is no device",
+			      *names ? NULL : "unset HETMAP_ARRAY_TRANSPORT",
+			      "RDMA devices:%s; HETMAP_ARRAY_TRANSPORT is %s",
+			      *names ? names : " none", way);
+	else if (*names)
 		doctor_report(
 			&probe->doctor, DOCTOR_NOTE,
 			"arrays go by MPI, which may use them; a window that is pinned has all "
 			"pages of an array present",
-			NULL, "RDMA devices:%s", names);
+			"HETMAP_ARRAY_TRANSPORT=verbs goes by them", "RDMA devices:%s", names);
 	else
 		doctor_report(&probe->doctor, DOCTOR_OK, NULL, NULL,
 			      "no RDMA device: bytes between machines go by TCP");
@@ -223,7 +230,16 @@ static int look(struct probe *probe)
 	if (probe->near >= 0)
 		measure(probe, probe->near, "inside", "inside a node, shared pages");
 	if (probe->far >= 0)
-		measure(probe, probe->far, "between", "between nodes, MPI's one-sided calls");
+		measure(probe, probe->far, "between",
+			probe->info.flags & HM_ARRAY_VERBS ?
+				"between nodes, libibverbs" :
+				"between nodes, MPI's one-sided calls");
+	if (probe->info.flags & HM_ARRAY_STAGED) {
+		begin_area(probe, "Nodes", "staged");
+		doctor_report(&probe->doctor, DOCTOR_LIMIT,
+			      "what goes to memory that can't be registered goes by MPI", NULL,
+			      "memory of some rank is not registered for RDMA");
+	}
 	hm_array_unref(probe->array);
 	begin_area(probe, "Limits", "memlock");
 	check_memlock(&probe->doctor);

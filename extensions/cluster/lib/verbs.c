@@ -324,6 +324,8 @@ static int flush(struct hm_array *array)
 			r = look_behind(verbs, rank);
 	drained = drain(verbs);
 	r = r ? r : drained;
+	if (!r && verbs->failed)
+		r = hm_error_set(verbs->failed, "%s", verbs->text);
 	return r ? r : transport_mpi.flush(array);
 }
 
