@@ -187,6 +187,11 @@ no_such_device() {
 		says "tests/vm/boot: there is no device 'gpu': ask for one of cxl iommu edu hmat ivshmem nvdimm swiotlb vivid"
 }
 
+no_such_wire() {
+	expect 2 tests/vm/boot -w serial:/tmp/wire true &&
+		says "tests/vm/boot: there is no wire 'serial:/tmp/wire': give listen:SOCKET or connect:SOCKET"
+}
+
 # One line each, of a kernel's console. Those of a WARNING are followed by more.
 kernel_reports() {
 	cat <<'END'
@@ -453,6 +458,7 @@ check pattern_matches pattern_matches
 check report_is_told report_is_told
 check known_is_no_report known_is_no_report
 check no_such_device no_such_device
+check no_such_wire no_such_wire
 # Where what packs a machine is missing, the machines below are skipped.
 if command -v busybox >/dev/null && command -v cpio >/dev/null; then
 	check kvm_works with_kvm works 'kvm kvm kvm'
