@@ -13,9 +13,9 @@ struct fake_verbs {
 	/* What the device is. */
 	bool missing;         /* there is none */
 	bool without_atomics; /* it changes no elements */
-	int refuses_memory; /* errno of registering what is not the library's own buffer; 0: takes it */
-	int refuses_dmabuf;  /* errno of registering a dma-buf; 0: takes it */
-	uint64_t fail_after; /* operation that ends with an error, from 1; 0: none does */
+	int refuses_memory;   /* errno of registering what others reach; 0: takes it */
+	int refuses_dmabuf;   /* errno of registering a dma-buf; 0: takes it */
+	uint64_t fail_after;  /* operation that ends with an error, from 1; 0: none does */
 	/* What was done with it. */
 	uint64_t reads, writes, changes;
 	uint32_t dmabufs; /* registered */
