@@ -248,7 +248,8 @@ int hm_array_query(struct hm_array *array, struct hm_array_info *ret_info)
 	info.struct_size = ret_info->struct_size;
 	pthread_rwlock_rdlock(&array->moving);
 	info.flags = (array->has_thread ? HM_ARRAY_PROGRESS : 0) |
-		     (array->verbs ? HM_ARRAY_VERBS : 0) | (array->staged ? HM_ARRAY_STAGED : 0);
+		     (array->verbs ? HM_ARRAY_VERBS : 0) |
+		     (array->staged ? HM_ARRAY_STAGED : 0);
 	info.rank = array->rank;
 	info.ranks = array->ranks;
 	info.node = array->node.number;
