@@ -51,6 +51,27 @@ void ranks_outlive_launcher(void)
 	_exit(WEXITSTATUS(status));
 }
 
+/*
+ * Ends MPI. Over TCP MPI_Finalize() of MPICH 4.0 can wait for ever: a rank that closes a connection
+ * needs an answer of the other side, which may wait for the launcher already. In two_spaces ranks
+ * meet, and then tell the launcher themselves that they end.
+ */
+static void end_mpi(void)
+{
+	const char *text = getenv("PMI_FD");
+	char answer[64];
+	int fd;
+
+	if (!getenv("HETMAP_SPACE_THERE") || !text) {
+		MPI_Finalize();
+		return;
+	}
+	MPI_Barrier(MPI_COMM_WORLD);
+	fd = atoi(text);
+	if (dprintf(fd, "cmd=finalize\n") < 0 || read(fd, answer, sizeof(answer)) <= 0)
+		rank_fail(__FILE__, __LINE__, "the launcher does not answer");
+}
+
 void ranks_main(int argc, char **argv, const struct rank_case *cases)
 {
 	int level;
@@ -64,7 +85,7 @@ void ranks_main(int argc, char **argv, const struct rank_case *cases)
 		if (strcmp(cases->name, argv[2]) != 0)
 			continue;
 		cases->run(argv[3]);
-		MPI_Finalize();
+		end_mpi();
 		fflush(NULL);
 		_exit(failures ? 1 : 0);
 	}
