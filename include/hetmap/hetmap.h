@@ -41,6 +41,7 @@
 #include <hetmap/safetensors.h>
 #include <hetmap/stats.h>
 #include <hetmap/tier.h>
+#include <hetmap/tiering.h>
 #include <hetmap/tokens.h>
 #include <hetmap/view.h>
 

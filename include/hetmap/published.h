@@ -33,6 +33,29 @@ struct hm_published_head {
 	uint64_t changes;    /* changes of entries, so far */
 	uint64_t forgotten;  /* ended maps that lost their entries to new maps */
 	uint64_t left_out;   /* maps that got no entry */
+	uint64_t tiering;    /* address of a struct hm_published_tiering; 0: none */
+};
+
+/* Last moves between tiers of memory that the figures keep. */
+#define HM_PUBLISHED_MOVES 8
+
+/*
+ * Figures of all tierings (tiering.h) of the process, in its memory: process_vm_readv(2) reads
+ * them. Writers are not waited for, so a move may be read while it is being written.
+ */
+struct hm_published_tiering {
+	uint64_t promoted; /* bytes moved to a fast tier, so far */
+	uint64_t demoted;  /* bytes moved to a slow tier */
+	uint64_t refused;  /* bytes that could not move */
+	uint64_t n_move;   /* number of moves; move i is in moves[i % HM_PUBLISHED_MOVES] */
+	struct {
+		uint64_t time_ns;
+		uint64_t address;
+		uint64_t length; /* bytes */
+		int32_t node;    /* NUMA node that they moved to */
+		uint16_t why;    /* enum hm_tiering_why */
+		uint16_t heat;   /* 0 to 1000 */
+	} moves[HM_PUBLISHED_MOVES];
 };
 
 /*

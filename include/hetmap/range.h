@@ -65,13 +65,19 @@ HM_API int hm_range_advise(const void *pointer, uint64_t length, struct hm_accel
 
 /* hm_range_prefetch(): pages in the accelerator's memory come back to the host. */
 #define HM_RANGE_BACK (1u << 8)
+/*
+ * hm_range_prefetch() for the host, beside HM_READ or HM_READ | HM_WRITE: the pages also move to
+ * the tier of memory that a word stands for (enum hm_tier_word, tier.h).
+ */
+#define HM_RANGE_TIER(word) ((uint32_t)(word) << 16)
 
 /**
  * hm_range_prefetch - bring a range to where it is going to be used
  * @pointer:   [in] first byte
  * @length:    [in] bytes, from 1
  * @accel:     [in, optional] accelerator; NULL: the host
- * @access:    [in] HM_READ, or HM_READ | HM_WRITE; with an accelerator also HM_RANGE_BACK alone
+ * @access:    [in] HM_READ, or HM_READ | HM_WRITE; with an accelerator also HM_RANGE_BACK alone;
+ *             without one, HM_RANGE_TIER() may be added
  * @ret_fence: [out, optional] a reference, which the caller drops with hm_fence_unref(); NULL:
  *             the call waits for the end
  *
@@ -79,6 +85,9 @@ HM_API int hm_range_advise(const void *pointer, uint64_t length, struct hm_accel
  * (HM_ACCEL_MIGRATE). For the host: reads pages from disk, and maps them. Pages in an accelerator's
  * memory that CPUs use there stay: HM_RANGE_BACK brings them back. The work runs in a thread of
  * the library. Nothing is lost if it fails: pages stay where they are.
+ * With HM_RANGE_TIER() each page moves to the tier's node, and keeps its address; pages that are
+ * made later follow their policy, as before. A fence whose error is -ENOMEM or -EBUSY has moved
+ * all pages but those that its text counts.
  * The fence's error is -EFAULT with an address where the CPU may not do that @access either;
  * pages before that address have been brought.
  *
@@ -89,9 +98,11 @@ HM_API int hm_range_advise(const void *pointer, uint64_t length, struct hm_accel
  *
  * Errors:
  *   -EINVAL:     the length is 0, the range wraps around, or the access is another one.
- *   -EOPNOTSUPP: the accelerator has no entries of its own: pass NULL.
+ *   -EOPNOTSUPP: the accelerator has no entries of its own: pass NULL. Or the kernel has no NUMA.
+ *   -ENODEV:     this machine has no such tier.
  *   -EAGAIN:     no thread could be started; the text names the limit.
  *   -EFAULT, -ENODEV, -ENOMEM: without @ret_fence, the errors of the work.
+ *   -EBUSY:      likewise: pages are pinned, or other processes have them, and stay.
  */
 HM_API int hm_range_prefetch(const void *pointer, uint64_t length, struct hm_accel *accel,
 			     uint32_t access, struct hm_fence **ret_fence);

@@ -39,7 +39,8 @@
 	X(POOL, 0x686d506f, "pool")                  \
 	X(COMBINE, 0x686d436d, "combine")            \
 	X(FRAME, 0x686d4672, "frame")                \
-	X(FRAME_POOL, 0x686d4670, "frame pool")
+	X(FRAME_POOL, 0x686d4670, "frame pool")      \
+	X(TIERING, 0x686d5469, "tiering")
 
 enum object_kind {
 	OBJECT_FREED = 0,

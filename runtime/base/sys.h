@@ -162,6 +162,11 @@ ssize_t sys_copy_from_any(void *ours, const void *any, size_t length);
 ssize_t sys_copy_to_any(void *any, const void *ours, size_t length);
 /* Nodes of pages, or -ENOENT where there is none yet. Nothing moves. */
 int sys_page_nodes(void **pages, uint32_t n, int *ret_nodes);
+/*
+ * Moves pages that this process alone has to nodes. Returns the number that stayed; a status is a
+ * node or a negative errno, and stays untouched where the kernel gave up before the page.
+ */
+int sys_move_pages(void **pages, uint32_t n, const int *nodes, int *ret_status);
 /* The table's own function for both copies. */
 ssize_t sys_real_process_vm(bool write, void *own, void *other, size_t length);
 int sys_pipe(int ret_fds[2]);                   /* to read from, to write to: O_CLOEXEC */

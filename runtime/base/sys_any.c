@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* Copies to and from any address of this process, by the kernel, which stops at a bad one. */
+/*
+ * Copies to and from any address of this process, by the kernel, which stops at a bad one; and the
+ * nodes of pages.
+ */
 #include <errno.h>
+#include <numaif.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -36,6 +40,13 @@ static ssize_t copy(bool write, void *ours, void *any, size_t length)
 int sys_page_nodes(void **pages, uint32_t n, int *ret_nodes)
 {
 	return sys_table.move_pages(0, n, pages, NULL, ret_nodes, 0) < 0 ? -errno : 0;
+}
+
+int sys_move_pages(void **pages, uint32_t n, const int *nodes, int *ret_status)
+{
+	long r = sys_table.move_pages(0, n, pages, nodes, ret_status, MPOL_MF_MOVE);
+
+	return r < 0 ? -errno : (int)r;
 }
 
 ssize_t sys_copy_from_any(void *ours, const void *any, size_t length)

@@ -12,12 +12,19 @@
 #include "base/rlimits.h"
 #include "base/sys.h"
 #include "range/range.h"
+#include "tier/move.h"
+#include "tier/tier.h"
+
+#define TIER_SHIFT 16
+#define TIER_MASK 0xff0000u /* HM_RANGE_TIER() */
+#define NO_NODE UINT32_MAX
 
 struct job {
 	_Atomic uint32_t refs;  /* the thread, and the fence */
 	struct hm_accel *accel; /* with a reference; NULL: the host */
 	struct range_pages pages;
 	uint32_t access;
+	uint32_t node; /* that the pages move to; NO_NODE */
 	pthread_t thread;
 	pthread_mutex_t lock; /* protects the fields below */
 	pthread_cond_t ended;
@@ -28,11 +35,31 @@ struct job {
 	char text[128];
 };
 
-static int run(struct hm_accel *accel, const struct range_pages *pages, uint32_t access)
+static int move(const struct range_pages *pages, uint32_t node)
 {
-	return accel ? accel->ops->range_prefetch(accel->data, pages->address, pages->length,
-						  access) :
-		       host_prefetch(pages, access);
+	struct tier_moved moved = { 0 };
+	int r = tier_move(pages->address, pages->length, node, &moved);
+
+	if (r || !moved.refused)
+		return r;
+	return err_set(moved.why == -ENOMEM ? -ENOMEM : -EBUSY,
+		       "%" PRIu64 " of %" PRIu64 " bytes at 0x%" PRIx64
+		       " can't move to node %" PRIu32 ": %s",
+		       moved.refused, pages->length, pages->address, node,
+		       moved.why == -ENOMEM ? "it has no room" :
+					      "they are pinned, or not of this process alone");
+}
+
+static int run(struct hm_accel *accel, const struct range_pages *pages, uint32_t access,
+	       uint32_t node)
+{
+	int r;
+
+	if (accel)
+		return accel->ops->range_prefetch(accel->data, pages->address, pages->length,
+						  access);
+	r = host_prefetch(pages, access);
+	return r || node == NO_NODE ? r : move(pages, node);
 }
 
 static void put(struct job *job)
@@ -54,7 +81,7 @@ static void *thread_main(void *user)
 	int r;
 
 	err_begin();
-	r = run(job->accel, &job->pages, job->access);
+	r = run(job->accel, &job->pages, job->access, job->node);
 	pthread_mutex_lock(&job->lock);
 	job->status = r;
 	if (r)
@@ -149,7 +176,7 @@ static const struct hm_accel_ops job_ops = {
 /* ---- beginning ---- */
 
 static struct job *job_new(struct hm_accel *accel, const struct range_pages *pages,
-			   uint32_t access)
+			   uint32_t access, uint32_t node)
 {
 	struct job *job = sys_calloc(1, sizeof(*job));
 
@@ -159,6 +186,7 @@ static struct job *job_new(struct hm_accel *accel, const struct range_pages *pag
 	job->accel = hm_accel_ref(accel);
 	job->pages = *pages;
 	job->access = access;
+	job->node = node;
 	job->fd = -1;
 	pthread_mutex_init(&job->lock, NULL);
 	thread_condition_init(&job->ended);
@@ -166,13 +194,13 @@ static struct job *job_new(struct hm_accel *accel, const struct range_pages *pag
 }
 
 static int begin(struct hm_accel *accel, const struct range_pages *pages, uint32_t access,
-		 struct hm_fence **ret_fence)
+		 uint32_t node, struct hm_fence **ret_fence)
 {
 	struct hm_fence *fence;
 	struct job *job;
 	int r;
 
-	job = job_new(accel, pages, access);
+	job = job_new(accel, pages, access, node);
 	if (!job)
 		return err_set(-ENOMEM, "hm_range_prefetch: no memory");
 	r = thread_start(&job->thread, thread_main, job);
@@ -193,14 +221,30 @@ static int begin(struct hm_accel *accel, const struct range_pages *pages, uint32
 	return 0;
 }
 
+/* @tier: what HM_RANGE_TIER() has made. */
+static int choose_node(struct hm_accel *who, uint32_t tier, uint32_t *ret_node)
+{
+	*ret_node = NO_NODE;
+	if (!tier)
+		return 0;
+	if (who)
+		return err_set(-EINVAL,
+			       "hm_range_prefetch: tiers are the host's: pass NULL as the "
+			       "accelerator");
+	return tier_node(tier >> TIER_SHIFT, ret_node);
+}
+
 int hm_range_prefetch(const void *pointer, uint64_t length, struct hm_accel *accel,
 		      uint32_t access, struct hm_fence **ret_fence)
 {
+	const uint32_t tier = access & TIER_MASK;
 	struct range_pages pages;
 	struct hm_accel *who;
+	uint32_t node;
 	int r;
 
 	err_begin();
+	access &= ~TIER_MASK;
 	r = range_pages_of(pointer, length, "hm_range_prefetch", &pages);
 	if (!r)
 		r = range_choose(accel, "hm_range_prefetch", &who);
@@ -215,5 +259,9 @@ int hm_range_prefetch(const void *pointer, uint64_t length, struct hm_accel *acc
 		return err_set(-EINVAL,
 			       "hm_range_prefetch: HM_RANGE_BACK takes pages out of an "
 			       "accelerator's memory: pass that accelerator");
-	return ret_fence ? begin(who, &pages, access, ret_fence) : run(who, &pages, access);
+	r = choose_node(who, tier, &node);
+	if (r)
+		return r;
+	return ret_fence ? begin(who, &pages, access, node, ret_fence) :
+			   run(who, &pages, access, node);
 }

@@ -76,6 +76,7 @@ static uint32_t *sequences; /* of the entries in a file */
 static bool unwritten;      /* some of the current change could not be written */
 static bool tried;          /* to make a table, once in a process */
 static uint64_t left_out;   /* maps without a table */
+static uint64_t tiering;    /* address of the figures of moves; 0: none */
 
 /*
  * C11's atomic types do not fit into an interface that C++ reads, too, so the table has plain
@@ -226,6 +227,7 @@ static void begin_head(void)
 	head->n_entry = n_entry;
 	head->pid = (uint64_t)getpid();
 	head->start = owner_own_start();
+	head->tiering = tiering;
 	cmm_smp_wmb();
 	head->magic = HM_PUBLISHED_MAGIC;
 	store_head();
@@ -283,6 +285,18 @@ void publish_tell(void)
 		err_warn("HETMAP_PUBLISH: no table can be in %s, it is in memory instead: %s: "
 			 "name a folder that can be written to, or 0 for no table",
 			 wish, err_name(r));
+}
+
+void publish_tiering(const struct hm_published_tiering *figures)
+{
+	pthread_mutex_lock(&mutex);
+	tiering = (uintptr_t)figures;
+	if (head) {
+		__atomic_store_n(&head->tiering, tiering, __ATOMIC_RELEASE);
+		store_head();
+		settle();
+	}
+	pthread_mutex_unlock(&mutex);
 }
 
 static void open_table(void)
@@ -573,5 +587,6 @@ void publish_fork_child(void)
 {
 	close_table();
 	left_out = 0;
+	tiering = 0;
 	pthread_mutex_unlock(&mutex);
 }

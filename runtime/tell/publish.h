@@ -43,6 +43,12 @@ void publish_end(struct hm_map *map);
  */
 void publish_tell(void);
 
+/*
+ * Names the figures of moves between tiers, which stay in place while the process lives. A table
+ * that is made later has them, too.
+ */
+void publish_tiering(const struct hm_published_tiering *figures);
+
 /* Maps that are in no table. */
 uint64_t publish_left_out(void);
 

@@ -503,6 +503,23 @@ static int combine_create(struct life *life)
 	return r;
 }
 
+/* A machine with memory of one node has no tier to move bytes to. */
+static int tiering_create(struct life *life)
+{
+	const struct hm_tiering_desc desc = {
+		.struct_size = sizeof(desc),
+		.flags = HM_TIERING_MANUAL,
+		.fast_bytes = 1 << 20,
+		.bytes_per_second = 1 << 20,
+	};
+	struct hm_tiering *tiering;
+	int r = hm_tiering_create(life->map, &desc, &tiering);
+
+	if (!r)
+		hm_tiering_unref(tiering);
+	return r;
+}
+
 static int drm_view_create(struct life *life)
 {
 	return hm_drm_view_create(life->map, 0, 0, life->node ? life->node : life->f.device,
@@ -663,6 +680,7 @@ const struct life_call life_calls[] = {
 	CALL(MAP, hm_map_unref, "", map_unref, NULL, NULL),
 	CALL(MAP, hm_view_create, "", view_create, NULL, NULL),
 	CALL(MAP, hm_combine_create, "", combine_create, NULL, is_writable),
+	CALL(MAP, hm_tiering_create, "", tiering_create, NULL, NULL),
 	CALL(MAP, hm_drm_view_create, "", drm_view_create, has_node, NULL),
 	CALL(MAP, hm_buffer_resize, "to shrink", buffer_shrink, NULL, NULL),
 	CALL(MAP, hm_pointer_find, "", pointer_find, NULL, NULL),

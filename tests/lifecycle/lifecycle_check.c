@@ -342,6 +342,8 @@ CHECKED(MAP, hm_view_create, (struct hm_map *map, uint64_t offset, uint64_t leng
 	map, offset, length, ops, user, ret_view)
 CHECKED(MAP, hm_combine_create, (struct hm_map *map, const struct hm_combine_desc *desc,
 	struct hm_combine **ret_combine), map, desc, ret_combine)
+CHECKED(MAP, hm_tiering_create, (struct hm_map *map, const struct hm_tiering_desc *desc,
+	struct hm_tiering **ret_tiering), map, desc, ret_tiering)
 CHECKED(MAP, hm_drm_view_create, (struct hm_map *map, uint64_t offset, uint64_t length,
 	struct hm_device *device, uint32_t access, struct hm_drm_view **ret_view),
 	map, offset, length, device, access, ret_view)
