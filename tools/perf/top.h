@@ -70,6 +70,8 @@ struct top_process {
 	uint64_t n_eviction;   /* ever; TOP_UNKNOWN: no device of its counts them */
 	uint64_t n_mirrored[N_MIRRORED]; /* the same */
 	double mirrored[N_MIRRORED];     /* each second; TOP_NO_RATE */
+	bool has_tiering; /* it has moved bytes between tiers of memory: */
+	struct hm_published_tiering tiering;
 	double all_faults;               /* each second, of all of its memory */
 	struct top_figures sum;          /* of the buffers */
 	struct top_buffer *buffers;
@@ -130,9 +132,17 @@ void top_print_columns(FILE *out);
 /* @width 0: as long as it is. Without a newline. */
 void top_print_row(const struct top_row *row, size_t width, FILE *out);
 /* What is not known, and why; free() each but the array, whose end is NULL. */
-#define TOP_NOTES_MOST 7
+#define TOP_NOTES_MOST 8
 void top_notes(const struct top *top, char *notes[TOP_NOTES_MOST + 1]);
 json_t *top_json(const struct top *top);
+
+/* ---- moves between tiers of memory (top_tiering.c) ---- */
+
+/* Reads the figures that the process publishes; has_tiering: there are some. */
+void tiering_look(struct top_process *process);
+/* One sentence: what moved, and the reason for the last move; free() it. */
+char *tiering_note(const struct top_process *process);
+json_t *tiering_json(const struct top_process *process);
 
 /* ---- on a terminal (top_screen.c) ---- */
 

@@ -363,6 +363,7 @@ static int look_at(struct top_process *process, double seconds)
 		free(before);
 		return -ENOENT;
 	}
+	tiering_look(process);
 	rate_buffers(process, before, n_before, seconds);
 	rate_faults(process, seconds);
 	sum_up(process);

@@ -346,7 +346,7 @@ static char *note_on_mirrored(const struct top_process *process)
 void top_notes(const struct top *top, char *notes[TOP_NOTES_MOST + 1])
 {
 	uint64_t left_out = 0, nonsense = 0;
-	bool counters = false, faults = false, mirrored = false;
+	bool counters = false, faults = false, mirrored = false, tiering = false;
 	size_t i, n = 0;
 
 	for (i = 0; i < top->n; i++) {
@@ -360,6 +360,9 @@ void top_notes(const struct top *top, char *notes[TOP_NOTES_MOST + 1])
 			notes[n++] = note_on_faults(process);
 		if (has_mirrored(process) && !mirrored)
 			notes[n++] = note_on_mirrored(process);
+		if (process->has_tiering && !tiering)
+			notes[n++] = tiering_note(process);
+		tiering |= process->has_tiering;
 		mirrored |= has_mirrored(process);
 		counters |= process->live.refused != 0;
 		faults |= process->faults_refused != 0;
@@ -450,6 +453,7 @@ static json_t *json_process(const struct top_process *process)
 			    json_rate(process->mirrored[MIRRORED_THERE]));
 	json_object_set_new(object, "pages_back_per_second",
 			    json_rate(process->mirrored[MIRRORED_BACK]));
+	json_object_set_new(object, "tiering", tiering_json(process));
 	json_object_set_new(object, "faults_from",
 			    process->faults ? json_string("samples") : json_null());
 	json_object_set_new(object, "left_out",
