@@ -287,6 +287,7 @@ $(test_programs): $(start_object) $(O)/tests/support.a $(O)/runtime.a
 # Parts of the command that are tested by themselves.
 $(O)/tests/test_histogram_kernels: $(O)/tools/hetmap/histogram.o
 $(O)/tests/test_nodes $(O)/tests/test_two_nodes: $(O)/tools/perf/nodes.o
+$(O)/tests/test_explain_tiers: $(O)/tools/perf/explain_tiers_plan.o
 $(O)/tests/test_stat_counters: $(O)/tools/perf/stat_figure.o $(O)/tools/perf/stat_perf.o
 $(O)/tests/test_page_write: $(O)/tools/perf/page.o $(O)/tools/perf/page_events.o
 $(O)/tests/test_serials: $(O)/tools/perf/serials.o

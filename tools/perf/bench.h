@@ -171,5 +171,6 @@ int bench_frame_path(void);
 int bench_workers(void);
 int bench_map_tier(void);
 int bench_interleave(void);
+int bench_tiering(void);
 
 #endif

@@ -97,6 +97,8 @@ static const struct bench cases[] = {
 	  bench_map_tier, peer_tier_source },
 	{ "interleave", "64 MiB over all nodes by their bandwidths", bench_interleave,
 	  peer_tier_source },
+	{ "tiering", "Zipf reads of 256 MiB with 64 MiB on the fast tier", bench_tiering,
+	  peer_tier_source },
 };
 
 int bench_main(int argc, char **argv)

@@ -13,16 +13,20 @@
 #include "../hetmap/command.h"
 #include "../hetmap/text.h"
 #include "calibrate.h"
+#include "explain_tiers.h"
 #include "stat.h"
 
 /* Named where something else was asked for. */
 #define NAMES_SHOWN 8
 
-enum { OPTION_PID, OPTION_ALL, OPTION_JSON, OPTION_QUIET, OPTION_HELP };
+enum { OPTION_PID, OPTION_ALL, OPTION_TIERS, OPTION_JSON, OPTION_QUIET, OPTION_HELP };
 
 static const struct option_row rows[] = {
 	[OPTION_PID] = { 'p', "pid", "PID", "the process; must be given" },
 	[OPTION_ALL] = { 'a', "all", NULL, "explain every map of that name" },
+	[OPTION_TIERS] = { 't', "tiers", "PID",
+			   "what moves between tiers of memory would gain in that\n"
+			   "process; nothing moves" },
 	[OPTION_JSON] = { 0, "json", NULL, "one JSON object" },
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
@@ -32,12 +36,14 @@ static const struct option_row rows[] = {
 struct options {
 	pid_t pid;
 	bool all;
+	bool tiers;
 	const char *what;
 };
 
 static void usage(void)
 {
 	puts("Usage: hetmap explain [OPTION]... -p PID ADDRESS|BUFFER\n"
+	     "       hetmap explain [OPTION]... --tiers PID\n"
 	     "\n"
 	     "Explains an address of a process, or a buffer of it by its name, and the causes\n"
 	     "of slow accesses: a sentence for each, with the evidence, the remedy, and the\n"
@@ -386,6 +392,12 @@ static int parse(struct options *options, int argc, char **argv)
 		case OPTION_ALL:
 			options->all = true;
 			break;
+		case OPTION_TIERS:
+			if (option_number(state.value, 1, INT32_MAX, &number))
+				return option_refuse(&state, option, "a process's number");
+			options->pid = (pid_t)number;
+			options->tiers = true;
+			break;
 		case OPTION_JSON:
 			output.json = true;
 			break;
@@ -416,6 +428,13 @@ int explain_main(int argc, char **argv)
 
 	if (status)
 		return status < 0 ? STATUS_DONE : status;
+	if (options.tiers && (options.what || options.all))
+		return fail(STATUS_USAGE, EINVAL, "hetmap explain --tiers PID",
+			    "explain: --tiers is about all of a process");
+	if (options.tiers) {
+		status = fail_without_proc(STATUS_ENVIRONMENT);
+		return status ? status : explain_tiers(options.pid);
+	}
 	if (!options.what || !options.pid)
 		return fail(STATUS_USAGE, EINVAL, "hetmap explain -p PID ADDRESS|BUFFER",
 			    options.what ? "explain: no process was named" :

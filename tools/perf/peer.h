@@ -48,6 +48,8 @@ extern const char peer_tier_source[];
 
 int peer_tier_cycle(const char *device, int node, size_t length, size_t stride);
 int peer_interleave(uint64_t nodes, size_t length, size_t stride);
+/* Reads a byte of each of @n lines of 64 bytes; returns their sum. */
+uint64_t peer_tiering_read(const char *address, const uint32_t *lines, size_t n);
 
 /* ---- peer_maps.c ---- */
 

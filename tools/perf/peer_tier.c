@@ -90,3 +90,16 @@ int peer_interleave(uint64_t nodes, size_t length, size_t stride)
 	close(fd);
 	return r;
 }
+
+/* ---- tiering ---- */
+
+/* Each read waits for the one before. */
+uint64_t peer_tiering_read(const char *address, const uint32_t *lines, size_t n)
+{
+	uint64_t sum = 0;
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		sum += *(const volatile uint8_t *)(address + (size_t)lines[i] * 64 + (sum & 7));
+	return sum;
+}
