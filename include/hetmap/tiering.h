@@ -14,7 +14,8 @@
  * stay. Private memory (HM_BUFFER_PRIVATE) would lose its bytes so: there the kernel's soft-dirty
  * bits are asked, and only writes count.
  *
- * Touches by accelerators and by other processes are not seen.
+ * Touches by accelerators and by other processes are not seen. A huge page is touched, and moves,
+ * as a whole: where a map has huge pages, the blocks should be as large as they are.
  */
 #ifndef HETMAP_TIERING_H
 #define HETMAP_TIERING_H

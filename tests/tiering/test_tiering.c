@@ -192,6 +192,8 @@ static struct hm_map *make_map(uint32_t flags, uint64_t size, uint32_t tier)
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
 	base = hm_map_address(map);
+	/* A huge page is touched as a whole. */
+	CHECK_OK(hm_range_advise(base, size, NULL, HM_RANGE_GRANULE, PAGE));
 	pattern_write(base, 0, size, 7);
 	return map;
 }
