@@ -34,6 +34,17 @@ struct hm_published_head {
 	uint64_t forgotten;  /* ended maps that lost their entries to new maps */
 	uint64_t left_out;   /* maps that got no entry */
 	uint64_t tiering;    /* address of a struct hm_published_tiering; 0: none */
+	/*
+	 * Ranges that accelerators reached by entries of their own (HM_ACCEL_MIRROR). All of these
+	 * are 0 in the table of a library that has none, and of a process that used none.
+	 */
+	uint64_t range_first;     /* byte of the table at which the first range begins */
+	uint32_t range_size;      /* bytes from one range to the next, at least 176 */
+	uint32_t reserved;        /* 0 */
+	uint64_t n_range;         /* number of ranges that the table has room for */
+	uint64_t ranges_used;     /* number of the first range that was never used */
+	uint64_t ranges_changes;  /* changes of ranges, so far */
+	uint64_t ranges_left_out; /* events that are in no range */
 };
 
 /* Last moves between tiers of memory that the figures keep. */
@@ -87,6 +98,35 @@ struct hm_published_entry {
 	uint64_t brackets;  /* address of a uint64_t: low 32 bits: number of open brackets */
 	uint64_t in_flight; /* address of a uint32_t: ranges that work in flight uses */
 	uint64_t evictions; /* address of a uint64_t: times its memory made room for other bytes */
+};
+
+/*
+ * What an accelerator did with up to 2 MiB of addresses, so far: the sums of its events
+ * (hm_range_events_read()). Read as an entry is, by sequence. A range lies in one map, or in memory
+ * outside of maps.
+ */
+struct hm_published_range {
+	uint32_t sequence;
+	uint32_t flags; /* 0 */
+	uint64_t start; /* address of the first page that an event was of */
+	uint64_t end;   /* address behind the last one */
+	uint64_t map;   /* address of the map; 0: outside of maps */
+	uint64_t first_ns;
+	uint64_t last_ns;
+	uint64_t faults;      /* device faults, refused ones too */
+	uint64_t fault_pages; /* pages that they were for */
+	uint64_t fault_ns;    /* time that they took */
+	uint64_t refused;     /* device faults that ended the work */
+	uint64_t invalidated; /* times that entries were taken away */
+	uint64_t evicted;     /* times that entries or pages made room for others */
+	uint64_t moved_in;    /* pages moved to the accelerator's memory */
+	uint64_t moved_out;   /* pages moved back */
+	uint64_t move_ns;     /* time that the moves took */
+	uint64_t prefetched;  /* pages of calls of hm_range_prefetch() */
+	uint64_t prefetch_ns; /* time that these calls took */
+	uint64_t used;        /* pages that were used first after a prefetch */
+	uint64_t wasted;      /* prefetched pages that went away unused */
+	char accel[24];       /* name of the accelerator, cut if longer, with its '\0' */
 };
 
 #endif

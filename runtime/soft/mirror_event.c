@@ -5,9 +5,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <time.h>
 
+#include "soft/event.h"
 #include "soft/mirror.h"
 
 int soft_stream_make(struct soft_stream *stream, int *ret_fd)
@@ -69,12 +72,15 @@ void soft_mirror_tell(struct soft_mirror *mirror, const struct hetsim_event *eve
 	struct soft_stream *stream = &mirror->stream;
 	struct hetsim_event lost = { .kind = HETSIM_EVENT_LOST, .value = stream->n_lost };
 	struct hetsim_event copy = *event;
+	char accel[24];
 	int r = 0;
 
-	if (likely(stream->fd < 0))
-		return;
 	copy.ns = time_now_ns();
 	lost.ns = copy.ns;
+	snprintf(accel, sizeof(accel), "soft:%" PRIu32, mirror->file->dev->index);
+	sim_event_publish(accel, &copy);
+	if (likely(stream->fd < 0))
+		return;
 	if (stream->n_lost)
 		r = write_event(stream->fd, &lost);
 	if (!r) {

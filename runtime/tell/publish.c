@@ -28,6 +28,7 @@
 #include "base/rlimits.h"
 #include "core/segments.h"
 #include "base/sys.h"
+#include "tell/publish_table.h"
 
 /* As in control.c: writable mappings that exist stay writable, and no new ones can be made. */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
@@ -54,6 +55,8 @@ static uint32_t *next_ended; /* for each entry, the one that ended after it */
 static uint64_t n_entry, n_used;
 static uint64_t bytes;   /* of the table */
 static uint64_t backed;  /* of these bytes, those with storage */
+static uint64_t ranges_first;  /* byte where the ranges begin */
+static uint64_t ranges_backed; /* of the ranges' bytes, those with storage */
 static uint64_t history; /* least number of ended maps that are kept */
 static uint64_t serial;
 static uint32_t oldest, newest; /* of the entries that ended */
@@ -189,6 +192,7 @@ static void forget_table(void)
 {
 	head = NULL;
 	entries = NULL;
+	publish_ranges_forget();
 	fork_free(next_ended);
 	fork_free(sequences);
 	next_ended = sequences = NULL;
@@ -228,6 +232,9 @@ static void begin_head(void)
 	head->pid = (uint64_t)getpid();
 	head->start = owner_own_start();
 	head->tiering = tiering;
+	head->range_first = ranges_first;
+	head->range_size = sizeof(struct hm_published_range);
+	head->n_range = PUBLISH_RANGES;
 	cmm_smp_wmb();
 	head->magic = HM_PUBLISHED_MAGIC;
 	store_head();
@@ -239,8 +246,8 @@ static int set_up(int fd, unsigned int seals)
 	void *mapped = NULL;
 	int r;
 
-	n_entry = (bytes - HM_PUBLISHED_FIRST) / sizeof(*entries);
 	backed = 0;
+	ranges_backed = 0;
 	table_fd = fd;
 	r = sys_fstat(fd, &table_is);
 	r = r ? r : make_lists();
@@ -299,25 +306,31 @@ void publish_tiering(const struct hm_published_tiering *figures)
 	pthread_mutex_unlock(&mutex);
 }
 
+/* The table has entries for all maps that exist, and for @ended ones, and the ranges behind. */
+static void lay_out(uint64_t ended)
+{
+	history = ended;
+	n_entry = room() + ended;
+	ranges_first = round_up(HM_PUBLISHED_FIRST + n_entry * sizeof(*entries), STEP);
+	bytes = ranges_first + PUBLISH_RANGES * sizeof(struct hm_published_range);
+}
+
 static void open_table(void)
 {
 	const char *wish = env_get("HETMAP_PUBLISH");
-	uint64_t maps = room();
 	int fd;
 
 	tried = true;
 	if (wish && !strcmp(wish, "0"))
 		return;
 	if (wish && *wish) {
-		history = PUBLISH_HISTORY_FILE;
-		bytes = HM_PUBLISHED_FIRST + (maps + history) * sizeof(*entries);
+		lay_out(PUBLISH_HISTORY_FILE);
 		fd = open_in(wish);
 		in_file = fd >= 0;
 		if (in_file && !set_up(fd, 0))
 			return;
 	}
-	history = PUBLISH_HISTORY;
-	bytes = HM_PUBLISHED_FIRST + (maps + history) * sizeof(*entries);
+	lay_out(PUBLISH_HISTORY);
 	fd = memfd_open("maps", 0);
 	if (fd >= 0)
 		set_up(fd, SEALS);
@@ -330,6 +343,68 @@ static void close_table(void)
 		sys_close(table_fd);
 	forget_table();
 	tried = false;
+}
+
+/* ---- ranges: what publish_range.c asks of the table ---- */
+
+bool publish_table_lock(void)
+{
+	pthread_mutex_lock(&mutex);
+	if (!head && !tried)
+		open_table();
+	return head;
+}
+
+void publish_table_unlock(void)
+{
+	settle();
+	pthread_mutex_unlock(&mutex);
+}
+
+struct hm_published_head *publish_table_head(void)
+{
+	return head;
+}
+
+void publish_table_store_head(void)
+{
+	store_head();
+}
+
+bool publish_table_back_ranges(uint64_t n)
+{
+	uint64_t end = round_up(n * sizeof(struct hm_published_range), STEP);
+
+	if (in_file || end <= ranges_backed)
+		return true;
+	end = min_u64(end, bytes - ranges_first);
+	if (!is_open() || sys_fallocate(table_fd, 0, ranges_first + ranges_backed,
+					end - ranges_backed))
+		return false;
+	ranges_backed = end;
+	return true;
+}
+
+void publish_table_put_range(uint32_t at, struct hm_published_range *range)
+{
+	const uint64_t offset = ranges_first + at * sizeof(*range);
+	const size_t after = offsetof(struct hm_published_range, flags);
+	struct hm_published_range *there;
+
+	range->sequence++;
+	if (in_file) {
+		store(&range->sequence, sizeof(range->sequence), offset);
+		store((char *)range + after, sizeof(*range) - after, offset + after);
+		range->sequence++;
+		store(&range->sequence, sizeof(range->sequence), offset);
+		return;
+	}
+	there = (struct hm_published_range *)((char *)head + offset);
+	/* As in step_sequence(): locked instructions order what is in between. */
+	__atomic_exchange_n(&there->sequence, range->sequence, __ATOMIC_SEQ_CST);
+	memcpy((char *)there + after, (char *)range + after, sizeof(*range) - after);
+	range->sequence++;
+	__atomic_exchange_n(&there->sequence, range->sequence, __ATOMIC_SEQ_CST);
 }
 
 /* ---- entries ---- */

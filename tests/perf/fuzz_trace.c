@@ -187,22 +187,21 @@ static const char *folder_of(const char *path)
 
 static void try_folder(const char *path, struct spaces *spaces)
 {
-	uint64_t n, i, forgotten, left_out, offset;
-	struct published_event *events;
-	uint32_t broken;
+	struct tables tables;
+	uint64_t i, n;
 
-	if (tables_read(folder_of(path), &events, &n, &forgotten, &left_out, &broken))
+	if (tables_read(folder_of(path), &tables))
 		return;
-	for (i = 0; i < n; i++) {
-		if (i && events[i].time < events[i - 1].time)
+	for (i = 1; i < tables.n_event; i++)
+		if (tables.events[i].time < tables.events[i - 1].time)
 			abort();
-		if (events[i].begin)
-			spaces_begin(spaces, events[i].pid, &events[i].entry);
-		else
-			spaces_end(spaces, events[i].pid, &events[i].entry);
-		spaces_find(spaces, events[i].pid, events[i].entry.address, &offset);
-	}
-	free(events);
+	if (tables_catch_up(&tables, spaces, UINT64_MAX) ||
+	    tables.next_range != tables.n_range || tables.next_event != tables.n_event)
+		abort();
+	n = ranges_join(tables.ranges, tables.n_range);
+	free(ranges_rows(tables.ranges, n, &i));
+	free(tables.events);
+	free(tables.ranges);
 }
 
 static void (*const kinds[])(const char *path, struct spaces *spaces) = {

@@ -72,6 +72,17 @@ static void on_engine(void)
 		check_kind(kinds[i], device, true);
 }
 
+static bool ranges_have_faults(const json_t *ranges)
+{
+	const json_t *range;
+	bool has = false;
+	size_t i;
+
+	json_array_foreach(ranges, i, range)
+		has |= json_real_value(json_object_get(range, "device_faults_per_second")) > 0;
+	return has;
+}
+
 /* Does a line of hetmap top, of many looks, have device faults of process @pid? */
 static bool line_has_faults(const char *line, pid_t pid, bool *ret_listed)
 {
@@ -88,23 +99,21 @@ static bool line_has_faults(const char *line, pid_t pid, bool *ret_listed)
 		CHECK_EQUAL(json_array_size(json_object_get(process, "buffers")), 0);
 		CHECK_EQUAL(integer_of(process, "mapped"), 0);
 		has |= json_real_value(json_object_get(process, "device_faults_per_second")) >
-		       0;
+			       0 &&
+		       ranges_have_faults(json_object_get(process, "ranges"));
 	}
 	json_decref(json);
 	return has;
 }
 
-/*
- * A job on memory of malloc() has no map, and hetmap top lists it by its device's open file;
- * not one on soft, whose engine is no file.
- */
+/* A job on memory of malloc() has no map: hetmap top lists it by what its engine reaches. */
 static void seen_in_top(void)
 {
 	struct command top = { .args = { "top", "--json", "-d", "0.1" } };
 	const bool sim = !access("/dev/hetsim0", F_OK);
 	const struct command job = { .args = { "run", "saxpy", "--pointer", "malloc",
 					       "--device", sim ? "sim:0" : "soft:0", "--size",
-					       "32M", "--rounds", "9", "--advise",
+					       "8M", "--rounds", "9", "--advise",
 					       "granule-4K" } };
 	bool listed = false, faults = false;
 	struct outcome seen, done;
@@ -131,8 +140,8 @@ static void seen_in_top(void)
 		faults |= line_has_faults(line, pid, &listed);
 	free(line);
 	fclose(out);
-	CHECK_EQUAL(listed, sim);
-	CHECK_EQUAL(faults, sim);
+	CHECK(listed);
+	CHECK(faults);
 	outcome_free(&seen);
 }
 

@@ -54,26 +54,34 @@ static bool is_memory(const struct counted *counted)
 	       (kind == OBJECT_HETMAP && counted->object->page_size == 4096);
 }
 
-static int add(struct report *report, const struct counted *of, double gain, bool at_most,
-	       char *text, char *evidence)
+int advice_add(struct report *report, struct advice *advice)
 {
 	struct advice *more =
 		realloc(report->advice, (report->n_advice + 1) * sizeof(*report->advice));
 
 	if (!more) {
-		free(text);
-		free(evidence);
+		free(advice->text);
+		free(advice->evidence);
 		return -ENOMEM;
 	}
 	report->advice = more;
-	more[report->n_advice++] = (struct advice){
-		.of = of,
+	more[report->n_advice++] = *advice;
+	return 0;
+}
+
+static int add(struct report *report, const struct counted *of, double gain, bool at_most,
+	       char *text, char *evidence)
+{
+	struct advice advice = {
+		.of = of->object,
+		.faults = faults_of(of),
 		.text = text,
 		.evidence = evidence,
 		.gain_ns = gain,
 		.at_most = at_most,
 	};
-	return 0;
+
+	return advice_add(report, &advice);
 }
 
 static const char *order_of(const struct counted *counted)
@@ -169,8 +177,7 @@ static double cost_of(const struct report *report, const struct counted *counted
 	return report->analysis.has_latency && cost > traced ? traced : cost;
 }
 
-/* Is it worth a word? */
-static bool is_gain(const struct report *report, double gain)
+bool advice_is_gain(const struct report *report, double gain)
 {
 	return gain >= GAIN_LEAST_NS && gain >= GAIN_LEAST_SHARE * (double)report->duration_ns;
 }
@@ -249,7 +256,7 @@ static int on_memory(struct report *report, const struct counted *of,
 	double gain = best > 0 ? now - n * best : 0;
 	double kept = gain_of_keeping(report, counted, &kept_now);
 
-	if (!is_gain(report, kept > gain ? kept : gain))
+	if (!advice_is_gain(report, kept > gain ? kept : gain))
 		return 0;
 	if (kept >= gain)
 		return advise_keeping(report, of, counted);
@@ -302,7 +309,7 @@ static int on_file(struct report *report, const struct counted *counted)
 	if (pages > reach_of(counted) / PAGE)
 		pages = reach_of(counted) / PAGE;
 	gain = now - pages * costs->file_populate;
-	if (!is_gain(report, gain))
+	if (!advice_is_gain(report, gain))
 		return 0;
 	return add(report, counted, gain, false,
 		   text_format("map it in by one call: hm_map_prefetch(), HM_MAP_POPULATE, or "
@@ -357,7 +364,13 @@ static int by_gain(const void *a, const void *b)
 
 	if (x->gain_ns != y->gain_ns)
 		return x->gain_ns < y->gain_ns ? 1 : -1;
-	return faults_of(x->of) < faults_of(y->of) ? 1 : -1;
+	return x->faults < y->faults ? 1 : -1;
+}
+
+static void sort(struct report *report)
+{
+	if (report->n_advice)
+		qsort(report->advice, report->n_advice, sizeof(*report->advice), by_gain);
 }
 
 const char *advice_unknown(const struct report *report)
@@ -426,12 +439,16 @@ int advice_find(struct report *report, const struct measures *measures)
 	uint32_t i, before;
 	int r = 0;
 
-	/* Advice needs the number and the order of all faults. */
-	if (report->analysis.share != RECORDED_EACH)
-		return 0;
-	kinds = sum_pieces(&report->analysis);
-	if (!kinds)
-		return -ENOMEM;
+	/* Ranges are counted by the library, however the faults were recorded. */
+	r = advice_on_ranges(report, measures);
+	if (r)
+		return r;
+	/* The rest needs the number and the order of all faults. */
+	kinds = report->analysis.share == RECORDED_EACH ? sum_pieces(&report->analysis) : NULL;
+	if (!kinds) {
+		sort(report);
+		return report->analysis.share == RECORDED_EACH ? -ENOMEM : 0;
+	}
 	for (i = 0; i < report->analysis.n_counted && !r; i++) {
 		counted = report->analysis.counted[i];
 		r = on_node(report, counted, measures);
@@ -447,7 +464,6 @@ int advice_find(struct report *report, const struct measures *measures)
 			r = on_memory_or_pieces(report, counted, kinds);
 	}
 	free(kinds);
-	if (report->n_advice)
-		qsort(report->advice, report->n_advice, sizeof(*report->advice), by_gain);
+	sort(report);
 	return r;
 }

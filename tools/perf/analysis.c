@@ -55,8 +55,7 @@ struct reader {
 	struct recording *recording;
 	struct calls *calls;
 	struct stalls *stalls;
-	struct published_event *published;
-	uint64_t n_published, next_published;
+	struct tables tables;
 	void *threads; /* tree of struct faulting, by tid */
 	struct faulting *thread;
 	struct sites *sites;
@@ -364,22 +363,18 @@ static int fault(struct reader *reader, const struct recorded_event *event)
 			 event->physical);
 }
 
-/* Reads the tables up to that time. */
-static int catch_up(struct reader *reader, uint64_t time)
+/* Those after the last fault, too. */
+static int sum_ranges(struct reader *reader)
 {
-	const struct published_event *event;
-	int r = 0;
+	struct analysis *analysis = reader->analysis;
+	int r = tables_catch_up(&reader->tables, analysis->spaces, UINT64_MAX);
 
-	while (!r && reader->next_published < reader->n_published) {
-		event = &reader->published[reader->next_published];
-		if (event->time > time)
-			break;
-		r = event->begin ?
-			    spaces_begin(reader->analysis->spaces, event->pid, &event->entry) :
-			    spaces_end(reader->analysis->spaces, event->pid, &event->entry);
-		reader->next_published++;
-	}
-	return r;
+	if (r)
+		return r;
+	analysis->ranges = reader->tables.ranges;
+	analysis->n_range = ranges_join(analysis->ranges, reader->tables.n_range);
+	reader->tables.ranges = NULL;
+	return 0;
 }
 
 /* A device's tracepoint inside of a page fault belongs to that fault's address. */
@@ -419,7 +414,7 @@ static int on_event(void *user, const struct recorded_event *event)
 	if (at != reader->shown)
 		progress_add(at - reader->shown);
 	reader->shown = at;
-	r = catch_up(reader, event->time);
+	r = tables_catch_up(&reader->tables, reader->analysis->spaces, event->time);
 	if (!r)
 		r = stalls_event(reader->stalls, event);
 	if (r)
@@ -598,6 +593,7 @@ static int read_all(struct reader *reader, const char **ret_reason)
 	/* A thread may be in a fault of a row that becomes part of another one. */
 	twalk_r(reader->threads, unfinished, NULL);
 	r = r ? r : sum_devices(reader);
+	r = r ? r : sum_ranges(reader);
 	r = r ? r : pieces_find(analysis);
 	if (r)
 		return r;
@@ -627,9 +623,11 @@ int analysis_read(const char *path, uint32_t flags, const json_t *nodes,
 	if (!text && !stat(path, &st) && S_ISDIR(st.st_mode)) {
 		data = text_format("%s/perf.data", path);
 		if (!r)
-			r = tables_read(path, &reader.published, &reader.n_published,
-					&analysis.forgotten, &analysis.left_out,
-					&analysis.broken_tables);
+			r = tables_read(path, &reader.tables);
+		analysis.ranges_left_out = reader.tables.ranges_left_out;
+		analysis.forgotten = reader.tables.forgotten;
+		analysis.left_out = reader.tables.left_out;
+		analysis.broken_tables = reader.tables.broken;
 	} else {
 		data = strdup(path);
 	}
@@ -661,7 +659,8 @@ int analysis_read(const char *path, uint32_t flags, const json_t *nodes,
 	stalls_free(reader.stalls);
 	tdestroy(reader.threads, free);
 	sites_free(reader.sites);
-	free(reader.published);
+	free(reader.tables.events);
+	free(reader.tables.ranges);
 	free(data);
 	if (status)
 		analysis_free(&analysis);
@@ -685,6 +684,7 @@ void analysis_free(struct analysis *analysis)
 	free(analysis->counted);
 	free(analysis->sites);
 	free(analysis->device_sites);
+	free(analysis->ranges);
 	free(analysis->rows);
 	free(analysis->threads);
 	devices_free(analysis->devices);

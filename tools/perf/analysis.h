@@ -9,6 +9,7 @@
 #include "devices.h"
 #include "latency.h"
 #include "nodes.h"
+#include "ranges.h"
 #include "recording.h"
 #include "spaces.h"
 
@@ -136,6 +137,9 @@ struct analysis {
 	struct device_site **device_sites;
 	uint32_t n_device_site;
 	uint64_t forgotten, left_out; /* maps that published tables could not tell of */
+	/* What accelerators did by entries of their own; in rows, see ranges.h. */
+	struct traced_range *ranges;
+	uint64_t n_range, ranges_left_out;
 };
 
 #define ANALYSIS_TEXT (1u << 0)
@@ -173,8 +177,19 @@ struct published_event {
 	struct hm_published_entry entry;
 };
 
-/* All of @folder/maps, by time; free() them. Tables that make no sense are counted. */
-int tables_read(const char *folder, struct published_event **ret_events, uint64_t *ret_n,
-		uint64_t *ret_forgotten, uint64_t *ret_left_out, uint32_t *ret_broken);
+struct tables {
+	struct published_event *events; /* by time */
+	uint64_t n_event;
+	struct traced_range *ranges; /* by the time of their last event; without objects */
+	uint64_t n_range;
+	uint64_t forgotten, left_out, ranges_left_out;
+	uint32_t broken; /* tables that make no sense */
+	uint64_t next_event, next_range;
+};
+
+/* All of @folder/maps. The caller frees events and ranges. 0 or -ENOMEM. */
+int tables_read(const char *folder, struct tables *ret_tables);
+/* Tells @spaces what the tables say up to that time, and finds objects of ranges. 0 or -ENOMEM. */
+int tables_catch_up(struct tables *tables, struct spaces *spaces, uint64_t time);
 
 #endif

@@ -44,6 +44,11 @@
  *	devices		[{faults, accesses, moves, evictions (null: not told), bytes_moved, name,
  *			backend, submitted, completed, failed, fences, losses,
  *			job: as latency.minor}]
+ *	ranges		[{name, buffer, accel, pid, address, length, first_ns, last_ns,
+ *			device_faults, device_fault_pages, device_fault_ns, refused, invalidations,
+ *			evictions, pages_to_device, pages_back, move_ns, prefetched_pages,
+ *			prefetch_ns, prefetch_used, prefetch_wasted}]: what accelerators did by
+ *			entries of their own
  *	device_sites	[{buffer, device: a name, what: "fault", "access" (sampled), "move" or
  *			"eviction", place: "vram", "system" or "window" it went to, else null, n,
  *			bytes, first_ns, last_ns, by: "code" (function, file, line and module as in

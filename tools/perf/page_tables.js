@@ -218,11 +218,39 @@ function make_tables() {
 	], sites, 15);
 	site_table.keep = s => !$('sites-of-chosen').checked || view.chosen.includes(s.buffer);
 	$('sites-of-chosen').addEventListener('change', () => site_table.show());
+	make_ranges();
 	make_device_sites(buffer_name, source);
 	/* What costs most is first. */
 	for (const table of [buffer_table, site_table])
 		table.by = table.columns.findIndex(column => column.label === 'Time');
 	buffer_table.down = site_table.down = true;
+}
+
+/* Only of a trace in which a device had entries of its own. */
+function make_ranges() {
+	const rows = data.ranges || [];
+	$('ranges').hidden = !rows.length;
+	if (!rows.length)
+		return;
+	const column = (label, key, style = 'number') => ({ label, style, value: r => r[key],
+		text: r => number(r[key]) });
+	const range_table = new Table($('ranges'), [
+		{ label: 'Memory', style: 'mid', value: r => r.name,
+			text: r => node('bdi', '', shown(r.name)) },
+		{ label: 'Device', style: 'mid', value: r => r.accel, text: r => shown(r.accel) },
+		{ label: 'Address', style: 'mid roomy', value: r => r.address, text: r => shown(r.address) },
+		{ label: 'Length', style: 'number roomy', value: r => r.length, text: r => bytes(r.length) },
+		column('Device faults', 'device_faults'),
+		{ label: 'Time in faults', style: 'number', value: r => r.device_fault_ns,
+			text: r => duration(r.device_fault_ns) },
+		column('Invalidations', 'invalidations'),
+		column('Pages to it', 'pages_to_device', 'number roomy'),
+		column('Pages back', 'pages_back', 'number roomy'),
+		column('Prefetched', 'prefetched_pages', 'number roomy'),
+	], rows, 15);
+	range_table.by = range_table.columns.findIndex(column => column.label === 'Time in faults');
+	range_table.down = true;
+	range_table.show();
 }
 
 const works = { fault: 'faults', access: 'accesses', move: 'moved', eviction: 'evicted' };

@@ -24,6 +24,10 @@
 /* Of tables without what came last. */
 #define ENTRY_LEAST offsetof(struct hm_published_entry, brackets)
 #define BLOCK (UINT64_C(64) << 10)
+/* Of tables without ranges. */
+#define HEAD_LEAST offsetof(struct hm_published_head, range_first)
+#define RANGE_LEAST sizeof(struct hm_published_range)
+#define RANGES_MOST (UINT64_C(1) << 20)
 
 /* Bytes of an entry that this program knows and the table has. */
 static size_t known(const struct published *table)
@@ -35,12 +39,12 @@ static size_t known(const struct published *table)
 
 static int read_head(struct published *table)
 {
-	struct hm_published_head head;
+	struct hm_published_head head = { 0 };
 	ssize_t n = pread(table->fd, &head, sizeof(head), 0);
 
 	if (n < 0)
 		return -errno;
-	if (n != (ssize_t)sizeof(head) || head.magic != HM_PUBLISHED_MAGIC ||
+	if (n < (ssize_t)HEAD_LEAST || head.magic != HM_PUBLISHED_MAGIC ||
 	    head.version != HM_PUBLISHED_VERSION || head.entry_size < ENTRY_LEAST ||
 	    head.entry_size > ENTRY_MOST || head.n_entry > ENTRIES_MOST ||
 	    head.used > head.n_entry)
@@ -238,6 +242,67 @@ int published_each(struct published *table,
 	}
 	free(block);
 	return r;
+}
+
+/* ---- ranges ---- */
+
+static bool has_ranges(const struct hm_published_head *head)
+{
+	return head->range_first >= HM_PUBLISHED_FIRST && head->range_first < INT64_MAX / 2 &&
+	       head->range_size >= RANGE_LEAST && head->range_size <= ENTRY_MOST &&
+	       head->n_range <= RANGES_MOST && head->ranges_used <= head->n_range;
+}
+
+/* -EAGAIN: it was written all the time; -EPROTO. */
+static int read_range(const struct published *table, uint64_t at,
+		      struct hm_published_range *ret_range)
+{
+	const off_t offset =
+		(off_t)(table->head.range_first + at * table->head.range_size);
+	uint32_t sequence;
+	int tries;
+
+	for (tries = 0; tries < 16; tries++) {
+		if (pread(table->fd, &sequence, sizeof(sequence), offset) != sizeof(sequence) ||
+		    pread(table->fd, ret_range, sizeof(*ret_range), offset) !=
+			    sizeof(*ret_range))
+			return -EPROTO;
+		if (sequence == ret_range->sequence && !(sequence & 1))
+			break;
+	}
+	ret_range->accel[sizeof(ret_range->accel) - 1] = '\0';
+	return tries < 16 ? 0 : -EAGAIN;
+}
+
+int published_ranges(const struct published *table, struct hm_published_range **ret_ranges,
+		     uint64_t *ret_n, uint64_t *ret_left_out)
+{
+	/* The head in @table says which changes of entries were told. */
+	struct published now = { .fd = table->fd };
+	struct hm_published_range *ranges;
+	uint64_t i;
+	int r = read_head(&now);
+
+	if (r)
+		return r;
+	if (now.head.ranges_used && !has_ranges(&now.head))
+		return -EPROTO;
+	ranges = calloc(now.head.ranges_used + 1, sizeof(*ranges));
+	if (!ranges)
+		return -ENOMEM;
+	for (i = 0; i < now.head.ranges_used; i++) {
+		r = read_range(&now, i, &ranges[i]);
+		if (r == -EPROTO) {
+			free(ranges);
+			return r;
+		}
+		if (r || !ranges[i].sequence || ranges[i].start >= ranges[i].end)
+			ranges[i] = (struct hm_published_range){ 0 };
+	}
+	*ret_ranges = ranges;
+	*ret_n = now.head.ranges_used;
+	*ret_left_out = now.head.ranges_left_out;
+	return 0;
 }
 
 void published_forget(struct published *table)

@@ -35,6 +35,15 @@ bool published_is_open(const struct published *table, pid_t pid);
 int published_each(struct published *table,
 		   int (*each)(void *user, const struct hm_published_entry *entry), void *user);
 
+/*
+ * What accelerators did with ranges, so far, by their places in the table: free() them. One that is
+ * being written all the time, or makes no sense, is all zeros. *@ret_left_out: events that are in
+ * none. 0; -EPROTO: the table makes no sense;
+ * -ENOMEM.
+ */
+int published_ranges(const struct published *table, struct hm_published_range **ret_ranges,
+		     uint64_t *ret_n, uint64_t *ret_left_out);
+
 /* The next published_each() tells all entries again. */
 void published_forget(struct published *table);
 /* Has any entry changed since then? Also true of a table that makes no sense any more. */

@@ -11,6 +11,7 @@
 
 #include "../hetmap/command.h"
 #include "../hetmap/text.h"
+#include "accel_cost.h"
 #include "nodes.h"
 #include "page.h"
 #include "storage.h"
@@ -219,9 +220,24 @@ static double node_cost_of(void *user, uint32_t cpu_node, uint32_t memory_node)
 	return ns;
 }
 
+static double prefetch_cost_of(void *user, const char *accel)
+{
+	struct report *report = user;
+	char name[64];
+	double ns;
+
+	snprintf(name, sizeof(name), "prefetch_page_ns_%s", accel);
+	ns = number_of(report->about, name);
+	if (ns > 0 || !is_here(report) || accel_prefetch_cost(accel, &ns))
+		return ns > 0 ? ns : 0;
+	json_object_set_new(report->about, name, json_real(ns));
+	remember(report);
+	return ns;
+}
+
 static int read_report(struct report *report, uint32_t flags)
 {
-	const struct measures measures = { rate_of, node_cost_of, report };
+	const struct measures measures = { rate_of, node_cost_of, prefetch_cost_of, report };
 	uint64_t begin, end;
 	int status;
 
@@ -243,7 +259,9 @@ static int read_report(struct report *report, uint32_t flags)
 		report->analysis.begin_ns = begin;
 	}
 	report_find_missing(report);
-	if (advice_find(report, &measures))
+	report->range_rows = ranges_rows(report->analysis.ranges, report->analysis.n_range,
+					 &report->n_range_row);
+	if (!report->range_rows || advice_find(report, &measures))
 		return fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory for the report");
 	return 0;
 }
@@ -377,6 +395,7 @@ static void free_report(struct report *report)
 	for (i = 0; i < report->n_missing; i++)
 		free(report->missing[i]);
 	free(report->advice);
+	free(report->range_rows);
 	free(report->missing);
 	free(report->command);
 	free(report->about_refused);

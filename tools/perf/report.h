@@ -21,11 +21,14 @@ struct measures {
 	double (*storage_rate)(void *user, const struct object *object);
 	/* What a CPU of one node needs to read 4 KiB of another's, ns: see nodes.h. */
 	double (*node_cost)(void *user, uint32_t cpu_node, uint32_t memory_node);
+	/* What a page costs in a prefetch to an accelerator, ns: see accel_cost.h. */
+	double (*prefetch_cost)(void *user, const char *accel);
 	void *user;
 };
 
 struct advice {
-	const struct counted *of;
+	const struct object *of;
+	uint64_t faults; /* that it is about */
 	char *text;
 	char *evidence;
 	double gain_ns; /* below 0: not foretold */
@@ -45,6 +48,8 @@ struct report {
 	struct storage_rates rates;
 	struct advice *advice; /* the one with the most to gain first */
 	uint32_t n_advice;
+	struct range_row *range_rows; /* of analysis.ranges */
+	uint64_t n_range_row;
 	char **missing; /* sentences */
 	uint32_t n_missing;
 	uint32_t rows; /* of tables that are shown */
@@ -66,6 +71,22 @@ void report_find_unnamed(struct report *report);
 int advice_find(struct report *report, const struct measures *measures);
 /* What could not be looked for, as it was not recorded, in a sentence; NULL: all was. */
 const char *advice_unknown(const struct report *report);
+
+/* Is it worth a word? */
+bool advice_is_gain(const struct report *report, double gain_ns);
+/* Takes over @text and @evidence. 0 or -ENOMEM. */
+int advice_add(struct report *report, struct advice *advice);
+
+/* ---- advice_ranges.c ---- */
+
+/* Adds advice on what accelerators do by entries of their own. 0 or -ENOMEM. */
+int advice_on_ranges(struct report *report, const struct measures *measures);
+
+/* ---- report_ranges.c ---- */
+
+void report_ranges_text(const struct report *report);
+/* @place: of each object its place in the list of buffers. */
+json_t *report_ranges_json(const struct report *report, const uint32_t *place);
 
 /* ---- report_text.c ---- */
 

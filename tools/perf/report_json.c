@@ -201,11 +201,13 @@ static json_t *advice_json(const struct report *report, const uint32_t *place)
 
 	for (i = 0; i < report->n_advice; i++) {
 		const struct advice *advice = &report->advice[i];
-		char *text = text_format("%s: %s", advice->of->object->name, advice->text);
+		char *text = text_format("%s: %s", advice->of->name, advice->text);
+		uint32_t at = place[advice->of->index];
 
 		json_array_append_new(
 			list, json_pack("{s:I, s:o, s:s, s:o, s:b}", "buffer",
-					(json_int_t)place[advice->of->object->index], "text",
+					at == UINT32_MAX ? (json_int_t)-1 : (json_int_t)at,
+					"text",
 					text_of(text), "evidence", advice->evidence, "gain_ns",
 					advice->gain_ns >= 0 ?
 						json_integer((json_int_t)advice->gain_ns) :
@@ -350,6 +352,7 @@ json_t *report_json(const struct report *report, bool with_events)
 	json_object_set_new(object, "devices", report_devices_json(analysis));
 	json_object_set_new(object, "device_sites",
 			    report_device_sites_json(analysis, place, SITES_MOST));
+	json_object_set_new(object, "ranges", report_ranges_json(report, place));
 	json_object_set_new(object, "lanes", report_lanes_json(analysis));
 	if (with_events) {
 		events = events_json(analysis, place);

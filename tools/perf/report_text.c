@@ -122,7 +122,7 @@ static void print_advice(const struct report *report)
 	}
 	for (i = 0; i < report->n_advice && i < report->rows; i++) {
 		const struct advice *advice = &report->advice[i];
-		char *name = text_escape(advice->of->object->name);
+		char *name = text_escape(advice->of->name);
 		char *line = advice->gain_ns >= 0 ?
 				     text_format("%s: %s. Expected gain: %s %s.", name,
 						 advice->text,
@@ -266,10 +266,13 @@ void report_text(const struct report *report)
 {
 	heading(report);
 	print_advice(report);
-	if (!report->analysis.n_counted)
+	if (!report->analysis.n_counted) {
+		report_ranges_text(report);
 		return;
+	}
 	print_objects(report);
 	report_nodes_text(report);
+	report_ranges_text(report);
 	report_devices_text(report);
 	print_calls(report);
 	print_sites(report);

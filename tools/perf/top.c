@@ -136,11 +136,11 @@ static void print_table(const struct top *top)
 	puts("");
 	shown = top_rows(top, &n);
 	if (n) {
-		top_print_columns(stdout);
+		top_print_columns(top, stdout);
 		puts("");
 	}
 	for (i = 0; i < n; i++) {
-		top_print_row(&shown[i], 0, stdout);
+		top_print_row(top, &shown[i], 0, stdout);
 		puts("");
 	}
 	free(shown);

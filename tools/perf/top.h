@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "live.h"
+#include "mappings.h"
 #include "openers.h"
 
 /* What is not known is shown as such, and is no 0. */
@@ -43,6 +44,10 @@ struct top_figures {
 	double faults; /* each second, as those below; TOP_NO_RATE */
 	double evictions;
 	double gained; /* resident pages that came, less those that went */
+	/* By entries that devices have of their own: */
+	double device_faults;
+	double invalidated;
+	double moved; /* pages, to devices and back */
 };
 
 struct top_buffer {
@@ -52,6 +57,16 @@ struct top_buffer {
 	bool lost;
 	uint64_t sampled;    /* faults, by samples of them */
 	uint64_t n_eviction; /* ever; TOP_UNKNOWN: its device does not count them */
+	struct top_figures figures;
+};
+
+/* Memory outside of buffers that an accelerator reaches: of one mapping. */
+struct top_range {
+	uint64_t start, end;
+	uint64_t mapping; /* where its mapping begins; 0: it has none any more */
+	char accel[24];
+	char name[64];    /* of the mapping: "[heap]", the end of a path */
+	uint64_t sampled; /* faults of CPUs, by samples of them */
 	struct top_figures figures;
 };
 
@@ -76,6 +91,11 @@ struct top_process {
 	struct top_figures sum;          /* of the buffers */
 	struct top_buffer *buffers;
 	size_t n_buffer;
+	struct top_range *ranges; /* by start */
+	size_t n_range;
+	struct hm_published_range *reached; /* private: as they were, for rates */
+	uint64_t n_reached;
+	uint64_t reached_left_out; /* events that are in no range */
 };
 
 struct top {
@@ -91,6 +111,7 @@ struct top {
 	size_t n;
 	uint64_t unreadable;  /* processes that this user may not look at */
 	uint64_t broken;      /* processes whose table makes no sense */
+	bool reached;         /* devices have entries of their own for memory of some */
 	double seconds;       /* since the look before; 0: there was none */
 	double looked;        /* private: when */
 	uint64_t searched;    /* private: how often */
@@ -103,6 +124,22 @@ int top_look(struct top *top);
 void top_end(struct top *top);
 /* Says why the one that was asked for can't be looked at: an exit status. (top.c) */
 int top_refuse(const struct top *top, int r);
+
+/* Of an array by serial number; NULL: none has that. */
+struct top_buffer *top_find_buffer(const struct top_buffer *buffers, size_t n, uint64_t serial);
+/* Has a device entries of its own for memory of the process? */
+bool top_reaches(const struct top_process *process);
+
+/* ---- what accelerators reach (top_ranges.c) ---- */
+
+/*
+ * Reads the ranges of the table: fills in process->ranges, and adds to the figures of buffers, which
+ * have been found, and to the rates of the process. A failure leaves no ranges.
+ */
+void ranges_look(struct top_process *process, const struct mappings *mappings, double seconds);
+/* The one that has the address; NULL. */
+struct top_range *ranges_at(const struct top_process *process, uint64_t address);
+void ranges_end(struct top_process *process);
 
 /* ---- faults by address (top_faults.c) ---- */
 
@@ -122,15 +159,16 @@ void faults_close(struct faults *faults);
 
 struct top_row {
 	const struct top_process *process;
-	const struct top_buffer *buffer; /* NULL: the process itself */
+	const struct top_buffer *buffer; /* NULL: the range, or the process itself */
+	const struct top_range *range;   /* NULL: the buffer, or the process */
 };
 
 /* All that the filter lets through, in order: free() it. */
 struct top_row *top_rows(const struct top *top, size_t *ret_n);
 void top_print_head(const struct top *top, FILE *out);
-void top_print_columns(FILE *out);
+void top_print_columns(const struct top *top, FILE *out);
 /* @width 0: as long as it is. Without a newline. */
-void top_print_row(const struct top_row *row, size_t width, FILE *out);
+void top_print_row(const struct top *top, const struct top_row *row, size_t width, FILE *out);
 /* What is not known, and why; free() each but the array, whose end is NULL. */
 #define TOP_NOTES_MOST 8
 void top_notes(const struct top *top, char *notes[TOP_NOTES_MOST + 1]);

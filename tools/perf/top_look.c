@@ -78,8 +78,7 @@ static int compare_buffers(const void *a, const void *b)
 	return (x->serial > y->serial) - (x->serial < y->serial);
 }
 
-static struct top_buffer *find_buffer(const struct top_buffer *buffers, size_t n,
-				      uint64_t serial)
+struct top_buffer *top_find_buffer(const struct top_buffer *buffers, size_t n, uint64_t serial)
 {
 	const struct top_buffer wanted = { .serial = serial };
 
@@ -155,7 +154,7 @@ static uint64_t read_openers(struct top_process *process, const struct mappings 
 	for (i = 0; i < process->live.n && !r; i++) {
 		const struct live_map *map = &process->live.maps[i];
 
-		buffer = find_buffer(process->buffers, process->n_buffer, map->entry.buffer);
+		buffer = top_find_buffer(process->buffers, process->n_buffer, map->entry.buffer);
 		n = evictions_at(map, mappings, &openers);
 		/* What one of its maps does not tell another may. */
 		if (n != TOP_UNKNOWN)
@@ -193,7 +192,7 @@ static struct top_buffer *group(const struct live *live, const struct mappings *
 		if (!n || buffers[n - 1].serial != buffers[i].serial)
 			buffers[n++] = buffers[i];
 	for (i = 0; i < live->n; i++)
-		add_map(find_buffer(buffers, n, live->maps[i].entry.buffer), &live->maps[i],
+		add_map(top_find_buffer(buffers, n, live->maps[i].entry.buffer), &live->maps[i],
 			mappings);
 	*ret_n = n;
 	return buffers;
@@ -204,20 +203,32 @@ static void add_sample(void *user, uint64_t address, uint64_t weight)
 	struct top_process *process = user;
 	const struct live_map *map = live_at(&process->live, address);
 	struct top_buffer *buffer;
+	struct top_range *range;
 
 	process->samples += weight;
-	if (!map || address - map->entry.address >= map->entry.length)
+	if (!map || address - map->entry.address >= map->entry.length) {
+		range = ranges_at(process, address);
+		if (range)
+			range->sampled += weight;
 		return;
-	buffer = find_buffer(process->buffers, process->n_buffer, map->entry.buffer);
+	}
+	buffer = top_find_buffer(process->buffers, process->n_buffer, map->entry.buffer);
 	if (buffer)
 		buffer->sampled += weight;
 }
 
-/* Faults that were counted, shared out as the samples are. */
+/* Of @n faults that were counted, shared out as the samples are. */
+static void share_faults(struct top_figures *figures, uint64_t sampled, uint64_t all, uint64_t n,
+			 double seconds)
+{
+	if (seconds > 0 && (all || !n))
+		figures->faults =
+			all ? (double)n * (double)sampled / (double)all / seconds : 0;
+}
+
 static void rate_faults(struct top_process *process, double seconds)
 {
-	struct top_figures *figures;
-	uint64_t n = 0, all;
+	uint64_t n = 0;
 	size_t i;
 	int r = 0;
 
@@ -232,15 +243,12 @@ static void rate_faults(struct top_process *process, double seconds)
 		process->faults = NULL;
 		return;
 	}
-	all = process->samples;
-	for (i = 0; i < process->n_buffer; i++) {
-		figures = &process->buffers[i].figures;
-		if (seconds > 0 && (all || !n))
-			figures->faults = all ? (double)n *
-							  (double)process->buffers[i].sampled /
-							  (double)all / seconds :
-						0;
-	}
+	for (i = 0; i < process->n_buffer; i++)
+		share_faults(&process->buffers[i].figures, process->buffers[i].sampled,
+			     process->samples, n, seconds);
+	for (i = 0; i < process->n_range; i++)
+		share_faults(&process->ranges[i].figures, process->ranges[i].sampled,
+			     process->samples, n, seconds);
 }
 
 static void add_rate(double *sum, double rate)
@@ -269,6 +277,10 @@ static void sum_up(struct top_process *process)
 		if (one->gained != TOP_NO_RATE)
 			sum->gained += one->gained;
 	}
+	sum->device_faults = process->mirrored[MIRRORED_FAULTS];
+	sum->invalidated = process->mirrored[MIRRORED_INVALIDATED];
+	sum->moved = process->mirrored[MIRRORED_THERE];
+	add_rate(&sum->moved, process->mirrored[MIRRORED_BACK]);
 }
 
 /* Of buffers that were there before. */
@@ -280,7 +292,7 @@ static void rate_buffers(struct top_process *process, const struct top_buffer *b
 
 	for (i = 0; i < process->n_buffer; i++) {
 		struct top_buffer *buffer = &process->buffers[i];
-		const struct top_buffer *old = find_buffer(before, n_before, buffer->serial);
+		const struct top_buffer *old = top_find_buffer(before, n_before, buffer->serial);
 
 		buffer->figures.faults = buffer->figures.evictions = TOP_NO_RATE;
 		buffer->figures.gained = TOP_NO_RATE;
@@ -326,6 +338,7 @@ static void end_process(struct top_process *process)
 {
 	live_close(&process->live);
 	faults_close(process->faults);
+	ranges_end(process);
 	free(process->buffers);
 }
 
@@ -356,6 +369,7 @@ static int look_at(struct top_process *process, double seconds)
 		return -ENOMEM;
 	}
 	n_eviction = read_openers(process, &mappings, seconds);
+	ranges_look(process, &mappings, seconds);
 	mappings_free(&mappings);
 	/* One whose device is closed, and that has made no map, is as any other process. */
 	if (!live_has_table(&process->live) &&
@@ -376,6 +390,11 @@ static int look_at(struct top_process *process, double seconds)
 	process->known = true;
 	free(before);
 	return 0;
+}
+
+bool top_reaches(const struct top_process *process)
+{
+	return process->n_reached || process->n_mirrored[MIRRORED_FAULTS] != TOP_UNKNOWN;
 }
 
 /* ---- all of them ---- */
@@ -528,6 +547,9 @@ int top_look(struct top *top)
 		}
 	}
 	top->n = n;
+	top->reached = false;
+	for (i = 0; i < top->n; i++)
+		top->reached = top->reached || top_reaches(&top->processes[i]);
 	top->unreadable = top->broken = 0;
 	for (i = 0; i < top->n_pid; i++) {
 		top->unreadable += top->pids[i].unreadable;

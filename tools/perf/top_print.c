@@ -40,6 +40,11 @@ static bool buffer_passes(const struct top *top, const struct top_buffer *buffer
 	return contains(buffer->name, top->filter) || contains(buffer->device, top->filter);
 }
 
+static bool range_passes(const struct top *top, const struct top_range *range)
+{
+	return contains(range->name, top->filter) || contains(range->accel, top->filter);
+}
+
 static double counted(uint64_t value)
 {
 	return value == TOP_UNKNOWN ? -1 : (double)value;
@@ -75,6 +80,28 @@ static int compare_values(double x, double y)
 	return x > y ? -1 : x < y;
 }
 
+static const struct top_figures *figures_of(const struct top_row *row)
+{
+	return row->buffer ? &row->buffer->figures :
+	       row->range  ? &row->range->figures :
+			     &row->process->sum;
+}
+
+static const char *plain_name(const struct top_row *row)
+{
+	return row->buffer ? row->buffer->name : row->range->name;
+}
+
+static uint64_t place_of(const struct top_row *row)
+{
+	return row->buffer ? row->buffer->serial : row->range->start;
+}
+
+static bool is_process(const struct top_row *row)
+{
+	return !row->buffer && !row->range;
+}
+
 static int compare_rows(const void *a, const void *b, void *user)
 {
 	const struct top_row *x = a, *y = b;
@@ -90,18 +117,17 @@ static int compare_rows(const void *a, const void *b, void *user)
 		order = top->reverse ? -order : order;
 		return order ? order : (int)x->process->pid - (int)y->process->pid;
 	}
-	/* Its own row is above those of its buffers. */
-	if (!x->buffer || !y->buffer)
-		return (y->buffer == NULL) - (x->buffer == NULL);
+	/* Its own row is above those of its buffers and ranges. */
+	if (is_process(x) || is_process(y))
+		return is_process(y) - is_process(x);
 	if (top->key == TOP_BY_NAME)
-		order = strcmp(x->buffer->name, y->buffer->name);
+		order = strcmp(plain_name(x), plain_name(y));
 	else
-		order = compare_values(value_by(&x->buffer->figures, top->key),
-				       value_by(&y->buffer->figures, top->key));
+		order = compare_values(value_by(figures_of(x), top->key),
+				       value_by(figures_of(y), top->key));
 	order = top->reverse ? -order : order;
-	return order ? order :
-		       (x->buffer->serial > y->buffer->serial) -
-			       (x->buffer->serial < y->buffer->serial);
+	order = order ? order : (x->range != NULL) - (y->range != NULL);
+	return order ? order : (place_of(x) > place_of(y)) - (place_of(x) < place_of(y));
 }
 
 struct top_row *top_rows(const struct top *top, size_t *ret_n)
@@ -110,7 +136,7 @@ struct top_row *top_rows(const struct top *top, size_t *ret_n)
 	size_t room = 1, n = 0, i, k;
 
 	for (i = 0; i < top->n; i++)
-		room += top->processes[i].n_buffer + 1;
+		room += top->processes[i].n_buffer + top->processes[i].n_range + 1;
 	rows = calloc(room, sizeof(*rows));
 	if (!rows)
 		abort();
@@ -121,9 +147,12 @@ struct top_row *top_rows(const struct top *top, size_t *ret_n)
 
 		for (k = 0; k < process->n_buffer; k++)
 			if (all || buffer_passes(top, &process->buffers[k]))
-				rows[n++] = (struct top_row){ process, &process->buffers[k] };
+				rows[n++] = (struct top_row){ process, &process->buffers[k], NULL };
+		for (k = 0; k < process->n_range; k++)
+			if (all || range_passes(top, &process->ranges[k]))
+				rows[n++] = (struct top_row){ process, NULL, &process->ranges[k] };
 		if (all || n > at + 1)
-			rows[at] = (struct top_row){ process, NULL };
+			rows[at] = (struct top_row){ process, NULL, NULL };
 		else
 			n = at;
 	}
@@ -182,9 +211,9 @@ static const char *fault_rate(const struct top_row *row, char text[TEXT_MAX])
 {
 	const struct top_figures *figures;
 
-	if (!row->buffer)
+	if (is_process(row))
 		return known_rate(row->process->all_faults, text);
-	figures = &row->buffer->figures;
+	figures = figures_of(row);
 	if (figures->faults != TOP_NO_RATE || figures->gained == TOP_NO_RATE)
 		return known_rate(figures->faults, text);
 	snprintf(text, TEXT_MAX, "%+.0f", figures->gained);
@@ -199,9 +228,11 @@ static const char *known_count(uint64_t n, char text[TEXT_MAX])
 	return text;
 }
 
-void top_print_columns(FILE *out)
+/* Where devices reach memory, what they do has the place of two columns. */
+void top_print_columns(const struct top *top, FILE *out)
 {
-	fputs("MAPPED  RESID LOCKED   HUGE FAULT/S EVICT/S BRACK FENCE  NAME", out);
+	fprintf(out, "MAPPED  RESID %s FAULT/S EVICT/S BRACK FENCE  NAME",
+		top->reached ? "DFLT/S  INV/S MOVE/S" : "LOCKED   HUGE");
 }
 
 /* One for each character. */
@@ -214,11 +245,28 @@ static size_t columns_of(const char *text)
 	return n;
 }
 
+static char *range_name(const struct top_range *range, size_t room)
+{
+	char *name = text_escape(range->name), *accel = text_escape(range->accel), *text;
+	char addresses[64];
+
+	snprintf(addresses, sizeof(addresses), " 0x%" PRIx64 "-0x%" PRIx64, range->start,
+		 range->end);
+	if (2 + columns_of(name) + strlen(addresses) > room)
+		*addresses = '\0';
+	text = text_format("  %s%s (reached by %s)", name, addresses, accel);
+	free(accel);
+	free(name);
+	return text;
+}
+
 /* In @room columns; a part of an address would be another one. */
 static char *name_of(const struct top_row *row, size_t room)
 {
 	char *name, *device, *text, maps[TEXT_MAX] = "", address[32];
 
+	if (row->range)
+		return range_name(row->range, room);
 	if (!row->buffer) {
 		name = text_escape(row->process->command);
 		text = text_format("%d %s", (int)row->process->pid, name);
@@ -253,22 +301,36 @@ static int cut(const char *text, size_t columns)
 	return (int)(at - text);
 }
 
-void top_print_row(const struct top_row *row, size_t width, FILE *out)
+/* Two or three columns: free() it. */
+static char *middle_of(const struct top *top, const struct top_row *row)
 {
-	const struct top_figures *figures = row->buffer ? &row->buffer->figures :
-							  &row->process->sum;
-	char text[8][TEXT_MAX], *name;
-	int n = fprintf(out, "%6s %6s %6s %6s %7s %7s %5s %5s  ",
+	const struct top_figures *figures = figures_of(row);
+	bool reached = !is_process(row) || top_reaches(row->process);
+	char text[3][TEXT_MAX];
+
+	if (!top->reached)
+		return text_format("%6s %6s", short_bytes(figures->locked, text[0]),
+				   short_bytes(figures->huge, text[1]));
+	return text_format("%6s %6s %6s",
+			   known_rate(reached ? figures->device_faults : TOP_NO_RATE, text[0]),
+			   known_rate(reached ? figures->invalidated : TOP_NO_RATE, text[1]),
+			   known_rate(reached ? figures->moved : TOP_NO_RATE, text[2]));
+}
+
+void top_print_row(const struct top *top, const struct top_row *row, size_t width, FILE *out)
+{
+	const struct top_figures *figures = figures_of(row);
+	char text[6][TEXT_MAX], *name, *middle = middle_of(top, row);
+	int n = fprintf(out, "%6s %6s %s %7s %7s %5s %5s  ",
 			short_bytes(figures->mapped, text[0]),
-			short_bytes(figures->resident, text[1]),
-			short_bytes(figures->locked, text[2]),
-			short_bytes(figures->huge, text[3]), fault_rate(row, text[4]),
-			known_rate(figures->evictions, text[5]),
-			known_count(figures->brackets, text[6]),
-			known_count(figures->in_flight, text[7]));
+			short_bytes(figures->resident, text[1]), middle,
+			fault_rate(row, text[2]), known_rate(figures->evictions, text[3]),
+			known_count(figures->brackets, text[4]),
+			known_count(figures->in_flight, text[5]));
 
 	size_t room = !width ? SIZE_MAX : n > 0 && (size_t)n < width ? width - (size_t)n : 0;
 
+	free(middle);
 	name = name_of(row, room);
 	fprintf(out, "%.*s", cut(name, room), name);
 	free(name);
@@ -318,35 +380,11 @@ static char *note_on_faults(const struct top_process *process)
 		(int)process->pid, strerror(process->faults_refused));
 }
 
-static bool has_mirrored(const struct top_process *process)
-{
-	int i;
-
-	for (i = 0; i < N_MIRRORED; i++)
-		if (process->mirrored[i] > 0)
-			return true;
-	return false;
-}
-
-static char *note_on_mirrored(const struct top_process *process)
-{
-	char text[N_MIRRORED][TEXT_MAX];
-	int i;
-
-	for (i = 0; i < N_MIRRORED; i++)
-		known_rate(process->mirrored[i], text[i]);
-	return text_format(
-		"memory of process %d outside of buffers, a second: %s device faults, "
-		"%s invalidations, %s pages to devices, %s pages back",
-		(int)process->pid, text[MIRRORED_FAULTS], text[MIRRORED_INVALIDATED],
-		text[MIRRORED_THERE], text[MIRRORED_BACK]);
-}
-
 /* One of each kind, for the first process that it is true of. */
 void top_notes(const struct top *top, char *notes[TOP_NOTES_MOST + 1])
 {
-	uint64_t left_out = 0, nonsense = 0;
-	bool counters = false, faults = false, mirrored = false, tiering = false;
+	uint64_t left_out = 0, nonsense = 0, reached = 0;
+	bool counters = false, faults = false, tiering = false;
 	size_t i, n = 0;
 
 	for (i = 0; i < top->n; i++) {
@@ -354,16 +392,14 @@ void top_notes(const struct top *top, char *notes[TOP_NOTES_MOST + 1])
 
 		left_out += process->live.left_out;
 		nonsense += process->live.nonsense;
+		reached += process->reached_left_out;
 		if (process->live.refused && !counters)
 			notes[n++] = note_on_counters(process);
 		if (process->faults_refused && !faults)
 			notes[n++] = note_on_faults(process);
-		if (has_mirrored(process) && !mirrored)
-			notes[n++] = note_on_mirrored(process);
 		if (process->has_tiering && !tiering)
 			notes[n++] = tiering_note(process);
 		tiering |= process->has_tiering;
-		mirrored |= has_mirrored(process);
 		counters |= process->live.refused != 0;
 		faults |= process->faults_refused != 0;
 	}
@@ -381,6 +417,9 @@ void top_notes(const struct top *top, char *notes[TOP_NOTES_MOST + 1])
 	if (nonsense)
 		notes[n++] = text_format("%" PRIu64 " entr%s of tables can't be of maps",
 					 nonsense, nonsense == 1 ? "y" : "ies");
+	if (reached)
+		notes[n++] = text_format("%" PRIu64 " event%s of devices in no range", reached,
+					 reached == 1 ? " is" : "s are");
 	notes[n] = NULL;
 }
 
@@ -417,6 +456,34 @@ static void set_figures(json_t *object, const struct top_figures *figures)
 	json_object_set_new(object, "pending_fences", json_count(figures->in_flight));
 }
 
+/* Of entries that devices have of their own. */
+static void set_reached(json_t *object, const struct top_figures *figures)
+{
+	json_object_set_new(object, "device_faults_per_second",
+			    json_rate(figures->device_faults));
+	json_object_set_new(object, "invalidations_per_second",
+			    json_rate(figures->invalidated));
+	json_object_set_new(object, "pages_moved_per_second", json_rate(figures->moved));
+}
+
+static json_t *json_range(const struct top_range *range)
+{
+	json_t *object = json_object();
+	char address[32];
+
+	snprintf(address, sizeof(address), "0x%" PRIx64, range->start);
+	json_object_set_new(object, "name", json_text(range->name));
+	json_object_set_new(object, "accel", json_text(range->accel));
+	json_object_set_new(object, "address", json_string(address));
+	json_object_set_new(object, "length", json_count(range->end - range->start));
+	json_object_set_new(object, "mapped", json_count(range->figures.mapped));
+	json_object_set_new(object, "resident", json_count(range->figures.resident));
+	json_object_set_new(object, "faults_per_second", json_rate(range->figures.faults));
+	json_object_set_new(object, "evictions_per_second", json_rate(range->figures.evictions));
+	set_reached(object, &range->figures);
+	return object;
+}
+
 static json_t *json_buffer(const struct top_buffer *buffer)
 {
 	json_t *object = json_object();
@@ -430,6 +497,7 @@ static json_t *json_buffer(const struct top_buffer *buffer)
 	json_object_set_new(object, "lost", json_boolean(buffer->lost));
 	set_figures(object, &buffer->figures);
 	json_object_set_new(object, "faults_per_second", json_rate(buffer->figures.faults));
+	set_reached(object, &buffer->figures);
 	json_object_set_new(object, "resident_pages_gained_per_second",
 			    json_rate(buffer->figures.gained));
 	return object;
@@ -461,6 +529,7 @@ static json_t *json_process(const struct top_process *process)
 	json_object_set_new(object, "nonsense",
 			    json_integer((json_int_t)process->live.nonsense));
 	json_object_set_new(object, "buffers", json_array());
+	json_object_set_new(object, "ranges", json_array());
 	return object;
 }
 
@@ -476,7 +545,10 @@ json_t *top_json(const struct top *top)
 	clock_gettime(CLOCK_REALTIME, &now);
 	rows = top_rows(top, &n);
 	for (i = 0; i < n; i++) {
-		if (!rows[i].buffer) {
+		if (rows[i].range) {
+			json_array_append_new(json_object_get(process, "ranges"),
+					      json_range(rows[i].range));
+		} else if (!rows[i].buffer) {
 			process = json_process(rows[i].process);
 			json_array_append_new(processes, process);
 		} else {

@@ -206,13 +206,20 @@ static void print_head(const void *user, size_t width, FILE *out)
 
 static void print_columns(const void *user, size_t width, FILE *out)
 {
-	(void)user, (void)width;
-	top_print_columns(out);
+	(void)width;
+	top_print_columns(user, out);
 }
+
+struct line {
+	const struct top *top;
+	const struct top_row *row;
+};
 
 static void print_row(const void *user, size_t width, FILE *out)
 {
-	top_print_row(user, width, out);
+	const struct line *line = user;
+
+	top_print_row(line->top, line->row, width, out);
 }
 
 /* What stands in the last line: the filter that is being typed, or the first note. */
@@ -260,7 +267,7 @@ static void draw(const struct top *top, struct view *view)
 	put_line(out, "", text, columns);
 	free(text);
 	if (lines > 2) {
-		text = line_of(print_columns, NULL, 0);
+		text = line_of(print_columns, top, 0);
 		put_line(out, "\033[7m", text, columns);
 		free(text);
 	}
@@ -271,8 +278,8 @@ static void draw(const struct top *top, struct view *view)
 			put_line(out, "", "", columns);
 			continue;
 		}
-		text = line_of(print_row, row, columns);
-		put_line(out, row->buffer ? "" : "\033[1m", text, columns);
+		text = line_of(print_row, &(struct line){ top, row }, columns);
+		put_line(out, row->buffer || row->range ? "" : "\033[1m", text, columns);
 		free(text);
 	}
 	if (lines > 1) {

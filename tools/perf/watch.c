@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,10 @@
 #define LOOK_MS 10
 /* Of one number: programs that had it, one after the other. */
 #define COPIES_MOST 1000
+#define N_RANGE_SUM                                        \
+	((offsetof(struct hm_published_range, accel) -     \
+	  offsetof(struct hm_published_range, faults)) /   \
+	 sizeof(uint64_t))
 
 struct watched {
 	pid_t pid;
@@ -41,6 +46,9 @@ struct watched {
 	uint64_t forgot_before;       /* what it had forgotten then */
 	struct serials serials;       /* of the table */
 	uint64_t forgotten, left_out; /* by tables of programs that it was before */
+	/* Ranges of all of its tables, which the copy has at its end; and those before the trace. */
+	struct hm_published_range *ranges, *before;
+	uint64_t n_range, n_before, ranges_left_out;
 };
 
 struct watch {
@@ -146,6 +154,8 @@ static int make_copy(struct watch *watch, struct watched *watched)
 	watched->head.entry_size = sizeof(struct hm_published_entry);
 	watched->head.n_entry = watched->head.used = 0;
 	watched->head.forgotten = 0;
+	watched->head.n_range = watched->head.ranges_used = 0;
+	watched->head.ranges_left_out = 0;
 	return 0;
 }
 
@@ -162,6 +172,71 @@ static int keep(void *user, const struct hm_published_entry *entry)
 	return serials_add(&watched->serials, entry->serial);
 }
 
+/* ---- ranges ---- */
+
+/* What a range was at when the trace began is none of the trace's. */
+static void subtract(struct hm_published_range *range, const struct watched *watched)
+{
+	const size_t first = offsetof(struct hm_published_range, faults);
+	uint64_t now[N_RANGE_SUM], then[N_RANGE_SUM];
+	uint64_t i, k;
+
+	for (i = 0; i < watched->n_before; i++) {
+		const struct hm_published_range *before = &watched->before[i];
+
+		if (!before->end || before->first_ns != range->first_ns || before->map != range->map ||
+		    before->start < range->start || before->end > range->end ||
+		    strcmp(before->accel, range->accel) != 0)
+			continue;
+		memcpy(now, (char *)range + first, sizeof(now));
+		memcpy(then, (const char *)before + first, sizeof(then));
+		for (k = 0; k < N_RANGE_SUM; k++)
+			now[k] -= then[k] < now[k] ? then[k] : now[k];
+		memcpy((char *)range + first, now, sizeof(now));
+		return;
+	}
+}
+
+static void keep_ranges(struct watched *watched)
+{
+	struct hm_published_range *ranges, *more;
+	uint64_t i, n, left_out;
+
+	if (watched->broken || published_ranges(&watched->table, &ranges, &n, &left_out))
+		return;
+	watched->ranges_left_out += left_out;
+	more = n ? realloc(watched->ranges, (watched->n_range + n) * sizeof(*more)) : NULL;
+	if (more) {
+		watched->ranges = more;
+		for (i = 0; i < n; i++) {
+			if (!ranges[i].end)
+				continue;
+			more[watched->n_range] = ranges[i];
+			subtract(&more[watched->n_range++], watched);
+		}
+	} else {
+		watched->ranges_left_out += n;
+	}
+	free(ranges);
+}
+
+/* Behind the last entry: no entry comes any more. */
+static void write_ranges(struct watched *watched)
+{
+	struct hm_published_head *head = &watched->head;
+	const uint64_t end = HM_PUBLISHED_FIRST + head->used * sizeof(struct hm_published_entry);
+
+	if (watched->copy_fd < 0 || (!watched->n_range && !watched->ranges_left_out))
+		return;
+	head->range_first = (end + 4095) / 4096 * 4096;
+	head->range_size = sizeof(struct hm_published_range);
+	head->n_range = head->ranges_used = watched->n_range;
+	head->ranges_left_out = watched->ranges_left_out;
+	if (write_at(watched->copy_fd, watched->ranges,
+		     watched->n_range * sizeof(struct hm_published_range), head->range_first))
+		head->n_range = head->ranges_used = 0;
+}
+
 static void write_head(const struct watched *watched)
 {
 	if (watched->copy_fd >= 0)
@@ -170,7 +245,7 @@ static void write_head(const struct watched *watched)
 
 static void look_at(struct watch *watch, struct watched *watched)
 {
-	uint64_t used = watched->head.used, left_out;
+	uint64_t used = watched->head.used, left_out, ignored;
 	int r;
 
 	if (watched->table.fd < 0 || watched->broken)
@@ -190,6 +265,9 @@ static void look_at(struct watch *watch, struct watched *watched)
 		/* Of one that began under the trace nobody has seen what it forgot by now. */
 		if (!watched->running)
 			watched->forgotten += watched->forgot_before;
+		else if (published_ranges(&watched->table, &watched->before, &watched->n_before,
+					  &ignored))
+			watched->n_before = 0;
 		watched->looked_at = true;
 	}
 	left_out = watched->left_out + watched->table.head.left_out;
@@ -208,6 +286,11 @@ static void end_table(struct watched *watched)
 	uint64_t missing = serials_missing(&watched->serials);
 	uint64_t most = watched->table.head.forgotten - watched->forgot_before;
 
+	if (watched->table.fd >= 0)
+		keep_ranges(watched);
+	free(watched->before);
+	watched->before = NULL;
+	watched->n_before = 0;
 	watched->forgotten += missing < most ? missing : most;
 	watched->left_out += watched->table.head.left_out;
 	watched->head.forgotten = watched->forgotten;
@@ -276,6 +359,9 @@ static void find_table(struct watch *watch, struct watched *watched)
 static void let_go(struct watched *watched)
 {
 	end_table(watched);
+	write_ranges(watched);
+	write_head(watched);
+	free(watched->ranges);
 	if (watched->copy_fd >= 0)
 		close(watched->copy_fd);
 }

@@ -133,6 +133,8 @@ int engine_wait_number(struct sim_port *port, uint32_t queue, uint64_t number,
 	do {
 		r = sim_port_call(port, HETSIM_WAIT, &wait);
 	} while (r == -EINTR && deadline);
+	if (!r && deadline)
+		sim_port_publish_events(port);
 	/* Nothing of the device runs any more. */
 	if (r == -ENODEV) {
 		*ret_end = (struct engine_end){ .status = -ENODEV };

@@ -12,6 +12,8 @@
 
 #include "base/sys.h"
 #include "model/ahead.h"
+#include "soft/event.h"
+#include "tell/publish_range.h"
 
 #define PAGE 4096ull
 #define PIECE MIB(32)      /* of a prefetch */
@@ -157,6 +159,10 @@ static int prefetch_piece(struct engine *engine, uint64_t address, uint64_t leng
 		.address = address,
 		.length = length,
 	};
+	struct hm_range_event done = { .kind = HM_RANGE_PREFETCHED,
+				       .time = time_now_ns(),
+				       .address = address,
+				       .length = length };
 	struct engine_end end;
 	char text[96];
 	int r;
@@ -169,8 +175,11 @@ static int prefetch_piece(struct engine *engine, uint64_t address, uint64_t leng
 	r = engine_wait_number(engine->port, call.queue, call.seqno, ENGINE_FOREVER, &end);
 	if (r)
 		return sim_port_explain(engine->port, r, "waiting for a prefetch");
-	if (!end.status)
+	if (!end.status) {
+		if (!(access & HM_RANGE_BACK))
+			publish_range(engine->name, &done, 0, time_now_ns() - done.time);
 		return 0;
+	}
 	return err_set(end.status, "%s: %s", engine->name,
 		       engine_explain_end(engine, &end, text, sizeof(text)));
 }
@@ -240,42 +249,6 @@ int engine_range_query(void *accel, uint64_t address, uint64_t length,
 
 /* ---- events ---- */
 
-static const struct {
-	uint32_t kind; /* enum hm_range_event_kind */
-	uint32_t why;
-} kinds[] = {
-	[HETSIM_EVENT_FAULT] = { HM_RANGE_FAULT, HM_RANGE_BY_FAULT },
-	[HETSIM_EVENT_FAULT_REFUSED] = { HM_RANGE_FAULT, HM_RANGE_BY_FAULT },
-	[HETSIM_EVENT_INVALIDATE] = { HM_RANGE_INVALIDATE, HM_RANGE_BY_CPU },
-	[HETSIM_EVENT_EVICT] = { HM_RANGE_EVICT, HM_RANGE_BY_EVICTION },
-	[HETSIM_EVENT_PREFETCH] = { HM_RANGE_PREFETCHED, HM_RANGE_BY_PREFETCH },
-	[HETSIM_EVENT_PREFETCH_USED] = { HM_RANGE_PREFETCH_USED, HM_RANGE_BY_PREFETCH },
-	[HETSIM_EVENT_PREFETCH_WASTED] = { HM_RANGE_PREFETCH_WASTED, HM_RANGE_BY_PREFETCH },
-	[HETSIM_EVENT_MIGRATE_BEGIN] = { HM_RANGE_MIGRATE_BEGIN, 0 },
-	[HETSIM_EVENT_MIGRATE_END] = { HM_RANGE_MIGRATE_END, 0 },
-};
-
-/* An event of a kind that this library does not know has the kind 0. */
-static void translate(const struct hetsim_event *from, struct hm_range_event *to)
-{
-	memset(to, 0, sizeof(*to));
-	if (from->kind < ARRAY_SIZE(kinds)) {
-		to->kind = kinds[from->kind].kind;
-		to->why = kinds[from->kind].why;
-	}
-	to->time = from->ns;
-	to->address = from->address;
-	to->length = from->length;
-	if (from->kind == HETSIM_EVENT_FAULT_REFUSED)
-		to->status = -EFAULT;
-	else if (from->kind == HETSIM_EVENT_PREFETCH)
-		to->status = -(int32_t)from->value;
-	else if (from->kind == HETSIM_EVENT_MIGRATE_BEGIN)
-		to->status = from->value == HETSIM_LOCATION_DEVICE ? HM_RANGE_DEVICE :
-								     HM_RANGE_HOST;
-	to->access = from->write ? HM_READ | HM_WRITE : HM_READ;
-}
-
 int engine_range_events(void *accel, uint64_t *cursor, struct hm_range_event *events,
 			uint32_t capacity, uint32_t *ret_n, uint64_t *ret_lost)
 {
@@ -287,7 +260,7 @@ int engine_range_events(void *accel, uint64_t *cursor, struct hm_range_event *ev
 	r = sim_port_events(engine->port, cursor, batch,
 			    (uint32_t)min_u64(capacity, ARRAY_SIZE(batch)), ret_n, ret_lost);
 	for (i = 0; !r && i < *ret_n; i++)
-		translate(&batch[i], &events[i]);
+		sim_event_translate(&batch[i], &events[i]);
 	return r;
 }
 

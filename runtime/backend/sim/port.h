@@ -149,6 +149,8 @@ int sim_port_mirror(struct sim_port *port);
  */
 int sim_port_events(struct sim_port *port, uint64_t *cursor, struct hetsim_event *events,
 		    uint32_t capacity, uint32_t *ret_n, uint64_t *ret_lost);
+/* Publishes the events so far, if the mirror is on. Cheap if there are none; changes no text. */
+void sim_port_publish_events(struct sim_port *port);
 void sim_stream_end(struct sim_stream *stream);
 
 /* ---- object.c ---- */
