@@ -295,7 +295,7 @@ $(O)/tests/test_report_advice $(O)/tests/test_report_merged $(O)/tests/test_repo
 	$(O)/tests/test_report_rows $(O)/tests/test_report_devices \
 	$(O)/tests/test_report_records $(O)/tests/test_report_foreign $(O)/tests/test_report_samples \
 	$(O)/tests/test_report_changed $(O)/tests/test_report_tables $(O)/tests/test_report_made \
-	$(O)/tests/test_report_callers \
+	$(O)/tests/test_report_callers $(O)/tests/test_report_ranges \
 	$(O)/tests/test_published_reader $(O)/tests/test_top_openers: \
 	$(filter-out $(O)/tools/hetmap/main.o,$(tool_objects))
 $(O)/tests/test_bench_stats: $(O)/tools/perf/bench_stats.o

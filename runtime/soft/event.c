@@ -52,7 +52,8 @@ void sim_event_publish(const char *accel, const struct hetsim_event *event)
 		return;
 	}
 	sim_event_translate(event, &translated);
-	if (event->kind == HETSIM_EVENT_MIGRATE_END || event->kind == HETSIM_EVENT_PREFETCH_WASTED)
+	if (event->kind == HETSIM_EVENT_MIGRATE_END ||
+	    event->kind == HETSIM_EVENT_PREFETCH_WASTED)
 		publish_range(accel, &translated, event->value, 0);
 	else if (translated.kind && event->kind != HETSIM_EVENT_PREFETCH)
 		publish_range(accel, &translated, 0, event->duration_ns);

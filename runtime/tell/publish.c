@@ -53,11 +53,11 @@ static struct hm_published_entry *entries; /* NULL: the table is in a file */
  */
 static uint32_t *next_ended; /* for each entry, the one that ended after it */
 static uint64_t n_entry, n_used;
-static uint64_t bytes;   /* of the table */
-static uint64_t backed;  /* of these bytes, those with storage */
+static uint64_t bytes;         /* of the table */
+static uint64_t backed;        /* of these bytes, those with storage */
 static uint64_t ranges_first;  /* byte where the ranges begin */
 static uint64_t ranges_backed; /* of the ranges' bytes, those with storage */
-static uint64_t history; /* least number of ended maps that are kept */
+static uint64_t history;       /* least number of ended maps that are kept */
 static uint64_t serial;
 static uint32_t oldest, newest; /* of the entries that ended */
 static uint64_t n_ended;
@@ -378,8 +378,8 @@ bool publish_table_back_ranges(uint64_t n)
 	if (in_file || end <= ranges_backed)
 		return true;
 	end = min_u64(end, bytes - ranges_first);
-	if (!is_open() || sys_fallocate(table_fd, 0, ranges_first + ranges_backed,
-					end - ranges_backed))
+	if (!is_open() ||
+	    sys_fallocate(table_fd, 0, ranges_first + ranges_backed, end - ranges_backed))
 		return false;
 	ranges_backed = end;
 	return true;

@@ -87,6 +87,79 @@ static void test_in_no_order(void)
 	check_advised("large_scattered", "256 MiB of memory", "pages of 2 MiB");
 }
 
+/* The advice on device faults of that memory; NULL: there is none. */
+static const json_t *advice_on_device(const json_t *json)
+{
+	const json_t *advice;
+	size_t i;
+
+	json_array_foreach(json_object_get(json, "advice"), i,
+			   advice) if (strstr(string_of(advice, "text"),
+					      "hm_range_")) return advice;
+	return NULL;
+}
+
+static uint64_t device_faults(const json_t *json)
+{
+	const json_t *range;
+	uint64_t n = 0;
+	size_t i;
+
+	json_array_foreach(json_object_get(json, "ranges"), i, range)
+	{
+		CHECK(!strcmp(string_of(range, "accel"), "soft:0"));
+		CHECK(!strcmp(string_of(range, "name"), NAME));
+		n += (uint64_t)integer_of(range, "device_faults");
+	}
+	return n;
+}
+
+/* A prefetch would have saved the device's faults, and is advised with its gain. */
+static void test_device_faults(void)
+{
+	const json_t *advice;
+	char *folder;
+	json_t *json;
+	int i;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	json = report_of(folder, "device_faults");
+	for (i = 1; i < TRIES && !advice_on_device(json); i++) {
+		json_decref(json);
+		json = report_of(folder, "device_faults");
+	}
+	CHECK_EQUAL(device_faults(json), TRACED_PAGES);
+	advice = advice_on_device(json);
+	CHECK_FATAL(advice != NULL);
+	CHECK(strstr(string_of(advice, "text"), "hm_range_prefetch()") != NULL);
+	CHECK(integer_of(advice, "gain_ns") > 0);
+	CHECK(integer_of(advice, "gain_ns") <=
+	      integer_of(json_array_get(json_object_get(json, "ranges"), 0),
+			 "device_fault_ns"));
+	json_decref(json);
+	folder_remove(folder);
+}
+
+static void test_device_prefetched(void)
+{
+	char *folder;
+	json_t *json;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	json = report_of(folder, "device_prefetched");
+	CHECK_EQUAL(device_faults(json), 0);
+	CHECK_EQUAL(integer_of(json_array_get(json_object_get(json, "ranges"), 0),
+			       "prefetched_pages"),
+		    TRACED_PAGES);
+	CHECK(!advice_on_device(json));
+	json_decref(json);
+	folder_remove(folder);
+}
+
 static void test_sequential(void)
 {
 	check_advised("file_sequential", NULL, "map it in by one call");
@@ -148,6 +221,8 @@ static const struct test tests[] = {
 	{ "huge_pages_off", test_huge_pages_off, 60, TEST_ONCE },
 	{ "strided", test_strided, 60, TEST_ONCE },
 	{ "in_no_order", test_in_no_order, 60, TEST_ONCE },
+	{ "device_faults", test_device_faults, 120, TEST_ONCE },
+	{ "device_prefetched", test_device_prefetched, 60, TEST_ONCE },
 	{ "sequential", test_sequential, 60, TEST_ONCE },
 	{ "buffer", test_buffer, 60, TEST_ONCE },
 	{ "written", test_written, 120, TEST_ONCE },

@@ -658,6 +658,8 @@ static const struct {
 	{ "stranger", stranger },
 	{ "starting", starting },
 	{ "device", traced_device },
+	{ "device_faults", traced_device_faults },
+	{ "device_prefetched", traced_device_prefetched },
 };
 
 int traced_main(const char *name)

@@ -44,6 +44,12 @@ int traced_main(const char *name);
 int traced_device(void);
 /* What is mapped on the last processor is touched on the first one. */
 int traced_migrated(void);
+/*
+ * The engine of soft:0 works on TRACED_PAGES pages of memory that is no buffer, with a fault for
+ * each; or after a prefetch, with none.
+ */
+int traced_device_faults(void);
+int traced_device_prefetched(void);
 
 /* Between pages without access: beside other memory it would be one mapping with it. */
 char *traced_memory(size_t size, int advice);

@@ -106,7 +106,7 @@ static bool line_has_faults(const char *line, pid_t pid, bool *ret_listed)
 	return has;
 }
 
-/* A job on memory of malloc() has no map: hetmap top lists it by what its engine reaches. */
+/* A job on memory of malloc() has no map: hetmap top lists the ranges that its engine reaches. */
 static void seen_in_top(void)
 {
 	struct command top = { .args = { "top", "--json", "-d", "0.1" } };

@@ -12,7 +12,7 @@
 #include <hetmap/range.h>
 
 #define PIECE ((size_t)2 << 20)
-#define PIECES 8
+#define PIECES 24
 #define PAGE 4096
 
 static double now_ns(void)
@@ -23,7 +23,7 @@ static double now_ns(void)
 	return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
-/* The least of some: what else the machine did is no cost of it. */
+/* The least of some: other work of the machine is no cost of it. */
 static int measure(struct hm_accel *accel, char *bytes, bool touched, double *ret_ns)
 {
 	double least = 0, took;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What it costs on this machine that an accelerator has entries for memory, measured. */
+/* The cost of a prefetch to an accelerator on this machine, measured. */
 #ifndef HETMAP_ACCEL_COST_H
 #define HETMAP_ACCEL_COST_H
 

@@ -10,12 +10,12 @@
 #include "report.h"
 
 #define PAGE 4096.0
-/* So many prefetched pages tell what one costs. */
+/* So many prefetched pages tell the cost of one. */
 #define PREFETCHED_LEAST 512
 /* Of prefetched pages, more than one in so many that was not used: a prefetch is no help. */
 #define WASTED_OF 2
 
-/* What the trace's own prefetches to @accel cost a page; 0: there were too few. */
+/* The cost of a page in the trace's own prefetches to @accel; 0: there were too few. */
 static double traced_cost(const struct report *report, const char *accel)
 {
 	uint64_t i, pages = 0, ns = 0;
@@ -38,7 +38,7 @@ static int advise_prefetch(struct report *report, const struct range_row *row,
 	double now = (double)sum->fault_ns, cost = traced_cost(report, sum->accel);
 	bool traced = cost > 0;
 	char faults[TEXT_MAX], pages[TEXT_MAX], each[TEXT_MAX], all[TEXT_MAX], other[TEXT_MAX];
-	char known[128] = "; what a prefetch costs there is not known";
+	char known[128] = "; the cost of a prefetch there is not known";
 	struct advice advice = { .of = row->sum.object, .faults = sum->faults };
 
 	/* Half of those that are refused are no faults that a prefetch saves. */
@@ -70,7 +70,7 @@ static int advise_prefetch(struct report *report, const struct range_row *row,
 
 /*
  * Pages that went to the device more than once came back in between. At the host none would have
- * moved; what the accelerator's reads over the bus would have cost is not known.
+ * moved; the cost of the accelerator's reads over the bus is not known.
  */
 static int advise_host(struct report *report, const struct range_row *row, bool *ret_advised)
 {

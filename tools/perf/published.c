@@ -257,8 +257,7 @@ static bool has_ranges(const struct hm_published_head *head)
 static int read_range(const struct published *table, uint64_t at,
 		      struct hm_published_range *ret_range)
 {
-	const off_t offset =
-		(off_t)(table->head.range_first + at * table->head.range_size);
+	const off_t offset = (off_t)(table->head.range_first + at * table->head.range_size);
 	uint32_t sequence;
 	int tries;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Sums of what accelerators did, by range and by object. */
+/* Sums of accelerators' events, by range and by object. */
 #include "ranges.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What accelerators did with memory by entries of their own (HM_ACCEL_MIRROR), while a program was
+ * Memory that accelerators reached by entries of their own (HM_ACCEL_MIRROR) while a program was
  * traced: by object, and by range of it.
  */
 #ifndef HETMAP_RANGES_H

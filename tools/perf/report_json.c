@@ -205,14 +205,14 @@ static json_t *advice_json(const struct report *report, const uint32_t *place)
 		uint32_t at = place[advice->of->index];
 
 		json_array_append_new(
-			list, json_pack("{s:I, s:o, s:s, s:o, s:b}", "buffer",
-					at == UINT32_MAX ? (json_int_t)-1 : (json_int_t)at,
-					"text",
-					text_of(text), "evidence", advice->evidence, "gain_ns",
-					advice->gain_ns >= 0 ?
-						json_integer((json_int_t)advice->gain_ns) :
-						json_null(),
-					"at_most", advice->at_most));
+			list,
+			json_pack("{s:I, s:o, s:s, s:o, s:b}", "buffer",
+				  at == UINT32_MAX ? (json_int_t)-1 : (json_int_t)at, "text",
+				  text_of(text), "evidence", advice->evidence, "gain_ns",
+				  advice->gain_ns >= 0 ?
+					  json_integer((json_int_t)advice->gain_ns) :
+					  json_null(),
+				  "at_most", advice->at_most));
 		free(text);
 	}
 	return list;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What accelerators did by entries of their own, in a report: a table by object and range, JSON. */
+/* Memory that accelerators reached, in a report: a table by object and range, and JSON. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,8 +35,7 @@ static void print_parts(const struct report *report, const struct range_row *row
 		print_sum(name, "", sum);
 	}
 	if (row->n > report->rows)
-		printf("  ... and %s more (--rows)\n",
-		       text_count(row->n - report->rows, more));
+		printf("  ... and %s more (--rows)\n", text_count(row->n - report->rows, more));
 }
 
 void report_ranges_text(const struct report *report)
@@ -46,8 +45,8 @@ void report_ranges_text(const struct report *report)
 
 	if (!report->n_range_row)
 		return;
-	printf("\n%-*s %-7s %8s %8s %7s %7s %7s\n", NAME_WIDTH, "Reached by devices",
-	       "device", "faults", "time", "changes", "moved", "back");
+	printf("\n%-*s %-7s %8s %8s %7s %7s %7s\n", NAME_WIDTH, "Reached by devices", "device",
+	       "faults", "time", "changes", "moved", "back");
 	for (i = 0; i < report->n_range_row && i < report->rows; i++) {
 		const struct range_row *row = &report->range_rows[i];
 		char *accel = text_escape(row->sum.sum.accel);
@@ -125,9 +124,9 @@ json_t *report_ranges_json(const struct report *report, const uint32_t *place)
 
 		for (k = 0; k < row->n; k++)
 			json_array_append_new(
-				list, range_json(report,
-						 &report->analysis.ranges[row->first + k],
-						 place));
+				list,
+				range_json(report, &report->analysis.ranges[row->first + k],
+					   place));
 	}
 	return list;
 }

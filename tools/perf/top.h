@@ -133,8 +133,8 @@ bool top_reaches(const struct top_process *process);
 /* ---- what accelerators reach (top_ranges.c) ---- */
 
 /*
- * Reads the ranges of the table: fills in process->ranges, and adds to the figures of buffers, which
- * have been found, and to the rates of the process. A failure leaves no ranges.
+ * Reads the ranges of the table: fills in process->ranges, and adds to the figures of buffers,
+ * which have been found, and to the rates of the process. A failure leaves no ranges.
  */
 void ranges_look(struct top_process *process, const struct mappings *mappings, double seconds);
 /* The one that has the address; NULL. */

@@ -154,7 +154,8 @@ static uint64_t read_openers(struct top_process *process, const struct mappings 
 	for (i = 0; i < process->live.n && !r; i++) {
 		const struct live_map *map = &process->live.maps[i];
 
-		buffer = top_find_buffer(process->buffers, process->n_buffer, map->entry.buffer);
+		buffer =
+			top_find_buffer(process->buffers, process->n_buffer, map->entry.buffer);
 		n = evictions_at(map, mappings, &openers);
 		/* What one of its maps does not tell another may. */
 		if (n != TOP_UNKNOWN)
@@ -218,12 +219,11 @@ static void add_sample(void *user, uint64_t address, uint64_t weight)
 }
 
 /* Of @n faults that were counted, shared out as the samples are. */
-static void share_faults(struct top_figures *figures, uint64_t sampled, uint64_t all, uint64_t n,
-			 double seconds)
+static void share_faults(struct top_figures *figures, uint64_t sampled, uint64_t all,
+			 uint64_t n, double seconds)
 {
 	if (seconds > 0 && (all || !n))
-		figures->faults =
-			all ? (double)n * (double)sampled / (double)all / seconds : 0;
+		figures->faults = all ? (double)n * (double)sampled / (double)all / seconds : 0;
 }
 
 static void rate_faults(struct top_process *process, double seconds)
@@ -292,7 +292,8 @@ static void rate_buffers(struct top_process *process, const struct top_buffer *b
 
 	for (i = 0; i < process->n_buffer; i++) {
 		struct top_buffer *buffer = &process->buffers[i];
-		const struct top_buffer *old = top_find_buffer(before, n_before, buffer->serial);
+		const struct top_buffer *old =
+			top_find_buffer(before, n_before, buffer->serial);
 
 		buffer->figures.faults = buffer->figures.evictions = TOP_NO_RATE;
 		buffer->figures.gained = TOP_NO_RATE;

@@ -147,10 +147,12 @@ struct top_row *top_rows(const struct top *top, size_t *ret_n)
 
 		for (k = 0; k < process->n_buffer; k++)
 			if (all || buffer_passes(top, &process->buffers[k]))
-				rows[n++] = (struct top_row){ process, &process->buffers[k], NULL };
+				rows[n++] =
+					(struct top_row){ process, &process->buffers[k], NULL };
 		for (k = 0; k < process->n_range; k++)
 			if (all || range_passes(top, &process->ranges[k]))
-				rows[n++] = (struct top_row){ process, NULL, &process->ranges[k] };
+				rows[n++] =
+					(struct top_row){ process, NULL, &process->ranges[k] };
 		if (all || n > at + 1)
 			rows[at] = (struct top_row){ process, NULL, NULL };
 		else
@@ -479,7 +481,8 @@ static json_t *json_range(const struct top_range *range)
 	json_object_set_new(object, "mapped", json_count(range->figures.mapped));
 	json_object_set_new(object, "resident", json_count(range->figures.resident));
 	json_object_set_new(object, "faults_per_second", json_rate(range->figures.faults));
-	json_object_set_new(object, "evictions_per_second", json_rate(range->figures.evictions));
+	json_object_set_new(object, "evictions_per_second",
+			    json_rate(range->figures.evictions));
 	set_reached(object, &range->figures);
 	return object;
 }

@@ -8,10 +8,10 @@
 
 #include "top.h"
 
-/* So many mappings of one process are rows; what is beyond is in the process's row only. */
+/* So many mappings of one process are rows; others are in the process's row only. */
 #define RANGES_MOST 1024
 
-/* By enum mirrored, what came since; and evictions. */
+/* Rates since the look before, by enum mirrored; and of evictions. */
 struct came {
 	double of[N_MIRRORED];
 	double evicted;
@@ -76,10 +76,10 @@ static void name_range(struct top_range *range, const struct mapping *mapping)
 	const char *path = mapping ? mapping->path : "", *slash = strrchr(path, '/');
 
 	snprintf(range->name, sizeof(range->name), "%s",
-		 !mapping   ? "unmapped" :
-		 !*path	    ? "memory" :
-		 slash	    ? slash + 1 :
-			      path);
+		 !mapping ? "unmapped" :
+		 !*path   ? "memory" :
+		 slash    ? slash + 1 :
+			    path);
 }
 
 static struct top_range *range_of(struct top_process *process,

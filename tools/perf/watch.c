@@ -29,9 +29,9 @@
 #define LOOK_MS 10
 /* Of one number: programs that had it, one after the other. */
 #define COPIES_MOST 1000
-#define N_RANGE_SUM                                        \
-	((offsetof(struct hm_published_range, accel) -     \
-	  offsetof(struct hm_published_range, faults)) /   \
+#define N_RANGE_SUM                                      \
+	((offsetof(struct hm_published_range, accel) -   \
+	  offsetof(struct hm_published_range, faults)) / \
 	 sizeof(uint64_t))
 
 struct watched {
@@ -46,7 +46,7 @@ struct watched {
 	uint64_t forgot_before;       /* what it had forgotten then */
 	struct serials serials;       /* of the table */
 	uint64_t forgotten, left_out; /* by tables of programs that it was before */
-	/* Ranges of all of its tables, which the copy has at its end; and those before the trace. */
+	/* Ranges of all of its tables, which the copy has at its end; those before the trace. */
 	struct hm_published_range *ranges, *before;
 	uint64_t n_range, n_before, ranges_left_out;
 };
@@ -174,7 +174,7 @@ static int keep(void *user, const struct hm_published_entry *entry)
 
 /* ---- ranges ---- */
 
-/* What a range was at when the trace began is none of the trace's. */
+/* Events before the trace began are none of the trace's. */
 static void subtract(struct hm_published_range *range, const struct watched *watched)
 {
 	const size_t first = offsetof(struct hm_published_range, faults);
@@ -184,9 +184,9 @@ static void subtract(struct hm_published_range *range, const struct watched *wat
 	for (i = 0; i < watched->n_before; i++) {
 		const struct hm_published_range *before = &watched->before[i];
 
-		if (!before->end || before->first_ns != range->first_ns || before->map != range->map ||
-		    before->start < range->start || before->end > range->end ||
-		    strcmp(before->accel, range->accel) != 0)
+		if (!before->end || before->first_ns != range->first_ns ||
+		    before->map != range->map || before->start < range->start ||
+		    before->end > range->end || strcmp(before->accel, range->accel) != 0)
 			continue;
 		memcpy(now, (char *)range + first, sizeof(now));
 		memcpy(then, (const char *)before + first, sizeof(then));
@@ -224,7 +224,8 @@ static void keep_ranges(struct watched *watched)
 static void write_ranges(struct watched *watched)
 {
 	struct hm_published_head *head = &watched->head;
-	const uint64_t end = HM_PUBLISHED_FIRST + head->used * sizeof(struct hm_published_entry);
+	const uint64_t end =
+		HM_PUBLISHED_FIRST + head->used * sizeof(struct hm_published_entry);
 
 	if (watched->copy_fd < 0 || (!watched->n_range && !watched->ranges_left_out))
 		return;

@@ -25,9 +25,9 @@ struct kept {
 
 struct sim_stream {
 	int fd;
-	char accel[24]; /* publishes the events as of this accelerator; "": the device itself does */
-	uint64_t next; /* number of the next event, lost ones included */
-	uint64_t n;    /* kept since the beginning: the last ones are at n - 1 and below */
+	char accel[24]; /* events are published as of this one; "": the device does that */
+	uint64_t next;  /* number of the next event, lost ones included */
+	uint64_t n;     /* kept since the beginning: the last ones are at n - 1 and below */
 	struct kept kept[EVENTS];
 };
 
