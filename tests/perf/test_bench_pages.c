@@ -197,7 +197,7 @@ static void test_claims(void)
 	CHECK(strstr(outcome.out, "not measured in this run: no such device"));
 	for (at = outcome.out; (at = strstr(at, "not measured yet: ")); at++)
 		n++;
-	CHECK_EQUAL(n, N_CLAIM - 4);
+	CHECK_EQUAL(n, N_CLAIM - 5);
 	CHECK(strstr(outcome.out, "25% more frames (ratio 0.800"));
 	outcome_free(&outcome);
 
