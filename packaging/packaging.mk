@@ -23,10 +23,12 @@ html: ## the documents as pages with search, in $(B)/html
 deb: ## packages for Debian, in $(B)/deb
 	$(Q)packaging/build $(B)/deb $(DEB_VERSION)
 
-# Twice, for an upgrade: the later one is of the same sources.
+# Twice, for an upgrade: the later one is of the same sources, and built in the same folder, by whose
+# name a compiler cache knows them.
 check-deb: ## packages: installed, used, upgraded and purged in a bare Debian 12; as root
 	$(Q)rm -rf $(B)/deb/*.deb $(B)/deb/next
-	$(Q)packaging/build $(B)/deb/next $(VERSION)+1
+	$(Q)packaging/build $(B)/deb $(VERSION)+1
+	$(Q)mkdir $(B)/deb/next && mv $(B)/deb/*.deb $(B)/deb/next
 	$(Q)packaging/build $(B)/deb $(VERSION)
 	$(Q)tests/packaging/bare $(B)/deb
 
