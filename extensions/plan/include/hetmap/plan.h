@@ -186,9 +186,9 @@ struct hm_plan_options {
  *
  * Ranges whose home the accelerator reaches in place are used there. All others get places in one
  * buffer of the device, its arena. A range comes just before its first use, beside the node before
- * where there is room for both, and its place is free after its last one. If the ranges do not fit the budget, those leave whose next use is furthest
- * or cheapest. If the free bytes are in several pieces, ranges move inside the arena. The plan may
- * be changed or dropped afterwards.
+ * where there is room for both, and its place is free after its last one. If the ranges do not fit
+ * the budget, those leave whose next use is furthest or cheapest. If the free bytes are in several
+ * pieces, ranges move inside the arena. The plan may be changed or dropped afterwards.
  *
  * Thread safety: as for hm_plan_create().
  *
