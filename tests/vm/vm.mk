@@ -62,6 +62,9 @@ soak: tests ## losses, kills and races 1000 times; the module unloaded ROUNDS=10
 	$(Q)HETMAP_ROUNDS=1000 HETMAP_RACE_SECONDS=120 HETMAP_TIME_SCALE=20 \
 		B=$(B) HETMAP_STAGES=built SECONDS_A_PROGRAM=3600 \
 		tests/record 'make soak: the host' tests/run $(SOAK_HOST)
+	$(Q)$(if $(have_cluster),HETMAP_ROUNDS=100 HETMAP_TIME_SCALE=20 B=$(B) HETMAP_STAGES=built \
+		SECONDS_A_PROGRAM=3600 tests/record 'make soak: 1000 moves of rows under reads' \
+		tests/run test_array_move,:)
 	$(Q)B=$(B) HETMAP_STAGES=asan SECONDS_A_PROGRAM=3600 \
 		tests/record 'make soak: ASan, what is long' tests/run $(SOAK_ASAN)
 	$(Q)B=$(B) HETMAP_STAGES=tsan SECONDS_A_PROGRAM=3600 \
