@@ -91,6 +91,55 @@ enum hm_persist {
 HM_API int hm_tier_list(struct hm_tier *tiers, uint32_t capacity, uint32_t flags,
 			uint32_t *ret_n);
 
+/* Bytes of persistent memory that the hardware can't read. */
+struct hm_bad_range {
+	uint64_t offset; /* in the device; "pmem:": in the block device of the file system */
+	uint64_t length; /* bytes, a multiple of 512 */
+};
+
+/**
+ * hm_tier_bad_ranges - list the bad ranges of a device with persistent memory
+ * @device:   [in] "dax:PATH", or "pmem:PATH" with a path on a DAX file system
+ * @ranges:   [out] array of @capacity; may be NULL when @capacity is 0
+ * @capacity: [in] entries in @ranges
+ * @ret_n:    [out] number of bad ranges, even if larger than @capacity
+ *
+ * The list is the kernel's (badblocks in sysfs): ranges that a scrub of the platform or a failed
+ * access has found. A load from such a range raises SIGBUS; hm_copy_out() makes -EHWPOISON of it.
+ *
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EINVAL:     a pointer is NULL.
+ *   -ENODEV:     there is no such device.
+ *   -EOPNOTSUPP: the memory is not persistent memory, or the kernel keeps no list of it.
+ *   -EACCES:     the list of a DAX device is for root only.
+ */
+HM_API int hm_tier_bad_ranges(const char *device, struct hm_bad_range *ranges,
+			      uint32_t capacity, uint32_t *ret_n);
+
+/**
+ * hm_tier_bad_clear - make a bad range usable again; its bytes are lost
+ * @device:      [in] as for hm_tier_bad_ranges()
+ * @offset:      [in] offset in the device
+ * @length:      [in] bytes, from 1; the platform may want a multiple of its unit, mostly 256
+ * @ret_cleared: [out] bytes that were cleared
+ *
+ * The platform clears the error, and the kernel takes the range off its list. The bytes have an
+ * undefined value afterwards: write them. No page of the range may be in use.
+ *
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EINVAL:     a pointer is NULL, or the range is not one of the device.
+ *   -ENODEV:     there is no such device.
+ *   -EOPNOTSUPP: the memory is not persistent memory, or the platform clears no errors.
+ *   -EACCES:     the call is for root only.
+ *   -EIO:        the platform has not cleared all of the range; the text says how much.
+ */
+HM_API int hm_tier_bad_clear(const char *device, uint64_t offset, uint64_t length,
+			     uint64_t *ret_cleared);
+
 #ifdef __cplusplus
 }
 #endif

@@ -87,15 +87,22 @@ static bool find_region(struct device_number device, char *path, size_t size)
 	return true;
 }
 
+bool persist_region(struct device_number device, char *path, size_t size)
+{
+	char file[PATH_BYTES + 32];
+
+	if (!find_region(device, path, size))
+		return false;
+	/* Regions of CXL have the same names, and lie above regions of nd; nd's have this file. */
+	snprintf(file, sizeof(file), "%s/init_namespaces", path);
+	return !sys_access(file, F_OK);
+}
+
 uint32_t persist_of_device(struct device_number device)
 {
 	char path[PATH_BYTES], file[PATH_BYTES + 32], domain[32] = "";
 
-	if (!find_region(device, path, sizeof(path)))
-		return HM_PERSIST_NONE;
-	/* Regions of CXL have the same names, and lie above regions of nd; nd's have this file. */
-	snprintf(file, sizeof(file), "%s/init_namespaces", path);
-	if (sys_access(file, F_OK))
+	if (!persist_region(device, path, sizeof(path)))
 		return HM_PERSIST_NONE;
 	snprintf(file, sizeof(file), "%s/persistence_domain", path);
 	if (proc_read(file, domain, sizeof(domain)) && !strncmp(domain, "cpu_cache", 9))

@@ -21,6 +21,9 @@ struct device_number {
  */
 uint32_t persist_of_device(struct device_number device);
 
+/* The folder of the region of persistent memory that has the device's; false: none has. */
+bool persist_region(struct device_number device, char *path, size_t size);
+
 /* Text of the file @name in the device's folder of sysfs; false: there is none. */
 bool device_attribute(struct device_number device, const char *name, char *text, size_t size);
 bool device_number_attribute(struct device_number device, const char *name,

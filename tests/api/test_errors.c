@@ -278,6 +278,8 @@ static const struct row {
 	ROW(hm_tensor_query, CLEARS),
 	ROW(hm_tensor_ref, LEAVES),
 	ROW(hm_tensor_unref, LEAVES),
+	ROW(hm_tier_bad_clear, CLEARS),
+	ROW(hm_tier_bad_ranges, CLEARS),
 	ROW(hm_tier_list, CLEARS),
 	ROW(hm_tiering_create, CLEARS),
 	ROW(hm_tiering_moves, CLEARS),

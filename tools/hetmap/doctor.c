@@ -58,7 +58,15 @@ static const struct {
 	[DOCTOR_LIMIT] = { "limit", "1;31" },
 };
 
-enum { OPTION_PATH, OPTION_PEER, OPTION_SERVE, OPTION_CLUSTER, OPTION_JSON, OPTION_HELP };
+enum {
+	OPTION_PATH,
+	OPTION_PEER,
+	OPTION_SERVE,
+	OPTION_CLUSTER,
+	OPTION_CLEAR_BAD,
+	OPTION_JSON,
+	OPTION_HELP,
+};
 
 static const struct option_row rows[] = {
 	[OPTION_PATH] = { 0, "path", "DIR",
@@ -69,6 +77,9 @@ static const struct option_row rows[] = {
 	[OPTION_SERVE] = { 0, "peer-serve", "DIR", "the other side of --peer, started by it" },
 	[OPTION_CLUSTER] = { 0, "cluster", NULL,
 			     "explain the ranks of an MPI job instead of the machine" },
+	[OPTION_CLEAR_BAD] = { 0, "clear-bad", "DEVICE",
+			       "make the bad ranges of dax:PATH or pmem:PATH usable\n"
+			       "again; the bytes there are lost" },
 	[OPTION_JSON] = { 0, "json", NULL, "print the findings as a JSON array" },
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
@@ -255,7 +266,7 @@ int doctor_main(int argc, char **argv)
 	/* Tests show it another machine. */
 	const char *root = getenv("HETMAP_ROOT");
 	struct doctor doctor = { .root = root ? root : "" };
-	const char *path = NULL, *peer = NULL, *serve = NULL;
+	const char *path = NULL, *peer = NULL, *serve = NULL, *bad = NULL;
 	int option, told = STATUS_DONE, status = STATUS_DONE;
 	bool cluster = false;
 
@@ -277,6 +288,8 @@ int doctor_main(int argc, char **argv)
 			serve = state.value;
 		else if (option == OPTION_CLUSTER)
 			cluster = true;
+		else if (option == OPTION_CLEAR_BAD)
+			bad = state.value;
 		else
 			output.json = true;
 	}
@@ -289,6 +302,11 @@ int doctor_main(int argc, char **argv)
 	if (cluster && (path || serve))
 		return fail(STATUS_USAGE, EINVAL, "mpirun -n 2 hetmap doctor --cluster",
 			    "doctor: --cluster takes no --path");
+	if (bad && (path || peer || serve || cluster || output.json))
+		return fail(STATUS_USAGE, EINVAL, "hetmap doctor --clear-bad DEVICE",
+			    "doctor: --clear-bad takes no other option");
+	if (bad)
+		return doctor_clear_bad(bad);
 	if (cluster)
 		return extension_run("particles", "doctor: --cluster", argv);
 	if (serve)

@@ -53,6 +53,12 @@ bool doctor_capable(unsigned int capability);
 int doctor_look_at_path(struct doctor *doctor, const char *path, const char *peer,
 			int *ret_status);
 
+/*
+ * doctor_tiers.c: clears all bad ranges of a device with persistent memory, and prints them. An
+ * exit status.
+ */
+int doctor_clear_bad(const char *device);
+
 /* doctor_devices.c */
 doctor_check check_render_nodes;
 /* doctor_sim.c */
