@@ -113,7 +113,8 @@ static int take_entries(struct hm_tiering *tiering)
 	return sys_madvise(tiering->map->address, tiering->length, MADV_DONTNEED);
 }
 
-int look_open(struct hm_tiering *tiering)
+/* Holds the map's change after success. */
+static int lock_map(struct hm_tiering *tiering)
 {
 	struct hm_map *map = tiering->map;
 	int r = remap_trylock(map);
@@ -124,7 +125,26 @@ int look_open(struct hm_tiering *tiering)
 			       r;
 	r = atomic_load(&map->lost) ? remap_refuse_lost(map) : check_map(tiering);
 	if (r)
-		goto out;
+		remap_unlock(map);
+	return r;
+}
+
+int look_go_on(struct hm_tiering *tiering)
+{
+	int r = lock_map(tiering);
+
+	if (!r)
+		remap_unlock(tiering->map);
+	return r;
+}
+
+int look_open(struct hm_tiering *tiering)
+{
+	struct hm_map *map = tiering->map;
+	int r = lock_map(tiering);
+
+	if (r)
+		return r;
 	r = tiering->source == HM_TIERING_BY_ENTRIES ? take_entries(tiering) :
 						       clear_soft_dirty();
 	if (r)
@@ -135,7 +155,6 @@ int look_open(struct hm_tiering *tiering)
 			    tiering->source == HM_TIERING_BY_ENTRIES ? "MADV_DONTNEED" :
 								       "clear_refs",
 			    err_name(r));
-out:
 	remap_unlock(map);
 	return r;
 }

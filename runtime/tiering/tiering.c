@@ -200,19 +200,19 @@ static int round_end(struct hm_tiering *tiering)
 	uint32_t touched = 0;
 	int r = 0;
 
-	if (tiering->looking) {
-		tiering->looking = false;
+	if (tiering->looking)
 		r = look_close(tiering, &touched);
-		if (!r) {
-			count_touched(tiering, touched);
-			plan_heat(tiering->blocks, tiering->n);
-			adapt(tiering, touched);
-		}
-		if (!r && touched)
-			r = survey_some(tiering);
-		if (!r)
-			r = move_some(tiering);
+	if (tiering->looking && !r) {
+		count_touched(tiering, touched);
+		plan_heat(tiering->blocks, tiering->n);
+		adapt(tiering, touched);
 	}
+	/* A window in which nothing was touched goes on: no entry has to be taken away. */
+	tiering->looking = tiering->looking && !r && !touched;
+	if (!r && touched)
+		r = survey_some(tiering);
+	if (!r && touched)
+		r = move_some(tiering);
 	tiering->info.cpu_ns += thread_time() - start;
 	return r;
 }
@@ -220,9 +220,10 @@ static int round_end(struct hm_tiering *tiering)
 static int round_begin(struct hm_tiering *tiering)
 {
 	uint64_t start = thread_time();
-	int r = look_open(tiering);
+	int r = tiering->looking ? look_go_on(tiering) : look_open(tiering);
 
-	tiering->looking = !r;
+	/* A map that is being changed keeps the window that it has. */
+	tiering->looking = !r || (tiering->looking && r == -EBUSY);
 	tiering->info.cpu_ns += thread_time() - start;
 	return r;
 }

@@ -78,6 +78,8 @@ struct hm_tiering {
  * shorter, or shows replaced bytes; -EOPNOTSUPP; -EBUSY: the map is being changed.
  */
 int look_open(struct hm_tiering *tiering);
+/* Leaves a window open in which nothing was touched. Errors as above. */
+int look_go_on(struct hm_tiering *tiering);
 /* Closes it: sets touched of each block. Errors as above. */
 int look_close(struct hm_tiering *tiering, uint32_t *ret_touched);
 /* -EOPNOTSUPP, with a text: the kernel does not tell writes to private memory. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "core/core.h"
 #include "lib/support.h"
 #include "tier/tier.h"
 #include "tiering/tiering.h"
@@ -409,6 +410,8 @@ static void test_map_changes(void)
 	map = make_map(0, SIZE, 0);
 	CHECK_OK_FATAL(hm_tiering_create(map, &manual, &tiering));
 	CHECK_OK(hm_tiering_step(tiering));
+	CHECK_OK(hm_tiering_step(tiering));
+	touch(0, 1);
 	CHECK_OK_FATAL(hm_map_lock(map, 0, PAGE, 0, NULL));
 	CHECK_ERROR(-EOPNOTSUPP, hm_tiering_step(tiering));
 	CHECK_OK(hm_map_unlock(map, 0, PAGE));
@@ -417,6 +420,15 @@ static void test_map_changes(void)
 	CHECK_EQUAL((uint64_t)-info.status, EOPNOTSUPP);
 	hm_tiering_unref(tiering);
 	CHECK(pattern_holds(base, 0, SIZE, 7));
+	hm_map_unref(map);
+	/* A map that gets shorter ends the looks, also while nothing is touched. */
+	map = make_map(0, SIZE, 0);
+	CHECK_OK_FATAL(hm_tiering_create(map, &manual, &tiering));
+	CHECK_OK(hm_buffer_resize(map->buffer, SIZE / 2, 0));
+	CHECK_ERROR(-ENODEV, hm_tiering_step(tiering));
+	CHECK_EQUAL((uint64_t)-info_of(tiering).status, ENODEV);
+	hm_tiering_unref(tiering);
+	CHECK(pattern_holds(base, 0, SIZE / 2, 7));
 	hm_map_unref(map);
 	play_end();
 }
