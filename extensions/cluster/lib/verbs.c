@@ -25,14 +25,17 @@ static int fail(struct verbs *verbs, int r, uint32_t rank, const char *why)
 	return hm_error_set(verbs->failed, "%s", verbs->text);
 }
 
-/* Ends copies that are complete. */
+/* Ends copies that are complete. After a failure callers wait for none, and get no bytes. */
 static int reap(struct verbs *verbs)
 {
 	struct ibv_wc done[8];
 	int n = ibv_poll_cq(verbs->cq, 8, done), i, r = 0;
 
-	if (n < 0)
+	if (n < 0) {
+		/* Nobody will say that they have ended. */
+		verbs->busy = 0;
 		return fail(verbs, -EREMOTEIO, 0, "the completions can't be read");
+	}
 	for (i = 0; i < n; i++) {
 		struct slot *slot = &verbs->slots[done[i].wr_id];
 		const unsigned char *bytes = verbs->bytes + done[i].wr_id * SLOT_BYTES;
@@ -40,7 +43,7 @@ static int reap(struct verbs *verbs)
 		if (done[i].status != IBV_WC_SUCCESS)
 			r = fail(verbs, -EREMOTEIO, slot->rank,
 				 ibv_wc_status_str(done[i].status));
-		else if (slot->to)
+		else if (slot->to && !verbs->failed)
 			memcpy(slot->to, bytes, slot->bytes);
 		slot->busy = false;
 		verbs->busy--;
