@@ -41,6 +41,7 @@
  *	sim_queue.lock			the same
  *	sim_account.mirror_lock		around the next one
  *	sim_mirror.events_lock		the same
+ *	sim_mirror.uses_lock		nothing under it allocates, or takes a lock
  *	sim_store.lock			nothing under it allocates
  *	sim_device.memory_lock		innermost
  *	sim_device.imports_lock		the same; around no exporter's callback

@@ -122,6 +122,7 @@ static bool sim_chunk_invalidate(struct mmu_interval_notifier *notifier,
 	if (moves)
 		chunk->moves += chunk->moves < U16_MAX;
 	if (dies) {
+		sim_hot_forget(chunk);
 		chunk->dead = true;
 		list_add_tail(&chunk->dead_link, &mirror->dead);
 	}
@@ -254,7 +255,7 @@ static struct sim_span sim_chunk_choose(struct sim_mirror *mirror, u64 page, u64
 }
 
 static struct sim_chunk *sim_chunk_new(struct sim_mirror *mirror, struct sim_span span,
-				       u16 counter)
+				       u16 counter, bool hot)
 {
 	struct mem_cgroup *old = set_active_memcg(mirror->memcg);
 	struct sim_chunk *chunk;
@@ -267,6 +268,7 @@ static struct sim_chunk *sim_chunk_new(struct sim_mirror *mirror, struct sim_spa
 	chunk->mirror = mirror;
 	chunk->span = span;
 	chunk->counter = counter;
+	chunk->hot = hot;
 	INIT_LIST_HEAD(&chunk->dead_link);
 	r = mmu_interval_notifier_insert(&chunk->notifier, mirror->mm, span.start << PAGE_SHIFT,
 					 span.n_pages << PAGE_SHIFT, &sim_chunk_ops);
@@ -292,6 +294,7 @@ int sim_chunk_get(struct sim_mirror *mirror, u64 page, struct sim_chunk **ret_ch
 	struct sim_advice advice = sim_advice_find(mirror->advice, mirror->n_advice, page);
 	/* Where pages move anyway, or stay, uses need not be counted. */
 	bool counts = mirror->dev->store && advice.location == HETSIM_LOCATION_NONE;
+	bool hot = counts && !advice.counter && advice.flags & SIM_ADVICE_CACHE && mirror->hot;
 	u64 start = advice.start, end = advice.end;
 	struct sim_chunk *chunk;
 
@@ -314,7 +317,7 @@ int sim_chunk_get(struct sim_mirror *mirror, u64 page, struct sim_chunk **ret_ch
 			sim_chunk_evict(mirror);
 		chunk = sim_chunk_new(mirror, sim_chunk_choose(mirror, page, start, end,
 							       advice.granule),
-				      counts ? advice.counter : 0);
+				      counts ? advice.counter : 0, hot);
 		if (IS_ERR(chunk))
 			return PTR_ERR(chunk);
 	}

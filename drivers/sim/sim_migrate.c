@@ -181,6 +181,13 @@ static void sim_migrate_part(struct sim_mirror *mirror, u64 first, u64 end,
 	sim_mirror_count(mirror, SIM_PAGES_MIGRATED, moved);
 }
 
+void sim_migrate_page(struct sim_mirror *mirror, u64 page)
+{
+	struct sim_span wanted = { .start = page, .n_pages = 1 };
+
+	sim_migrate_part(mirror, page, page + 1, &wanted);
+}
+
 /* Moves the pieces of a chunk that the engine has used often, and begins to count anew. */
 static void sim_migrate_counted(struct sim_chunk *chunk, const struct sim_span *wanted)
 {
@@ -215,4 +222,6 @@ void sim_migrate(struct sim_chunk *chunk, const struct sim_want *want, u32 locat
 		sim_migrate_part(mirror, chunk->span.start, sim_span_end(&chunk->span), &wanted);
 	else if (chunk->counter)
 		sim_migrate_counted(chunk, &wanted);
+	else if (chunk->hot)
+		sim_hot_move(chunk, &wanted);
 }

@@ -66,6 +66,7 @@ static u64 sim_entry_first_use(struct sim_chunk *chunk, u64 *slot, u64 entry, u6
 	if (cmpxchg64(slot, entry, used) == entry) {
 		sim_mirror_count(mirror, SIM_PREFETCH_USED, n);
 		sim_mirror_tell(mirror, &event);
+		sim_learn_used(mirror, page, 1, entry & SIM_ENTRY_WRITE);
 	}
 	return used;
 }
@@ -95,7 +96,8 @@ u64 sim_mirror_entry(struct sim_mirror *mirror, u64 page)
 		return 0;
 	slot = &chunk->entries[sim_chunk_is_large(chunk) ? 0 : page - chunk->span.start];
 	entry = READ_ONCE(*slot);
-	if (entry & SIM_ENTRY_COUNTED && sim_chunk_used_often(chunk, page))
+	if (entry & SIM_ENTRY_COUNTED &&
+	    (chunk->hot ? sim_hot_used(chunk, page, entry) : sim_chunk_used_often(chunk, page)))
 		return 0;
 	if (sim_entry_why(entry) == HETSIM_WHY_PREFETCH)
 		return sim_entry_first_use(chunk, slot, entry, page);
@@ -127,6 +129,10 @@ static struct sim_mirror *sim_mirror_new(struct sim_opener *opener)
 	mirror->chunks = RB_ROOT;
 	INIT_LIST_HEAD(&mirror->dead);
 	INIT_WORK(&mirror->reap, sim_chunk_reap);
+	mirror->learns = true;
+	ahead_init(&mirror->ahead, 1, SZ_2M / SZ_64K);
+	spin_lock_init(&mirror->uses_lock);
+	INIT_WORK(&mirror->learn, sim_learn_work);
 	spin_lock_init(&mirror->events_lock);
 	return mirror;
 }
@@ -134,6 +140,7 @@ static struct sim_mirror *sim_mirror_new(struct sim_opener *opener)
 static void sim_mirror_free(struct sim_mirror *mirror)
 {
 	mutex_destroy(&mirror->lock);
+	kvfree(mirror->hot);
 	kvfree(mirror->advice);
 	mem_cgroup_put(mirror->memcg);
 	mmdrop(mirror->mm);
@@ -188,6 +195,7 @@ void sim_mirror_destroy(struct sim_opener *opener)
 
 	if (!mirror)
 		return;
+	cancel_work_sync(&mirror->learn);
 	mutex_lock(&mirror->lock);
 	list_for_each_entry_safe(chunk, next, &mirror->order, link) {
 		sim_chunk_free(chunk);

@@ -15,12 +15,23 @@
 #include <linux/mmu_notifier.h>
 #include <linux/workqueue.h>
 
+#include "model/ahead.h"
+#include "model/hot.h"
 #include "sim.h"
 
 #define SIM_CHUNK_PAGES BIT(SIM_LARGE_ORDER) /* of the largest chunk */
 #define SIM_PIECE_PAGES (SZ_64K / PAGE_SIZE) /* whose uses are counted together */
+#define SIM_LEARN_USES 16u /* first uses of prefetched pieces that wait to be learned from */
+#define SIM_HOT_LEAVES 32u /* pages that wait to leave the device's memory */
 
 struct sim_events;
+
+/* An access that the prefetch is to learn from: pieces of the process. */
+struct sim_use {
+	u64 first;
+	u64 n;
+	bool write;
+};
 
 struct sim_mirror {
 	struct sim_device *dev;
@@ -29,7 +40,7 @@ struct sim_mirror {
 	struct mm_struct *mm;	   /* kept from being freed, but not from ending */
 	struct mem_cgroup *memcg;  /* of the process; pays for chunks */
 
-	struct mutex lock; /* protects the members down to to[]; allocates, takes mmap_lock */
+	struct mutex lock; /* protects the members to learned; allocates, takes mmap_lock */
 	struct sim_advice *advice; /* see model/advice.c; NULL for none */
 	unsigned int n_advice;
 	struct list_head order; /* sim_chunk.link: the oldest is first */
@@ -37,10 +48,21 @@ struct sim_mirror {
 	unsigned long pfns[SIM_CHUNK_PAGES]; /* for the fault under way */
 	unsigned long from[SIM_CHUNK_PAGES]; /* for the migration under way, as the next one */
 	unsigned long to[SIM_CHUNK_PAGES];
+	bool learns; /* also read without the lock */
+	struct ahead ahead; /* in pieces */
+	struct ahead_counts learned; /* that the counters have */
 
 	struct rb_root chunks; /* by address; under va->lock, and changed with both */
 	struct list_head dead; /* sim_chunk.dead_link; under va->lock */
 	struct work_struct reap; /* frees these */
+
+	spinlock_t uses_lock; /* protects the next members, up to hot_leaves; innermost */
+	struct sim_use uses[SIM_LEARN_USES]; /* the oldest are first */
+	unsigned int n_uses;
+	struct hot *hot; /* pages under HETSIM_ADVISE_CACHE; NULL: none; changed with both locks */
+	u64 hot_leaves[SIM_HOT_LEAVES];
+	unsigned int n_hot_leaves;
+	struct work_struct learn; /* takes these, and brings pages ahead */
 
 	spinlock_t events_lock; /* protects the next member; nothing under it allocates */
 	struct sim_events *events; /* NULL: no call has asked */
@@ -55,6 +77,7 @@ struct sim_chunk {
 	struct list_head dead_link;
 	struct sim_span span;
 	u16 counter; /* uses of a piece until it moves; 0: not counted */
+	bool hot; /* pages that are used often move; the mirror has its hot */
 	u16 uses[SIM_CHUNK_PAGES / SIM_PIECE_PAGES]; /* under no lock: about so many */
 	/* The rest is under va->lock. */
 	bool dead; /* a part of the range is no more what it was */
@@ -71,6 +94,7 @@ struct sim_want {
 	u64 n_pages; /* from @page on, as many as lie in its chunk */
 	bool write;
 	bool snapshot; /* only of pages that are there: nothing is brought */
+	bool once; /* one try is enough: it is no wish of the engine's */
 	bool moves; /* to the device's memory, too */
 	enum hetsim_why why;
 };
@@ -108,21 +132,44 @@ int sim_mirror_bring(struct sim_mirror *mirror, struct sim_want *want,
 		     enum hetsim_fault_reason *reason);
 int sim_fault_serve(struct sim_mirror *mirror, struct sim_want *want, struct sim_fault *fault);
 
+/* sim_mirror_learn.c */
+void sim_learn_used(struct sim_mirror *mirror, u64 page, u64 n_pages, bool write);
+void sim_learn_work(struct work_struct *work);
+
 /* sim_mirror_events.c */
 void sim_mirror_tell(struct sim_mirror *mirror, const struct hetsim_event *event);
 void sim_mirror_tell_end(struct sim_mirror *mirror);
 void sim_account_tell(struct sim_account *account, const struct hetsim_event *event);
 void sim_account_mirror(struct sim_account *account, struct sim_mirror *mirror);
 
-/* sim_store.c, sim_migrate.c, sim_return.c */
+/* sim_store.c, sim_migrate.c, sim_return.c, sim_hot.c */
 #if SIM_MIGRATION
+int sim_hot_set(struct sim_mirror *mirror, u64 bytes);
+bool sim_hot_used(struct sim_chunk *chunk, u64 page, u64 entry);
+void sim_hot_move(struct sim_chunk *chunk, const struct sim_span *wanted);
+void sim_hot_forget(struct sim_chunk *chunk);
 enum hetsim_migration sim_store_form(const struct sim_store *store);
 u64 sim_store_bytes(const struct sim_store *store);
 struct page *sim_store_memory(const struct sim_store *store, struct page *page,
 			      bool *ret_on_device);
 void sim_migrate(struct sim_chunk *chunk, const struct sim_want *want, u32 location);
+void sim_migrate_page(struct sim_mirror *mirror, u64 page);
 void sim_return_span(struct sim_mirror *mirror, const struct sim_span *span);
 #else
+static inline int sim_hot_set(struct sim_mirror *mirror, u64 bytes)
+{
+	return 0;
+}
+
+static inline bool sim_hot_used(struct sim_chunk *chunk, u64 page, u64 entry)
+{
+	return false;
+}
+
+static inline void sim_hot_forget(struct sim_chunk *chunk)
+{
+}
+
 static inline enum hetsim_migration sim_store_form(const struct sim_store *store)
 {
 	return HETSIM_MIGRATION_NONE;

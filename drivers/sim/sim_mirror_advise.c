@@ -90,13 +90,17 @@ int sim_advise(struct file *file, void *argument)
 	const struct hetsim_advise *advise = argument;
 	struct sim_mirror *mirror = sim_mirror_of(file->private_data);
 	struct sim_span span = sim_span_of(advise->address, advise->length);
-	int r;
+	int r = 0;
 
 	if (IS_ERR(mirror))
 		return PTR_ERR(mirror);
 	if (mutex_lock_interruptible(&mirror->lock))
 		return -EINTR;
-	r = sim_advice_change(mirror, advise, span);
+	/* The limit stays when the advice has no room for one more range. */
+	if (advise->advice == HETSIM_ADVISE_CACHE && advise->value)
+		r = sim_hot_set(mirror, advise->value);
+	if (!r)
+		r = sim_advice_change(mirror, advise, span);
 	if (!r) {
 		sim_mirror_forget(mirror, &span);
 		if (advise->advice == HETSIM_ADVISE_ACCESSED_BY && advise->value)

@@ -166,7 +166,7 @@ static u64 sim_entry_make(const struct sim_chunk *chunk, unsigned long pfn, bool
 		SIM_ENTRY_MIRROR | (u64)why << SIM_ENTRY_WHY_SHIFT;
 	if (on_device)
 		entry |= SIM_ENTRY_DEVICE;
-	else if (chunk->counter)
+	if (chunk->hot || (chunk->counter && !on_device))
 		entry |= SIM_ENTRY_COUNTED;
 	if (!write)
 		return entry;
@@ -300,6 +300,8 @@ int sim_mirror_bring(struct sim_mirror *mirror, struct sim_want *want,
 			sim_return_span(mirror, &(struct sim_span){ page, want->n_pages });
 			r = -EBUSY;
 		}
+		if (want->once && r)
+			break;
 		/* Another page may be to blame. */
 		if (r && r != -EBUSY && want->n_pages > 1) {
 			asked = whole ? asked : want->n_pages / 2;
@@ -365,6 +367,7 @@ int sim_fault_serve(struct sim_mirror *mirror, struct sim_want *want, struct sim
  */
 int sim_mirror_fault(struct sim_queue *queue, struct sim_fault *fault, u64 length)
 {
+	struct sim_mirror *mirror = queue->opener->va.mirror;
 	u64 page = fault->address >> PAGE_SHIFT;
 	struct sim_want want = {
 		.queue = queue,
@@ -373,6 +376,9 @@ int sim_mirror_fault(struct sim_queue *queue, struct sim_fault *fault, u64 lengt
 		.write = fault->write,
 		.why = HETSIM_WHY_FAULT,
 	};
+	int r = sim_fault_serve(mirror, &want, fault);
 
-	return sim_fault_serve(queue->opener->va.mirror, &want, fault);
+	if (!r)
+		sim_learn_used(mirror, want.page, want.n_pages, want.write);
+	return r;
 }

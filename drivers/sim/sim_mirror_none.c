@@ -25,6 +25,11 @@ int sim_range_query(struct file *file, void *argument)
 	return -EOPNOTSUPP;
 }
 
+int sim_learn(struct file *file, void *argument)
+{
+	return -EOPNOTSUPP;
+}
+
 int sim_mirror_events(struct file *file, void *argument)
 {
 	return -EOPNOTSUPP;

@@ -27,10 +27,10 @@ enum hm_range_advice {
 	HM_RANGE_PREFER_DEVICE = 1, /* preferred location: the accelerator's memory */
 	HM_RANGE_PREFER_HOST = 2,   /* the host; for NULL, value is a NUMA node */
 	HM_RANGE_ACCESSED_BY = 3,   /* the accelerator has entries before it asks for them */
-	HM_RANGE_READ_MOSTLY = 4,   /* seldom written: the accelerator may keep copies */
-	HM_RANGE_GRANULE = 5,       /* value: bytes of one entry: 4 KiB, 64 KiB or 2 MiB */
-	HM_RANGE_NO_ACCESS = 6,     /* each access of the accelerator is a fault */
-	HM_RANGE_MOVE_AFTER = 7, /* value: uses of 64 KiB, 1 to 65535, until they move to it */
+	HM_RANGE_READ_MOSTLY = 4, /* seldom written; value: bytes of its memory for hot pages */
+	HM_RANGE_GRANULE = 5,     /* value: bytes of one entry: 4 KiB, 64 KiB or 2 MiB */
+	HM_RANGE_NO_ACCESS = 6,   /* each access of the accelerator is a fault */
+	HM_RANGE_MOVE_AFTER = 7,  /* value: uses of 64 KiB, 1 to 65535, until they move to it */
 };
 
 /**
@@ -47,6 +47,13 @@ enum hm_range_advice {
  * cannot move pages keeps HM_RANGE_PREFER_DEVICE and HM_RANGE_MOVE_AFTER as wishes, and warns
  * (hm_warning()). An accelerator counts the uses of a page that is at the host each time that a
  * command works on it, and does not count where a location is preferred.
+ *
+ * With HM_RANGE_READ_MOSTLY a fault for reading makes entries for all pages around. A value above
+ * 0, a multiple of 4 KiB, also makes a cache: pages that the accelerator uses often move to its
+ * memory, one by one, up to so many bytes, and the coldest of them go back. The value is that of
+ * all such ranges of the accelerator together: the last one counts. A page is in one place at any
+ * time, so that a store of a CPU is never missed; where a CPU's use brings pages back
+ * (docs/coherence.md has the table), that also ends the page's time in the cache.
  *
  * Thread safety: any thread.
  *
@@ -246,6 +253,9 @@ struct hm_range_counts {
 	uint64_t planned;    /* pages that it brought ahead */
 	uint64_t doubled;    /* times that a window ahead grew */
 	uint64_t halved;     /* times that one shrank */
+	/* Uses of pages, by commands, in ranges with HM_RANGE_READ_MOSTLY and a value: */
+	uint64_t cache_hits;   /* in the accelerator's memory, */
+	uint64_t cache_misses; /* and at the host */
 };
 
 /**

@@ -67,7 +67,7 @@
 #define HETSIM_TYPE 0xD5
 
 #define HETSIM_VERSION_MAJOR 1
-#define HETSIM_VERSION_MINOR 8
+#define HETSIM_VERSION_MINOR 9
 
 enum {
 	HETSIM_NR_HANDSHAKE = 0x00,
@@ -96,6 +96,7 @@ enum {
 	HETSIM_NR_PREFETCH = 0x52,
 	HETSIM_NR_RANGE_QUERY = 0x53,
 	HETSIM_NR_MIRROR_EVENTS = 0x54,
+	HETSIM_NR_LEARN = 0x55,
 };
 
 /*
@@ -320,6 +321,17 @@ enum hetsim_scope {
  * @pages_returned: [out] pages that came back from there
  * @pages_evicted: [out] of these, pages that made room for others; this and the next since 1.8
  * @access_notices: [out] times that pages were used as often as HETSIM_ADVISE_COUNTER says
+ * @cache_hits: [out] uses of pages under HETSIM_ADVISE_CACHE in the device's memory; this and the
+ *              following since 1.9
+ * @cache_misses: [out] uses of such pages at the host, those that moved a page included
+ * @learn_accesses: [out] accesses that the prefetch that learns has seen, see LEARN
+ * @learn_sequential: [out] of these, those that went on where one had ended,
+ * @learn_strided: [out] those at equal steps,
+ * @learn_random: [out] and those at no such place
+ * @learn_planned: [out] pages that it was to bring ahead; of those that it brought, prefetch_used
+ *                 and prefetch_wasted tell, too
+ * @learn_doubled: [out] times that a window ahead grew
+ * @learn_halved: [out] times that one shrank
  */
 struct hetsim_counters {
 	__u32 size;
@@ -358,6 +370,15 @@ struct hetsim_counters {
 	__aligned_u64 pages_returned;
 	__aligned_u64 pages_evicted;
 	__aligned_u64 access_notices;
+	__aligned_u64 cache_hits;
+	__aligned_u64 cache_misses;
+	__aligned_u64 learn_accesses;
+	__aligned_u64 learn_sequential;
+	__aligned_u64 learn_strided;
+	__aligned_u64 learn_random;
+	__aligned_u64 learn_planned;
+	__aligned_u64 learn_doubled;
+	__aligned_u64 learn_halved;
 };
 
 #define HETSIM_COUNTERS _IO(HETSIM_TYPE, HETSIM_NR_COUNTERS)

@@ -109,6 +109,13 @@ enum hetsim_location {
  *                         memory so often, up to 65535 times, they move to the device's memory.
  *                         Each page that a command works on counts as a use. 0: no use counts.
  *                         With an advice of a location, they are not either. Since 1.8
+ * @HETSIM_ADVISE_CACHE: value: the device keeps pages of the range that it uses often in its
+ *                       memory, 4 KiB at a time, as many bytes at most. The limit is that of all
+ *                       ranges of the opener with this advice: the last value above 0 counts.
+ *                       Each page that a command works on is a hit or a miss. A page is never in
+ *                       two places: one that cannot move is a miss each time. 0: none is moved
+ *                       there; pages that are there stay. Where a location or COUNTER is advised,
+ *                       too, that counts. Since 1.9
  */
 enum hetsim_advice {
 	HETSIM_ADVISE_LOCATION,
@@ -117,6 +124,7 @@ enum hetsim_advice {
 	HETSIM_ADVISE_GRANULE,
 	HETSIM_ADVISE_NO_ACCESS,
 	HETSIM_ADVISE_COUNTER,
+	HETSIM_ADVISE_CACHE,
 };
 
 /**
@@ -180,7 +188,7 @@ struct hetsim_prefetch {
  * @HETSIM_WHY_NONE: it has none
  * @HETSIM_WHY_FAULT: the engine was about to use the page
  * @HETSIM_WHY_NEIGHBOUR: it was about to use another page of the chunk
- * @HETSIM_WHY_PREFETCH: a PREFETCH brought it, and no use came yet
+ * @HETSIM_WHY_PREFETCH: a PREFETCH brought it, or the prefetch that learns, and no use came yet
  * @HETSIM_WHY_ADVICE: HETSIM_ADVISE_ACCESSED_BY, or READ_MOSTLY
  */
 enum hetsim_why {
@@ -306,5 +314,27 @@ struct hetsim_mirror_events {
 };
 
 #define HETSIM_MIRROR_EVENTS _IO(HETSIM_TYPE, HETSIM_NR_MIRROR_EVENTS)
+
+/**
+ * struct hetsim_learn - ioctl(HETSIM_LEARN)
+ * @size: sizeof(struct hetsim_learn)
+ * @flags: must be 0
+ * @least: bytes of the first window of a stream, a multiple of 64 KiB
+ * @most: bytes of the largest window, likewise; 0: nothing is brought ahead
+ *
+ * The device tells sequential, strided and random device faults apart, in pieces of 64 KiB, and
+ * brings in entries for a window ahead of the first two, beside the work that runs. A window that
+ * was used to its end doubles, one that was not is halved. A mirror begins with windows of 64 KiB
+ * up to 2 MiB. The counters go on. EINVAL for a window that is no multiple, and a least one that
+ * is 0 or above @most; ENOENT before MIRROR, EPERM for another process, EINTR. Since 1.9.
+ */
+struct hetsim_learn {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 least;
+	__aligned_u64 most;
+};
+
+#define HETSIM_LEARN _IO(HETSIM_TYPE, HETSIM_NR_LEARN)
 
 #endif

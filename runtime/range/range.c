@@ -61,7 +61,7 @@ static int check_value(uint32_t advice, uint64_t value)
 			       " uses: 1 to 65535 are counted",
 			       value);
 	if (value && advice != HM_RANGE_GRANULE && advice != HM_RANGE_PREFER_HOST &&
-	    advice != HM_RANGE_MOVE_AFTER)
+	    advice != HM_RANGE_MOVE_AFTER && advice != HM_RANGE_READ_MOSTLY)
 		return err_set(-EINVAL,
 			       "hm_range_advise: this advice has no value, and %" PRIu64
 			       " was passed",

@@ -47,6 +47,7 @@ void soft_mirror_free(struct soft_mirror *mirror)
 	if (mirror->maps_fd >= 0)
 		sys_close(mirror->maps_fd);
 	free(mirror->advice);
+	free(mirror->hot);
 	pthread_mutex_destroy(&mirror->lock);
 	pthread_rwlock_destroy(&mirror->use);
 	free(mirror);
@@ -106,6 +107,10 @@ static struct change change_of(const struct hetsim_advise *advise)
 	case HETSIM_ADVISE_COUNTER:
 		change.mask = UINT32_MAX << SOFT_ADVICE_COUNTER;
 		change.bits = (uint32_t)advise->value << SOFT_ADVICE_COUNTER;
+		break;
+	case HETSIM_ADVISE_CACHE:
+		change.mask = SOFT_ADVICE_CACHE;
+		change.bits = change.mask & on;
 		break;
 	default: /* HETSIM_ADVISE_GRANULE */
 		change.mask = SOFT_ADVICE_GRANULES;
@@ -222,7 +227,11 @@ int soft_advise(struct soft_file *file, void *argument)
 	if (waits)
 		pthread_rwlock_wrlock(&mirror->use);
 	pthread_mutex_lock(&mirror->lock);
-	r = set_advice(mirror, advise);
+	/* The limit stays when there is no room for one more range. */
+	if (advise->advice == HETSIM_ADVISE_CACHE && advise->value)
+		r = soft_place_cache(mirror, advise->value);
+	if (!r)
+		r = set_advice(mirror, advise);
 	if (!r)
 		r = apply_advice(mirror, advise);
 	pthread_mutex_unlock(&mirror->lock);
@@ -349,33 +358,19 @@ int soft_mirror_events(struct soft_file *file, void *argument)
 	return r;
 }
 
-/* ---- the prefetch that learns: no call of the device ---- */
-
-int soft_learn(struct soft_file *file, uint64_t least, uint64_t most)
+int soft_learn(struct soft_file *file, void *argument)
 {
+	const struct hetsim_learn *learn = argument;
 	struct soft_mirror *mirror = atomic_load(&file->mirror);
-	struct ahead_counts counts;
 
 	if (!mirror)
 		return -ENOENT;
 	pthread_mutex_lock(&mirror->lock);
 	ahead_end(&mirror->ahead);
-	counts = mirror->ahead.counts;
-	mirror->learns = most;
-	ahead_init(&mirror->ahead, least / SZ_64K, most / SZ_64K);
-	mirror->ahead.counts = counts;
-	pthread_mutex_unlock(&mirror->lock);
-	return 0;
-}
-
-int soft_learned(struct soft_file *file, struct ahead_counts *ret_counts)
-{
-	struct soft_mirror *mirror = atomic_load(&file->mirror);
-
-	if (!mirror)
-		return -ENOENT;
-	pthread_mutex_lock(&mirror->lock);
-	*ret_counts = mirror->ahead.counts;
+	soft_mirror_count_learned(mirror);
+	mirror->learns = learn->most;
+	ahead_init(&mirror->ahead, learn->least / SZ_64K, learn->most / SZ_64K);
+	mirror->learned = mirror->ahead.counts;
 	pthread_mutex_unlock(&mirror->lock);
 	return 0;
 }

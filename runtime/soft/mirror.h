@@ -20,6 +20,7 @@
 #include "base/rangemap.h"
 #include "base/vmas.h"
 #include "model/ahead.h"
+#include "model/hot.h"
 #include "soft/engine.h"
 
 #define SOFT_FRAME_SHIFT 21
@@ -67,6 +68,7 @@ struct soft_stream {
 #define SOFT_ADVICE_LOCATION 3u /* enum hetsim_location */
 #define SOFT_ADVICE_GRANULE 5   /* log2 of bytes from this bit on, in 5 bits; 0: no limit */
 #define SOFT_ADVICE_GRANULES (31u << SOFT_ADVICE_GRANULE)
+#define SOFT_ADVICE_CACHE (1u << 10)
 #define SOFT_ADVICE_COUNTER 16 /* uses from this bit on; 0: not counted */
 
 struct soft_mirror {
@@ -79,7 +81,9 @@ struct soft_mirror {
 	uint32_t n_frames;
 	struct rangemap *advice; /* NULL: there was none */
 	bool learns;
-	struct ahead ahead; /* in units of 64 KiB */
+	struct ahead ahead;          /* in units of 64 KiB */
+	struct ahead_counts learned; /* its counts that the counters have */
+	struct hot *hot;             /* pages under HETSIM_ADVISE_CACHE; NULL: none */
 	struct soft_stream stream;
 };
 
@@ -120,6 +124,8 @@ void soft_place_move(struct soft_mirror *mirror, uint64_t start, uint64_t end);
 void soft_place_return(struct soft_mirror *mirror, uint64_t start, uint64_t end);
 /* Pages are used: counts that where it is advised, and moves the pieces that are used often. */
 void soft_place_used(struct soft_mirror *mirror, uint64_t start, uint64_t end);
+/* The cache's limit. With another one than before its pages go back. -ENOMEM: is as it was. */
+int soft_place_cache(struct soft_mirror *mirror, uint64_t bytes);
 /* So many pages are no more in VRAM. */
 void soft_place_release(struct soft_mirror *mirror, uint64_t n_pages);
 
@@ -163,6 +169,8 @@ int soft_mirror_enter(struct soft_mirror *mirror, uint64_t start, uint64_t end, 
  * are expected next. The caller holds mirror->lock.
  */
 void soft_mirror_learn_from(const struct soft_access *access, uint64_t start, uint64_t end);
+/* Adds to the counters what the prefetch that learns has counted. The same. */
+void soft_mirror_count_learned(struct soft_mirror *mirror);
 /* Why the CPU may not make an access that has just failed. */
 uint32_t soft_mirror_reason(const struct soft_mirror *mirror, uint64_t address, bool write);
 uint32_t soft_mirror_advice(const struct soft_mirror *mirror, uint64_t address);

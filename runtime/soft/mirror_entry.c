@@ -96,6 +96,7 @@ static void tell_wasted(struct soft_mirror *mirror, uint64_t start, uint64_t end
 	if (mirror->learns)
 		ahead_forget(&mirror->ahead, start / SZ_64K,
 			     (end - start + SZ_64K - 1) / SZ_64K);
+	soft_mirror_count_learned(mirror);
 }
 
 static uint64_t drop_in(struct soft_mirror *mirror, struct soft_frame *frame, uint64_t start,

@@ -221,17 +221,35 @@ static void bring_ahead(const struct soft_access *access, uint64_t start, uint64
 		sys_madvise((void *)(uintptr_t)at, min_u64(SZ_128K, end - at), MADV_WILLNEED);
 }
 
+void soft_mirror_count_learned(struct soft_mirror *mirror)
+{
+	const struct ahead_counts *now = &mirror->ahead.counts, *then = &mirror->learned;
+
+	soft_mirror_count(mirror, SIM_LEARN_ACCESSES, now->accesses - then->accesses);
+	soft_mirror_count(mirror, SIM_LEARN_SEQUENTIAL, now->sequential - then->sequential);
+	soft_mirror_count(mirror, SIM_LEARN_STRIDED, now->strided - then->strided);
+	soft_mirror_count(mirror, SIM_LEARN_RANDOM, now->random - then->random);
+	soft_mirror_count(mirror, SIM_LEARN_PLANNED,
+			  (now->planned - then->planned) * (SZ_64K / SIM_PAGE_SIZE));
+	soft_mirror_count(mirror, SIM_LEARN_DOUBLED, now->doubled - then->doubled);
+	soft_mirror_count(mirror, SIM_LEARN_HALVED, now->halved - then->halved);
+	mirror->learned = *now;
+}
+
 void soft_mirror_learn_from(const struct soft_access *access, uint64_t start, uint64_t end)
 {
 	struct soft_mirror *mirror = access->mirror;
 	uint64_t first = start / SZ_64K, last = (end - 1) / SZ_64K, at;
 	struct ahead_plan plan;
+	bool planned;
 	uint32_t i;
 
-	if (!mirror->learns || !ahead_access(&mirror->ahead, first, last - first + 1, &plan))
+	if (!mirror->learns)
 		return;
-	for (i = 0; i < plan.count; i++) {
+	planned = ahead_access(&mirror->ahead, first, last - first + 1, &plan);
+	for (i = 0; planned && i < plan.count; i++) {
 		at = (plan.start + (uint64_t)plan.stride * i) * SZ_64K;
 		bring_ahead(access, at, at + plan.length * SZ_64K);
 	}
+	soft_mirror_count_learned(mirror);
 }

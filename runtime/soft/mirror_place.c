@@ -5,6 +5,7 @@
  * do. mirror->lock is held throughout, but for soft_place_make_room().
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "soft/mirror.h"
 
@@ -204,6 +205,68 @@ static bool used_often(struct soft_mirror *mirror, struct soft_frame *frame, uin
 	return true;
 }
 
+/* ---- the cache ---- */
+
+static void return_page(struct soft_mirror *mirror, uint64_t page)
+{
+	uint64_t at = page << SIM_PAGE_SHIFT;
+	struct soft_frame *frame = soft_frame_find(mirror, at);
+
+	if (frame)
+		return_frame(mirror, frame, at, at + SIM_PAGE_SIZE, false);
+}
+
+int soft_place_cache(struct soft_mirror *mirror, uint64_t bytes)
+{
+	uint64_t most = mirror->file->dev->memory.limit[HETSIM_PLACE_VRAM];
+	uint64_t n = min_u64(min_u64(bytes >> SIM_PAGE_SHIFT, most), HOT_MOST), page;
+	struct hot *hot = mirror->hot;
+	void *memory;
+	uint32_t at = 0;
+
+	if (hot ? hot->n_slots == n : !n)
+		return 0;
+	memory = n ? sys_calloc(1, hot_size((uint32_t)n)) : NULL;
+	if (n && !memory)
+		return -ENOMEM;
+	while (hot && (page = hot_next(hot, &at)) != HOT_NONE)
+		return_page(mirror, page);
+	free(hot);
+	mirror->hot = n ? hot_init(memory, (uint32_t)n) : NULL;
+	return 0;
+}
+
+/* A page is used that is under HETSIM_ADVISE_CACHE. */
+static void use_cached(struct soft_mirror *mirror, const struct soft_frame *frame, uint64_t at)
+{
+	uint64_t index = (at - frame->base) >> SIM_PAGE_SHIFT, page = at >> SIM_PAGE_SHIFT;
+	uint64_t leaves;
+	enum hot_answer answer;
+
+	answer = hot_use(mirror->hot, page, frame->page[index].on_device, &leaves);
+	if (answer == HOT_HIT)
+		soft_mirror_count(mirror, SIM_CACHE_HITS, 1);
+	else if (answer != HOT_COUNTED)
+		soft_mirror_count(mirror, SIM_CACHE_MISSES, 1);
+	if (answer != HOT_COMES)
+		return;
+	if (leaves != HOT_NONE)
+		return_page(mirror, leaves);
+	soft_place_move(mirror, at, at + SIM_PAGE_SIZE);
+	if (frame->page[index].on_device)
+		hot_came(mirror->hot, page);
+	else
+		hot_drop(mirror->hot, page);
+}
+
+static bool is_cached(const struct soft_mirror *mirror, uint64_t address)
+{
+	uint32_t advice = soft_mirror_advice(mirror, address);
+
+	return mirror->hot && advice & SOFT_ADVICE_CACHE && !(advice & SOFT_ADVICE_LOCATION) &&
+	       !(advice >> SOFT_ADVICE_COUNTER);
+}
+
 void soft_place_used(struct soft_mirror *mirror, uint64_t start, uint64_t end)
 {
 	struct soft_frame *frame;
@@ -211,6 +274,8 @@ void soft_place_used(struct soft_mirror *mirror, uint64_t start, uint64_t end)
 
 	for (at = start; mirror->advice && at < end; at += SIM_PAGE_SIZE) {
 		frame = soft_frame_find(mirror, at);
+		if (frame && is_cached(mirror, at))
+			use_cached(mirror, frame, at);
 		if (!frame || !used_often(mirror, frame, at))
 			continue;
 		piece = round_down(at, SZ_64K);

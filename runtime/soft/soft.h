@@ -138,16 +138,6 @@ const uint64_t *soft_evictions(struct soft_file *file, uint32_t handle);
 ssize_t soft_read(struct soft_file *file, void *to, uint64_t length, uint64_t offset);
 ssize_t soft_write(struct soft_file *file, const void *from, uint64_t length, uint64_t offset);
 
-struct ahead_counts;
-
-/*
- * The prefetch of the mirror that learns: bytes of its least and largest window; most 0: none.
- * -ENOENT: there is no mirror.
- */
-int soft_learn(struct soft_file *file, uint64_t least, uint64_t most);
-/* Its counters, in units of 64 KiB. -ENOENT. */
-int soft_learned(struct soft_file *file, struct ahead_counts *ret_counts);
-
 /* Plugs a fresh device in the place of one that was unplugged. -EEXIST, -EINVAL. */
 int soft_plug(uint32_t index);
 

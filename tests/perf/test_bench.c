@@ -30,6 +30,7 @@ static const struct {
 	{ "invalidate", "mprotect(" },
 	{ "dev_tlb", "mprotect(" },
 	{ "migrate", "memcpy(" },
+	{ "cache_gain", "is no program" },
 	{ "prefetch_gain", "POSIX_FADV_DONTNEED" },
 	{ "dmabuf_bracket", "DMA_BUF_IOCTL_SYNC" },
 	{ "drm_map_cycle", "drmModeMapDumbBuffer(" },

@@ -315,6 +315,7 @@ static const struct field bits[] = {
 	{ FIELD(RANGE_QUERY, range_query, flags) },
 	{ FIELD(MIRROR_EVENTS, mirror_events, flags) },
 	{ FIELD(MIRROR_EVENTS, mirror_events, __reserved) },
+	{ FIELD(LEARN, learn, flags) },
 };
 
 static const struct field enums[] = {
@@ -328,7 +329,7 @@ static const struct field enums[] = {
 	{ FIELD(QUEUE_CREATE, queue_create, type), .last = HETSIM_QUEUE_COUNTER },
 	{ FIELD(SUBMIT, command, op), .last = HETSIM_OP_COMPARE, .of_command = true },
 	{ FIELD(INJECT, inject, kind), .last = HETSIM_INJECT_UNPLUG },
-	{ FIELD(ADVISE, advise, advice), .last = HETSIM_ADVISE_COUNTER },
+	{ FIELD(ADVISE, advise, advice), .last = HETSIM_ADVISE_CACHE },
 	{ FIELD(PREFETCH, prefetch, location), .last = HETSIM_LOCATION_DEVICE },
 };
 

@@ -30,6 +30,7 @@ static inline bool sim_test_fits(const struct test *test, unsigned int has)
 }
 
 extern const struct test sim_buffers_tests[];
+extern const struct test sim_cache_tests[];
 extern const struct test sim_calls_tests[];
 extern const struct test sim_capacity_tests[];
 extern const struct test sim_engine_tests[];

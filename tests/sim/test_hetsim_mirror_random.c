@@ -231,7 +231,7 @@ static void move(struct worker *worker, unsigned int number)
 static void advise(struct worker *worker, unsigned int number)
 {
 	struct page *page = &world.pages[number];
-	unsigned int device = pick(worker, DEVICES), kind = pick(worker, 8);
+	unsigned int device = pick(worker, DEVICES), kind = pick(worker, 10);
 	const struct mirror *mirror = &world.mirrors[device];
 
 	if (kind < 4) {
@@ -244,6 +244,12 @@ static void advise(struct worker *worker, unsigned int number)
 					  kind == 4 ? HETSIM_ADVISE_ACCESSED_BY :
 						      HETSIM_ADVISE_READ_MOSTLY,
 					  pick(worker, 2)),
+			    0);
+	} else if (kind < 8) {
+		/* Where pages can move to the device: up to 24, and seldom another limit. */
+		CHECK_EQUAL(mirror_advise(mirror, at(number), PAGE, HETSIM_ADVISE_CACHE,
+					  (uint64_t)(pick(worker, 16) ? 24 : pick(worker, 4)) *
+						  PAGE),
 			    0);
 	} else {
 		CHECK_EQUAL(mirror_advise(mirror, at(number), PAGE, HETSIM_ADVISE_GRANULE, 0),

@@ -55,7 +55,7 @@ AT(hetsim_query, window_used, 136);
 AT(hetsim_query, opener_system_bytes, 144);
 AT(hetsim_query, opener_system_used, 152);
 
-SIZE(hetsim_counters, 352, 224);
+SIZE(hetsim_counters, 424, 224);
 AT(hetsim_counters, scope, 4);
 AT(hetsim_counters, faults, 8);
 AT(hetsim_counters, fault_pages, 16);
@@ -91,6 +91,15 @@ AT(hetsim_counters, pages_migrated, 320);
 AT(hetsim_counters, pages_returned, 328);
 AT(hetsim_counters, pages_evicted, 336);
 AT(hetsim_counters, access_notices, 344);
+AT(hetsim_counters, cache_hits, 352);
+AT(hetsim_counters, cache_misses, 360);
+AT(hetsim_counters, learn_accesses, 368);
+AT(hetsim_counters, learn_sequential, 376);
+AT(hetsim_counters, learn_strided, 384);
+AT(hetsim_counters, learn_random, 392);
+AT(hetsim_counters, learn_planned, 400);
+AT(hetsim_counters, learn_doubled, 408);
+AT(hetsim_counters, learn_halved, 416);
 
 SIZE(hetsim_buffer_create, 48, 48);
 AT(hetsim_buffer_create, flags, 4);
@@ -277,6 +286,11 @@ SIZE(hetsim_mirror_events, 16, 16);
 AT(hetsim_mirror_events, flags, 4);
 AT(hetsim_mirror_events, fd, 8);
 AT(hetsim_mirror_events, __reserved, 12);
+
+SIZE(hetsim_learn, 24, 24);
+AT(hetsim_learn, flags, 4);
+AT(hetsim_learn, least, 8);
+AT(hetsim_learn, most, 16);
 
 #undef AT
 #undef SIZE

@@ -22,6 +22,7 @@ static const struct {
 	{ "submit", sim_submit_tests },     { "sample", sim_sample_tests },
 	{ "unplug", sim_unplug_tests },     { "mirror", sim_mirror_tests },
 	{ "migrate", sim_migrate_tests },   { "mirror_calls", sim_mirror_calls_tests },
+	{ "cache", sim_cache_tests },
 };
 
 /* What HETMAP_SOFT is for each, and which tests that makes it fit for. */

@@ -142,6 +142,7 @@ int bench_mirror_fault(void);
 int bench_invalidate(void);
 int bench_dev_tlb(void);
 int bench_migrate(void);
+int bench_cache_gain(void);
 int bench_prefetch_gain(void);
 int bench_dmabuf_bracket(void);
 int bench_drm_map_cycle(void);

@@ -47,6 +47,7 @@ static struct sim_advice sim_advice_changed(const struct sim_advice *advice, u32
 		[HETSIM_ADVISE_ACCESSED_BY] = SIM_ADVICE_ACCESSED_BY,
 		[HETSIM_ADVISE_READ_MOSTLY] = SIM_ADVICE_READ_MOSTLY,
 		[HETSIM_ADVISE_NO_ACCESS] = SIM_ADVICE_NO_ACCESS,
+		[HETSIM_ADVISE_CACHE] = SIM_ADVICE_CACHE,
 	};
 	struct sim_advice changed = *advice;
 

@@ -16,7 +16,7 @@
 
 HETSIM_CALL_OUT(HANDSHAKE, handshake, accepted, driver_major, accepted)
 HETSIM_CALL_OUT(QUERY, query, window_used, index, opener_system_used)
-HETSIM_CALL_OUT(COUNTERS, counters, brackets_missed, faults, access_notices)
+HETSIM_CALL_OUT(COUNTERS, counters, brackets_missed, faults, learn_halved)
 HETSIM_CALL_OUT(BUFFER_CREATE, buffer_create, capacity, handle, offset)
 HETSIM_CALL(BUFFER_CLOSE, buffer_close, handle)
 HETSIM_CALL(BUFFER_RESIZE, buffer_resize, length)
@@ -40,6 +40,7 @@ HETSIM_CALL(ADVISE, advise, value)
 HETSIM_CALL_OUT(PREFETCH, prefetch, seqno, seqno, seqno)
 HETSIM_CALL(RANGE_QUERY, range_query, pages)
 HETSIM_CALL_OUT(MIRROR_EVENTS, mirror_events, __reserved, fd, fd)
+HETSIM_CALL(LEARN, learn, most)
 
 #undef HETSIM_CALL
 #undef HETSIM_CALL_OUT

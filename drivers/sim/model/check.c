@@ -153,6 +153,10 @@ static int sim_advise_check(const struct hetsim_advise *advise)
 		if (value > U16_MAX)
 			return -EINVAL;
 		break;
+	case HETSIM_ADVISE_CACHE:
+		if (!sim_is_paged(value))
+			return -EINVAL;
+		break;
 	default:
 		return -EINVAL;
 	}
@@ -178,6 +182,13 @@ static int sim_mirror_check(const struct hetsim_mirror *mirror, bool may_write)
 	if (mirror->flags || mirror->__reserved)
 		return -EINVAL;
 	return may_write ? 0 : -EACCES;
+}
+
+static int sim_learn_check(const struct hetsim_learn *learn)
+{
+	if (learn->flags || (learn->least | learn->most) & (SZ_64K - 1))
+		return -EINVAL;
+	return learn->most && (!learn->least || learn->least > learn->most) ? -EINVAL : 0;
 }
 
 int sim_argument_check(unsigned int cmd, const union sim_argument *argument, bool may_write)
@@ -230,6 +241,8 @@ int sim_argument_check(unsigned int cmd, const union sim_argument *argument, boo
 	case HETSIM_MIRROR_EVENTS:
 		return sim_zero_check(argument->mirror_events.flags |
 				      argument->mirror_events.__reserved);
+	case HETSIM_LEARN:
+		return sim_learn_check(&argument->learn);
 	default: /* the others only name an object */
 		return 0;
 	}

@@ -135,6 +135,15 @@ enum sim_counter {
 	SIM_PAGES_RETURNED,
 	SIM_PAGES_EVICTED,
 	SIM_ACCESS_NOTICES,
+	SIM_CACHE_HITS,
+	SIM_CACHE_MISSES,
+	SIM_LEARN_ACCESSES,
+	SIM_LEARN_SEQUENTIAL,
+	SIM_LEARN_STRIDED,
+	SIM_LEARN_RANDOM,
+	SIM_LEARN_PLANNED,
+	SIM_LEARN_DOUBLED,
+	SIM_LEARN_HALVED,
 	SIM_N_COUNTERS
 };
 
@@ -278,6 +287,7 @@ static inline bool sim_span_cuts(const struct sim_span *range, const struct sim_
 #define SIM_ADVICE_ACCESSED_BY BIT(0)
 #define SIM_ADVICE_READ_MOSTLY BIT(1)
 #define SIM_ADVICE_NO_ACCESS BIT(2)
+#define SIM_ADVICE_CACHE BIT(3)
 
 /* All advice about a range: the pages from @start up to @end. All 0: none. */
 struct sim_advice {

@@ -11,13 +11,13 @@
 #include <string.h>
 
 #include "base/sys.h"
-#include "model/ahead.h"
 #include "soft/event.h"
 #include "tell/publish_range.h"
 
 #define PAGE 4096ull
 #define PIECE MIB(32)      /* of a prefetch */
-#define LEARN_UNIT KIB(64) /* the unit of the twin's policy */
+#define LEARN_UNIT KIB(64) /* the unit of the device's policy */
+#define LEARN_MINOR 9      /* of the interface that has HETSIM_LEARN, and HETSIM_ADVISE_CACHE */
 
 int engine_any_acquire(void *accel, struct hm_accel_range *range)
 {
@@ -80,7 +80,35 @@ static const struct {
 /* What its device's version knows. */
 static uint32_t last_advice(const struct engine *engine)
 {
-	return engine->port->minor < 8 ? HETSIM_ADVISE_NO_ACCESS : HETSIM_ADVISE_COUNTER;
+	if (engine->port->minor < 8)
+		return HETSIM_ADVISE_NO_ACCESS;
+	return engine->port->minor < LEARN_MINOR ? HETSIM_ADVISE_COUNTER : HETSIM_ADVISE_CACHE;
+}
+
+/* The part of HM_RANGE_READ_MOSTLY that is its value: how much of its memory may be a cache. */
+static int advise_cache(struct engine *engine, uint64_t address, uint64_t length,
+			uint64_t bytes)
+{
+	if (!bytes && last_advice(engine) < HETSIM_ADVISE_CACHE)
+		return 0;
+	if (!is_aligned(bytes, PAGE))
+		return err_set(-EINVAL,
+			       "%s: a cache of %" PRIu64 " bytes: it has whole pages of 4096",
+			       engine->name, bytes);
+	if (last_advice(engine) < HETSIM_ADVISE_CACHE)
+		return err_set(-EOPNOTSUPP,
+			       "%s: its driver has no cache for pages of the host: one of "
+			       "interface 1.%d does",
+			       engine->name, LEARN_MINOR);
+	return advise(engine, address, length, HETSIM_ADVISE_CACHE, bytes);
+}
+
+/* Advice that the device keeps, and can't follow. */
+static bool is_wish(const struct engine *engine, uint32_t advice, uint64_t value)
+{
+	return engine->port->mirror.migration == HETSIM_MIGRATION_NONE &&
+	       (advice == HM_RANGE_PREFER_DEVICE || advice == HM_RANGE_MOVE_AFTER ||
+		(advice == HM_RANGE_READ_MOSTLY && value));
 }
 
 int engine_range_advise(void *accel, uint64_t address, uint64_t length, uint32_t advice,
@@ -103,14 +131,18 @@ int engine_range_advise(void *accel, uint64_t address, uint64_t length, uint32_t
 			       "%s: entries of %" PRIu64
 			       " bytes: it has 4 KiB, 64 KiB and 2 MiB",
 			       engine->name, value);
+	if (advice == HM_RANGE_READ_MOSTLY) {
+		r = advise_cache(engine, address, length, value);
+		if (r)
+			return r;
+	}
 	if (advices[advice].advice > last_advice(engine))
 		return err_set(-EOPNOTSUPP,
 			       "%s: its driver counts no uses: one of interface 1.8 does",
 			       engine->name);
 	r = advise(engine, address, length, advices[advice].advice,
 		   advices[advice].value ? advices[advice].value : value);
-	if (!r && (advice == HM_RANGE_PREFER_DEVICE || advice == HM_RANGE_MOVE_AFTER) &&
-	    engine->port->mirror.migration == HETSIM_MIGRATION_NONE)
+	if (!r && is_wish(engine, advice, value))
 		err_warn("%s uses pages of the process where they are, and moves none to its "
 			 "memory: the wish is kept",
 			 engine->name);
@@ -270,9 +302,6 @@ int engine_range_counts(void *accel, struct hm_range_counts *counts)
 {
 	struct engine *engine = accel;
 	struct hetsim_counters now = { .size = sizeof(now), .scope = HETSIM_SCOPE_OPENER };
-	const struct sim_port_ops *ops = engine->port->ops;
-	const uint64_t unit = LEARN_UNIT / PAGE;
-	struct ahead_counts learned = { 0 };
 	int r;
 
 	r = sim_port_call(engine->port, HETSIM_COUNTERS, &now);
@@ -286,36 +315,40 @@ int engine_range_counts(void *accel, struct hm_range_counts *counts)
 	counts->moved_out = now.pages_returned * PAGE;
 	counts->evicted = now.mirror_evictions;
 	counts->prefetched = now.prefetches;
-	/* -ENOENT: there is no mirror yet, and nothing to learn from. */
-	if (ops->learned)
-		ops->learned(engine->port->file, &learned);
-	counts->accesses = learned.accesses;
-	counts->sequential = learned.sequential;
-	counts->strided = learned.strided;
-	counts->random = learned.random;
-	counts->planned = learned.planned * unit;
 	counts->used = now.prefetch_used;
 	counts->wasted = now.prefetch_wasted;
-	counts->doubled = learned.doubled;
-	counts->halved = learned.halved;
+	/* Zeros, where the driver is older and does not know them. */
+	counts->accesses = now.learn_accesses;
+	counts->sequential = now.learn_sequential;
+	counts->strided = now.learn_strided;
+	counts->random = now.learn_random;
+	counts->planned = now.learn_planned;
+	counts->doubled = now.learn_doubled;
+	counts->halved = now.learn_halved;
+	counts->cache_hits = now.cache_hits;
+	counts->cache_misses = now.cache_misses;
 	return 0;
 }
 
 int engine_range_learn(void *accel, uint64_t least, uint64_t most)
 {
 	struct engine *engine = accel;
-	const struct sim_port_ops *ops = engine->port->ops;
+	struct hetsim_learn learn = { .size = sizeof(learn), .least = least, .most = most };
 	int r;
 
-	if (!ops->learn)
+	if (engine->port->minor < LEARN_MINOR)
 		return err_set(-EOPNOTSUPP,
-			       "%s prefetches nothing by itself: call hm_range_prefetch()",
-			       engine->name);
+			       "%s prefetches nothing by itself: its driver has the interface "
+			       "1.%" PRIu32 ", and 1.%d learns; call hm_range_prefetch()",
+			       engine->name, engine->port->minor, LEARN_MINOR);
 	if (most && (!is_aligned(least, LEARN_UNIT) || !is_aligned(most, LEARN_UNIT)))
 		return err_set(-EINVAL,
 			       "%s: windows are multiples of 64 KiB, and %" PRIu64
 			       " or %" PRIu64 " is none",
 			       engine->name, least, most);
 	r = sim_port_mirror(engine->port);
-	return r ? r : ops->learn(engine->port->file, least, most);
+	if (r)
+		return r;
+	r = sim_port_call(engine->port, HETSIM_LEARN, &learn);
+	return r ? explain(engine, r, "the prefetch that learns") : 0;
 }

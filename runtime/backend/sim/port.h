@@ -21,7 +21,6 @@
 
 #include <uapi/hetsim.h>
 
-struct ahead_counts;
 struct sim_port;
 struct sim_stream;
 
@@ -51,9 +50,6 @@ struct sim_port_ops {
 	bool (*is_gone)(const void *file);
 	ssize_t (*read)(void *file, void *to, uint64_t length, uint64_t offset);
 	ssize_t (*write)(void *file, const void *from, uint64_t length, uint64_t offset);
-	/* soft_learn() and soft_learned(); NULL: its prefetch does not learn. */
-	int (*learn)(void *file, uint64_t least, uint64_t most);
-	int (*learned)(void *file, struct ahead_counts *ret_counts);
 };
 
 extern const struct sim_port_ops sim_port_kernel;

@@ -93,16 +93,6 @@ static ssize_t twin_write(void *file, const void *from, uint64_t length, uint64_
 	return soft_write(file, from, length, offset);
 }
 
-static int twin_learn(void *file, uint64_t least, uint64_t most)
-{
-	return soft_learn(file, least, most);
-}
-
-static int twin_learned(void *file, struct ahead_counts *ret_counts)
-{
-	return soft_learned(file, ret_counts);
-}
-
 const struct sim_port_ops sim_port_soft = {
 	.name = "soft",
 	.settings = "HETMAP_SOFT",
@@ -119,6 +109,4 @@ const struct sim_port_ops sim_port_soft = {
 	.is_gone = twin_is_gone,
 	.read = twin_read,
 	.write = twin_write,
-	.learn = twin_learn,
-	.learned = twin_learned,
 };

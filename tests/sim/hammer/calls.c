@@ -315,12 +315,14 @@ static void fill_mirror(union hetsim_argument *a)
 
 static void fill_advise(union hetsim_argument *a)
 {
-	a->advise.advice = (uint32_t)hammer_random(HETSIM_ADVISE_NO_ACCESS + 1);
+	a->advise.advice = (uint32_t)hammer_random(HETSIM_ADVISE_CACHE + 1);
 	a->advise.address = some_address() & ~(HAMMER_PAGE - 1);
 	a->advise.length = some_pages();
-	a->advise.value = a->advise.advice == HETSIM_ADVISE_GRANULE ?
-				  (hammer_chance(2) ? 1u << 12 : 1u << 16) :
-				  hammer_random(2);
+	a->advise.value = hammer_random(2);
+	if (a->advise.advice == HETSIM_ADVISE_GRANULE)
+		a->advise.value = hammer_chance(2) ? 1u << 12 : 1u << 16;
+	else if (a->advise.advice == HETSIM_ADVISE_CACHE)
+		a->advise.value = hammer_random(64) * HAMMER_PAGE;
 }
 
 static void fill_prefetch(union hetsim_argument *a)
@@ -342,6 +344,12 @@ static void fill_range_query(union hetsim_argument *a)
 static void fill_mirror_events(union hetsim_argument *a)
 {
 	(void)a;
+}
+
+static void fill_learn(union hetsim_argument *a)
+{
+	a->learn.least = (1 + hammer_random(2)) << 16;
+	a->learn.most = hammer_random(8) << 16;
 }
 
 static const struct row {
@@ -382,6 +390,7 @@ static const uint64_t features[HETSIM_N_CALLS] = {
 	[HETSIM_ROW_PREFETCH] = HETSIM_FEATURE_MIRROR,
 	[HETSIM_ROW_RANGE_QUERY] = HETSIM_FEATURE_MIRROR,
 	[HETSIM_ROW_MIRROR_EVENTS] = HETSIM_FEATURE_MIRROR,
+	[HETSIM_ROW_LEARN] = HETSIM_FEATURE_MIRROR,
 };
 
 /* Offset of the pointer in a call's argument; 0: it has none. */
