@@ -231,7 +231,8 @@ static void test_skewed(void)
 		CHECK_DONE(mirror_read(&mirror, bytes + (size_t)page * PAGE, PAGE));
 	}
 	counters = mirror_counters(&mirror);
-	moved = counters.cache_misses + counters.pages_migrated + counters.pages_returned;
+	/* A miss that moves its page is one page, too. */
+	moved = counters.cache_misses + counters.pages_returned;
 	CHECK(counters.cache_hits + counters.cache_misses >= SKEWED_READS);
 	CHECK(migrate_on_device(&mirror, bytes, size) <= SKEWED_PAGES / 8);
 	if (moved * 2 > SKEWED_READS)

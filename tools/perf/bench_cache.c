@@ -104,7 +104,8 @@ static int measure(struct cache *cache, const char *name)
 		r = hm_range_counts_get(accel, &counts);
 	if (r)
 		return bench_fail(name, r, true);
-	moved = (double)(counts.cache_misses * PAGE + counts.moved_in + counts.moved_out);
+	/* A miss reads a page at the host, or moves it. */
+	moved = (double)(counts.cache_misses * PAGE + counts.moved_out);
 	snprintf(note, sizeof(note), "%.0f MiB through %.0f MiB: %.1f %% hits",
 		 (double)length / MIB(1), (double)length / SHARE / MIB(1),
 		 100 * (double)counts.cache_hits /
