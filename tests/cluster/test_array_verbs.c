@@ -383,13 +383,13 @@ static void device(void)
 
 static const struct test tests[] = {
 	{ .name = "copies", copies, .seconds = 120 },
-	{ .name = "staged", staged },
+	{ .name = "staged", staged, .seconds = 120 },
 	{ .name = "changes", changes, .seconds = 120 },
-	{ .name = "moves", moves },
+	{ .name = "moves", moves, .seconds = 120 },
 	{ .name = "pages", pages, .seconds = 120 },
-	{ .name = "fails", fails },
+	{ .name = "fails", fails, .seconds = 120 },
 	{ .name = "refused", refusals, .seconds = 120 },
-	{ .name = "device", device },
+	{ .name = "device", device, .seconds = 120 },
 	{ 0 },
 };
 
