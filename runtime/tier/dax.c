@@ -14,6 +14,7 @@
 #include "base/proc.h"
 #include "base/sys.h"
 #include "base/util.h"
+#include "tier/cxl.h"
 #include "tier/persist.h"
 
 /* The bus is the only one that has devices with a target node and an alignment. */
@@ -34,7 +35,7 @@ bool dax_facts_of(dev_t number, struct dax_facts *ret_facts)
 {
 	const struct device_number device = { false, number };
 	struct dax_facts facts = { .number = number, .node = -1 };
-	char text[32];
+	char text[32], folder[64];
 
 	if (!is_dax(number) || !device_number_attribute(device, "size", &facts.size) ||
 	    !facts.size)
@@ -48,6 +49,8 @@ bool dax_facts_of(dev_t number, struct dax_facts *ret_facts)
 	facts.persist = persist_of_device(device);
 	snprintf(facts.made_of, sizeof(facts.made_of), "%s, without a file system",
 		 facts.persist ? "persistent memory" : "memory of a device");
+	snprintf(folder, sizeof(folder), "/sys/dev/char/%u:%u", major(number), minor(number));
+	cxl_made_of(folder, facts.made_of, sizeof(facts.made_of));
 	*ret_facts = facts;
 	return true;
 }
@@ -70,6 +73,32 @@ static void each_entry(const char *path, int (*each)(void *user, const char *nam
 				r = each(user, entry->d_name);
 		}
 	sys_close(fd);
+}
+
+struct node_walk {
+	uint32_t node;
+	char *text;
+	size_t size;
+};
+
+static int look_at_target(void *user, const char *name)
+{
+	const struct node_walk *walk = user;
+	char path[96];
+	uint64_t node;
+
+	snprintf(path, sizeof(path), "/sys/bus/dax/devices/%.32s/target_node", name);
+	if (!proc_number(path, &node) || node != walk->node)
+		return 0;
+	snprintf(path, sizeof(path), "/sys/bus/dax/devices/%.32s", name);
+	return cxl_made_of(path, walk->text, walk->size);
+}
+
+void dax_made_of_node(uint32_t node, char *text, size_t size)
+{
+	struct node_walk walk = { node, text, size };
+
+	each_entry("/sys/bus/dax/devices", look_at_target, &walk);
 }
 
 struct walk {

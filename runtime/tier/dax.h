@@ -13,7 +13,7 @@ struct dax_facts {
 	uint64_t align; /* unit of maps: address, offset and length */
 	int32_t node;   /* NUMA node that is next to it; -1: not known */
 	uint32_t persist;
-	char made_of[64]; /* "persistent memory, 256 MiB", "CXL memory mem0" */
+	char made_of[64]; /* "persistent memory, without a file system"; of CXL: cxl.h */
 };
 
 /* False: the character device is no DAX device. */
@@ -25,6 +25,9 @@ bool dax_facts_of(dev_t number, struct dax_facts *ret_facts);
  */
 void dax_each(int (*each)(void *user, const char *path, const struct dax_facts *facts),
 	      void *user);
+
+/* Describes a node without processors that CXL memory has made (cxl.h), or leaves @text alone. */
+void dax_made_of_node(uint32_t node, char *text, size_t size);
 
 /* A file system whose files are mapped by DAX. */
 struct dax_mount {

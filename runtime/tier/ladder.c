@@ -66,6 +66,8 @@ static bool fill_node(uint32_t node, bool measure, struct hm_tier *rung)
 			 n == 1 ? "" : "s");
 	else
 		snprintf(rung->made_of, sizeof(rung->made_of), "memory without processors");
+	if (!n)
+		dax_made_of_node(node, rung->made_of, sizeof(rung->made_of));
 	fill_figures(rung, measure);
 	return true;
 }

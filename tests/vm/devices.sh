@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154 # memory and work are tests/vm/boot's
 # Sourced by tests/vm/boot, whose memory is $memory MiB: the devices that a machine has when
 # they are asked for by name. cxl and iommu are the first: they decide what bus the others are on.
-device_names='cxl iommu edu hmat ivshmem nvdimm swiotlb vivid'
+device_names='cxl cxl-ram iommu edu hmat ivshmem nvdimm swiotlb vivid'
 
 # What a machine without any is; each of them changes its part.
 chipset=pc
@@ -15,6 +15,8 @@ more_devices=   # options of QEMU, behind those of all machines
 last_devices=   # what brings a bus of its own: behind all others
 more_modules=   # what the kernel loads for them
 more_parameters= # what the kernel is started with
+newer_qemu=     # it is none of Debian 12's: tests/vm/qemu
+less_processor= # what it must not have, when it is emulated
 not_saved=      # those whose registers QEMU 7.2 leaves out of a snapshot, without a word
 
 # distance NODE LATENCY BANDWIDTH: of its memory, from the first node's processors, in ns and
@@ -46,6 +48,18 @@ add_device() {
 			-device cxl-rp,port=0,bus=bridge,id=rootport,chassis=0,slot=2
 			-device cxl-type3,bus=rootport,memdev=cxl,lsa=labels,id=cxl-memory'
 		more_modules="$more_modules cxl_acpi cxl_pci cxl_mem cxl_port cxl_pmem"
+		;;
+	# A volatile one, of 512 MiB. The kernel makes a region of it only where it can empty the
+	# processors' caches, which it believes of no virtual machine.
+	cxl-ram)
+		chipset=q35 bus=pcie.0 newer_qemu=1 less_processor=,-hypervisor
+		not_saved="$not_saved cxl-ram"
+		features="$features,cxl=on,cxl-fmw.0.targets.0=bridge,cxl-fmw.0.size=4G"
+		last_devices='-object memory-backend-ram,id=cxl,size=512M,share=on
+			-device pxb-cxl,bus_nr=12,bus=pcie.0,id=bridge
+			-device cxl-rp,port=0,bus=bridge,id=rootport,chassis=0,slot=2
+			-device cxl-type3,bus=rootport,volatile-memdev=cxl,id=cxl-memory,sn=0xc0ffee'
+		more_modules="$more_modules cxl_acpi cxl_pci cxl_mem cxl_port dax_cxl kmem device_dax"
 		;;
 	# QEMU's device to learn drivers by, which reads and writes memory as it is told: 1234:11e8.
 	edu)
