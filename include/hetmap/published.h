@@ -33,7 +33,6 @@ struct hm_published_head {
 	uint64_t changes;    /* changes of entries, so far */
 	uint64_t forgotten;  /* ended maps that lost their entries to new maps */
 	uint64_t left_out;   /* maps that got no entry */
-	uint64_t tiering;    /* address of a struct hm_published_tiering; 0: none */
 	/*
 	 * Ranges that accelerators reached by entries of their own (HM_ACCEL_MIRROR). All of these
 	 * are 0 in the table of a library that has none, and of a process that used none.
@@ -46,6 +45,12 @@ struct hm_published_head {
 	uint64_t ranges_changes;  /* changes of ranges, so far */
 	uint64_t ranges_left_out; /* events that are in no range */
 };
+
+/*
+ * Byte of the table at which a uint64_t is: the address of a struct hm_published_tiering; 0: none,
+ * as in tables of older libraries.
+ */
+#define HM_PUBLISHED_TIERING 1024
 
 /* Last moves between tiers of memory that the figures keep. */
 #define HM_PUBLISHED_MOVES 8

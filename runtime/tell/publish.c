@@ -172,6 +172,15 @@ static void store_head(void)
 		store(head, sizeof(*head), 0);
 }
 
+static void store_tiering(void)
+{
+	if (in_file)
+		store(&tiering, sizeof(tiering), HM_PUBLISHED_TIERING);
+	else
+		__atomic_store_n((uint64_t *)((char *)head + HM_PUBLISHED_TIERING), tiering,
+				 __ATOMIC_RELEASE);
+}
+
 static int map_table(int fd, void **ret_mapped)
 {
 	int r = bytes > rlimits_file_size() ? -EFBIG : sys_ftruncate(fd, bytes);
@@ -231,13 +240,13 @@ static void begin_head(void)
 	head->n_entry = n_entry;
 	head->pid = (uint64_t)getpid();
 	head->start = owner_own_start();
-	head->tiering = tiering;
 	head->range_first = ranges_first;
 	head->range_size = sizeof(struct hm_published_range);
 	head->n_range = PUBLISH_RANGES;
 	cmm_smp_wmb();
 	head->magic = HM_PUBLISHED_MAGIC;
 	store_head();
+	store_tiering();
 }
 
 /* Takes over @fd, and closes it when it fails. */
@@ -299,8 +308,7 @@ void publish_tiering(const struct hm_published_tiering *figures)
 	pthread_mutex_lock(&mutex);
 	tiering = (uintptr_t)figures;
 	if (head) {
-		__atomic_store_n(&head->tiering, tiering, __ATOMIC_RELEASE);
-		store_head();
+		store_tiering();
 		settle();
 	}
 	pthread_mutex_unlock(&mutex);

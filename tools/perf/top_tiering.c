@@ -2,7 +2,7 @@
 /* hetmap top: bytes that moved between tiers of memory, and the reasons. */
 #include <inttypes.h>
 #include <sys/uio.h>
-#include <time.h>
+#include <unistd.h>
 
 #include <hetmap/tiering.h>
 
@@ -31,10 +31,15 @@ static unsigned int why_of(uint16_t why)
 
 void tiering_look(struct top_process *process)
 {
-	const uint64_t address = process->live.table.head.tiering;
-	struct iovec local = { &process->tiering, sizeof(process->tiering) };
-	struct iovec remote = { (void *)(uintptr_t)address, sizeof(process->tiering) };
+	struct iovec local = { &process->tiering, sizeof(process->tiering) }, remote;
+	uint64_t address = 0;
 
+	process->has_tiering = false;
+	if (!live_has_table(&process->live) ||
+	    pread(process->live.table.fd, &address, sizeof(address), HM_PUBLISHED_TIERING) !=
+		    sizeof(address))
+		return;
+	remote = (struct iovec){ (void *)(uintptr_t)address, sizeof(process->tiering) };
 	process->has_tiering =
 		address && process_vm_readv(process->pid, &local, 1, &remote, 1, 0) ==
 				   (ssize_t)sizeof(process->tiering) &&
