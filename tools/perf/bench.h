@@ -173,5 +173,6 @@ int bench_workers(void);
 int bench_map_tier(void);
 int bench_interleave(void);
 int bench_tiering(void);
+int bench_cxl_latency(void);
 
 #endif

@@ -102,6 +102,8 @@ static const struct bench cases[] = {
 	  peer_tier_source },
 	{ "tiering", "Zipf reads of 256 MiB with 64 MiB on the fast tier", bench_tiering,
 	  peer_tier_source },
+	{ "cxl_latency", "a load from each node, and the translation of its address",
+	  bench_cxl_latency, peer_tier_source },
 };
 
 int bench_main(int argc, char **argv)

@@ -50,6 +50,8 @@ int peer_tier_cycle(const char *device, int node, size_t length, size_t stride);
 int peer_interleave(uint64_t nodes, size_t length, size_t stride);
 /* Reads a byte of each of @n lines of 64 bytes; returns their sum. */
 uint64_t peer_tiering_read(const char *address, const uint32_t *lines, size_t n);
+/* Follows numbers of lines of 64 bytes from @at on; returns the last. */
+uint32_t peer_cxl_chase(const char *base, uint32_t at, size_t steps);
 
 /* ---- peer_maps.c ---- */
 

@@ -103,3 +103,13 @@ uint64_t peer_tiering_read(const char *address, const uint32_t *lines, size_t n)
 		sum += *(const volatile uint8_t *)(address + (size_t)lines[i] * 64 + (sum & 7));
 	return sum;
 }
+
+/* ---- cxl_latency ---- */
+
+/* Each line of 64 bytes begins with the number of the next one. */
+uint32_t peer_cxl_chase(const char *base, uint32_t at, size_t steps)
+{
+	while (steps--)
+		at = *(const volatile uint32_t *)(base + (size_t)at * 64);
+	return at;
+}
