@@ -5,6 +5,7 @@
 
 #include <hetmap/error.h>
 #include <hetmap/plan.h>
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -16,8 +17,10 @@
 
 struct tensor {
 	char *name;
-	uint64_t bytes; /* rounded up */
-	uint32_t flags; /* HM_PLAN_INPUT | HM_PLAN_OUTPUT */
+	uint64_t bytes;           /* rounded up */
+	uint32_t flags;           /* HM_PLAN_INPUT | HM_PLAN_OUTPUT */
+	uint32_t shape[4], n_dim; /* of float32; n_dim is 0 for other tensors */
+	bool weight;
 	char *home;     /* of inputs and outputs */
 	char *expected; /* its last bytes, as the CPU computes them; NULL: not now */
 	uint32_t last;  /* last node that uses it */
@@ -27,11 +30,16 @@ struct operation {
 	char *name;
 	uint32_t *reads, *writes; /* indices of tensors */
 	uint32_t n_read, n_write;
+	const struct net_op *op; /* NULL: light work only */
+	uint32_t inputs[3];      /* of @op; tensors */
 };
 
 struct model {
 	char *name;
 	bool train;
+	bool real;       /* the net is computed; else nodes do light work */
+	uint32_t *sizes; /* NET_SIZES of each node */
+	float tolerance; /* of real outputs; 0: each byte is to be equal */
 	struct tensor *tensor;
 	struct operation *node;
 	uint32_t n_tensor, n_node;
@@ -40,7 +48,7 @@ struct model {
 };
 
 struct graph_options {
-	const char *file, *accel, *device, *picture;
+	const char *file, *accel, *device, *picture, *save;
 	const char *dims[8]; /* NAME=NUMBER */
 	uint32_t n_dim;
 	uint64_t budget; /* 0: none */
@@ -57,6 +65,32 @@ int model_read(const struct graph_options *options, struct model *ret_model);
 int model_take(const char *file, const struct json_t *json, struct model *model);
 void model_free(struct model *model);
 
+/* ---- net.c: nets of convolutions, computed for real in float32 ---- */
+
+/* A row of them is as long as an engine's alignment. */
+#define NET_SIZES 16
+
+struct net {
+	struct hm_kernel **kernel; /* as net_op.number has it; NULL: the CPU computes */
+};
+
+/*
+ * Takes the operation of the JSON of a node, if it is one that can be computed. Its name, tensors
+ * and model.sizes are there.
+ */
+void net_take_node(const json_t *json, struct model *model, uint32_t node);
+int net_init(struct net *net, const struct hm_accel_info *accel);
+void net_free(struct net *net);
+/* args: the node's reads, its one write, and the sizes of all nodes. */
+int net_run(const struct net *net, const struct model *model, uint32_t node,
+	    struct hm_queue *queue, const struct hm_arg *args, struct hm_fence **ret_fence);
+/* From tensor.expected to tensor.expected. */
+void net_compute(const struct model *model, uint32_t node);
+/* The numbers that a tensor has at first. */
+void net_fill(const struct tensor *tensor, uint32_t seed);
+/* The first byte of an output that is not as expected, or its length. */
+uint64_t net_compare(const struct tensor *tensor, float tolerance);
+
 /* ---- work.c: what the nodes do ---- */
 
 /*
@@ -70,6 +104,7 @@ struct work {
 	struct hm_kernel *axpy, *checksum;
 	struct hm_accel_info accel;
 	enum checksum kind;
+	struct net net;
 	struct work_node *nodes;
 };
 

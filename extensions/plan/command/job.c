@@ -42,6 +42,10 @@ int graph_compare(const struct model *model, const char *policy)
 			continue;
 		for (at = 0; t->home[at] == t->expected[at]; at++)
 			;
+		if (model->tolerance > 0.0f)
+			at = net_compare(t, model->tolerance);
+		if (at == t->bytes)
+			continue;
 		return fail(STATUS_WRONG, EIO, NULL,
 			    "wrong result: policy %s, byte %" PRIu64 " of tensor %s", policy,
 			    at, t->name);
@@ -140,6 +144,31 @@ static int run_policy(struct job *job, uint32_t policy)
 	return status;
 }
 
+/* N.bin of each input and output, by its number in the JSON. */
+static int save(const struct model *model, const char *folder)
+{
+	uint32_t i;
+
+	for (i = 0; i < model->n_tensor; i++) {
+		const struct tensor *t = &model->tensor[i];
+		char *path = t->home ? text_format("%s/%u.bin", folder, i) : NULL;
+		FILE *out = path ? fopen(path, "we") : NULL;
+		bool done = out && fwrite(t->home, 1, t->bytes, out) == t->bytes;
+
+		if (out && fclose(out))
+			done = false;
+		if (t->home && !done) {
+			int r = errno;
+
+			free(path);
+			return fail(STATUS_USAGE, r, "name a folder that exists, and has space",
+				    "cannot write %u.bin in %s", i, folder);
+		}
+		free(path);
+	}
+	return 0;
+}
+
 /* ---- what is printed ---- */
 
 static void row(const struct job *job, const char *title,
@@ -210,8 +239,15 @@ static void print_text(const struct job *job)
 	row(job, "peak memory", peak);
 	row(job, "transfers", transfers);
 	row(job, "whole run", whole);
-	puts("verified     each byte of each output is the CPU's own");
-	puts("compute      light: each tensor is read and written whole, nothing is trained");
+	if (model->tolerance > 0.0f)
+		printf("verified     each number of each output is the CPU's own, to %g\n",
+		       (double)model->tolerance);
+	else
+		puts("verified     each byte of each output is the CPU's own");
+	if (model->real)
+		puts("compute      for real, in float32; weights and inputs are made by a seed");
+	else
+		puts("compute      light: each tensor is read and written whole, nothing is trained");
 }
 
 static void print_json(const struct job *job)
@@ -245,6 +281,7 @@ static void print_json(const struct job *job)
 	}
 	json_object_set_new(object, "policies", list);
 	json_object_set_new(object, "verified", json_true());
+	json_object_set_new(object, "compute", json_string(job->model.real ? "real" : "light"));
 	output_object(object);
 }
 
@@ -267,6 +304,8 @@ static int run_all(struct job *job)
 	for (policy = 0; !status && policy < N_POLICY; policy++)
 		if (job->options->policies >> policy & 1)
 			status = run_policy(job, policy);
+	if (!status && job->options->save)
+		status = save(&job->model, job->options->save);
 	if (status)
 		return status;
 	if (output.json)

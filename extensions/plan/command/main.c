@@ -16,6 +16,7 @@ enum {
 	OPTION_TRAIN,
 	OPTION_DIM,
 	OPTION_PICTURE,
+	OPTION_SAVE,
 	OPTION_ROUNDS,
 	OPTION_DEVICE,
 	OPTION_ACCEL,
@@ -36,6 +37,9 @@ static const struct option_row rows[] = {
 	[OPTION_PICTURE] = { 0, "picture", "FILE",
 			     "writes the plan as a picture, in SVG, or as .html,\n"
 			     ".json or .txt with each reason" },
+	[OPTION_SAVE] = { 0, "save", "FOLDER",
+			  "writes inputs and outputs there, as N.bin by their number\n"
+			  "in the JSON" },
 	[OPTION_ROUNDS] = { 'r', "rounds", "N",
 			    "runs of each policy, 1 to 1000; the fastest counts\n"
 			    "(default: 1)" },
@@ -54,8 +58,8 @@ static void usage(void)
 	     "Runs the graph of MODEL with the true sizes of its tensors, by a plan that decides\n"
 	     "all transfers ahead, by bringing everything in up front, and by copies around each\n"
 	     "operation. MODEL is a model of ONNX, or the JSON that tools/graph makes of one.\n"
-	     "Operations are light: they read and write each byte of their tensors, and the CPU\n"
-	     "checks each byte of the outputs.\n"
+	     "Small nets of convolutions are computed for real. Operations of other models are\n"
+	     "light: they read and write each byte of their tensors. The CPU checks the outputs.\n"
 	     "\n"
 	     "Options:");
 	option_help(rows);
@@ -104,6 +108,9 @@ static int take_option(const struct option_state *state, int option, void *user)
 		break;
 	case OPTION_PICTURE:
 		options->picture = state->value;
+		break;
+	case OPTION_SAVE:
+		options->save = state->value;
 		break;
 	case OPTION_ROUNDS:
 		if (option_number(state->value, 1, 1000, &options->rounds))

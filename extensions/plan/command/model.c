@@ -20,6 +20,28 @@ static int damaged(const char *file, const char *what)
 	return fail(STATUS_USAGE, EINVAL, "make the file by tools/graph", "%s: %s", file, what);
 }
 
+/* Of float32 with all its sizes; other tensors have no shape here. */
+static void take_shape(const json_t *json, uint64_t bytes, struct tensor *tensor)
+{
+	const json_t *list = json_object_get(json, "shape");
+	const char *type = json_string_value(json_object_get(json, "type"));
+	uint64_t n = sizeof(float);
+	size_t i;
+
+	if (!type || strcmp(type, "float32") != 0 || json_array_size(list) > 4)
+		return;
+	for (i = 0; i < json_array_size(list); i++) {
+		json_int_t dim = json_integer_value(json_array_get(list, i));
+
+		if (dim < 1 || dim > INT32_MAX || n > INT32_MAX / (uint64_t)dim)
+			return;
+		tensor->shape[i] = (uint32_t)dim;
+		n *= (uint64_t)dim;
+	}
+	if (n == bytes)
+		tensor->n_dim = (uint32_t)i;
+}
+
 static int take_tensor(const char *file, const json_t *json, struct tensor *tensor)
 {
 	static const struct {
@@ -46,6 +68,8 @@ static int take_tensor(const char *file, const json_t *json, struct tensor *tens
 		return damaged(file, "a tensor is of an unknown kind");
 	tensor->name = strdup(name);
 	tensor->flags = kinds[i].flags;
+	tensor->weight = !strcmp(kind, "weight") || !strcmp(kind, "state");
+	take_shape(json, (uint64_t)bytes, tensor);
 	tensor->bytes = ((uint64_t)bytes + TENSOR_ALIGNMENT - 1) & ~(TENSOR_ALIGNMENT - 1ull);
 	if (!tensor->flags)
 		return tensor->name ? 0 : fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory");
@@ -100,6 +124,8 @@ static int take_node(const char *file, const json_t *json, struct model *model, 
 		model->tensor[node->reads[k]].last = i;
 	for (k = 0; k < node->n_write; k++)
 		model->tensor[node->writes[k]].last = i;
+	net_take_node(json, model, i);
+	model->real &= node->op != NULL;
 	return 0;
 }
 
@@ -121,7 +147,9 @@ int model_take(const char *file, const json_t *json, struct model *model)
 	model->train = json_is_true(json_object_get(json, "train"));
 	model->tensor = calloc(json_array_size(tensors), sizeof(*model->tensor));
 	model->node = calloc(json_array_size(nodes), sizeof(*model->node));
-	if (!model->name || !model->tensor || !model->node)
+	model->sizes = calloc(json_array_size(nodes), NET_SIZES * sizeof(*model->sizes));
+	model->real = true;
+	if (!model->name || !model->tensor || !model->node || !model->sizes)
 		return fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory for a graph");
 	model->n_tensor = (uint32_t)json_array_size(tensors);
 	model->n_node = (uint32_t)json_array_size(nodes);
@@ -152,6 +180,7 @@ void model_free(struct model *model)
 	}
 	free(model->tensor);
 	free(model->node);
+	free(model->sizes);
 	free(model->name);
 }
 

@@ -130,6 +130,9 @@ static int run_node(struct hm_queue *queue, const struct hm_arg *args, uint32_t 
 	uint32_t next = node->n_read, i, k, pair = 0;
 	int r = 0;
 
+	if (own->work->model->real)
+		return net_run(&own->work->net, own->work->model, own->node, queue, args,
+			       ret_fence);
 	for (i = 0; !r && i < node->n_write; i++) {
 		const struct hm_arg *to = NULL;
 
@@ -192,6 +195,12 @@ static int add_tensors(const struct work *work, struct hm_plan *plan)
 		.name = "checksums of parts",
 		.length = digest_bytes(work->model->longest),
 	};
+	if (work->model->real) {
+		desc.name = "sizes of operations";
+		desc.flags = HM_PLAN_INPUT;
+		desc.home = work->model->sizes;
+		desc.length = NET_SIZES * sizeof(uint32_t) * work->model->n_node;
+	}
 	return hm_plan_range(plan, &desc, &number);
 }
 
@@ -225,7 +234,9 @@ static int add_node(const struct work *work, uint32_t i, struct hm_plan *plan)
 		if (!reads(node, node->writes[w]))
 			args[desc.n_arg++] = HM_PLAN_OUT(node->writes[w] + 1);
 	}
-	if (digests)
+	if (work->model->real)
+		args[desc.n_arg++] = HM_PLAN_IN(work->model->n_tensor + 1);
+	else if (digests)
 		args[desc.n_arg++] = HM_PLAN_OUT(work->model->n_tensor + 1);
 	return hm_plan_node(plan, &desc, NULL);
 }
@@ -295,6 +306,10 @@ static int compute(const struct work *work, uint32_t i, uint32_t *sums)
 			to->expected = malloc(to->bytes);
 		if (!to->expected)
 			return -ENOMEM;
+		if (work->model->real) {
+			net_compute(work->model, i);
+			continue;
+		}
 		words = (uint32_t *)to->expected;
 		if (!reads(node, node->writes[w]))
 			for (u = 0; u < to->bytes / sizeof(*words); u++)
@@ -380,6 +395,10 @@ void work_fill(const struct model *model)
 
 		if (!words)
 			continue;
+		if (model->real) {
+			net_fill(t, state);
+			continue;
+		}
 		for (u = 0; u < t->bytes / sizeof(*words); u++) {
 			state = state * 1664525u + 1013904223u;
 			words[u] = t->flags & HM_PLAN_INPUT ? state : 0;
@@ -429,12 +448,18 @@ int work_init(struct work *work, struct model *model, struct hm_accel *accel)
 	if (r)
 		return r;
 	work->kind = checksum_of(&work->accel);
+	if (model->real) {
+		/* A compiler of OpenCL may round otherwise. */
+		model->tolerance = strstr(work->accel.forms, "opencl") ? 1e-4f : 0.0f;
+		return net_init(&work->net, &work->accel);
+	}
 	r = hm_kernel_create(&axpy_desc, &work->axpy);
 	return r ?: checksum_kernel_create(&work->checksum);
 }
 
 void work_free(struct work *work)
 {
+	net_free(&work->net);
 	hm_kernel_unref(work->axpy);
 	hm_kernel_unref(work->checksum);
 	free(work->nodes);
