@@ -31,7 +31,6 @@ static const char *const usual[] = {
 	"/usr/lib/*/libstdc++.so.6",
 	"/usr/lib/*/perl-base/*/*.so",
 	"/usr/lib/locale/locale-archive",
-	"/var/lib/dpkg/status",
 };
 
 static char *largest_usual(void)
