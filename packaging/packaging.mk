@@ -23,13 +23,10 @@ html: ## the documents as pages with search, in $(B)/html
 deb: ## packages for Debian, in $(B)/deb
 	$(Q)packaging/build $(B)/deb $(DEB_VERSION)
 
-# Twice, for an upgrade: the later one is of the same sources, and built in the same folder, by whose
-# name a compiler cache knows them.
+# For an upgrade there is a later version, too.
 check-deb: ## packages: installed, used, upgraded and purged in a bare Debian 12; as root
 	$(Q)rm -rf $(B)/deb/*.deb $(B)/deb/next
-	$(Q)packaging/build $(B)/deb $(VERSION)+1
-	$(Q)mkdir $(B)/deb/next && mv $(B)/deb/*.deb $(B)/deb/next
-	$(Q)packaging/build $(B)/deb $(VERSION)
+	$(Q)packaging/build $(B)/deb $(VERSION) binary $(VERSION)+1
 	$(Q)tests/packaging/bare $(B)/deb
 
 check-arm64: ## builds for 64-bit ARM, and runs tests by qemu-user
