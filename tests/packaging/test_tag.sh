@@ -21,8 +21,8 @@ version=$version.$(sed -n 's/^.define HM_VERSION_PATCH *//p' include/hetmap/base
 
 # changes HEADING: with an older entry behind it
 changes() {
-	printf '%s\n' '# Changes' '' "$1" '' 'Words, [more](docs/x.md).' '' '- A line.' '' \
-		'## 0.0.9, 2026-01-01' '' '- Old.' >"$work/CHANGELOG.md"
+	printf '# Changes\n\n%s\n\n%s\n\n- A line.\n\n## 0.0.9, 2026-01-01\n\n- Old.\n' \
+		"$1" 'Words, [more](docs/x.md).' >"$work/CHANGELOG.md"
 }
 
 text() {
