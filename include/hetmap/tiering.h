@@ -55,27 +55,27 @@ enum hm_tiering_source {
 /* Figures since the tiering was made, except those that say "now". */
 struct hm_tiering_info {
 	uint32_t struct_size;
-	uint32_t source;      /* enum hm_tiering_source */
-	uint32_t fast_node;   /* NUMA node of the fast tier */
-	uint32_t slow_node;   /* and that of the slow one */
-	uint64_t block;       /* bytes */
-	uint64_t blocks;      /* number of blocks of the map */
-	uint64_t looks;       /* number of looks */
-	uint64_t fast_bytes;  /* bytes of the map on the fast tier now */
-	uint64_t slow_bytes;  /* bytes of the map on the slow tier now */
-	uint64_t promoted;    /* bytes moved to the fast tier */
-	uint64_t demoted;     /* bytes moved to the slow tier */
-	uint64_t refused;     /* bytes that could not move: pinned, shared, or no room there */
-	uint64_t touched;     /* blocks that looks found touched */
+	uint32_t source;       /* enum hm_tiering_source */
+	uint32_t fast_node;    /* NUMA node of the fast tier */
+	uint32_t slow_node;    /* and that of the slow one */
+	uint64_t block;        /* bytes */
+	uint64_t blocks;       /* number of blocks of the map */
+	uint64_t looks;        /* number of looks */
+	uint64_t fast_bytes;   /* bytes of the map on the fast tier now */
+	uint64_t slow_bytes;   /* bytes of the map on the slow tier now */
+	uint64_t promoted;     /* bytes moved to the fast tier */
+	uint64_t demoted;      /* bytes moved to the slow tier */
+	uint64_t refused;      /* bytes that could not move: pinned, shared, or no room there */
+	uint64_t touched;      /* blocks that looks found touched */
 	uint64_t touched_fast; /* those of them that were on the fast tier */
-	uint64_t heat;        /* sum of the heat of all blocks now */
-	uint64_t heat_fast;   /* that of the blocks on the fast tier */
-	uint64_t heat_best;   /* most that blocks of fast_bytes of the budget have */
-	uint64_t interval_ns; /* time between two looks now: longer while nothing is touched */
-	uint64_t window_ns;   /* time that a look waits for touches now */
-	uint64_t cpu_ns;      /* processor time of all looks and moves */
-	int32_t status;       /* 0, or the negative errno that ended the looks */
-	uint32_t reserved;    /* 0 */
+	uint64_t heat;         /* sum of the heat of all blocks now */
+	uint64_t heat_fast;    /* that of the blocks on the fast tier */
+	uint64_t heat_best;    /* most that blocks of fast_bytes of the budget have */
+	uint64_t interval_ns;  /* time between two looks now: longer while nothing is touched */
+	uint64_t window_ns;    /* time that a look waits for touches now */
+	uint64_t cpu_ns;       /* processor time of all looks and moves */
+	int32_t status;        /* 0, or the negative errno that ended the looks */
+	uint32_t reserved;     /* 0 */
 };
 
 enum hm_tiering_why {

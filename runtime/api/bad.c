@@ -67,8 +67,7 @@ static int clear(const struct bad_place *place, uint64_t offset, uint64_t length
 	if (r == -ENOTTY || r == -EINVAL || r == -EOPNOTSUPP)
 		return err_set(-EOPNOTSUPP, "%s: this platform clears no bad ranges", path);
 	if (r < 0)
-		return err_set(r,
-			       "clearing %" PRIu64 " bytes at offset %" PRIu64 " by %s: %s",
+		return err_set(r, "clearing %" PRIu64 " bytes at offset %" PRIu64 " by %s: %s",
 			       length, offset, path, err_name(r));
 	if (command.status || command.cleared < length)
 		return err_set(-EIO,
@@ -100,9 +99,10 @@ int hm_tier_bad_clear(const char *device, uint64_t offset, uint64_t length,
 			       " are no range of its %" PRIu64 " bytes",
 			       device, length, offset, place.size);
 	if (!place.address)
-		return err_set(-EACCES,
-			       "%s: the kernel tells only root where the device is: run this as "
-			       "root",
-			       device);
+		return err_set(
+			-EACCES,
+			"%s: the kernel tells only root where the device is: run this as "
+			"root",
+			device);
 	return clear(&place, offset, length, ret_cleared);
 }

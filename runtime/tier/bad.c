@@ -68,8 +68,7 @@ static int find_addresses(const char *name, struct bad_place *place)
 	snprintf(path, sizeof(path), "%s/resource", place->region);
 	proc_read(path, text, sizeof(text));
 	region = strtoull(text, NULL, 0);
-	if (region &&
-	    device_number_attribute(place->device, file, &place->address) &&
+	if (region && device_number_attribute(place->device, file, &place->address) &&
 	    place->address >= region) {
 		place->first = place->address - region;
 		return 0;
@@ -93,10 +92,11 @@ int bad_find(const char *name, struct bad_place *ret_place)
 		return r;
 	if (!persist_region(place.device, place.region, sizeof(place.region)) ||
 	    !find_bus(place.region, &place.bus))
-		return err_set(-EOPNOTSUPP,
-			       "%s: its memory is not persistent memory of the bus \"nd\", which "
-			       "keeps the lists of bad ranges",
-			       name);
+		return err_set(
+			-EOPNOTSUPP,
+			"%s: its memory is not persistent memory of the bus \"nd\", which "
+			"keeps the lists of bad ranges",
+			name);
 	if (device_number_attribute(place.device, "size", &sectors))
 		place.size = place.device.block ? sectors * SECTOR : sectors;
 	r = find_addresses(name, &place);

@@ -26,7 +26,7 @@ int tier_move(uint64_t address, uint64_t length, uint32_t node, struct tier_move
 
 /* Pages of a range by node. */
 struct tier_census {
-	uint64_t a, b; /* bytes on the first and on the second node asked for */
+	uint64_t a, b;  /* bytes on the first and on the second node asked for */
 	uint64_t other; /* bytes in memory elsewhere, or on an unknown node */
 };
 

@@ -102,9 +102,10 @@ int look_probe_soft_dirty(void)
 out:
 	sys_close(fd);
 	if (r || before & PAGEMAP_SOFT_DIRTY || !(after & PAGEMAP_SOFT_DIRTY))
-		return err_set(-EOPNOTSUPP,
-			       "this kernel has no soft-dirty bits, which tell writes to private "
-			       "memory: make the buffer without HM_BUFFER_PRIVATE");
+		return err_set(
+			-EOPNOTSUPP,
+			"this kernel has no soft-dirty bits, which tell writes to private "
+			"memory: make the buffer without HM_BUFFER_PRIVATE");
 	return 0;
 }
 

@@ -180,9 +180,9 @@ static void adapt(struct hm_tiering *tiering, uint32_t touched)
 		tiering->window = max_u64(tiering->window / 2, WINDOW_LEAST_NS);
 	else if (touched < tiering->n / 16)
 		tiering->window = min_u64(tiering->window * 2, tiering->shortest);
-	tiering->interval = touched ? tiering->shortest :
-				      min_u64(tiering->interval * 2,
-					      tiering->shortest * IDLE_TIMES);
+	tiering->interval =
+		touched ? tiering->shortest :
+			  min_u64(tiering->interval * 2, tiering->shortest * IDLE_TIMES);
 }
 
 static uint64_t thread_time(void)
@@ -279,8 +279,8 @@ static int check_desc(const struct hm_tiering_desc *desc)
 	if (desc->interval_ms > INTERVAL_MOST_MS)
 		return err_set(-EINVAL, "hm_tiering_desc.interval_ms is %u: 1 to %u are",
 			       desc->interval_ms, INTERVAL_MOST_MS);
-	if (desc->block && (desc->block < PAGE || desc->block & (desc->block - 1) ||
-			    desc->block > GIB(1)))
+	if (desc->block &&
+	    (desc->block < PAGE || desc->block & (desc->block - 1) || desc->block > GIB(1)))
 		return err_set(-EINVAL,
 			       "hm_tiering_desc.block is %" PRIu64
 			       ": a power of two from 4096 to 1 GiB is one",
@@ -364,7 +364,7 @@ static int make(struct hm_map *map, const struct hm_tiering_desc *desc,
 	tiering->flags = desc->flags;
 	tiering->length = round_up(hm_map_length(map), PAGE);
 	tiering->source = map->buffer->memory & MEMORY_PRIVATE ? HM_TIERING_BY_SOFT_DIRTY :
-								  HM_TIERING_BY_ENTRIES;
+								 HM_TIERING_BY_ENTRIES;
 	tiering->shortest = tiering->interval = interval * 1000000ull;
 	tiering->window = tiering->shortest / 4;
 	tiering->filled = time_now_ns();

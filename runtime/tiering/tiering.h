@@ -16,9 +16,9 @@
 #include "base/object.h"
 
 #define TIERING_HEAT_MOST 1000u
-#define TIERING_MOVES 64u   /* that a tiering remembers */
-#define TIERING_ROUND 256u  /* blocks that one plan moves at most */
-#define TIERING_REST 16u    /* looks that a block rests after it could not move */
+#define TIERING_MOVES 64u  /* that a tiering remembers */
+#define TIERING_ROUND 256u /* blocks that one plan moves at most */
+#define TIERING_REST 16u   /* looks that a block rests after it could not move */
 /* The least heat of a block that is promoted, and the least by which it beats another one. */
 #define TIERING_HOT 200u
 #define TIERING_MARGIN 150u
@@ -32,9 +32,9 @@ enum tiering_place {
 
 struct tiering_block {
 	uint16_t heat;
-	uint8_t place; /* enum tiering_place, where most of its pages are */
-	uint8_t rest;  /* looks during which it is not asked to move */
-	bool touched;  /* in the last look */
+	uint8_t place;  /* enum tiering_place, where most of its pages are */
+	uint8_t rest;   /* looks during which it is not asked to move */
+	bool touched;   /* in the last look */
 	uint32_t bytes; /* in memory */
 };
 
@@ -48,7 +48,7 @@ struct hm_tiering {
 	struct hm_map *map; /* a reference */
 	uint64_t length;    /* of the map when the tiering was made; whole pages */
 	uint32_t flags;
-	uint32_t source; /* enum hm_tiering_source */
+	uint32_t source;     /* enum hm_tiering_source */
 	uint32_t fast, slow; /* nodes */
 	uint64_t fast_bytes, bytes_per_second, block;
 	uint32_t n; /* blocks */
@@ -61,9 +61,9 @@ struct hm_tiering {
 	bool no_scan; /* the kernel has no PAGEMAP_SCAN */
 	int status;
 	uint64_t shortest, interval, window; /* ns */
-	uint64_t tokens; /* bytes that may move now */
-	uint64_t filled; /* time at which they were counted */
-	uint32_t surveyed; /* block that is counted next */
+	uint64_t tokens;                     /* bytes that may move now */
+	uint64_t filled;                     /* time at which they were counted */
+	uint32_t surveyed;                   /* block that is counted next */
 	struct tiering_block *blocks;
 	uint32_t *order; /* room for the plan */
 	struct hm_tiering_info info;

@@ -79,7 +79,8 @@ static ssize_t readlink_played(const char *path, char *to, size_t length)
 {
 	const char *target = "../../devices/LNXSYSTM:00/ndbus7/region1/dax7.0";
 
-	if (strcmp(path, "/sys/dev/char/250:3") != 0 && strcmp(path, "/sys/dev/block/259:1") != 0)
+	if (strcmp(path, "/sys/dev/char/250:3") != 0 &&
+	    strcmp(path, "/sys/dev/block/259:1") != 0)
 		return real.readlink(path, to, length);
 	memcpy(to, target, strlen(target));
 	return (ssize_t)strlen(target);

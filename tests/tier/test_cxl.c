@@ -100,7 +100,8 @@ static void test_machine(void)
 	uint32_t n, i, named = 0;
 
 	if (access("/sys/bus/cxl/devices/region0", F_OK)) {
-		test_skip("numa", "there is no region of CXL memory (tests/vm/cxl-inside makes one)");
+		test_skip("numa",
+			  "there is no region of CXL memory (tests/vm/cxl-inside makes one)");
 		return;
 	}
 	CHECK_OK_FATAL(hm_tier_list(tiers, 16, 0, &n));

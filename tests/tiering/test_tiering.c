@@ -107,8 +107,8 @@ static char *base;
 static uint8_t nodes[PAGES]; /* of the pages from base on */
 static bool pinned;          /* no page moves */
 static int (*real_open)(const char *path, int flags, mode_t mode);
-static long (*real_move)(int pid, unsigned long count, void **pages, const int *to,
-			 int *status, int flags);
+static long (*real_move)(int pid, unsigned long count, void **pages, const int *to, int *status,
+			 int flags);
 
 static const char *text_of(const char *path)
 {
@@ -522,16 +522,15 @@ static void test_prefetch(void)
 				   HM_READ | HM_RANGE_TIER(HM_TIER_FAST), NULL));
 	CHECK_EQUAL(pages_on(0, 1, 2), 2 * BLOCK / PAGE);
 	CHECK_EQUAL(pages_on(0, 0, BLOCKS), 2 * BLOCK / PAGE);
-	CHECK_OK_FATAL(hm_range_prefetch(base, SIZE, NULL,
-					 HM_READ | HM_WRITE | HM_RANGE_TIER(HM_TIER_FAR),
-					 &fence));
+	CHECK_OK_FATAL(hm_range_prefetch(
+		base, SIZE, NULL, HM_READ | HM_WRITE | HM_RANGE_TIER(HM_TIER_FAR), &fence));
 	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
 	hm_fence_unref(fence);
 	CHECK_EQUAL(pages_on(1, 0, BLOCKS), PAGES);
-	CHECK_ERROR(-EINVAL, hm_range_prefetch(base, SIZE, NULL, HM_READ | HM_RANGE_TIER(9),
-					       NULL));
-	CHECK_ERROR(-EINVAL, hm_range_prefetch(base, SIZE, NULL, HM_RANGE_TIER(HM_TIER_FAST),
-					       NULL));
+	CHECK_ERROR(-EINVAL,
+		    hm_range_prefetch(base, SIZE, NULL, HM_READ | HM_RANGE_TIER(9), NULL));
+	CHECK_ERROR(-EINVAL,
+		    hm_range_prefetch(base, SIZE, NULL, HM_RANGE_TIER(HM_TIER_FAST), NULL));
 	pinned = true;
 	CHECK_ERROR(-EBUSY, hm_range_prefetch(base, SIZE, NULL,
 					      HM_READ | HM_RANGE_TIER(HM_TIER_FAST), NULL));

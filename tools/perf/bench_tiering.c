@@ -189,8 +189,8 @@ static void report_time(const struct zipf *zipf, double peer_ns, double slower)
 	double ours_ns = read_passes(zipf);
 	char note[96];
 
-	snprintf(note, sizeof(note), "a read of the slow tier takes %.2f of one of the fast tier",
-		 slower);
+	snprintf(note, sizeof(note),
+		 "a read of the slow tier takes %.2f of one of the fast tier", slower);
 	bench_report(&(struct bench_result){
 		.name = "time of a read",
 		.unit = "ns",
@@ -216,10 +216,10 @@ static void report_share(const struct hm_tiering_info *before,
 	bench_report(&(struct bench_result){
 		.name = "touches on the fast tier",
 		.unit = "%",
-		.value = touched ? 100.0 *
-					   (double)(after->touched_fast - before->touched_fast) /
-					   (double)touched :
-				   0,
+		.value = touched ?
+				 100.0 * (double)(after->touched_fast - before->touched_fast) /
+					 (double)touched :
+				 0,
 		.peer = "by first touch, a quarter of the bytes",
 		.peer_value = 100.0 * (double)FAST / (double)LENGTH,
 		.kind = TARGET_NONE,
@@ -232,7 +232,8 @@ static void report_moved(const struct hm_tiering_info *info, double seconds)
 	const double allowed = (double)RATE * seconds;
 	char note[96];
 
-	snprintf(note, sizeof(note), "%" PRIu64 " MiB promoted, %" PRIu64 " MiB demoted, %.1f s",
+	snprintf(note, sizeof(note),
+		 "%" PRIu64 " MiB promoted, %" PRIu64 " MiB demoted, %.1f s",
 		 info->promoted >> 20, info->demoted >> 20, seconds);
 	bench_report(&(struct bench_result){
 		.name = "bytes moved",

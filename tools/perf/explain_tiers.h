@@ -16,7 +16,7 @@ struct tier_row {
 	uint64_t resident; /* bytes */
 	uint64_t touched;  /* bytes of pages that were touched while the command looked */
 	uint64_t on[EXPLAIN_TIERS_NODES]; /* bytes on each node */
-	uint64_t promoted; /* plan: bytes that would move to the fast tier */
+	uint64_t promoted;                /* plan: bytes that would move to the fast tier */
 };
 
 struct tier_rows {

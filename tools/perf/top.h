@@ -85,10 +85,10 @@ struct top_process {
 	uint64_t n_eviction;   /* ever; TOP_UNKNOWN: no device of its counts them */
 	uint64_t n_mirrored[N_MIRRORED]; /* the same */
 	double mirrored[N_MIRRORED];     /* each second; TOP_NO_RATE */
-	bool has_tiering; /* it has moved bytes between tiers of memory: */
+	bool has_tiering;                /* it has moved bytes between tiers of memory: */
 	struct hm_published_tiering tiering;
-	double all_faults;               /* each second, of all of its memory */
-	struct top_figures sum;          /* of the buffers */
+	double all_faults;      /* each second, of all of its memory */
+	struct top_figures sum; /* of the buffers */
 	struct top_buffer *buffers;
 	size_t n_buffer;
 	struct top_range *ranges; /* by start */

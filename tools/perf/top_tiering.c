@@ -41,10 +41,10 @@ void tiering_look(struct top_process *process)
 		return;
 	remote = (struct iovec){ (void *)(uintptr_t)address, sizeof(process->tiering) };
 	process->has_tiering =
-		address && process_vm_readv(process->pid, &local, 1, &remote, 1, 0) ==
-				   (ssize_t)sizeof(process->tiering) &&
-		process->tiering.promoted + process->tiering.demoted +
-			process->tiering.refused;
+		address &&
+		process_vm_readv(process->pid, &local, 1, &remote, 1, 0) ==
+			(ssize_t)sizeof(process->tiering) &&
+		process->tiering.promoted + process->tiering.demoted + process->tiering.refused;
 }
 
 static uint64_t last_of(const struct hm_published_tiering *tiering)
