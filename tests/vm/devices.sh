@@ -58,7 +58,7 @@ add_device() {
 		last_devices='-object memory-backend-ram,id=cxl,size=512M,share=on
 			-device pxb-cxl,bus_nr=12,bus=pcie.0,id=bridge
 			-device cxl-rp,port=0,bus=bridge,id=rootport,chassis=0,slot=2
-			-device cxl-type3,bus=rootport,volatile-memdev=cxl,id=cxl-memory,sn=0xc0ffee'
+			-device cxl-type3,bus=rootport,volatile-memdev=cxl,sn=0xc0ffee'
 		more_modules="$more_modules cxl_acpi cxl_pci cxl_mem cxl_port"
 		more_modules="$more_modules dax_cxl kmem device_dax"
 		;;
