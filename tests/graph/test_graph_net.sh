@@ -11,7 +11,7 @@ work=$(mktemp -d) || exit 3
 trap 'rm -rf "$work"' EXIT
 
 # net.json has each operation; other.json has one that is not known; long.json has a Conv whose
-# output is larger than its window makes it.
+# output is larger than its window makes it; large.json has more products than are computed.
 make_nets() {
 	python3 - "$work" <<-'END'
 		import json, sys
@@ -66,6 +66,11 @@ make_nets() {
 		nodes[1]["op"] = "Relu"
 		nodes[0]["attributes"]["strides"] = [1, 3]
 		write("long")
+		tensors, nodes, index = [], [], {}
+		tensor("x", "input", 1, 64, 64, 64)
+		tensor("w", "weight", 64, 64, 5, 5)
+		node("Conv", ["x", "w"], "y", (1, 64, 64, 64), "output", pads=[2, 2, 2, 2])
+		write("large")
 	END
 }
 
@@ -211,5 +216,6 @@ else
 fi
 check unknown_operation light other
 check another_size light long
+check too_large light large
 check no_folder no_folder
 finish

@@ -39,6 +39,7 @@ struct model {
 	bool train;
 	bool real;       /* the net is computed; else nodes do light work */
 	uint32_t *sizes; /* NET_SIZES of each node */
+	uint64_t terms;  /* of all sums of a net */
 	float tolerance; /* of real outputs; 0: each byte is to be equal */
 	struct tensor *tensor;
 	struct operation *node;
@@ -69,6 +70,8 @@ void model_free(struct model *model);
 
 /* A row of them is as long as an engine's alignment. */
 #define NET_SIZES 16
+/* Larger nets do light work: the CPU's loops are plain ones. */
+#define NET_MOST_TERMS (1ull << 28)
 
 struct net {
 	struct hm_kernel **kernel; /* as net_op.number has it; NULL: the CPU computes */

@@ -125,7 +125,7 @@ static int take_node(const char *file, const json_t *json, struct model *model, 
 	for (k = 0; k < node->n_write; k++)
 		model->tensor[node->writes[k]].last = i;
 	net_take_node(json, model, i);
-	model->real &= node->op != NULL;
+	model->real &= node->op && model->terms <= NET_MOST_TERMS;
 	return 0;
 }
 

@@ -306,12 +306,25 @@ static const struct tensor *input(const struct model *model, const struct operat
 	return &model->tensor[number];
 }
 
+/* How many numbers one number of the output is computed from. */
+static uint64_t terms(const struct net_op *op, const uint32_t *p)
+{
+	if (op->cpu == conv_cpu)
+		return (uint64_t)p[6] * p[7] * (p[0] / p[14]);
+	if (op->cpu == maxpool_cpu || op->cpu == meanpool_cpu)
+		return (uint64_t)p[6] * p[7];
+	if (op->cpu == gemm_cpu)
+		return p[1];
+	return op->cpu == softmax_cpu ? 2ull * p[0] : 1;
+}
+
 void net_take_node(const json_t *json, struct model *model, uint32_t i)
 {
 	const char *type = json_string_value(json_object_get(json, "op"));
 	const json_t *list = json_object_get(json, "inputs");
 	struct operation *node = &model->node[i];
 	struct shapes s = { .attributes = json_object_get(json, "attributes") };
+	uint32_t *sizes = &model->sizes[(size_t)i * NET_SIZES];
 	size_t k;
 
 	s.x = input(model, node, list, 0, &node->inputs[0]);
@@ -327,8 +340,10 @@ void net_take_node(const json_t *json, struct model *model, uint32_t i)
 		/* What is given must be of floats. */
 		if (ops[k].n_input > 1 && (!s.w || (!s.b && given(list, 2))))
 			return;
-		if (ops[k].take(&s, &model->sizes[(size_t)i * NET_SIZES]))
-			node->op = &ops[k];
+		if (!ops[k].take(&s, sizes))
+			return;
+		node->op = &ops[k];
+		model->terms += count(s.y) * terms(node->op, sizes);
 	}
 }
 
