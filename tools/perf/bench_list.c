@@ -27,6 +27,11 @@ static const struct bench_elsewhere elsewhere[] = {
 	{ "graph_overlap", "transfers beside the compute of a plan", "graph" },
 	{ "plan_compile", "a plan of 10,000 nodes", "graph" },
 	{ "plan_launch", "a run of a plan, a node", "graph" },
+	{ "array_put", "bytes to another rank's part of an array", "particles" },
+	{ "array_get", "bytes of another rank's part of an array", "particles" },
+	{ "array_page", "loads that bring pages of another node", "particles" },
+	{ "particles", "molecular dynamics: the share of communication, and balance",
+	  "particles" },
 };
 
 #define N_ELSEWHERE (sizeof(elsewhere) / sizeof(elsewhere[0]))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * libexec/hetmap/particles: what `hetmap run particles` runs, once for each rank; and by its name
- * in argv[0] a part of `hetmap doctor`.
+ * in argv[0] a part of `hetmap doctor`, and cases of `hetmap bench`.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench_cluster.h"
 #include "command.h"
 #include "doctor_cluster.h"
 #include "particles.h"
@@ -413,6 +414,10 @@ int main(int argc, char **argv)
 
 	output_init();
 	output_scan_json(argc, argv);
+	if (!strcmp(argv[0], "bench"))
+		return output_finish(bench_cluster_main(argc, argv));
+	if (argc == 5 && !strcmp(argv[1], BENCH_RANK))
+		return bench_rank_main(&argv[2]);
 	if (!strcmp(argv[0], "doctor")) {
 		MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
 		status = output_finish(doctor_cluster(output.json));
