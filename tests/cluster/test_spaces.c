@@ -51,11 +51,12 @@ static char *in_spaces(const char *command, int expected)
 	return NULL;
 }
 
-/* Tests of another program, whose jobs of four ranks are then of two nodes. */
-static void program(const char *name, const char *test)
+/* Tests of another program, whose jobs are of two nodes if they have more ranks than one has. */
+static void program(const char *ranks, const char *name, const char *test)
 {
 	char command[200];
 
+	setenv("HETMAP_SPACE_RANKS", ranks, 1);
 	snprintf(command, sizeof(command), "env HETMAP_ROUNDS=1 \"$B/tests/%s\" %s", name,
 		 test);
 	free(in_spaces(command, 0));
@@ -63,18 +64,17 @@ static void program(const char *name, const char *test)
 
 static void model(void)
 {
-	program("test_array_model", "four");
+	program("1", "test_array_model", "two");
 }
 
 static void change(void)
 {
-	program("test_array_move", "shared");
-	program("test_array_races", "");
+	program("2", "test_array_move", "shared");
 }
 
 static void pages(void)
 {
-	program("test_array_pages", "stores");
+	program("1", "test_array_pages", "stores");
 }
 
 /*
@@ -84,7 +84,7 @@ static void pages(void)
 static void particles(void)
 {
 	char *text = in_spaces("timeout 90 mpiexec -n 4 \"$B/hetmap\" run particles --atoms "
-			       "2500 --steps 10 --every 10 --json",
+			       "2500 --steps 4 --every 4 --json",
 			       124);
 	json_t *object = text ? json_loads(text, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
 	const json_t *ways = json_object_get(object, "ways");

@@ -252,8 +252,8 @@ int bench_array_page(void)
 
 static double of_way(const json_t *object, size_t way, const char *member)
 {
-	return json_number_value(json_object_get(
-		json_array_get(json_object_get(object, "ways"), way), member));
+	return json_number_value(
+		json_object_get(json_array_get(json_object_get(object, "ways"), way), member));
 }
 
 static json_t *no_samples(void)

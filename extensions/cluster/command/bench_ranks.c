@@ -123,8 +123,8 @@ static int peer_faults_begin(struct faults *faults)
 	if (faults->fd < 0)
 		faults->fd = (int)syscall(SYS_userfaultfd,
 					  O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
-	faults->area = mmap(NULL, ROW, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			    0);
+	faults->area =
+		mmap(NULL, ROW, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	range.range.start = (uintptr_t)faults->area;
 	if (faults->fd < 0 || faults->area == MAP_FAILED ||
 	    ioctl(faults->fd, UFFDIO_API, &api) < 0 ||
@@ -219,7 +219,7 @@ static int sample(struct side *side, bool ours, bool put, const struct size *siz
 	int r = 0;
 
 	for (i = 0; !r && i < size->copies && now - from < MOST_NS; i++) {
-		r = ours	 ? copy_ours(side, put, size->bytes) :
+		r = ours         ? copy_ours(side, put, size->bytes) :
 		    side->shared ? peer_copy_near(side, put, size->bytes) :
 				   peer_copy_far(side, put, size->bytes);
 		/* The clock is looked at by both sides, and rarely by short copies. */
@@ -280,8 +280,8 @@ static double touch(const unsigned char *bytes, bool in_order)
 
 	/* Downwards, and never a neighbour: what reads ahead has nothing to read. */
 	for (i = 0; i < n; i++)
-		(void)*(const volatile unsigned char *)&bytes[(size_t)PAGE *
-							      (in_order ? i : PAGES - 1 - 3 * i)];
+		(void)*(const volatile unsigned char
+				*)&bytes[(size_t)PAGE * (in_order ? i : PAGES - 1 - 3 * i)];
 	return (bench_now() - from) / (in_order ? 1 : n);
 }
 
@@ -319,7 +319,8 @@ static int measure_pages(struct side *side, struct faults *faults, bool in_order
 
 static int pages(struct side *side)
 {
-	static const char *const names[] = { "first touch of a page", "4 MiB of pages in order" };
+	static const char *const names[] = { "first touch of a page",
+					     "4 MiB of pages in order" };
 	struct faults faults = { .side = side };
 	int r = begin(side, PAGES), order, begun = -1;
 

@@ -146,6 +146,7 @@ struct control {
 };
 
 struct node {
+	MPI_Comm all;   /* the array's, for messages that a first rank has ended */
 	MPI_Comm comm;  /* ranks of this node */
 	MPI_Comm heads; /* first ranks of all nodes; MPI_COMM_NULL on the others */
 	int index;      /* of this rank, in comm */
@@ -299,6 +300,8 @@ void pager_tell(struct pager *pager, struct hm_array_info *info);
 
 /* ---- calls (access.c) ---- */
 
+/* Differs between a process and its children by fork(3). */
+unsigned int array_generation(void);
 /* Begins a public call: -EINVAL, -EOWNERDEAD or -ECONNRESET with a text, or 0. */
 int array_check(struct hm_array *array, const void *other);
 /* Bytes of a range, or 0: walk_begin() refuses it. */
@@ -308,8 +311,8 @@ int array_complete(struct hm_array *array, uint64_t ticket);
 
 struct hm_array {
 	atomic_uint refs;
-	pid_t process; /* that made it */
-	MPI_Comm comm; /* its own */
+	unsigned int generation; /* of the process that made it: array_generation() */
+	MPI_Comm comm;           /* its own */
 	uint32_t rank;
 	uint32_t ranks;
 	/* Readers copy by it; a move takes it for writing while it exchanges the tables. */

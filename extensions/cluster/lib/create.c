@@ -324,7 +324,7 @@ int hm_array_create(const void *comm, const struct hm_array_desc *desc,
 	pthread_rwlock_init(&array->moving, NULL);
 	pthread_mutex_init(&array->notes_lock, NULL);
 	atomic_init(&array->refs, 1);
-	array->process = getpid();
+	array->generation = array_generation();
 	array->view.fd = -1;
 	code = MPI_Comm_dup(*(const MPI_Comm *)comm, &array->comm);
 	if (code) {
@@ -361,7 +361,7 @@ void hm_array_unref(struct hm_array *array)
 	if (!array || atomic_fetch_sub_explicit(&array->refs, 1, memory_order_acq_rel) != 1)
 		return;
 	/* Window and ranks are the parent's: a child ends none of them. */
-	if (array->process != getpid())
+	if (array->generation != array_generation())
 		return;
 	MPI_Finalized(&ended);
 	if (!ended)

@@ -16,6 +16,8 @@
 #define SPINS 200        /* looks at a word before the wait sleeps */
 #define YIELDS 200       /* looks at a request of MPI before the waits between them begin */
 #define BETWEEN_NS 20000
+#define TAG_ENDED 1 /* the only message of an array's communicator: a rank */
+#define TELL_NS 2e9 /* how long a rank waits until such a message is on its way */
 #define DIFFERENT_CALLS \
 	"ranks are in different collective calls on an array, or in one with different arguments"
 
@@ -102,11 +104,63 @@ static bool wait_word(struct node *node, _Atomic uint32_t *word, uint32_t value,
 	}
 }
 
-/* Waits for a request between heads. */
-static int wait_request(MPI_Request *request)
+static double now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
+
+/*
+ * The head of this node has ended, and can tell no other: a rank that is left tells the heads of
+ * the other nodes. All ranks that are left do, as another may end meanwhile.
+ */
+static void tell_heads(const struct node *node)
 {
 	struct timespec between = { .tv_nsec = BETWEEN_NS };
-	int done, code;
+	int32_t ended = node->control->member[0].rank;
+	double begin = now_ns();
+	uint32_t number = 0;
+	MPI_Request request;
+	int rank, ranks, done;
+
+	MPI_Comm_size(node->all, &ranks);
+	for (rank = 0; rank < ranks; rank++) {
+		/* Nodes are numbered by their first ranks. */
+		if (node->node_of[rank] != number)
+			continue;
+		number++;
+		if (rank == ended ||
+		    MPI_Isend(&ended, 1, MPI_INT32_T, rank, TAG_ENDED, node->all, &request))
+			continue;
+		while (!MPI_Test(&request, &done, MPI_STATUS_IGNORE) && !done &&
+		       now_ns() - begin < TELL_NS)
+			nanosleep(&between, NULL);
+	}
+}
+
+/* -ECONNRESET if a rank has told that the head of its node has ended. */
+static int hear_ended(struct node *node)
+{
+	MPI_Status status;
+	int32_t ended;
+	int there = 0;
+
+	if (MPI_Iprobe(MPI_ANY_SOURCE, TAG_ENDED, node->all, &there, &status) || !there)
+		return 0;
+	if (MPI_Recv(&ended, 1, MPI_INT32_T, status.MPI_SOURCE, TAG_ENDED, node->all,
+		     MPI_STATUS_IGNORE))
+		return 0;
+	keep_ended(node, (uint32_t)ended + 1);
+	return node_check(node);
+}
+
+/* Waits for a request between heads. */
+static int wait_request(struct node *node, MPI_Request *request)
+{
+	struct timespec between = { .tv_nsec = BETWEEN_NS };
+	int done, code, r;
 	unsigned int i;
 
 	for (i = 0;; i++) {
@@ -115,10 +169,14 @@ static int wait_request(MPI_Request *request)
 			return mpi_error(code, "MPI_Test");
 		if (done)
 			return 0;
-		if (i < YIELDS)
+		if (i < YIELDS) {
 			sched_yield();
-		else
-			nanosleep(&between, NULL);
+			continue;
+		}
+		r = hear_ended(node);
+		if (r)
+			return r;
+		nanosleep(&between, NULL);
 	}
 }
 
@@ -146,7 +204,7 @@ static int meet_heads(struct node *node, int64_t call, struct result *result)
 	code = MPI_Iallreduce(mine, least, 3, MPI_INT64_T, MPI_MIN, node->heads, &request);
 	if (code)
 		return mpi_error(code, "MPI_Iallreduce");
-	r = wait_request(&request);
+	r = wait_request(node, &request);
 	if (r)
 		return r;
 	if (least[0] == NO_RANK)
@@ -155,7 +213,7 @@ static int meet_heads(struct node *node, int64_t call, struct result *result)
 			  node->heads, &request);
 	if (code)
 		return mpi_error(code, "MPI_Ibcast");
-	return wait_request(&request);
+	return wait_request(node, &request);
 }
 
 /* Gathers the results of the members of a node. */
@@ -199,7 +257,9 @@ static void lead(struct node *node)
 		r = meet_heads(node, control->member[0].call, &result);
 		if (r) {
 			result.r = r;
-			result.rank = (int32_t)node->rank;
+			result.rank = r == -ECONNRESET ?
+					      (int32_t)atomic_load(&control->ended) - 1 :
+					      (int32_t)node->rank;
 			snprintf(result.text, sizeof(result.text), "%s", hm_errmsg());
 		}
 	}
@@ -230,10 +290,13 @@ int node_meet(struct node *node, uint64_t call, int r)
 	if (atomic_fetch_add_explicit(&control->arrived, 1, memory_order_acq_rel) + 1 ==
 	    (uint32_t)node->members)
 		futex_wake_all(&control->arrived);
-	if (!node->index)
+	if (!node->index) {
 		lead(node);
-	else if (!wait_word(node, &control->released, released, false))
+	} else if (!wait_word(node, &control->released, released, false)) {
+		if (atomic_load(&control->ended) == (uint32_t)control->member[0].rank + 1)
+			tell_heads(node);
 		return node_check(node);
+	}
 	if (control->r == -ECONNRESET)
 		return node_check(node);
 	return control->r ?

@@ -39,6 +39,7 @@ int node_divide(struct node *node, MPI_Comm comm, bool apart)
 	MPI_Comm machine;
 
 	node->comm = node->heads = MPI_COMM_NULL;
+	node->all = comm;
 	MPI_Comm_rank(comm, &rank);
 	MPI_Comm_size(comm, &ranks);
 	node->rank = (uint32_t)rank;

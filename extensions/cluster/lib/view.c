@@ -32,12 +32,14 @@ static uint64_t page_up(uint64_t bytes)
 /* All views with a pager: MPI must not touch their pages of other nodes. */
 static pthread_mutex_t views_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hm_array *views;
+static atomic_uint n_views; /* who has an address in a view sees that it is there */
 
 static void enlist(struct hm_array *array)
 {
 	pthread_mutex_lock(&views_lock);
 	array->view.next = views;
 	views = array;
+	atomic_fetch_add(&n_views, 1);
 	pthread_mutex_unlock(&views_lock);
 }
 
@@ -49,6 +51,7 @@ static void delist(struct hm_array *array)
 	for (at = &views; *at; at = &(*at)->view.next)
 		if (*at == array) {
 			*at = array->view.next;
+			atomic_fetch_sub(&n_views, 1);
 			break;
 		}
 	pthread_mutex_unlock(&views_lock);
@@ -87,6 +90,8 @@ int view_refuse(const void *address, uint64_t bytes)
 	struct hm_array *array;
 	bool found = false;
 
+	if (!atomic_load_explicit(&n_views, memory_order_relaxed))
+		return 0;
 	pthread_mutex_lock(&views_lock);
 	for (array = views; array && !found; array = array->view.next) {
 		uintptr_t base = (uintptr_t)array->view.base;

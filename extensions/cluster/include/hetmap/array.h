@@ -27,7 +27,8 @@
  * call that fails on one rank fails on all ranks, with the text of the rank that failed first.
  *
  * Errors of every function below, which are not repeated there:
- *   -ECONNRESET: a rank of this node has ended. The text names the rank. All later calls on the
+ *   -ECONNRESET: a rank has ended. The text names the rank. Ranks of its node tell the other nodes,
+ *                in collective calls; a node that ends as a whole is told by nobody. All later calls on the
  *                array fail likewise, except hm_array_unref(), and the pages stay.
  *
  * Thread safety of all functions: any thread, one thread at a time for collective functions. The
