@@ -119,12 +119,13 @@ static double now_ns(void)
 static void tell_heads(const struct node *node)
 {
 	struct timespec between = { .tv_nsec = BETWEEN_NS };
-	int32_t ended = node->control->member[0].rank;
+	static int32_t ended; /* MPI may read it after this call */
 	double begin = now_ns();
 	uint32_t number = 0;
 	MPI_Request request;
 	int rank, ranks, done;
 
+	ended = node->control->member[0].rank;
 	MPI_Comm_size(node->all, &ranks);
 	for (rank = 0; rank < ranks; rank++) {
 		/* Nodes are numbered by their first ranks. */
