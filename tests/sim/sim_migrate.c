@@ -147,8 +147,7 @@ static void test_counter_off(void)
 	bytes = migrate_map(MIRROR_HUGE, 5);
 	CHECK_EQUAL(mirror_advise(&mirror, bytes, PIECE, HETSIM_ADVISE_COUNTER, 65536),
 		    -EINVAL);
-	CHECK_EQUAL(mirror_advise(&mirror, bytes, PIECE, HETSIM_ADVISE_CACHE + 1, 1),
-		    -EINVAL);
+	CHECK_EQUAL(mirror_advise(&mirror, bytes, PIECE, HETSIM_ADVISE_CACHE + 1, 1), -EINVAL);
 	CHECK_EQUAL(mirror_advise(&mirror, bytes, PIECE, HETSIM_ADVISE_COUNTER, 2), 0);
 	/* The location that is advised goes before, and so does that there is no advice. */
 	CHECK_EQUAL(mirror_advise(&mirror, bytes, PIECE, HETSIM_ADVISE_LOCATION,
