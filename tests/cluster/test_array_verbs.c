@@ -352,7 +352,7 @@ static void pages(void)
 	char *said = ranks_run(2, 1, "pages", "", NULL);
 
 	if (said && strstr(said, "no userfaultfd"))
-		test_skip("kernel", "%s", said);
+		test_skip("cluster", "%s", said);
 	free(said);
 }
 
@@ -377,7 +377,7 @@ static void device(void)
 	free(ranks_run(2, 1, "device", "neither", NULL));
 	said = ranks_run(2, 1, "device", "dmabuf", NULL);
 	if (said && strstr(said, "no dma-buf"))
-		test_skip("kernel", "%s", said);
+		test_skip("cluster", "%s", said);
 	free(said);
 }
 

@@ -360,7 +360,7 @@ static void test_private(void)
 	map = make_map(HM_BUFFER_PRIVATE, SIZE, 0);
 	r = hm_tiering_create(map, &manual, &tiering);
 	if (r == -EOPNOTSUPP) {
-		test_skip("kernel", "%s", hm_errmsg());
+		test_skip("numa", "%s", hm_errmsg());
 		hm_map_unref(map);
 		play_end();
 		return;

@@ -197,3 +197,7 @@ int peer_cold(int fd, const void *bytes, size_t length)
 		return -errno;
 	return -posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 }
+
+/* ---- cache_gain ---- */
+
+/* The peer is no program: without a cache each read of 4 KiB is of the host's memory. */
