@@ -40,7 +40,7 @@ static int measure(struct hm_accel *accel, char *bytes, bool touched, double *re
 			least = took;
 	}
 	if (!r)
-		*ret_ns = least / (PIECE / PAGE);
+		*ret_ns = least * PAGE / PIECE;
 	return r;
 }
 

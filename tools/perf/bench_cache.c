@@ -115,7 +115,7 @@ static int measure(struct cache *cache, const char *name)
 		.unit = "KiB a read",
 		.value = moved / (double)n / KIB(1),
 		.peer = "no cache: each read is the host's",
-		.peer_value = PAGE / KIB(1),
+		.peer_value = (double)PAGE / KIB(1),
 		.kind = TARGET_RATIO,
 		.target = 0.5,
 		.note = note,

@@ -468,7 +468,7 @@ void net_fill(const struct tensor *t, uint32_t seed)
 	if (t->weight && t->n_dim == 1)
 		scale = 0.1f;
 	else if (t->weight)
-		scale = sqrtf(6.0f / fmaxf((float)(n / t->shape[0]), (float)t->shape[0]));
+		scale = sqrtf(6.0f / fmaxf((float)n / (float)t->shape[0], (float)t->shape[0]));
 	for (i = 0; i < n; i++) {
 		seed = seed * 1664525u + 1013904223u;
 		x[i] = ((float)(seed >> 8) / 8388608.0f - 1.0f) * scale;
