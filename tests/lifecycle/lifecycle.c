@@ -98,6 +98,7 @@ static const struct failed_step failed_steps[] = {
 #define NO2(error_, other_) { .kind = CELL_NO, .error = (error_), .other = (other_) }
 #define FAILED(error_) { .kind = CELL_NO, .error = (error_), .any = true }
 #define EITHER(error_) { .kind = CELL_EITHER, .error = (error_) }
+#define EITHER2(error_, other_) { .kind = CELL_EITHER, .error = (error_), .other = (other_) }
 #define WAITS { .kind = CELL_WAITS }
 #define MAY_WAIT { .kind = CELL_MAY_WAIT }
 #define ENDS { .kind = CELL_ENDS }

@@ -89,7 +89,7 @@ struct lifecycle_cell {
 	bool any;      /* CELL_NO, CELL_TO: or with the error of work */
 	uint8_t to;    /* CELL_TO, CELL_MAY: enum lifecycle_state */
 	int16_t error; /* CELL_NO, CELL_EITHER: positive */
-	int16_t other; /* CELL_NO: another one, or 0 */
+	int16_t other; /* CELL_NO, CELL_EITHER: another one, or 0 */
 };
 
 struct lifecycle_op {

@@ -503,11 +503,7 @@ static int combine_create(struct life *life)
 	return r;
 }
 
-/*
- * A machine with memory of one node has no tier to move bytes to (-ENODEV). In one with more, the
- * kernel can't tell touches of every kind of memory, and a map that is being changed is busy: the
- * table has one error for a refusal, so all of them count as the first.
- */
+/* A machine with memory of one node has no tier to move bytes to. */
 static int tiering_create(struct life *life)
 {
 	const struct hm_tiering_desc desc = {
@@ -521,7 +517,7 @@ static int tiering_create(struct life *life)
 
 	if (!r)
 		hm_tiering_unref(tiering);
-	return r == -EOPNOTSUPP || r == -EBUSY ? -ENODEV : r;
+	return r;
 }
 
 static int drm_view_create(struct life *life)

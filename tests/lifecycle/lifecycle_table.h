@@ -22,6 +22,7 @@
  *   NO2(error, error)  likewise, as the device has it
  *   FAILED(error)  fails with what its work failed with; the error that the tests make
  *   EITHER(error)  succeeds or fails, as the device has it
+ *   EITHER2(error, error)  likewise, with either error
  *   WAITS      until what goes on is over, and then as there
  *   MAY_WAIT   the same, or succeeds at once, as the device has it
  *   ENDS       takes a reference away: with the last one the object ends
@@ -341,8 +342,9 @@ LIFECYCLE_OP(MAP, hm_view_create, "", 0, (EINVAL, ERANGE, E2BIG, EPROTO, EBUSY),
 LIFECYCLE_OP(MAP, hm_combine_create, "", 0, (EINVAL, E2BIG, EACCES, EPROTO, EDEADLK, EBUSY),
 	KEEPS, KEEPS, KEEPS, KEEPS, KEEPS, KEEPS, KEEPS, NO(ENODEV), NO(EOWNERDEAD))
 LIFECYCLE_OP(MAP, hm_tiering_create, "", 0, (EINVAL, E2BIG, EOPNOTSUPP, EPROTO, EBUSY, EDEADLK),
-	EITHER(ENODEV), EITHER(ENODEV), EITHER(ENODEV), EITHER(ENODEV), EITHER(ENODEV),
-	EITHER(ENODEV), EITHER(ENODEV), NO(ENODEV), NO(EOWNERDEAD))
+	EITHER2(ENODEV, EOPNOTSUPP), EITHER2(ENODEV, EOPNOTSUPP), EITHER2(ENODEV, EOPNOTSUPP),
+	EITHER2(ENODEV, EOPNOTSUPP), EITHER2(ENODEV, EOPNOTSUPP), EITHER2(ENODEV, EBUSY),
+	EITHER2(ENODEV, EBUSY), NO(ENODEV), NO(EOWNERDEAD))
 LIFECYCLE_OP(MAP, hm_drm_view_create, "", 0, (EINVAL, EOPNOTSUPP, ERANGE, EACCES, EFAULT, EPROTO,
 		EBUSY, ENODEV),
 	KEEPS, NO(EACCES), KEEPS, KEEPS, KEEPS, WAITS, NO(EDEADLK), NO(ENODEV), NO(EOWNERDEAD))

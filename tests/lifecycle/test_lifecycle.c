@@ -87,7 +87,9 @@ static bool is_expected(const struct cell_walk *walk, int r)
 		       (walk->cell->other && r == -walk->cell->other) ||
 		       (!supported && r == -EOPNOTSUPP);
 	case CELL_EITHER:
-		return !r || r == -walk->cell->error || (!supported && r == -EOPNOTSUPP);
+		return !r || r == -walk->cell->error ||
+		       (walk->cell->other && r == -walk->cell->other) ||
+		       (!supported && r == -EOPNOTSUPP);
 	default:
 		return supported ? !r : r == -EOPNOTSUPP;
 	}
