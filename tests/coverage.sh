@@ -34,7 +34,7 @@ programs=$*
 	test_safetensors_write test_npy test_reader test_reader_files test_reader_undo test_tokens
 	test_tokens_ahead test_tokens_batches test_tokens_failures test_load test_load_failures
 	test_load_window test_ring test_network test_drm_names
-	test_pool test_pool_threads test_pool_lost test_dax_played
+	test_pool test_pool_threads test_pool_lost test_dax_played test_tiering
 	test_frame test_frame_objects test_frame_work test_frame_lost'
 # Not what would reach the same lines again, in minutes: random operations, devices that differ
 # from others in numbers only; nor children that a signal ends, whose counts are lost.

@@ -13,6 +13,7 @@
 
 #include "base/sys.h"
 #include "core/core.h"
+#include "lib/inject.h"
 #include "lib/support.h"
 #include "tier/tier.h"
 #include "tiering/tiering.h"
@@ -599,6 +600,40 @@ static void test_two_nodes(void)
 	check_truly(HM_BUFFER_PRIVATE);
 }
 
+/* A creation in which a call fails leaves the map as it was, and its bytes. */
+static void test_undo(void)
+{
+	struct hm_tiering *tiering = NULL;
+	unsigned int n, refused = 0;
+	struct hm_map *map;
+	int r = 0;
+
+	inject_install();
+	play_begin();
+	map = make_map(0, SIZE, 0);
+	for (n = 1; n < 1000; n++) {
+		inject_arm(n, INJECT_ONE);
+		r = hm_tiering_create(map, &manual, &tiering);
+		if (!inject_disarm())
+			break;
+		if (r) {
+			CHECK(!tiering && *hm_errmsg());
+			refused++;
+		} else {
+			hm_tiering_unref(tiering);
+			tiering = NULL;
+		}
+		CHECK(pattern_holds(base, 0, SIZE, 7));
+	}
+	CHECK_EQUAL(r, 0);
+	CHECK(refused >= 3);
+	step_while_touching(tiering, 8, 4);
+	CHECK_EQUAL(pages_on(0, 8, 4), 4 * BLOCK / PAGE);
+	hm_tiering_unref(tiering);
+	hm_map_unref(map);
+	play_end();
+}
+
 static const struct test tests[] = {
 	{ .name = "plan", .run = test_plan },
 	{ .name = "heat", .run = test_heat },
@@ -610,6 +645,7 @@ static const struct test tests[] = {
 	{ .name = "map_changes", .run = test_map_changes },
 	{ .name = "thread", .run = test_thread, .seconds = 40 },
 	{ .name = "bad_input", .run = test_bad_input },
+	{ .name = "undo", .run = test_undo },
 	{ .name = "prefetch", .run = test_prefetch },
 	{ .name = "two_nodes", .run = test_two_nodes },
 	{ 0 },
