@@ -71,8 +71,9 @@ static unsigned int rounds_of(unsigned int usual)
 }
 
 /*
- * What the job of @ranks ranks with @words as arguments writes: to its standard output, or to the
- * file that is its last argument (@to_file). NULL: that was told, as the case @name skipped.
+ * Runs a job of @ranks ranks with the arguments @words, and reads the JSON that it writes to its
+ * standard output, or, with @to_file, to the file that is its last argument. NULL: the job failed,
+ * and the case @name was reported as skipped.
  */
 static json_t *job(const char *name, const struct transport *transport, unsigned int ranks,
 		   const char *words, bool to_file)

@@ -246,7 +246,7 @@ extern const struct transport_ops transport_verbs;
 
 struct verbs;
 
-/* What array_transport() says. */
+/* Transports that a user can ask for. */
 enum way { WAY_MPI, WAY_VERBS };
 
 /*

@@ -12,7 +12,7 @@
 #define SLOT_BYTES (128u << 10)
 #define SLOTS_BYTES (SLOTS * SLOT_BYTES)
 
-/* What a rank tells all others. */
+/* The memory and the device of a rank, as all other ranks know them. */
 struct exposure {
 	uint64_t address;
 	uint32_t rkey;
@@ -25,7 +25,7 @@ struct exposure {
 	union ibv_gid gid;
 };
 
-/* What a rank tells another one of their connection. */
+/* One end of a connection, as the rank at its other end knows it. */
 struct ends {
 	uint32_t number;
 	uint32_t first; /* packet's number */

@@ -124,7 +124,10 @@ static struct ibv_mr *register_dmabuf(const struct hm_array *array, void *base, 
 	return memory;
 }
 
-/* What can't be registered is no error, unless more memory may be locked. */
+/*
+ * Memory that the device refuses is no error: its copies go by MPI. A limit on locked memory is one,
+ * as the user can raise it.
+ */
 static int register_memory(struct hm_array *array, void *base, uint64_t bytes)
 {
 	struct verbs *verbs = array->verbs;

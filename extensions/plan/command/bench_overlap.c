@@ -18,7 +18,7 @@
 #define ROUNDS 15u
 #define HIDDEN 0.8
 
-/* What a plan does; both without the other is a part. */
+/* A plan: copies and nodes together, or one of the two alone. */
 enum part { WHOLE, COPIES, NODES, N_PART };
 
 struct overlap {

@@ -20,7 +20,7 @@ static int damaged(const char *file, const char *what)
 	return fail(STATUS_USAGE, EINVAL, "make the file by tools/graph", "%s: %s", file, what);
 }
 
-/* Of float32 with all its sizes; other tensors have no shape here. */
+/* Only a float32 tensor whose sizes are all known gets a shape. */
 static void take_shape(const json_t *json, uint64_t bytes, struct tensor *tensor)
 {
 	const json_t *list = json_object_get(json, "shape");

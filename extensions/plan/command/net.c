@@ -337,7 +337,7 @@ void net_take_node(const json_t *json, struct model *model, uint32_t i)
 	for (k = 0; s.y->n_dim && k < N_OP; k++) {
 		if (strcmp(ops[k].type, type) != 0)
 			continue;
-		/* What is given must be of floats. */
+		/* An input that the model names must be a tensor of floats. */
 		if (ops[k].n_input > 1 && (!s.w || (!s.b && given(list, 2))))
 			return;
 		if (!ops[k].take(&s, sizes))

@@ -5,7 +5,7 @@
  * before bytes go home. Copies are made by the CPU, and are done when they return.
  *
  * A direct schedule has kernels only, and no copies: hm_plan_run() submits them all, as a program
- * would by hand. The run has no thread then; whoever waits for it or looks at it finds its end.
+ * would by hand. The run has no thread then: the next call that waits for it finds its end.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -291,7 +291,7 @@ static void *run_all(void *data)
 	return NULL;
 }
 
-/* ---- direct runs: schedule->ending is taken by whoever ends one ---- */
+/* ---- direct runs: a thread that ends one holds schedule->ending ---- */
 
 static void end_direct_locked(struct hm_run *run)
 {
@@ -347,7 +347,7 @@ static void forget_direct(const struct hm_run *run)
 	pthread_mutex_unlock(&schedule->ending);
 }
 
-/* Takes the schedule, unless a run goes on; nobody may have looked at the end of the last one. */
+/* Takes the schedule, unless a run goes on. A direct run that is over is ended first. */
 static bool take_schedule(struct hm_schedule *schedule)
 {
 	if (!atomic_exchange(&schedule->running, true))

@@ -28,7 +28,7 @@
  *
  * Errors of every function below, which are not repeated there:
  *   -ECONNRESET: a rank has ended. The text names the rank. Ranks of its node tell the other nodes,
- *                in collective calls; a node that ends as a whole is told by nobody. All later
+ *                in collective calls; no rank tells of a node that ends as a whole. All later
  *                calls on the array fail likewise, except hm_array_unref(), and the pages stay.
  *
  * Thread safety of all functions: any thread, one thread at a time for collective functions. The
