@@ -125,8 +125,8 @@ static struct ibv_mr *register_dmabuf(const struct hm_array *array, void *base, 
 }
 
 /*
- * Memory that the device refuses is no error: its copies go by MPI. A limit on locked memory is one,
- * as the user can raise it.
+ * Memory that the device refuses is no error: its copies go by MPI. A limit on locked memory is an
+ * error, as the user can raise it.
  */
 static int register_memory(struct hm_array *array, void *base, uint64_t bytes)
 {
