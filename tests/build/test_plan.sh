@@ -60,6 +60,20 @@ check of_base_first test "$(first plain)" = 'plain/test_one own 7'
 rm "$work/runtime/ring/ring.c"
 check removed changed 'base own ring own'
 
+# What the debug kernel runs for is one room beside those of its files.
+mkdir -p "$work/drivers" && echo 7 >"$work/drivers/a.c" && echo 'sim drivers' >>"$work/tests/rooms"
+full_run
+check debug_same changed 'base same debug same ring same sim same'
+echo 8 >"$work/drivers/a.c"
+check debug_own changed 'base same debug own ring same sim own'
+check seen "$work/tests/plan" seen debug
+check seen_once changed 'base same debug same ring same sim own'
+no_such_room() {
+	"$work/tests/plan" seen nowhere
+	[ $? = 2 ]
+}
+check no_such_room no_such_room
+
 # Each file of the library, its tests and tools is in a room.
 all_in_rooms() {
 	awk '!/^#/ { for (i = 2; i <= NF; i++) print $i }' tests/rooms >"$work/paths"

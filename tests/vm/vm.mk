@@ -39,6 +39,7 @@ module-next: ## hetsim built for the newest kernel that Debian has
 
 check-debug: tests ## the module under a kernel that watches its memory and locks
 	$(Q)B=$(B) tests/vm/check-debug
+	$(Q)tests/plan seen debug
 
 # A decoder (vicodec), a converter (vim2m) and a display (vkms) that stock kernels lack are built once, from Debian's
 # source; a check has them from then on, and without them it leaves their tests out.
