@@ -407,7 +407,7 @@ trace_readers := $(addprefix $(O)/tools/,perf/published.o perf/recording.o \
 	perf/spaces_name.o perf/spaces_objects.o \
 	perf/spaces_range.o \
 	perf/devices.o perf/device_lanes.o perf/device_sites.o perf/stacks.o perf/latency.o \
-	perf/calls.o perf/table.o perf/tables.o perf/nodes.o hetmap/text.o)
+	perf/calls.o perf/table.o perf/tables.o perf/nodes.o perf/ranges.o hetmap/text.o)
 $(O)/tests/fuzz_trace: $(trace_readers)
 
 $(fuzz_programs): $(start_object) $(O)/runtime.a

@@ -55,9 +55,11 @@ static int each_batch(uint64_t address, uint64_t length,
 	for (at = address; at < end && !r; at += n * PAGE) {
 		n = min_u64((end - at) / PAGE, BATCH);
 		r = sys_mincore((void *)(uintptr_t)at, n * PAGE, resident);
+		if (r == -ENOMEM)
+			return err_set(-EFAULT, "nothing is mapped at 0x%" PRIx64, at);
 		if (r)
-			return err_set(r == -ENOMEM ? -EFAULT : r,
-				       "nothing is mapped at 0x%" PRIx64, at);
+			return err_set(r, "which pages at 0x%" PRIx64 " are in memory: %s", at,
+				       err_name(r));
 		batch.n = 0;
 		for (i = 0; i < n; i++) {
 			void *page = (void *)(uintptr_t)(at + i * PAGE);

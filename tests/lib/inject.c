@@ -240,7 +240,8 @@ static void *hook_calloc(size_t count, size_t size)
 HOOK(int, madvise, ENOMEM, (void *address, size_t length, int advice),
      (address, length, advice))
 HOOK(int, msync, EIO, (void *address, size_t length, int flags), (address, length, flags))
-HOOK(int, mincore, ENOMEM, (void *address, size_t length, unsigned char *vector),
+/* ENOMEM would say that nothing is mapped there. */
+HOOK(int, mincore, EAGAIN, (void *address, size_t length, unsigned char *vector),
      (address, length, vector))
 HOOK(long, mbind, EIO,
      (void *address, unsigned long length, int mode, const unsigned long *mask,

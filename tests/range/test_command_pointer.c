@@ -109,11 +109,11 @@ static bool line_has_faults(const char *line, pid_t pid, bool *ret_listed)
 /* A job on memory of malloc() has no map: hetmap top lists the ranges that its engine reaches. */
 static void seen_in_top(void)
 {
-	struct command top = { .args = { "top", "--json", "-d", "0.1" } };
+	struct command top = { .args = { "top", "--json", "-d", "0.05" } };
 	const bool sim = !access("/dev/hetsim0", F_OK);
 	const struct command job = { .args = { "run", "saxpy", "--pointer", "malloc",
 					       "--device", sim ? "sim:0" : "soft:0", "--size",
-					       "8M", "--rounds", "9", "--advise",
+					       "32M", "--rounds", "3", "--advise",
 					       "granule-4K" } };
 	bool listed = false, faults = false;
 	struct outcome seen, done;

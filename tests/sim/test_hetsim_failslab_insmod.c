@@ -12,7 +12,11 @@
 #include "lib/harness.h"
 #include "sim/module_support.h"
 
-#define PARAMETERS "devices=2 vram_mb=16 system_mb=16 test=1"
+/*
+ * Without memory for pages of processes: where an allocation of the kernel's own fails, part of that
+ * memory stays added, and no later load can add it again (docs/known-kernel-issues.md).
+ */
+#define PARAMETERS "devices=2 vram_mb=16 system_mb=16 migrate_mb=0 test=1"
 #define MANY 1000000u
 #define MARGIN 10 /* of the pages that slabs need, now at one allocation, now at another */
 
