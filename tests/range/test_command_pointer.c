@@ -109,7 +109,7 @@ static bool line_has_faults(const char *line, pid_t pid, bool *ret_listed)
 /* A job on memory of malloc() has no map: hetmap top lists the ranges that its engine reaches. */
 static void seen_in_top(void)
 {
-	struct command top = { .args = { "top", "--json", "-d", "0.05" } };
+	struct command top = { .args = { "top", "--json", "-d", "0.1" } };
 	const bool sim = !access("/dev/hetsim0", F_OK);
 	const struct command job = { .args = { "run", "saxpy", "--pointer", "malloc",
 					       "--device", sim ? "sim:0" : "soft:0", "--size",
