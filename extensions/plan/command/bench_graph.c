@@ -125,6 +125,7 @@ static int transfer(struct scene *scene, struct hm_schedule *schedule, const cha
 	int r;
 
 	work_fill(&scene->model);
+	work_begin_run(&scene->work);
 	r = hm_plan_run(schedule, NULL, 0, &run);
 	if (r)
 		return r;

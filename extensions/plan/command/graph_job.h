@@ -6,6 +6,7 @@
 #include <hetmap/error.h>
 #include <hetmap/plan.h>
 #include <jansson.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -98,9 +99,10 @@ uint64_t net_compare(const struct tensor *tensor, float tolerance);
 
 /*
  * A node fills each tensor that it writes with a number of its own, unless it reads that tensor,
- * too. Then, for each tensor that it reads: one of about the same length is added word by word, as
- * often as it fits, times an odd number; of a much longer one the checksums of its parts are. So
- * each byte that is written depends on the bytes that are read.
+ * too. Then each tensor that it reads is added to each that it writes, word by word, times an odd
+ * number: round and round where it is longer, and by the checksums of its parts where it is much
+ * longer. Where it is shorter, the words that it has changed are added to those behind them, and so
+ * on. So each byte that is written depends on the bytes that are read.
  */
 struct work {
 	struct model *model;
@@ -109,17 +111,32 @@ struct work {
 	enum checksum kind;
 	struct net net;
 	struct work_node *nodes;
+	/* Of the run that goes on: nodes as they were submitted, by the thread of the run. */
+	uint32_t *submitted;
+	atomic_uint n_submitted;
+	uint32_t n_done; /* of these; of the caller of work_progress() */
 };
 
 struct work_node {
-	const struct work *work;
+	struct work *work;
 	uint32_t node;
+	struct hm_fence *fence; /* NULL: not submitted yet, or done at once */
 };
 
 int work_init(struct work *work, struct model *model, struct hm_accel *accel);
 void work_free(struct work *work);
 /* The plan of the model: 0, or a negative errno. */
 int work_plan(struct work *work, struct hm_plan **ret_plan);
+/* Before each run, and while none goes on. */
+void work_begin_run(struct work *work);
+/* What a node reads and writes, and what all do. */
+uint64_t work_node_bytes(const struct model *model, uint32_t node);
+uint64_t work_bytes(const struct work *work);
+/* The bytes of nodes that were done since the last call, or since the run began. */
+uint64_t work_progress(struct work *work);
+
+/* ---- expect.c: what the CPU computes ---- */
+
 /* The bytes that inputs have at first. */
 void work_fill(const struct model *model);
 /* Computes tensor.expected of all outputs; an exit status. */

@@ -11,6 +11,7 @@
 #include "text.h"
 
 #define N_POLICY 3
+#define LOOK_NS 50000000 /* how often a run is asked how far it is */
 
 struct result {
 	bool ran;
@@ -53,6 +54,18 @@ int graph_compare(const struct model *model, const char *policy)
 	return 0;
 }
 
+/* Waits for the run, with a bar of what its nodes have read and written. */
+static int follow(struct job *job, struct hm_run *run, const char *policy)
+{
+	int r;
+
+	progress_begin(policy, work_bytes(&job->work));
+	while ((r = hm_run_wait(run, LOOK_NS)) == -ETIME)
+		progress_add(work_progress(&job->work));
+	progress_end();
+	return r;
+}
+
 static int run_round(struct job *job, struct hm_schedule *schedule, uint32_t policy)
 {
 	struct hm_run_info info = { .struct_size = sizeof(info) };
@@ -61,10 +74,11 @@ static int run_round(struct job *job, struct hm_schedule *schedule, uint32_t pol
 	int r;
 
 	work_fill(&job->model);
+	work_begin_run(&job->work);
 	r = hm_plan_run(schedule, NULL, 0, &run);
 	if (r)
 		return fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot run the graph");
-	r = hm_run_wait(run, UINT64_MAX);
+	r = follow(job, run, policies[policy]);
 	if (r) {
 		hm_run_unref(run);
 		return fail_library(STATUS_WRONG, r, NULL, "the graph");

@@ -4,68 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph_job.h"
-
-/* A launch is far from an engine's limit of time. */
-#define LAUNCH_BYTES (4ull << 20)
-/* From so many times the length on, a tensor is read by checksums. */
-#define MUCH_LONGER 4
-
-static uint32_t mix(uint32_t a, uint32_t b)
-{
-	uint32_t h = a * 2654435761u ^ (b + 1) * 2246822519u;
-
-	h ^= h >> 15;
-	h *= 3266489917u;
-	return h ^ h >> 13;
-}
-
-/* Of node @node, for its k-th pair of a written and a read tensor; odd. */
-static uint32_t factor(uint32_t node, uint32_t k)
-{
-	return mix(node, k + 100) | 1;
-}
-
-static bool reads(const struct operation *node, uint32_t tensor)
-{
-	uint32_t i;
-
-	for (i = 0; i < node->n_read; i++)
-		if (node->reads[i] == tensor)
-			return true;
-	return false;
-}
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-/* Calls @add for each piece of @from (or of its repetition) that is added to a piece of @to. */
-static int each_piece(uint64_t to, uint64_t from,
-		      int (*add)(void *user, uint64_t to, uint64_t from, uint64_t length),
-		      void *user)
-{
-	uint64_t at, piece, longest = to > from ? to : from;
-	int r = 0;
-
-	for (at = 0; !r && at < longest; at += piece) {
-		piece = smaller(smaller(to - at % to, from - at % from), longest - at);
-		piece = smaller(piece, LAUNCH_BYTES);
-		r = add(user, at % to, at % from, piece);
-	}
-	return r;
-}
-
-static bool by_checksum(uint64_t to, uint64_t from)
-{
-	return from / MUCH_LONGER > to;
-}
-
-static uint64_t digest_bytes(uint64_t length)
-{
-	return checksum_parts(length) * CHECKSUM_STRIDE * sizeof(uint32_t);
-}
+#include "light.h"
 
 /* ---- on an accelerator ---- */
 
@@ -87,13 +26,14 @@ static int launched(struct submission *s, int r, struct hm_fence *fence)
 	return 0;
 }
 
-static int add_piece(void *user, uint64_t to, uint64_t from, uint64_t length)
+static int add_piece(void *user, bool own, uint64_t to, uint64_t from, uint64_t length)
 {
 	struct submission *s = user;
 	struct hm_fence *fence = NULL;
 	int r = hm_launch(s->queue, s->work->axpy, length / sizeof(uint32_t), &fence,
 			  HM_RANGE(s->to + to, length, HM_READ | HM_WRITE),
-			  HM_RANGE(s->from + from, length, HM_READ), HM_U32(s->factor));
+			  HM_RANGE((own ? s->to : s->from) + from, length, HM_READ),
+			  HM_U32(s->factor));
 
 	return launched(s, r, fence);
 }
@@ -102,13 +42,13 @@ static int digest(struct submission *s, const struct hm_arg *from, const struct 
 {
 	uint64_t at, piece, parts;
 	uint32_t *sums = (uint32_t *)(uintptr_t)to->pointer;
-	int r = hm_queue_fill(s->queue, sums, 0, digest_bytes(from->length), NULL);
+	int r = hm_queue_fill(s->queue, sums, 0, light_digest_bytes(from->length), NULL);
 
 	for (at = 0; !r && at < from->length; at += piece) {
 		struct hm_fence *fence = NULL;
 
-		piece = checksum_launch_most(&s->work->accel,
-					     smaller(from->length - at, LAUNCH_BYTES));
+		piece = checksum_launch_most(
+			&s->work->accel, light_smaller(from->length - at, LIGHT_LAUNCH_BYTES));
 		parts = checksum_parts(piece);
 		r = hm_launch(s->queue, s->work->checksum, parts, &fence,
 			      HM_RANGE((const char *)from->pointer + at, piece, HM_READ),
@@ -120,55 +60,150 @@ static int digest(struct submission *s, const struct hm_arg *from, const struct 
 	return r;
 }
 
-/* args: the node's reads, its writes that it does not read, and the digest. */
-static int run_node(struct hm_queue *queue, const struct hm_arg *args, uint32_t n_arg,
-		    void *user, struct hm_fence **ret_fence)
+/* The arguments of the node's writes; those that it does not read are filled. */
+static int begin_writes(struct submission *s, const struct work_node *own,
+			const struct hm_arg *args, const struct hm_arg **ret_to)
 {
-	const struct work_node *own = user;
 	const struct operation *node = &own->work->model->node[own->node];
-	struct submission s = { .work = own->work, .queue = queue };
-	uint32_t next = node->n_read, i, k, pair = 0;
+	uint32_t next = node->n_read, i, k;
 	int r = 0;
 
-	if (own->work->model->real)
-		return net_run(&own->work->net, own->work->model, own->node, queue, args,
-			       ret_fence);
 	for (i = 0; !r && i < node->n_write; i++) {
-		const struct hm_arg *to = NULL;
+		struct hm_fence *fence = NULL;
 
+		ret_to[i] = NULL;
 		for (k = 0; k < node->n_read; k++)
 			if (node->reads[k] == node->writes[i])
-				to = &args[k];
-		if (!to) {
-			struct hm_fence *fence = NULL;
-
-			to = &args[next++];
-			r = hm_queue_fill(queue, (void *)(uintptr_t)to->pointer,
-					  mix(own->node, i), to->length, &fence);
-			r = launched(&s, r, fence);
-		}
-		for (k = 0; !r && k < node->n_read; k++) {
-			const struct hm_arg *from = &args[k];
-			uint64_t length = from->length;
-
-			if (from == to)
-				continue;
-			s.factor = factor(own->node, pair++);
-			s.to = (char *)(uintptr_t)to->pointer;
-			s.from = from->pointer;
-			if (by_checksum(to->length, length)) {
-				r = digest(&s, from, &args[n_arg - 1]);
-				s.from = args[n_arg - 1].pointer;
-				length = digest_bytes(length);
-			}
-			r = r ?: each_piece(to->length, length, add_piece, &s);
-		}
+				ret_to[i] = &args[k];
+		if (ret_to[i])
+			continue;
+		ret_to[i] = &args[next++];
+		r = hm_queue_fill(s->queue, (void *)(uintptr_t)ret_to[i]->pointer,
+				  light_mix(own->node, i), ret_to[i]->length, &fence);
+		r = launched(s, r, fence);
 	}
+	return r;
+}
+
+/* Adds the tensor @from to each one that the node writes. @sums: room for its digest. */
+static int add_to_all(struct submission *s, const struct work_node *own,
+		      const struct hm_arg *from, const struct hm_arg **to,
+		      const struct hm_arg *sums, uint32_t *pair)
+{
+	const struct operation *node = &own->work->model->node[own->node];
+	bool digested = false;
+	uint32_t i;
+	int r = 0;
+
+	for (i = 0; !r && i < node->n_write; i++) {
+		uint64_t length = from->length;
+
+		if (to[i] == from)
+			continue;
+		s->factor = light_factor(own->node, (*pair)++);
+		s->to = (char *)(uintptr_t)to[i]->pointer;
+		s->from = from->pointer;
+		if (light_by_checksum(to[i]->length, length)) {
+			if (!digested)
+				r = digest(s, from, sums);
+			digested = true;
+			s->from = sums->pointer;
+			length = light_digest_bytes(length);
+		}
+		r = r ?: light_pieces(to[i]->length, length, add_piece, s);
+	}
+	return r;
+}
+
+/* args: the node's reads, its writes that it does not read, and the digest. */
+static int submit_light(struct hm_queue *queue, const struct hm_arg *args, uint32_t n_arg,
+			const struct work_node *own, struct hm_fence **ret_fence)
+{
+	const struct operation *node = &own->work->model->node[own->node];
+	struct submission s = { .work = own->work, .queue = queue };
+	const struct hm_arg *to[HM_KERNEL_MAX_ARGS];
+	uint32_t k, pair = 0;
+	int r = begin_writes(&s, own, args, to);
+
+	for (k = 0; !r && k < node->n_read; k++)
+		r = add_to_all(&s, own, &args[k], to, &args[n_arg - 1], &pair);
 	if (r)
 		hm_fence_unref(s.last);
 	else
 		*ret_fence = s.last;
 	return r;
+}
+
+static int run_node(struct hm_queue *queue, const struct hm_arg *args, uint32_t n_arg,
+		    void *user, struct hm_fence **ret_fence)
+{
+	struct work_node *own = user;
+	struct work *work = own->work;
+	struct hm_fence *fence = NULL;
+	int r;
+
+	if (work->model->real)
+		r = net_run(&work->net, work->model, own->node, queue, args, &fence);
+	else
+		r = submit_light(queue, args, n_arg, own, &fence);
+	if (r)
+		return r;
+	own->fence = hm_fence_ref(fence);
+	work->submitted[atomic_load(&work->n_submitted)] = own->node;
+	atomic_fetch_add(&work->n_submitted, 1);
+	*ret_fence = fence;
+	return 0;
+}
+
+void work_begin_run(struct work *work)
+{
+	uint32_t i;
+
+	for (i = 0; i < work->model->n_node; i++) {
+		hm_fence_unref(work->nodes[i].fence);
+		work->nodes[i].fence = NULL;
+	}
+	atomic_store(&work->n_submitted, 0);
+	work->n_done = 0;
+}
+
+uint64_t work_node_bytes(const struct model *model, uint32_t node)
+{
+	const struct operation *o = &model->node[node];
+	uint64_t bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < o->n_read; i++)
+		bytes += model->tensor[o->reads[i]].bytes;
+	for (i = 0; i < o->n_write; i++)
+		bytes += model->tensor[o->writes[i]].bytes;
+	return bytes;
+}
+
+uint64_t work_bytes(const struct work *work)
+{
+	uint64_t bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < work->model->n_node; i++)
+		bytes += work_node_bytes(work->model, i);
+	return bytes;
+}
+
+uint64_t work_progress(struct work *work)
+{
+	uint64_t bytes = 0;
+
+	for (; work->n_done < atomic_load(&work->n_submitted); work->n_done++) {
+		struct hm_fence_info info = { .struct_size = sizeof(info) };
+		uint32_t node = work->submitted[work->n_done];
+		struct hm_fence *fence = work->nodes[node].fence;
+
+		if (fence && (hm_fence_query(fence, &info) || !info.done))
+			break;
+		bytes += work_node_bytes(work->model, node);
+	}
+	return bytes;
 }
 
 /* ---- the plan ---- */
@@ -193,7 +228,7 @@ static int add_tensors(const struct work *work, struct hm_plan *plan)
 	desc = (struct hm_plan_range_desc){
 		.struct_size = sizeof(desc),
 		.name = "checksums of parts",
-		.length = digest_bytes(work->model->longest),
+		.length = light_digest_bytes(work->model->longest),
 	};
 	if (work->model->real) {
 		desc.name = "sizes of operations";
@@ -226,12 +261,12 @@ static int add_node(const struct work *work, uint32_t i, struct hm_plan *plan)
 		args[desc.n_arg++] = HM_PLAN_IN(node->reads[k] + 1);
 	for (w = 0; w < node->n_write; w++) {
 		for (k = 0; k < node->n_read; k++) {
-			digests |= by_checksum(work->model->tensor[node->writes[w]].bytes,
-					       work->model->tensor[node->reads[k]].bytes);
+			digests |= light_by_checksum(work->model->tensor[node->writes[w]].bytes,
+						     work->model->tensor[node->reads[k]].bytes);
 			if (node->reads[k] == node->writes[w])
 				args[k].access |= HM_WRITE;
 		}
-		if (!reads(node, node->writes[w]))
+		if (!light_reads(node, node->writes[w]))
 			args[desc.n_arg++] = HM_PLAN_OUT(node->writes[w] + 1);
 	}
 	if (work->model->real)
@@ -257,153 +292,6 @@ int work_plan(struct work *work, struct hm_plan **ret_plan)
 	else
 		*ret_plan = plan;
 	return r;
-}
-
-/* ---- on the CPU ---- */
-
-struct sum {
-	uint32_t *to;
-	const uint32_t *from;
-	uint32_t factor;
-};
-
-static int add_on_cpu(void *user, uint64_t to, uint64_t from, uint64_t length)
-{
-	const struct sum *s = user;
-	uint32_t *out = s->to + to / sizeof(*out);
-	const uint32_t *in = s->from + from / sizeof(*in);
-	uint64_t i;
-
-	for (i = 0; i < length / sizeof(*out); i++)
-		out[i] += s->factor * in[i];
-	return 0;
-}
-
-static int digest_on_cpu(const struct work *work, const char *bytes, uint64_t length,
-			 uint32_t *sums)
-{
-	uint64_t at;
-
-	memset(sums, 0, digest_bytes(length));
-	for (at = 0; at < length; at += CHECKSUM_PART)
-		sums[at / CHECKSUM_PART * CHECKSUM_STRIDE] =
-			checksum_compute(work->kind, (const unsigned char *)bytes + at,
-					 smaller(length - at, CHECKSUM_PART));
-	return 0;
-}
-
-static int compute(const struct work *work, uint32_t i, uint32_t *sums)
-{
-	const struct operation *node = &work->model->node[i];
-	uint32_t w, k, pair = 0;
-	uint64_t u;
-
-	for (w = 0; w < node->n_write; w++) {
-		struct tensor *to = &work->model->tensor[node->writes[w]];
-		uint32_t *words;
-
-		if (!to->expected)
-			to->expected = malloc(to->bytes);
-		if (!to->expected)
-			return -ENOMEM;
-		if (work->model->real) {
-			net_compute(work->model, i);
-			continue;
-		}
-		words = (uint32_t *)to->expected;
-		if (!reads(node, node->writes[w]))
-			for (u = 0; u < to->bytes / sizeof(*words); u++)
-				words[u] = mix(i, w);
-		for (k = 0; k < node->n_read; k++) {
-			const struct tensor *from = &work->model->tensor[node->reads[k]];
-			struct sum sum = { words, (const uint32_t *)from->expected, 0 };
-			uint64_t length = from->bytes;
-
-			if (from == to)
-				continue;
-			sum.factor = factor(i, pair++);
-			if (by_checksum(to->bytes, length)) {
-				digest_on_cpu(work, from->expected, length, sums);
-				sum.from = sums;
-				length = digest_bytes(length);
-			}
-			each_piece(to->bytes, length, add_on_cpu, &sum);
-		}
-	}
-	return 0;
-}
-
-/* Tensors that no later node reads have no bytes any more, except outputs. */
-static void forget(struct model *model, uint32_t tensor, uint32_t node)
-{
-	struct tensor *t = &model->tensor[tensor];
-
-	if (t->last != node || t->flags & HM_PLAN_OUTPUT)
-		return;
-	free(t->expected);
-	t->expected = NULL;
-}
-
-int work_expect(const struct work *work)
-{
-	struct model *model = work->model;
-	uint32_t *sums = malloc(digest_bytes(model->longest));
-	uint32_t i, k;
-	int r = sums ? 0 : -ENOMEM;
-
-	for (i = 0; !r && i < model->n_tensor; i++) {
-		struct tensor *t = &model->tensor[i];
-
-		if (!(t->flags & HM_PLAN_INPUT))
-			continue;
-		t->expected = malloc(t->bytes);
-		if (!t->expected)
-			r = -ENOMEM;
-		else
-			memcpy(t->expected, t->home, t->bytes);
-	}
-	progress_begin("computing on the CPU", model->n_node);
-	for (i = 0; !r && i < model->n_node; i++) {
-		const struct operation *node = &model->node[i];
-
-		r = compute(work, i, sums);
-		for (k = 0; k < node->n_read; k++)
-			forget(model, node->reads[k], i);
-		for (k = 0; k < node->n_write; k++)
-			forget(model, node->writes[k], i);
-		progress_add(1);
-		if (signals_pending())
-			break;
-	}
-	progress_end();
-	free(sums);
-	if (signals_pending())
-		return 128 + signals_pending();
-	return r ? fail(STATUS_ENVIRONMENT, r, "take a smaller --dim",
-			"no memory to compute the expected bytes") :
-		   0;
-}
-
-void work_fill(const struct model *model)
-{
-	uint32_t i;
-	uint64_t u;
-
-	for (i = 0; i < model->n_tensor; i++) {
-		const struct tensor *t = &model->tensor[i];
-		uint32_t *words = (uint32_t *)t->home, state = mix(i, 7);
-
-		if (!words)
-			continue;
-		if (model->real) {
-			net_fill(t, state);
-			continue;
-		}
-		for (u = 0; u < t->bytes / sizeof(*words); u++) {
-			state = state * 1664525u + 1013904223u;
-			words[u] = t->flags & HM_PLAN_INPUT ? state : 0;
-		}
-	}
 }
 
 /* ---- kernels ---- */
@@ -440,10 +328,11 @@ int work_init(struct work *work, struct model *model, struct hm_accel *accel)
 
 	*work = (struct work){ .model = model, .accel.struct_size = sizeof(work->accel) };
 	work->nodes = calloc(model->n_node, sizeof(*work->nodes));
-	if (!work->nodes)
+	work->submitted = calloc(model->n_node, sizeof(*work->submitted));
+	if (!work->nodes || !work->submitted)
 		return hm_error_set(-ENOMEM, "no memory for %u nodes", model->n_node);
 	for (i = 0; i < model->n_node; i++)
-		work->nodes[i] = (struct work_node){ work, i };
+		work->nodes[i] = (struct work_node){ .work = work, .node = i };
 	r = hm_accel_query(accel, &work->accel);
 	if (r)
 		return r;
@@ -459,8 +348,11 @@ int work_init(struct work *work, struct model *model, struct hm_accel *accel)
 
 void work_free(struct work *work)
 {
+	if (work->nodes)
+		work_begin_run(work);
 	net_free(&work->net);
 	hm_kernel_unref(work->axpy);
 	hm_kernel_unref(work->checksum);
+	free(work->submitted);
 	free(work->nodes);
 }
