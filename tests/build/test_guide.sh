@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The programs and commands in README.md, docs/guide and docs/install.md do what these pages say:
-# see check_guide.sh.
+# The programs and commands in README.md and all other documents do what these pages say: see
+# check_guide.sh. Blocks of Python are run by tests/python/test_guide.py, the Dockerfile of
+# docs/install.md by tests/packaging/image.
 set -u
 
 suite=guide
@@ -24,7 +25,8 @@ readme() {
 }
 
 check readme readme
-for page in docs/guide/*.md docs/install.md; do
+for page in [!R]*.md docs/*.md docs/guide/*.md docs/guide/*/*.md tools/perf/results/*.md \
+	tests/*.md python/*.md; do
 	check "$(basename "$page" .md)" sh tests/build/check_guide.sh "$page"
 done
 while read -r page _ line why; do
