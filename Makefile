@@ -350,10 +350,14 @@ write_results = $(Q)cd $(results) && mv $(1).json.tmp $(1).json && \
 measure_tables = $(if $(have_table),$(O)/hetmap bench --json formats arrow_open arrow_scan \
 	parquet_columns parquet_skip table_window | grep -v '^{"machine"' \
 	>>$(results)/performance.json.tmp)
+# Those of hetmap-plan, likewise; HETMAP_PYTHON names a Python with the package onnx.
+measure_plans = $(Q)$(O)/hetmap bench --json graph_transfer graph_overlap plan_compile \
+	plan_launch | grep -v '^{"machine"' >>$(results)/performance.json.tmp
 
 performance: all $(O)/libhetmap-noprobes.so ## measures everything, into tools/perf/results
 	$(Q)$(O)/hetmap bench --json >$(results)/performance.json.tmp
 	$(Q)$(measure_tables)
+	$(measure_plans)
 	$(call write_results,performance)
 
 lifecycle: ## the states of each kind of object as a page, build/lifecycle.md
