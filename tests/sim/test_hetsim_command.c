@@ -114,6 +114,34 @@ static void jobs(void)
 	json_decref(json);
 }
 
+/* Two layers: x and w come once, y goes. The extension is there in each build of a checkout. */
+static const char small_graph[] =
+	"{\"format\":\"hetmap-graph\",\"version\":1,\"name\":\"small\",\"tensors\":["
+	"{\"name\":\"x\",\"kind\":\"input\",\"bytes\":300032},"
+	"{\"name\":\"w\",\"kind\":\"weight\",\"bytes\":256},"
+	"{\"name\":\"a\",\"kind\":\"temporary\",\"bytes\":300032},"
+	"{\"name\":\"y\",\"kind\":\"output\",\"bytes\":64}],\"nodes\":["
+	"{\"name\":\"one\",\"reads\":[0,1],\"writes\":[2]},"
+	"{\"name\":\"two\",\"reads\":[2,1],\"writes\":[3]}]}";
+
+static void graph(void)
+{
+	char *folder = folder_make(), *path = folder_path(folder, "small.json");
+	const struct command command = { .args = { "run", "graph", "--accel", "sim:0", "--json",
+						   path } };
+	json_t *json, *plan;
+
+	file_write(folder, "small.json", small_graph, strlen(small_graph));
+	json = run(&command);
+	plan = json_object_get(json_object_get(json, "policies"), "plan");
+	CHECK(is(json, "accel", "sim:0"));
+	CHECK_EQUAL(integer_of(plan, "bytes_in"), 300032 + 256);
+	CHECK_EQUAL(integer_of(plan, "bytes_out"), 64);
+	json_decref(json);
+	free(path);
+	folder_remove(folder);
+}
+
 /* Left to itself the job takes OpenCL, which has the device's memory as it is mapped. */
 static void opencl(void)
 {
@@ -492,6 +520,7 @@ static const struct test tests[] = {
 	{ "tour", tour, 30, TEST_ONCE },
 	{ "best", best, 30, TEST_ONCE },
 	{ "jobs", jobs, 30, TEST_ONCE },
+	{ "graph", graph, 60, TEST_ONCE },
 	{ "opencl", opencl, 60, TEST_ONCE },
 	{ "batches", batches, 30, TEST_ONCE },
 	{ "model", model, 60, TEST_ONCE },
