@@ -455,6 +455,7 @@ static void test_refused(void)
 	node.n_after = 1;
 	CHECK_OK(hm_plan_node(plan, &node, NULL));
 	CHECK_ERROR(-ENOENT, hm_plan_compile(plan, accel, NULL, &schedule));
+	CHECK(strstr(hm_errmsg(), "egg is after node 2") != NULL);
 	node.name = "hen";
 	node.n_after = 0;
 	CHECK_OK(hm_plan_node(plan, &node, NULL));
