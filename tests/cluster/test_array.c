@@ -338,7 +338,7 @@ static void devices(void)
  * each of the others adds a line to the file: mpiexec may end before it has passed on all that they
  * print.
  */
-static void killed_case(const char *argument)
+static void end_one(const char *argument, bool late)
 {
 	struct hm_array_range all = { .count = { 1000, 4 } };
 	struct hm_array_desc desc = plain();
@@ -354,6 +354,8 @@ static void killed_case(const char *argument)
 	for (i = 0; i < 5 && !r; i++) {
 		if (i == 2 && rank == dying)
 			raise(SIGKILL);
+		if (i == 2 && late && !rank)
+			sleep(2);
 		begin = test_now();
 		r = hm_array_epoch(array, 0);
 	}
@@ -369,6 +371,17 @@ static void killed_case(const char *argument)
 	ranks_end();
 }
 
+static void killed_case(const char *argument)
+{
+	end_one(argument, false);
+}
+
+/* The first rank of the node comes to the epoch when another rank knows of it already. */
+static void killed_late_case(const char *argument)
+{
+	end_one(argument, true);
+}
+
 static unsigned int count(const char *text, const char *part)
 {
 	unsigned int n = 0;
@@ -380,7 +393,7 @@ static unsigned int count(const char *text, const char *part)
 	return n;
 }
 
-static void killed_of(int members, const char *dying)
+static void killed_of(const char *how, int members, const char *dying)
 {
 	char *folder = folder_make(), *path = folder_path(folder, "lines");
 	char part[64], argument[4200], lines[2000] = "", *text;
@@ -389,7 +402,7 @@ static void killed_of(int members, const char *dying)
 	FILE *file;
 
 	snprintf(argument, sizeof(argument), "%s %s", dying, path);
-	text = ranks_run(4, members, "killed", argument, &status);
+	text = ranks_run(4, members, how, argument, &status);
 	snprintf(part, sizeof(part), "after 3 epochs in time: rank %s", dying);
 	/* The ranks outlive mpiexec. */
 	begin = test_now();
@@ -410,23 +423,26 @@ static void killed_of(int members, const char *dying)
 
 static void killed(void)
 {
-	killed_of(0, "0");
-	killed_of(0, "2");
-	killed_of(2, "3");
+	killed_of("killed", 0, "0");
+	killed_of("killed", 0, "2");
+	killed_of("killed", 2, "3");
 }
 
 /* The first rank of a node, which alone talks to the other nodes. */
 static void killed_first(void)
 {
-	killed_of(2, "2");
+	killed_of("killed", 2, "2");
+}
+
+static void killed_late(void)
+{
+	killed_of("killed_late", 3, "1");
 }
 
 static const struct rank_case cases[] = {
-	{ "refusals", refusals_case },
-	{ "file", file_case },
-	{ "device", device_case },
-	{ "killed", killed_case },
-	{ 0 },
+	{ "refusals", refusals_case },       { "file", file_case },
+	{ "device", device_case },           { "killed", killed_case },
+	{ "killed_late", killed_late_case }, { 0 },
 };
 
 static const struct test tests[] = {
@@ -436,12 +452,13 @@ static const struct test tests[] = {
 	{ .name = "devices", devices },
 	{ .name = "killed", killed, .seconds = 60 },
 	{ .name = "killed_first", killed_first, .seconds = 60 },
+	{ .name = "killed_late", killed_late, .seconds = 60 },
 	{ 0 },
 };
 
 int main(int argc, char **argv)
 {
-	if (argc > 2 && !strcmp(argv[1], "--rank") && !strcmp(argv[2], "killed"))
+	if (argc > 2 && !strcmp(argv[1], "--rank") && !strncmp(argv[2], "killed", 6))
 		ranks_outlive_launcher();
 	ranks_main(argc, argv, cases);
 	return harness_main_once(argc, argv, "array", tests);

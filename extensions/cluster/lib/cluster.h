@@ -158,6 +158,7 @@ struct node {
 	struct control *control;
 	uint64_t control_bytes;
 	int *pidfds; /* of the members; -1: own */
+	bool told;   /* the other nodes, that a member has ended */
 	struct hm_buffer *buffer;
 	struct hm_map *map;
 	unsigned char *base; /* of the map */

@@ -74,12 +74,60 @@ int node_check(struct node *node)
 	return ended ? tell_ended(node, ended) : 0;
 }
 
+static double now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
+
+/*
+ * Tells the heads of the other nodes that a rank of this one has ended. The own head may be the
+ * one, or return from its next call before it meets the others. All ranks that find it tell, as
+ * another may end meanwhile.
+ */
+static void tell_heads(const struct node *node, uint32_t rank_and_1)
+{
+	struct timespec between = { .tv_nsec = BETWEEN_NS };
+	static int32_t ended; /* MPI may read it after this call */
+	double begin = now_ns();
+	uint32_t number = 0;
+	MPI_Request request;
+	int rank, ranks, done;
+
+	ended = (int32_t)rank_and_1 - 1;
+	MPI_Comm_size(node->all, &ranks);
+	for (rank = 0; rank < ranks; rank++) {
+		/* Nodes are numbered by their first ranks. */
+		if (node->node_of[rank] != number)
+			continue;
+		number++;
+		if (node->node_of[rank] == node->number ||
+		    MPI_Isend(&ended, 1, MPI_INT32_T, rank, TAG_ENDED, node->all, &request))
+			continue;
+		while (!MPI_Test(&request, &done, MPI_STATUS_IGNORE) && !done &&
+		       now_ns() - begin < TELL_NS)
+			nanosleep(&between, NULL);
+	}
+}
+
+/* A rank of this node has ended: all others hear of it. */
+static void spread_ended(struct node *node, uint32_t ended)
+{
+	keep_ended(node, ended);
+	if (node->nodes < 2 || node->told)
+		return;
+	node->told = true;
+	tell_heads(node, ended);
+}
+
 /*
  * Waits until *@word is @value (@equal) or is not. False: a rank has ended, and it never will.
  */
 static bool wait_word(struct node *node, _Atomic uint32_t *word, uint32_t value, bool equal)
 {
-	uint32_t now, ended;
+	uint32_t now, known, found = 0;
 	unsigned int i;
 
 	for (i = 0;; i++) {
@@ -90,58 +138,22 @@ static bool wait_word(struct node *node, _Atomic uint32_t *word, uint32_t value,
 			__builtin_ia32_pause();
 			continue;
 		}
-		ended = atomic_load(&node->control->ended);
-		if (!ended) {
+		known = atomic_load(&node->control->ended);
+		if (!known) {
 			futex_sleep(word, now);
-			ended = i % 8 ? 0 : look(node);
+			found = i % 8 ? 0 : look(node);
 		}
 		/* It may have ended after the barrier that it was waited for at. */
 		now = atomic_load_explicit(word, memory_order_acquire);
-		if (ended && (now == value) != equal) {
-			keep_ended(node, ended);
-			return false;
-		}
+		if ((now == value) == equal || !(known || found))
+			continue;
+		if (found)
+			spread_ended(node, found);
+		return false;
 	}
 }
 
-static double now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
-/*
- * The head of this node has ended, and can tell no other: a rank that is left tells the heads of
- * the other nodes. All ranks that are left do, as another may end meanwhile.
- */
-static void tell_heads(const struct node *node)
-{
-	struct timespec between = { .tv_nsec = BETWEEN_NS };
-	static int32_t ended; /* MPI may read it after this call */
-	double begin = now_ns();
-	uint32_t number = 0;
-	MPI_Request request;
-	int rank, ranks, done;
-
-	ended = node->control->member[0].rank;
-	MPI_Comm_size(node->all, &ranks);
-	for (rank = 0; rank < ranks; rank++) {
-		/* Nodes are numbered by their first ranks. */
-		if (node->node_of[rank] != number)
-			continue;
-		number++;
-		if (rank == ended ||
-		    MPI_Isend(&ended, 1, MPI_INT32_T, rank, TAG_ENDED, node->all, &request))
-			continue;
-		while (!MPI_Test(&request, &done, MPI_STATUS_IGNORE) && !done &&
-		       now_ns() - begin < TELL_NS)
-			nanosleep(&between, NULL);
-	}
-}
-
-/* -ECONNRESET if a rank has told that the head of its node has ended. */
+/* -ECONNRESET if a rank of another node has told that one of its node has ended. */
 static int hear_ended(struct node *node)
 {
 	MPI_Status status;
@@ -174,7 +186,10 @@ static int wait_request(struct node *node, MPI_Request *request)
 			sched_yield();
 			continue;
 		}
-		r = hear_ended(node);
+		/* Another rank of this node may have heard of it, too. */
+		r = node_check(node);
+		if (!r)
+			r = hear_ended(node);
 		if (r)
 			return r;
 		nanosleep(&between, NULL);
@@ -247,14 +262,14 @@ static void lead(struct node *node)
 	int r;
 
 	if (!wait_word(node, &control->arrived, (uint32_t)node->members, true)) {
-		/* The other nodes hear of it here. */
+		/* The other nodes hear of it by messages. */
 		result.r = tell_ended(node, atomic_load(&control->ended));
 		result.rank = (int32_t)atomic_load(&control->ended) - 1;
 		snprintf(result.text, sizeof(result.text), "%s", hm_errmsg());
 	} else {
 		collect(node, &result);
 	}
-	if (node->nodes > 1) {
+	if (node->nodes > 1 && result.r != -ECONNRESET) {
 		r = meet_heads(node, control->member[0].call, &result);
 		if (r) {
 			result.r = r;
@@ -294,8 +309,6 @@ int node_meet(struct node *node, uint64_t call, int r)
 	if (!node->index) {
 		lead(node);
 	} else if (!wait_word(node, &control->released, released, false)) {
-		if (atomic_load(&control->ended) == (uint32_t)control->member[0].rank + 1)
-			tell_heads(node);
 		return node_check(node);
 	}
 	if (control->r == -ECONNRESET)
