@@ -208,6 +208,79 @@ static void ahead(void)
 	free(ranks_run(2, 1, "ahead", "", NULL));
 }
 
+/* Of a large array little is here at a time. */
+static uint64_t large_room(uint64_t mib)
+{
+	return mib < 1024 ? ROOM : 64ull << 20;
+}
+
+/*
+ * All rows but the last are of rank 0. Rank 1 loads one word of each page, and stores into pages
+ * here and there, with room for few of them.
+ */
+static void large_case(const char *argument)
+{
+	uint64_t mib = strtoull(argument, NULL, 10), room = large_room(mib), rows = mib << 8;
+	struct hm_array_part parts[] = { { .rows = rows, .rank = 0 },
+					 { .row = rows, .rows = 1, .rank = 1 } };
+	struct hm_array_desc desc = { .struct_size = sizeof(desc),
+				      .flags = HM_ARRAY_PAGED,
+				      .dimensions = 1,
+				      .element = 4096,
+				      .shape = { rows + 1 },
+				      .distribution = HM_ARRAY_BY_HAND,
+				      .parts = parts,
+				      .n_parts = 2,
+				      .page_room = room };
+	uint64_t i, before, state = 1, wrong = 0, most = 0;
+	struct hm_array *array;
+	uint64_t *words;
+
+	world = MPI_COMM_WORLD;
+	RANK_OK(hm_array_create(&world, &desc, &array));
+	words = facts(array).base;
+	for (i = 0; !rank && i < rows; i++)
+		words[i * 512] = i * 7 + 1;
+	RANK_OK(hm_array_epoch(array, 0));
+	before = test_status_bytes("VmRSS");
+	for (i = 0; rank && i < rows; i++) {
+		wrong += words[i * 512] != i * 7 + 1;
+		if (i % 4096 == 0) {
+			RANK_CHECK(facts(array).paged_now <= room);
+			most = test_status_bytes("VmRSS") > most ? test_status_bytes("VmRSS") :
+								   most;
+		}
+	}
+	/* Pages, as many twins, and what MPI allocates. */
+	if (rank && most > before + 2 * room + (16 << 20))
+		rank_fail(__FILE__, __LINE__, "%" PRIu64 " MiB more are resident",
+			  (most - before) >> 20);
+	for (i = 0; rank && i < rows / 64; i++)
+		words[test_random(&state) % rows * 512 + 3] = i + 1;
+	RANK_OK(hm_array_epoch(array, 0));
+	RANK_CHECK(!rank || facts(array).paged_in >= mib << 20);
+	/* The last store into a page is what the owner finds. */
+	for (i = 0; !rank && i < rows / 64; i++) {
+		uint64_t *word = &words[test_random(&state) % rows * 512 + 3];
+
+		wrong += *word <= i;
+	}
+	for (i = 0; !rank && i < rows; i++)
+		wrong += words[i * 512] != i * 7 + 1;
+	if (wrong)
+		rank_fail(__FILE__, __LINE__, "%" PRIu64 " words are wrong", wrong);
+	RANK_OK(hm_array_epoch(array, 0));
+	hm_array_unref(array);
+}
+
+/* 8 GiB by 64 MiB in make soak. */
+static void large(void)
+{
+	const char *mib = getenv("HETMAP_PAGED_MIB");
+
+	free(ranks_run(2, 1, "large", mib ? mib : "64", NULL));
+}
+
 /* ---- refusals ---- */
 
 static void refuse(const struct hm_array_desc *desc, int expected, const char *text)
@@ -359,19 +432,17 @@ static void files(void)
 }
 
 static const struct rank_case cases[] = {
-	{ "same", same_case },
-	{ "stores", stores_case },
-	{ "ahead", ahead_case },
-	{ "refusals", refusals_case },
-	{ "file", file_case },
-	{ "resize", resize_case },
-	{ 0 },
+	{ "same", same_case },         { "stores", stores_case },
+	{ "ahead", ahead_case },       { "large", large_case },
+	{ "refusals", refusals_case }, { "file", file_case },
+	{ "resize", resize_case },     { 0 },
 };
 
 static const struct test tests[] = {
 	{ .name = "same", same, .seconds = 60 },
 	{ .name = "stores", stored, .seconds = 120 },
 	{ .name = "ahead", ahead, .seconds = 60 },
+	{ .name = "large", large, .seconds = 60 },
 	{ .name = "refusals", refusals, .seconds = 60 },
 	{ .name = "files", files, .seconds = 60 },
 	{ .name = "resize", resized },

@@ -66,6 +66,12 @@ soak: tests ## losses, kills and races 1000 times; the module unloaded ROUNDS=10
 	$(Q)$(if $(have_cluster),HETMAP_ROUNDS=100 HETMAP_TIME_SCALE=20 B=$(B) HETMAP_STAGES=built \
 		SECONDS_A_PROGRAM=3600 tests/record 'make soak: 1000 moves of rows under reads' \
 		tests/run test_array_move,:)
+	$(Q)$(if $(have_cluster),HETMAP_ROUNDS=200 HETMAP_TIME_SCALE=20 B=$(B) HETMAP_STAGES=built \
+		SECONDS_A_PROGRAM=3600 tests/record 'make soak: 400 ranks killed' \
+		tests/run test_array_kill,:)
+	$(Q)$(if $(have_cluster),HETMAP_PAGED_MIB=8192 HETMAP_TIME_SCALE=20 B=$(B) HETMAP_STAGES=built \
+		SECONDS_A_PROGRAM=3600 tests/record 'make soak: 8 GiB by pages through 64 MiB' \
+		tests/run test_array_pages,:)
 	$(Q)B=$(B) HETMAP_STAGES=asan SECONDS_A_PROGRAM=3600 \
 		tests/record 'make soak: ASan, what is long' tests/run $(SOAK_ASAN)
 	$(Q)B=$(B) HETMAP_STAGES=tsan SECONDS_A_PROGRAM=3600 \
