@@ -19,9 +19,14 @@
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | \
 	 IBV_ACCESS_REMOTE_ATOMIC)
 #define READS_MOST 16u
-/* About 0.3 s for an answer, and as many tries as there are. */
-#define TIMEOUT 16
-#define TRIES 7
+/*
+ * About 1 s for an answer, and 7 s until a connection fails: a machine that is emulated may stand
+ * still for seconds. One try more would be for ever with rdma_rxe: callers would wait for a rank
+ * that has ended.
+ */
+#define TIMEOUT 18
+#define TRIES 6
+#define NOT_READY_TRIES 7
 
 /* ---- the device ---- */
 
@@ -223,7 +228,7 @@ static int connect_end(struct verbs *verbs, struct peer *peer, const struct expo
 		.sq_psn = peer->here.first,
 		.timeout = TIMEOUT,
 		.retry_cnt = TRIES,
-		.rnr_retry = TRIES,
+		.rnr_retry = NOT_READY_TRIES,
 		.max_rd_atomic = reads,
 	};
 	int r;
