@@ -71,8 +71,8 @@ static unsigned int rounds_of(unsigned int usual)
 }
 
 /*
- * $1 has words for env(1), $2 ranks, "$3" this program, $4 its arguments, "$5" takes its output, and
- * $6 is "$5" where a rank writes that by itself. Over TCP MPICH 4.0 may wait for ever after the
+ * $1 has words for env(1), $2 ranks, "$3" this program, $4 its arguments, "$5" takes its output,
+ * and $6 is "$5" where a rank writes that by itself. Over TCP MPICH 4.0 may wait for ever after the
  * result: the job then has a while to end.
  */
 static const char script[] =
