@@ -355,7 +355,7 @@ static void end_one(const char *argument, bool late)
 		if (i == 2 && rank == dying)
 			raise(SIGKILL);
 		if (i == 2 && late && !rank)
-			sleep(2);
+			usleep(600000);
 		begin = test_now();
 		r = hm_array_epoch(array, 0);
 	}
