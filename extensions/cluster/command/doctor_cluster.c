@@ -51,7 +51,7 @@ static void look_at_mpi(struct probe *probe)
 	int length, level, n = MPI_THREAD_SINGLE;
 
 	MPI_Get_library_version(version, &length);
-	snprintf(line, sizeof(line), "%.*s", (int)strcspn(version, "\n"), version);
+	snprintf(line, sizeof(line), "%.*s", (int)strcspn(version, ",\n"), version);
 	for (length = 0; line[length]; length++)
 		if (line[length] == '\t')
 			line[length] = ' ';
