@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "base/sys.h"
 #include "fault/repair.h"
@@ -60,6 +61,34 @@ static int check_map(struct hm_tiering *tiering)
 			       map->buffer->name, hm_map_length(map), tiering->length);
 	r = repair_check(map, 0, hm_map_length(map), NULL);
 	return r == -EIO ? -ENODEV : r;
+}
+
+/* ---- faults of the process ---- */
+
+/*
+ * Each touch in a window is a fault of a thread of this process [getrusage(2)]. Where there were
+ * none at all, no page table has to be read. 0: the kernel does not count them.
+ */
+static uint64_t count_faults(void)
+{
+	struct rusage usage;
+
+	if (sys_getrusage(RUSAGE_SELF, &usage))
+		return 0;
+	return (uint64_t)usage.ru_minflt + (uint64_t)usage.ru_majflt;
+}
+
+/* Does a touch of a page that is away count? The page is never written. */
+bool look_probe_faults(void)
+{
+	static _Alignas(PAGE) volatile char page[PAGE];
+	uint64_t before;
+
+	if (sys_madvise((void *)(uintptr_t)page, PAGE, MADV_DONTNEED))
+		return false;
+	before = count_faults();
+	(void)page[0];
+	return before && count_faults() > before;
 }
 
 /* ---- opening ---- */
@@ -114,7 +143,16 @@ static int take_entries(struct hm_tiering *tiering)
 	return sys_madvise(tiering->map->address, tiering->length, MADV_DONTNEED);
 }
 
-/* Holds the map's change after success. */
+static void unlock_map(struct hm_tiering *tiering)
+{
+	repair_release(tiering->map);
+	remap_unlock(tiering->map);
+}
+
+/*
+ * Holds the map's change, and claims its blocks, after success: until unlock_map() no handler
+ * replaces bytes of it, which MADV_DONTNEED would throw away.
+ */
 static int lock_map(struct hm_tiering *tiering)
 {
 	struct hm_map *map = tiering->map;
@@ -124,9 +162,15 @@ static int lock_map(struct hm_tiering *tiering)
 		return r == -EBUSY ?
 			       err_set(r, "%s: the map is being changed", map->buffer->name) :
 			       r;
-	r = atomic_load(&map->lost) ? remap_refuse_lost(map) : check_map(tiering);
-	if (r)
+	if (atomic_load(&map->lost)) {
+		r = remap_refuse_lost(map);
 		remap_unlock(map);
+		return r;
+	}
+	repair_claim(map, 0, map->span);
+	r = check_map(tiering);
+	if (r)
+		unlock_map(tiering);
 	return r;
 }
 
@@ -135,28 +179,29 @@ int look_go_on(struct hm_tiering *tiering)
 	int r = lock_map(tiering);
 
 	if (!r)
-		remap_unlock(tiering->map);
+		unlock_map(tiering);
 	return r;
 }
 
 int look_open(struct hm_tiering *tiering)
 {
-	struct hm_map *map = tiering->map;
 	int r = lock_map(tiering);
 
 	if (r)
 		return r;
+	/* Before the entries go: a touch from then on is a fault that comes on top of these. */
+	tiering->faults = count_faults();
 	r = tiering->source == HM_TIERING_BY_ENTRIES ? take_entries(tiering) :
 						       clear_soft_dirty();
 	if (r)
 		r = err_set(-EOPNOTSUPP,
 			    "%s: touches of this memory can't be told: %s: %s (memory of a "
 			    "device, or locked by mlock(2)?)",
-			    map->buffer->name,
+			    tiering->map->buffer->name,
 			    tiering->source == HM_TIERING_BY_ENTRIES ? "MADV_DONTNEED" :
 								       "clear_refs",
 			    err_name(r));
-	remap_unlock(map);
+	unlock_map(tiering);
 	return r;
 }
 
@@ -223,14 +268,20 @@ static int read_pagemap(struct hm_tiering *tiering, int fd)
 
 int look_close(struct hm_tiering *tiering, uint32_t *ret_touched)
 {
-	int fd = sys_open("/proc/self/pagemap", O_RDONLY, 0), r = -ENOTTY;
+	const uint64_t faults = count_faults();
 	uint32_t i, touched = 0;
+	int fd, r = -ENOTTY;
 
+	for (i = 0; i < tiering->n; i++)
+		tiering->blocks[i].touched = false;
+	if (tiering->counts_faults && faults && faults == tiering->faults) {
+		*ret_touched = 0;
+		return 0;
+	}
+	fd = sys_open("/proc/self/pagemap", O_RDONLY, 0);
 	if (fd < 0)
 		return err_set(-EOPNOTSUPP, "/proc/self/pagemap can't be opened: %s",
 			       err_name(fd));
-	for (i = 0; i < tiering->n; i++)
-		tiering->blocks[i].touched = false;
 	if (tiering->source == HM_TIERING_BY_ENTRIES && !tiering->no_scan) {
 		r = scan(tiering, fd);
 		tiering->no_scan = r != 0;
@@ -242,6 +293,8 @@ int look_close(struct hm_tiering *tiering, uint32_t *ret_touched)
 		return r;
 	for (i = 0; i < tiering->n; i++)
 		touched += tiering->blocks[i].touched;
+	/* Faults elsewhere are known by now: the window may go on. */
+	tiering->faults = faults;
 	*ret_touched = touched;
 	return 0;
 }

@@ -335,6 +335,7 @@ static int begin(struct hm_tiering *tiering)
 	uint32_t i, touched;
 	int r = tiering->source == HM_TIERING_BY_SOFT_DIRTY ? look_probe_soft_dirty() : 0;
 
+	tiering->counts_faults = look_probe_faults();
 	for (i = 0; i < tiering->n && !r; i++)
 		r = survey(tiering, i);
 	if (!r)

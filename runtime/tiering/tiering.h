@@ -57,8 +57,10 @@ struct hm_tiering {
 	pthread_cond_t wake;
 	bool has_thread, stop;
 	pthread_t thread;
-	bool looking; /* a window is open */
-	bool no_scan; /* the kernel has no PAGEMAP_SCAN */
+	bool looking;       /* a window is open */
+	bool no_scan;       /* the kernel has no PAGEMAP_SCAN */
+	bool counts_faults; /* so that windows without one need no scan */
+	uint64_t faults;    /* of the process, as the window began */
 	int status;
 	uint64_t shortest, interval, window; /* ns */
 	uint64_t tokens;                     /* bytes that may move now */
@@ -84,6 +86,8 @@ int look_go_on(struct hm_tiering *tiering);
 int look_close(struct hm_tiering *tiering, uint32_t *ret_touched);
 /* -EOPNOTSUPP, with a text: the kernel does not tell writes to private memory. */
 int look_probe_soft_dirty(void);
+/* Does the kernel count the faults of this process? */
+bool look_probe_faults(void);
 /* Address of a block, and its length. */
 uint64_t look_block(const struct hm_tiering *tiering, uint32_t block, uint64_t *ret_length);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Tiering of maps: plans by themselves; looks and moves on a machine with two nodes that this
- * program plays; and in a machine that has them (tests/vm/tiers), with the nodes of each page.
+ * Tiering of maps: looks and moves on a machine with two nodes that this program plays; and in a
+ * machine that has them (tests/vm/tiers), with the nodes of each page.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +13,7 @@
 
 #include "base/sys.h"
 #include "core/core.h"
+#include "core/map_repair.h"
 #include "lib/inject.h"
 #include "lib/support.h"
 #include "tier/tier.h"
@@ -23,84 +24,6 @@
 #define BLOCKS 32u
 #define SIZE ((uint64_t)BLOCKS * BLOCK)
 #define PAGES (SIZE / PAGE)
-
-/* ---- plans ---- */
-
-static struct tiering_block plan_blocks[8];
-static uint32_t plan_order[8];
-static struct tiering_step plan_steps[TIERING_ROUND];
-
-static void set(uint32_t i, enum tiering_place place, uint16_t heat)
-{
-	plan_blocks[i] = (struct tiering_block){ .place = place, .heat = heat, .bytes = 10 };
-}
-
-static uint32_t plan(uint64_t fast_bytes, uint64_t tokens)
-{
-	return plan_make(plan_blocks, 8, fast_bytes, tokens, plan_order, plan_steps);
-}
-
-static void check_step(uint32_t i, uint32_t block, uint32_t why)
-{
-	CHECK_EQUAL(plan_steps[i].block, block);
-	CHECK_EQUAL(plan_steps[i].why, why);
-}
-
-static void test_plan(void)
-{
-	uint32_t i;
-
-	for (i = 0; i < 8; i++)
-		set(i, i < 2 ? TIERING_FAST : TIERING_SLOW, 0);
-	CHECK_EQUAL(plan(20, 1000), 0);
-	/* There is room: the hottest first, and none that is not hot. */
-	set(4, TIERING_SLOW, 900);
-	set(5, TIERING_SLOW, 950);
-	set(6, TIERING_SLOW, TIERING_HOT - 1);
-	CHECK_EQUAL(plan(40, 1000), 2);
-	check_step(0, 5, HM_TIERING_HOT);
-	check_step(1, 4, HM_TIERING_HOT);
-	/* Bytes that may move now. */
-	CHECK_EQUAL(plan(40, 10), 1);
-	CHECK_EQUAL(plan(40, 9), 0);
-	/* No room: each takes the place of the coldest, which is paid for, too. */
-	set(0, TIERING_FAST, 100);
-	CHECK_EQUAL(plan(20, 1000), 4);
-	check_step(0, 1, HM_TIERING_COLD);
-	check_step(1, 5, HM_TIERING_HOT);
-	check_step(2, 0, HM_TIERING_COLD);
-	check_step(3, 4, HM_TIERING_HOT);
-	CHECK_EQUAL(plan(20, 39), 2);
-	CHECK_EQUAL(plan(20, 19), 0);
-	/* A block that is little hotter stays. */
-	set(0, TIERING_FAST, 901 - TIERING_MARGIN);
-	set(1, TIERING_FAST, 951 - TIERING_MARGIN);
-	CHECK_EQUAL(plan(20, 1000), 2);
-	/* A block that rests is not asked. */
-	plan_blocks[0].rest = 1;
-	CHECK_EQUAL(plan(20, 1000), 0);
-	/* More than the budget allows goes first. */
-	plan_blocks[0].rest = 0;
-	CHECK_EQUAL(plan(10, 1000), 1);
-	check_step(0, 0, HM_TIERING_OVER);
-	CHECK_EQUAL(plan_best(plan_blocks, 8, 20, plan_order), 1850);
-}
-
-static void test_heat(void)
-{
-	struct tiering_block block = { .touched = true };
-	uint32_t i;
-
-	for (i = 0; i < 100; i++)
-		plan_heat(&block, 1);
-	CHECK_EQUAL(block.heat, TIERING_HEAT_MOST);
-	block.touched = false;
-	plan_heat(&block, 1);
-	CHECK(block.heat < TIERING_HEAT_MOST);
-	for (i = 0; i < 100; i++)
-		plan_heat(&block, 1);
-	CHECK_EQUAL(block.heat, 0);
-}
 
 /* ---- a machine that is played ---- */
 
@@ -468,6 +391,105 @@ static void test_thread(void)
 	play_end();
 }
 
+/* ---- windows without a touch ---- */
+
+static unsigned int n_pagemap; /* times that it was opened */
+
+static int open_counted(const char *path, int flags, mode_t mode)
+{
+	n_pagemap += !strcmp(path, "/proc/self/pagemap");
+	return open_played(path, flags, mode);
+}
+
+static int no_faults(int who, struct rusage *ret_usage)
+{
+	(void)who;
+	memset(ret_usage, 0, sizeof(*ret_usage));
+	return 0;
+}
+
+/* A window in which the process had no fault needs no look at page tables; no touch is missed. */
+static void test_no_faults(void)
+{
+	struct sys_table real = sys_table;
+	struct hm_tiering *tiering;
+	uint64_t touched;
+	struct hm_map *map;
+	uint32_t i, pass;
+
+	for (pass = 0; pass < 2; pass++) {
+		play_begin();
+		sys_table.open = open_counted;
+		/* A kernel that counts none: each window is looked at. */
+		if (pass)
+			sys_table.getrusage = no_faults;
+		map = make_map(0, SIZE, 0);
+		CHECK_OK_FATAL(hm_tiering_create(map, &manual, &tiering));
+		for (i = 0; i < 4; i++)
+			CHECK_OK(hm_tiering_step(tiering));
+		n_pagemap = 0;
+		for (i = 0; i < 8; i++)
+			CHECK_OK(hm_tiering_step(tiering));
+		CHECK(pass ? n_pagemap == 8 : n_pagemap < 4);
+		for (i = 0; i < 8; i++) {
+			touched = info_of(tiering).touched;
+			touch(3 * i, 1);
+			CHECK_OK(hm_tiering_step(tiering));
+			CHECK_EQUAL(info_of(tiering).touched, touched + 1);
+			CHECK_OK(hm_tiering_step(tiering));
+			CHECK_EQUAL(info_of(tiering).touched, touched + 1);
+		}
+		hm_tiering_unref(tiering);
+		hm_map_unref(map);
+		play_end();
+		sys_table.getrusage = real.getrusage;
+	}
+}
+
+/* ---- blocks that a handler may replace ---- */
+
+static int (*real_madvise)(void *address, size_t length, int advice);
+static struct hm_map *zapped;
+static uint32_t n_zaps, n_unclaimed;
+
+static int madvise_watched(void *address, size_t length, int advice)
+{
+	if (advice == MADV_DONTNEED && (char *)address == base) {
+		n_zaps++;
+		n_unclaimed += atomic_load(&repair_states(zapped)->state[0]) != BLOCK_CHANGING;
+	}
+	return real_madvise(address, length, advice);
+}
+
+/* The bytes that a handler puts there are private: none comes between the check and the call. */
+static void test_claimed(void)
+{
+	struct hm_tiering *tiering;
+
+	play_begin();
+	CHECK_OK_FATAL(hm_handler_install(0));
+	zapped = make_map(0, SIZE, 0);
+	real_madvise = sys_table.madvise;
+	sys_table.madvise = madvise_watched;
+	CHECK_OK_FATAL(hm_tiering_create(zapped, &manual, &tiering));
+	step_while_touching(tiering, 8, 4);
+	CHECK(n_zaps >= 10);
+	CHECK_EQUAL(n_unclaimed, 0);
+	CHECK_EQUAL(atomic_load(&repair_states(zapped)->state[0]), BLOCK_OK);
+	CHECK(pattern_holds(base, 0, SIZE, 7));
+	/* A block that was replaced ends the looks, and keeps its bytes. */
+	n_zaps = 0;
+	atomic_store(&repair_states(zapped)->state[0], BLOCK_POISONED);
+	CHECK_ERROR(-ENODEV, hm_tiering_step(tiering));
+	CHECK_EQUAL(n_zaps, 0);
+	atomic_store(&repair_states(zapped)->state[0], BLOCK_OK);
+	hm_tiering_unref(tiering);
+	sys_table.madvise = real_madvise;
+	hm_map_unref(zapped);
+	CHECK_OK(hm_handler_remove());
+	play_end();
+}
+
 static void test_bad_input(void)
 {
 	struct {
@@ -635,8 +657,6 @@ static void test_undo(void)
 }
 
 static const struct test tests[] = {
-	{ .name = "plan", .run = test_plan },
-	{ .name = "heat", .run = test_heat },
 	{ .name = "reads_promote", .run = test_reads_promote },
 	{ .name = "budget", .run = test_budget },
 	{ .name = "dry_run", .run = test_dry_run },
@@ -644,6 +664,8 @@ static const struct test tests[] = {
 	{ .name = "pinned", .run = test_pinned },
 	{ .name = "map_changes", .run = test_map_changes },
 	{ .name = "thread", .run = test_thread, .seconds = 40 },
+	{ .name = "no_faults", .run = test_no_faults },
+	{ .name = "claimed", .run = test_claimed },
 	{ .name = "bad_input", .run = test_bad_input },
 	{ .name = "undo", .run = test_undo },
 	{ .name = "prefetch", .run = test_prefetch },
