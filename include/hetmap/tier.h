@@ -91,29 +91,33 @@ enum hm_persist {
 HM_API int hm_tier_list(struct hm_tier *tiers, uint32_t capacity, uint32_t flags,
 			uint32_t *ret_n);
 
-/* Bytes of persistent memory that the hardware can't read. */
+/* Bytes of persistent memory, or of CXL memory, that the hardware can't read. */
 struct hm_bad_range {
 	uint64_t offset; /* in the device; "pmem:": in the block device of the file system */
-	uint64_t length; /* bytes, a multiple of 512 */
+	uint64_t length; /* bytes, a multiple of 64 */
 };
 
 /**
- * hm_tier_bad_ranges - list the bad ranges of a device with persistent memory
- * @device:   [in] "dax:PATH", or "pmem:PATH" with a path on a DAX file system
+ * hm_tier_bad_ranges - list the bad ranges of a device with persistent or CXL memory
+ * @device:   [in] "dax:PATH"; "pmem:PATH" with a path on a DAX file system; "node:N" of a node that
+ *            is one region of CXL memory
  * @ranges:   [out] array of @capacity; may be NULL when @capacity is 0
  * @capacity: [in] entries in @ranges
  * @ret_n:    [out] number of bad ranges, even if larger than @capacity
  *
  * The list is the kernel's (badblocks in sysfs): ranges that a scrub of the platform or a failed
- * access has found. A load from such a range raises SIGBUS; hm_copy_out() makes -EHWPOISON of it.
+ * access has found. CXL memory keeps the list itself (the poison list), and the kernel, from Linux
+ * 6.4 on, asks for it: as root, by a trace instance that this call makes and removes. A load from
+ * such a range raises SIGBUS; hm_copy_out() makes -EHWPOISON of it.
  *
  * Thread safety: any thread.
  *
  * Errors:
  *   -EINVAL:     a pointer is NULL.
  *   -ENODEV:     there is no such device.
- *   -EOPNOTSUPP: the memory is not persistent memory, or the kernel keeps no list of it.
- *   -EACCES:     the list of a DAX device is for root only.
+ *   -EOPNOTSUPP: the memory is neither persistent memory nor CXL memory, or the kernel has no list
+ *                of it.
+ *   -EACCES:     the list of a DAX device, or of CXL memory, is for root only.
  */
 HM_API int hm_tier_bad_ranges(const char *device, struct hm_bad_range *ranges,
 			      uint32_t capacity, uint32_t *ret_n);
@@ -126,14 +130,16 @@ HM_API int hm_tier_bad_ranges(const char *device, struct hm_bad_range *ranges,
  * @ret_cleared: [out] bytes that were cleared
  *
  * The platform clears the error, and the kernel takes the range off its list. The bytes have an
- * undefined value afterwards: write them. No page of the range may be in use.
+ * undefined value afterwards: write them. No page of the range may be in use. Of CXL memory the
+ * lines of 64 bytes that are on the list are cleared, by debugfs, and are zero afterwards.
  *
  * Thread safety: any thread.
  *
  * Errors:
  *   -EINVAL:     a pointer is NULL, or the range is not one of the device.
  *   -ENODEV:     there is no such device.
- *   -EOPNOTSUPP: the memory is not persistent memory, or the platform clears no errors.
+ *   -EOPNOTSUPP: the memory is neither persistent memory nor CXL memory, or the platform clears no
+ *                errors.
  *   -EACCES:     the call is for root only.
  *   -EIO:        the platform has not cleared all of the range; the text says how much.
  */

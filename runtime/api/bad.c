@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Bad ranges of persistent memory: listed, and cleared by the bus. */
+/* Bad ranges of persistent memory and of CXL memory: listed, and cleared. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -104,5 +104,10 @@ int hm_tier_bad_clear(const char *device, uint64_t offset, uint64_t length,
 			"%s: the kernel tells only root where the device is: run this as "
 			"root",
 			device);
-	return clear(&place, offset, length, ret_cleared);
+	if (!*place.cxl)
+		return clear(&place, offset, length, ret_cleared);
+	r = bad_clear_cxl(&place, offset, length);
+	if (!r)
+		*ret_cleared = length;
+	return r;
 }

@@ -235,7 +235,7 @@ struct sys_table sys_table = {
 	.fadvise = real_fadvise,
 	.mkdir = mkdir,
 	.rename = rename,
-	.unlink = unlink,
+	.unlink = remove,
 	.access = access,
 	.readlink = readlink,
 	/*

@@ -2,7 +2,8 @@
 /*
  * The kernel's list of bad ranges is the file badblocks of a region, or of a block device, in units
  * of 512 bytes [Documentation/ABI/testing/sysfs-block, sysfs-bus-nfit]. Offsets of a region become
- * those of the device by the physical addresses of both.
+ * those of the device by the physical addresses of both. CXL memory has poison lists (poison.h)
+ * instead, of physical addresses.
  */
 #include "tier/bad.h"
 
@@ -19,8 +20,27 @@
 #include "base/proc.h"
 #include "base/sys.h"
 #include "base/util.h"
+#include "tier/cxl.h"
+#include "tier/dax.h"
+#include "tier/poison.h"
 
 #define SECTOR 512ull
+
+/* A node that is a region of CXL memory begins where the region does. */
+static int find_node(const char *name, struct bad_place *place)
+{
+	const uint32_t node = (uint32_t)strtoul(strchr(name, ':') + 1, NULL, 10);
+
+	if (!dax_region_of_node(node, place->cxl, sizeof(place->cxl)))
+		return err_set(-EOPNOTSUPP,
+			       "%s is not one region of CXL memory, which keeps lists of bad "
+			       "ranges",
+			       name);
+	if (!cxl_region_number(place->cxl, "resource", &place->address) ||
+	    !cxl_region_number(place->cxl, "size", &place->size))
+		return err_set(-ENODEV, "%s: its CXL memory, %s, is gone", name, place->cxl);
+	return 0;
+}
 
 static int open_named(const char *name, struct device_number *ret_device)
 {
@@ -30,8 +50,8 @@ static int open_named(const char *name, struct device_number *ret_device)
 
 	if (!dax && strncmp(name, "pmem:", 5) != 0)
 		return err_set(-ENODEV,
-			       "\"%s\" has no list of bad ranges: \"dax:PATH\" and "
-			       "\"pmem:PATH\" have",
+			       "\"%s\" has no list of bad ranges: \"dax:PATH\", "
+			       "\"pmem:PATH\" and nodes of CXL memory have",
 			       name);
 	fd = sys_open(strchr(name, ':') + 1, O_RDONLY | O_NONBLOCK, 0);
 	r = fd < 0 ? fd : sys_fstat(fd, &st);
@@ -82,14 +102,55 @@ static int find_addresses(const char *name, struct bad_place *place)
 					     name);
 }
 
+static bool find_place_in_cxl(struct bad_place *place)
+{
+	const bool block = place->device.block;
+
+	if (!device_number_attribute(place->device, block ? "device/resource" : "resource",
+				     &place->address) ||
+	    !place->address || !device_number_attribute(place->device, "size", &place->size))
+		return false;
+	place->size *= block ? SECTOR : 1;
+	return true;
+}
+
+static bool find_cxl(struct bad_place *place)
+{
+	char folder[64];
+
+	snprintf(folder, sizeof(folder), "/sys/dev/%s/%u:%u",
+		 place->device.block ? "block" : "char", major(place->device.number),
+		 minor(place->device.number));
+	return cxl_region_of(folder, place->cxl, sizeof(place->cxl));
+}
+
 int bad_find(const char *name, struct bad_place *ret_place)
 {
 	struct bad_place place = { 0 };
 	uint64_t sectors;
-	int r = open_named(name, &place.device);
+	int r;
 
+	if (!strncmp(name, "node:", 5)) {
+		r = find_node(name, &place);
+		if (!r)
+			*ret_place = place;
+		return r;
+	}
+	r = open_named(name, &place.device);
 	if (r)
 		return r;
+	if (find_cxl(&place)) {
+		if (!device_number_attribute(place.device, "size", &place.size) ||
+		    !device_number_attribute(place.device, "resource", &place.address) ||
+		    !place.address)
+			return err_set(
+				-EACCES,
+				"%s: the kernel tells only root where the device is: run "
+				"this as root",
+				name);
+		*ret_place = place;
+		return 0;
+	}
 	if (!persist_region(place.device, place.region, sizeof(place.region)) ||
 	    !find_bus(place.region, &place.bus))
 		return err_set(
@@ -105,15 +166,74 @@ int bad_find(const char *name, struct bad_place *ret_place)
 	return r;
 }
 
+/* ---- CXL memory ---- */
+
+struct handing {
+	const struct bad_place *place;
+	void (*each)(void *user, uint64_t offset, uint64_t length);
+	void *user;
+	uint64_t offset, end; /* of the bytes to clear */
+};
+
+/* The bytes of a range that the device has, as offsets in it; false: there are none. */
+static bool cut_to_device(const struct bad_place *place, const struct poison_range *range,
+			  uint64_t *ret_from, uint64_t *ret_to)
+{
+	const uint64_t from = max_u64(range->address, place->address);
+	const uint64_t to =
+		min_u64(range->address + range->length, place->address + place->size);
+
+	*ret_from = from - place->address;
+	*ret_to = to - place->address;
+	return from < to;
+}
+
+static int hand_on(void *user, const struct poison_range *range)
+{
+	const struct handing *handing = user;
+	uint64_t from, to;
+
+	if (cut_to_device(handing->place, range, &from, &to))
+		handing->each(handing->user, from, to - from);
+	return 0;
+}
+
+static int clear_lines(void *user, const struct poison_range *range)
+{
+	const struct handing *handing = user;
+	uint64_t from, to, dpa;
+	int r = 0;
+
+	if (!cut_to_device(handing->place, range, &from, &to))
+		return 0;
+	dpa = range->dpa + handing->place->address + from - range->address;
+	for (; from < to && !r; from += POISON_LINE, dpa += POISON_LINE)
+		if (from + POISON_LINE > handing->offset && from < handing->end)
+			r = poison_clear(range->memory, dpa);
+	return r;
+}
+
+int bad_clear_cxl(const struct bad_place *place, uint64_t offset, uint64_t length)
+{
+	struct handing handing = { .place = place, .offset = offset, .end = offset + length };
+
+	return poison_each(place->cxl, clear_lines, &handing);
+}
+
+/* ---- lists ---- */
+
 int bad_each(const struct bad_place *place,
 	     void (*each)(void *user, uint64_t offset, uint64_t length), void *user)
 {
 	const uint64_t first = place->device.block ? 0 : place->first;
 	uint64_t sector, sectors, from, to;
+	struct handing handing = { .place = place, .each = each, .user = user };
 	struct lines lines;
 	char path[560], *line;
 	int r;
 
+	if (*place->cxl)
+		return poison_each(place->cxl, hand_on, &handing);
 	if (place->device.block)
 		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/badblocks",
 			 major(place->device.number), minor(place->device.number));

@@ -76,29 +76,47 @@ static void each_entry(const char *path, int (*each)(void *user, const char *nam
 }
 
 struct node_walk {
-	uint32_t node;
-	char *text;
-	size_t size;
+	uint32_t node, n;
+	char region[32]; /* of the first of the @n devices with CXL memory */
+	char folder[96];
 };
 
 static int look_at_target(void *user, const char *name)
 {
-	const struct node_walk *walk = user;
-	char path[96];
+	struct node_walk *walk = user;
+	char path[96], region[32];
 	uint64_t node;
 
 	snprintf(path, sizeof(path), "/sys/bus/dax/devices/%.32s/target_node", name);
 	if (!proc_number(path, &node) || node != walk->node)
 		return 0;
 	snprintf(path, sizeof(path), "/sys/bus/dax/devices/%.32s", name);
-	return cxl_made_of(path, walk->text, walk->size);
+	if (!cxl_region_of(path, region, sizeof(region)))
+		return 0;
+	if (!walk->n++) {
+		name_copy(walk->region, sizeof(walk->region), region);
+		name_copy(walk->folder, sizeof(walk->folder), path);
+	}
+	return 0;
 }
 
 void dax_made_of_node(uint32_t node, char *text, size_t size)
 {
-	struct node_walk walk = { node, text, size };
+	struct node_walk walk = { .node = node };
 
 	each_entry("/sys/bus/dax/devices", look_at_target, &walk);
+	if (walk.n)
+		cxl_made_of(walk.folder, text, size);
+}
+
+bool dax_region_of_node(uint32_t node, char *name, size_t size)
+{
+	struct node_walk walk = { .node = node };
+
+	each_entry("/sys/bus/dax/devices", look_at_target, &walk);
+	if (walk.n == 1)
+		name_copy(name, size, walk.region);
+	return walk.n == 1;
 }
 
 struct walk {

@@ -28,6 +28,8 @@ void dax_each(int (*each)(void *user, const char *path, const struct dax_facts *
 
 /* Describes a node without processors that CXL memory has made (cxl.h), or leaves @text alone. */
 void dax_made_of_node(uint32_t node, char *text, size_t size);
+/* The CXL region that the node is made of, "region0"; false: of none, or of several. */
+bool dax_region_of_node(uint32_t node, char *name, size_t size);
 
 /* A file system whose files are mapped by DAX. */
 struct dax_mount {

@@ -187,7 +187,8 @@ static void test_bad_input(void)
 	CHECK_ERROR(-EINVAL, hm_tier_bad_ranges("dax:/dev/null", NULL, 1, &n));
 	CHECK_ERROR(-EINVAL, hm_tier_bad_ranges("dax:/dev/null", NULL, 0, NULL));
 	CHECK_ERROR(-EINVAL, hm_tier_bad_clear(NULL, 0, 1, &cleared));
-	CHECK_ERROR(-ENODEV, hm_tier_bad_ranges("node:0", NULL, 0, &n));
+	CHECK_ERROR(-EOPNOTSUPP, hm_tier_bad_ranges("node:0", NULL, 0, &n));
+	CHECK_ERROR(-ENODEV, hm_tier_bad_ranges("host", NULL, 0, &n));
 	CHECK_ERROR(-ENODEV, hm_tier_bad_ranges("dax:/nothing", NULL, 0, &n));
 	CHECK_ERROR(-ENODEV, hm_tier_bad_ranges("dax:/tmp", NULL, 0, &n));
 	CHECK_ERROR(-EOPNOTSUPP, hm_tier_bad_ranges("dax:/dev/null", NULL, 0, &n));

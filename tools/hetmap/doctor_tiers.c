@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* Doctor: the ladder of memory, with figures, and bad ranges of persistent memory. */
+/* Doctor: the ladder of memory, with figures, and bad ranges of persistent and of CXL memory. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <hetmap/hetmap.h>
 
@@ -55,7 +56,8 @@ static void report_bad(struct doctor *doctor, const struct hm_tier *tier)
 	uint32_t n, i;
 
 	/* A list that can't be read is no finding about the memory. */
-	if (!tier->persist || bad_ranges(tier->device, &ranges, &n))
+	if ((!tier->persist && strncmp(tier->made_of, "CXL ", 4) != 0) ||
+	    bad_ranges(tier->device, &ranges, &n))
 		return;
 	for (i = 0; i < n; i++)
 		bytes += ranges[i].length;
