@@ -67,6 +67,14 @@ static void figures_add(const struct tier_moved *moved, const struct hm_tiering_
 
 /* ---- blocks ---- */
 
+/* Addresses of a map without a mapping: another thread is changing it. */
+static int explain_change(const struct hm_tiering *tiering, int r)
+{
+	if (r != -EFAULT)
+		return r;
+	return err_set(-EBUSY, "%s: the map is being changed", tiering->map->buffer->name);
+}
+
 /* Counts the pages of a block, whose entries come back: not within a window. */
 static int survey(struct hm_tiering *tiering, uint32_t i)
 {
@@ -76,7 +84,7 @@ static int survey(struct hm_tiering *tiering, uint32_t i)
 	int r = tier_count(address, length, tiering->fast, tiering->slow, &census);
 
 	if (r)
-		return r;
+		return explain_change(tiering, r);
 	block->bytes = (uint32_t)(census.a + census.b + census.other);
 	if (!block->bytes)
 		block->place = TIERING_ABSENT;
@@ -118,7 +126,7 @@ static int move_block(struct hm_tiering *tiering, const struct tiering_step *ste
 	move.address = look_block(tiering, step->block, &length);
 	r = tier_move(move.address, length, (uint32_t)move.node, &moved);
 	if (r)
-		return r;
+		return explain_change(tiering, r);
 	move.time = time_now_ns();
 	move.length = moved.moved;
 	*(up ? &tiering->info.promoted : &tiering->info.demoted) += moved.moved;
