@@ -3,13 +3,13 @@
 # shellcheck disable=SC2154 # memory and work are tests/vm/boot's
 # Sourced by tests/vm/boot, whose memory is $memory MiB: the devices that a machine has when
 # they are asked for by name. cxl and iommu are the first: they decide what bus the others are on.
-device_names='cxl cxl-ram iommu edu hmat ivshmem nvdimm swiotlb vivid'
+device_names='cxl cxl-ram iommu edu hmat dimm ivshmem nvdimm swiotlb vivid'
 
 # What a machine without any is; each of them changes its part.
 chipset=pc
 bus=pci.0       # that all devices are on
 features=       # of the chipset
-more_memory=    # slots, and the most that may be there
+slots=0         # for modules of memory
 initiator=      # of each NUMA node: whose processors are nearest
 more_devices=   # options of QEMU, behind those of all machines
 last_devices=   # what brings a bus of its own: behind all others
@@ -46,7 +46,7 @@ add_device() {
 			-object memory-backend-ram,id=labels,size=256M,share=on
 			-device pxb-cxl,bus_nr=12,bus=pcie.0,id=bridge
 			-device cxl-rp,port=0,bus=bridge,id=rootport,chassis=0,slot=2
-			-device cxl-type3,bus=rootport,memdev=cxl,lsa=labels,id=cxl-memory'
+			-device cxl-type3,bus=rootport,memdev=cxl,lsa=labels,sn=0xc0ffee'
 		more_modules="$more_modules cxl_acpi cxl_pci cxl_mem cxl_port cxl_pmem"
 		;;
 	# A volatile one, of 512 MiB. The kernel makes a region of it only where it can empty the
@@ -84,15 +84,26 @@ add_device() {
 		more_devices="$more_devices -object memory-backend-ram,id=shared,size=64M,share=on
 			-device ivshmem-plain,memdev=shared,master=on,bus=$bus"
 		;;
-	# Persistent memory without labels: /sys/bus/nd's namespace0.0 and namespace1.0.
+	# A module of a third node, which the kernel leaves offline: whoever writes "online" to
+	# /sys/devices/system/node/node2/memory*/state adds it.
+	dimm)
+		slots=$((slots + 1))
+		more_devices="$more_devices -numa node,nodeid=2$initiator
+			-object memory-backend-ram,id=dimm,size=256M
+			-device pc-dimm,memdev=dimm,node=2"
+		[ -z "$initiator" ] || more_devices="$more_devices $(distance 2 200 500M)"
+		more_parameters="$more_parameters memhp_default_state=offline"
+		;;
+	# Persistent memory without labels: /sys/bus/nd's namespace0.0 and namespace1.0. Its modules
+	# come first, since CXL's take numbers of regions, too.
 	nvdimm)
 		features="$features,nvdimm=on"
-		more_memory=",slots=2,maxmem=$((memory + 4096))M"
+		slots=$((slots + 2))
 		more_devices="$more_devices -object memory-backend-ram,id=module,size=256M
 			-device nvdimm,memdev=module
 			-object memory-backend-ram,id=module1,size=128M
 			-device nvdimm,memdev=module1"
-		more_modules="$more_modules nfit nd_pmem dax_pmem device_dax kmem"
+		more_modules="nfit nd_pmem dax_pmem device_dax kmem $more_modules"
 		;;
 	# Bounce buffers, for all DMA that no IOMMU maps.
 	swiotlb) more_parameters="$more_parameters swiotlb=force" ;;

@@ -184,7 +184,7 @@ no_snapshot() {
 
 no_such_device() {
 	expect 2 tests/vm/boot --device gpu true &&
-		says "tests/vm/boot: there is no device 'gpu': ask for one of cxl cxl-ram iommu edu hmat ivshmem nvdimm swiotlb vivid"
+		says "tests/vm/boot: there is no device 'gpu': ask for one of cxl cxl-ram iommu edu hmat dimm ivshmem nvdimm swiotlb vivid"
 }
 
 no_such_wire() {
