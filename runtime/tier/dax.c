@@ -124,6 +124,20 @@ struct walk {
 	void *user;
 };
 
+/* The driver kmem has made a NUMA node of it, and it can't be opened, whatever /dev has. */
+static bool is_system_ram(const char *name)
+{
+	char path[96], target[256];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/sys/bus/dax/devices/%.32s/driver", name);
+	n = sys_readlink(path, target, sizeof(target) - 1);
+	if (n <= 0)
+		return false;
+	target[n] = '\0';
+	return strstr(target, "/drivers/kmem") != NULL;
+}
+
 static int look_at_device(void *user, const char *name)
 {
 	const struct walk *walk = user;
@@ -135,8 +149,10 @@ static int look_at_device(void *user, const char *name)
 	if (!proc_read(path, text, sizeof(text)) ||
 	    sscanf(text, "%u:%u", &major_number, &minor_number) != 2)
 		return 0;
+	if (is_system_ram(name))
+		return 0;
 	snprintf(path, sizeof(path), "/dev/%.32s", name);
-	/* In system-ram mode, and of a driver that is not loaded, there is no node. */
+	/* Of a driver that is not loaded there may be no node. */
 	if (sys_access(path, R_OK) ||
 	    !dax_facts_of(makedev(major_number, minor_number), &facts))
 		return 0;
