@@ -390,7 +390,7 @@ fuzz: tests ## random input and calls: fuzz_*.c, soft:0 and the module, MINUTES=
 	$(Q)$(MAKE) SANITIZE=address,undefined $(B)/asan/tests/hammer_hetsim
 	$(Q)tests/record 'make fuzz MINUTES=$(MINUTES): soft:0' \
 		$(B)/asan/tests/hammer_hetsim --device soft:0 --seconds $(FUZZ_SECONDS) --unplug
-	$(Q)B=$(B) ROUNDS=0 SECONDS_OF_FUZZING=$(FUZZ_SECONDS) \
+	$(Q)B=$(B) ROUNDS=0 UNBINDS=0 SECONDS_OF_FUZZING=$(FUZZ_SECONDS) \
 		tests/record 'make fuzz MINUTES=$(MINUTES): the module' tests/vm/check-debug none
 
 fuzz-all: $(fuzz_programs)

@@ -9,6 +9,7 @@
 #include <linux/memremap.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/platform_device.h>
 #include <linux/scatterlist.h>
 #ifdef HAVE_USE_DMA_IOMMU
 #include <linux/iommu-dma.h> /* wants scatterlist.h before it */
@@ -33,6 +34,23 @@ static inline void vm_flags_clear(struct vm_area_struct *vma, unsigned long flag
 #define SIM_IMPORT_DMA_BUF MODULE_IMPORT_NS(DMA_BUF)
 #else
 #define SIM_IMPORT_DMA_BUF MODULE_IMPORT_NS("DMA_BUF")
+#endif
+
+/* sim_driver.c */
+void sim_remove(struct platform_device *pdev);
+
+/* Where remove() returns an int, the bus ignores it. */
+#ifdef HAVE_PLATFORM_REMOVE_VOID
+static inline void sim_platform_remove(struct platform_device *pdev)
+{
+	sim_remove(pdev);
+}
+#else
+static inline int sim_platform_remove(struct platform_device *pdev)
+{
+	sim_remove(pdev);
+	return 0;
+}
 #endif
 
 #define SIM_BLOCK_ORDER 9

@@ -8,8 +8,10 @@
  *
  * Locks, from the outermost in:
  *
- *	sim_devices_lock		devices come and go; faults are waited for under
- *					it, so nothing that they need has it inside
+ *	sim_devices_lock		platform devices come and go
+ *	device_lock() of one		the driver core's, around probe() and remove(). Faults and
+ *					ends of attachments are waited for under it, so nothing
+ *					that they need has it inside
  *	sim_opener.importing		one import of other devices' memory at a time
  *	sim_device.brackets_lock	dma-bufs come and go, are gone through, and are
  *					given to one more
@@ -25,7 +27,7 @@
  *	sim_brackets.lock		one begin or end of a dma-buf's at a time; nothing
  *					under it allocates
  *	sim_lost_srcu			around a fault; the removal of a device waits for
- *					it, with sim_devices_lock and nothing else
+ *					it, with the first two and nothing else
  *	sim_buffer.change		one resize or move at a time; allocates. No task
  *					holds two
  *	sim_buffer.lock			taken by faults; nothing under it touches
@@ -112,15 +114,14 @@ struct sim_counters {
 };
 
 struct sim_device {
-	struct kref ref; /* openers, buffers, and the list of devices */
-	bool gone;	 /* unplugged; never false again */
+	struct kref ref; /* openers, buffers, and from probe() to remove() */
+	bool gone;	 /* unbound or unplugged; never false again */
 	atomic64_t n_resets; /* running work ends when this rises */
 	unsigned int index;
 	enum hetsim_kind kind;
 	char name[24];
 	struct miscdevice misc;
-	struct device *dma; /* misc's parent, with a reference */
-	struct device_dma_parameters dma_parms; /* its */
+	struct device *parent; /* the platform device, with a reference; attached to dma-bufs */
 	struct inode *inode; /* its i_mapping holds all maps of this device */
 	struct dentry *debugfs;
 	struct sim_counters counters;
@@ -139,8 +140,10 @@ struct sim_device {
 	u64 window_pages;
 	atomic64_t uses;  /* a clock that ticks with each use of a buffer */
 
-	spinlock_t imports_lock; /* protects the next member */
+	spinlock_t imports_lock; /* protects the next two members */
 	struct list_head imports; /* that are attached */
+	unsigned int n_attached; /* and with those that begin and end */
+	wait_queue_head_t detached; /* n_attached is 0 */
 
 	struct sim_store *store; /* of pages that moved here; NULL: none do; never changes */
 
@@ -460,6 +463,8 @@ extern bool sim_test;
 extern bool sim_huge;
 extern bool sim_engine_cgroup;
 extern unsigned int sim_fault_us;
+
+/* sim_driver.c */
 int sim_device_plug(unsigned int index);
 int sim_device_unplug(struct sim_device *dev);
 void sim_device_put(struct sim_device *dev);

@@ -62,7 +62,7 @@ static int sim_import_pages(struct sim_buffer *buffer)
 	u64 n = 0;
 
 	for_each_sgtable_dma_page(buffer->import->table, &at, 0) {
-		struct page *page = sim_import_page(buffer->dev->dma,
+		struct page *page = sim_import_page(buffer->dev->parent,
 						    sg_page_iter_dma_address(&at));
 
 		if (!page || n == buffer->n_pages)
@@ -72,21 +72,54 @@ static int sim_import_pages(struct sim_buffer *buffer)
 	return n == buffer->n_pages ? 0 : -EOPNOTSUPP;
 }
 
+/* From here to sim_import_leave() the removal of the device waits. */
+static int sim_import_enter(struct sim_device *dev)
+{
+	int r = 0;
+
+	spin_lock(&dev->imports_lock);
+	if (READ_ONCE(dev->gone))
+		r = -ENODEV;
+	else
+		dev->n_attached++;
+	spin_unlock(&dev->imports_lock);
+	return r;
+}
+
+static void sim_import_leave(struct sim_device *dev)
+{
+	spin_lock(&dev->imports_lock);
+	if (!--dev->n_attached)
+		wake_up(&dev->detached);
+	spin_unlock(&dev->imports_lock);
+}
+
 /* The exporter may wait for its own work here: the caller holds no lock that other openers take. */
 static int sim_import_attach(struct sim_import *import)
 {
+	struct sim_device *dev = import->buffer->dev;
 	int r;
 
-	import->attachment = dma_buf_attach(import->dmabuf, import->buffer->dev->dma);
-	if (IS_ERR(import->attachment))
-		return sim_import_errno(PTR_ERR(import->attachment));
+	r = sim_import_enter(dev);
+	if (r)
+		return r;
+	import->attachment = dma_buf_attach(import->dmabuf, dev->parent);
+	if (IS_ERR(import->attachment)) {
+		r = sim_import_errno(PTR_ERR(import->attachment));
+		goto err_leave;
+	}
 	import->table = dma_buf_map_attachment_unlocked(import->attachment, import->direction);
 	if (IS_ERR(import->table)) {
 		r = sim_import_errno(PTR_ERR(import->table));
-		dma_buf_detach(import->dmabuf, import->attachment);
-		return r;
+		goto err_detach;
 	}
 	return 0;
+
+err_detach:
+	dma_buf_detach(import->dmabuf, import->attachment);
+err_leave:
+	sim_import_leave(dev);
+	return r;
 }
 
 /* Nothing uses the pages any more. The exporter may wait, as above. */
@@ -94,6 +127,7 @@ static void sim_import_detach(struct sim_import *import)
 {
 	dma_buf_unmap_attachment_unlocked(import->attachment, import->table, import->direction);
 	dma_buf_detach(import->dmabuf, import->attachment);
+	sim_import_leave(import->buffer->dev);
 }
 
 /* From here on, sim_imports_lose() may take the buffer's pages away and end the attachment. */
@@ -194,8 +228,9 @@ static struct sim_import *sim_import_take(struct sim_device *dev)
 }
 
 /*
- * The device goes, and is not attached to anything afterwards, except for buffers whose end has
- * begun. It is marked as gone, so nothing new is linked. The buffers stay, without pages.
+ * The device goes, and is not attached to anything afterwards: the driver core then undoes the
+ * preparation of its DMA. It is marked as gone, so nothing new begins. The buffers stay, without
+ * pages.
  */
 void sim_imports_lose(struct sim_device *dev)
 {
@@ -215,6 +250,8 @@ void sim_imports_lose(struct sim_device *dev)
 		sim_buffer_put(buffer);
 		cond_resched();
 	}
+	/* Other tasks end attachments, or hear now that the device is gone. */
+	wait_event(dev->detached, !READ_ONCE(dev->n_attached));
 }
 
 #define SIM_IMPORT_LOOKS 256u /* at buffers, while other tasks wait for the handles */

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * hetsim, a simulated device with memory of its own: the module, its parameters
- * and its device nodes, /dev/hetsim0 and following.
+ * hetsim, a simulated device with memory of its own: the module and its parameters.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/dma-mapping.h>
-#include <linux/log2.h>
 #include <linux/module.h>
 #include <linux/rcupdate.h>
-#include <linux/slab.h>
 
 #include "sim.h"
+#include "sim_driver.h"
 
 #define CREATE_TRACE_POINTS
 #include "sim_trace.h"
@@ -77,162 +74,7 @@ bool sim_test;
 module_param_named(test, sim_test, bool, 0444);
 MODULE_PARM_DESC(test, "Let CAP_SYS_ADMIN inject faults into whole devices (default 0)");
 
-static enum hetsim_kind sim_devices_kind;
-
-static DEFINE_MUTEX(sim_devices_lock); /* protects the next array */
-static struct sim_device *sim_devices[SIM_MAX_DEVICES]; /* NULL: unplugged */
-
-static void sim_device_free(struct kref *ref)
-{
-	struct sim_device *dev = container_of(ref, struct sim_device, ref);
-
-	WARN_ON(!xa_empty(&dev->buffers));
-	sim_debugfs_remove(dev);
-	xa_destroy(&dev->buffers);
-	WARN_ON(!RB_EMPTY_ROOT(&dev->users));
-	iput(dev->inode);
-	put_device(dev->dma);
-	mutex_destroy(&dev->brackets_lock);
-	mutex_destroy(&dev->lock);
-	kfree(dev);
-}
-
-void sim_device_put(struct sim_device *dev)
-{
-	kref_put(&dev->ref, sim_device_free);
-}
-
-/*
- * Adds the device that is attached to dma-bufs: it reaches all memory, in pieces of any length.
- * Its structure stays in memory until all that was attached is gone.
- */
-static int sim_device_dma_add(struct sim_device *dev)
-{
-	int r;
-
-	dev->dma = root_device_register(dev->name);
-	if (IS_ERR(dev->dma))
-		return PTR_ERR(dev->dma);
-	dev->dma->dma_parms = &dev->dma_parms;
-	dma_set_max_seg_size(dev->dma, UINT_MAX);
-	r = dma_coerce_mask_and_coherent(dev->dma, DMA_BIT_MASK(64));
-	if (r) {
-		root_device_unregister(dev->dma);
-		return r;
-	}
-	get_device(dev->dma);
-	return 0;
-}
-
-static struct sim_device *sim_device_add(unsigned int index)
-{
-	struct sim_device *dev;
-	int r;
-
-	dev = kzalloc(sizeof(*dev), GFP_KERNEL);
-	if (!dev)
-		return ERR_PTR(-ENOMEM);
-
-	kref_init(&dev->ref);
-	dev->index = index;
-	dev->kind = sim_devices_kind;
-	dev->store = sim_store_of(index);
-	snprintf(dev->name, sizeof(dev->name), "hetsim%u", index);
-	mutex_init(&dev->lock);
-	INIT_LIST_HEAD(&dev->openers);
-	dev->users = RB_ROOT;
-	spin_lock_init(&dev->imports_lock);
-	INIT_LIST_HEAD(&dev->imports);
-	mutex_init(&dev->brackets_lock);
-	INIT_LIST_HEAD(&dev->brackets);
-	xa_init_flags(&dev->buffers, XA_FLAGS_ALLOC1);
-	spin_lock_init(&dev->memory_lock);
-
-	sim_memory_set(&dev->memory, vram_mb, system_mb, bar_mb, opener_mb);
-	dev->window_pages = roundup_pow_of_two(sim_memory_most(&dev->memory));
-
-	dev->inode = sim_fs_inode();
-	if (IS_ERR(dev->inode)) {
-		r = PTR_ERR(dev->inode);
-		goto err_free;
-	}
-
-	r = sim_device_dma_add(dev);
-	if (r)
-		goto err_iput;
-
-	dev->misc.minor = MISC_DYNAMIC_MINOR;
-	dev->misc.name = dev->name;
-	dev->misc.fops = &sim_fops;
-	dev->misc.mode = 0666;
-	dev->misc.parent = dev->dma;
-	r = misc_register(&dev->misc);
-	if (r)
-		goto err_dma;
-
-	sim_debugfs_add(dev);
-	return dev;
-
-err_dma:
-	root_device_unregister(dev->dma);
-	put_device(dev->dma);
-err_iput:
-	iput(dev->inode);
-err_free:
-	mutex_destroy(&dev->brackets_lock);
-	mutex_destroy(&dev->lock);
-	kfree(dev);
-	return ERR_PTR(r);
-}
-
-/* With no way left to open it. */
-static void sim_device_remove(struct sim_device *dev)
-{
-	root_device_unregister(dev->dma);
-	sim_device_put(dev);
-}
-
-/* Affects the caller's open file, and all others. */
-int sim_device_unplug(struct sim_device *dev)
-{
-	int r = 0;
-
-	mutex_lock(&sim_devices_lock);
-	if (sim_devices[dev->index] != dev) {
-		r = -ENODEV;
-		goto out;
-	}
-	sim_devices[dev->index] = NULL;
-	sim_debugfs_lose(dev);
-	misc_deregister(&dev->misc);
-	sim_device_lose(dev);
-	sim_device_remove(dev);
-out:
-	mutex_unlock(&sim_devices_lock);
-	return r;
-}
-
-int sim_device_plug(unsigned int index)
-{
-	struct sim_device *dev;
-	int r = 0;
-
-	if (index >= devices)
-		return -EINVAL;
-	mutex_lock(&sim_devices_lock);
-	if (sim_devices[index]) {
-		r = -EEXIST;
-		goto out;
-	}
-	dev = sim_device_add(index);
-	if (IS_ERR(dev))
-		r = PTR_ERR(dev);
-	else
-		sim_devices[index] = dev;
-out:
-	mutex_unlock(&sim_devices_lock);
-	return r;
-}
+static struct sim_platform_data sim_platform; /* of all devices */
 
 static int sim_kind_find(const char *name)
 {
@@ -248,15 +90,8 @@ static int sim_kind_find(const char *name)
 /* For an unused module: nothing is open, and nothing opens it any more. */
 static void sim_devices_remove(void)
 {
-	unsigned int i;
-
 	sim_debugfs_stop();
-	for (i = 0; i < devices; i++) {
-		if (!sim_devices[i])
-			continue;
-		misc_deregister(&sim_devices[i]->misc);
-		sim_device_remove(sim_devices[i]);
-	}
+	sim_driver_exit();
 	sim_debugfs_exit();
 	sim_stores_exit();
 	sim_fs_exit();
@@ -272,7 +107,6 @@ static int __init sim_init(void)
 		pr_err("kind=%s: not gpu, fpga or nic\n", kind);
 		return which;
 	}
-	sim_devices_kind = which;
 	if (!devices || devices > SIM_MAX_DEVICES) {
 		pr_err("devices=%u: not 1 to %u\n", devices, SIM_MAX_DEVICES);
 		return -EINVAL;
@@ -296,14 +130,23 @@ static int __init sim_init(void)
 		return -EINVAL;
 	}
 
+	sim_platform = (struct sim_platform_data){
+		.n_devices = devices,
+		.kind = which,
+		.vram_mb = vram_mb,
+		.system_mb = system_mb,
+		.bar_mb = bar_mb,
+		.opener_mb = opener_mb,
+	};
 	r = sim_stores_init(devices, *bar ? bar : NULL, ALIGN(migrate_mb, 2));
 	if (r)
 		return r;
 	r = sim_fs_init();
-	if (r) {
-		sim_stores_exit();
-		return r;
-	}
+	if (r)
+		goto err_stores;
+	r = sim_driver_init(&sim_platform);
+	if (r)
+		goto err_fs;
 	sim_debugfs_init();
 
 	for (i = 0; i < devices; i++) {
@@ -319,6 +162,12 @@ static int __init sim_init(void)
 	if (r)
 		pr_warn("%u of %u devices: error %d\n", i, devices, r);
 	return 0;
+
+err_fs:
+	sim_fs_exit();
+err_stores:
+	sim_stores_exit();
+	return r;
 }
 
 static void __exit sim_exit(void)

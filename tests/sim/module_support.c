@@ -62,8 +62,12 @@ void module_parameters(char *text, size_t size)
 void module_is_gone(const char *what)
 {
 	static const char *const places[] = {
-		"/sys/module/hetsim",   "/sys/kernel/debug/hetsim", "/dev/hetsim*",
-		"/sys/devices/hetsim*", "/sys/class/misc/hetsim*",
+		"/sys/module/hetsim",
+		"/sys/kernel/debug/hetsim",
+		"/dev/hetsim*",
+		"/sys/class/misc/hetsim*",
+		"/sys/bus/platform/devices/hetsim*",
+		"/sys/bus/platform/drivers/hetsim",
 	};
 	size_t i;
 

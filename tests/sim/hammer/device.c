@@ -99,6 +99,31 @@ static bool kernel_is_there(void)
 	return node_is_there(hammer_device) && (!hammer_other || node_is_there(hammer_other));
 }
 
+/* 0 or a negative errno. */
+static int tell_driver(const char *action, const char *number)
+{
+	char path[64], name[32];
+	int fd, r = 0;
+
+	snprintf(path, sizeof(path), "/sys/bus/platform/drivers/hetsim/%s", action);
+	snprintf(name, sizeof(name), "hetsim.%s", number);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (write(fd, name, strlen(name)) < 0)
+		r = -errno;
+	close(fd);
+	return r;
+}
+
+/* The driver goes and comes, the device stays; a spoilt call may have taken that away. */
+static int rebind_one(const char *number)
+{
+	int r = tell_driver("unbind", number);
+
+	return r ? r : tell_driver("bind", number);
+}
+
 static int replug_one(const char *device)
 {
 	struct hetsim_handshake shake = { .size = sizeof(shake),
@@ -109,6 +134,11 @@ static int replug_one(const char *device)
 	int fd = open(device, O_RDWR | O_CLOEXEC), r = 0;
 	const char *number = device + strcspn(device, "0123456789");
 
+	if (fd >= 0 && hammer_chance(2)) {
+		close(fd);
+		close(plug);
+		return rebind_one(number);
+	}
 	/* A spoilt call may have taken it away before. */
 	if (fd >= 0 &&
 	    (ioctl(fd, HETSIM_HANDSHAKE, &shake) || ioctl(fd, HETSIM_INJECT, &inject)))
