@@ -128,7 +128,6 @@ struct sim_device {
 
 	struct mutex lock; /* protects the members up to n_queues; nothing under it allocates */
 	struct list_head openers;
-	u64 n_openers_ever;
 	struct rb_root users; /* struct sim_user, by uid */
 	unsigned int n_queues; /* in all openers */
 
@@ -162,7 +161,7 @@ struct sim_device {
  */
 struct sim_account {
 	struct kref ref;
-	u64 id;
+	u64 id; /* no other opener of any device has it, while the module is loaded */
 	pid_t pid;
 	char comm[TASK_COMM_LEN];
 	atomic_t n_buffers; /* that it made and are not gone */
@@ -475,6 +474,9 @@ int sim_fs_init(void);
 void sim_fs_exit(void);
 struct inode *sim_fs_inode(void);
 void sim_account_put(struct sim_account *account);
+
+/* sim_fdinfo.c */
+void sim_show_fdinfo(struct seq_file *m, struct file *file);
 
 /* sim_ioctl.c */
 unsigned int sim_cache_modes(void);

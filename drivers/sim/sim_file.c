@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Open files of the device: the objects of an opener, its identity, its fdinfo; and the file
- * system that the device's inode is in.
+ * Open files of the device: the objects of an opener, its identity; and the file system that the
+ * device's inode is in.
  */
 #include <linux/compat.h>
 #include <linux/cred.h>
@@ -15,6 +15,7 @@
 #define SIM_FS_MAGIC 0x6865746d
 
 static struct vfsmount *sim_fs_mount;
+static atomic64_t sim_n_openers; /* ever, of all devices: the last one's number */
 
 static int sim_fs_init_context(struct fs_context *context)
 {
@@ -131,6 +132,7 @@ static int sim_open(struct inode *inode, struct file *file)
 
 	kref_init(&account->ref);
 	spin_lock_init(&account->mirror_lock);
+	account->id = atomic64_inc_return(&sim_n_openers);
 	account->pid = task_tgid_nr(current);
 	get_task_comm(account->comm, current);
 	/* A process chooses its own name: it must not forge further lines and columns. */
@@ -148,7 +150,6 @@ static int sim_open(struct inode *inode, struct file *file)
 	opener->user = sim_user_get(dev, user);
 	kref_get(&dev->ref);
 	opener->dev = dev;
-	account->id = ++dev->n_openers_ever;
 	list_add_tail(&opener->link, &dev->openers);
 	mutex_unlock(&dev->lock);
 
@@ -186,77 +187,6 @@ static int sim_release(struct inode *inode, struct file *file)
 	kfree(opener);
 	sim_device_put(dev);
 	return 0;
-}
-
-#define SIM_FDINFO_LOOKS 256u /* at buffers, while other tasks wait for the handles */
-
-/*
- * Shows evicted buffers and their numbers of evictions, by the offsets of their maps: a reader
- * has these from /proc/PID/maps.
- */
-static void sim_show_evicted(struct seq_file *m, struct sim_opener *opener)
-{
-	u64 span = opener->dev->window_pages << PAGE_SHIFT;
-	struct sim_buffer *buffer;
-	unsigned int looks = 0;
-	unsigned long slot;
-
-	/* A buffer that has a handle is not freed before the lock is given up. */
-	xa_lock(&opener->handles);
-	xa_for_each(&opener->handles, slot, buffer) {
-		s64 n = atomic64_read(&buffer->n_evictions);
-
-		if (n)
-			seq_printf(m, "hetsim-evicted:\t%llx-%llx %lld\n", slot * span,
-				   (slot + 1) * span, n);
-		if (++looks % SIM_FDINFO_LOOKS)
-			continue;
-		xa_unlock(&opener->handles);
-		cond_resched();
-		xa_lock(&opener->handles);
-	}
-	xa_unlock(&opener->handles);
-}
-
-/* Keys in the style of Documentation/gpu/drm-usage-stats.rst. */
-static void sim_show_fdinfo(struct seq_file *m, struct file *file)
-{
-	struct sim_opener *opener = file->private_data;
-	struct sim_device *dev = opener->dev;
-	struct sim_account *account = opener->account;
-	u64 used[SIM_N_PLACES];
-
-	spin_lock(&dev->memory_lock);
-	memcpy(used, account->pages_used, sizeof(used));
-	spin_unlock(&dev->memory_lock);
-
-	seq_printf(m, "hetsim-device:\t%s\n", dev->name);
-	seq_printf(m, "hetsim-client-id:\t%llu\n", account->id);
-	seq_printf(m, "hetsim-memory-vram:\t%llu KiB\n",
-		   used[HETSIM_PLACE_VRAM] << (PAGE_SHIFT - 10));
-	seq_printf(m, "hetsim-memory-system:\t%llu KiB\n",
-		   used[HETSIM_PLACE_SYSTEM] << (PAGE_SHIFT - 10));
-	seq_printf(m, "hetsim-memory-window:\t%llu KiB\n",
-		   used[HETSIM_PLACE_WINDOW] << (PAGE_SHIFT - 10));
-	seq_printf(m, "hetsim-memory-limit:\t%llu KiB\n",
-		   dev->memory.opener_limit << (PAGE_SHIFT - 10));
-	seq_printf(m, "hetsim-memory-system-limit:\t%llu KiB\n",
-		   dev->memory.opener_system_limit << (PAGE_SHIFT - 10));
-	seq_printf(m, "hetsim-faults:\t%lld\n",
-		   atomic64_read(&account->counters.value[SIM_FAULTS]));
-	seq_printf(m, "hetsim-evictions:\t%lld\n",
-		   atomic64_read(&account->counters.value[SIM_EVICTIONS]));
-	seq_printf(m, "hetsim-device-faults:\t%lld\n",
-		   atomic64_read(&account->counters.value[SIM_MIRROR_FAULTS]));
-	seq_printf(m, "hetsim-invalidations:\t%lld\n",
-		   atomic64_read(&account->counters.value[SIM_MIRROR_INVALIDATIONS]));
-	seq_printf(m, "hetsim-migrated:\t%lld\n",
-		   atomic64_read(&account->counters.value[SIM_PAGES_MIGRATED]));
-	seq_printf(m, "hetsim-returned:\t%lld\n",
-		   atomic64_read(&account->counters.value[SIM_PAGES_RETURNED]));
-	seq_printf(m, "hetsim-engine:\t%lld ns\n",
-		   atomic64_read(&account->counters.value[SIM_ENGINE_NS]));
-	sim_show_evicted(m, opener);
 }
 
 const struct file_operations sim_fops = {

@@ -72,8 +72,8 @@ sed -n 's/^\.\(It \)\{0,1\}Pa \/sys\/kernel\/debug\/hetsim\/\(hetsimN\/\)\{0,1\}
 	"$page" >"$work/told"
 compare 'file in debugfs'
 
-sed -n 's/.*seq_printf(m, "\(hetsim-[a-z-]*\):.*/\1/p' drivers/sim/sim_file.c >"$work/there"
-sed -n 's/^\.Li \(hetsim-[a-z-]*\).*/\1/p' "$page" >"$work/told"
+grep -o '"\(drm\|hetsim\)-[a-z-]*' drivers/sim/sim_fdinfo.c | tr -d '"' >"$work/there"
+sed -n 's/^\.Li \(\(drm\|hetsim\)-[a-z-]*\).*/\1/p' "$page" >"$work/told"
 compare 'key in fdinfo'
 
 exit "$bad"
