@@ -8,7 +8,7 @@
 #include <linux/highmem.h>
 #include <linux/nospec.h>
 
-#include "sim.h"
+#include "sim_queue.h"
 
 /* A command on its way. */
 struct sim_run {

@@ -11,7 +11,7 @@
  */
 #include <linux/debugfs.h>
 
-#include "sim.h"
+#include "sim_queue.h"
 
 #define SIM_DEBUGFS_LOOKS 256u /* at buffers, while other tasks wait for the list */
 

@@ -7,7 +7,7 @@
 #include <linux/kthread.h>
 #include <linux/slab.h>
 
-#include "sim.h"
+#include "sim_queue.h"
 #include "sim_trace.h"
 
 /*

@@ -6,7 +6,7 @@
 #include <linux/capability.h>
 #include <linux/time64.h>
 
-#include "sim.h"
+#include "sim_queue.h"
 
 /* Counts down; true once, when it comes to its end. */
 bool sim_inject_due(atomic64_t *countdown)

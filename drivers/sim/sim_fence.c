@@ -13,7 +13,7 @@
 #include <linux/slab.h>
 #include <linux/sync_file.h>
 
-#include "sim.h"
+#include "sim_queue.h"
 #include "sim_trace.h"
 
 /*

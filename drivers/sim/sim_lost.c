@@ -7,7 +7,7 @@
 #include <linux/highmem.h>
 #include <linux/srcu.h>
 
-#include "sim.h"
+#include "sim_queue.h"
 #include "sim_trace.h"
 
 /* Readers are the page faults that may be putting pages of a device into maps. */

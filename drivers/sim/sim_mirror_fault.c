@@ -10,6 +10,7 @@
 #include <linux/userfaultfd_k.h>
 
 #include "sim_mirror.h"
+#include "sim_queue.h"
 
 /* The kernel itself can't reach the pages of memfd_secret(), though it has them. */
 static bool sim_map_is_secret(struct vm_area_struct *vma)

@@ -6,6 +6,7 @@
 #include <linux/slab.h>
 
 #include "sim_mirror.h"
+#include "sim_queue.h"
 
 /* Pages in the device's memory come back, by chunks of the largest size. */
 static int sim_prefetch_host(struct sim_queue *queue, const struct sim_job *job)

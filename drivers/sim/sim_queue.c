@@ -11,7 +11,7 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
-#include "sim.h"
+#include "sim_queue.h"
 #include "sim_trace.h"
 
 static void sim_queue_free(struct kref *ref)

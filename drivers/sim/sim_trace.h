@@ -11,7 +11,7 @@
 
 #include <linux/tracepoint.h>
 
-#include "sim.h"
+#include "sim_queue.h"
 
 TRACE_EVENT(fault,
 

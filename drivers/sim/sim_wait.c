@@ -5,7 +5,7 @@
 #include <linux/hrtimer.h>
 #include <linux/slab.h>
 
-#include "sim.h"
+#include "sim_queue.h"
 
 struct sim_waiter {
 	struct wait_queue_entry entry; /* in sim_queue.completed */

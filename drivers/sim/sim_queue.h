@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* Queues, and submissions on their way through one: declarations that their steps share. */
+#ifndef SIM_QUEUE_H
+#define SIM_QUEUE_H
+
+#include <linux/dma-fence.h>
+
+#include "sim.h"
+
+/* A submission, from SUBMIT to its end. */
+struct sim_job {
+	struct list_head link; /* in sim_queue.jobs */
+	u64 seqno;
+	struct dma_fence *fence; /* NULL until a call asks; under sim_queue.lock, as the next two */
+	u64 n_fence_calls; /* that have the fence, or are about to */
+	struct list_head fence_link; /* in sim_queue.fenced, with a fence */
+	unsigned long fence_due; /* jiffies: when the fence has to be signalled */
+	bool mirrors; /* it may use the mirror */
+	bool prefetch; /* it is one, of the next three, and has no commands */
+	bool prefetch_write;
+	u32 prefetch_location;
+	struct sim_span prefetch_span;
+	unsigned int n_commands;
+	struct hetsim_command commands[];
+};
+
+struct sim_event {
+	struct list_head link; /* in sim_queue.events */
+	u64 seqno;
+	struct eventfd_ctx *eventfd;
+};
+
+/* States of a queue's thread that has nothing to run: see sim_engine_rest(). */
+enum sim_rest {
+	SIM_AWAKE,
+	SIM_DOZES,
+	SIM_SLEEPS,
+};
+
+struct sim_queue {
+	struct kref ref;	   /* sim_opener.queues, calls under way */
+	struct sim_opener *opener; /* outlives it: calls hold the open file */
+	u32 id;
+	u32 type;
+	unsigned long timeout; /* jiffies that a submission may run */
+	struct task_struct *thread;
+	u64 fence_context;
+
+	spinlock_t lock; /* protects the members up to failures */
+	bool stopped;
+	u64 submitted;
+	u64 done; /* read without the lock, too */
+	enum sim_rest rest; /* read without the lock, too */
+	struct list_head jobs;
+	struct list_head fenced; /* jobs with a fence: the first is due first */
+	struct list_head events;
+	unsigned int n_events;
+	struct sim_failures failures;
+
+	wait_queue_head_t work;	     /* for the thread: it is awake, or the end */
+	wait_queue_head_t completed; /* holds struct sim_waiter: done has risen */
+
+	/* Injected. */
+	atomic64_t latency; /* ns, of each command */
+	atomic64_t stuck;   /* submissions that hang before they begin */
+	atomic64_t lost;    /* submissions that end without telling their waiters */
+
+	/* The thread's own. */
+	s64 n_resets; /* the device's, when the running submission began */
+	u64 cancelled; /* submissions up to this seqno are cancelled */
+	unsigned long deadline; /* jiffies: the end of the running submission's time */
+	struct sim_tlb tlb;
+	struct page *pages[SIM_OPERANDS][SIM_BURST / PAGE_SIZE + 1]; /* for a burst */
+	u32 counts[256];
+};
+
+/* sim_command.c */
+int sim_command_run(struct sim_queue *queue, const struct hetsim_command *command,
+		    struct sim_fault *ret_fault);
+
+/* sim_engine.c */
+int sim_engine_thread(void *queue);
+void sim_engine_stop(struct sim_queue *queue);
+bool sim_engine_rouse(struct sim_queue *queue);
+bool sim_engine_offer(struct sim_queue *queue, const struct sim_job *job);
+int sim_engine_poll(struct sim_queue *queue);
+int sim_engine_fault(struct sim_queue *queue, u64 generation);
+int sim_engine_moving(struct sim_queue *queue, u64 generation);
+
+/* sim_queue.c */
+struct sim_job *sim_job_new(unsigned int n_commands);
+int sim_job_add(struct sim_queue *queue, struct sim_job *job, u64 *ret_seqno, u64 *ret_done,
+		u64 *ret_failures);
+struct sim_queue *sim_queue_get(struct sim_opener *opener, u32 id);
+void sim_queue_put(struct sim_queue *queue);
+
+/* sim_wait.c */
+void sim_waiters_wake(struct sim_queue *queue, u64 done);
+
+/* sim_fence.c */
+void sim_fence_signal(struct dma_fence *fence, int status);
+
+#endif
