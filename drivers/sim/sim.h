@@ -47,6 +47,7 @@
  *	sim_store.lock			nothing under it allocates
  *	sim_device.memory_lock		innermost
  *	sim_device.imports_lock		the same; around no exporter's callback
+ *	sim_device.dump_lock		the same
  *
  * sim_device.lock and the locks of the xarrays are taken with none of these
  * inside them, except that debugfs tries for sim_va.change inside sim_device.lock.
@@ -73,12 +74,14 @@
 #include <linux/spinlock.h>
 #include <linux/srcu.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 #include <linux/xarray.h>
 
 #include "compat.h"
 #include "model/model.h"
 
 struct dma_buf;
+struct sim_dump;
 struct sim_job;
 struct sim_mirror;
 struct sim_queue;
@@ -147,6 +150,10 @@ struct sim_device {
 	wait_queue_head_t detached; /* n_attached is 0 */
 
 	struct sim_store *store; /* of pages that moved here; NULL: none do; never changes */
+
+	spinlock_t dump_lock; /* protects the next member */
+	struct sim_dump *dump; /* of a reset, to be given out; read without the lock, too */
+	struct work_struct dump_work; /* gives it out */
 
 	struct mutex brackets_lock; /* protects the next two members */
 	struct list_head brackets; /* one for each dma-buf */
@@ -555,6 +562,10 @@ void sim_queues_destroy(struct sim_opener *opener);
 
 /* sim_fence.c */
 void sim_fence_debugfs(struct dentry *parent);
+
+/* sim_dump.c */
+void sim_dump_init(struct sim_device *dev);
+void sim_dump_stop(struct sim_device *dev);
 
 /* sim_sample.c */
 void sim_sample_stop(struct sim_buffer *buffer);

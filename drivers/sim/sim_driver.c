@@ -68,6 +68,7 @@ static struct sim_device *sim_device_new(struct platform_device *pdev)
 	spin_lock_init(&dev->imports_lock);
 	INIT_LIST_HEAD(&dev->imports);
 	init_waitqueue_head(&dev->detached);
+	sim_dump_init(dev);
 	mutex_init(&dev->brackets_lock);
 	INIT_LIST_HEAD(&dev->brackets);
 	xa_init_flags(&dev->buffers, XA_FLAGS_ALLOC1);
@@ -150,6 +151,7 @@ void sim_remove(struct platform_device *pdev)
 	sim_debugfs_lose(dev);
 	misc_deregister(&dev->misc);
 	sim_device_lose(dev);
+	sim_dump_stop(dev);
 	sim_device_put(dev);
 }
 

@@ -166,11 +166,12 @@ static void sim_engine_count(struct sim_queue *queue, enum sim_counter counter, 
 /*
  * The engine did not answer, and was reset: cached translations are not trusted
  * afterwards. A waiter of a dma_fence must not wait for one time-out after another: the
- * queued submissions are cancelled, too.
+ * queued submissions are cancelled, too. @at: the job's command that ran.
  */
-static void sim_engine_reset(struct sim_queue *queue)
+static void sim_engine_reset(struct sim_queue *queue, const struct sim_job *job, unsigned int at)
 {
 	sim_engine_count(queue, SIM_RESETS, 1);
+	sim_dump_take(queue, job, at);
 	down_read(&queue->opener->va.lock);
 	sim_tlb_clear(&queue->tlb);
 	up_read(&queue->opener->va.lock);
@@ -235,7 +236,7 @@ static int sim_engine_run(struct sim_queue *queue, struct sim_job *job,
 	queue->tlb.hits = 0;
 	queue->tlb.misses = 0;
 	if (r == -ETIMEDOUT)
-		sim_engine_reset(queue);
+		sim_engine_reset(queue, job, i ? i - 1 : 0);
 	return r;
 }
 

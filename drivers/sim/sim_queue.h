@@ -94,6 +94,9 @@ int sim_job_add(struct sim_queue *queue, struct sim_job *job, u64 *ret_seqno, u6
 struct sim_queue *sim_queue_get(struct sim_opener *opener, u32 id);
 void sim_queue_put(struct sim_queue *queue);
 
+/* sim_dump.c */
+void sim_dump_take(struct sim_queue *queue, const struct sim_job *job, unsigned int at);
+
 /* sim_wait.c */
 void sim_waiters_wake(struct sim_queue *queue, u64 done);
 
