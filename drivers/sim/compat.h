@@ -30,6 +30,10 @@ static inline void vm_flags_clear(struct vm_area_struct *vma, unsigned long flag
 }
 #endif
 
+#ifndef HAVE_DMA_BUF_MOVE_NOTIFY
+#define dma_buf_move_notify(dmabuf) dma_buf_invalidate_mappings(dmabuf)
+#endif
+
 #ifdef HAVE_IMPORT_NS_NAME
 #define SIM_IMPORT_DMA_BUF MODULE_IMPORT_NS(DMA_BUF)
 #else

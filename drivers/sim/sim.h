@@ -574,6 +574,7 @@ void sim_sample_stop(struct sim_buffer *buffer);
 bool sim_dmabuf_is_idle(struct sim_buffer *buffer, struct dma_buf *dmabuf);
 struct dma_buf *sim_dmabuf_take(struct sim_buffer *buffer, unsigned int write, bool idle_only);
 void sim_dmabufs_put(struct dma_buf **dmabufs);
+void sim_dmabufs_revoke(struct sim_device *dev);
 unsigned int sim_dmabufs_idle(struct sim_buffer *buffer);
 
 /* sim_bracket.c */

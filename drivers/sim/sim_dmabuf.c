@@ -336,7 +336,7 @@ static struct dma_buf *sim_dmabuf_make(struct sim_buffer *buffer, bool write)
 		sim_export_end(export);
 		return dmabuf;
 	}
-	export->brackets.dmabuf = dmabuf;
+	WRITE_ONCE(export->brackets.dmabuf, dmabuf);
 	dmabuf->file->f_mapping = buffer->dev->inode->i_mapping;
 	return dmabuf;
 }
@@ -416,6 +416,30 @@ unsigned int sim_dmabufs_idle(struct sim_buffer *buffer)
 		n += buffer->dmabufs[i] && sim_dmabuf_is_unused(buffer->dmabufs[i]);
 	up_read(&buffer->lock);
 	return n;
+}
+
+/*
+ * The device is marked as gone, and devices with a dynamic attachment hear of it. Their mappings
+ * stay until they undo them; the kernel maps and tells under the same lock, so that none is made
+ * afterwards (6.1 maps a dynamic attachment without it). With the list's lock held, under which
+ * alone dma-bufs end.
+ */
+void sim_dmabufs_revoke(struct sim_device *dev)
+{
+	struct sim_brackets *brackets;
+
+	mutex_lock(&dev->brackets_lock);
+	list_for_each_entry(brackets, &dev->brackets, link) {
+		struct dma_buf *dmabuf = READ_ONCE(brackets->dmabuf);
+
+		if (!dmabuf)
+			continue; /* being made */
+		dma_resv_lock(dmabuf->resv, NULL);
+		dma_buf_move_notify(dmabuf);
+		dma_resv_unlock(dmabuf->resv);
+		cond_resched();
+	}
+	mutex_unlock(&dev->brackets_lock);
 }
 
 int sim_export(struct file *file, void *argument)

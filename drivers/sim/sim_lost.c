@@ -2,7 +2,7 @@
 /*
  * The device is taken away, under its open files, maps, exports and queues. Held objects stay
  * allocated until they are let go; no map and no call reaches them any more. Devices that have
- * mapped a dma-buf of it do, until they unmap it.
+ * mapped a dma-buf of it do, until they unmap it: those with a dynamic attachment are told.
  */
 #include <linux/highmem.h>
 #include <linux/srcu.h>
@@ -43,6 +43,7 @@ void sim_device_lose(struct sim_device *dev)
 	synchronize_srcu(&sim_lost_srcu);
 	sim_engines_wake(dev);
 	unmap_mapping_range(dev->inode->i_mapping, 0, 0, 1);
+	sim_dmabufs_revoke(dev);
 	sim_imports_lose(dev);
 	sim_store_return(dev->store, dev, NULL);
 }

@@ -326,7 +326,50 @@ static void test_vmap(void)
 	devices_close(&devices);
 }
 
+/* ---- the exporter is taken away ---- */
+
+static uint32_t notices(int importer)
+{
+	uint32_t n = UINT32_MAX;
+
+	CHECK_EQUAL(ioctl(importer, IMPORTER_NOTICES, &n), 0);
+	return n;
+}
+
+/* A driver with a dynamic attachment hears of it, at once and once; its mapping ends as others. */
+static void test_revoked(void)
+{
+	struct hetsim_buffer buffer;
+	unsigned char seen[SOME];
+	struct devices devices;
+	int dmabuf;
+
+	if (!devices_open(&devices))
+		return;
+	if (!hetsim_may_unplug(devices.fd)) {
+		devices_close(&devices);
+		return;
+	}
+	dmabuf = export_new(devices.fd, MIB, HETSIM_PLACE_SYSTEM, &buffer);
+	CHECK_FATAL(!ioctl(devices.importer, IMPORTER_ATTACH_DYNAMIC, &dmabuf));
+	use(&devices, &buffer, 30);
+	CHECK_EQUAL(hetsim_buffer_move(devices.fd, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM),
+		    -EBUSY);
+	CHECK_EQUAL(notices(devices.importer), 0);
+	CHECK_EQUAL(hetsim_inject(devices.fd, HETSIM_INJECT_UNPLUG, 0, 0), 0);
+	CHECK_EQUAL(notices(devices.importer), 1);
+	CHECK_EQUAL(copy(devices.importer, IMPORTER_READ, 0, seen), -ENODEV);
+	CHECK_EQUAL(let_go(devices.importer), 0);
+	CHECK_EQUAL(take_in(devices.importer, dmabuf), -ENODEV);
+	hetsim_plug();
+	CHECK_EQUAL(hetsim_objects(), 0);
+	hetsim_munmap(buffer.bytes, MIB);
+	close(dmabuf);
+	devices_close(&devices);
+}
+
 static const struct test tests[] = {
+	{ "revoked", test_revoked, 60, 0 },
 	{ "iommu", test_iommu, 60, 0 },
 	{ "bounced", test_bounced, 120, 0 },
 	{ "taken_in_bounced", test_taken_in_bounced, 0, 0 },

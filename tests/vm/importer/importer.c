@@ -44,6 +44,8 @@ struct importer {
 	struct dma_buf *dmabuf; /* attached; or NULL */
 	struct dma_buf_attachment *attachment;
 	struct sg_table *table;
+	bool pinned; /* the attachment is a dynamic one */
+	u32 n_notices; /* under the dma-buf's lock */
 	struct dma_buf *vmapped; /* or NULL */
 	struct iosys_map map;
 };
@@ -86,6 +88,8 @@ static int importer_copy(struct importer *importer, const void __user *argument,
 	if (!importer->dmabuf || !copy.length || copy.length > IMPORTER_MOST ||
 	    offset_in_page(copy.offset) + copy.length > PAGE_SIZE)
 		return -EINVAL;
+	if (READ_ONCE(importer->n_notices))
+		return -ENODEV;
 	memory = importer_find(importer, copy.offset);
 	if (memory == DMA_MAPPING_ERROR)
 		return -ERANGE;
@@ -107,7 +111,41 @@ static struct dma_buf *importer_get(const void __user *argument)
 	return dma_buf_get(fd);
 }
 
-static int importer_attach(struct importer *importer, const void __user *argument)
+static void importer_notice(struct dma_buf_attachment *attachment)
+{
+	struct importer *importer = attachment->importer_priv;
+
+	dma_resv_assert_held(attachment->dmabuf->resv);
+	WRITE_ONCE(importer->n_notices, importer->n_notices + 1);
+}
+
+static const struct dma_buf_attach_ops importer_ops = {
+	.move_notify = importer_notice,
+};
+
+/* Pinned, so that the exporter tells of its end only. */
+static int importer_pin(struct importer *importer)
+{
+	int r;
+
+	dma_resv_lock(importer->attachment->dmabuf->resv, NULL);
+	r = dma_buf_pin(importer->attachment);
+	dma_resv_unlock(importer->attachment->dmabuf->resv);
+	importer->pinned = !r;
+	return r;
+}
+
+static void importer_unpin(struct importer *importer)
+{
+	if (!importer->pinned)
+		return;
+	dma_resv_lock(importer->attachment->dmabuf->resv, NULL);
+	dma_buf_unpin(importer->attachment);
+	dma_resv_unlock(importer->attachment->dmabuf->resv);
+	importer->pinned = false;
+}
+
+static int importer_attach(struct importer *importer, const void __user *argument, bool dynamic)
 {
 	struct dma_buf *dmabuf;
 	int r;
@@ -117,20 +155,27 @@ static int importer_attach(struct importer *importer, const void __user *argumen
 	dmabuf = importer_get(argument);
 	if (IS_ERR(dmabuf))
 		return PTR_ERR(dmabuf);
-	importer->attachment = dma_buf_attach(dmabuf, &importer_pci->dev);
+	importer->n_notices = 0;
+	importer->attachment = dma_buf_dynamic_attach(dmabuf, &importer_pci->dev,
+						      dynamic ? &importer_ops : NULL, importer);
 	if (IS_ERR(importer->attachment)) {
 		r = PTR_ERR(importer->attachment);
 		goto err_put;
 	}
+	r = dynamic ? importer_pin(importer) : 0;
+	if (r)
+		goto err_detach;
 	importer->table = dma_buf_map_attachment_unlocked(importer->attachment,
 							  DMA_BIDIRECTIONAL);
 	if (IS_ERR(importer->table)) {
 		r = PTR_ERR(importer->table);
-		goto err_detach;
+		goto err_unpin;
 	}
 	importer->dmabuf = dmabuf;
 	return 0;
 
+err_unpin:
+	importer_unpin(importer);
 err_detach:
 	dma_buf_detach(dmabuf, importer->attachment);
 err_put:
@@ -144,6 +189,7 @@ static int importer_detach(struct importer *importer)
 		return -EINVAL;
 	dma_buf_unmap_attachment_unlocked(importer->attachment, importer->table,
 					  DMA_BIDIRECTIONAL);
+	importer_unpin(importer);
 	dma_buf_detach(importer->dmabuf, importer->attachment);
 	dma_buf_put(importer->dmabuf);
 	importer->dmabuf = NULL;
@@ -214,7 +260,8 @@ static long importer_ioctl(struct file *file, unsigned int cmd, unsigned long ar
 	mutex_lock(&importer_lock);
 	switch (cmd) {
 	case IMPORTER_ATTACH:
-		r = importer_attach(importer, user);
+	case IMPORTER_ATTACH_DYNAMIC:
+		r = importer_attach(importer, user, cmd == IMPORTER_ATTACH_DYNAMIC);
 		break;
 	case IMPORTER_DETACH:
 		r = importer_detach(importer);
@@ -231,6 +278,9 @@ static long importer_ioctl(struct file *file, unsigned int cmd, unsigned long ar
 		break;
 	case IMPORTER_BOUNCE:
 		r = importer_bounce();
+		break;
+	case IMPORTER_NOTICES:
+		r = put_user(READ_ONCE(importer->n_notices), (u32 __user *)argument);
 		break;
 	default:
 		r = -ENOTTY;

@@ -27,4 +27,9 @@ struct importer_copy {
 /* Has a few bytes go through a bounce buffer, as those of an untrusted device do. */
 #define IMPORTER_BOUNCE _IO('i', 6)
 
+/* As the first one, with an attachment that the exporter may tell of changes (move_notify). */
+#define IMPORTER_ATTACH_DYNAMIC _IOW('i', 7, __s32)
+/* How often it has. From then on the device does not use the mapping: ENODEV. */
+#define IMPORTER_NOTICES _IOR('i', 8, __u32)
+
 #endif
