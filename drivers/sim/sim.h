@@ -48,6 +48,7 @@
  *	sim_device.memory_lock		innermost
  *	sim_device.imports_lock		the same; around no exporter's callback
  *	sim_device.dump_lock		the same
+ *	sim_mirrors_lock		the same; taken by reclaim, under any lock
  *
  * sim_device.lock and the locks of the xarrays are taken with none of these
  * inside them, except that debugfs tries for sim_va.change inside sim_device.lock.
@@ -525,7 +526,18 @@ unsigned int sim_mirror_chunks(struct sim_opener *opener);
 int sim_mirror_fault(struct sim_queue *queue, struct sim_fault *fault, u64 length);
 int sim_mirror_prefetch(struct sim_queue *queue, const struct sim_job *job,
 			struct sim_fault *ret_fault);
+int sim_shrinker_init(void);
+void sim_shrinker_exit(void);
 #else
+static inline int sim_shrinker_init(void)
+{
+	return 0;
+}
+
+static inline void sim_shrinker_exit(void)
+{
+}
+
 static inline bool sim_mirror_is_mine(struct sim_opener *opener)
 {
 	return false;

@@ -189,16 +189,7 @@ static void sim_chunks_reap(struct sim_mirror *mirror)
 	}
 }
 
-void sim_chunk_reap(struct work_struct *work)
-{
-	struct sim_mirror *mirror = container_of(work, struct sim_mirror, reap);
-
-	mutex_lock(&mirror->lock);
-	sim_chunks_reap(mirror);
-	mutex_unlock(&mirror->lock);
-}
-
-/* Makes room for one more: the oldest goes. */
+/* Makes room: the oldest goes. */
 static void sim_chunk_evict(struct sim_mirror *mirror)
 {
 	struct sim_chunk *chunk = list_first_entry(&mirror->order, struct sim_chunk, link);
@@ -207,6 +198,28 @@ static void sim_chunk_evict(struct sim_mirror *mirror)
 	sim_chunk_free(chunk);
 	sim_mirror_count(mirror, SIM_MIRROR_EVICTIONS, 1);
 	sim_chunk_tell(mirror, HETSIM_EVENT_EVICT, span.start, sim_span_end(&span), 0);
+}
+
+/* Frees as many chunks as reclaim has asked for. */
+static void sim_chunks_shed(struct sim_mirror *mirror)
+{
+	while (atomic_dec_if_positive(&mirror->n_asked) >= 0) {
+		if (list_empty(&mirror->order))
+			atomic_set(&mirror->n_asked, 0);
+		else
+			sim_chunk_evict(mirror);
+		cond_resched();
+	}
+}
+
+void sim_chunk_reap(struct work_struct *work)
+{
+	struct sim_mirror *mirror = container_of(work, struct sim_mirror, reap);
+
+	mutex_lock(&mirror->lock);
+	sim_chunks_reap(mirror);
+	sim_chunks_shed(mirror);
+	mutex_unlock(&mirror->lock);
 }
 
 /*

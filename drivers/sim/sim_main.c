@@ -93,6 +93,7 @@ static void sim_devices_remove(void)
 	sim_debugfs_stop();
 	sim_driver_exit();
 	sim_debugfs_exit();
+	sim_shrinker_exit();
 	sim_stores_exit();
 	sim_fs_exit();
 }
@@ -144,9 +145,12 @@ static int __init sim_init(void)
 	r = sim_fs_init();
 	if (r)
 		goto err_stores;
-	r = sim_driver_init(&sim_platform);
+	r = sim_shrinker_init();
 	if (r)
 		goto err_fs;
+	r = sim_driver_init(&sim_platform);
+	if (r)
+		goto err_shrinker;
 	sim_debugfs_init();
 
 	for (i = 0; i < devices; i++) {
@@ -163,6 +167,8 @@ static int __init sim_init(void)
 		pr_warn("%u of %u devices: error %d\n", i, devices, r);
 	return 0;
 
+err_shrinker:
+	sim_shrinker_exit();
 err_fs:
 	sim_fs_exit();
 err_stores:

