@@ -140,9 +140,7 @@ int bad_find(const char *name, struct bad_place *ret_place)
 	if (r)
 		return r;
 	if (find_cxl(&place)) {
-		if (!device_number_attribute(place.device, "size", &place.size) ||
-		    !device_number_attribute(place.device, "resource", &place.address) ||
-		    !place.address)
+		if (!find_place_in_cxl(&place))
 			return err_set(
 				-EACCES,
 				"%s: the kernel tells only root where the device is: run "

@@ -13,8 +13,8 @@
 #include "sim/module_support.h"
 
 /*
- * Without memory for pages of processes: where an allocation of the kernel's own fails, part of that
- * memory stays added, and no later load can add it again (docs/known-kernel-issues.md).
+ * Without memory for pages of processes: where an allocation of the kernel's own fails, part of
+ * it stays added, and no later load can add it again (docs/known-kernel-issues.md).
  */
 #define PARAMETERS "devices=2 vram_mb=16 system_mb=16 migrate_mb=0 test=1"
 #define MANY 1000000u
