@@ -127,7 +127,7 @@ static bool find_number(const char *line, const char *key, uint64_t *ret_number)
 static bool parse(const char *line, const char *region, struct poison_range *range)
 {
 	const char *at = strstr(line, " cxl_poison: memdev=");
-	char wanted[48];
+	char wanted[64];
 	size_t length;
 
 	snprintf(wanted, sizeof(wanted), " trace_type=List region=%.24s ", region);
