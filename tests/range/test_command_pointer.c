@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/command.h"
@@ -111,15 +112,18 @@ static void seen_in_top(void)
 {
 	struct command top = { .args = { "top", "--json", "-d", "0.1" } };
 	const bool sim = !access("/dev/hetsim0", F_OK);
+	/* Machines have less memory, and take longer. */
 	const struct command job = { .args = { "run", "saxpy", "--pointer", "malloc",
 					       "--device", sim ? "sim:0" : "soft:0", "--size",
-					       "32M", "--rounds", "3", "--advise",
-					       "granule-4K" } };
+					       sim ? "8M" : "256M", "--rounds", sim ? "9" : "1",
+					       "--advise", "granule-4K" } };
 	bool listed = false, faults = false;
 	struct outcome seen, done;
 	pid_t pid, watcher;
 	char *line = NULL;
 	size_t room = 0;
+	struct stat st;
+	unsigned int i;
 	FILE *out;
 
 	/* Two commands at a time: one has an output of its own. */
@@ -127,7 +131,9 @@ static void seen_in_top(void)
 	CHECK_FATAL(out != NULL);
 	top.out = fileno(out);
 	watcher = command_start(&top);
-	usleep(500000);
+	/* Its first look, which may take long, is without the job. */
+	for (i = 0; i < 200 && !fstat(fileno(out), &st) && !st.st_size; i++)
+		usleep(50000);
 	pid = command_start(&job);
 	command_wait(pid, &done);
 	CHECK_EQUAL(done.status, 0);
