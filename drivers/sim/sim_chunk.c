@@ -243,9 +243,9 @@ static enum hetsim_fault_reason sim_chunk_bounds(struct sim_mirror *mirror, u64 
 	return reason;
 }
 
-/* The largest chunk within these bounds that overlaps no other. */
+/* The largest chunk of up to @most pages within these bounds that overlaps no other. */
 static struct sim_span sim_chunk_choose(struct sim_mirror *mirror, u64 page, u64 start, u64 end,
-					u64 granule)
+					u64 most)
 {
 	struct sim_span span = { .start = page, .n_pages = 1 };
 	struct sim_chunk *other;
@@ -255,7 +255,7 @@ static struct sim_span sim_chunk_choose(struct sim_mirror *mirror, u64 page, u64
 		u64 n = BIT(sim_chunk_orders[i]);
 		u64 first = ALIGN_DOWN(page, n);
 
-		if ((granule && n << PAGE_SHIFT > granule) || first < start || first + n > end)
+		if (n > most || first < start || first + n > end)
 			continue;
 		other = sim_chunk_after(mirror, first);
 		if (other && other->span.start < first + n)
@@ -298,10 +298,10 @@ static struct sim_chunk *sim_chunk_new(struct sim_mirror *mirror, struct sim_spa
 }
 
 /*
- * The chunk of a page, which may be a new one; with mirror->lock held, and the process kept from
- * ending. -EFAULT: the engine can't use the page, for *@reason; -ENOMEM.
+ * The chunk of a page, of up to @most pages, which may be a new one; with mirror->lock held, and
+ * the process kept from ending. -EFAULT: the engine can't use the page, for *@reason; -ENOMEM.
  */
-int sim_chunk_get(struct sim_mirror *mirror, u64 page, struct sim_chunk **ret_chunk,
+int sim_chunk_get(struct sim_mirror *mirror, u64 page, u64 most, struct sim_chunk **ret_chunk,
 		  enum hetsim_fault_reason *reason)
 {
 	struct sim_advice advice = sim_advice_find(mirror->advice, mirror->n_advice, page);
@@ -321,15 +321,20 @@ int sim_chunk_get(struct sim_mirror *mirror, u64 page, struct sim_chunk **ret_ch
 		return -EFAULT;
 	}
 	sim_chunks_reap(mirror);
+	if (advice.granule)
+		most = min(most, advice.granule >> PAGE_SHIFT);
 	chunk = sim_chunk_after(mirror, page);
+	if (chunk && chunk->span.start <= page && chunk->span.n_pages > most) {
+		sim_chunk_free(chunk);
+		chunk = NULL;
+	}
 	if (!chunk || chunk->span.start > page) {
 		*reason = sim_chunk_bounds(mirror, page, &start, &end);
 		if (*reason != HETSIM_REASON_NONE)
 			return -EFAULT;
 		if (mirror->n_chunks >= SIM_MAX_CHUNKS)
 			sim_chunk_evict(mirror);
-		chunk = sim_chunk_new(mirror, sim_chunk_choose(mirror, page, start, end,
-							       advice.granule),
+		chunk = sim_chunk_new(mirror, sim_chunk_choose(mirror, page, start, end, most),
 				      counts ? advice.counter : 0, hot);
 		if (IS_ERR(chunk))
 			return PTR_ERR(chunk);

@@ -215,7 +215,9 @@ static int sim_range_run(struct sim_run *run, u64 length)
 		generation = va->generation;
 		r = sim_burst_run(run, &left);
 		up_read(&va->lock);
-		if (r == -ENOENT && queue->tlb.mirrors)
+		if (r >= 0)
+			sim_engine_brought(queue);
+		else if (r == -ENOENT && queue->tlb.mirrors)
 			r = sim_mirror_fault(queue, &run->fault, left);
 		else if (r == -ENOENT || r == -EFAULT)
 			r = sim_engine_fault(queue, generation);

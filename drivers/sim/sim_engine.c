@@ -44,6 +44,28 @@ int sim_engine_poll(struct sim_queue *queue)
 	return r;
 }
 
+/*
+ * Pages of the process are about to come or to go, which is not the engine's work: the time of the
+ * submission stands still. All pages that one access waits for have the same time again.
+ */
+void sim_engine_bring(struct sim_queue *queue)
+{
+	if (queue->brings)
+		return;
+	queue->brings = true;
+	queue->left = queue->deadline - jiffies;
+	queue->deadline = jiffies + queue->timeout;
+}
+
+/* The access has its pages: the engine goes on. */
+void sim_engine_brought(struct sim_queue *queue)
+{
+	if (!queue->brings)
+		return;
+	queue->brings = false;
+	queue->deadline = jiffies + queue->left;
+}
+
 /* Does nothing for so long, or until the submission has to end. */
 static int sim_engine_sleep(struct sim_queue *queue, u64 ns)
 {
@@ -213,6 +235,7 @@ static int sim_engine_run(struct sim_queue *queue, struct sim_job *job,
 	if (job->seqno <= queue->cancelled)
 		return -ECANCELED;
 	queue->deadline = sim_engine_deadline(queue);
+	queue->brings = false;
 	queue->n_resets = atomic64_read(&dev->n_resets);
 	if (sim_inject_take(&queue->stuck))
 		r = sim_engine_hang(queue);

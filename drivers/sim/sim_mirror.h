@@ -122,7 +122,7 @@ struct sim_mirror *sim_mirror_of(struct sim_opener *opener);
 struct sim_chunk *sim_chunk_after(struct sim_mirror *mirror, u64 page);
 
 /* sim_chunk.c: with mirror->lock held */
-int sim_chunk_get(struct sim_mirror *mirror, u64 page, struct sim_chunk **ret_chunk,
+int sim_chunk_get(struct sim_mirror *mirror, u64 page, u64 most, struct sim_chunk **ret_chunk,
 		  enum hetsim_fault_reason *reason);
 void sim_chunk_free(struct sim_chunk *chunk);
 void sim_chunk_reap(struct work_struct *work);

@@ -12,6 +12,9 @@
 #include "sim_mirror.h"
 #include "sim_queue.h"
 
+#define SIM_RACES 8u /* that a chunk loses before it becomes smaller */
+#define SIM_CHUNK_SIZES 3u /* 2 MiB, 64 KiB, a page */
+
 /* The kernel itself can't reach the pages of memfd_secret(), though it has them. */
 static bool sim_map_is_secret(struct vm_area_struct *vma)
 {
@@ -245,13 +248,33 @@ static int sim_chunk_try(struct sim_chunk *chunk, const struct sim_want *want, b
 	return r;
 }
 
-/* 0, or why the wish is to be given up: it is not the kernel that refuses. */
-static int sim_want_poll(const struct sim_want *want)
+/*
+ * 0, or why the wish is to be given up: it is not the kernel that refuses. Where time is up, a
+ * smaller chunk may still be faster than what takes pages away: each size has its tries, however
+ * long the kernel needs for one.
+ */
+static int sim_want_poll(const struct sim_want *want, unsigned int lost)
 {
-	if (want->queue)
-		return sim_engine_poll(want->queue);
+	int r;
+
+	if (want->queue) {
+		r = sim_engine_poll(want->queue);
+		return r == -ETIMEDOUT && lost < SIM_CHUNK_SIZES * SIM_RACES ? 0 : r;
+	}
 	cond_resched();
 	return signal_pending(current) ? -EINTR : 0;
+}
+
+/*
+ * How many pages a chunk may have that has lost so many races. The kernel took something of it away
+ * while the pages were asked for. Where that goes on without end, at other pages of the chunk, a
+ * smaller one has none of it.
+ */
+static u64 sim_chunk_most(unsigned int lost)
+{
+	if (lost < SIM_RACES)
+		return SIM_CHUNK_PAGES;
+	return lost < 2 * SIM_RACES ? SIM_PIECE_PAGES : 1;
 }
 
 /* Makes the wish one for pages of the chunk only, or for @all of them. */
@@ -279,15 +302,16 @@ int sim_mirror_bring(struct sim_mirror *mirror, struct sim_want *want,
 	bool present = advice.flags & SIM_ADVICE_ACCESSED_BY;
 	bool whole = advice.flags & SIM_ADVICE_READ_MOSTLY && !want->write;
 	bool moved = false;
+	unsigned int lost = 0;
 	struct sim_chunk *chunk;
 	int r;
 
 	do {
-		r = sim_want_poll(want);
+		r = sim_want_poll(want, lost);
 		if (r)
 			break;
 		/* Again for each try: it may be dead. */
-		r = sim_chunk_get(mirror, page, &chunk, reason);
+		r = sim_chunk_get(mirror, page, sim_chunk_most(lost), &chunk, reason);
 		if (r)
 			break;
 		want->page = page;
@@ -297,6 +321,7 @@ int sim_mirror_bring(struct sim_mirror *mirror, struct sim_want *want,
 			sim_migrate(chunk, want, advice.location);
 		moved = true;
 		r = sim_chunk_try(chunk, want, present, &pages, reason);
+		lost += r == -EBUSY || r == -EREMCHG;
 		if (r == -EREMCHG) {
 			sim_return_span(mirror, &(struct sim_span){ page, want->n_pages });
 			r = -EBUSY;
@@ -377,8 +402,10 @@ int sim_mirror_fault(struct sim_queue *queue, struct sim_fault *fault, u64 lengt
 		.write = fault->write,
 		.why = HETSIM_WHY_FAULT,
 	};
-	int r = sim_fault_serve(mirror, &want, fault);
+	int r;
 
+	sim_engine_bring(queue);
+	r = sim_fault_serve(mirror, &want, fault);
 	if (!r)
 		sim_learn_used(mirror, want.page, want.n_pages, want.write);
 	return r;

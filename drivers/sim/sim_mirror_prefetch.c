@@ -21,9 +21,11 @@ static int sim_prefetch_host(struct sim_queue *queue, const struct sim_job *job)
 		struct sim_span span = { .start = page };
 
 		span.n_pages = min(end, ALIGN_DOWN(page, SIM_CHUNK_PAGES) + SIM_CHUNK_PAGES) - page;
+		sim_engine_bring(queue);
 		mutex_lock(&mirror->lock);
 		sim_return_span(mirror, &span);
 		mutex_unlock(&mirror->lock);
+		sim_engine_brought(queue);
 		page += span.n_pages;
 		r = sim_engine_poll(queue);
 	}
@@ -51,7 +53,9 @@ static int sim_prefetch_device(struct sim_queue *queue, const struct sim_job *jo
 
 		ret_fault->address = page << PAGE_SHIFT;
 		ret_fault->write = job->prefetch_write;
+		sim_engine_bring(queue);
 		r = sim_fault_serve(mirror, &want, ret_fault);
+		sim_engine_brought(queue);
 		page = want.page + want.n_pages;
 	}
 	return r;

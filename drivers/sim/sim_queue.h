@@ -69,6 +69,8 @@ struct sim_queue {
 	s64 n_resets; /* the device's, when the running submission began */
 	u64 cancelled; /* submissions up to this seqno are cancelled */
 	unsigned long deadline; /* jiffies: the end of the running submission's time */
+	bool brings; /* the deadline is that of pages which the running submission waits for */
+	long left; /* with brings: jiffies that the submission has when they are there */
 	struct sim_tlb tlb;
 	struct page *pages[SIM_OPERANDS][SIM_BURST / PAGE_SIZE + 1]; /* for a burst */
 	u32 counts[256];
@@ -84,6 +86,8 @@ void sim_engine_stop(struct sim_queue *queue);
 bool sim_engine_rouse(struct sim_queue *queue);
 bool sim_engine_offer(struct sim_queue *queue, const struct sim_job *job);
 int sim_engine_poll(struct sim_queue *queue);
+void sim_engine_bring(struct sim_queue *queue);
+void sim_engine_brought(struct sim_queue *queue);
 int sim_engine_fault(struct sim_queue *queue, u64 generation);
 int sim_engine_moving(struct sim_queue *queue, u64 generation);
 

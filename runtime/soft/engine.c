@@ -43,6 +43,11 @@ int soft_engine_poll(struct soft_queue *queue)
 	return !r && time_now_ns() >= queue->deadline_ns ? -ETIMEDOUT : r;
 }
 
+void soft_engine_brought(struct soft_queue *queue, uint64_t begin)
+{
+	queue->deadline_ns += time_now_ns() - begin;
+}
+
 /* Sleeps for @ns, or until the submission must end. */
 static int engine_sleep(struct soft_queue *queue, uint64_t ns)
 {

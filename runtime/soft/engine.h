@@ -81,6 +81,8 @@ void soft_engine_stop(struct soft_queue *queue);
 void soft_engine_wake(struct soft_queue *queue);
 /* Between pieces of work: 0, or the error that must end the running submission. */
 int soft_engine_poll(struct soft_queue *queue);
+/* Since @begin the engine waited for pages of the process: the submission keeps that time. */
+void soft_engine_brought(struct soft_queue *queue, uint64_t begin);
 /*
  * Handles an address that was not bound when the page table was of @generation. 0: it may be
  * bound now; otherwise the error that must end the submission.

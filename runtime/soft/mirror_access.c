@@ -34,6 +34,7 @@ static int prepare(const struct soft_access *access, uint64_t start, uint64_t *e
 	uint64_t last = round_up(*end, SIM_PAGE_SIZE);
 	const struct soft_page *page;
 	bool faulted = false, used;
+	uint64_t begin = 0;
 	int r = 0;
 
 	pthread_mutex_lock(&mirror->lock);
@@ -42,6 +43,7 @@ static int prepare(const struct soft_access *access, uint64_t start, uint64_t *e
 	used = page && page->flags & SOFT_PAGE_AHEAD;
 	if (!page || !(page->rights & need)) {
 		soft_entries_used(mirror, first, first + SIM_PAGE_SIZE);
+		begin = time_now_ns();
 		r = soft_mirror_fault(access, start, ret_fault);
 		faulted = !r;
 	}
@@ -55,8 +57,10 @@ static int prepare(const struct soft_access *access, uint64_t start, uint64_t *e
 	if (faulted || used)
 		soft_mirror_learn_from(access, first, at);
 	pthread_mutex_unlock(&mirror->lock);
-	if (faulted)
+	if (faulted) {
 		wait_as_set();
+		soft_engine_brought(access->queue, begin);
+	}
 	return r;
 }
 
@@ -227,6 +231,7 @@ int soft_mirror_bring(struct soft_queue *queue, const struct hetsim_prefetch *pr
 		.write = access.write,
 		.queue = queue->id,
 	};
+	uint64_t begin;
 	int r = 0;
 
 	soft_mirror_count(mirror, SIM_PREFETCHES, 1);
@@ -243,6 +248,7 @@ int soft_mirror_bring(struct soft_queue *queue, const struct hetsim_prefetch *pr
 		if (r)
 			break;
 		next = min_u64(next, end);
+		begin = time_now_ns();
 		r = populate(at, next, access.write);
 		if (r == -EFAULT) {
 			at = find_bad(at, next, access.write);
@@ -251,6 +257,7 @@ int soft_mirror_bring(struct soft_queue *queue, const struct hetsim_prefetch *pr
 		}
 		if (!r)
 			r = bring_step(&access, at, next, ret_fault);
+		soft_engine_brought(queue, begin);
 	}
 	event.value = (uint64_t)-r;
 	pthread_mutex_lock(&mirror->lock);

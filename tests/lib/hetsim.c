@@ -140,7 +140,7 @@ static unsigned int device_has(void)
 	struct hetsim_query query = { .size = sizeof(query) };
 	struct hetsim_mirror mirror = { .size = sizeof(mirror) };
 	int fd = hetsim_open_try(O_RDWR);
-	unsigned int has = SIM_ALL;
+	unsigned int has = SIM_ALL & ~SIM_SLOW;
 
 	if (fd < 0)
 		return has;

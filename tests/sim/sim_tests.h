@@ -22,11 +22,14 @@
 #define SIM_LEFT (1u << 11)     /* and a system memory likewise; not all is one opener's */
 #define SIM_MIGRATES (1u << 12) /* pages of the process move to its memory */
 #define SIM_STAYS (1u << 13)    /* they are used where they are */
-#define SIM_ALL (SIM_REACHED | SIM_WINDOWED | SIM_SMALL | SIM_LEFT | SIM_MIGRATES | SIM_STAYS)
+#define SIM_SLOW (1u << 14)     /* its device faults take 100 ms, and it has no other tests */
+#define SIM_ALL                                                                         \
+	(SIM_REACHED | SIM_WINDOWED | SIM_SMALL | SIM_LEFT | SIM_MIGRATES | SIM_STAYS | \
+	 SIM_SLOW)
 
 static inline bool sim_test_fits(const struct test *test, unsigned int has)
 {
-	return !(test->flags & SIM_ALL & ~has);
+	return !(test->flags & SIM_ALL & ~has) && (test->flags & SIM_SLOW || !(has & SIM_SLOW));
 }
 
 extern const struct test sim_buffers_tests[];
@@ -41,6 +44,7 @@ extern const struct test sim_mirror_calls_tests[];
 extern const struct test sim_mirror_tests[];
 extern const struct test sim_move_tests[];
 extern const struct test sim_neighbours_tests[];
+extern const struct test sim_slow_tests[];
 extern const struct test sim_submit_tests[];
 extern const struct test sim_sample_tests[];
 extern const struct test sim_unplug_tests[];

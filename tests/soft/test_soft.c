@@ -22,7 +22,7 @@ static const struct {
 	{ "submit", sim_submit_tests },     { "sample", sim_sample_tests },
 	{ "unplug", sim_unplug_tests },     { "mirror", sim_mirror_tests },
 	{ "migrate", sim_migrate_tests },   { "mirror_calls", sim_mirror_calls_tests },
-	{ "cache", sim_cache_tests },
+	{ "cache", sim_cache_tests },       { "slow", sim_slow_tests },
 };
 
 /* What HETMAP_SOFT is for each, and which tests that makes it fit for. */
@@ -40,6 +40,7 @@ static const struct {
 	  SIM_REACHED | SIM_SMALL | SIM_MIGRATES, true },
 	{ "window", "vram_mb=128 system_mb=256 bar_mb=16 test=1",
 	  SIM_WINDOWED | SIM_SMALL | SIM_LEFT | SIM_MIGRATES, false },
+	{ "slow", "fault_us=100000", SIM_SLOW, false },
 };
 
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
