@@ -803,7 +803,8 @@ enum hetsim_queue_type {
  * of the process that opened the file. soft:N has no limit for each user.
  *
  * The time of a submission stands still while pages of the process come or move for it
- * (MIRROR). All pages that one access waits for have as much time of their own.
+ * (MIRROR). All pages that one access waits for have as much time of their own. soft:N counts
+ * what its thread has of a processor, on queues of HETSIM_QUEUE_COUNTER.
  *
  * The engine's thread of the queue gets the nice value of the caller, 0 for a negative one. With
  * the module's parameter engine_cgroup it is in the caller's control groups. EOPNOTSUPP when

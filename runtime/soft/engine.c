@@ -36,11 +36,36 @@ static int interrupted(struct soft_queue *queue)
 	return 0;
 }
 
+static uint64_t thread_cpu_ns(void)
+{
+	struct timespec now = { 0 };
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/*
+ * The deadline has passed. On a busy machine the thread may have had no processor for most of the
+ * time: the submission keeps what it has not used. A fence is for others, who wait by the clock.
+ */
+static bool engine_extend(struct soft_queue *queue, uint64_t now)
+{
+	uint64_t used = thread_cpu_ns() - queue->cpu_ns + queue->waited_ns;
+
+	if (queue->type != HETSIM_QUEUE_COUNTER || used >= queue->timeout_ns)
+		return false;
+	queue->deadline_ns = now + queue->timeout_ns - used;
+	return true;
+}
+
 int soft_engine_poll(struct soft_queue *queue)
 {
+	uint64_t now = time_now_ns();
 	int r = interrupted(queue);
 
-	return !r && time_now_ns() >= queue->deadline_ns ? -ETIMEDOUT : r;
+	if (r || now < queue->deadline_ns)
+		return r;
+	return engine_extend(queue, now) ? 0 : -ETIMEDOUT;
 }
 
 void soft_engine_brought(struct soft_queue *queue, uint64_t begin)
@@ -62,6 +87,7 @@ static int engine_sleep(struct soft_queue *queue, uint64_t ns)
 	while (!r && !interrupted(queue))
 		r = pthread_cond_timedwait(&queue->work, &queue->lock, &until);
 	pthread_mutex_unlock(&queue->lock);
+	queue->waited_ns += time_now_ns() - now;
 	return soft_engine_poll(queue);
 }
 
@@ -81,6 +107,7 @@ static int engine_wait(struct soft_queue *queue, uint64_t generation)
 {
 	struct soft_va *va = &queue->file->va;
 	struct timespec until = soft_timespec(queue->deadline_ns);
+	uint64_t begin = time_now_ns();
 	int r = 0, timed_out = 0;
 
 	pthread_mutex_lock(&va->changed_lock);
@@ -93,6 +120,7 @@ static int engine_wait(struct soft_queue *queue, uint64_t generation)
 				pthread_cond_timedwait(&va->changed, &va->changed_lock, &until);
 	}
 	pthread_mutex_unlock(&va->changed_lock);
+	queue->waited_ns += time_now_ns() - begin;
 	return r;
 }
 
@@ -194,6 +222,8 @@ static int engine_run(struct soft_queue *queue, struct soft_job *job,
 		return -ECANCELED;
 	start = time_now_ns();
 	queue->deadline_ns = engine_deadline(queue, start);
+	queue->cpu_ns = thread_cpu_ns();
+	queue->waited_ns = 0;
 	queue->n_resets = queue->file->dev->n_resets;
 	if (soft_inject_take(&queue->stuck))
 		r = engine_hang(queue);

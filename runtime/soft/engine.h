@@ -64,6 +64,8 @@ struct soft_queue {
 	uint64_t n_resets;    /* device resets when the running submission began */
 	uint64_t cancelled;   /* queued submissions up to this seqno end cancelled */
 	uint64_t deadline_ns; /* of the running submission */
+	uint64_t cpu_ns;      /* processor time of the thread when that began */
+	uint64_t waited_ns;   /* of that: for a binding, or for what is injected */
 	struct soft_tlb tlb;
 	struct soft_bounce *bounce; /* NULL: not needed yet */
 	uint32_t counts[256];
