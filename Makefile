@@ -354,10 +354,15 @@ measure_tables = $(if $(have_table),$(O)/hetmap bench --json formats arrow_open 
 measure_plans = $(Q)$(O)/hetmap bench --json graph_transfer graph_overlap plan_compile \
 	plan_launch | grep -v '^{"machine"' >>$(results)/performance.json.tmp
 
+# Likewise those of hetmap-cluster.
+measure_arrays = $(if $(have_cluster),$(O)/hetmap bench --json array_put array_get array_page \
+	particles | grep -v '^{"machine"' >>$(results)/performance.json.tmp)
+
 performance: all $(O)/libhetmap-noprobes.so ## measures everything, into tools/perf/results
 	$(Q)$(O)/hetmap bench --json >$(results)/performance.json.tmp
 	$(Q)$(measure_tables)
 	$(measure_plans)
+	$(Q)$(measure_arrays)
 	$(call write_results,performance)
 
 lifecycle: ## the states of each kind of object as a page, build/lifecycle.md

@@ -121,17 +121,17 @@ void bench_markdown(const struct bench_run *run, const char *with);
 
 #define BENCH_CLAIM_CASES 3
 
-/* What is published: a share of time saved, a time, or a gain of frames a second. */
+/* What is published: a share of time saved, a time, a gain of frames a second, or two shares. */
 enum bench_claim_kind {
 	CLAIM_SAVING,
 	CLAIM_TIME,
 	CLAIM_RATE,
+	CLAIM_SHARE,
 };
 
 struct bench_claim {
 	const char *published; /* "37% less time" */
 	const char *what;      /* that was measured there */
-	const char *reason;    /* why no case measures it; NULL: those below do */
 	enum bench_claim_kind kind;
 	struct {
 		const char *bench;
