@@ -51,7 +51,7 @@ vm-video: tests ## cameras, a codec, a converter and displays in the 6.12 machin
 # Programs that are told how many rounds to go, and what is too long for every check. In the
 # machines each public call is held against the table of lifecycles.
 SOAK_HOST = test_lost_threads test_share_kill test_races test_pool_model test_pool_threads
-SOAK_ASAN = test_command_terminal test_command_trace test_bench_cases test_trace_attach \
+SOAK_ASAN = test_command_terminal test_command_trace test_bench_cases test_bench_cluster test_trace_attach \
 	test_drm_lifecycle test_retire_conformance
 SOAK_TSAN = test_undo test_errno test_soft_undo test_lifecycle test_reader_budget test_tokens_budget \
 	test_drm_mutation
