@@ -45,6 +45,19 @@ static int set_block(const char *path, const char *state)
 	return r;
 }
 
+/*
+ * The kernel lets processes know of the node by a worker of its own, a little later: waits until
+ * this one may use it, or may no more.
+ */
+static void wait_for_node(uint32_t node, bool usable)
+{
+	int tries = 1000;
+
+	while ((node_usable() >> node & 1) != usable && tries--)
+		usleep(10000);
+	CHECK_EQUAL(node_usable() >> node & 1, usable);
+}
+
 /* Sets the state of each block of the node that has another one. Returns their number. */
 static int set_node(uint32_t node, const char *state)
 {
@@ -77,6 +90,7 @@ static int set_node(uint32_t node, const char *state)
 	}
 	if (blocks)
 		closedir(blocks);
+	wait_for_node(node, state[1] == 'n');
 	return n;
 }
 

@@ -38,7 +38,8 @@ is_device() {
 # shellcheck disable=SC2034 # tests/vm/boot has them
 add_device() {
 	case $1 in
-	# A persistent memory device behind a host bridge of its own: /sys/bus/cxl's mem0.
+	# A persistent memory device behind a host bridge of its own: /sys/bus/cxl's mem0. Linux 6.1
+	# sets no decoder of a bridge with one root port, and QEMU 7.2 passes nothing through without.
 	cxl)
 		chipset=q35 bus=pcie.0 not_saved="$not_saved cxl"
 		features="$features,cxl=on,cxl-fmw.0.targets.0=bridge,cxl-fmw.0.size=4G"
@@ -46,6 +47,7 @@ add_device() {
 			-object memory-backend-ram,id=labels,size=256M,share=on
 			-device pxb-cxl,bus_nr=12,bus=pcie.0,id=bridge
 			-device cxl-rp,port=0,bus=bridge,id=rootport,chassis=0,slot=2
+			-device cxl-rp,port=1,bus=bridge,id=rootport1,chassis=0,slot=3
 			-device cxl-type3,bus=rootport,memdev=cxl,lsa=labels,sn=0xc0ffee'
 		more_modules="$more_modules cxl_acpi cxl_pci cxl_mem cxl_port cxl_pmem"
 		;;
