@@ -27,7 +27,7 @@ static const char *ways, *events;
 static char written[1024]; /* "FILE TEXT\n" of each write, FILE the end of its path */
 static char writing[64];   /* end of the path that was opened to be written last */
 static int writing_fd, folder_fd, device_fd, mkdir_error;
-static bool has_list;
+static bool has_list, is_kmem;
 static unsigned int n_made, n_removed;
 
 static const char *text_of(const char *path)
@@ -41,6 +41,7 @@ static const char *text_of(const char *path)
 		{ BUS "region3/resource", "0x200000000\n" },
 		{ BUS "region3/size", "0x10000000\n" },
 		{ "/sys/bus/dax/devices/dax7.0/target_node", "9\n" },
+		{ "/sys/bus/dax/devices/dax7.0/dev", "250:3\n" },
 		{ "/sys/dev/char/250:3/resource", "0x200200000\n" },
 		{ "/sys/dev/char/250:3/size", "2097152\n" },
 		{ "/dev/dax7.0", "" },
@@ -146,13 +147,22 @@ static ssize_t readlink_played(const char *path, char *to, size_t length)
 		{ BUS "endpoint4/uport", "0000:0d:00.0/mem1" },
 		{ BUS "endpoint5/uport", "0000:0e:00.0/mem2" },
 	};
+	const char *driver = is_kmem ? "../bus/dax/drivers/kmem" :
+				       "../bus/dax/drivers/device_dax";
 	size_t i;
 
+	if (!strcmp(path, "/sys/bus/dax/devices/dax7.0/driver"))
+		return (ssize_t)(stpncpy(to, driver, length) - to);
 	for (i = 0; i < sizeof(links) / sizeof(links[0]); i++)
 		if (!strcmp(path, links[i][0]))
 			/* As of a link: without a byte behind the text. */
 			return (ssize_t)(stpncpy(to, links[i][1], length) - to);
 	return real.readlink(path, to, length);
+}
+
+static int access_played(const char *path, int mode)
+{
+	return !strcmp(path, "/dev/dax7.0") ? 0 : real.access(path, mode);
 }
 
 static int mkdir_played(const char *path, mode_t mode)
@@ -182,6 +192,7 @@ static void play_begin(void)
 	sys_table.write = write_played;
 	sys_table.getdents = getdents_played;
 	sys_table.readlink = readlink_played;
+	sys_table.access = access_played;
 	sys_table.mkdir = mkdir_played;
 	sys_table.unlink = unlink_played;
 	ways = "1\n";
@@ -190,6 +201,7 @@ static void play_begin(void)
 	writing_fd = folder_fd = device_fd = -1;
 	mkdir_error = 0;
 	has_list = true;
+	is_kmem = false;
 	n_made = n_removed = 0;
 }
 
@@ -300,6 +312,23 @@ static void test_refused(void)
 	play_end();
 }
 
+/* A device that kmem has made a node of is no rung: its file in /dev can't be opened. */
+static void test_system_ram(void)
+{
+	struct hm_tier tiers[16] = { { .struct_size = sizeof(tiers[0]) } };
+	uint32_t n, i, pass, found;
+
+	play_begin();
+	for (pass = 0; pass < 2; pass++) {
+		is_kmem = pass;
+		CHECK_OK_FATAL(hm_tier_list(tiers, 16, 0, &n));
+		for (i = found = 0; i < n && i < 16; i++)
+			found += !strcmp(tiers[i].device, "dax:/dev/dax7.0");
+		CHECK_EQUAL(found, !is_kmem);
+	}
+	play_end();
+}
+
 /* ---- a machine with CXL memory ---- */
 
 static bool find_device(char *name)
@@ -360,6 +389,7 @@ static const struct test tests[] = {
 	{ .name = "interleaved", .run = test_interleaved },
 	{ .name = "clear", .run = test_clear },
 	{ .name = "refused", .run = test_refused },
+	{ .name = "system_ram", .run = test_system_ram },
 	{ .name = "machine", .run = test_machine },
 	{ 0 },
 };
