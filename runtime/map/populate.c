@@ -35,7 +35,7 @@ struct populate {
 	_Atomic int result;
 };
 
-/* Kernels before 5.14: touches each page, which MADV_POPULATE would do. */
+/* Kernels before 5.14, and emulators: touches each page, which MADV_POPULATE would do. */
 static void touch(char *address, uint64_t length, bool write)
 {
 	uint64_t offset, page = page_size();
@@ -63,7 +63,7 @@ static int populate_step(const struct populate *job, char *address, uint64_t len
 	int r;
 
 	r = sys_madvise(address, length, job->write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
-	if (r != -EINVAL)
+	if (r != -EINVAL && (r || !sys_ignores_advice()))
 		return r;
 	touch(address, length, job->write);
 	return 0;
