@@ -23,11 +23,11 @@ html: ## the documents as pages with search, in $(B)/html
 deb: ## packages for Debian, in $(B)/deb
 	$(Q)packaging/build $(B)/deb $(DEB_VERSION)
 
-# For an upgrade there is a later version, too.
+# For an upgrade there is a later version, too. SHOW=--show prints what is done and said.
 check-deb: ## packages: installed, used, upgraded and purged in a bare Debian 12; as root
 	$(Q)rm -rf $(B)/deb/*.deb $(B)/deb/next
 	$(Q)packaging/build $(B)/deb $(VERSION) binary $(VERSION)+1
-	$(Q)tests/packaging/bare $(B)/deb
+	$(Q)tests/packaging/bare $(SHOW) $(B)/deb
 
 check-arm64: ## builds for 64-bit ARM, and runs tests by qemu-user
 	$(Q)B=$(B)/arm64 tests/arm64/check
