@@ -47,10 +47,9 @@ static void *real_mmap_over(void *address, size_t length, int prot, int flags, i
 }
 
 /* By number: under a sanitizer libc's mlock() and munlock() do nothing. */
-static int real_mlock2(const void *address, size_t length, unsigned int flags)
+static int real_mlock2(const void *at, size_t length, unsigned int flags)
 {
-	/* QEMU's emulation of programs has no mlock2(), up to 7.2 at least. */
-	return flags ? (int)syscall(SYS_mlock2, address, length, flags) : mlock(address, length);
+	return flags ? (int)syscall(SYS_mlock2, at, length, flags) : mlock(at, length);
 }
 
 static int real_munlock(const void *address, size_t length)
@@ -330,17 +329,6 @@ int sys_madvise(void *address, uint64_t length, int advice)
 	for (tries = 0; tries < RETRIES && (r == -EAGAIN || r == -EINTR); tries++)
 		r = sys_table.madvise(address, length, advice) ? -errno : 0;
 	return r;
-}
-
-bool sys_ignores_advice(void)
-{
-	static _Atomic int known; /* 0: not yet; 1: no; 2: yes */
-	char *here = (char *)&known;
-
-	/* Any page will do: a kernel looks at the advice first, and knows none of that number. */
-	if (!known)
-		known = 1 + !madvise(here - (uintptr_t)here % page_size(), page_size(), 12345);
-	return known == 2;
 }
 
 int sys_mlock2(const void *address, uint64_t length, unsigned int flags)

@@ -103,8 +103,6 @@ int sys_munmap(void *address, uint64_t length);
 int sys_mremap_to(void *address, uint64_t length, uint64_t new_length, void *new_address);
 int sys_mprotect(void *address, uint64_t length, int prot);
 int sys_madvise(void *address, uint64_t length, int advice);
-/* Emulators of programs do (qemu-user 7.2): each advice succeeds, and none is taken. */
-bool sys_ignores_advice(void);
 int sys_mlock2(const void *address, uint64_t length, unsigned int flags);
 int sys_munlock(const void *address, uint64_t length);
 int sys_mseal(void *address, uint64_t length);
