@@ -46,7 +46,7 @@ static uint64_t thread_cpu_ns(void)
 
 /*
  * The deadline has passed. On a busy machine the thread may have had no processor for most of the
- * time: the submission keeps what it has not used. A fence is for others, who wait by the clock.
+ * time: the submission keeps what it has not used. Who waits for a fence waits by the clock.
  */
 static bool engine_extend(struct soft_queue *queue, uint64_t now)
 {

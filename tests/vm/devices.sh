@@ -39,7 +39,8 @@ is_device() {
 add_device() {
 	case $1 in
 	# A persistent memory device behind a host bridge of its own: /sys/bus/cxl's mem0. Linux 6.1
-	# sets no decoder of a bridge with one root port, and QEMU 7.2 passes nothing through without.
+	# sets no decoder of a bridge with one root port, and without one QEMU 7.2 passes nothing
+	# through.
 	cxl)
 		chipset=q35 bus=pcie.0 not_saved="$not_saved cxl"
 		features="$features,cxl=on,cxl-fmw.0.targets.0=bridge,cxl-fmw.0.size=4G"
