@@ -115,7 +115,7 @@ static void seen_in_top(void)
 	/* Machines have less memory, and take longer. */
 	const struct command job = { .args = { "run", "saxpy", "--pointer", "malloc",
 					       "--device", sim ? "sim:0" : "soft:0", "--size",
-					       sim ? "8M" : "256M", "--rounds", sim ? "9" : "1",
+					       sim ? "32M" : "256M", "--rounds", "2",
 					       "--advise", "granule-4K" } };
 	bool listed = false, faults = false;
 	struct outcome seen, done;
