@@ -5,7 +5,7 @@
 
 #include "model/model.h"
 
-/* What a platform device says of itself, by the module's parameters. */
+/* The platform data of each device: the parameters of the module. */
 struct sim_platform_data {
 	unsigned int n_devices; /* in all */
 	enum hetsim_kind kind;

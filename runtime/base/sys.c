@@ -47,9 +47,9 @@ static void *real_mmap_over(void *address, size_t length, int prot, int flags, i
 }
 
 /* By number: under a sanitizer libc's mlock() and munlock() do nothing. */
-static int real_mlock2(const void *at, size_t length, unsigned int flags)
+static int real_mlock2(const void *address, size_t length, unsigned int flags)
 {
-	return flags ? (int)syscall(SYS_mlock2, at, length, flags) : mlock(at, length);
+	return (int)syscall(flags ? SYS_mlock2 : SYS_mlock, address, length, flags);
 }
 
 static int real_munlock(const void *address, size_t length)
@@ -235,7 +235,7 @@ struct sys_table sys_table = {
 	.fadvise = real_fadvise,
 	.mkdir = mkdir,
 	.rename = rename,
-	.unlink = remove,
+	.remove = remove,
 	.access = access,
 	.readlink = readlink,
 	/*
@@ -485,9 +485,9 @@ int sys_rename(const char *from, const char *to)
 	return (int)RETRY(sys_table.rename(from, to));
 }
 
-int sys_unlink(const char *path)
+int sys_remove(const char *path)
 {
-	return (int)RETRY(sys_table.unlink(path));
+	return (int)RETRY(sys_table.remove(path));
 }
 
 int sys_access(const char *path, int mode)

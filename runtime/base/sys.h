@@ -58,7 +58,7 @@ struct sys_table {
 	int (*fadvise)(int fd, off_t offset, off_t length, int advice);
 	int (*mkdir)(const char *path, mode_t mode);
 	int (*rename)(const char *from, const char *to);
-	int (*unlink)(const char *path);
+	int (*remove)(const char *path);
 	int (*access)(const char *path, int mode);
 	ssize_t (*readlink)(const char *path, char *to, size_t length);
 	int (*ioctl)(int fd, unsigned long cmd, void *argument);
@@ -132,7 +132,7 @@ int sys_fallocate(int fd, int mode, uint64_t offset, uint64_t length);
 int sys_fadvise(int fd, uint64_t offset, uint64_t length, int advice);
 int sys_mkdir(const char *path, mode_t mode);
 int sys_rename(const char *from, const char *to);
-int sys_unlink(const char *path); /* of an empty folder, too */
+int sys_remove(const char *path); /* a file, or an empty folder */
 int sys_access(const char *path, int mode);
 ssize_t sys_readlink(const char *path, char *to, size_t length); /* no '\0' at the end */
 /* Not retried: the caller knows how to continue an interrupted request. */

@@ -217,6 +217,6 @@ int hm_ring_create(const char *path, int fd, const struct hm_ring_desc *desc)
 	return 0;
 
 err_unlink:
-	sys_unlink(path);
+	sys_remove(path);
 	return err_prefix(r, "%s", path);
 }

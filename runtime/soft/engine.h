@@ -65,7 +65,7 @@ struct soft_queue {
 	uint64_t cancelled;   /* queued submissions up to this seqno end cancelled */
 	uint64_t deadline_ns; /* of the running submission */
 	uint64_t cpu_ns;      /* processor time of the thread when that began */
-	uint64_t waited_ns;   /* of that: for a binding, or for what is injected */
+	uint64_t waited_ns;   /* since then, by the clock: counts as used, too */
 	struct soft_tlb tlb;
 	struct soft_bounce *bounce; /* NULL: not needed yet */
 	uint32_t counts[256];

@@ -152,7 +152,7 @@ static int look_at_device(void *user, const char *name)
 	if (is_system_ram(name))
 		return 0;
 	snprintf(path, sizeof(path), "/dev/%.32s", name);
-	/* Of a driver that is not loaded there may be no node. */
+	/* A device whose driver is not loaded may have no node. */
 	if (sys_access(path, R_OK) ||
 	    !dax_facts_of(makedev(major_number, minor_number), &facts))
 		return 0;

@@ -178,7 +178,7 @@ static void write_known(void)
 	r = sys_write(fd, text, length) == (ssize_t)length ? 0 : -EIO;
 	sys_close(fd);
 	if (r || sys_rename(beside, path))
-		(void)sys_unlink(beside);
+		(void)sys_remove(beside);
 }
 
 void figures_keep(const char *device, const struct node_figures *figures)

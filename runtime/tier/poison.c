@@ -77,9 +77,9 @@ static int make_instance(char *path, size_t size)
 
 	snprintf(path, size, INSTANCES "/hetmap-%d", getpid());
 	r = sys_mkdir(path, 0700);
-	/* Of a process before this one that was killed. */
+	/* A process of the same number was killed before it removed its own. */
 	if (r == -EEXIST)
-		r = sys_unlink(path) ? r : sys_mkdir(path, 0700);
+		r = sys_remove(path) ? r : sys_mkdir(path, 0700);
 	if (r == -EACCES || r == -EPERM)
 		return err_set(
 			-EACCES,
@@ -94,7 +94,7 @@ static int make_instance(char *path, size_t size)
 	snprintf(events, sizeof(events), "%s/events/cxl/cxl_poison/enable", path);
 	r = write_text(events, "1");
 	if (r) {
-		sys_unlink(path);
+		sys_remove(path);
 		return err_set(-EOPNOTSUPP, "this kernel has no trace event cxl_poison: %s: %s",
 			       events, err_name(r));
 	}
@@ -207,7 +207,7 @@ int poison_each(const char *region, int (*each)(void *user, const struct poison_
 	end_events(instance);
 	if (!r)
 		r = read_events(instance, region, each, user);
-	sys_unlink(instance);
+	sys_remove(instance);
 out:
 	pthread_mutex_unlock(&listing_mutex);
 	return r;

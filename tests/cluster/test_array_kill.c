@@ -30,7 +30,7 @@
 #define EPOCHS 1000000
 #define BOUND 10 /* seconds until the others hear of it */
 
-/* What a job is told, and where its files are. */
+/* The orders of a job, and the folder of its files. */
 struct job {
 	uint64_t seed;
 	int dying;
@@ -218,7 +218,7 @@ static void check_file(const struct job *job, uint64_t epoch)
 	free(words);
 }
 
-/* What was saved is whole, and of the last save that a rank knows of, or of the next one. */
+/* The saved file is whole. It is of the last save that a rank knows of, or of the next one. */
 static void check_saved(const struct job *job, uint64_t epoch)
 {
 	uint64_t last = epoch / SAVES * SAVES, of;

@@ -208,7 +208,7 @@ static void ahead(void)
 	free(ranks_run(2, 1, "ahead", "", NULL));
 }
 
-/* Of a large array little is here at a time. */
+/* A large array has little memory here at a time. */
 static uint64_t large_room(uint64_t mib)
 {
 	return mib < 1024 ? ROOM : 64ull << 20;

@@ -272,7 +272,7 @@ HOOK(int, uring_init, ENOMEM, (unsigned int entries, struct io_uring *ring, unsi
 HOOK(int, uring_submit, EBUSY, (struct io_uring * ring, unsigned int wait), (ring, wait))
 HOOK(int, mkdir, ENOSPC, (const char *path, mode_t mode), (path, mode))
 HOOK(int, rename, ENOSPC, (const char *from, const char *to), (from, to))
-HOOK(int, unlink, EIO, (const char *path), (path))
+HOOK(int, remove, EIO, (const char *path), (path))
 HOOK(int, access, ENOENT, (const char *path, int mode), (path, mode))
 HOOK(ssize_t, readlink, ENOMEM, (const char *path, char *to, size_t length), (path, to, length))
 HOOK(int, ioctl, ENOMEM, (int fd, unsigned long cmd, void *argument), (fd, cmd, argument))
@@ -354,7 +354,7 @@ void inject_install(void)
 		.uring_submit = hook_uring_submit,
 		.mkdir = hook_mkdir,
 		.rename = hook_rename,
-		.unlink = hook_unlink,
+		.remove = hook_remove,
 		.access = hook_access,
 		.readlink = hook_readlink,
 		.ioctl = hook_ioctl,

@@ -573,7 +573,7 @@ static void undone(void)
 		/* Sealing may fail, and closing has closed. */
 		if (r)
 			CHECK(failed &&
-			      (access(path, F_OK) || !strcmp(inject_failed(), "unlink")));
+			      (access(path, F_OK) || !strcmp(inject_failed(), "remove")));
 		unlink(path);
 	}
 	CHECK(n > 8);

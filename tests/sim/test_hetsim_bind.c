@@ -93,7 +93,7 @@ static void test_tree(void)
 	CHECK(is_there(DEVICE "/misc/hetsim0/dev") && is_there(HETSIM_PATH));
 }
 
-/* Who takes the device away takes away what a driver could be bound to. */
+/* An unplugged device is none that a driver could be bound to. */
 static void test_unplugged(void)
 {
 	int fd;

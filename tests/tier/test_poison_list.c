@@ -177,7 +177,7 @@ static int mkdir_played(const char *path, mode_t mode)
 	return 0;
 }
 
-static int unlink_played(const char *path)
+static int remove_played(const char *path)
 {
 	CHECK(!strncmp(path, "/sys/kernel/tracing/instances/hetmap-", 37));
 	n_removed++;
@@ -194,7 +194,7 @@ static void play_begin(void)
 	sys_table.readlink = readlink_played;
 	sys_table.access = access_played;
 	sys_table.mkdir = mkdir_played;
-	sys_table.unlink = unlink_played;
+	sys_table.remove = remove_played;
 	ways = "1\n";
 	events = "";
 	*written = '\0';

@@ -111,7 +111,7 @@ struct work {
 	enum checksum kind;
 	struct net net;
 	struct work_node *nodes;
-	/* Of the run that goes on: nodes as they were submitted, by the thread of the run. */
+	/* Nodes of the run that goes on, as its thread submitted them. */
 	uint32_t *submitted;
 	atomic_uint n_submitted;
 	uint32_t n_done; /* of these; of the caller of work_progress() */
@@ -129,7 +129,7 @@ void work_free(struct work *work);
 int work_plan(struct work *work, struct hm_plan **ret_plan);
 /* Before each run, and while none goes on. */
 void work_begin_run(struct work *work);
-/* What a node reads and writes, and what all do. */
+/* Bytes that one node reads and writes, and that all nodes do. */
 uint64_t work_node_bytes(const struct model *model, uint32_t node);
 uint64_t work_bytes(const struct work *work);
 /* The bytes of nodes that were done since the last call, or since the run began. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What light work adds to what; the same on an accelerator and on the CPU. */
+/* The light work of a node: the same sums on an accelerator and on the CPU. */
 #include "light.h"
 
 /* From so many times the length on, a tensor is read by checksums. */

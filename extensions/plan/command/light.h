@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The light work of nodes: what is added to what, whoever computes it. graph_job.h has the rule. */
+/* The light work of a node adds tensors to tensors, by the rule in graph_job.h. */
 #ifndef HETMAP_LIGHT_H
 #define HETMAP_LIGHT_H
 
@@ -10,7 +10,7 @@
 
 /* A number for the two. */
 uint32_t light_mix(uint32_t a, uint32_t b);
-/* Of node @node, for its k-th pair of a read and a written tensor; odd. */
+/* The factor of node @node for its k-th pair of a read and a written tensor. It is odd. */
 uint32_t light_factor(uint32_t node, uint32_t k);
 bool light_reads(const struct operation *node, uint32_t tensor);
 /* Whether the checksums of @from bytes are added to @to bytes, and not they themselves. */

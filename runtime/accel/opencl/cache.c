@@ -271,5 +271,5 @@ void cache_store(const struct cache_key *key, const unsigned char *binary, size_
 		r = write_all(fd, binary, length);
 	sys_close(fd);
 	if (r || sys_rename(beside, path))
-		(void)sys_unlink(beside);
+		(void)sys_remove(beside);
 }

@@ -58,7 +58,7 @@ static int scratch_file(void)
 		return -ENAMETOOLONG;
 	fd = sys_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd >= 0)
-		(void)sys_unlink(path);
+		(void)sys_remove(path);
 	return fd;
 }
 

@@ -132,7 +132,7 @@ int new_file_write(const char *path, const struct new_file_part *part, uint64_t 
 	goto out_free;
 
 err_unlink:
-	sys_unlink(temporary);
+	sys_remove(temporary);
 out_free:
 	free(temporary);
 	return r;
