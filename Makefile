@@ -373,6 +373,9 @@ lifecycle: ## the states of each kind of object as a page, build/lifecycle.md
 full: ## all that CI can run, for an hour or more; a green one writes tests/full-runs
 	$(Q).ci/run --full
 
+full-changed: ## the same for what has changed since, or failed; adds to tests/full-runs
+	$(Q).ci/run --changed
+
 coverage: ## a build that counts lines, in $(B)/coverage
 	$(Q)$(MAKE) COVERAGE=1 tests
 
