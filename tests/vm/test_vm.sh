@@ -162,6 +162,15 @@ with_kvm() {
 	was_asked "$2"
 }
 
+# A QEMU that has ended before its output is read.
+slow_reader() {
+	printf '#!/bin/sh\nsleep 0.3\nexec /bin/cat "$@"\n' >"$work/fake/cat" &&
+		chmod +x "$work/fake/cat" && with_kvm ends 'kvm tcg tcg'
+	set -- $?
+	rm "$work/fake/cat"
+	return "$1"
+}
+
 # Who comes second waits for what the first one finds.
 kvm_at_once() {
 	rm -rf "$work/cache" "$work/asked"
@@ -464,6 +473,7 @@ if command -v busybox >/dev/null && command -v cpio >/dev/null; then
 	check kvm_works with_kvm works 'kvm kvm kvm'
 	check kvm_fails with_kvm fails 'kvm tcg tcg'
 	check kvm_ends_early with_kvm ends 'kvm tcg tcg'
+	check slow_reader slow_reader
 	check kvm_is_missing with_kvm works 'tcg tcg' "$work/none"
 	check kvm_at_once kvm_at_once
 	check no_snapshot no_snapshot
