@@ -200,6 +200,18 @@ static void ahead_case(const char *argument)
 	RANK_CHECK(facts(array).messages - before <= 1024 / 64 + 8);
 	RANK_CHECK(!rank || facts(array).paged_in == 1024 * 4096);
 	RANK_OK(hm_array_epoch(array, 0));
+	/* Runs of 1, 2, 4 to 64 pages: the one of page 127 is under way, and then changed. */
+	for (sum = 0, i = 0; rank && i < 127; i++)
+		sum += base[i * 4096 + 7] == (unsigned char)(i + 1);
+	RANK_CHECK(!rank || sum == 127);
+	MPI_Barrier(world);
+	for (i = 127; !rank && i < 1024; i++)
+		base[i * 4096 + 7] = (unsigned char)(i + 2);
+	RANK_OK(hm_array_epoch(array, 0));
+	for (sum = 0, i = 127; rank && i < 1024; i++)
+		sum += base[i * 4096 + 7] == (unsigned char)(i + 2);
+	RANK_CHECK(!rank || sum == 1024 - 127);
+	RANK_OK(hm_array_epoch(array, 0));
 	hm_array_unref(array);
 }
 

@@ -295,6 +295,9 @@ bool pager_end(struct hm_array *array, bool together);
 int pager_take(struct view *view, uint64_t begin, uint64_t end);
 /* Puts what stores changed, and forgets all pages. */
 int pager_write_back(struct hm_array *array);
+/* Between the two it brings nothing, and no get of its own is under way. */
+void pager_hold(struct hm_array *array);
+void pager_let_go(struct hm_array *array);
 /* Accesses by the kernel are not served. */
 bool pager_is_limited(const struct pager *pager);
 void pager_tell(struct pager *pager, struct hm_array_info *info);

@@ -100,10 +100,15 @@ int hm_array_move(struct hm_array *array, uint64_t row, uint64_t rows, uint32_t 
 			view_follow(array, &array->layout, row, rows);
 		return r;
 	}
+	/* No run is under way from a rank that gives its rows away. */
+	if (array->view.pager)
+		pager_hold(array);
 	pthread_rwlock_wrlock(&array->moving);
 	old = array->layout;
 	array->layout = layout;
 	pthread_rwlock_unlock(&array->moving);
+	if (array->view.pager)
+		pager_let_go(array);
 	layout_free(&old);
 	/* No rank writes by its new table before all have theirs. */
 	r = node_meet(&array->node, call, 0);

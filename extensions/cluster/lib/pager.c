@@ -9,6 +9,10 @@
  * nodes may store into elements of one page.
  *
  * Twins lie in a ring, in the order in which runs came. The oldest run goes first.
+ *
+ * Where faults follow each other, the get of the next run begins before a run is given out: the
+ * other node sends it while this one maps pages. It is received while nobody waits, and given out
+ * at the fault of its first page. The end of an epoch and a move of rows forget it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -62,6 +66,10 @@ struct pager {
 	unsigned char *scratch; /* AHEAD_MOST pages: where runs are taken to */
 	uint64_t next;          /* page behind the run that was brought last */
 	uint32_t ahead;         /* pages of it */
+	struct frame coming;    /* the run behind it, if it has pages: a get began, */
+	unsigned char *to;      /* to this twin, */
+	bool received;          /* and has ended, */
+	int coming_status;      /* with this */
 	uint64_t now;           /* pages that are here */
 	struct runs runs;       /* of the twin that is looked at */
 	int failed;             /* since the last epoch: a page could not be brought */
@@ -214,28 +222,12 @@ static int make_room(struct hm_array *array, uint64_t pages)
 	return r ? r : flushed;
 }
 
-int pager_write_back(struct hm_array *array)
-{
-	struct pager *pager = array->view.pager;
-	int r = 0;
-
-	pthread_mutex_lock(&pager->lock);
-	pthread_rwlock_rdlock(&array->moving);
-	if (pager->first < pager->end)
-		r = make_room(array, pager->room);
-	pthread_rwlock_unlock(&array->moving);
-	if (!r && pager->failed)
-		r = hm_error_set(pager->failed, "%s", pager->text);
-	pager->failed = 0;
-	pthread_mutex_unlock(&pager->lock);
-	return r;
-}
-
 /* ---- from the owner ---- */
 
-static int get(struct hm_array *array, uint64_t page, uint64_t pages, unsigned char *to)
+/* The bytes are there once end_get() has returned. */
+static int begin_get(struct hm_array *array, const struct frame *frame, unsigned char *to)
 {
-	uint64_t offset = page * PAGE, bytes = pages * PAGE;
+	uint64_t offset = frame->page * PAGE, bytes = frame->pages * PAGE;
 	uint32_t rank;
 	int r = node_check(&array->node);
 
@@ -243,18 +235,62 @@ static int get(struct hm_array *array, uint64_t page, uint64_t pages, unsigned c
 		return r;
 	if (bytes > array->layout.bytes - offset) {
 		bytes = array->layout.bytes - offset;
-		memset(to + bytes, 0, pages * PAGE - bytes);
+		memset(to + bytes, 0, frame->pages * PAGE - bytes);
 	}
 	view_run(array, offset, &rank);
 	pthread_mutex_lock(&array->lock);
 	array->touched[rank] = 1;
 	r = array->transport->get(array, rank, offset - array->first[rank], to, bytes);
-	if (!r)
-		r = array->transport->flush(array);
+	pthread_mutex_unlock(&array->lock);
+	atomic_fetch_add_explicit(&array->messages, 1, memory_order_relaxed);
+	return r;
+}
+
+static int end_get(struct hm_array *array)
+{
+	int r;
+
+	pthread_mutex_lock(&array->lock);
+	r = array->transport->flush(array);
 	if (!r)
 		array->completed = array->issued;
 	pthread_mutex_unlock(&array->lock);
-	atomic_fetch_add_explicit(&array->messages, 1, memory_order_relaxed);
+	return r;
+}
+
+/* Waits for the run that is under way. The pager's lock is held. */
+static void receive(struct hm_array *array)
+{
+	struct pager *pager = array->view.pager;
+
+	if (!pager->coming.pages || pager->received)
+		return;
+	pager->coming_status = end_get(array);
+	pager->received = true;
+}
+
+/* Its twin is anyone's again. The pager's lock is held. */
+static void forget_coming(struct hm_array *array)
+{
+	receive(array);
+	array->view.pager->coming.pages = 0;
+}
+
+int pager_write_back(struct hm_array *array)
+{
+	struct pager *pager = array->view.pager;
+	int r = 0;
+
+	pthread_mutex_lock(&pager->lock);
+	pthread_rwlock_rdlock(&array->moving);
+	forget_coming(array);
+	if (pager->first < pager->end)
+		r = make_room(array, pager->room);
+	pthread_rwlock_unlock(&array->moving);
+	if (!r && pager->failed)
+		r = hm_error_set(pager->failed, "%s", pager->text);
+	pager->failed = 0;
+	pthread_mutex_unlock(&pager->lock);
 	return r;
 }
 
@@ -306,49 +342,123 @@ static void wake_up(const struct hm_array *array, uint64_t page)
 	ioctl(array->view.pager->uffd, UFFDIO_WAKE, &range);
 }
 
-static void bring(struct hm_array *array, uint64_t page)
+/* Puts the run's twin behind the others. Where the ring has no room for it, the oldest go. */
+static bool has_twin(struct hm_array *array, struct frame *frame, bool may_take)
 {
 	struct pager *pager = array->view.pager;
-	struct frame frame = { .page = page };
-	uint64_t position;
+	uint64_t position = pager->head % pager->room;
 	int r;
 
-	frame.pages = run_length(array, page);
-	position = pager->head % pager->room;
-	if (position + frame.pages > pager->room)
-		frame.skipped = (uint32_t)(pager->room - position);
+	frame->skipped = 0;
+	if (position + frame->pages > pager->room)
+		frame->skipped = (uint32_t)(pager->room - position);
 	/* An eighth at once, so that one flush serves many. */
-	if (pager->room - (pager->head - pager->tail) < frame.skipped + frame.pages) {
-		r = make_room(array, frame.skipped + pager->room / 8);
+	if (may_take &&
+	    pager->room - (pager->head - pager->tail) < frame->skipped + frame->pages) {
+		r = make_room(array, frame->skipped + pager->room / 8);
 		if (r)
 			fail(pager, r);
 		if (!pager->head)
-			frame.skipped = 0;
+			frame->skipped = 0;
 	}
+	return pager->room - (pager->head - pager->tail) >= frame->skipped + frame->pages;
+}
+
+/* Begins the get of the run behind the last one, if that is of another node, and there is room. */
+static void look_ahead(struct hm_array *array)
+{
+	struct pager *pager = array->view.pager;
+	struct frame frame = { .page = pager->next };
+	uint32_t rank;
+
+	if (frame.page * PAGE >= array->layout.bytes || is_here(pager, frame.page))
+		return;
+	view_run(array, frame.page * PAGE, &rank);
+	if (array->node.node_of[rank] == array->node.number)
+		return;
+	frame.pages = run_length(array, frame.page);
+	if (!has_twin(array, &frame, false))
+		return;
+	pager->to = twin_of(pager, pager->head + frame.skipped);
+	pager->received = false;
+	/* If it can't begin, the fault says why. */
+	if (!begin_get(array, &frame, pager->to))
+		pager->coming = frame;
+}
+
+static void keep(struct pager *pager, const struct frame *frame)
+{
+	pager->head += frame->skipped + frame->pages;
+	pager->frames[pager->end++ % pager->room] = *frame;
+	set_here(pager, frame, true);
+	pager->in += frame->pages * PAGE;
+	pager->next = frame->page + frame->pages;
+	pager->ahead = frame->pages;
+}
+
+/* Undoes keep() of the run that was kept last. */
+static void lose(struct pager *pager, const struct frame *frame)
+{
+	pager->head -= frame->skipped + frame->pages;
+	pager->end--;
+	set_here(pager, frame, false);
+	pager->in -= frame->pages * PAGE;
+	pager->next = UINT64_MAX;
+}
+
+/* The run from @page on, in its twin. False: there is no room. */
+static bool fetch_run(struct hm_array *array, uint64_t page, struct frame *frame)
+{
+	struct pager *pager = array->view.pager;
+	unsigned char *twin;
+	int r;
+
+	if (pager->coming.pages && pager->coming.page == page) {
+		receive(array);
+		*frame = pager->coming;
+		twin = pager->to;
+		r = pager->coming_status;
+		pager->coming.pages = 0;
+	} else {
+		forget_coming(array);
+		frame->page = page;
+		frame->pages = run_length(array, page);
+		if (!has_twin(array, frame, true))
+			return false;
+		twin = twin_of(pager, pager->head + frame->skipped);
+		r = begin_get(array, frame, twin);
+		r = r ? r : end_get(array);
+	}
+	if (r) {
+		fail(pager, r);
+		memset(twin, 0, frame->pages * PAGE);
+	}
+	return true;
+}
+
+static void bring(struct hm_array *array, uint64_t page)
+{
+	struct pager *pager = array->view.pager;
+	bool in_order = page == pager->next;
+	struct frame frame;
+	int r;
+
 	/* Where no run could be taken away there is no room: the ring's order breaks. */
-	if (pager->room - (pager->head - pager->tail) < frame.skipped + frame.pages) {
+	if (!fetch_run(array, page, &frame)) {
 		wake_up(array, page);
 		return;
 	}
-	position = pager->head + frame.skipped;
-	r = get(array, page, frame.pages, twin_of(pager, position));
-	if (r) {
-		fail(pager, r);
-		memset(twin_of(pager, position), 0, frame.pages * PAGE);
-	}
-	r = place(array, page, frame.pages, twin_of(pager, position));
+	keep(pager, &frame);
+	if (in_order)
+		look_ahead(array);
+	r = place(array, page, frame.pages, twin_of(pager, pager->head - frame.pages));
 	if (r) {
 		/* The thread tries again. */
+		forget_coming(array);
+		lose(pager, &frame);
 		fail(pager, r);
 		wake_up(array, page);
-		return;
 	}
-	pager->head = position + frame.pages;
-	pager->frames[pager->end++ % pager->room] = frame;
-	set_here(pager, &frame, true);
-	pager->in += frame.pages * PAGE;
-	pager->next = page + frame.pages;
-	pager->ahead = frame.pages;
 }
 
 static void serve(struct hm_array *array, uint64_t address)
@@ -378,15 +488,37 @@ static void *serve_all(void *user)
 	ssize_t got, i;
 
 	for (;;) {
+		/* What is under way is received while nobody waits for a page. */
+		if (!poll(wait, 2, 0)) {
+			pthread_mutex_lock(&pager->lock);
+			receive(array);
+			pthread_mutex_unlock(&pager->lock);
+		}
 		if (poll(wait, 2, -1) < 0 && errno != EINTR)
-			return NULL;
+			break;
 		if (wait[1].revents)
-			return NULL;
+			break;
 		got = read(pager->uffd, events, sizeof(events));
 		for (i = 0; got > 0 && i < got / (ssize_t)sizeof(events[0]); i++)
 			if (events[i].event == UFFD_EVENT_PAGEFAULT)
 				serve(array, events[i].arg.pagefault.address);
 	}
+	/* Its twin may be unmapped now. */
+	pthread_mutex_lock(&pager->lock);
+	forget_coming(array);
+	pthread_mutex_unlock(&pager->lock);
+	return NULL;
+}
+
+void pager_hold(struct hm_array *array)
+{
+	pthread_mutex_lock(&array->view.pager->lock);
+	forget_coming(array);
+}
+
+void pager_let_go(struct hm_array *array)
+{
+	pthread_mutex_unlock(&array->view.pager->lock);
 }
 
 /* ---- beginning and end ---- */
