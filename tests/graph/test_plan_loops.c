@@ -4,54 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <hetmap/plan.h>
-
+#include "graph/sums.h"
 #include "lib/harness.h"
 
 #define WORDS 4096u
 #define BYTES (WORDS * sizeof(uint32_t))
 #define TURNS 25u
-#define NONE HM_ENGINE_NONE
-
-static int add_cpu(const struct hm_cpu_range *range, const struct hm_arg *args)
-{
-	const uint32_t *a = args[0].pointer, *b = args[1].pointer;
-	uint32_t *sum = (uint32_t *)(uintptr_t)args[2].pointer;
-	uint64_t i;
-
-	for (i = range->begin[0]; i < range->end[0]; i++)
-		sum[i] = a[i] + b[i];
-	return 0;
-}
-
-static const struct hm_engine_step add_step = { HM_ENGINE_ADD, 2, 0, 1, NONE, NONE, 0 };
-static const struct hm_kernel_desc add_desc = {
-	.struct_size = sizeof(add_desc),
-	.name = "add",
-	.cpu = add_cpu,
-	.signature = "in in out",
-	.engine = &add_step,
-	.n_engine = 1,
-};
 
 static struct hm_kernel *add;
 static uint32_t x[WORDS], y[WORDS], pair[2 * WORDS], z[WORDS];
-
-static uint32_t range_of(struct hm_plan *plan, const char *name, uint32_t flags, void *home,
-			 uint64_t length)
-{
-	const struct hm_plan_range_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = flags,
-		.name = name,
-		.home = home,
-		.length = length,
-	};
-	uint32_t range = 0;
-
-	CHECK_OK_FATAL(hm_plan_range(plan, &desc, &range));
-	return range;
-}
 
 static uint32_t view_of(struct hm_plan *plan, uint32_t parent, uint64_t offset)
 {
@@ -70,17 +31,7 @@ static uint32_t view_of(struct hm_plan *plan, uint32_t parent, uint64_t offset)
 
 static void sum_of(struct hm_plan *plan, uint32_t a, uint32_t b, uint32_t sum)
 {
-	const struct hm_plan_arg args[] = { HM_PLAN_IN(a), HM_PLAN_IN(b), HM_PLAN_OUT(sum) };
-	const struct hm_plan_node_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = "sum",
-		.kernel = add,
-		.grid = { WORDS, 1, 1 },
-		.args = args,
-		.n_arg = 3,
-	};
-
-	CHECK_OK_FATAL(hm_plan_node(plan, &desc, NULL));
+	sums_node(plan, add, WORDS, "sum", a, b, sum);
 }
 
 static void fill(void)
@@ -129,11 +80,11 @@ static struct hm_plan *loop(void)
 	uint32_t in, more, state, t, u, i;
 
 	CHECK_OK_FATAL(hm_plan_create(0, &plan));
-	in = range_of(plan, "x", HM_PLAN_INPUT, x, BYTES);
-	more = range_of(plan, "y", HM_PLAN_INPUT, y, BYTES);
-	state = range_of(plan, "z", HM_PLAN_INPUT | HM_PLAN_OUTPUT, z, BYTES);
-	t = range_of(plan, "t", 0, NULL, BYTES);
-	u = range_of(plan, "u", 0, NULL, BYTES);
+	in = sums_range(plan, "x", HM_PLAN_INPUT, x, BYTES);
+	more = sums_range(plan, "y", HM_PLAN_INPUT, y, BYTES);
+	state = sums_range(plan, "z", HM_PLAN_INPUT | HM_PLAN_OUTPUT, z, BYTES);
+	t = sums_range(plan, "t", 0, NULL, BYTES);
+	u = sums_range(plan, "u", 0, NULL, BYTES);
 	for (i = 0; i < TURNS; i++) {
 		sum_of(plan, state, in, t);
 		sum_of(plan, t, more, u);
@@ -158,7 +109,7 @@ static void loop_on(const char *name)
 	struct hm_accel *accel;
 	struct hm_plan *plan;
 
-	CHECK_OK_FATAL(hm_kernel_create(&add_desc, &add));
+	CHECK_OK_FATAL(hm_kernel_create(&sums_add, &add));
 	CHECK_OK_FATAL(hm_accel_open(name, NULL, &accel));
 	plan = loop();
 	/* However often the state goes round, it comes once and leaves once. */
@@ -197,16 +148,16 @@ static void views_on(const char *name)
 	struct hm_plan *plan;
 	uint32_t whole, low, middle, high, in, out, t, n = 0, i;
 
-	CHECK_OK_FATAL(hm_kernel_create(&add_desc, &add));
+	CHECK_OK_FATAL(hm_kernel_create(&sums_add, &add));
 	CHECK_OK_FATAL(hm_accel_open(name, NULL, &accel));
 	CHECK_OK_FATAL(hm_plan_create(0, &plan));
-	whole = range_of(plan, "pair", HM_PLAN_INPUT | HM_PLAN_OUTPUT, pair, 2 * BYTES);
+	whole = sums_range(plan, "pair", HM_PLAN_INPUT | HM_PLAN_OUTPUT, pair, 2 * BYTES);
 	low = view_of(plan, whole, 0);
 	middle = view_of(plan, whole, BYTES / 2);
 	high = view_of(plan, whole, BYTES);
-	in = range_of(plan, "x", HM_PLAN_INPUT, x, BYTES);
-	out = range_of(plan, "z", HM_PLAN_OUTPUT, z, BYTES);
-	t = range_of(plan, "t", 0, NULL, BYTES);
+	in = sums_range(plan, "x", HM_PLAN_INPUT, x, BYTES);
+	out = sums_range(plan, "z", HM_PLAN_OUTPUT, z, BYTES);
+	t = sums_range(plan, "t", 0, NULL, BYTES);
 	sum_of(plan, low, high, t);
 	sum_of(plan, t, in, middle);
 	sum_of(plan, low, high, out);
@@ -257,9 +208,9 @@ static struct hm_plan *gated(void)
 	uint32_t in, more, out;
 
 	CHECK_OK_FATAL(hm_plan_create(0, &plan));
-	in = range_of(plan, "x", HM_PLAN_INPUT, x, BYTES);
-	more = range_of(plan, "y", HM_PLAN_INPUT, y, BYTES);
-	out = range_of(plan, "z", HM_PLAN_OUTPUT, z, BYTES);
+	in = sums_range(plan, "x", HM_PLAN_INPUT, x, BYTES);
+	more = sums_range(plan, "y", HM_PLAN_INPUT, y, BYTES);
+	out = sums_range(plan, "z", HM_PLAN_OUTPUT, z, BYTES);
 	CHECK_OK_FATAL(hm_plan_node(plan, &node, NULL));
 	sum_of(plan, in, more, out);
 	return plan;
@@ -282,7 +233,7 @@ static void queues_on(const char *name)
 	struct hm_fence *fence;
 	struct hm_plan *plan;
 
-	CHECK_OK_FATAL(hm_kernel_create(&add_desc, &add));
+	CHECK_OK_FATAL(hm_kernel_create(&sums_add, &add));
 	CHECK_OK_FATAL(hm_accel_open(name, NULL, &accel));
 	CHECK_OK_FATAL(hm_device_open(strcmp(name, "cpu") ? name : "host", &device));
 	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));

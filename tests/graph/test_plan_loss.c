@@ -4,28 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <hetmap/plan.h>
 #include <hetmap/sim.h>
 #include <uapi/hetsim.h>
 
+#include "graph/sums.h"
 #include "lib/harness.h"
 
 #define WORDS 16384u
 #define BYTES (WORDS * sizeof(uint32_t))
-#define NONE HM_ENGINE_NONE
 
 static uint32_t *x, *state, *sum;
 static struct hm_device *device;
 static bool lose_now;
 
-static const struct hm_engine_step add_step = { HM_ENGINE_ADD, 2, 0, 1, NONE, NONE, 0 };
-static const struct hm_kernel_desc add_desc = {
-	.struct_size = sizeof(add_desc),
-	.name = "add",
-	.signature = "in in out",
-	.engine = &add_step,
-	.n_engine = 1,
-};
 static struct hm_kernel *add;
 
 static void unplug(void)
@@ -43,21 +34,6 @@ static int lose(struct hm_queue *queue, const struct hm_arg *args, uint32_t n_ar
 	if (lose_now)
 		unplug();
 	return 0;
-}
-
-static uint32_t range(struct hm_plan *plan, const char *name, uint32_t flags, void *home)
-{
-	const struct hm_plan_range_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = flags,
-		.name = name,
-		.home = home,
-		.length = BYTES,
-	};
-	uint32_t number = 0;
-
-	CHECK_OK_FATAL(hm_plan_range(plan, &desc, &number));
-	return number;
 }
 
 static void node(struct hm_plan *plan, const char *name, const struct hm_plan_arg *args,
@@ -83,10 +59,10 @@ static struct hm_plan *make_plan(void)
 	uint32_t a, b, c, t;
 
 	CHECK_OK_FATAL(hm_plan_create(0, &plan));
-	a = range(plan, "x", HM_PLAN_INPUT, x);
-	b = range(plan, "state", HM_PLAN_INPUT | HM_PLAN_OUTPUT, state);
-	c = range(plan, "sum", HM_PLAN_OUTPUT, sum);
-	t = range(plan, "between", 0, NULL);
+	a = sums_range(plan, "x", HM_PLAN_INPUT, x, BYTES);
+	b = sums_range(plan, "state", HM_PLAN_INPUT | HM_PLAN_OUTPUT, state, BYTES);
+	c = sums_range(plan, "sum", HM_PLAN_OUTPUT, sum, BYTES);
+	t = sums_range(plan, "between", 0, NULL, BYTES);
 	node(plan, "first",
 	     (struct hm_plan_arg[]){ HM_PLAN_IN(a), HM_PLAN_IN(b), HM_PLAN_OUT(t) }, 3, NULL);
 	node(plan, "middle", (struct hm_plan_arg[]){ HM_PLAN_INOUT(t) }, 1, lose);
@@ -173,7 +149,7 @@ static void begin(struct hm_accel **ret_accel)
 	sum = malloc(BYTES);
 	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
 	CHECK_OK_FATAL(hm_accel_open("soft:0", NULL, ret_accel));
-	CHECK_OK_FATAL(hm_kernel_create(&add_desc, &add));
+	CHECK_OK_FATAL(hm_kernel_create(&sums_add, &add));
 	fill();
 }
 

@@ -5,72 +5,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <hetmap/plan.h>
-
+#include "graph/sums.h"
 #include "lib/harness.h"
 
 #define WORDS 16384u
 #define BYTES (WORDS * sizeof(uint32_t))
-#define NONE HM_ENGINE_NONE
 
 enum { X, Y, W, Z, N_HOME };
 
 static uint32_t *home[N_HOME];
 
-static int add_cpu(const struct hm_cpu_range *range, const struct hm_arg *args)
-{
-	const uint32_t *a = args[0].pointer, *b = args[1].pointer;
-	uint32_t *sum = (uint32_t *)(uintptr_t)args[2].pointer;
-	uint64_t i;
-
-	for (i = range->begin[0]; i < range->end[0]; i++)
-		sum[i] = a[i] + b[i];
-	return 0;
-}
-
-static const struct hm_engine_step add_step = { HM_ENGINE_ADD, 2, 0, 1, NONE, NONE, 0 };
-static const struct hm_kernel_desc add_desc = {
-	.struct_size = sizeof(add_desc),
-	.name = "add",
-	.cpu = add_cpu,
-	.signature = "in in out",
-	.engine = &add_step,
-	.n_engine = 1,
-};
-
 static struct hm_kernel *add;
 
 static uint32_t add_range(struct hm_plan *plan, const char *name, uint32_t flags, void *at)
 {
-	const struct hm_plan_range_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = flags,
-		.name = name,
-		.home = at,
-		.length = BYTES,
-	};
-	uint32_t range = 0;
-
-	CHECK_OK_FATAL(hm_plan_range(plan, &desc, &range));
-	return range;
+	return sums_range(plan, name, flags, at, BYTES);
 }
 
 static uint32_t add_sum(struct hm_plan *plan, const char *name, uint32_t a, uint32_t b,
 			uint32_t sum)
 {
-	const struct hm_plan_arg args[] = { HM_PLAN_IN(a), HM_PLAN_IN(b), HM_PLAN_OUT(sum) };
-	const struct hm_plan_node_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = name,
-		.kernel = add,
-		.grid = { WORDS, 1, 1 },
-		.args = args,
-		.n_arg = 3,
-	};
-	uint32_t node = 0;
-
-	CHECK_OK_FATAL(hm_plan_node(plan, &desc, &node));
-	return node;
+	return sums_node(plan, add, WORDS, name, a, b, sum);
 }
 
 static void make_homes(struct hm_device *device)
@@ -82,7 +37,7 @@ static void make_homes(struct hm_device *device)
 			CHECK_OK_FATAL(hm_alloc(device, BYTES, HM_READ | HM_WRITE, &home[i]));
 		else
 			home[i] = malloc(BYTES);
-	CHECK_OK_FATAL(hm_kernel_create(&add_desc, &add));
+	CHECK_OK_FATAL(hm_kernel_create(&sums_add, &add));
 }
 
 static void free_homes(bool mapped)
