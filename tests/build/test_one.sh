@@ -34,8 +34,10 @@ check sanitizer says '1 1 0' 'the sanitizer reported'
 
 # With time-outs and comparisons alone it is to be run again, with anything else it has failed.
 export HETMAP_AGAIN=1
-one slow 'echo "FAIL a.b: timed out after 5 s"; echo 1 passed, 1 failed, 0 skipped; exit 1'
+one slow 'echo "FAIL a.b: timed out after 5 s"; echo in step 3; echo 1 passed, 1 failed, 0 skipped
+	exit 1'
 check again says '0 0 0' '^again stage/slow: a.b: timed out after 5 s$'
+check again_tells says '0 0 0' '^    in step 3$'
 check again_marked test -s "$work/log.stage.slow.again"
 one odd 'echo "FAIL a.b: t.c:1: not so: x; 1 and 2"; echo "FAIL a.c: killed by SIGSEGV"
 	echo 1 passed, 2 failed, 0 skipped; exit 1'
