@@ -195,7 +195,8 @@ int sim_device_plug(unsigned int index)
 	pdev = platform_device_register_data(NULL, KBUILD_MODNAME, index, sim_devices_data,
 					     sizeof(*sim_devices_data));
 	if (IS_ERR(pdev)) {
-		r = PTR_ERR(pdev);
+		/* The platform bus does not see that there is no memory for the device's name. */
+		r = PTR_ERR(pdev) == -EINVAL ? -ENOMEM : PTR_ERR(pdev);
 		goto out;
 	}
 	r = sim_device_bound(pdev);
