@@ -318,21 +318,27 @@ static void test_userfault(void)
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 }
 
-/* The device has no memory for one of the pages: it is used where it is. */
+/* The device has no memory for one of the pages, each in turn: it is used where it is. */
 static void test_no_memory(void)
 {
 	struct hetsim_mirror says;
 	struct mirror mirror;
 	unsigned char *bytes;
+	unsigned int nth;
 
 	if (!migrate_open(&mirror, &says))
 		return;
 	bytes = migrate_map(MIRROR_HUGE, 5);
-	CHECK_EQUAL(hetsim_inject(mirror.fd, HETSIM_INJECT_ENOMEM, 0, 100), 0);
-	migrate_there(&mirror, bytes, MIRROR_HUGE);
-	CHECK_EQUAL(migrate_on_device(&mirror, bytes, MIRROR_HUGE), HUGE_PAGES - 1);
-	CHECK_EQUAL(mirror_page(&mirror, bytes + 99 * PAGE).location, HETSIM_LOCATION_HOST);
-	CHECK(migrate_is(bytes, MIRROR_HUGE, 5));
+	for (nth = 1; nth <= 16; nth++) {
+		CHECK_EQUAL(hetsim_inject(mirror.fd, HETSIM_INJECT_ENOMEM, 0, nth), 0);
+		migrate_there(&mirror, bytes, 16 * PAGE);
+		CHECK_EQUAL(migrate_on_device(&mirror, bytes, 16 * PAGE), 15);
+		CHECK_EQUAL(mirror_page(&mirror, bytes + (nth - 1) * PAGE).location,
+			    HETSIM_LOCATION_HOST);
+		migrate_back(&mirror, bytes, 16 * PAGE);
+		CHECK_EQUAL(migrate_on_device(&mirror, bytes, 16 * PAGE), 0);
+		CHECK(migrate_is(bytes, MIRROR_HUGE, 5));
+	}
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 	mirror_close(&mirror);
 }
