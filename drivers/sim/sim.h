@@ -82,6 +82,7 @@
 #include "model/model.h"
 
 struct dma_buf;
+struct dmem_cgroup_region;
 struct sim_dump;
 struct sim_job;
 struct sim_mirror;
@@ -151,6 +152,7 @@ struct sim_device {
 	wait_queue_head_t detached; /* n_attached is 0 */
 
 	struct sim_store *store; /* of pages that moved here; NULL: none do; never changes */
+	struct dmem_cgroup_region *dmem; /* that VRAM is charged in; NULL: none; never changes */
 
 	spinlock_t dump_lock; /* protects the next member */
 	struct sim_dump *dump; /* of a reset, to be given out; read without the lock, too */
@@ -297,6 +299,8 @@ struct sim_buffer {
 	 * only changed with both locks held.
 	 */
 	struct mutex change;
+	struct list_head charges; /* to groups of dmem: see sim_dmem.c; protected by change alone */
+	u64 n_charged; /* pages in these; the same */
 
 	struct rw_semaphore lock; /* protects the members below */
 	u64 n_pages;
@@ -479,6 +483,37 @@ int sim_mem_pin_more(struct sim_buffer *buffer, u64 n_pages);
 bool sim_mem_may_pin_more(struct sim_buffer *buffer, u64 n_pages);
 void sim_mem_unpin(struct sim_buffer *buffer);
 void sim_mem_pages_put(struct sim_buffer *buffer, struct page **pages, u64 n_pages);
+
+/* sim_dmem.c: there where the kernel has this control group */
+#ifdef HAVE_CGROUP_DMEM
+int sim_dmem_init(struct sim_device *dev);
+void sim_dmem_exit(struct sim_device *dev);
+int sim_dmem_charge(struct sim_buffer *buffer, u64 n_pages);
+void sim_dmem_uncharge(struct sim_buffer *buffer, u64 n_pages);
+void sim_dmem_settle(struct sim_buffer *buffer);
+#else
+static inline int sim_dmem_init(struct sim_device *dev)
+{
+	return 0;
+}
+
+static inline void sim_dmem_exit(struct sim_device *dev)
+{
+}
+
+static inline int sim_dmem_charge(struct sim_buffer *buffer, u64 n_pages)
+{
+	return 0;
+}
+
+static inline void sim_dmem_uncharge(struct sim_buffer *buffer, u64 n_pages)
+{
+}
+
+static inline void sim_dmem_settle(struct sim_buffer *buffer)
+{
+}
+#endif
 
 /* sim_buffer.c */
 struct sim_buffer *sim_buffer_new(struct sim_opener *opener, u64 n_pages);

@@ -31,6 +31,7 @@ struct sim_buffer *sim_buffer_new(struct sim_opener *opener, u64 n_pages)
 	dma_resv_init(&buffer->resv);
 	mutex_init(&buffer->change);
 	init_rwsem(&buffer->lock);
+	INIT_LIST_HEAD(&buffer->charges);
 	INIT_LIST_HEAD(&buffer->bindings);
 	buffer->sigbus = -1;
 	buffer->poison = -1;
@@ -56,6 +57,7 @@ void sim_buffer_delete(struct sim_buffer *buffer)
 {
 	struct sim_device *dev = buffer->dev;
 
+	sim_dmem_uncharge(buffer, buffer->n_charged);
 	kvfree(buffer->accesses);
 	kvfree(buffer->pages);
 	mutex_destroy(&buffer->change);
@@ -289,6 +291,7 @@ static int sim_buffer_grow(struct sim_buffer *buffer, u64 n_pages, struct sim_la
 
 err_pages:
 	sim_mem_pages_put(buffer, pages + old_n, more);
+	sim_dmem_settle(buffer);
 err_array:
 	kvfree(pages);
 	return r;
@@ -319,6 +322,7 @@ static int sim_buffer_shrink(struct sim_buffer *buffer, u64 n_pages)
 	sim_sample_stop(buffer);
 	sim_mmap_revoke(buffer, n_pages, old_n - n_pages);
 	sim_mem_pages_put(buffer, buffer->pages + n_pages, old_n - n_pages);
+	sim_dmem_settle(buffer);
 	return 0;
 }
 

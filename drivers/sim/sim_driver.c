@@ -30,6 +30,7 @@ static void sim_device_free(struct kref *ref)
 	WARN_ON(!xa_empty(&dev->buffers));
 	sim_debugfs_remove(dev);
 	xa_destroy(&dev->buffers);
+	sim_dmem_exit(dev);
 	WARN_ON(!RB_EMPTY_ROOT(&dev->users));
 	iput(dev->inode);
 	put_device(dev->parent);
@@ -78,10 +79,13 @@ static struct sim_device *sim_device_new(struct platform_device *pdev)
 		       data->opener_mb);
 	dev->window_pages = roundup_pow_of_two(sim_memory_most(&dev->memory));
 
+	r = sim_dmem_init(dev);
+	if (r)
+		goto err_free;
 	dev->inode = sim_fs_inode();
 	if (IS_ERR(dev->inode)) {
 		r = PTR_ERR(dev->inode);
-		goto err_free;
+		goto err_dmem;
 	}
 	dev->parent = get_device(&pdev->dev);
 	dev->misc.minor = MISC_DYNAMIC_MINOR;
@@ -91,6 +95,8 @@ static struct sim_device *sim_device_new(struct platform_device *pdev)
 	dev->misc.parent = dev->parent;
 	return dev;
 
+err_dmem:
+	sim_dmem_exit(dev);
 err_free:
 	mutex_destroy(&dev->brackets_lock);
 	mutex_destroy(&dev->lock);

@@ -199,6 +199,14 @@ err_free:
 	return r;
 }
 
+/* How many pages more there will be in VRAM than before. */
+static u64 sim_mem_more_in_vram(u32 place, u64 n_pages, const u64 *leaving)
+{
+	u64 less = leaving ? leaving[HETSIM_PLACE_VRAM] + leaving[HETSIM_PLACE_WINDOW] : 0;
+
+	return place == HETSIM_PLACE_SYSTEM ? 0 : n_pages - min(n_pages, less);
+}
+
 /*
  * Fills @pages from @first on with zeroed pages, counted in @place, charged to the control
  * group of the buffer's maker.
@@ -210,8 +218,8 @@ err_free:
 int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages, u64 first,
 		      u64 n_pages, const u64 *leaving, bool evict, struct sim_lack *lack)
 {
+	u64 charged = sim_mem_more_in_vram(place, n_pages, leaving), done = 0;
 	bool again = lack->n_pages;
-	u64 done = 0;
 	int r;
 
 	if (!evict && !again && sim_inject_due(&buffer->account->enomem))
@@ -221,6 +229,12 @@ int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages,
 	r = sim_mem_reserve(buffer->dev, buffer->account, place, n_pages, leaving, evict, lack);
 	if (r)
 		return r;
+	r = sim_dmem_charge(buffer, charged);
+	if (r) {
+		lack->n_pages = 0; /* no room of other openers helps */
+		charged = 0;
+		goto err_put;
+	}
 	while (done < n_pages) {
 		/* To the end of a block, if there are as many. */
 		unsigned int n = min_t(u64, n_pages - done,
@@ -242,6 +256,7 @@ int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages,
 err_put:
 	sim_mem_pages_put(buffer, pages + first, done);
 	sim_mem_release(buffer->dev, buffer->account, place, n_pages - done);
+	sim_dmem_uncharge(buffer, charged);
 	return r;
 }
 

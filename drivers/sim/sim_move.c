@@ -102,6 +102,7 @@ static int sim_pages_move(struct sim_buffer *buffer, u64 first, u64 n_pages,
 			break;
 		r = sim_pages_exchange(buffer, first + done, batch, from, place, fresh);
 		sim_mem_pages_put(buffer, fresh, n); /* the old ones, or these again */
+		sim_dmem_settle(buffer);
 		if (r)
 			break;
 		trace_move(buffer, first + done, n, place, evict);
