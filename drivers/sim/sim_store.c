@@ -320,6 +320,12 @@ static int sim_store_map(struct sim_store *store, u64 start)
 	return PTR_ERR_OR_ZERO(r);
 }
 
+/* The kernel has made it of whole sections: it may be larger than the store. */
+static void sim_region_release(struct resource *region)
+{
+	release_mem_region(region->start, resource_size(region));
+}
+
 /* Addresses without memory: CPUs never use them. */
 static int sim_store_private(unsigned int index, unsigned int mb)
 {
@@ -341,7 +347,7 @@ static int sim_store_private(unsigned int index, unsigned int mb)
 	return 0;
 
 err_region:
-	release_mem_region(store->region->start, sim_store_bytes(store));
+	sim_region_release(store->region);
 err_delete:
 	sim_store_delete(store);
 	return r;
@@ -476,15 +482,13 @@ void sim_stores_exit(void)
 
 	for (i = 0; i < SIM_MAX_DEVICES; i++) {
 		struct sim_store *store = sim_stores[i];
-		u64 start;
 
 		if (!store)
 			continue;
-		start = (u64)store->first << PAGE_SHIFT;
 		memunmap_pages(&store->pagemap);
 		flush_work(&store->drain);
 		if (store->region)
-			release_mem_region(start, sim_store_bytes(store));
+			sim_region_release(store->region);
 		sim_store_delete(store);
 		sim_stores[i] = NULL;
 	}
