@@ -41,6 +41,7 @@
  *					kernel takes pages back from a mirror, under any lock
  *					of memory management, and from reclaim itself
  *	sim_queue.lock			the same
+ *	sim_timeline.lock		the same; one at a time
  *	sim_account.mirror_lock		around the next one
  *	sim_mirror.events_lock		the same
  *	sim_mirror.uses_lock		nothing under it allocates, or takes a lock
@@ -49,6 +50,7 @@
  *	sim_device.imports_lock		the same; around no exporter's callback
  *	sim_device.dump_lock		the same
  *	sim_mirrors_lock		the same; taken by reclaim, under any lock
+ *	sim_timelines_lock		the same
  *
  * sim_device.lock and the locks of the xarrays are taken with none of these
  * inside them, except that debugfs tries for sim_va.change inside sim_device.lock.
@@ -88,6 +90,7 @@ struct sim_job;
 struct sim_mirror;
 struct sim_queue;
 struct sim_store;
+struct sim_timeline;
 
 /* Limits that the twin does not have, because the module's users are many. */
 #define SIM_MAX_COMPAT_BUFFERS (SIM_MAX_BUFFERS / 4) /* slots that 64-bit processes leave at most */
@@ -123,6 +126,7 @@ struct sim_counters {
 struct sim_device {
 	struct kref ref; /* openers, buffers, and from probe() to remove() */
 	bool gone;	 /* unbound or unplugged; never false again */
+	wait_queue_head_t lost; /* of calls that wait for timelines: gone is set */
 	atomic64_t n_resets; /* running work ends when this rises */
 	unsigned int index;
 	enum hetsim_kind kind;
@@ -609,6 +613,9 @@ void sim_queues_destroy(struct sim_opener *opener);
 
 /* sim_fence.c */
 void sim_fence_debugfs(struct dentry *parent);
+
+/* sim_timeline.c */
+void sim_timeline_debugfs(struct dentry *parent);
 
 /* sim_dump.c */
 void sim_dump_init(struct sim_device *dev);

@@ -4,7 +4,8 @@
  * maker. Maps and dma-bufs of a buffer are numbers in its line: /proc/PID/maps and the
  * kernel's own dma_buf/bufinfo name their owners. Only the heading is there once the last
  * object is gone. The objects of a device that was taken away are in hetsimN.lostK, which goes
- * with the last of them. Fences outlive both, and are in sim_fence.c's own list.
+ * with the last of them. Fences and timelines outlive both, and are in
+ * lists of sim_fence.c's and sim_timeline.c's own.
  *
  * The pages of zeros of a lost map are not listed: like its page tables they are a part of
  * the map, which is counted, and no other map has them.
@@ -155,6 +156,7 @@ void sim_debugfs_init(void)
 {
 	sim_debugfs = debugfs_create_dir("hetsim", NULL);
 	sim_fence_debugfs(sim_debugfs);
+	sim_timeline_debugfs(sim_debugfs);
 	sim_debugfs_plug = debugfs_create_file("plug", 0200, sim_debugfs, NULL, &sim_plug_fops);
 }
 

@@ -69,6 +69,7 @@ static struct sim_device *sim_device_new(struct platform_device *pdev)
 	spin_lock_init(&dev->imports_lock);
 	INIT_LIST_HEAD(&dev->imports);
 	init_waitqueue_head(&dev->detached);
+	init_waitqueue_head(&dev->lost);
 	sim_dump_init(dev);
 	mutex_init(&dev->brackets_lock);
 	INIT_LIST_HEAD(&dev->brackets);

@@ -78,6 +78,33 @@ static int sim_engine_sleep(struct sim_queue *queue, u64 ns)
 	return sim_engine_poll(queue);
 }
 
+/*
+ * Waits for one of the things that the submission waits for, in the time of the submission. On the
+ * way to signalling a dma_fence: that is legal for what earlier work signals, and lockdep sees here
+ * that nothing else is waited for meanwhile.
+ */
+static int sim_engine_await(struct sim_queue *queue, const struct sim_sync *sync)
+{
+	struct sim_sync_waiter waiter;
+	long left;
+	int r = 0;
+
+	if (sim_sync_is_there(sync))
+		return 0;
+	sim_sync_wait_begin(sync, &waiter);
+	while (!sim_sync_is_there(sync) && !r) {
+		left = queue->deadline - jiffies;
+		if (left > 0)
+			wait_event_idle_timeout(queue->work, sim_sync_is_there(sync) ||
+						sim_engine_interrupted(queue), left);
+		r = sim_engine_poll(queue);
+		if (left <= 0)
+			r = r ?: -ETIMEDOUT;
+	}
+	sim_sync_wait_end(sync, &waiter);
+	return r;
+}
+
 /* Injected: something that was to happen does not, until the time is up. */
 static int sim_engine_hang(struct sim_queue *queue)
 {
@@ -151,6 +178,9 @@ static void sim_engine_complete(struct sim_queue *queue, struct sim_job *job, in
 	u64 seqno = job->seqno;
 	LIST_HEAD(due);
 
+	/* First: after WAIT, its points are reached. */
+	if (job->syncs)
+		sim_syncs_signal(job->syncs);
 	spin_lock(&queue->lock);
 	list_del(&job->link);
 	if (job->fence)
@@ -176,7 +206,7 @@ static void sim_engine_complete(struct sim_queue *queue, struct sim_job *job, in
 		eventfd_ctx_put(event->eventfd);
 		kfree(event);
 	}
-	kvfree(job);
+	sim_job_free(job);
 }
 
 static void sim_engine_count(struct sim_queue *queue, enum sim_counter counter, s64 n)
@@ -186,9 +216,21 @@ static void sim_engine_count(struct sim_queue *queue, enum sim_counter counter, 
 }
 
 /*
+ * A submission had no time left. A waiter of a dma_fence must not wait for one time-out after
+ * another: the queued submissions are cancelled, too.
+ */
+static void sim_engine_cancel(struct sim_queue *queue)
+{
+	if (queue->type != HETSIM_QUEUE_DMA_FENCE)
+		return;
+	spin_lock(&queue->lock);
+	queue->cancelled = queue->submitted;
+	spin_unlock(&queue->lock);
+}
+
+/*
  * The engine did not answer, and was reset: cached translations are not trusted
- * afterwards. A waiter of a dma_fence must not wait for one time-out after another: the
- * queued submissions are cancelled, too. @at: the job's command that ran.
+ * afterwards. @at: the job's command that ran.
  */
 static void sim_engine_reset(struct sim_queue *queue, const struct sim_job *job, unsigned int at)
 {
@@ -197,11 +239,7 @@ static void sim_engine_reset(struct sim_queue *queue, const struct sim_job *job,
 	down_read(&queue->opener->va.lock);
 	sim_tlb_clear(&queue->tlb);
 	up_read(&queue->opener->va.lock);
-	if (queue->type != HETSIM_QUEUE_DMA_FENCE)
-		return;
-	spin_lock(&queue->lock);
-	queue->cancelled = queue->submitted;
-	spin_unlock(&queue->lock);
+	sim_engine_cancel(queue);
 }
 
 /*
@@ -222,14 +260,27 @@ static unsigned long sim_engine_deadline(struct sim_queue *queue)
 	return deadline;
 }
 
+/* What the submission waits for, in any order, as it needs all of it. */
+static int sim_engine_await_all(struct sim_queue *queue, const struct sim_syncs *syncs)
+{
+	unsigned int i;
+	int r = 0;
+
+	for (i = 0; i < syncs->n_waits && !r; i++)
+		r = sim_engine_await(queue, &syncs->sync[i]);
+	if (r == -ETIMEDOUT)
+		sim_engine_cancel(queue);
+	return r;
+}
+
 /* How the submission ends; with -EFAULT, by which fault. */
 static int sim_engine_run(struct sim_queue *queue, struct sim_job *job,
 			  struct sim_fault *ret_fault)
 {
 	struct sim_device *dev = queue->opener->dev;
-	u64 start = ktime_get_ns();
 	unsigned int i;
 	s64 latency;
+	u64 start;
 	int r = 0;
 
 	if (job->seqno <= queue->cancelled)
@@ -237,6 +288,11 @@ static int sim_engine_run(struct sim_queue *queue, struct sim_job *job,
 	queue->deadline = sim_engine_deadline(queue);
 	queue->brings = false;
 	queue->n_resets = atomic64_read(&dev->n_resets);
+	if (job->syncs)
+		r = sim_engine_await_all(queue, job->syncs);
+	if (r)
+		return r;
+	start = ktime_get_ns();
 	if (sim_inject_take(&queue->stuck))
 		r = sim_engine_hang(queue);
 	queue->tlb.mirrors = job->mirrors;
@@ -286,11 +342,11 @@ static bool sim_job_is_small(const struct sim_job *job)
 	return bytes < SIM_DOZE_BYTES;
 }
 
-/* The same for @job, which is new in the queue and has no waiter yet. */
+/* The same for @job, which is new in the queue and has no waiter yet, unless by a signal. */
 bool sim_engine_offer(struct sim_queue *queue, const struct sim_job *job)
 {
-	if (queue->rest == SIM_DOZES && queue->submitted - queue->done < SIM_DOZE_JOBS &&
-	    sim_job_is_small(job))
+	if (!job->syncs && queue->rest == SIM_DOZES &&
+	    queue->submitted - queue->done < SIM_DOZE_JOBS && sim_job_is_small(job))
 		return false;
 	return sim_engine_rouse(queue);
 }

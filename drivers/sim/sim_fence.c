@@ -73,7 +73,8 @@ static const struct dma_fence_ops sim_fence_ops = {
 	.release		= sim_fence_release,
 };
 
-static struct dma_fence *sim_fence_new(struct sim_queue *queue, u64 seqno)
+/* A fence that no other task has seen may get its @seqno later. */
+struct dma_fence *sim_fence_new(struct sim_queue *queue, u64 seqno)
 {
 	struct sim_fence *fence = kzalloc(sizeof(*fence), SIM_GFP);
 	const struct sim_account *account = queue->opener->account;
@@ -117,17 +118,19 @@ static struct sim_job *sim_fence_job(struct sim_queue *queue, u64 seqno)
 }
 
 /*
- * Undoes sim_fence_attach(), for a caller that fails. A fence that no call has given to anyone
- * must not limit the time of the job.
+ * Undoes sim_fence_attach() of @n_calls, for a caller that fails. A fence that no call has given to
+ * anyone must not limit the time of the job.
  */
-static void sim_fence_detach(struct sim_queue *queue, u64 seqno)
+void sim_fence_detach(struct sim_queue *queue, u64 seqno, u64 n_calls)
 {
 	struct dma_fence *fence = NULL;
 	struct sim_job *job;
 
 	spin_lock(&queue->lock);
 	job = sim_fence_job(queue, seqno);
-	if (job && !--job->n_fence_calls) {
+	if (job)
+		job->n_fence_calls -= n_calls;
+	if (job && !job->n_fence_calls) {
 		list_del(&job->fence_link);
 		fence = job->fence;
 		job->fence = NULL;
@@ -174,11 +177,24 @@ static struct dma_fence *sim_fence_attach(struct sim_queue *queue, struct dma_fe
 	return fence;
 }
 
+/* A sync_file of the fence in the answer of a call: its descriptor, or a negative errno. */
+int sim_fence_reply(struct dma_fence *fence, void *argument)
+{
+	struct sync_file *sync = sync_file_create(fence);
+	int fd;
+
+	if (!sync)
+		return -ENOMEM;
+	fd = sim_reply_file(argument, sync->file);
+	if (fd < 0)
+		fput(sync->file);
+	return fd;
+}
+
 int sim_fence_fd(struct file *file, void *argument)
 {
 	struct hetsim_fence_fd *ask = argument;
 	struct dma_fence *fresh, *fence;
-	struct sync_file *sync;
 	struct sim_queue *queue;
 	int fd, r = 0;
 
@@ -199,14 +215,8 @@ int sim_fence_fd(struct file *file, void *argument)
 		r = PTR_ERR(fence);
 		goto out_fresh;
 	}
-	sync = sync_file_create(fence);
-	if (!sync) {
-		r = -ENOMEM;
-		goto out_detach;
-	}
-	fd = sim_reply_file(argument, sync->file);
+	fd = sim_fence_reply(fence, argument);
 	if (fd < 0) {
-		fput(sync->file);
 		r = fd;
 		goto out_detach;
 	}
@@ -214,7 +224,7 @@ int sim_fence_fd(struct file *file, void *argument)
 	ask->fd = fd;
 out_detach:
 	if (r)
-		sim_fence_detach(queue, ask->seqno);
+		sim_fence_detach(queue, ask->seqno, 1);
 	dma_fence_put(fence);
 out_fresh:
 	dma_fence_put(fresh);

@@ -49,15 +49,16 @@ int sim_counters(struct file *file, void *argument)
 	return 0;
 }
 
-/* A call on its way: its argument, and the open file that its answer has a descriptor of. */
+/* A call on its way: its argument, and the open files that its answer has descriptors of. */
 struct sim_call {
 	union sim_argument argument;
-	struct file *file; /* with a reference; NULL: there is none */
-	int fd;		   /* reserved for it */
+	unsigned int n_files;
+	struct file *file[HETSIM_MAX_SYNCS]; /* each with a reference */
+	int fd[HETSIM_MAX_SYNCS]; /* reserved for them */
 };
 
 /*
- * Reserves the descriptor that the answer of a call has, and takes over the reference on @file.
+ * Reserves a descriptor that the answer of a call has, and takes over the reference on @file.
  * The process gets the descriptor once the answer is written, and not at all if it can't be.
  * Returns the descriptor, or a negative errno, which leaves the reference to the caller.
  */
@@ -68,20 +69,22 @@ int sim_reply_file(void *argument, struct file *file)
 
 	if (fd < 0)
 		return fd;
-	call->file = file;
-	call->fd = fd;
+	call->file[call->n_files] = file;
+	call->fd[call->n_files++] = fd;
 	return fd;
 }
 
 static void sim_reply_end(struct sim_call *call, int r)
 {
-	if (!call->file)
-		return;
-	if (r) {
-		put_unused_fd(call->fd);
-		fput(call->file);
-	} else {
-		fd_install(call->fd, call->file);
+	unsigned int i;
+
+	for (i = 0; i < call->n_files; i++) {
+		if (r) {
+			put_unused_fd(call->fd[i]);
+			fput(call->file[i]);
+		} else {
+			fd_install(call->fd[i], call->file[i]);
+		}
 	}
 }
 

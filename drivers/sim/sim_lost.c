@@ -29,6 +29,7 @@ void sim_engines_wake(struct sim_device *dev)
 		xa_unlock(&opener->queues);
 	}
 	mutex_unlock(&dev->lock);
+	wake_up_all(&dev->lost);
 }
 
 /*

@@ -173,6 +173,13 @@ struct sim_job *sim_job_new(unsigned int n_commands)
 	return kvzalloc(struct_size(job, commands, n_commands), SIM_GFP_KV);
 }
 
+/* The job is in no queue, or not any more. */
+void sim_job_free(struct sim_job *job)
+{
+	sim_syncs_free(job->syncs);
+	kvfree(job);
+}
+
 static int sim_job_read(struct sim_opener *opener, const struct hetsim_submit *submit,
 			struct sim_job *job)
 {
@@ -207,8 +214,18 @@ int sim_job_add(struct sim_queue *queue, struct sim_job *job, u64 *ret_seqno, u6
 		r = -ENOENT;
 	else if (queue->submitted - queue->done >= SIM_MAX_PENDING)
 		r = -EAGAIN;
+	else if (job->syncs)
+		r = sim_syncs_check(queue, job->syncs);
 	if (!r) {
 		job->seqno = ++queue->submitted;
+		if (job->syncs)
+			sim_syncs_promise(queue, job->syncs);
+		if (job->fence) {
+			/* No other task has seen it yet. */
+			job->fence->seqno = job->seqno;
+			job->fence_due = jiffies + queue->timeout;
+			list_add_tail(&job->fence_link, &queue->fenced);
+		}
 		*ret_seqno = job->seqno;
 		*ret_done = queue->done;
 		*ret_failures = queue->failures.n;
@@ -223,12 +240,27 @@ int sim_job_add(struct sim_queue *queue, struct sim_job *job, u64 *ret_seqno, u6
 	return r;
 }
 
+/* The submission, which may be done by now, has fences that the caller is told of. -EFAULT. */
+static int sim_submit_fences(struct sim_queue *queue, const struct hetsim_submit *submit,
+			     const s32 *fds, u64 n_fences)
+{
+	int r = sim_syncs_answer(submit, fds);
+
+	if (r)
+		sim_fence_detach(queue, submit->seqno, n_fences);
+	else
+		trace_fence(queue, submit->seqno, 0);
+	return r;
+}
+
 int sim_submit(struct file *file, void *argument)
 {
 	struct hetsim_submit *submit = argument;
 	struct sim_opener *opener = file->private_data;
+	s32 fds[HETSIM_MAX_SYNCS];
 	struct sim_queue *queue;
 	struct sim_job *job;
+	u64 n_fences;
 	int r;
 
 	queue = sim_queue_get(opener, submit->queue);
@@ -242,15 +274,22 @@ int sim_submit(struct file *file, void *argument)
 	r = sim_job_read(opener, submit, job);
 	if (r)
 		goto err_job;
+	r = sim_syncs_read(queue, submit, job, fds);
+	if (r)
+		goto err_job;
 	job->mirrors = queue->type == HETSIM_QUEUE_COUNTER && sim_mirror_is_mine(opener);
+	n_fences = job->n_fence_calls;
 	r = sim_job_add(queue, job, &submit->seqno, &submit->done, &submit->failures);
 	if (r)
 		goto err_job;
+	if (n_fences)
+		r = sim_submit_fences(queue, submit, fds, n_fences);
 	sim_queue_put(queue);
-	return 0;
+	return r;
 
 err_job:
-	kvfree(job);
+	dma_fence_put(job->fence); /* which no other task has seen */
+	sim_job_free(job);
 err_queue:
 	sim_queue_put(queue);
 	return r;

@@ -7,6 +7,31 @@
 
 #include "sim.h"
 
+/* A point of a timeline, or a fence, that a job waits for; or a point that it signals. */
+struct sim_sync {
+	struct sim_timeline *timeline; /* with a reference; NULL: the fence */
+	struct dma_fence *fence; /* likewise */
+	u64 point;
+};
+
+struct sim_syncs {
+	unsigned int n_waits;
+	unsigned int n; /* the waits, and behind them what is signalled */
+	struct sim_sync sync[];
+};
+
+/* A task that is to be woken up. */
+struct sim_timeline_waiter {
+	struct wait_queue_entry entry; /* in sim_timeline.reached */
+	u64 point;
+};
+
+struct sim_sync_waiter {
+	struct sim_timeline_waiter point;
+	struct dma_fence_cb callback;
+	struct task_struct *task; /* of the callback */
+};
+
 /* A submission, from SUBMIT to its end. */
 struct sim_job {
 	struct list_head link; /* in sim_queue.jobs */
@@ -15,6 +40,7 @@ struct sim_job {
 	u64 n_fence_calls; /* that have the fence, or are about to */
 	struct list_head fence_link; /* in sim_queue.fenced, with a fence */
 	unsigned long fence_due; /* jiffies: when the fence has to be signalled */
+	struct sim_syncs *syncs; /* NULL: it waits for nothing, and signals nothing */
 	bool mirrors; /* it may use the mirror */
 	bool prefetch; /* it is one, of the next three, and has no commands */
 	bool prefetch_write;
@@ -93,6 +119,7 @@ int sim_engine_moving(struct sim_queue *queue, u64 generation);
 
 /* sim_queue.c */
 struct sim_job *sim_job_new(unsigned int n_commands);
+void sim_job_free(struct sim_job *job);
 int sim_job_add(struct sim_queue *queue, struct sim_job *job, u64 *ret_seqno, u64 *ret_done,
 		u64 *ret_failures);
 struct sim_queue *sim_queue_get(struct sim_opener *opener, u32 id);
@@ -104,7 +131,33 @@ void sim_dump_take(struct sim_queue *queue, const struct sim_job *job, unsigned 
 /* sim_wait.c */
 void sim_waiters_wake(struct sim_queue *queue, u64 done);
 
+/* sim_timeline.c */
+struct sim_timeline *sim_timeline_get(int fd);
+void sim_timeline_put(struct sim_timeline *timeline);
+u64 sim_timeline_value(struct sim_timeline *timeline);
+bool sim_timeline_is_promised(struct sim_timeline *timeline, u64 point);
+void sim_timeline_expect(struct sim_timeline *timeline, u64 point, bool promise);
+void sim_timeline_reach(struct sim_timeline *timeline, u64 point);
+void sim_timeline_wait_begin(struct sim_timeline *timeline, struct sim_timeline_waiter *waiter,
+			     u64 point);
+void sim_timeline_wait_end(struct sim_timeline *timeline, struct sim_timeline_waiter *waiter);
+
+/* sim_sync.c */
+int sim_syncs_read(struct sim_queue *queue, struct hetsim_submit *submit, struct sim_job *job,
+		   s32 *ret_fds);
+int sim_syncs_answer(const struct hetsim_submit *submit, const s32 *fds);
+int sim_syncs_check(struct sim_queue *queue, const struct sim_syncs *syncs);
+void sim_syncs_promise(struct sim_queue *queue, const struct sim_syncs *syncs);
+void sim_syncs_signal(const struct sim_syncs *syncs);
+void sim_syncs_free(struct sim_syncs *syncs);
+bool sim_sync_is_there(const struct sim_sync *sync);
+void sim_sync_wait_begin(const struct sim_sync *sync, struct sim_sync_waiter *waiter);
+void sim_sync_wait_end(const struct sim_sync *sync, struct sim_sync_waiter *waiter);
+
 /* sim_fence.c */
+struct dma_fence *sim_fence_new(struct sim_queue *queue, u64 seqno);
+int sim_fence_reply(struct dma_fence *fence, void *argument);
+void sim_fence_detach(struct sim_queue *queue, u64 seqno, u64 n_calls);
 void sim_fence_signal(struct dma_fence *fence, int status);
 
 #endif

@@ -67,7 +67,7 @@
 #define HETSIM_TYPE 0xD5
 
 #define HETSIM_VERSION_MAJOR 1
-#define HETSIM_VERSION_MINOR 9
+#define HETSIM_VERSION_MINOR 10
 
 enum {
 	HETSIM_NR_HANDSHAKE = 0x00,
@@ -90,6 +90,9 @@ enum {
 	HETSIM_NR_WAIT = 0x33,
 	HETSIM_NR_FENCE_FD = 0x34,
 	HETSIM_NR_QUEUE_EVENT = 0x35,
+	HETSIM_NR_TIMELINE_CREATE = 0x36,
+	HETSIM_NR_TIMELINE_WAIT = 0x37,
+	HETSIM_NR_TIMELINE_SIGNAL = 0x38,
 	HETSIM_NR_INJECT = 0x40,
 	HETSIM_NR_MIRROR = 0x50,
 	HETSIM_NR_ADVISE = 0x51,
@@ -149,6 +152,7 @@ struct hetsim_handshake {
  * @HETSIM_FEATURE_INJECT: faults on request
  * @HETSIM_FEATURE_SAMPLE: counts of the pages that CPUs use
  * @HETSIM_FEATURE_MIRROR: the engine uses any memory of the process, see MIRROR; since 1.7
+ * @HETSIM_FEATURE_TIMELINE: timelines, and submissions that wait and signal; since 1.10
  */
 enum hetsim_feature {
 	HETSIM_FEATURE_BUFFERS = 1u << 0,
@@ -158,6 +162,7 @@ enum hetsim_feature {
 	HETSIM_FEATURE_INJECT = 1u << 4,
 	HETSIM_FEATURE_SAMPLE = 1u << 5,
 	HETSIM_FEATURE_MIRROR = 1u << 6,
+	HETSIM_FEATURE_TIMELINE = 1u << 7,
 };
 
 /**
@@ -764,7 +769,8 @@ struct hetsim_unbind {
  *    tells the address and the reason.
  *  - -ENOMEM: the kernel has no memory for a device fault.
  *  - -ETIMEDOUT: it ran longer than its queue allows, or a fence of the queue was
- *    due, and the engine was reset. The bytes it wrote are undefined. Later
+ *    due, and the engine was reset. The bytes it wrote are undefined. Or it waited so long for
+ *    earlier work (struct hetsim_sync), and did not run; then there was no reset. Later
  *    submissions run, but on a queue of HETSIM_QUEUE_DMA_FENCE not those that were
  *    in it by then. A fence is due one time-out after FENCE_FD asked for it first,
  *    whatever else is in its queue: no waiter of a dma_fence waits longer.
@@ -776,9 +782,9 @@ struct hetsim_unbind {
 /**
  * enum hetsim_queue_type - possible waiters for a queue's work
  * @HETSIM_QUEUE_DMA_FENCE: anything in the kernel, by sync_file. Work waits for
- *                          nothing: an access to an address that is not bound
- *                          ends it.
- * @HETSIM_QUEUE_COUNTER: WAIT and eventfds only. Work that names an address
+ *                          earlier work only, see struct hetsim_sync: an access to an address
+ *                          that is not bound ends it.
+ * @HETSIM_QUEUE_COUNTER: WAIT, eventfds and timelines only. Work that names an address
  *                        that is not bound waits until it is, or its time is up.
  */
 enum hetsim_queue_type {
@@ -901,10 +907,17 @@ struct hetsim_command {
  * @done: [out] the queue's last submission that is done by now, 0 if none is
  * @failures: [out] how many of those up to @done have ended with another status
  *            than 0
+ * @waits: address of an array of struct hetsim_sync: what the submission waits for before it runs
+ * @signals: the same: what it signals at its end. The fd of each that asks for a sync_file is
+ *           written
+ * @n_waits: length of @waits, up to HETSIM_MAX_SYNCS
+ * @n_signals: length of @signals, likewise
  *
  * Where @failures stays as it was in an earlier answer, all submissions that are
  * done and were not then have succeeded, and no WAIT need ask. Drivers of minor
- * version 0 don't have the last two members.
+ * version 0 don't have @done and @failures, those below 10 not the members behind them.
+ *
+ * A sync_file of @signals limits the time of the work in the queue, as FENCE_FD does.
  */
 struct hetsim_submit {
 	__u32 size;
@@ -917,6 +930,10 @@ struct hetsim_submit {
 	__aligned_u64 seqno;
 	__aligned_u64 done;
 	__aligned_u64 failures;
+	__aligned_u64 waits;
+	__aligned_u64 signals;
+	__u32 n_waits;
+	__u32 n_signals;
 };
 
 #define HETSIM_SUBMIT _IO(HETSIM_TYPE, HETSIM_NR_SUBMIT)
@@ -1094,5 +1111,6 @@ struct hetsim_inject {
 #define HETSIM_INJECT _IO(HETSIM_TYPE, HETSIM_NR_INJECT)
 
 #include "hetsim_mirror.h"
+#include "hetsim_timeline.h"
 
 #endif

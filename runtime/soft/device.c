@@ -65,16 +65,19 @@ static struct {
 void soft_fork_prepare(void)
 {
 	pthread_mutex_lock(&table.lock);
+	soft_timelines_lock();
 }
 
 void soft_fork_parent(void)
 {
+	soft_timelines_unlock();
 	pthread_mutex_unlock(&table.lock);
 }
 
 /* Keeps the parent's pointers only so that a leak checker finds its objects reachable. */
 void soft_fork_child(void)
 {
+	soft_timelines_unlock(); /* those that are mapped stay so */
 	memcpy(table.parents, table.devices, sizeof(table.parents));
 	memset(table.devices, 0, sizeof(table.devices));
 	memset(table.unplugged, 0, sizeof(table.unplugged));
@@ -208,6 +211,7 @@ static int device_add(uint32_t index)
 	pthread_cond_init(&dev->hooked, NULL);
 	pthread_mutex_init(&dev->memory_lock, NULL);
 	CDS_INIT_LIST_HEAD(&dev->openers);
+	CDS_INIT_LIST_HEAD(&dev->waits);
 	sim_memory_set(&dev->memory, settings->vram_mb, settings->system_mb, settings->bar_mb,
 		       settings->opener_mb);
 	dev->hides = settings->bar_mb;

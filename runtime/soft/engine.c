@@ -91,6 +91,21 @@ static int engine_sleep(struct soft_queue *queue, uint64_t ns)
 	return soft_engine_poll(queue);
 }
 
+static int queue_ended(void *queue)
+{
+	return interrupted(queue);
+}
+
+/* The limit of this wait is the clock's: the thread uses no processor in it. */
+static int engine_await(struct soft_queue *queue, const struct soft_sync *sync)
+{
+	uint64_t begin = time_now_ns();
+	int r = soft_sync_await(queue->file->dev, sync, queue->deadline_ns, queue_ended, queue);
+
+	queue->waited_ns += time_now_ns() - begin;
+	return r == -ETIME ? -ETIMEDOUT : r;
+}
+
 /* Injected: the submission hangs until its time is up. */
 static int engine_hang(struct soft_queue *queue)
 {
@@ -145,6 +160,9 @@ static void engine_complete(struct soft_queue *queue, struct soft_job *job, int 
 	CDS_LIST_HEAD(due);
 	bool wanted;
 
+	/* First: after WAIT, its points are reached. */
+	if (job->syncs)
+		soft_syncs_signal(job->syncs);
 	pthread_mutex_lock(&queue->lock);
 	cds_list_del(&job->link);
 	if (job->fence >= 0)
@@ -169,7 +187,7 @@ static void engine_complete(struct soft_queue *queue, struct soft_job *job, int 
 		pthread_cond_broadcast(&queue->completed);
 	soft_events_signal(&due);
 	soft_fence_signal(job);
-	free(job);
+	soft_job_free(job);
 }
 
 static void engine_count(struct soft_queue *queue, enum sim_counter counter, uint64_t n)
@@ -179,18 +197,24 @@ static void engine_count(struct soft_queue *queue, enum sim_counter counter, uin
 }
 
 /*
- * The engine did not answer, and was reset: the TLB is no longer trusted. For queues with
- * fences, cancels all queued submissions: a waiter must not wait for one time-out after another.
+ * A submission had no time left. For queues with fences, cancels all queued submissions: a waiter
+ * must not wait for one time-out after another.
  */
-static void engine_reset(struct soft_queue *queue)
+static void engine_cancel(struct soft_queue *queue)
 {
-	engine_count(queue, SIM_RESETS, 1);
-	memset(queue->tlb.slot, 0, sizeof(queue->tlb.slot));
 	if (queue->type != HETSIM_QUEUE_DMA_FENCE)
 		return;
 	pthread_mutex_lock(&queue->lock);
 	queue->cancelled = queue->submitted;
 	pthread_mutex_unlock(&queue->lock);
+}
+
+/* The engine did not answer, and was reset: the TLB is no longer trusted. */
+static void engine_reset(struct soft_queue *queue)
+{
+	engine_count(queue, SIM_RESETS, 1);
+	memset(queue->tlb.slot, 0, sizeof(queue->tlb.slot));
+	engine_cancel(queue);
 }
 
 /*
@@ -210,6 +234,19 @@ static uint64_t engine_deadline(struct soft_queue *queue, uint64_t now)
 	return deadline;
 }
 
+/* Waits for what the submission waits for, in any order, as it needs all of it. */
+static int engine_await_all(struct soft_queue *queue, const struct soft_syncs *syncs)
+{
+	uint32_t i;
+	int r = 0;
+
+	for (i = 0; i < syncs->n_waits && !r; i++)
+		r = engine_await(queue, &syncs->sync[i]);
+	if (r == -ETIMEDOUT)
+		engine_cancel(queue);
+	return r;
+}
+
 /* Returns the submission's status; with -EFAULT, the fault. */
 static int engine_run(struct soft_queue *queue, struct soft_job *job,
 		      struct sim_fault *ret_fault)
@@ -220,11 +257,15 @@ static int engine_run(struct soft_queue *queue, struct soft_job *job,
 
 	if (job->seqno <= queue->cancelled)
 		return -ECANCELED;
-	start = time_now_ns();
-	queue->deadline_ns = engine_deadline(queue, start);
+	queue->deadline_ns = engine_deadline(queue, time_now_ns());
 	queue->cpu_ns = thread_cpu_ns();
 	queue->waited_ns = 0;
 	queue->n_resets = queue->file->dev->n_resets;
+	if (job->syncs)
+		r = engine_await_all(queue, job->syncs);
+	if (r)
+		return r;
+	start = time_now_ns();
 	if (soft_inject_take(&queue->stuck))
 		r = engine_hang(queue);
 	if (!r && job->prefetch.length)
@@ -331,6 +372,9 @@ void soft_engine_stop(struct soft_queue *queue)
 	struct soft_job *job;
 
 	soft_engine_wake(queue);
+	pthread_mutex_lock(&queue->file->dev->lock);
+	soft_waits_wake_locked(queue->file->dev);
+	pthread_mutex_unlock(&queue->file->dev->lock);
 	if (queue->started)
 		pthread_join(queue->thread, NULL);
 	for (;;) {

@@ -1,12 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Queues of the twin and their engine: declarations that queue.c, engine.c, command.c and wait.c
- * share.
+ * Queues of the twin and their engine: declarations that queue.c, engine.c, command.c, sync.c,
+ * timeline.c and wait.c share.
  */
 #ifndef HETMAP_RUNTIME_SOFT_ENGINE_H
 #define HETMAP_RUNTIME_SOFT_ENGINE_H
 
 #include "soft/twin.h"
+
+struct soft_timeline;
+
+/* A point of a timeline, or a fence, that a job waits for; or a point that it signals. */
+struct soft_sync {
+	struct soft_timeline *timeline; /* with a reference; NULL: the fence */
+	uint64_t point;
+	int fd;   /* the fence: readable once it is signalled; -1 */
+	int kick; /* with it: an eventfd that makes its waiter look again; -1 */
+};
+
+struct soft_syncs {
+	uint32_t n_waits;
+	uint32_t n; /* the waits, and behind them what is signalled */
+	struct soft_sync sync[];
+};
 
 /* A submission, from SUBMIT to its end. */
 struct soft_job {
@@ -15,6 +31,7 @@ struct soft_job {
 	int fence; /* eventfd, of which each FENCE_FD gives a duplicate; -1: not asked for yet */
 	struct cds_list_head fence_link; /* in soft_queue.fenced, with a fence */
 	uint64_t fence_due_ns;           /* when the fence has to be signalled */
+	struct soft_syncs *syncs;        /* NULL: it waits for nothing, and signals nothing */
 	uint32_t n_commands;
 	struct hetsim_prefetch prefetch; /* length 0: commands instead */
 	struct hetsim_command commands[];
@@ -98,10 +115,62 @@ int soft_command_run(struct soft_queue *queue, const struct hetsim_command *comm
 
 /* queue.c */
 
+/* -EFAULT where nothing is mapped. */
+int soft_memory_check(uint64_t address, uint64_t length);
+/* Frees a job that is in no queue, or not any more. */
+void soft_job_free(struct soft_job *job);
+
 /* Gives the job its number and its place in the queue; takes it over. -ENOENT, -EAGAIN, -ENOMEM. */
 int soft_job_add(struct soft_queue *queue, struct soft_job *job, struct hetsim_submit *submit);
 
+/* timeline.c */
+
+/* Returns a reference. -EINVAL: the descriptor is something else, or none; -ENOMEM. */
+int soft_timeline_get(int fd, struct soft_timeline **ret_timeline);
+void soft_timeline_put(struct soft_timeline *timeline);
+uint64_t soft_timeline_value(struct soft_timeline *timeline);
+/* Is the point reached, or does an earlier job of HETSIM_QUEUE_DMA_FENCE signal it? */
+bool soft_timeline_is_promised(struct soft_timeline *timeline, uint64_t point);
+/* The same of a job of either type. */
+bool soft_timeline_is_expected(struct soft_timeline *timeline, uint64_t point);
+/* A job that signals the point gets its number. */
+void soft_timeline_expect(struct soft_timeline *timeline, uint64_t point, bool promise);
+void soft_timeline_reach(struct soft_timeline *timeline, uint64_t point);
+/* Makes all who sleep look again. */
+void soft_timeline_kick(struct soft_timeline *timeline);
+/* Sleeps until there are more changes than @changes, or for @ns, or for no reason. */
+uint32_t soft_timeline_changes(struct soft_timeline *timeline);
+void soft_timeline_sleep(struct soft_timeline *timeline, uint32_t changes, uint64_t ns);
+
+/* sync.c */
+
+/*
+ * Reads the waits and signals of a submission into its job, which has what was made of them, also
+ * on failure. @ret_fds: descriptors by signal, for soft_syncs_answer(); on failure they are closed.
+ */
+int soft_syncs_read(struct soft_queue *queue, const struct hetsim_submit *submit,
+		    struct soft_job *job, int *ret_fds);
+void soft_syncs_answer(const struct hetsim_submit *submit, const int *fds);
+void soft_fds_close(int *fds, uint32_t n);
+/* Where the job gets its number, with queue->lock held. -ERANGE: it must not wait for all of it. */
+int soft_syncs_check(struct soft_queue *queue, const struct soft_syncs *syncs);
+void soft_syncs_promise(struct soft_queue *queue, const struct soft_syncs *syncs);
+/* The job has ended, in whatever way. */
+void soft_syncs_signal(const struct soft_syncs *syncs);
+void soft_syncs_free(struct soft_syncs *syncs);
+/*
+ * Waits until it is there. @ended is asked before each sleep, and soft_engines_wake() has it asked
+ * again: the error that must end the wait, or 0. The caller holds no lock. -ETIME.
+ */
+int soft_sync_await(struct soft_device *dev, const struct soft_sync *sync, uint64_t deadline_ns,
+		    int (*ended)(void *user), void *user);
+/* The caller holds dev->lock. */
+void soft_waits_wake_locked(struct soft_device *dev);
+
 /* wait.c */
+
+/* Only eventfds have no file type and take eight bytes of zeros, which add nothing to them. */
+bool soft_is_eventfd(int fd);
 
 /* Adds 1 to the eventfds, and frees the events. The caller holds no lock. */
 void soft_events_signal(struct cds_list_head *events);

@@ -174,6 +174,7 @@ void soft_engines_wake(struct soft_device *dev)
 				soft_engine_wake(file->queues[id]);
 		pthread_mutex_unlock(&file->queues_lock);
 	}
+	soft_waits_wake_locked(dev);
 	pthread_mutex_unlock(&dev->lock);
 }
 
@@ -198,11 +199,17 @@ int soft_queue_inject(struct soft_file *file, const struct hetsim_inject *inject
 	return 0;
 }
 
+void soft_job_free(struct soft_job *job)
+{
+	soft_syncs_free(job->syncs);
+	free(job);
+}
+
 /*
  * -EFAULT where nothing is mapped. A mapping without read access is not detected: touching it
  * raises SIGSEGV, as anywhere in a process.
  */
-static int memory_check(uint64_t address, uint64_t length)
+int soft_memory_check(uint64_t address, uint64_t length)
 {
 	unsigned char there[SIM_MAX_COMMANDS + 2]; /* pages that commands may lie in */
 	uint64_t start = round_down(address, page_size()), end;
@@ -226,8 +233,8 @@ static int job_read(struct soft_file *file, const struct hetsim_submit *submit, 
 	int r = 0;
 
 	if (!own)
-		r = memory_check(submit->commands,
-				 (uint64_t)submit->n_commands * submit->command_size);
+		r = soft_memory_check(submit->commands,
+				      (uint64_t)submit->n_commands * submit->command_size);
 	for (i = 0; i < submit->n_commands && !r; i++) {
 		r = struct_read(&job->commands[i], sizeof(job->commands[i]), from,
 				submit->command_size, sizeof(job->commands[i]),
@@ -252,8 +259,16 @@ int soft_job_add(struct soft_queue *queue, struct soft_job *job, struct hetsim_s
 		r = -EAGAIN;
 	else if (!queue->started)
 		r = soft_engine_start(queue);
+	if (!r && job->syncs)
+		r = soft_syncs_check(queue, job->syncs);
 	if (!r) {
 		job->seqno = ++queue->submitted;
+		if (job->syncs)
+			soft_syncs_promise(queue, job->syncs);
+		if (job->fence >= 0) {
+			job->fence_due_ns = time_now_ns() + queue->timeout_ns;
+			cds_list_add_tail(&job->fence_link, &queue->fenced);
+		}
 		submit->seqno = job->seqno;
 		submit->done = queue->done;
 		submit->failures = queue->failures.n;
@@ -270,6 +285,7 @@ int soft_job_add(struct soft_queue *queue, struct soft_job *job, struct hetsim_s
 
 static int submit_job(struct soft_file *file, struct hetsim_submit *submit, bool own)
 {
+	int fds[HETSIM_MAX_SYNCS];
 	struct soft_queue *queue;
 	struct soft_job *job;
 	int r;
@@ -286,14 +302,23 @@ static int submit_job(struct soft_file *file, struct hetsim_submit *submit, bool
 	r = job_read(file, submit, own, job);
 	if (r)
 		goto err_job;
+	r = soft_syncs_read(queue, submit, job, fds);
+	if (r)
+		goto err_fence;
 	r = soft_job_add(queue, job, submit);
 	if (r)
-		goto err_job;
+		goto err_fds;
+	soft_syncs_answer(submit, fds);
 	soft_queue_put(queue);
 	return 0;
 
+err_fds:
+	soft_fds_close(fds, submit->n_signals);
+err_fence:
+	if (job->fence >= 0)
+		sys_close(job->fence);
 err_job:
-	free(job);
+	soft_job_free(job);
 err_queue:
 	soft_queue_put(queue);
 	return r;

@@ -18,7 +18,10 @@
  *   to the device. The twin does not learn when such a descriptor is closed: a buffer that was
  *   exported does not shrink any more (-EBUSY).
  * - An export is a memfd, and no dma-buf.
- * - FENCE_FD gives an eventfd, which has no status: only the kernel makes sync_files.
+ * - FENCE_FD gives an eventfd, which has no status: only the kernel makes sync_files. Submissions
+ *   wait for eventfds, too, and give such instead of sync_files.
+ * - A timeline is a memfd. Points that submissions of a process were to signal never come if the
+ *   process ends before them.
  * - No map is write-combining: only the kernel sets page attributes.
  * - Bytes that CPUs can't reach, in VRAM outside of the window or harmed on request, are hidden
  *   by the hooks, in maps made through the device's open files: a map of an exported descriptor,

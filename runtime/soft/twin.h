@@ -17,8 +17,9 @@
  *     soft_queue.lock
  *     soft_device.memory_lock  innermost
  *
- * The table of devices has a lock that is a leaf. Hooks (soft.h) are called with none of these
- * locks held; those that show something, by one thread of a device at a time.
+ * The table of devices has a lock that is a leaf, and so has that of mapped timelines. Hooks
+ * (soft.h) are called with none of these locks held; those that show something, by one thread of a
+ * device at a time.
  */
 #ifndef HETMAP_RUNTIME_TWIN_H
 #define HETMAP_RUNTIME_TWIN_H
@@ -56,6 +57,7 @@ struct soft_device {
 
 	pthread_mutex_t lock;         /* protects the fields below, up to hooked */
 	struct cds_list_head openers; /* soft_file.link */
+	struct cds_list_head waits;   /* of threads, for timelines and fences (sync.c) */
 	struct soft_buffer **buffers; /* by slot, from 1 on; NULL: free */
 	uint32_t n_slots;             /* size of the array */
 	uint32_t n_buffers;           /* number of buffers in it */
@@ -364,6 +366,9 @@ void soft_queue_put(struct soft_queue *queue);
 int soft_queue_inject(struct soft_file *file, const struct hetsim_inject *inject);
 /* Makes waiters and sleepers look again: the device is gone, or was reset. */
 void soft_engines_wake(struct soft_device *dev);
+/* timeline.c: held across fork(2). */
+void soft_timelines_lock(void);
+void soft_timelines_unlock(void);
 uint32_t soft_queues_alive(struct soft_device *dev);
 
 #endif

@@ -89,19 +89,22 @@ void soft_events_signal(struct cds_list_head *events)
 	}
 }
 
-/*
- * Makes an event with a duplicate of the eventfd @fd. -EINVAL: not an eventfd. Only eventfds
- * have no file type and take eight bytes of zeros, which add nothing to them.
- */
-static int event_new(int fd, uint64_t seqno, struct soft_event **ret_event)
+bool soft_is_eventfd(int fd)
 {
 	const uint64_t nothing = 0;
-	struct soft_event *event;
 	struct stat stat;
+
+	return !sys_fstat(fd, &stat) && !(stat.st_mode & S_IFMT) &&
+	       sys_write(fd, &nothing, sizeof(nothing)) == sizeof(nothing);
+}
+
+/* Makes an event with a duplicate of the eventfd @fd. -EINVAL: not an eventfd. */
+static int event_new(int fd, uint64_t seqno, struct soft_event **ret_event)
+{
+	struct soft_event *event;
 	int r;
 
-	if (sys_fstat(fd, &stat) || stat.st_mode & S_IFMT ||
-	    sys_write(fd, &nothing, sizeof(nothing)) != sizeof(nothing))
+	if (!soft_is_eventfd(fd))
 		return -EINVAL;
 	event = sys_calloc(1, sizeof(*event));
 	if (!event)

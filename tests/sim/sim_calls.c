@@ -35,7 +35,7 @@ struct world {
 	struct hetsim_buffer buffer, spare; /* the spare ones are there to be given up */
 	uint32_t queue, spare_queue;
 	uint64_t seqno; /* done */
-	int dmabuf, event;
+	int dmabuf, event, timeline;
 	struct hetsim_command nothing;
 	struct hetsim_page page;
 	bool mirrors; /* the device has the calls of the mirror */
@@ -118,6 +118,12 @@ static void fill_queue_call(const struct world *world, unsigned long cmd,
 		arg->queue_event.queue = world->queue;
 		arg->queue_event.seqno = world->seqno;
 		arg->queue_event.eventfd = world->event;
+		break;
+	case HETSIM_TIMELINE_WAIT:
+		arg->timeline_wait.fd = world->timeline;
+		break;
+	case HETSIM_TIMELINE_SIGNAL:
+		arg->timeline_signal.fd = world->timeline;
 		break;
 	case HETSIM_INJECT:
 		arg->inject.kind = HETSIM_INJECT_LATENCY;
@@ -209,6 +215,9 @@ static void undo(struct world *world, unsigned long cmd, union hetsim_argument *
 	case HETSIM_FENCE_FD:
 		CHECK_EQUAL(close(arg->fence_fd.fd), 0);
 		break;
+	case HETSIM_TIMELINE_CREATE:
+		CHECK_EQUAL(close(arg->timeline_create.fd), 0);
+		break;
 	case HETSIM_MIRROR_EVENTS:
 		CHECK_EQUAL(close(arg->mirror_events.fd), 0);
 		break;
@@ -218,6 +227,7 @@ static void undo(struct world *world, unsigned long cmd, union hetsim_argument *
 /* False: the test was skipped. */
 static bool world_make(struct world *world)
 {
+	struct hetsim_timeline_create timeline = { .size = sizeof(timeline) };
 	struct hetsim_mirror mirror = { .size = sizeof(mirror) };
 	uint64_t address;
 	int status;
@@ -240,12 +250,15 @@ static bool world_make(struct world *world)
 	CHECK_FATAL(world->dmabuf >= 0);
 	world->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	CHECK_FATAL(world->event >= 0);
+	CHECK_FATAL(hetsim_call(world->fd, HETSIM_TIMELINE_CREATE, &timeline) == 0);
+	world->timeline = timeline.fd;
 	world->mirrors = hetsim_call(world->fd, HETSIM_MIRROR, &mirror) == 0;
 	return true;
 }
 
 static void world_end(struct world *world)
 {
+	CHECK_EQUAL(close(world->timeline), 0);
 	CHECK_EQUAL(close(world->event), 0);
 	CHECK_EQUAL(close(world->dmabuf), 0);
 	hetsim_close(world->fd);
@@ -308,6 +321,8 @@ static const struct field bits[] = {
 	{ FIELD(WAIT, wait, __reserved) },
 	{ FIELD(FENCE_FD, fence_fd, flags) },
 	{ FIELD(QUEUE_EVENT, queue_event, flags) },
+	{ FIELD(TIMELINE_CREATE, timeline_create, flags) },
+	{ FIELD(TIMELINE_CREATE, timeline_create, __reserved) },
 	{ FIELD(INJECT, inject, flags) },
 	{ FIELD(MIRROR, mirror, flags) },
 	{ FIELD(MIRROR, mirror, __reserved) },
@@ -408,7 +423,8 @@ static void test_unknown(void)
 	if (!world_make(&world))
 		return;
 	CHECK_EQUAL(count_in("include/uapi/hetsim.h") +
-			    count_in("include/uapi/hetsim_mirror.h"),
+			    count_in("include/uapi/hetsim_mirror.h") +
+			    count_in("include/uapi/hetsim_timeline.h"),
 		    N_BITS);
 	objects = hetsim_objects();
 	for (i = 0; i < N_BITS; i++) {

@@ -47,6 +47,8 @@ extern const struct test sim_neighbours_tests[];
 extern const struct test sim_slow_tests[];
 extern const struct test sim_submit_tests[];
 extern const struct test sim_sample_tests[];
+extern const struct test sim_sync_tests[];
+extern const struct test sim_timeline_tests[];
 extern const struct test sim_unplug_tests[];
 
 #endif

@@ -34,10 +34,11 @@ struct scene {
 	uint32_t counter; /* a queue of HETSIM_QUEUE_COUNTER; 0: none yet */
 	int dmabuf;       /* of the buffer */
 	int eventfd;
-	unsigned char *map; /* of the buffer, not touched yet */
-	int made;           /* a descriptor that the call made, or -1 */
-	void *more;         /* a map that the call made */
-	bool gone;          /* the device was taken away */
+	int timeline, fence; /* of a submission that is done */
+	unsigned char *map;  /* of the buffer, not touched yet */
+	int made;            /* a descriptor that the call made, or -1 */
+	void *more;          /* a map that the call made */
+	bool gone;           /* the device was taken away */
 };
 
 static int call(int fd, unsigned long cmd, void *argument)
@@ -265,6 +266,37 @@ static int run_fence_fd(struct scene *scene)
 	return r;
 }
 
+static int run_timeline_create(struct scene *scene)
+{
+	struct hetsim_timeline_create arg = { .size = sizeof(arg) };
+	int r = call(scene->fd, HETSIM_TIMELINE_CREATE, &arg);
+
+	if (!r)
+		scene->made = arg.fd;
+	return r;
+}
+
+/* Each kind of wait and signal. */
+static int run_submit_syncs(struct scene *scene)
+{
+	struct hetsim_command nothing = { .op = HETSIM_OP_NOTHING };
+	struct hetsim_sync waits[] = { { .kind = HETSIM_SYNC_FENCE, .fd = scene->fence },
+				       { .fd = scene->timeline } };
+	struct hetsim_sync signals[] = { { .fd = scene->timeline, .point = 1 },
+					 { .kind = HETSIM_SYNC_FENCE } };
+	struct hetsim_submit arg = { .size = sizeof(arg),
+				     .queue = scene->queue,
+				     .commands = (uintptr_t)&nothing,
+				     .n_commands = 1,
+				     .command_size = sizeof(nothing),
+				     .waits = (uintptr_t)waits,
+				     .signals = (uintptr_t)signals,
+				     .n_waits = 2,
+				     .n_signals = 2 };
+
+	return call(scene->fd, HETSIM_SUBMIT, &arg);
+}
+
 static int run_queue_event(struct scene *scene)
 {
 	struct hetsim_queue_event arg = { .size = sizeof(arg),
@@ -447,6 +479,14 @@ static void mirror_it(struct scene *scene)
 	CHECK_EQUAL(run_mirror(scene), 0);
 }
 
+static void make_syncs(struct scene *scene)
+{
+	CHECK_EQUAL(run_fence_fd(scene), 0);
+	scene->fence = scene->made;
+	CHECK_EQUAL(run_timeline_create(scene), 0);
+	scene->timeline = scene->made;
+}
+
 static void take_away(struct scene *scene)
 {
 	CHECK_EQUAL(run_unplug(scene), 0);
@@ -481,6 +521,8 @@ static const struct step {
 	{ "wait", run_wait, no_more, 2 },
 	{ "fence fd", run_fence_fd, no_more, 4 },
 	{ "queue event", run_queue_event, no_more, 3 },
+	{ "timeline create", run_timeline_create, no_more, 4 },
+	{ "submit syncs", run_submit_syncs, make_syncs, 9 },
 	{ "mirror", run_mirror, no_more, 2 },
 	{ "advise", run_advise, mirror_it, 3 },
 	{ "prefetch", run_prefetch, mirror_it, 3 },

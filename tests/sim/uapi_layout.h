@@ -197,7 +197,7 @@ AT(hetsim_command, source2, 24);
 AT(hetsim_command, length, 32);
 AT(hetsim_command, value, 40);
 
-SIZE(hetsim_submit, 56, 40);
+SIZE(hetsim_submit, 80, 40);
 AT(hetsim_submit, queue, 4);
 AT(hetsim_submit, commands, 8);
 AT(hetsim_submit, n_commands, 16);
@@ -207,6 +207,30 @@ AT(hetsim_submit, __reserved, 28);
 AT(hetsim_submit, seqno, 32);
 AT(hetsim_submit, done, 40);
 AT(hetsim_submit, failures, 48);
+AT(hetsim_submit, waits, 56);
+AT(hetsim_submit, signals, 64);
+AT(hetsim_submit, n_waits, 72);
+AT(hetsim_submit, n_signals, 76);
+
+SIZE(hetsim_sync, 16, 16);
+AT(hetsim_sync, fd, 4);
+AT(hetsim_sync, point, 8);
+
+SIZE(hetsim_timeline_create, 24, 24);
+AT(hetsim_timeline_create, flags, 4);
+AT(hetsim_timeline_create, value, 8);
+AT(hetsim_timeline_create, fd, 16);
+AT(hetsim_timeline_create, __reserved, 20);
+
+SIZE(hetsim_timeline_wait, 32, 32);
+AT(hetsim_timeline_wait, fd, 4);
+AT(hetsim_timeline_wait, point, 8);
+AT(hetsim_timeline_wait, deadline_ns, 16);
+AT(hetsim_timeline_wait, value, 24);
+
+SIZE(hetsim_timeline_signal, 16, 16);
+AT(hetsim_timeline_signal, fd, 4);
+AT(hetsim_timeline_signal, point, 8);
 
 SIZE(hetsim_wait, 48, 40);
 AT(hetsim_wait, queue, 4);

@@ -23,6 +23,7 @@ static const struct {
 	{ "unplug", sim_unplug_tests },     { "mirror", sim_mirror_tests },
 	{ "migrate", sim_migrate_tests },   { "mirror_calls", sim_mirror_calls_tests },
 	{ "cache", sim_cache_tests },       { "slow", sim_slow_tests },
+	{ "timeline", sim_timeline_tests }, { "sync", sim_sync_tests },
 };
 
 /* What HETMAP_SOFT is for each, and which tests that makes it fit for. */
@@ -45,7 +46,7 @@ static const struct {
 
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
 #define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
-#define TESTS_MAX 520
+#define TESTS_MAX 640
 
 static struct test tests[TESTS_MAX + 1];
 static struct {

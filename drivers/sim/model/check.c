@@ -100,10 +100,18 @@ static int sim_queue_check(const struct hetsim_queue_create *create)
 int sim_submit_check(const struct hetsim_submit *submit)
 {
 	if (submit->flags || submit->__reserved || !submit->n_commands ||
-	    submit->n_commands > SIM_MAX_COMMANDS ||
+	    submit->n_commands > SIM_MAX_COMMANDS || submit->n_waits > HETSIM_MAX_SYNCS ||
+	    submit->n_signals > HETSIM_MAX_SYNCS ||
 	    submit->command_size < offsetofend(struct hetsim_command, value))
 		return -EINVAL;
 	return submit->command_size > SIM_PAGE_SIZE ? -E2BIG : 0;
+}
+
+int sim_sync_check(const struct hetsim_sync *sync)
+{
+	if (sync->kind > HETSIM_SYNC_FENCE || (sync->kind == HETSIM_SYNC_FENCE && sync->point))
+		return -EINVAL;
+	return 0;
 }
 
 static int sim_inject_check(const struct hetsim_inject *inject)
@@ -228,6 +236,9 @@ int sim_argument_check(unsigned int cmd, const union sim_argument *argument, boo
 		return sim_zero_check(argument->fence_fd.flags);
 	case HETSIM_QUEUE_EVENT:
 		return sim_zero_check(argument->queue_event.flags);
+	case HETSIM_TIMELINE_CREATE:
+		return sim_zero_check(argument->timeline_create.flags |
+				      argument->timeline_create.__reserved);
 	case HETSIM_INJECT:
 		return sim_inject_check(&argument->inject);
 	case HETSIM_MIRROR:

@@ -70,6 +70,8 @@ const struct sim_layout *sim_layout_find(unsigned int cmd);
  */
 int sim_argument_check(unsigned int cmd, const union sim_argument *argument, bool may_write);
 int sim_submit_check(const struct hetsim_submit *submit);
+/* One of its waits and signals. -EINVAL. */
+int sim_sync_check(const struct hetsim_sync *sync);
 
 /* device.c: what a device says of itself */
 

@@ -9,7 +9,6 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "lib/hetsim_argument.h"
@@ -96,14 +95,6 @@ static uint64_t some_offset(void)
 static uint64_t some_address(void)
 {
 	return hammer_chance(64) ? hammer_odd() : (uintptr_t)hammer_address();
-}
-
-static uint64_t nanoseconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* ---- one ioctl each: what a caller means to pass ---- */
@@ -246,13 +237,14 @@ static void fill_submit(union hetsim_argument *a)
 								       (uintptr_t)commands;
 	a->submit.n_commands = (uint32_t)n;
 	a->submit.command_size = sizeof(commands[0]);
+	hammer_fill_syncs(&a->submit);
 }
 
 static void fill_wait(union hetsim_argument *a)
 {
 	a->wait.queue = some_queue();
 	a->wait.seqno = some_seqno();
-	a->wait.deadline_ns = hammer_chance(4) ? 0 : nanoseconds() + hammer_random(50000000);
+	a->wait.deadline_ns = hammer_chance(4) ? 0 : hammer_now() + hammer_random(50000000);
 	if (hammer_chance(16))
 		a->wait.deadline_ns = UINT64_MAX;
 }
@@ -384,6 +376,9 @@ static const uint64_t features[HETSIM_N_CALLS] = {
 	[HETSIM_ROW_WAIT] = HETSIM_FEATURE_ENGINE,
 	[HETSIM_ROW_FENCE_FD] = HETSIM_FEATURE_ENGINE,
 	[HETSIM_ROW_QUEUE_EVENT] = HETSIM_FEATURE_ENGINE,
+	[HETSIM_ROW_TIMELINE_CREATE] = HETSIM_FEATURE_TIMELINE,
+	[HETSIM_ROW_TIMELINE_WAIT] = HETSIM_FEATURE_TIMELINE,
+	[HETSIM_ROW_TIMELINE_SIGNAL] = HETSIM_FEATURE_TIMELINE,
 	[HETSIM_ROW_INJECT] = HETSIM_FEATURE_INJECT,
 	[HETSIM_ROW_MIRROR] = HETSIM_FEATURE_MIRROR,
 	[HETSIM_ROW_ADVISE] = HETSIM_FEATURE_MIRROR,
@@ -393,21 +388,37 @@ static const uint64_t features[HETSIM_N_CALLS] = {
 	[HETSIM_ROW_LEARN] = HETSIM_FEATURE_MIRROR,
 };
 
-/* Offset of the pointer in a call's argument; 0: it has none. */
-static const uint32_t pointers[HETSIM_N_CALLS] = {
-	[HETSIM_ROW_BUFFER_SAMPLE] = offsetof(struct hetsim_buffer_sample, counts),
-	[HETSIM_ROW_SUBMIT] = offsetof(struct hetsim_submit, commands),
-	[HETSIM_ROW_RANGE_QUERY] = offsetof(struct hetsim_range_query, pages),
+/* Offsets of the pointers in a call's argument; 0: it has none, or no more. */
+static const uint32_t pointers[HETSIM_N_CALLS][3] = {
+	[HETSIM_ROW_BUFFER_SAMPLE] = { offsetof(struct hetsim_buffer_sample, counts) },
+	[HETSIM_ROW_SUBMIT] = { offsetof(struct hetsim_submit, commands),
+				offsetof(struct hetsim_submit, waits),
+				offsetof(struct hetsim_submit, signals) },
+	[HETSIM_ROW_RANGE_QUERY] = { offsetof(struct hetsim_range_query, pages) },
 };
 
 /* Calls that most others need before they reach anything. */
 #define ROW(NAME) HETSIM_ROW_##NAME
 static const uint8_t often[] = {
-	ROW(BUFFER_CREATE), ROW(BUFFER_CREATE), ROW(BUFFER_CREATE), ROW(BUFFER_RESIZE),
-	ROW(BUFFER_MOVE),   ROW(EXPORT),        ROW(BIND),          ROW(BIND),
-	ROW(BIND),          ROW(SUBMIT),        ROW(SUBMIT),        ROW(SUBMIT),
-	ROW(SUBMIT),        ROW(SUBMIT),        ROW(WAIT),          ROW(WAIT),
-	ROW(FENCE_FD),      ROW(QUEUE_CREATE),
+	ROW(BUFFER_CREATE),
+	ROW(BUFFER_CREATE),
+	ROW(BUFFER_CREATE),
+	ROW(BUFFER_RESIZE),
+	ROW(BUFFER_MOVE),
+	ROW(EXPORT),
+	ROW(BIND),
+	ROW(BIND),
+	ROW(BIND),
+	ROW(SUBMIT),
+	ROW(SUBMIT),
+	ROW(SUBMIT),
+	ROW(SUBMIT),
+	ROW(SUBMIT),
+	ROW(WAIT),
+	ROW(WAIT),
+	ROW(FENCE_FD),
+	ROW(QUEUE_CREATE),
+	ROW(TIMELINE_CREATE),
 };
 
 /* With two devices: calls that attach each to the other's memory, and end that. */
@@ -570,6 +581,10 @@ static void keep_result(const struct row *row, void *where)
 		hammer_fd_put(a.export.fd);
 	} else if (row->cmd == HETSIM_FENCE_FD) {
 		hammer_fd_put(a.fence_fd.fd);
+	} else if (row->cmd == HETSIM_TIMELINE_CREATE) {
+		hammer_fd_put(a.timeline_create.fd);
+	} else if (row->cmd == HETSIM_SUBMIT) {
+		hammer_keep_syncs(&a.submit);
 	} else if (row->cmd == HETSIM_BUFFER_CREATE) {
 		keep_handle(a.buffer_create.handle);
 	} else if (row->cmd == HETSIM_IMPORT) {
@@ -636,8 +651,8 @@ void hammer_call(void)
 	unsigned int file = (unsigned int)hammer_random(HAMMER_FILES);
 	union hetsim_argument a, right;
 	const struct row *row;
+	size_t which, i;
 	void *where;
-	size_t which;
 	int r;
 
 	if (hammer_chance(256)) {
@@ -659,8 +674,8 @@ void hammer_call(void)
 	right = a;
 	if (hammer_chance(12))
 		spoil(&a, row->size);
-	if (pointers[which] && !hammer_way->kernel)
-		mend_pointer(&a, pointers[which], &right);
+	for (i = 0; i < 3 && pointers[which][i] && !hammer_way->kernel; i++)
+		mend_pointer(&a, pointers[which][i], &right);
 	if (hammer_chance(32))
 		a.size = odd_size(row->size);
 	where = some_place(&a, row->size);

@@ -20,7 +20,7 @@
 #define HAMMER_PAGE 4096ull
 
 #define HAMMER_FILES 4 /* open files of a process that its threads fight for */
-#define HAMMER_FDS 32  /* dma-bufs, sync_files, eventfds */
+#define HAMMER_FDS 32  /* dma-bufs, sync_files, eventfds, timelines */
 #define HAMMER_MAPS 24 /* places for maps in the arena */
 #define HAMMER_PLACE (4ull << 20)
 #define HAMMER_ARENA (HAMMER_MAPS * HAMMER_PLACE)
@@ -113,6 +113,18 @@ long hammer_result(long r);
 void hammer_arm(void);
 void hammer_disarm(void);
 void hammer_count_signal(unsigned int kind);
+
+/* ---- sync.c: timelines, waits and signals ---- */
+
+union hetsim_argument;
+struct hetsim_submit;
+
+uint64_t hammer_now(void); /* CLOCK_MONOTONIC in ns */
+void fill_timeline_create(union hetsim_argument *argument);
+void fill_timeline_wait(union hetsim_argument *argument);
+void fill_timeline_signal(union hetsim_argument *argument);
+void hammer_fill_syncs(struct hetsim_submit *submit);
+void hammer_keep_syncs(const struct hetsim_submit *submit);
 
 /* ---- device.c: the device by its node, or its twin ---- */
 

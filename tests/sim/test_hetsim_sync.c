@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+/* hetsim: waits and signals of submissions; and, of the module only, unwritable answers. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "lib/hetsim.h"
+#include "sim/sim_tests.h"
+
+/*
+ * The descriptor of a sync_file can't be told of: the submission runs, the process has no
+ * descriptor, and the fence that nobody has limits no time.
+ */
+static void test_unwritable(void)
+{
+	const struct hetsim_command nothing = { 0 };
+	struct hetsim_submit submit = { .size = sizeof(submit),
+					.commands = (uintptr_t)&nothing,
+					.n_commands = 1,
+					.command_size = sizeof(nothing),
+					.n_signals = 2 };
+	struct hetsim_sync *signals;
+	int fd = hetsim_open(O_RDWR), i, next;
+	uint64_t address;
+	int status = 77;
+
+	if (fd < 0)
+		return;
+	submit.queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 5 * SIM_TIMEOUT_MS);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, submit.queue,
+				  2 * SIM_TIMEOUT_MS * 1000000ull),
+		    0);
+	signals = mmap(NULL, HETSIM_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		       -1, 0);
+	CHECK_FATAL(signals != MAP_FAILED);
+	for (i = 0; i < 2; i++)
+		signals[i] = (struct hetsim_sync){ .kind = HETSIM_SYNC_FENCE, .fd = -5 };
+	CHECK_EQUAL(mprotect(signals, HETSIM_PAGE, PROT_READ), 0);
+	submit.signals = (uintptr_t)signals;
+	/* Four of them take 1.6 time-outs of the queue. */
+	for (i = 0; i < 4; i++)
+		CHECK_EQUAL(hetsim_call(fd, HETSIM_SUBMIT, &submit), -EFAULT);
+	next = open("/dev/null", O_RDWR | O_CLOEXEC);
+	CHECK_EQUAL(next, fd + 1);
+	close(next);
+	CHECK_EQUAL(hetsim_wait(fd, submit.queue, 4, 60000, &status, &address), 0);
+	CHECK_EQUAL(status, 0);
+	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).resets, 0);
+	CHECK_EQUAL(signals[0].fd, -5);
+	munmap(signals, HETSIM_PAGE);
+	hetsim_close(fd);
+}
+
+static const struct test own[] = {
+	{ "unwritable", test_unwritable, 0, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return hetsim_main(argc, argv, "hetsim_sync", sim_sync_tests, own);
+}
