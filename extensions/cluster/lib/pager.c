@@ -31,8 +31,8 @@
 #include "cluster.h"
 
 #define ROOM (64ull << 20) /* default of hm_array_desc.page_room */
-#define AHEAD_MOST 64u     /* pages of a run */
-#define ROOM_LEAST (8 * AHEAD_MOST * PAGE)
+#define AHEAD_MOST 256u    /* pages of a run, and an eighth of the room */
+#define ROOM_LEAST (2ull << 20)
 #define EVENTS 16
 
 #ifndef UFFD_USER_MODE_ONLY
@@ -66,10 +66,11 @@ struct pager {
 	unsigned char *scratch; /* AHEAD_MOST pages: where runs are taken to */
 	uint64_t next;          /* page behind the run that was brought last */
 	uint32_t ahead;         /* pages of it */
+	uint32_t most;          /* pages that a run may have */
 	struct frame coming;    /* the run behind it, if it has pages: a get began, */
 	unsigned char *to;      /* to this twin, */
-	bool received;          /* and has ended, */
-	int coming_status;      /* with this */
+	_Atomic bool under_way; /* and has not ended, */
+	int coming_status;      /* or with this */
 	uint64_t now;           /* pages that are here */
 	struct runs runs;       /* of the twin that is looked at */
 	int failed;             /* since the last epoch: a page could not be brought */
@@ -263,10 +264,10 @@ static void receive(struct hm_array *array)
 {
 	struct pager *pager = array->view.pager;
 
-	if (!pager->coming.pages || pager->received)
+	if (!pager->under_way)
 		return;
 	pager->coming_status = end_get(array);
-	pager->received = true;
+	pager->under_way = false;
 }
 
 /* Its twin is anyone's again. The pager's lock is held. */
@@ -301,8 +302,8 @@ static uint32_t run_length(struct hm_array *array, uint64_t page)
 	uint32_t most = page == pager->next ? 2 * pager->ahead : 1, n, rank;
 	uint64_t end = (view_run(array, page * PAGE, &rank) + PAGE - 1) / PAGE;
 
-	if (most > AHEAD_MOST)
-		most = AHEAD_MOST;
+	if (most > pager->most)
+		most = pager->most;
 	for (n = 1; n < most && page + n < end && !is_here(pager, page + n); n++)
 		;
 	return n;
@@ -380,10 +381,11 @@ static void look_ahead(struct hm_array *array)
 	if (!has_twin(array, &frame, false))
 		return;
 	pager->to = twin_of(pager, pager->head + frame.skipped);
-	pager->received = false;
 	/* If it can't begin, the fault says why. */
-	if (!begin_get(array, &frame, pager->to))
-		pager->coming = frame;
+	if (begin_get(array, &frame, pager->to))
+		return;
+	pager->coming = frame;
+	pager->under_way = true;
 }
 
 static void keep(struct pager *pager, const struct frame *frame)
@@ -489,7 +491,7 @@ static void *serve_all(void *user)
 
 	for (;;) {
 		/* What is under way is received while nobody waits for a page. */
-		if (!poll(wait, 2, 0)) {
+		if (pager->under_way && !poll(wait, 2, 0)) {
 			pthread_mutex_lock(&pager->lock);
 			receive(array);
 			pthread_mutex_unlock(&pager->lock);
@@ -607,6 +609,7 @@ int pager_begin(struct hm_array *array, uint64_t room)
 	pager->uffd = pager->wake = -1;
 	room = room ? room : ROOM;
 	pager->room = (room < ROOM_LEAST ? ROOM_LEAST : room) / PAGE;
+	pager->most = pager->room / 8 < AHEAD_MOST ? (uint32_t)(pager->room / 8) : AHEAD_MOST;
 	pager->next = UINT64_MAX;
 	r = open_uffd(pager);
 	if (r)
