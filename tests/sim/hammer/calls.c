@@ -676,6 +676,9 @@ void hammer_call(void)
 		spoil(&a, row->size);
 	for (i = 0; i < 3 && pointers[which][i] && !hammer_way->kernel; i++)
 		mend_pointer(&a, pointers[which][i], &right);
+	/* Nobody need ever signal the point. */
+	if (row->cmd == HETSIM_TIMELINE_WAIT)
+		a.timeline_wait.deadline_ns = right.timeline_wait.deadline_ns;
 	if (hammer_chance(32))
 		a.size = odd_size(row->size);
 	where = some_place(&a, row->size);
