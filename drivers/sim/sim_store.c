@@ -279,9 +279,10 @@ static void sim_store_delete(struct sim_store *store)
 
 static struct sim_store *sim_store_new(enum hetsim_migration form, unsigned long n_pages)
 {
-	struct sim_store *store = kvzalloc(sizeof(*store), GFP_KERNEL);
-	unsigned long i;
+	unsigned long most = n_pages / PAGES_PER_SECTION + 2, i; /* ranges */
+	struct sim_store *store;
 
+	store = kvzalloc(struct_size(store, pagemap.ranges, most), GFP_KERNEL);
 	if (!store)
 		return NULL;
 	store->form = form;
@@ -303,16 +304,26 @@ static struct sim_store *sim_store_new(enum hetsim_migration form, unsigned long
 	return store;
 }
 
-/* Makes struct pages for physical addresses, from @start on. */
+/*
+ * Makes struct pages for physical addresses, from @start on. Each section is a range of its own:
+ * where there is no memory for one, the kernel undoes the ranges before it, but not the sections
+ * that it has added of a longer one.
+ */
 static int sim_store_map(struct sim_store *store, u64 start)
 {
+	u64 section = (u64)PAGES_PER_SECTION << PAGE_SHIFT, end = start + sim_store_bytes(store);
+	u64 at, next;
+	int n = 0;
 	void *r;
+
+	for (at = start; at < end; at = next) {
+		next = min(ALIGN_DOWN(at, section) + section, end);
+		store->pagemap.ranges[n++] = (struct range){ .start = at, .end = next - 1 };
+	}
 
 	store->pagemap.type = store->form == HETSIM_MIGRATION_COHERENT ?
 				      MEMORY_DEVICE_COHERENT : MEMORY_DEVICE_PRIVATE;
-	store->pagemap.range.start = start;
-	store->pagemap.range.end = start + sim_store_bytes(store) - 1;
-	store->pagemap.nr_range = 1;
+	store->pagemap.nr_range = n;
 	store->pagemap.ops = &sim_store_ops;
 	store->pagemap.owner = store;
 	store->first = start >> PAGE_SHIFT;

@@ -32,7 +32,6 @@ struct sim_store_page {
 };
 
 struct sim_store {
-	struct dev_pagemap pagemap;
 	enum hetsim_migration form; /* HETSIM_MIGRATION_NONE: there is none */
 	struct resource *region; /* of addresses without memory; NULL: a BAR's */
 	unsigned long first; /* page frame */
@@ -52,6 +51,8 @@ struct sim_store {
 
 	struct llist_head freed;
 	struct work_struct drain;
+
+	struct dev_pagemap pagemap; /* the last member: its ranges are behind it */
 };
 
 static inline bool sim_store_has(const struct sim_store *store, struct page *page)

@@ -59,6 +59,20 @@ void module_parameters(char *text, size_t size)
 	globfree(&found);
 }
 
+/* The kernel has addresses for it, which a load takes. */
+static bool has_addresses(void)
+{
+	FILE *file = fopen("/proc/iomem", "re");
+	bool has = false;
+	char line[128];
+
+	CHECK_FATAL(file != NULL);
+	while (fgets(line, sizeof(line), file))
+		has |= strstr(line, " : hetsim") != NULL;
+	fclose(file);
+	return has;
+}
+
 void module_is_gone(const char *what)
 {
 	static const char *const places[] = {
@@ -79,4 +93,6 @@ void module_is_gone(const char *what)
 				  found.gl_pathv[0]);
 		globfree(&found);
 	}
+	if (has_addresses())
+		test_fail(__FILE__, __LINE__, "%s: /proc/iomem has addresses of it", what);
 }

@@ -12,18 +12,24 @@
 #include "lib/harness.h"
 #include "sim/module_support.h"
 
-/*
- * Without memory for pages of processes: where an allocation of the kernel's own fails, part of
- * it stays added, and no later load can add it again (docs/known-kernel-issues.md).
- */
 #define PARAMETERS "devices=2 vram_mb=16 system_mb=16 migrate_mb=0 test=1"
+/* Memory for pages of processes is made first, here of two of the kernel's sections. */
+#define NO_STORE "vram_mb=16 system_mb=16 migrate_mb=0 test=1"
+#define STORE "vram_mb=16 system_mb=16 migrate_mb=130 test=1"
 #define MANY 1000000u
 #define MARGIN 10 /* of the pages that slabs need, now at one allocation, now at another */
 
+struct module {
+	int file;
+	const char *parameters; /* of the walk */
+	char before[256];       /* that it had */
+};
+
 /* A kernel without memory for a number that is free says that there is none. */
-static int load_two(void *user)
+static int load(void *user)
 {
-	int r = module_load(*(int *)user, PARAMETERS);
+	const struct module *module = user;
+	int r = module_load(module->file, module->parameters);
 
 	return r == -EBUSY ? -ENOMEM : r;
 }
@@ -46,53 +52,99 @@ static unsigned int count(int nth_file, int file, const char *parameters, int ex
 	return MANY - left;
 }
 
-static void walk(int nth_file, int file, unsigned int first)
+/* Failures from @first on, to before @end. Returns the first that was not made. */
+static unsigned int walk(int nth_file, struct module *module, unsigned int first,
+			 unsigned int end)
 {
 	bool injected = true;
 	unsigned int nth;
 	int r;
 
-	for (nth = first; injected && nth < FAIL_NTH_MOST; nth++) {
-		injected = fail_nth_run(nth_file, "insmod", nth, load_two, &file);
+	for (nth = first; injected && nth < end; nth++) {
+		injected = fail_nth_run(nth_file, "insmod", nth, load, module);
 		r = module_unload();
 		if (r && (r != -ENOENT || !injected))
 			test_fail(__FILE__, __LINE__, "failure %u, rmmod: %d", nth, r);
 		module_is_gone("insmod with a failure");
 	}
-	fail_nth_enough("insmod", nth - first + 1, 20);
+	return nth;
+}
+
+/* False: the test was skipped. */
+static bool begin(int *ret_nth_file, struct module *module)
+{
+	*ret_nth_file = fail_nth_open();
+	if (*ret_nth_file < 0)
+		return false;
+	module->file = module_open();
+	if (module->file < 0) {
+		close(*ret_nth_file);
+		return false;
+	}
+	module_parameters(module->before, sizeof(module->before));
+	CHECK_EQUAL(module_unload(), 0);
+	return true;
+}
+
+static void end(int nth_file, const struct module *module)
+{
+	CHECK_EQUAL(module_load(module->file, module->before), 0);
+	close(module->file);
+	close(nth_file);
+}
+
+/*
+ * What the kernel does before it asks the module, which says no at once: walks leave it out. The
+ * first load allocates more, for slabs and for the module's file: not counted.
+ */
+static unsigned int count_before(int nth_file, const struct module *module)
+{
+	unsigned int before;
+
+	count(nth_file, module->file, PARAMETERS " kind=bogus", -EINVAL);
+	before = count(nth_file, module->file, PARAMETERS " kind=bogus", -EINVAL);
+	CHECK_FATAL(before > MARGIN);
+	return before - MARGIN;
 }
 
 static void test_walk(void)
 {
-	int nth_file = fail_nth_open(), file;
-	unsigned int before, all;
-	char parameters[256];
+	struct module module = { .parameters = PARAMETERS };
+	unsigned int first, last;
+	int nth_file;
 
-	if (nth_file < 0)
+	if (!begin(&nth_file, &module))
 		return;
-	file = module_open();
-	if (file < 0) {
-		close(nth_file);
+	first = count_before(nth_file, &module);
+	last = walk(nth_file, &module, first, FAIL_NTH_MOST);
+	fail_nth_enough("insmod", last - first + 1, 20);
+	end(nth_file, &module);
+}
+
+/* Whatever fails, the kernel has nothing of the memory left, and the next load gets it. */
+static void test_store(void)
+{
+	struct module module = { .parameters = STORE };
+	unsigned int first, without, with;
+	int nth_file;
+
+	if (!begin(&nth_file, &module))
 		return;
-	}
-	module_parameters(parameters, sizeof(parameters));
+	first = count_before(nth_file, &module);
+	without = count(nth_file, module.file, NO_STORE, 0);
+	count(nth_file, module.file, STORE, 0);
+	with = count(nth_file, module.file, STORE, 0);
+	CHECK(with > without + 10);
+	with = first + 2 * MARGIN + with - without;
+	CHECK_EQUAL(walk(nth_file, &module, first, with), with);
+	CHECK_EQUAL(module_load(module.file, STORE), 0);
 	CHECK_EQUAL(module_unload(), 0);
-	/*
-	 * The walk leaves out what the kernel does before it asks the module, which says no at
-	 * once. The first load allocates more, for slabs and for the module's file: not counted.
-	 */
-	count(nth_file, file, PARAMETERS " kind=bogus", -EINVAL);
-	before = count(nth_file, file, PARAMETERS " kind=bogus", -EINVAL);
-	all = count(nth_file, file, PARAMETERS, 0);
-	CHECK_FATAL(before > MARGIN && all > before);
-	walk(nth_file, file, before - MARGIN);
-	CHECK_EQUAL(module_load(file, parameters), 0);
-	close(file);
-	close(nth_file);
+	end(nth_file, &module);
 }
 
 static const struct test tests[] = {
 	{ "insmod_walk", test_walk, 60, TEST_ONCE },
+	{ "insmod_store", test_store, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
 

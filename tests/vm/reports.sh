@@ -9,9 +9,10 @@ reports='\] ([^ ]+: )?(BUG|WARNING|UBSAN)[: ]|kernel BUG at |Kernel panic|Oops: 
 'INFO: .* stall|new suspected memory leaks|cannot create duplicate filename|'\
 '(kmemleak|ODEBUG): .*disabl'
 
-# But of stock drivers what docs/known-kernel-issues.md has, word for word.
+# But of what docs/known-kernel-issues.md has, word for word.
 known='\] BUG virtio-gpu-vbufs \(Tainted: [^)]*\): Objects remaining in virtio-gpu-vbufs on '\
-'__kmem_cache_shutdown\(\)'
+'__kmem_cache_shutdown\(\)|'\
+'\] WARNING: CPU: [0-9]+ PID: [0-9]+ at arch/x86/mm/init_64\.c:[0-9]+ add_pages\+0x'
 
 # reported LOG: the lines of it that are reports.
 reported() {
