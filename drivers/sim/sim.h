@@ -556,15 +556,13 @@ u64 sim_tlb_find(struct sim_tlb *tlb, u64 page, u64 wanted);
 u64 sim_tlb_put(struct sim_tlb *tlb, u64 page, u64 entry);
 unsigned int sim_tlb_drop(struct sim_va *va, u64 first, u64 end);
 
-/* sim_mirror.c, sim_mirror_fault.c, sim_mirror_prefetch.c: there with SIM_MIRROR */
+/* sim_mirror.c, sim_mirror_fault.c: there with SIM_MIRROR */
 #if SIM_MIRROR
 bool sim_mirror_is_mine(struct sim_opener *opener);
 void sim_mirror_destroy(struct sim_opener *opener);
 u64 sim_mirror_entry(struct sim_mirror *mirror, u64 page);
 unsigned int sim_mirror_chunks(struct sim_opener *opener);
 int sim_mirror_fault(struct sim_queue *queue, struct sim_fault *fault, u64 length);
-int sim_mirror_prefetch(struct sim_queue *queue, const struct sim_job *job,
-			struct sim_fault *ret_fault);
 int sim_shrinker_init(void);
 void sim_shrinker_exit(void);
 #else
@@ -597,12 +595,6 @@ static inline unsigned int sim_mirror_chunks(struct sim_opener *opener)
 }
 
 static inline int sim_mirror_fault(struct sim_queue *queue, struct sim_fault *fault, u64 length)
-{
-	return -EFAULT;
-}
-
-static inline int sim_mirror_prefetch(struct sim_queue *queue, const struct sim_job *job,
-				      struct sim_fault *ret_fault)
 {
 	return -EFAULT;
 }

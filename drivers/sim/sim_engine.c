@@ -5,6 +5,7 @@
  */
 #include <linux/dma-fence.h>
 #include <linux/kthread.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 
 #include "sim_queue.h"
@@ -260,6 +261,18 @@ static unsigned long sim_engine_deadline(struct sim_queue *queue)
 	return deadline;
 }
 
+/* The job's own work instead of commands. */
+static int sim_engine_work(struct sim_queue *queue, struct sim_job *job,
+			   struct sim_fault *ret_fault)
+{
+	struct mem_cgroup *old = set_active_memcg(job->memcg);
+	int r = sim_engine_poll(queue);
+
+	r = r ?: job->work(queue, job, ret_fault);
+	set_active_memcg(old);
+	return r;
+}
+
 /* What the submission waits for, in any order, as it needs all of it. */
 static int sim_engine_await_all(struct sim_queue *queue, const struct sim_syncs *syncs)
 {
@@ -296,8 +309,8 @@ static int sim_engine_run(struct sim_queue *queue, struct sim_job *job,
 	if (sim_inject_take(&queue->stuck))
 		r = sim_engine_hang(queue);
 	queue->tlb.mirrors = job->mirrors;
-	if (job->prefetch && !r)
-		r = sim_mirror_prefetch(queue, job, ret_fault);
+	if (job->work && !r)
+		r = sim_engine_work(queue, job, ret_fault);
 	for (i = 0; i < job->n_commands && !r; i++) {
 		latency = atomic64_read(&queue->latency);
 		if (latency)

@@ -12,7 +12,7 @@
 static int sim_prefetch_host(struct sim_queue *queue, const struct sim_job *job)
 {
 	struct sim_mirror *mirror = queue->opener->va.mirror;
-	u64 page = job->prefetch_span.start, end = sim_span_end(&job->prefetch_span);
+	u64 page = job->prefetch.span.start, end = sim_span_end(&job->prefetch.span);
 	int r = sim_engine_poll(queue);
 
 	if (!mirror->dev->store || !mmget_not_zero(mirror->mm))
@@ -38,7 +38,7 @@ static int sim_prefetch_device(struct sim_queue *queue, const struct sim_job *jo
 			       struct sim_fault *ret_fault)
 {
 	struct sim_mirror *mirror = queue->opener->va.mirror;
-	u64 page = job->prefetch_span.start, end = sim_span_end(&job->prefetch_span);
+	u64 page = job->prefetch.span.start, end = sim_span_end(&job->prefetch.span);
 	int r = 0;
 
 	while (page < end && !r) {
@@ -46,13 +46,13 @@ static int sim_prefetch_device(struct sim_queue *queue, const struct sim_job *jo
 			.queue = queue,
 			.page = page,
 			.n_pages = end - page,
-			.write = job->prefetch_write,
+			.write = job->prefetch.write,
 			.why = HETSIM_WHY_PREFETCH,
 			.moves = true,
 		};
 
 		ret_fault->address = page << PAGE_SHIFT;
-		ret_fault->write = job->prefetch_write;
+		ret_fault->write = job->prefetch.write;
 		sim_engine_bring(queue);
 		r = sim_fault_serve(mirror, &want, ret_fault);
 		sim_engine_brought(queue);
@@ -61,21 +61,21 @@ static int sim_prefetch_device(struct sim_queue *queue, const struct sim_job *jo
 	return r;
 }
 
-int sim_mirror_prefetch(struct sim_queue *queue, const struct sim_job *job,
-			struct sim_fault *ret_fault)
+static int sim_prefetch_work(struct sim_queue *queue, struct sim_job *job,
+			     struct sim_fault *ret_fault)
 {
 	struct sim_mirror *mirror = queue->opener->va.mirror;
 	struct hetsim_event event = {
 		.kind = HETSIM_EVENT_PREFETCH,
-		.address = job->prefetch_span.start << PAGE_SHIFT,
-		.length = job->prefetch_span.n_pages << PAGE_SHIFT,
-		.write = job->prefetch_write,
+		.address = job->prefetch.span.start << PAGE_SHIFT,
+		.length = job->prefetch.span.n_pages << PAGE_SHIFT,
+		.write = job->prefetch.write,
 		.queue = queue->id,
 	};
 	int r;
 
 	sim_mirror_count(mirror, SIM_PREFETCHES, 1);
-	if (job->prefetch_location == HETSIM_LOCATION_HOST)
+	if (job->prefetch.location == HETSIM_LOCATION_HOST)
 		r = sim_prefetch_host(queue, job);
 	else
 		r = sim_prefetch_device(queue, job, ret_fault);
@@ -109,13 +109,13 @@ int sim_prefetch(struct file *file, void *argument)
 		goto out;
 	}
 	job->mirrors = true;
-	job->prefetch = true;
-	job->prefetch_write = ask->flags & HETSIM_PREFETCH_WRITE;
-	job->prefetch_location = ask->location;
-	job->prefetch_span = sim_span_of(ask->address, ask->length);
+	job->work = sim_prefetch_work;
+	job->prefetch.write = ask->flags & HETSIM_PREFETCH_WRITE;
+	job->prefetch.location = ask->location;
+	job->prefetch.span = sim_span_of(ask->address, ask->length);
 	r = sim_job_add(queue, job, &ask->seqno, &done, &failures);
 	if (r)
-		kvfree(job);
+		sim_job_free(job);
 out:
 	sim_queue_put(queue);
 	return r;

@@ -8,7 +8,7 @@
 #include <linux/slab.h>
 #include <linux/sort.h>
 
-#include "sim.h"
+#include "sim_queue.h"
 #include "sim_trace.h"
 
 #define SIM_MOVE_BATCH 512u
@@ -393,13 +393,61 @@ out_unlock:
 	return r;
 }
 
+static int sim_move_pages(struct sim_buffer *buffer, u64 first, u64 end, u32 place)
+{
+	struct sim_lack lack = {};
+	u64 moved, total = 0;
+	int r;
+
+	do {
+		r = sim_move_range(buffer, first, end, place, &lack, &moved);
+		/* Each page once: an eviction may be taking them away again. */
+		total += moved;
+		if (moved && total <= end - first)
+			lack.tries = 0;
+		if (r == -ENOSPC)
+			r = sim_mem_make_room(buffer, &lack) ?: -EAGAIN;
+	} while (r == -EAGAIN);
+	sim_count(buffer->dev, buffer->account, SIM_MOVES, 1);
+	return r;
+}
+
+static int sim_move_work(struct sim_queue *queue, struct sim_job *job,
+			 struct sim_fault *ret_fault)
+{
+	return sim_move_pages(job->move.buffer, job->move.first, job->move.end, job->move.place);
+}
+
+static void sim_move_drop(struct sim_job *job)
+{
+	sim_buffer_put(job->move.buffer);
+}
+
+/* Takes over the reference on the buffer. */
+static int sim_move_later(struct sim_opener *opener, struct hetsim_buffer_move *move,
+			  struct sim_buffer *buffer)
+{
+	const struct sim_later later = SIM_LATER(move);
+	struct sim_job *job = sim_job_new(0);
+
+	if (!job) {
+		sim_buffer_put(buffer);
+		return -ENOMEM;
+	}
+	job->work = sim_move_work;
+	job->drop = sim_move_drop;
+	job->move.buffer = buffer;
+	job->move.first = move->offset >> PAGE_SHIFT;
+	job->move.end = (move->offset + move->length) >> PAGE_SHIFT;
+	job->move.place = move->place;
+	return sim_job_later(opener, move, &later, job, &move->seqno);
+}
+
 int sim_buffer_move(struct file *file, void *argument)
 {
 	struct hetsim_buffer_move *move = argument;
 	struct sim_opener *opener = file->private_data;
 	struct sim_buffer *buffer;
-	struct sim_lack lack = {};
-	u64 end = move->offset + move->length, moved, total = 0;
 	int r;
 
 	move->place = array_index_nospec(move->place, SIM_N_PLACES);
@@ -408,17 +456,11 @@ int sim_buffer_move(struct file *file, void *argument)
 	buffer = sim_buffer_get(opener, move->handle);
 	if (!buffer)
 		return -ENOENT;
-	do {
-		r = sim_move_range(buffer, move->offset >> PAGE_SHIFT, end >> PAGE_SHIFT,
-				   move->place, &lack, &moved);
-		/* Each page once: an eviction may be taking them away again. */
-		total += moved;
-		if (moved && total <= (u64)move->length >> PAGE_SHIFT)
-			lack.tries = 0;
-		if (r == -ENOSPC)
-			r = sim_mem_make_room(buffer, &lack) ?: -EAGAIN;
-	} while (r == -EAGAIN);
-	sim_count(buffer->dev, buffer->account, SIM_MOVES, 1);
+	if (move->queue)
+		return sim_move_later(opener, move, buffer);
+	move->seqno = 0;
+	r = sim_move_pages(buffer, move->offset >> PAGE_SHIFT,
+			   (move->offset + move->length) >> PAGE_SHIFT, move->place);
 	sim_buffer_put(buffer);
 	return r;
 }

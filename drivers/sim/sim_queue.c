@@ -176,7 +176,10 @@ struct sim_job *sim_job_new(unsigned int n_commands)
 /* The job is in no queue, or not any more. */
 void sim_job_free(struct sim_job *job)
 {
+	if (job->drop)
+		job->drop(job);
 	sim_syncs_free(job->syncs);
+	mem_cgroup_put(job->memcg);
 	kvfree(job);
 }
 
@@ -240,11 +243,41 @@ int sim_job_add(struct sim_queue *queue, struct sim_job *job, u64 *ret_seqno, u6
 	return r;
 }
 
+/*
+ * The job is one that has work, of a call that is a submission; its caller pays for it. Takes over
+ * the job, also on failure.
+ */
+int sim_job_later(struct sim_opener *opener, void *argument, const struct sim_later *later,
+		  struct sim_job *job, u64 *ret_seqno)
+{
+	struct sim_queue *queue = sim_queue_get(opener, later->queue);
+	s32 fds[HETSIM_MAX_SYNCS]; /* none: there are no fences */
+	u64 done, failures;
+	int r = 0;
+
+	job->memcg = get_mem_cgroup_from_mm(current->mm);
+	if (!queue) {
+		r = -ENOENT;
+		goto err_job;
+	}
+	if (queue->type != HETSIM_QUEUE_COUNTER)
+		r = -EOPNOTSUPP;
+	r = r ?: sim_syncs_read(queue, argument, later, job, fds);
+	r = r ?: sim_job_add(queue, job, ret_seqno, &done, &failures);
+	sim_queue_put(queue);
+	if (!r)
+		return 0;
+err_job:
+	sim_job_free(job);
+	return r;
+}
+
 /* The submission, which may be done by now, has fences that the caller is told of. -EFAULT. */
 static int sim_submit_fences(struct sim_queue *queue, const struct hetsim_submit *submit,
 			     const s32 *fds, u64 n_fences)
 {
-	int r = sim_syncs_answer(submit, fds);
+	const struct sim_later later = SIM_LATER(submit);
+	int r = sim_syncs_answer(&later, fds);
 
 	if (r)
 		sim_fence_detach(queue, submit->seqno, n_fences);
@@ -256,6 +289,7 @@ static int sim_submit_fences(struct sim_queue *queue, const struct hetsim_submit
 int sim_submit(struct file *file, void *argument)
 {
 	struct hetsim_submit *submit = argument;
+	const struct sim_later later = SIM_LATER(submit);
 	struct sim_opener *opener = file->private_data;
 	s32 fds[HETSIM_MAX_SYNCS];
 	struct sim_queue *queue;
@@ -274,7 +308,7 @@ int sim_submit(struct file *file, void *argument)
 	r = sim_job_read(opener, submit, job);
 	if (r)
 		goto err_job;
-	r = sim_syncs_read(queue, submit, job, fds);
+	r = sim_syncs_read(queue, submit, &later, job, fds);
 	if (r)
 		goto err_job;
 	job->mirrors = queue->type == HETSIM_QUEUE_COUNTER && sim_mirror_is_mine(opener);

@@ -42,10 +42,25 @@ struct sim_job {
 	unsigned long fence_due; /* jiffies: when the fence has to be signalled */
 	struct sim_syncs *syncs; /* NULL: it waits for nothing, and signals nothing */
 	bool mirrors; /* it may use the mirror */
-	bool prefetch; /* it is one, of the next three, and has no commands */
-	bool prefetch_write;
-	u32 prefetch_location;
-	struct sim_span prefetch_span;
+	/* Instead of commands; NULL: those. How it ends; with -EFAULT, by which fault. */
+	int (*work)(struct sim_queue *queue, struct sim_job *job, struct sim_fault *ret_fault);
+	void (*drop)(struct sim_job *job); /* frees what the work has; NULL: nothing */
+	struct mem_cgroup *memcg; /* with a reference; pays for the work */
+	union {
+		struct {
+			bool write;
+			u32 location;
+			struct sim_span span;
+		} prefetch;
+		struct {
+			struct sim_buffer *buffer; /* with a reference */
+			u64 first;
+			u64 end;
+			u32 place;
+		} move;
+		struct sim_binding *binding; /* to be made; NULL: it is */
+		struct sim_span unbind;
+	};
 	unsigned int n_commands;
 	struct hetsim_command commands[];
 };
@@ -122,6 +137,8 @@ struct sim_job *sim_job_new(unsigned int n_commands);
 void sim_job_free(struct sim_job *job);
 int sim_job_add(struct sim_queue *queue, struct sim_job *job, u64 *ret_seqno, u64 *ret_done,
 		u64 *ret_failures);
+int sim_job_later(struct sim_opener *opener, void *argument, const struct sim_later *later,
+		  struct sim_job *job, u64 *ret_seqno);
 struct sim_queue *sim_queue_get(struct sim_opener *opener, u32 id);
 void sim_queue_put(struct sim_queue *queue);
 
@@ -143,9 +160,9 @@ void sim_timeline_wait_begin(struct sim_timeline *timeline, struct sim_timeline_
 void sim_timeline_wait_end(struct sim_timeline *timeline, struct sim_timeline_waiter *waiter);
 
 /* sim_sync.c */
-int sim_syncs_read(struct sim_queue *queue, struct hetsim_submit *submit, struct sim_job *job,
-		   s32 *ret_fds);
-int sim_syncs_answer(const struct hetsim_submit *submit, const s32 *fds);
+int sim_syncs_read(struct sim_queue *queue, void *argument, const struct sim_later *later,
+		   struct sim_job *job, s32 *ret_fds);
+int sim_syncs_answer(const struct sim_later *later, const s32 *fds);
 int sim_syncs_check(struct sim_queue *queue, const struct sim_syncs *syncs);
 void sim_syncs_promise(struct sim_queue *queue, const struct sim_syncs *syncs);
 void sim_syncs_signal(const struct sim_syncs *syncs);

@@ -88,10 +88,10 @@ static int sim_sync_fence(struct sim_queue *queue, struct sim_job *job, void *ar
  * Reads the waits and signals of a submission into its job, which has the references then, also on
  * failure. @ret_fds: descriptors by signal, -1 for those that ask for none.
  */
-int sim_syncs_read(struct sim_queue *queue, struct hetsim_submit *submit, struct sim_job *job,
-		   s32 *ret_fds)
+int sim_syncs_read(struct sim_queue *queue, void *argument, const struct sim_later *later,
+		   struct sim_job *job, s32 *ret_fds)
 {
-	unsigned int n = submit->n_waits + submit->n_signals, i;
+	unsigned int n = later->n_waits + later->n_signals, i;
 	struct hetsim_sync entries[HETSIM_MAX_SYNCS];
 	struct sim_syncs *syncs;
 	int r;
@@ -102,18 +102,18 @@ int sim_syncs_read(struct sim_queue *queue, struct hetsim_submit *submit, struct
 	if (!syncs)
 		return -ENOMEM;
 	job->syncs = syncs;
-	r = sim_sync_read(submit->waits, submit->n_waits, entries);
-	for (i = 0; i < submit->n_waits && !r; i++)
+	r = sim_sync_read(later->waits, later->n_waits, entries);
+	for (i = 0; i < later->n_waits && !r; i++)
 		r = sim_sync_add(syncs, &entries[i]);
 	if (r)
 		return r;
 	syncs->n_waits = syncs->n;
 
-	r = sim_sync_read(submit->signals, submit->n_signals, entries);
-	for (i = 0; i < submit->n_signals && !r; i++) {
+	r = sim_sync_read(later->signals, later->n_signals, entries);
+	for (i = 0; i < later->n_signals && !r; i++) {
 		ret_fds[i] = -1;
 		if (entries[i].kind == HETSIM_SYNC_FENCE)
-			r = sim_sync_fence(queue, job, submit, &ret_fds[i]);
+			r = sim_sync_fence(queue, job, argument, &ret_fds[i]);
 		else
 			r = sim_sync_add(syncs, &entries[i]);
 	}
@@ -121,12 +121,12 @@ int sim_syncs_read(struct sim_queue *queue, struct hetsim_submit *submit, struct
 }
 
 /* Tells the caller of the descriptors. -EFAULT. */
-int sim_syncs_answer(const struct hetsim_submit *submit, const s32 *fds)
+int sim_syncs_answer(const struct sim_later *later, const s32 *fds)
 {
-	struct hetsim_sync __user *entries = u64_to_user_ptr(submit->signals);
+	struct hetsim_sync __user *entries = u64_to_user_ptr(later->signals);
 	unsigned int i;
 
-	for (i = 0; i < submit->n_signals; i++) {
+	for (i = 0; i < later->n_signals; i++) {
 		if (fds[i] >= 0 && put_user(fds[i], &entries[i].fd))
 			return -EFAULT;
 	}

@@ -5,7 +5,7 @@
  */
 #include <linux/slab.h>
 
-#include "sim.h"
+#include "sim_queue.h"
 
 #define SIM_TABLE_BYTES (SIM_LEVEL_ENTRIES * sizeof(u64))
 
@@ -358,50 +358,99 @@ err_prune:
 	return r;
 }
 
-int sim_bind(struct file *file, void *argument)
+static void sim_binding_free(struct sim_binding *binding)
 {
-	struct hetsim_bind *bind = argument;
-	struct sim_opener *opener = file->private_data;
-	struct sim_va *va = &opener->va;
-	struct sim_binding *binding;
-	int r;
+	sim_buffer_put(binding->buffer);
+	kfree(binding);
+}
 
-	binding = kzalloc(sizeof(*binding), SIM_GFP);
+/* A binding that is not made yet. */
+static struct sim_binding *sim_binding_new(struct sim_opener *opener,
+					   const struct hetsim_bind *bind)
+{
+	struct sim_binding *binding = kzalloc(sizeof(*binding), SIM_GFP);
+
 	if (!binding)
-		return -ENOMEM;
-	binding->va = va;
+		return ERR_PTR(-ENOMEM);
+	binding->va = &opener->va;
 	binding->span = sim_span_of(bind->address, bind->length);
 	binding->first = bind->offset >> PAGE_SHIFT;
 	binding->write = bind->flags & HETSIM_BIND_WRITE;
 	binding->buffer = sim_buffer_get(opener, bind->handle);
 	if (!binding->buffer) {
-		r = -ENOENT;
-		goto err_binding;
+		kfree(binding);
+		return ERR_PTR(-ENOENT);
 	}
 	binding->by_maker = binding->buffer->account == opener->account;
-	if (mutex_lock_interruptible(&va->change)) {
-		r = -EINTR;
-		goto err_buffer;
-	}
+	return binding;
+}
+
+/* Takes over the binding on success. */
+static int sim_bind_now(struct sim_binding *binding)
+{
+	struct sim_va *va = binding->va;
+	int r;
+
+	if (mutex_lock_interruptible(&va->change))
+		return -EINTR;
 	r = sim_bind_locked(va, binding);
 	mutex_unlock(&va->change);
-	if (r)
-		goto err_buffer;
-	return 0;
-
-err_buffer:
-	sim_buffer_put(binding->buffer);
-err_binding:
-	kfree(binding);
 	return r;
 }
 
-int sim_unbind(struct file *file, void *argument)
+static int sim_bind_work(struct sim_queue *queue, struct sim_job *job,
+			 struct sim_fault *ret_fault)
 {
-	struct hetsim_unbind *unbind = argument;
+	int r = sim_bind_now(job->binding);
+
+	if (!r)
+		job->binding = NULL;
+	return r;
+}
+
+static void sim_bind_drop(struct sim_job *job)
+{
+	if (job->binding)
+		sim_binding_free(job->binding);
+}
+
+/* Takes over the binding. */
+static int sim_bind_later(struct sim_opener *opener, struct hetsim_bind *bind,
+			  struct sim_binding *binding)
+{
+	const struct sim_later later = SIM_LATER(bind);
+	struct sim_job *job = sim_job_new(0);
+
+	if (!job) {
+		sim_binding_free(binding);
+		return -ENOMEM;
+	}
+	job->work = sim_bind_work;
+	job->drop = sim_bind_drop;
+	job->binding = binding;
+	return sim_job_later(opener, bind, &later, job, &bind->seqno);
+}
+
+int sim_bind(struct file *file, void *argument)
+{
+	struct hetsim_bind *bind = argument;
 	struct sim_opener *opener = file->private_data;
-	struct sim_va *va = &opener->va;
-	struct sim_span span = sim_span_of(unbind->address, unbind->length);
+	struct sim_binding *binding = sim_binding_new(opener, bind);
+	int r;
+
+	if (IS_ERR(binding))
+		return PTR_ERR(binding);
+	if (bind->queue)
+		return sim_bind_later(opener, bind, binding);
+	bind->seqno = 0;
+	r = sim_bind_now(binding);
+	if (r)
+		sim_binding_free(binding);
+	return r;
+}
+
+static int sim_unbind_now(struct sim_va *va, struct sim_span span)
+{
 	u64 end = sim_span_end(&span);
 	struct sim_binding *first, *binding, *next;
 	int r = 0;
@@ -429,4 +478,30 @@ int sim_unbind(struct file *file, void *argument)
 out:
 	mutex_unlock(&va->change);
 	return r;
+}
+
+static int sim_unbind_work(struct sim_queue *queue, struct sim_job *job,
+			   struct sim_fault *ret_fault)
+{
+	return sim_unbind_now(&queue->opener->va, job->unbind);
+}
+
+int sim_unbind(struct file *file, void *argument)
+{
+	struct hetsim_unbind *unbind = argument;
+	const struct sim_later later = SIM_LATER(unbind);
+	struct sim_opener *opener = file->private_data;
+	struct sim_span span = sim_span_of(unbind->address, unbind->length);
+	struct sim_job *job;
+
+	if (!unbind->queue) {
+		unbind->seqno = 0;
+		return sim_unbind_now(&opener->va, span);
+	}
+	job = sim_job_new(0);
+	if (!job)
+		return -ENOMEM;
+	job->work = sim_unbind_work;
+	job->unbind = span;
+	return sim_job_later(opener, unbind, &later, job, &unbind->seqno);
 }

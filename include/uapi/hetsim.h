@@ -509,12 +509,26 @@ struct hetsim_buffer_info {
  * @flags: must be 0
  * @offset: where to begin, a multiple of the page size
  * @length: bytes, a multiple of the page size
+ * @queue: a queue of HETSIM_QUEUE_COUNTER (else EOPNOTSUPP), of which the call is a submission, see
+ *         below; 0: none. This and the following since 1.10
+ * @n_waits: length of @waits, up to HETSIM_MAX_SYNCS; 0 without a queue, as the next three
+ * @n_signals: length of @signals, likewise
+ * @__reserved: must be 0
+ * @waits: address of an array of struct hetsim_sync, as in SUBMIT
+ * @signals: the same
+ * @seqno: [out] the submission's number in its queue; 0 without one
  *
  * Maps, bindings and running work see nothing of it but time. A call that fails
  * with ENOSPC, ENOMEM or EINTR may have moved a part; the rest is where it was.
  * EBUSY while another device has mapped the buffer through a dma-buf, EACCES on a file
  * that is not open for writing. An importer may move the buffer as its maker does, to have it
  * where it is used: in each place it counts as the maker's, within the maker's limits.
+ *
+ * Moves, binds and unbinds with a queue are submissions: the call returns at once, the operation is
+ * made in the order of its queue, once its waits are there, and WAIT has the errno that the call
+ * would have had otherwise as the status. An operation that has begun has no limit of time, and the
+ * end of its queue waits for it. Objects are looked up by the call, and kept until the end. ENOENT
+ * also where there is no such queue; EAGAIN when it is full.
  */
 struct hetsim_buffer_move {
 	__u32 size;
@@ -523,6 +537,13 @@ struct hetsim_buffer_move {
 	__u32 flags;
 	__aligned_u64 offset;
 	__aligned_u64 length;
+	__u32 queue;
+	__u32 n_waits;
+	__u32 n_signals;
+	__u32 __reserved;
+	__aligned_u64 waits;
+	__aligned_u64 signals;
+	__aligned_u64 seqno;
 };
 
 #define HETSIM_BUFFER_MOVE _IO(HETSIM_TYPE, HETSIM_NR_BUFFER_MOVE)
@@ -714,6 +735,13 @@ enum hetsim_source {
  * @address: where on the device, a multiple of the page size
  * @offset: from where in the buffer, a multiple of the page size
  * @length: bytes, a multiple of the page size
+ * @queue: of which it is a submission, as a move's; 0: none. This and the following since 1.10
+ * @n_waits: likewise
+ * @n_signals: likewise
+ * @__reserved: must be 0
+ * @waits: likewise
+ * @signals: likewise
+ * @seqno: [out] likewise
  *
  * EEXIST when a part of the range is bound already. EACCES for
  * HETSIM_BIND_WRITE on a file that is not open for writing. ENOSPC when the
@@ -729,6 +757,13 @@ struct hetsim_bind {
 	__aligned_u64 address;
 	__aligned_u64 offset;
 	__aligned_u64 length;
+	__u32 queue;
+	__u32 n_waits;
+	__u32 n_signals;
+	__u32 __reserved;
+	__aligned_u64 waits;
+	__aligned_u64 signals;
+	__aligned_u64 seqno;
 };
 
 #define HETSIM_BIND _IO(HETSIM_TYPE, HETSIM_NR_BIND)
@@ -739,6 +774,13 @@ struct hetsim_bind {
  * @flags: must be 0
  * @address: start of a range, a multiple of the page size
  * @length: bytes, a multiple of the page size
+ * @queue: of which it is a submission, as a move's; 0: none. This and the following since 1.10
+ * @n_waits: likewise
+ * @n_signals: likewise
+ * @__reserved: must be 0
+ * @waits: likewise
+ * @signals: likewise
+ * @seqno: [out] likewise
  *
  * Takes away all bindings that lie in the range: ENOENT when there is none,
  * ERANGE, and nothing is changed, when the range cuts one. When the call
@@ -749,6 +791,13 @@ struct hetsim_unbind {
 	__u32 flags;
 	__aligned_u64 address;
 	__aligned_u64 length;
+	__u32 queue;
+	__u32 n_waits;
+	__u32 n_signals;
+	__u32 __reserved;
+	__aligned_u64 waits;
+	__aligned_u64 signals;
+	__aligned_u64 seqno;
 };
 
 #define HETSIM_UNBIND _IO(HETSIM_TYPE, HETSIM_NR_UNBIND)

@@ -268,8 +268,11 @@ static int engine_run(struct soft_queue *queue, struct soft_job *job,
 	start = time_now_ns();
 	if (soft_inject_take(&queue->stuck))
 		r = engine_hang(queue);
-	if (!r && job->prefetch.length)
-		r = soft_mirror_bring(queue, &job->prefetch, ret_fault);
+	if (!r && job->work) {
+		r = soft_engine_poll(queue);
+		if (!r)
+			r = job->work(queue, job, ret_fault);
+	}
 	for (i = 0; i < job->n_commands && !r; i++) {
 		latency = queue->latency;
 		if (latency)

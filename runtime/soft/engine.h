@@ -8,6 +8,8 @@
 
 #include "soft/twin.h"
 
+struct soft_job;
+struct soft_queue;
 struct soft_timeline;
 
 /* A point of a timeline, or a fence, that a job waits for; or a point that it signals. */
@@ -32,8 +34,20 @@ struct soft_job {
 	struct cds_list_head fence_link; /* in soft_queue.fenced, with a fence */
 	uint64_t fence_due_ns;           /* when the fence has to be signalled */
 	struct soft_syncs *syncs;        /* NULL: it waits for nothing, and signals nothing */
+	/* Instead of commands; NULL: those. Returns the status; with -EFAULT, the fault. */
+	int (*work)(struct soft_queue *queue, struct soft_job *job,
+		    struct sim_fault *ret_fault);
+	void (*drop)(struct soft_job *job); /* frees what the work has; NULL: nothing */
+	union {
+		struct hetsim_prefetch prefetch;
+		struct {
+			struct soft_buffer *buffer; /* with a reference */
+			struct hetsim_buffer_move move;
+		} move;
+		struct soft_binding *binding; /* to be made; NULL: it is */
+		struct sim_span unbind;
+	};
 	uint32_t n_commands;
-	struct hetsim_prefetch prefetch; /* length 0: commands instead */
 	struct hetsim_command commands[];
 };
 
@@ -117,8 +131,16 @@ int soft_command_run(struct soft_queue *queue, const struct hetsim_command *comm
 
 /* -EFAULT where nothing is mapped. */
 int soft_memory_check(uint64_t address, uint64_t length);
+/* A job without commands; NULL: no memory. */
+struct soft_job *soft_job_new(uint32_t n_commands);
 /* Frees a job that is in no queue, or not any more. */
 void soft_job_free(struct soft_job *job);
+/*
+ * Makes the call @later a submission: @job is one that has work. Takes it over, also on failure.
+ * -ENOENT, -EOPNOTSUPP, -EAGAIN, -ENOMEM, and the errors of soft_syncs_read().
+ */
+int soft_job_later(struct soft_file *file, const struct sim_later *later, struct soft_job *job,
+		   __u64 *ret_seqno);
 
 /* Gives the job its number and its place in the queue; takes it over. -ENOENT, -EAGAIN, -ENOMEM. */
 int soft_job_add(struct soft_queue *queue, struct soft_job *job, struct hetsim_submit *submit);
@@ -148,9 +170,9 @@ void soft_timeline_sleep(struct soft_timeline *timeline, uint32_t changes, uint6
  * Reads the waits and signals of a submission into its job, which has what was made of them, also
  * on failure. @ret_fds: descriptors by signal, for soft_syncs_answer(); on failure they are closed.
  */
-int soft_syncs_read(struct soft_queue *queue, const struct hetsim_submit *submit,
+int soft_syncs_read(struct soft_queue *queue, const struct sim_later *later,
 		    struct soft_job *job, int *ret_fds);
-void soft_syncs_answer(const struct hetsim_submit *submit, const int *fds);
+void soft_syncs_answer(const struct sim_later *later, const int *fds);
 void soft_fds_close(int *fds, uint32_t n);
 /* Where the job gets its number, with queue->lock held. -ERANGE: it must not wait for all of it. */
 int soft_syncs_check(struct soft_queue *queue, const struct soft_syncs *syncs);

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "soft/twin.h"
+#include "soft/engine.h"
 
 /* Pages counted over at a time. */
 #define MOVE_BATCH 512u
@@ -297,21 +297,14 @@ static int range_move(struct soft_buffer *buffer, const struct hetsim_buffer_mov
 	return r;
 }
 
-int soft_buffer_move(struct soft_file *file, void *argument)
+static int move_now(struct soft_buffer *buffer, const struct hetsim_buffer_move *move)
 {
-	struct hetsim_buffer_move *move = argument;
 	struct sim_lack lack = { 0 };
-	struct soft_buffer *buffer;
-	uint64_t end = move->offset + move->length, moved, total = 0;
+	uint64_t moved, total = 0;
 	int r;
 
-	if (!file->dev->memory.limit[move->place])
-		return -EOPNOTSUPP;
-	buffer = soft_buffer_get(file, move->handle);
-	if (!buffer)
-		return -ENOENT;
 	do {
-		r = range_move(buffer, move, end, &lack, &moved);
+		r = range_move(buffer, move, move->offset + move->length, &lack, &moved);
 		/* Counts each page once: other buffers may be evicting them again. */
 		total += moved;
 		if (moved && total <= move->length >> SIM_PAGE_SHIFT)
@@ -320,6 +313,58 @@ int soft_buffer_move(struct soft_file *file, void *argument)
 			r = -EAGAIN;
 	} while (r == -EAGAIN);
 	soft_count_add(buffer->dev, buffer->account, SIM_MOVES, 1);
+	return r;
+}
+
+/* The maps show the move before its end is told. */
+static int move_work(struct soft_queue *queue, struct soft_job *job,
+		     struct sim_fault *ret_fault)
+{
+	int r = move_now(job->move.buffer, &job->move.move);
+
+	(void)ret_fault;
+	soft_show(queue->file->dev);
+	return r;
+}
+
+static void move_drop(struct soft_job *job)
+{
+	soft_buffer_put(job->move.buffer);
+}
+
+/* Takes over the reference on the buffer. */
+static int move_later(struct soft_file *file, struct hetsim_buffer_move *move,
+		      struct soft_buffer *buffer)
+{
+	const struct sim_later later = SIM_LATER(move);
+	struct soft_job *job = soft_job_new(0);
+
+	if (!job) {
+		soft_buffer_put(buffer);
+		return -ENOMEM;
+	}
+	job->work = move_work;
+	job->drop = move_drop;
+	job->move.buffer = buffer;
+	job->move.move = *move;
+	return soft_job_later(file, &later, job, &move->seqno);
+}
+
+int soft_buffer_move(struct soft_file *file, void *argument)
+{
+	struct hetsim_buffer_move *move = argument;
+	struct soft_buffer *buffer;
+	int r;
+
+	if (!file->dev->memory.limit[move->place])
+		return -EOPNOTSUPP;
+	buffer = soft_buffer_get(file, move->handle);
+	if (!buffer)
+		return -ENOENT;
+	if (move->queue)
+		return move_later(file, move, buffer);
+	move->seqno = 0;
+	r = move_now(buffer, move);
 	soft_buffer_put(buffer);
 	return r;
 }

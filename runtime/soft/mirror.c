@@ -242,6 +242,12 @@ int soft_advise(struct soft_file *file, void *argument)
 
 /* ---- prefetch ---- */
 
+static int prefetch_work(struct soft_queue *queue, struct soft_job *job,
+			 struct sim_fault *ret_fault)
+{
+	return soft_mirror_bring(queue, &job->prefetch, ret_fault);
+}
+
 int soft_prefetch(struct soft_file *file, void *argument)
 {
 	struct hetsim_prefetch *prefetch = argument;
@@ -261,16 +267,16 @@ int soft_prefetch(struct soft_file *file, void *argument)
 	r = queue->type == HETSIM_QUEUE_COUNTER ? 0 : -EOPNOTSUPP;
 	if (r)
 		goto out;
-	job = sys_calloc(1, sizeof(*job));
+	job = soft_job_new(0);
 	if (!job) {
 		r = -ENOMEM;
 		goto out;
 	}
-	job->fence = -1;
+	job->work = prefetch_work;
 	job->prefetch = *prefetch;
 	r = soft_job_add(queue, job, &submit);
 	if (r)
-		free(job);
+		soft_job_free(job);
 	else
 		prefetch->seqno = submit.seqno;
 out:

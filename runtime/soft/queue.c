@@ -199,8 +199,20 @@ int soft_queue_inject(struct soft_file *file, const struct hetsim_inject *inject
 	return 0;
 }
 
+struct soft_job *soft_job_new(uint32_t n_commands)
+{
+	struct soft_job *job =
+		sys_calloc(1, sizeof(*job) + n_commands * sizeof(*job->commands));
+
+	if (job)
+		job->fence = -1;
+	return job;
+}
+
 void soft_job_free(struct soft_job *job)
 {
+	if (job->drop)
+		job->drop(job);
 	soft_syncs_free(job->syncs);
 	free(job);
 }
@@ -283,8 +295,35 @@ int soft_job_add(struct soft_queue *queue, struct soft_job *job, struct hetsim_s
 	return r;
 }
 
+int soft_job_later(struct soft_file *file, const struct sim_later *later, struct soft_job *job,
+		   __u64 *ret_seqno)
+{
+	struct soft_queue *queue = soft_queue_get(file, later->queue);
+	int fds[HETSIM_MAX_SYNCS]; /* none: there are no fences */
+	struct hetsim_submit submit = { 0 };
+	int r = -ENOENT;
+
+	if (!queue)
+		goto err_job;
+	r = queue->type == HETSIM_QUEUE_COUNTER ? 0 : -EOPNOTSUPP;
+	if (!r)
+		r = soft_syncs_read(queue, later, job, fds);
+	if (!r)
+		r = soft_job_add(queue, job, &submit);
+	soft_queue_put(queue);
+	if (r)
+		goto err_job;
+	*ret_seqno = submit.seqno;
+	return 0;
+
+err_job:
+	soft_job_free(job);
+	return r;
+}
+
 static int submit_job(struct soft_file *file, struct hetsim_submit *submit, bool own)
 {
+	const struct sim_later later = SIM_LATER(submit);
 	int fds[HETSIM_MAX_SYNCS];
 	struct soft_queue *queue;
 	struct soft_job *job;
@@ -293,22 +332,21 @@ static int submit_job(struct soft_file *file, struct hetsim_submit *submit, bool
 	queue = soft_queue_get(file, submit->queue);
 	if (!queue)
 		return -ENOENT;
-	job = sys_calloc(1, sizeof(*job) + submit->n_commands * sizeof(*job->commands));
+	job = soft_job_new(submit->n_commands);
 	if (!job) {
 		r = -ENOMEM;
 		goto err_queue;
 	}
-	job->fence = -1;
 	r = job_read(file, submit, own, job);
 	if (r)
 		goto err_job;
-	r = soft_syncs_read(queue, submit, job, fds);
+	r = soft_syncs_read(queue, &later, job, fds);
 	if (r)
 		goto err_fence;
 	r = soft_job_add(queue, job, submit);
 	if (r)
 		goto err_fds;
-	soft_syncs_answer(submit, fds);
+	soft_syncs_answer(&later, fds);
 	soft_queue_put(queue);
 	return 0;
 

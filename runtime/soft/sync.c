@@ -103,15 +103,15 @@ void soft_fds_close(int *fds, uint32_t n)
 }
 
 /* Leaves what it has made to the caller, also on failure. */
-static int signals_read(struct soft_queue *queue, const struct hetsim_submit *submit,
+static int signals_read(struct soft_queue *queue, const struct sim_later *later,
 			struct soft_job *job, int *fds)
 {
 	struct hetsim_sync entries[HETSIM_MAX_SYNCS];
 	uint32_t i;
 	int r;
 
-	r = entries_read(submit->signals, submit->n_signals, entries);
-	for (i = 0; i < submit->n_signals && !r; i++) {
+	r = entries_read(later->signals, later->n_signals, entries);
+	for (i = 0; i < later->n_signals && !r; i++) {
 		if (entries[i].kind == HETSIM_SYNC_TIMELINE) {
 			r = sync_add(job->syncs, &entries[i]);
 			continue;
@@ -122,10 +122,10 @@ static int signals_read(struct soft_queue *queue, const struct hetsim_submit *su
 	return r;
 }
 
-int soft_syncs_read(struct soft_queue *queue, const struct hetsim_submit *submit,
+int soft_syncs_read(struct soft_queue *queue, const struct sim_later *later,
 		    struct soft_job *job, int *ret_fds)
 {
-	uint32_t n = submit->n_waits + submit->n_signals, i;
+	uint32_t n = later->n_waits + later->n_signals, i;
 	struct hetsim_sync entries[HETSIM_MAX_SYNCS];
 	int r;
 
@@ -134,25 +134,25 @@ int soft_syncs_read(struct soft_queue *queue, const struct hetsim_submit *submit
 	job->syncs = sys_calloc(1, sizeof(*job->syncs) + n * sizeof(*job->syncs->sync));
 	if (!job->syncs)
 		return -ENOMEM;
-	for (i = 0; i < submit->n_signals; i++)
+	for (i = 0; i < later->n_signals; i++)
 		ret_fds[i] = -1;
-	r = entries_read(submit->waits, submit->n_waits, entries);
-	for (i = 0; i < submit->n_waits && !r; i++)
+	r = entries_read(later->waits, later->n_waits, entries);
+	for (i = 0; i < later->n_waits && !r; i++)
 		r = sync_add(job->syncs, &entries[i]);
 	job->syncs->n_waits = job->syncs->n;
 	if (!r)
-		r = signals_read(queue, submit, job, ret_fds);
+		r = signals_read(queue, later, job, ret_fds);
 	if (r)
-		soft_fds_close(ret_fds, submit->n_signals);
+		soft_fds_close(ret_fds, later->n_signals);
 	return r;
 }
 
-void soft_syncs_answer(const struct hetsim_submit *submit, const int *fds)
+void soft_syncs_answer(const struct sim_later *later, const int *fds)
 {
-	struct hetsim_sync *entries = (void *)(uintptr_t)submit->signals;
+	struct hetsim_sync *entries = (void *)(uintptr_t)later->signals;
 	uint32_t i;
 
-	for (i = 0; i < submit->n_signals; i++)
+	for (i = 0; i < later->n_signals; i++)
 		if (fds[i] >= 0)
 			entries[i].fd = fds[i];
 }

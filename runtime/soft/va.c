@@ -310,45 +310,101 @@ out_buffer:
 
 /* ---- the functions below take va->change ---- */
 
-int soft_bind(struct soft_file *file, void *argument)
+static void binding_free(struct soft_binding *binding)
 {
-	struct hetsim_bind *bind = argument;
-	struct soft_va *va = &file->va;
-	struct soft_binding *binding;
-	int r;
+	soft_buffer_put(binding->buffer);
+	free(binding);
+}
 
-	binding = sys_calloc(1, sizeof(*binding));
+/* A binding that is not made yet. */
+static int binding_new(struct soft_file *file, const struct hetsim_bind *bind,
+		       struct soft_binding **ret_binding)
+{
+	struct soft_binding *binding = sys_calloc(1, sizeof(*binding));
+
 	if (!binding)
 		return -ENOMEM;
-	binding->va = va;
+	binding->va = &file->va;
 	binding->span = sim_span_of(bind->address, bind->length);
 	binding->first = bind->offset >> SIM_PAGE_SHIFT;
 	binding->write = bind->flags & HETSIM_BIND_WRITE;
 	binding->buffer = soft_buffer_get(file, bind->handle);
 	if (!binding->buffer) {
-		r = -ENOENT;
-		goto err_binding;
+		free(binding);
+		return -ENOENT;
 	}
 	binding->by_maker = binding->buffer->account == file->account;
+	*ret_binding = binding;
+	return 0;
+}
+
+/* Takes over the binding on success. */
+static int bind_now(struct soft_binding *binding)
+{
+	struct soft_va *va = binding->va;
+	int r;
+
 	pthread_mutex_lock(&va->change);
 	r = bind_locked(va, binding);
 	pthread_mutex_unlock(&va->change);
-	if (r)
-		goto err_buffer;
-	return 0;
-
-err_buffer:
-	soft_buffer_put(binding->buffer);
-err_binding:
-	free(binding);
 	return r;
 }
 
-int soft_unbind(struct soft_file *file, void *argument)
+static int bind_work(struct soft_queue *queue, struct soft_job *job,
+		     struct sim_fault *ret_fault)
 {
-	struct hetsim_unbind *unbind = argument;
-	struct soft_va *va = &file->va;
-	struct sim_span span = sim_span_of(unbind->address, unbind->length);
+	int r = bind_now(job->binding);
+
+	(void)queue;
+	(void)ret_fault;
+	if (!r)
+		job->binding = NULL;
+	return r;
+}
+
+static void bind_drop(struct soft_job *job)
+{
+	if (job->binding)
+		binding_free(job->binding);
+}
+
+/* Takes over the binding. */
+static int bind_later(struct soft_file *file, struct hetsim_bind *bind,
+		      struct soft_binding *binding)
+{
+	const struct sim_later later = SIM_LATER(bind);
+	struct soft_job *job = soft_job_new(0);
+
+	if (!job) {
+		binding_free(binding);
+		return -ENOMEM;
+	}
+	job->work = bind_work;
+	job->drop = bind_drop;
+	job->binding = binding;
+	return soft_job_later(file, &later, job, &bind->seqno);
+}
+
+int soft_bind(struct soft_file *file, void *argument)
+{
+	struct hetsim_bind *bind = argument;
+	struct soft_binding *binding;
+	int r;
+
+	r = binding_new(file, bind, &binding);
+	if (r)
+		return r;
+	if (bind->queue)
+		return bind_later(file, bind, binding);
+	bind->seqno = 0;
+	r = bind_now(binding);
+	if (r)
+		binding_free(binding);
+	return r;
+}
+
+static int unbind_now(struct soft_va *va, struct sim_span span)
+{
 	uint64_t end = sim_span_end(&span);
 	struct soft_binding *first, *binding, *next;
 	CDS_LIST_HEAD(removed);
@@ -375,4 +431,30 @@ out:
 	pthread_mutex_unlock(&va->change);
 	bindings_free(&removed);
 	return r;
+}
+
+static int unbind_work(struct soft_queue *queue, struct soft_job *job,
+		       struct sim_fault *ret_fault)
+{
+	(void)ret_fault;
+	return unbind_now(&queue->file->va, job->unbind);
+}
+
+int soft_unbind(struct soft_file *file, void *argument)
+{
+	struct hetsim_unbind *unbind = argument;
+	const struct sim_later later = SIM_LATER(unbind);
+	struct sim_span span = sim_span_of(unbind->address, unbind->length);
+	struct soft_job *job;
+
+	if (!unbind->queue) {
+		unbind->seqno = 0;
+		return unbind_now(&file->va, span);
+	}
+	job = soft_job_new(0);
+	if (!job)
+		return -ENOMEM;
+	job->work = unbind_work;
+	job->unbind = span;
+	return soft_job_later(file, &later, job, &unbind->seqno);
 }

@@ -38,6 +38,7 @@ extern const struct test sim_calls_tests[];
 extern const struct test sim_capacity_tests[];
 extern const struct test sim_engine_tests[];
 extern const struct test sim_inject_tests[];
+extern const struct test sim_later_tests[];
 extern const struct test sim_limits_tests[];
 extern const struct test sim_migrate_tests[];
 extern const struct test sim_mirror_calls_tests[];

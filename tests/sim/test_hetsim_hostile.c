@@ -35,6 +35,12 @@ static uint32_t first_size(unsigned int i)
 		return offsetof(struct hetsim_counters, faults_huge);
 	if (hetsim_calls[i].cmd == HETSIM_BUFFER_INFO)
 		return offsetof(struct hetsim_buffer_info, evictions);
+	if (hetsim_calls[i].cmd == HETSIM_BUFFER_MOVE)
+		return offsetof(struct hetsim_buffer_move, queue);
+	if (hetsim_calls[i].cmd == HETSIM_BIND)
+		return offsetof(struct hetsim_bind, queue);
+	if (hetsim_calls[i].cmd == HETSIM_UNBIND)
+		return offsetof(struct hetsim_unbind, queue);
 	if (hetsim_calls[i].cmd == HETSIM_SUBMIT)
 		return offsetof(struct hetsim_submit, done);
 	if (hetsim_calls[i].cmd == HETSIM_WAIT)

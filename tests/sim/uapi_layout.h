@@ -132,12 +132,19 @@ AT(hetsim_buffer_info, system_bytes, 48);
 AT(hetsim_buffer_info, window_bytes, 56);
 AT(hetsim_buffer_info, evictions, 64);
 
-SIZE(hetsim_buffer_move, 32, 32);
+SIZE(hetsim_buffer_move, 72, 32);
 AT(hetsim_buffer_move, handle, 4);
 AT(hetsim_buffer_move, place, 8);
 AT(hetsim_buffer_move, flags, 12);
 AT(hetsim_buffer_move, offset, 16);
 AT(hetsim_buffer_move, length, 24);
+AT(hetsim_buffer_move, queue, 32);
+AT(hetsim_buffer_move, n_waits, 36);
+AT(hetsim_buffer_move, n_signals, 40);
+AT(hetsim_buffer_move, __reserved, 44);
+AT(hetsim_buffer_move, waits, 48);
+AT(hetsim_buffer_move, signals, 56);
+AT(hetsim_buffer_move, seqno, 64);
 
 SIZE(hetsim_export, 24, 24);
 AT(hetsim_export, handle, 4);
@@ -165,18 +172,32 @@ AT(hetsim_buffer_when_lost, handle, 4);
 AT(hetsim_buffer_when_lost, when, 8);
 AT(hetsim_buffer_when_lost, __reserved, 12);
 
-SIZE(hetsim_bind, 40, 40);
+SIZE(hetsim_bind, 80, 40);
 AT(hetsim_bind, flags, 4);
 AT(hetsim_bind, source, 8);
 AT(hetsim_bind, handle, 12);
 AT(hetsim_bind, address, 16);
 AT(hetsim_bind, offset, 24);
 AT(hetsim_bind, length, 32);
+AT(hetsim_bind, queue, 40);
+AT(hetsim_bind, n_waits, 44);
+AT(hetsim_bind, n_signals, 48);
+AT(hetsim_bind, __reserved, 52);
+AT(hetsim_bind, waits, 56);
+AT(hetsim_bind, signals, 64);
+AT(hetsim_bind, seqno, 72);
 
-SIZE(hetsim_unbind, 24, 24);
+SIZE(hetsim_unbind, 64, 24);
 AT(hetsim_unbind, flags, 4);
 AT(hetsim_unbind, address, 8);
 AT(hetsim_unbind, length, 16);
+AT(hetsim_unbind, queue, 24);
+AT(hetsim_unbind, n_waits, 28);
+AT(hetsim_unbind, n_signals, 32);
+AT(hetsim_unbind, __reserved, 36);
+AT(hetsim_unbind, waits, 40);
+AT(hetsim_unbind, signals, 48);
+AT(hetsim_unbind, seqno, 56);
 
 SIZE(hetsim_queue_create, 24, 24);
 AT(hetsim_queue_create, flags, 4);

@@ -24,6 +24,7 @@ static const struct {
 	{ "migrate", sim_migrate_tests },   { "mirror_calls", sim_mirror_calls_tests },
 	{ "cache", sim_cache_tests },       { "slow", sim_slow_tests },
 	{ "timeline", sim_timeline_tests }, { "sync", sim_sync_tests },
+	{ "later", sim_later_tests },
 };
 
 /* What HETMAP_SOFT is for each, and which tests that makes it fit for. */

@@ -37,8 +37,22 @@ static int sim_resize_check(const struct hetsim_buffer_resize *resize, bool may_
 	return may_write ? 0 : -EACCES;
 }
 
+/* What makes a call a submission, if it has a queue. */
+static int sim_later_check(struct sim_later later, u32 reserved)
+{
+	if (reserved || later.n_waits > HETSIM_MAX_SYNCS || later.n_signals > HETSIM_MAX_SYNCS)
+		return -EINVAL;
+	if (!later.queue && (later.n_waits || later.n_signals || later.waits || later.signals))
+		return -EINVAL;
+	return 0;
+}
+
 static int sim_move_check(const struct hetsim_buffer_move *move, bool may_write)
 {
+	int r = sim_later_check(SIM_LATER(move), move->__reserved);
+
+	if (r)
+		return r;
 	if (move->flags || move->place >= SIM_N_PLACES || !move->length ||
 	    !sim_is_paged(move->offset | move->length))
 		return -EINVAL;
@@ -72,6 +86,10 @@ static int sim_export_check(const struct hetsim_export *ask, bool may_write)
 
 static int sim_bind_check(const struct hetsim_bind *bind, bool may_write)
 {
+	int r = sim_later_check(SIM_LATER(bind), bind->__reserved);
+
+	if (r)
+		return r;
 	if (bind->flags & ~HETSIM_BIND_WRITE || bind->source > HETSIM_SOURCE_PROCESS_RANGE ||
 	    !sim_is_paged(bind->offset))
 		return -EINVAL;
@@ -86,6 +104,10 @@ static int sim_bind_check(const struct hetsim_bind *bind, bool may_write)
 
 static int sim_unbind_check(const struct hetsim_unbind *unbind)
 {
+	int r = sim_later_check(SIM_LATER(unbind), unbind->__reserved);
+
+	if (r)
+		return r;
 	return unbind->flags ? -EINVAL : sim_span_check(unbind->address, unbind->length);
 }
 

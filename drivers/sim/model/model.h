@@ -70,6 +70,28 @@ const struct sim_layout *sim_layout_find(unsigned int cmd);
  */
 int sim_argument_check(unsigned int cmd, const union sim_argument *argument, bool may_write);
 int sim_submit_check(const struct hetsim_submit *submit);
+
+/* The members of a call that is a submission, or may be one. */
+struct sim_later {
+	u32 queue; /* 0: it is none */
+	u32 n_waits;
+	u32 n_signals;
+	u64 waits;
+	u64 signals;
+};
+
+#define SIM_LATER(call) ({                               \
+	const __auto_type _call = (call);                \
+							 \
+	(struct sim_later){                              \
+		.queue = _call->queue,                   \
+		.n_waits = _call->n_waits,               \
+		.n_signals = _call->n_signals,           \
+		.waits = _call->waits,                   \
+		.signals = _call->signals,               \
+	};                                               \
+})
+
 /* One of its waits and signals. -EINVAL. */
 int sim_sync_check(const struct hetsim_sync *sync);
 

@@ -154,6 +154,7 @@ static void fill_buffer_move(union hetsim_argument *a)
 	a->buffer_move.place = (uint32_t)hammer_random(3);
 	a->buffer_move.offset = some_offset();
 	a->buffer_move.length = few_pages();
+	HAMMER_FILL_LATER(&a->buffer_move);
 }
 
 static void fill_buffer_sample(union hetsim_argument *a)
@@ -188,12 +189,14 @@ static void fill_bind(union hetsim_argument *a)
 	a->bind.address = some_address();
 	a->bind.offset = hammer_chance(4) ? some_offset() : 0;
 	a->bind.length = few_pages();
+	HAMMER_FILL_LATER(&a->bind);
 }
 
 static void fill_unbind(union hetsim_argument *a)
 {
 	a->unbind.address = some_address() & ~(HAMMER_PLACE - 1);
 	a->unbind.length = hammer_chance(2) ? HAMMER_PLACE * 2 : some_pages();
+	HAMMER_FILL_LATER(&a->unbind);
 }
 
 static void fill_queue_create(union hetsim_argument *a)
@@ -237,7 +240,7 @@ static void fill_submit(union hetsim_argument *a)
 								       (uintptr_t)commands;
 	a->submit.n_commands = (uint32_t)n;
 	a->submit.command_size = sizeof(commands[0]);
-	hammer_fill_syncs(&a->submit);
+	HAMMER_FILL_SYNCS(&a->submit);
 }
 
 static void fill_wait(union hetsim_argument *a)
@@ -391,6 +394,12 @@ static const uint64_t features[HETSIM_N_CALLS] = {
 /* Offsets of the pointers in a call's argument; 0: it has none, or no more. */
 static const uint32_t pointers[HETSIM_N_CALLS][3] = {
 	[HETSIM_ROW_BUFFER_SAMPLE] = { offsetof(struct hetsim_buffer_sample, counts) },
+	[HETSIM_ROW_BUFFER_MOVE] = { offsetof(struct hetsim_buffer_move, waits),
+				     offsetof(struct hetsim_buffer_move, signals) },
+	[HETSIM_ROW_BIND] = { offsetof(struct hetsim_bind, waits),
+			      offsetof(struct hetsim_bind, signals) },
+	[HETSIM_ROW_UNBIND] = { offsetof(struct hetsim_unbind, waits),
+				offsetof(struct hetsim_unbind, signals) },
 	[HETSIM_ROW_SUBMIT] = { offsetof(struct hetsim_submit, commands),
 				offsetof(struct hetsim_submit, waits),
 				offsetof(struct hetsim_submit, signals) },

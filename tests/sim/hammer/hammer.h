@@ -123,7 +123,24 @@ uint64_t hammer_now(void); /* CLOCK_MONOTONIC in ns */
 void fill_timeline_create(union hetsim_argument *argument);
 void fill_timeline_wait(union hetsim_argument *argument);
 void fill_timeline_signal(union hetsim_argument *argument);
-void hammer_fill_syncs(struct hetsim_submit *submit);
+/* Fills the arrays; @ret_waits and @ret_signals are their addresses. */
+void hammer_fill_syncs(uint32_t *ret_n_waits, uint32_t *ret_n_signals, __u64 *ret_waits,
+		       __u64 *ret_signals);
+/* Most descriptors are of other things: two calls of three have none. */
+#define HAMMER_FILL_SYNCS(call)                                                 \
+	do {                                                                    \
+		if (hammer_chance(3))                                           \
+			hammer_fill_syncs(&(call)->n_waits, &(call)->n_signals, \
+					  &(call)->waits, &(call)->signals);    \
+	} while (0)
+/* One in four is a submission. */
+#define HAMMER_FILL_LATER(call)                                         \
+	do {                                                            \
+		if (hammer_chance(4)) {                                 \
+			(call)->queue = 1 + (uint32_t)hammer_random(2); \
+			HAMMER_FILL_SYNCS(call);                        \
+		}                                                       \
+	} while (0)
 void hammer_keep_syncs(const struct hetsim_submit *submit);
 
 /* ---- device.c: the device by its node, or its twin ---- */

@@ -55,15 +55,13 @@ static uint32_t fill_array(struct hetsim_sync *array)
 	return n;
 }
 
-/* Most descriptors are of other things: with two of three submissions, they are left out. */
-void hammer_fill_syncs(struct hetsim_submit *submit)
+void hammer_fill_syncs(uint32_t *ret_n_waits, uint32_t *ret_n_signals, __u64 *ret_waits,
+		       __u64 *ret_signals)
 {
-	if (!hammer_chance(3))
-		return;
-	submit->n_waits = fill_array(waits);
-	submit->n_signals = fill_array(signals);
-	submit->waits = (uintptr_t)waits;
-	submit->signals = (uintptr_t)signals;
+	*ret_n_waits = fill_array(waits);
+	*ret_n_signals = fill_array(signals);
+	*ret_waits = (uintptr_t)waits;
+	*ret_signals = (uintptr_t)signals;
 }
 
 /* The sync_files of a submission that succeeded, unless its argument was changed meanwhile. */
