@@ -273,7 +273,7 @@ static int sim_engine_work(struct sim_queue *queue, struct sim_job *job,
 	return r;
 }
 
-/* What the submission waits for, in any order, as it needs all of it. */
+/* Waits for all points and fences of the submission, one after another: it needs all of them. */
 static int sim_engine_await_all(struct sim_queue *queue, const struct sim_syncs *syncs)
 {
 	unsigned int i;

@@ -14,7 +14,7 @@
 #define ADDRESS (1ull << 40)
 #define LENGTH (4 * HETSIM_PAGE)
 
-/* What most tests need. */
+/* An open device with a queue, a buffer and a timeline. */
 struct world {
 	int fd, timeline;
 	uint32_t queue;
@@ -172,7 +172,7 @@ static int unbind_status(struct world *world, struct hetsim_unbind unbind)
 	return sync_status(world->fd, world->queue, unbind.seqno);
 }
 
-/* What the call would have answered is the status. */
+/* The status of the submission is the answer that the call would have given. */
 static void test_statuses(void)
 {
 	struct hetsim_buffer_move move;
@@ -206,7 +206,7 @@ static void test_statuses(void)
 	world_end(&world);
 }
 
-/* What a call finds out at once it refuses at once; nothing is queued. */
+/* A call refuses at once each argument that it can check, and queues nothing. */
 static void test_refused(void)
 {
 	struct hetsim_buffer_move move;

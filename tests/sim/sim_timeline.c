@@ -267,7 +267,7 @@ static void test_promises(void)
 	fenced = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 60000);
 	counter = sync_make_late(fd, HETSIM_QUEUE_COUNTER);
 	timeline = timeline_make(fd, 2);
-	/* What is there; what nobody has promised; nor does its own promise count. */
+	/* A point that is reached, one without a promise, and one that only this job promises. */
 	CHECK_EQUAL(sync_submit_points(fd, fenced, &sync_nothing, timeline, 2, 0, &seqno), 0);
 	CHECK_EQUAL(sync_submit_points(fd, fenced, &sync_nothing, timeline, 3, 0, &seqno),
 		    -ERANGE);
@@ -276,13 +276,13 @@ static void test_promises(void)
 	/* A call that failed has promised nothing. */
 	CHECK_EQUAL(sync_submit_points(fd, fenced, &sync_nothing, timeline, 9, 0, &seqno),
 		    -ERANGE);
-	/* A queue without fences may wait for whatever there is: its promise is none. */
+	/* The point of a job without a fence is no promise, as such a job may wait for anything. */
 	CHECK_EQUAL(sync_submit_points(fd, counter, &sync_nothing, timeline, 0, 3, &seqno), 0);
 	CHECK_EQUAL(sync_submit_points(fd, fenced, &sync_nothing, timeline, 3, 0, &seqno),
 		    -ERANGE);
 	CHECK_EQUAL(sync_status(fd, counter, seqno), 0);
 	CHECK_EQUAL(sync_submit_points(fd, fenced, &sync_nothing, timeline, 3, 0, &seqno), 0);
-	/* One with fences. */
+	/* The point of a job of a queue with fences is one. */
 	CHECK_EQUAL(sync_submit_points(fd, late, &sync_nothing, timeline, 0, 9, &seqno), 0);
 	CHECK_EQUAL(sync_submit_points(fd, fenced, &sync_nothing, timeline, 10, 0, &seqno),
 		    -ERANGE);

@@ -94,8 +94,9 @@ static void end(int nth_file, const struct module *module)
 }
 
 /*
- * What the kernel does before it asks the module, which says no at once: walks leave it out. The
- * first load allocates more, for slabs and for the module's file: not counted.
+ * Counts the kernel's own allocations before the module, which refuses its parameters at once, is
+ * asked: walks leave these out. The first load is not counted, as it allocates slabs and pages of
+ * the module's file, too.
  */
 static unsigned int count_before(int nth_file, const struct module *module)
 {

@@ -26,7 +26,7 @@
 #define NEW_WORD 0x5a5a5a5au
 #define COHERENT "devices=2 vram_mb=96 system_mb=128 test=1"
 
-/* What a step finds. */
+/* The process and the device before a step, and how it ended. */
 struct scene {
 	struct mirror mirror; /* its file is -1 once a step has closed it */
 	unsigned char *bytes; /* PAGES pages; the words of page i are i + 1 */
@@ -256,7 +256,7 @@ static bool is_whole(const struct scene *scene)
 	return true;
 }
 
-/* What has failed for want of memory works now, by the same opener where there still is one. */
+/* The pages can be moved again, by the same opener if its file is open, else by a new one. */
 static void again(struct scene *scene)
 {
 	struct hetsim_mirror says;

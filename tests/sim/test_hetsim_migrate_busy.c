@@ -376,8 +376,8 @@ static void test_unbind(void)
 }
 
 /*
- * While a file is open the module stays. It goes with the last one, though nobody has touched the
- * pages since they were in the device's memory.
+ * The module stays while a file is open. Once the last file is closed it can be unloaded, although
+ * no CPU has touched the pages since they were in the device's memory.
  */
 static void test_unload(void)
 {

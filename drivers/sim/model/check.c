@@ -37,7 +37,7 @@ static int sim_resize_check(const struct hetsim_buffer_resize *resize, bool may_
 	return may_write ? 0 : -EACCES;
 }
 
-/* What makes a call a submission, if it has a queue. */
+/* The members by which a call with a queue is a submission: without a queue they are 0. */
 static int sim_later_check(struct sim_later later, u32 reserved)
 {
 	if (reserved || later.n_waits > HETSIM_MAX_SYNCS || later.n_signals > HETSIM_MAX_SYNCS)

@@ -11,8 +11,9 @@
  * Twins lie in a ring, in the order in which runs came. The oldest run goes first.
  *
  * Where faults follow each other, the get of the next run begins before a run is given out: the
- * other node sends it while this one maps pages. It is received while nobody waits, and given out
- * at the fault of its first page. The end of an epoch and a move of rows forget it.
+ * other node sends the next run while this one maps pages. The thread receives that run while no
+ * fault waits, and gives it out at the fault of its first page. The end of an epoch and a move of
+ * rows drop it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -490,7 +491,7 @@ static void *serve_all(void *user)
 	ssize_t got, i;
 
 	for (;;) {
-		/* What is under way is received while nobody waits for a page. */
+		/* The next run is received while no fault waits. */
 		if (pager->under_way && !poll(wait, 2, 0)) {
 			pthread_mutex_lock(&pager->lock);
 			receive(array);
