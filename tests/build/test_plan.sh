@@ -74,6 +74,44 @@ no_such_room() {
 }
 check no_such_room no_such_room
 
+# record full|changed FAILED PROGRAMS: as .ci/run records a run with these lines about programs
+record() {
+	(
+		functions=$(sed -n '/^red_programs() {/,/^}/p; /^green_rooms() {/,/^}/p
+			/^write_full_runs() {/,/^}/p' .ci/run)
+		cd "$work" || exit
+		# shellcheck disable=SC2034 # the functions'
+		log=$work/log full=$1 failed=$2 passed=9 skipped=0 always_failed=0 skips_failed=0 \
+			full_runs=tests/full-runs SECONDS=60
+		printf '%s\n' "$3" >"$log.programs"
+		tests/plan hashes >"$log.before" && tests/plan changed >"$log.changed" &&
+			eval "$functions" && write_full_runs
+	)
+}
+recorded() {
+	grep -q "$1" "$work/tests/full-runs"
+}
+green='plain/test_two 1 passed, 0 failed, 0 skipped (3 s)'
+red='plain/test_two 0 passed, 1 failed, 0 skipped (4 s)'
+check record_full record full 0 "$green"
+check full_is_same changed 'base same debug same ring same sim same'
+check full_seconds recorded '^seconds plain/test_two 3$'
+echo 9 >"$work/tests/ring/test_two.c"
+check record_red record changed 1 "$red"
+check red_stays_own changed 'base same debug same ring own sim same'
+check record_changed record changed 0 "$green"
+check changed_is_same changed 'base same debug same ring same sim same'
+check both_lines test "$(grep -c -e '^full ' -e '^changed ' "$work/tests/full-runs")" = 2
+# A room that counts for all is seen by all programs only.
+echo 10 >"$work/tests/base/test_one.c"
+check record_base record changed 0 "$green"
+check base_stays_own changed 'base own debug counted ring counted sim counted'
+# With a failure of a stage that is no program's nothing is recorded.
+check record_stage record full 1 "$green"
+check nothing_recorded changed 'base own debug counted ring counted sim counted'
+check record_program record full 1 "$red"
+check others_recorded changed 'base same debug same ring own sim same'
+
 # Each file of the library, its tests and tools is in a room.
 all_in_rooms() {
 	awk '!/^#/ { for (i = 2; i <= NF; i++) print $i }' tests/rooms >"$work/paths"
