@@ -24,7 +24,7 @@
 	"{\"bench\": \"" bench "\", \"case\": \"" name "\", \"skipped\": \"no such device\"}\n"
 
 /*
- * Of 100 rounds: @value and @peer, both within @own; their ratio within @noise of it.
+ * Makes a line of 100 rounds: @value and @peer, both within @own, and their ratio within @noise.
  * free() it.
  */
 char *line_make(const char *bench, const char *name, double value, double peer, double own,

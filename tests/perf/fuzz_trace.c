@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fuzzes what reads traces: the input's first byte says what the rest is, a recording, a
- * published table, what perf script printed, what about.json says of NUMA nodes, or a table
- * in a trace's folder. What they tell goes where hetmap report puts it.
+ * Fuzzes the readers of traces: the input's first byte says how the rest is read, as a recording, a
+ * published table, the output of perf script, the NUMA nodes of about.json, or a table in a trace's
+ * folder. The results go where hetmap report puts them.
  */
 #include <jansson.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@
 #include "../../tools/perf/recording.h"
 #include "../../tools/perf/spaces.h"
 
-/* Of the command, whose texts ask it. */
+/* The command defines it elsewhere; its texts need it here. */
 struct output output;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -33,7 +33,7 @@ struct reading {
 	struct calls *calls;
 	struct devices *devices;
 	uint64_t fault;        /* the last one's address */
-	struct object *object; /* and what was there */
+	struct object *object; /* and the object at it */
 };
 
 static int on_point(struct reading *reading, const struct recorded_event *event)
@@ -104,7 +104,7 @@ static void read_recording(struct recording *recording, struct spaces *spaces)
 	calls_free(reading.calls);
 }
 
-/* ---- what an input is ---- */
+/* ---- kinds of inputs ---- */
 
 static void try_recording(const char *path, struct spaces *spaces)
 {
@@ -158,7 +158,7 @@ static void try_nodes(const char *path, struct spaces *spaces)
 	json_decref(about);
 }
 
-/* A folder whose one table is the input: made once. */
+/* A folder whose one table is the input. It is made once. */
 static char folder[] = "/tmp/hetmap-fuzz-XXXXXX";
 static char maps[64], table[80];
 

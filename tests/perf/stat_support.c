@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Without what sanitizers add: their shadows of pages are pages, too. */
+/* Not instrumented: a sanitizer's shadow pages would be counted, too. */
 static __attribute__((no_sanitize_address, no_sanitize_thread)) void touch(size_t n)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), i;
@@ -79,7 +79,7 @@ static void read_absent(const char *path)
 	resident = calloc(1, n);
 	if (at == MAP_FAILED || !resident || madvise((void *)at, n * page, MADV_RANDOM))
 		_exit(70);
-	/* One by one: reading one may bring others in. */
+	/* One by one: reading one page may bring in further ones. */
 	for (i = 0; i < n; i++) {
 		if (mincore((void *)(at + i * page), page, resident))
 			_exit(70);
@@ -135,7 +135,7 @@ void stat_act(int argc, char **argv)
 		_exit(7);
 	}
 	fflush(stdout);
-	/* Without what a sanitizer, or the harness, has to say at the end. */
+	/* Skips the reports of a sanitizer or of the harness at exit. */
 	_exit(0);
 }
 

@@ -6,7 +6,7 @@
 #include "lib/command.h"
 
 /*
- * For main(): "PROGRAM --act WHAT [ARG]..." does one of these, and exits.
+ * For main(): "PROGRAM --act ACT [ARG]..." does one of these, and exits.
  *   touch N          writes to each of N pages of new memory
  *   step FILE N      adds a byte to FILE, and touches N pages for each that was there
  *   fork N PAGES     N children one after the other, each touches PAGES pages

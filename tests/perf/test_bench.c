@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetmap bench: what it says, not how fast anything is. */
+/* hetmap bench: its output, not how fast anything is. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #include "lib/command.h"
 
-/* Each, and what its peer calls. */
+/* Each benchmark, and a call of its peer. */
 static const struct {
 	const char *name, *call;
 } benches[] = {

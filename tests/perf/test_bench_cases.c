@@ -13,7 +13,7 @@
 
 #include "lib/command.h"
 
-/* The line of @name of what "bench --short --json CASE" printed; NULL: there is none. */
+/* The line of @name in the output of "bench --short --json CASE"; NULL: there is none. */
 static json_t *row_of(const struct outcome *outcome, const char *name)
 {
 	const char *at = outcome->out, *end;
@@ -38,7 +38,7 @@ static void run_short(const char *name, struct outcome *ret_outcome)
 	CHECK(!strcmp(ret_outcome->err, ""));
 }
 
-/* Measured, with both sides above 0; what has no target says nothing of one. */
+/* Measured, with both sides above 0; without a target, the row doesn't say whether it is met. */
 static void check_row(const struct outcome *outcome, const char *name)
 {
 	json_t *row = row_of(outcome, name);
@@ -341,7 +341,7 @@ static void test_fault(void)
 	}
 }
 
-/* It reads for seconds, and ends when it is told to. */
+/* The read takes seconds, and a signal ends it. */
 static void test_fault_stopped(void)
 {
 	struct outcome outcome;
@@ -376,7 +376,7 @@ static void test_publish_cost(void)
 	check_cost("publish_cost");
 }
 
-/* Where there is a machine for it; a sentence tells what it costs. */
+/* Fragmenting takes a machine of its own: without one, a sentence names "make vm". */
 static void test_frag_effect(void)
 {
 	struct outcome outcome;
@@ -429,7 +429,7 @@ static uint64_t free_kib(void)
 	return kib;
 }
 
-/* What it says is what another one finds, and nothing of it stays. */
+/* A second reader confirms the figures, and no memory stays in use. */
 static void test_fragment(void)
 {
 	struct outcome outcome;
@@ -479,7 +479,7 @@ static void test_fragment_wrong_usage(void)
 	CHECK_EQUAL(outcome.status, 0);
 	check_lines(outcome.out);
 	outcome_free(&outcome);
-	/* Nobody but root is told where pages lie. */
+	/* Only root is told where pages lie. */
 	command_run(&(struct command){ .args = { "fragment", "10", "true" },
 				       .uid = geteuid() ? 0 : 65534 },
 		    &outcome);
@@ -488,7 +488,7 @@ static void test_fragment_wrong_usage(void)
 	outcome_free(&outcome);
 }
 
-/* The figure is what its note says it is made of, and the peer's is what it reads into. */
+/* The figure is the sum of the parts in its note; the peer's is the size of its buffer. */
 static void check_memory(json_t *row)
 {
 	double peak, most[3], before[3], file, grown, made_of;
@@ -528,7 +528,7 @@ static void test_load(void)
 	outcome_free(&outcome);
 }
 
-/* One figure can't be had, the others can. */
+/* One figure can't be had, the rest can. */
 static void test_load_no_peak(void)
 {
 	const struct command command = {
@@ -549,7 +549,7 @@ static void test_load_no_peak(void)
 	outcome_free(&outcome);
 }
 
-static char *little; /* what is to be in the place of /proc/meminfo */
+static char *little; /* a file to mount over /proc/meminfo */
 
 static void have_little_memory(void)
 {
@@ -558,7 +558,7 @@ static void have_little_memory(void)
 		_exit(COMMAND_NO_FILTER);
 }
 
-/* It would end by the kernel's OOM killer. */
+/* The kernel's OOM killer would end the run. */
 static void test_load_no_memory(void)
 {
 	static const char text[] = "MemTotal: 65536 kB\nMemAvailable: 49151 kB\n";
@@ -572,7 +572,7 @@ static void test_load_no_memory(void)
 	file_write(folder, "meminfo", text, strlen(text));
 	little = folder_path(folder, "meminfo");
 	command_run(&command, &outcome);
-	/* It takes root, and a system that lets root mount. */
+	/* The test takes root, and a system that lets root mount. */
 	if (outcome.status != COMMAND_NO_FILTER) {
 		CHECK_EQUAL(outcome.status, 0);
 		CHECK(is_skipped(&outcome, "16 MiB, warm"));

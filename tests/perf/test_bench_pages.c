@@ -73,7 +73,7 @@ static void check_alone(const char *page)
 			test_fail(__FILE__, __LINE__, "the page has '%s'", foreign[i]);
 }
 
-/* By a parser that others wrote, where there is one. */
+/* Checks the page with an independent parser, where there is one. */
 static void check_xml(const char *path)
 {
 	char *command;
@@ -136,7 +136,7 @@ static void test_html(void)
 	folder_remove(folder);
 }
 
-/* A page of what was measured just now, beside the table. */
+/* A page of figures measured just now, beside the table. */
 static void test_html_measured(void)
 {
 	char *folder = folder_make(), *path = folder_path(folder, "page.html"), *page, *at;
@@ -284,7 +284,7 @@ static void test_markdown(void)
 	folder_remove(folder);
 }
 
-/* The page of results is what this command makes of the run beside it. */
+/* The page of results matches what this command makes of the run beside it. */
 static void test_performance_page(void)
 {
 	char *page = page_read("tools/perf/results/performance.md");

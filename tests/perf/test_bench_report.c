@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What hetmap bench makes of a run: comparisons, and what files of one may hold. */
+/* Reports of hetmap bench on a run: comparisons, and the contents that it accepts in files. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,7 +108,7 @@ static void test_long_name(void)
 	folder_remove(folder);
 }
 
-/* Of another machine only the ratios are comparable, and nobody knows who moved. */
+/* On another machine only the ratios are comparable, and a change can't be blamed on a side. */
 static void test_other_machine(void)
 {
 	char *folder = folder_make();
@@ -192,7 +192,7 @@ static void test_not_compared(void)
 	CHECK(strstr(outcome.out,
 		     "0 faster, 1 slower, 0 unclear, 0 alike, 3 not compared; 2 gone"));
 	outcome_free(&outcome);
-	/* Of one benchmark alone. */
+	/* One benchmark alone. */
 	command_run(&(struct command){ .args = { "bench", "--compare", old, "--with", now,
 						 "sim_fault" } },
 		    &outcome);
@@ -321,7 +321,7 @@ static void test_unreadable_files(void)
 
 /* ---- --with ---- */
 
-/* What was measured and what is read from its file are printed alike. */
+/* Measured figures print like figures read from a file. */
 static void test_round_trip(void)
 {
 	static const char *const cases[] = { "map_cycle", "launch", "protect_pair" };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What hetmap bench says of samples, against known answers. */
+/* The statistics of hetmap bench, against known answers. */
 #include "../../tools/perf/bench_stats.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ static void test_median_rank(void)
 	for (n = 0; n < BENCH_LEAST; n++)
 		CHECK(bench_median_rank(n, &rank) == -ENODATA);
 	CHECK_EQUAL(rank, 77);
-	/* Far beyond what a double has exponents for. */
+	/* Far beyond the exponents of a double. */
 	CHECK_EQUAL(bench_median_rank(1000000, &rank), 0);
 	CHECK(rank > 499000 && rank < 499100);
 }
@@ -93,7 +93,7 @@ static void test_few(void)
 
 #define N 31
 
-/* What the same steps, written down once more in another language, came to. */
+/* The same steps, written once more in another language, gave these results. */
 static void test_ratio_known(void)
 {
 	static const struct {
@@ -147,7 +147,7 @@ static double exponential(uint64_t *state, double scale)
 }
 
 #define TRIALS 2000
-#define RATIOS 400 /* of the trials: they take a thousand times as long */
+#define RATIOS 400 /* a trial takes a thousand times as long */
 
 /* How often is the truth inside? The same numbers each time: no chance is left to it. */
 static void test_coverage(void)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * hetmap explain: of memory whose state is known it says the right sentences, and of what
- * is healthy none. This program is those of watched.c.
+ * hetmap explain: it says the right sentences of memory whose state is known, and none of healthy
+ * memory. This program also runs the programs of watched.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -133,7 +133,7 @@ static void test_absent(void)
 	struct outcome outcome;
 	json_t *json, *subject;
 
-	/* It has two maps of that name. */
+	/* The program has two maps of that name. */
 	ask(&several, false, &outcome);
 	CHECK_EQUAL(outcome.status, 2);
 	CHECK(strstr(outcome.err, "has 2 maps of the name 'half'") != NULL);
@@ -252,7 +252,7 @@ static void test_plain(void)
 	watched_end(&watched);
 }
 
-/* Why it has no huge pages: what is asked first, and with settings that a folder has. */
+/* Why it has no huge pages: the first cause found, with settings from a folder. */
 static void test_huge_pages(void)
 {
 	struct watched watched = watched_start("one_large", NULL);
@@ -285,7 +285,7 @@ static void test_huge_pages(void)
 	folder_remove(folder);
 }
 
-/* A pool of huge pages is advised to who can have buffers in it. */
+/* A pool of huge pages is advised only where the device can have buffers in it. */
 static void test_huge_pages_shared(void)
 {
 	static const char *const names[] = { "on_host", "on_soft" };
@@ -362,7 +362,7 @@ static bool mount_is_shown(const char *path)
 	return shown;
 }
 
-/* On storage: what was dropped from memory has to be read again. */
+/* On storage: pages dropped from memory have to be read again. */
 static void test_file(void)
 {
 	static char bytes[64 * WATCHED_PAGE];
@@ -392,7 +392,7 @@ static void test_file(void)
 	folder_remove(folder);
 }
 
-/* What is mapped of no file at all is no page that is read, or brought in before. */
+/* Addresses behind the file's end are neither read nor brought in earlier. */
 static void test_behind_the_end(void)
 {
 	static char bytes[64 * WATCHED_PAGE - 100];
@@ -436,7 +436,7 @@ static void test_behind_the_end(void)
 	folder_remove(folder);
 }
 
-/* ---- what can't be answered ---- */
+/* ---- questions without an answer ---- */
 
 static void check_refused(const char *const args[6], int status, const char *says)
 {

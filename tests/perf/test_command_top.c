@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * hetmap top: what it shows of programs whose maps are known, of those that lie, end, or
- * may not be looked at. This program is those of watched.c.
+ * hetmap top: its output for programs whose maps are known, and for those that lie, end, or may not
+ * be looked at. This program also runs the programs of watched.c.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -30,7 +30,7 @@ static void run(const struct command *command, int status, struct outcome *ret_o
 			  status, ret_outcome->out, ret_outcome->err);
 }
 
-/* "hetmap top --once --json -p PID ARG...", and what it answers. */
+/* "hetmap top --once --json -p PID ARG...", and its answer. */
 static json_t *look(const struct watched *watched, const char *const more[4])
 {
 	char pid[16];
@@ -90,7 +90,7 @@ static void check_buffer(const json_t *process, const char *name, int64_t maps, 
 	CHECK_EQUAL(integer_of(buffer, "locked"), locked);
 	CHECK_EQUAL(integer_of(buffer, "huge"), 0);
 	CHECK_EQUAL(integer_of(buffer, "pending_fences"), in_flight);
-	/* Nobody counts them on this device: that is not 0. */
+	/* This device has no such counter: that is not 0. */
 	CHECK(json_is_null(json_object_get(buffer, "evictions_per_second")));
 	CHECK(json_is_false(json_object_get(buffer, "lost")));
 }
@@ -144,7 +144,7 @@ static void test_evicted(void)
 	watched_end(&watched);
 }
 
-/* Is the first of @keys what the buffers are in order of? */
+/* Are the buffers in order of the first of @keys? */
 static void check_order(const struct watched *watched, const char *key, bool reverse,
 			const char *const names[4])
 {
@@ -224,7 +224,7 @@ static void test_faults(void)
 	watched_end(&watched);
 }
 
-/* All processes: those that publish are found, and no others. */
+/* All processes: it finds exactly those that publish. */
 static void test_all(void)
 {
 	struct watched one = watched_start("buffers", NULL), two = watched_start("many", NULL);
@@ -281,7 +281,7 @@ static void test_vanished(void)
 		top = command_start(&piped);
 	}
 	close(pipes[1]);
-	/* It has shown it once. */
+	/* The screen was shown once. */
 	CHECK_EQUAL(read(pipes[0], &byte, 1), 1);
 	watched_end(&watched);
 	while (read(pipes[0], &byte, 1) == 1)
@@ -343,7 +343,7 @@ static void test_lying(void)
 	struct outcome outcome;
 
 	CHECK_FATAL(process != NULL);
-	/* Of eight entries that are at one place one can be true: of that, what the kernel says. */
+	/* Of eight entries at one address only one can be true: its sizes come from the kernel. */
 	CHECK_EQUAL(json_array_size(json_object_get(process, "buffers")), 1);
 	CHECK_EQUAL(integer_of(process, "nonsense"), 7);
 	buffer = buffer_of(process, "liar");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * hetmap trace and hetmap report: programs whose faults are known are traced, and the
- * report has to say so. This program is those of traced.c, too: --traced NAME.
+ * hetmap trace and hetmap report: programs whose faults are known are traced, and the report has to
+ * say so. This program also runs those of traced.c: --traced NAME.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -72,7 +72,7 @@ static void test_scattered(void)
 	folder = folder_make();
 	json = report_of(folder, "scattered");
 	buffer = buffer_of(json, NAME);
-	/* Of so many draws 1 - 1/e of the pages are met. */
+	/* That many random draws meet 1 - 1/e of the pages. */
 	CHECK(integer_of(buffer, "minor") > (int64_t)TRACED_PAGES / 2);
 	CHECK(!strcmp(string_of(buffer, "pattern"), "random"));
 	json_decref(json);
@@ -92,7 +92,7 @@ static void check_names(const char *program)
 		return;
 	folder = folder_make();
 	json = report_of(folder, program);
-	/* Faults in system calls, for those who are not root, where perf_event_paranoid is 2. */
+	/* Only root sees faults in system calls where perf_event_paranoid is 2. */
 	CHECK(json_array_size(json_object_get(json, "missing")) <= (geteuid() ? 1 : 0));
 	json_array_foreach(json_object_get(json, "buffers"), i, buffer)
 	{
@@ -163,7 +163,7 @@ static void test_children(void)
 	folder_remove(folder);
 }
 
-/* What publishes elsewhere, as it may not write into the folder, has its names, too. */
+/* A program that may not write into the folder publishes elsewhere, and its names are found. */
 static void test_stranger(void)
 {
 	char *folder;
@@ -182,7 +182,7 @@ static void test_stranger(void)
 	folder_remove(folder);
 }
 
-/* Who wants no table has none, and the report says why names are missing. */
+/* Without a table, the report says why names are missing. */
 static void test_unpublished(void)
 {
 	char *folder, *path;
@@ -196,7 +196,7 @@ static void test_unpublished(void)
 	CHECK(!unsetenv("HETMAP_PUBLISH"));
 	CHECK(is_missing(json, "HETMAP_PUBLISH=0"));
 	path = folder_path(folder, "trace/maps");
-	/* There is no file in it. */
+	/* The folder is empty. */
 	CHECK(!rmdir(path));
 	free(path);
 	json_decref(json);
@@ -215,7 +215,7 @@ static void test_status(void)
 	folder_remove(folder);
 }
 
-/* What costs nothing to tell is told, and of the rest that it is not known. */
+/* Figures that cost nothing are reported; the rest is reported as unknown. */
 static void test_no_latency(void)
 {
 	struct command command = { .args = { "trace", "-q", "-o", NULL, "--no-tracepoints",
@@ -282,7 +282,7 @@ static void test_bad_input(void)
 		check_refused((const char *const[]){ "trace", "-o", none, "--",
 						     "/nonexistent/program", NULL },
 			      127, "/nonexistent/program");
-		/* Nothing is left of what was not traced. */
+		/* Nothing is left of a trace that never began. */
 		check_refused((const char *const[]){ "report", none, NULL }, 2, "No such file");
 		check_refused((const char *const[]){ "trace", "-o", none, "-p", "999999999",
 						     NULL },
@@ -344,7 +344,7 @@ static void test_before(void)
 	trace(folder, "sequential", 0);
 	CHECK_EQUAL(trace_inode(folder, "trace.old"), last);
 	CHECK_EQUAL(entries_of(folder), 2);
-	/* What stands in the way of the one before is told before anything is traced. */
+	/* A folder in the way of the old trace is reported before anything is traced. */
 	file_write(folder, "trace.old/letter", "dear", 4);
 	check_refused((const char *const[]){ "trace", "-o", path, "--", "true", NULL }, 125,
 		      "that is no trace");
@@ -353,7 +353,7 @@ static void test_before(void)
 	folder_remove(folder);
 }
 
-/* What is printed to look at it by is what a shell takes, in any locale. */
+/* A shell can take the printed name as it is, in any locale. */
 static void check_shown(const char *folder, const char *name, bool utf8)
 {
 	char *path = folder_path(folder, name), line[1024];
@@ -404,7 +404,7 @@ static void test_shown(void)
 	folder_remove(folder);
 }
 
-/* An ordinary user reads what helps before what is wrong; whoever may is told otherwise. */
+/* An ordinary user reads the remedy before the fault; a user with the right reads another one. */
 static void test_paranoid(void)
 {
 	char *folder = folder_make(), *path = folder_path(folder, "trace"), root[128];
@@ -428,7 +428,7 @@ static void test_paranoid(void)
 	    !strstr(outcome.err, "kernel.perf_event_paranoid is 3"))
 		test_fail(__FILE__, __LINE__, "it said: %s", outcome.err);
 	outcome_free(&outcome);
-	/* Nothing is left of what was not traced. */
+	/* Nothing is left of a trace that never began. */
 	CHECK(access(path, F_OK) < 0);
 	if (!getuid()) {
 		command.uid = 0;
@@ -470,7 +470,7 @@ out:
 	folder_remove(folder);
 }
 
-/* Of the first bytes of what --@option writes, and of the last. */
+/* Checks the first and the last bytes of the output of --@option. */
 static void check_output(const char *path, const char *option, const char *begins,
 			 const char *has, const char *ends)
 {
@@ -556,7 +556,7 @@ static void test_mutated(void)
 	folder_remove(folder);
 }
 
-/* A copy that is not whole tells what it has, from the first record on. */
+/* A cut-off copy reports the records that it has, from the first one on. */
 static void test_cut_off(void)
 {
 	char *folder, *path, *bytes, *none;
@@ -571,7 +571,7 @@ static void test_cut_off(void)
 	folder = folder_make();
 	path = folder_path(folder, "trace/perf.data");
 	none = folder_path(folder, "head/perf.data");
-	/* In one ring: what another processor's has may stand behind the cut. */
+	/* One ring only: the records of another processor may stand behind the cut. */
 	CHECK_FATAL(!sched_getaffinity(0, sizeof(all), &all));
 	while (!CPU_ISSET(cpu, &all))
 		cpu++;

@@ -53,7 +53,7 @@ static void test_mixed(void)
 	nodes_free(&nodes);
 }
 
-/* What makes no sense is left out, and nothing is allocated by its numbers. */
+/* Nonsense is left out, and its numbers size no allocation. */
 static void test_lies(void)
 {
 	static const char *const texts[] = {

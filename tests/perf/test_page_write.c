@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The page of "hetmap report --html" as a file: what of the data is in it, that nothing
- * in a name ends the data, and what is said where it can't be written. tests/perf/test_page.sh
- * opens it in a browser.
+ * The page of "hetmap report --html" as a file: the data in it, names that try to end the data, and
+ * the error where it can't be written. tests/perf/test_page.sh opens it in a browser.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -63,7 +62,7 @@ static size_t letters_of(const struct page_event *events, size_t n, bool nodes)
 	return length;
 }
 
-/* Predictable bytes take almost no room, others about their own size. */
+/* Predictable bytes take almost no room, random ones about their own size. */
 static void events_are_small(void)
 {
 	static struct page_event events[100000];
@@ -267,7 +266,7 @@ static void data_are_whole(void)
 	free(page);
 }
 
-/* What is left of the frame would be shown, and what is fetched would be a network's. */
+/* A placeholder left over would be shown, and a fetch would need a network. */
 static void page_is_whole(void)
 {
 	static const char *const foreign[] = { "@STYLE@", "@DATA@",  "@SCRIPT@", "http:",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Who looks for published tables in processes of strangers waits for none of them. */
+/* A reader of published tables never waits for a process, even a hostile one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
@@ -34,7 +34,7 @@ static int mount_nowhere(void)
 	return fd;
 }
 
-/* A pipe without a writer has the name of a table, and who opens it would wait. */
+/* A pipe without a writer has the name of a table: opening it would wait. */
 static void test_pipe(void)
 {
 	int root = mount_nowhere(), pipe;

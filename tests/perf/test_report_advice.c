@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What hetmap report advises where storage is waited for: of recordings that are written
- * here, as perf script prints them, so that each time in them is known.
+ * The advice of hetmap report where programs wait for storage: recordings are written here, as perf
+ * script prints them, so that each time in them is known.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,9 +28,9 @@ struct story {
 	const char *file;
 	uint64_t wait_ns, work_ns; /* of each fault, and between two */
 	bool scattered;
-	bool uneven; /* each some way further on, as what is there by then reaches */
+	bool uneven; /* irregular steps, as if the kernel mapped the pages around */
 	bool major;
-	unsigned int threads; /* they take turns at the file, each on its own */
+	unsigned int threads; /* take turns at the file, each on its own */
 };
 
 static void tell(FILE *out, uint64_t ns, unsigned int thread, const char *event, uint64_t at)
@@ -102,7 +102,7 @@ static json_t *report_on(const char *folder)
 	return json;
 }
 
-/* Of the script in @folder. @gain_ms: expected, within 2 %; below 0: it can't be foretold. */
+/* Checks the advice for the script in @folder. @gain_ms: expected, within 2 %; below 0: unknown. */
 static void check_gain(const char *folder, const char *words, int64_t gain_ms)
 {
 	json_t *json = report_on(folder), *advice, *gain;
@@ -121,7 +121,7 @@ static void check_gain(const char *folder, const char *words, int64_t gain_ms)
 		ns = json_integer_value(gain);
 		CHECK(ns > gain_ms * (int64_t)MS * 98 / 100);
 		CHECK(ns < gain_ms * (int64_t)MS * 102 / 100);
-		/* What the storage reads at best is not known of a text. */
+		/* A text doesn't tell the best rate of the storage. */
 		CHECK(json_is_true(json_object_get(advice, "at_most")));
 	}
 	json_decref(json);
@@ -177,11 +177,11 @@ static void test_no_waits(void)
 	};
 
 	check_nothing(&story);
-	/* Long, and of memory: a CPU was what was missing. */
+	/* Long, and in memory: the thread waited for a CPU. */
 	story.wait_ns = 8 * MS;
 	story.file = "/memfd:weights (deleted)";
 	check_nothing(&story);
-	/* Nothing is done meanwhile: asking for more at a time is what is left. */
+	/* The program has no other work: only larger reads can help. */
 	story.file = "/srv/weights";
 	story.wait_ns = 100 * MS;
 	story.work_ns = 1000;
@@ -285,7 +285,7 @@ static void test_threads(void)
 	}
 }
 
-/* ---- what storage reads ---- */
+/* ---- rates of storage ---- */
 
 static void test_storage(void)
 {
@@ -348,7 +348,7 @@ static void test_devices(void)
 	CHECK_EQUAL(storage_rate(&rates, bad, 0, &rate), 0);
 	CHECK(rate == 3);
 	CHECK_EQUAL(rates.n_measured, 2);
-	/* Of another device, which never tells. */
+	/* A file of another device, which has no rate. */
 	rates.known[0].device++;
 	for (i = rates.n_measured; i < STORAGE_MEASURED_MOST; i++)
 		CHECK_EQUAL(storage_rate(&rates, bad, 0, &rate), -EOPNOTSUPP);
@@ -400,7 +400,7 @@ static void check_mapped_in(const char *rights, uint64_t reads, uint64_t writes,
 	folder_remove(folder);
 }
 
-/* By what was done with it, and where that is not known by what may be. */
+/* By the accesses to it, and where those are not known, by its rights. */
 static void test_written(void)
 {
 	check_mapped_in("r--s", 0, 0, true);
@@ -409,12 +409,12 @@ static void test_written(void)
 	check_mapped_in("rw-p", 0, 0, false);
 	check_mapped_in("rw-p", FAULTS - 2, 2, true);
 	check_mapped_in("rw-s", FAULTS / 2, FAULTS / 2, false);
-	/* Some of them say nothing of the others. */
+	/* Some accesses say nothing of the rest. */
 	check_mapped_in("rw-s", 3, 0, false);
 	check_mapped_in("r--s", 0, 3, true);
 }
 
-/* ---- what is not known ---- */
+/* ---- unknown values ---- */
 
 /* Faults of which only the beginning is told: in @folder. */
 static void write_untimed(const char *folder)
@@ -507,11 +507,11 @@ static void test_long(void)
 	folder_remove(folder);
 }
 
-/* ---- whose stalls ---- */
+/* ---- the owner of a stall ---- */
 
 #define OTHER (BASE + BYTES)
 
-/* Of process @pid, which sleeps all the while; *ns: when it begins, and then ends. */
+/* A stall of process @pid, asleep throughout; *ns: its begin, and then its end. */
 static void tell_stall(FILE *out, uint32_t pid, uint64_t at, uint64_t wait, uint64_t *ns)
 {
 	static const struct {

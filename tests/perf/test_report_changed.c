@@ -14,7 +14,7 @@
 
 #define BUILD_ID 20
 
-/* Whose name is looked for; a test's program has its symbols. */
+/* The function to find; a test's program has its symbols. */
 __attribute__((noinline, used)) static void the_function(void)
 {
 	__asm__ volatile("");
@@ -104,7 +104,7 @@ static int find_build_id(struct dl_phdr_info *info, size_t size, void *user)
 			at += (note->n_descsz + 3) & ~3u;
 		}
 	}
-	return 1; /* of this program's file alone */
+	return 1; /* only this program's own file */
 }
 
 static char *copy_of_self(const struct written *written, const char *name)

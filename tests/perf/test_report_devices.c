@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What hetmap report makes of a device's tracepoints: by whose code it was asked for what it
- * did, by the call chains that stand beside them, and of recordings that have none.
+ * The report of hetmap report on a device's tracepoints: which code asked for each action, by the
+ * call chains beside them, and recordings without chains.
  */
 #include "perf/written_trace.h"
 
@@ -14,7 +14,7 @@
 #define LIBRARY (CODE + 2 * PAGE)
 #define C_LIBRARY (CODE + 3 * PAGE)
 
-/* As drivers/sim/sim_trace.h lays them out, all in one: what a fault lacks is not looked at. */
+/* Laid out like drivers/sim/sim_trace.h, all in one: a fault ignores the fields it lacks. */
 struct told {
 	uint64_t common;
 	uint32_t device, buffer;
@@ -115,11 +115,11 @@ static struct told move_of(uint32_t n_pages, uint32_t place, bool evicted)
 #define VRAM 0
 #define SYSTEM 1
 
-/* Two moves by one call site and one by another, and evictions for who else is there. */
+/* Two moves by one call site and one by another, and evictions by others and the engine. */
 static void put_all(struct written *written)
 {
 	static const uint64_t first[] = { PERF_CONTEXT_USER, FIRST + 0x10, FIRST + 0x20 };
-	/* Behind the library's own calls, and with what is no code at the end. */
+	/* Behind the library's own calls, and with an address that is no code at the end. */
 	static const uint64_t second[] = { PERF_CONTEXT_USER, C_LIBRARY + 1, LIBRARY + 1,
 					   LIBRARY + 2,       SECOND + 1,    8 };
 	static const uint64_t zero[] = { PERF_CONTEXT_USER, 0 };
@@ -189,7 +189,7 @@ static void test_sites(void)
 	json = json_of(&written);
 	CHECK_EQUAL(json_array_size(json_object_get(json, "device_sites")), 6);
 	check_row(json, 0, "move", "system", 2, 32, "code", "first");
-	/* Of as many bytes those of more times are first. */
+	/* Rows of equal bytes are in order of their counts. */
 	check_row(json, 1, "eviction", "system", 2, 8, "engine", "");
 	check_row(json, 2, "move", "vram", 1, 8, "code", "second");
 	check_row(json, 3, "eviction", "system", 1, 4, "other", "");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * What hetmap report makes of what perf printed, or recorded of several events: without
- * --sample-identifier their samples say of which event they are behind the address, if
- * all are of one type, and of all processes (-a) each CPU tells who leaves it and who comes.
+ * The report of hetmap report on perf's text, or on recordings of several events: without
+ * --sample-identifier a sample names its event behind the address, if all are of one type; and with
+ * all processes (-a) each CPU tells which thread leaves it and which comes.
  */
 #include <linux/perf_event.h>
 #include <stddef.h>
@@ -45,7 +45,7 @@ struct map {
 	struct trailer trailer;
 };
 
-/* Who leaves a CPU, or comes to it; ahead of it, who comes then or was there before. */
+/* A thread leaves a CPU, or comes to it; other_pid is the next or the last thread there. */
 struct passed {
 	struct perf_event_header header;
 	uint32_t other_pid, other_tid;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What hetmap report makes of perf's own recordings: of kinds of records that mean nothing
- * to it, of any size, of compressed ones, and of what it can't read.
+ * The report of hetmap report on perf's own recordings: records of unknown kinds, of any size,
+ * compressed ones, and unreadable ones.
  */
 #include "perf/written_trace.h"
 
@@ -9,7 +9,7 @@
 #include <zstd.h>
 #endif
 
-#define FAULTS 40 /* that are behind what is foreign */
+#define FAULTS 40 /* behind the foreign records */
 
 static void put_memory(struct written *written)
 {
@@ -94,7 +94,7 @@ static void test_kinds(void)
 	check_read(&written, FAULTS, false);
 }
 
-/* Kinds that nobody knows yet: left out, and told of. */
+/* Unknown kinds are left out, and reported. */
 static void test_new_kinds(void)
 {
 	struct written written;
@@ -108,7 +108,7 @@ static void test_new_kinds(void)
 	check_read(&written, FAULTS, true);
 }
 
-/* What is behind a record is not of its size; a mebibyte is read at a time. */
+/* A record's size leaves out the data behind it; the report reads a mebibyte at a time. */
 static void test_behind(void)
 {
 	struct written written;
@@ -151,7 +151,7 @@ static void test_deferred(void)
 
 #ifdef HAVE_LIBZSTD
 
-/* One record of @type, of what is compressed from @from; at the end of @to. */
+/* Appends one record of @type to @to, with @from compressed. */
 static size_t pack(ZSTD_CStream *stream, uint32_t type, const char *from, size_t length,
 		   char *to, size_t room)
 {
@@ -257,7 +257,7 @@ static void test_packed_damaged(void)
 
 #else
 
-/* It can't be read in such a build, which it has to say, and what helps. */
+/* A build without zstd can't read it, and has to say so and name a remedy. */
 static void test_packed(void)
 {
 	struct written written;
@@ -281,9 +281,9 @@ static void test_packed(void)
 
 #endif
 
-/* ---- what is refused, and what is empty ---- */
+/* ---- refused and empty recordings ---- */
 
-/* Without a fault nothing is known of what would gain: not that nothing would. */
+/* Without faults the gains are unknown, not zero. */
 static void test_no_faults(void)
 {
 	struct written written;

@@ -128,7 +128,7 @@ static void test_still_there(void)
 
 #define ANOTHER_USER 65534
 
-/* A process of another user has the number by now: it does not name what was recorded before. */
+/* A process of another user has the number by now: it does not name the old records. */
 static void test_number_again(void)
 {
 	struct written written;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Memory that is mapped beside other memory is one mapping with it, of which the kernel
- * tells as a whole, and so it does of larger memory in the place of what was there: which
- * of them hetmap report takes it for, of recordings that are written here as perf script
- * prints them.
+ * The kernel merges memory that is mapped beside other memory, and reports the whole as one
+ * mapping; it reports larger memory in place of an old mapping in the same way. The test writes
+ * recordings as perf script prints them, and checks how hetmap report tells the two apart.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -41,7 +40,7 @@ static void put_map(FILE *out, uint64_t address, uint64_t bytes, const char *rig
 		now += 10, address, bytes, rights);
 }
 
-/* So many pages from @address on. */
+/* Touches @n pages from @address on. */
 static void touch(FILE *out, uint64_t address, unsigned int n)
 {
 	unsigned int i;
@@ -148,7 +147,7 @@ static void test_small(void)
 	check(out, expected);
 }
 
-/* What was touched faults again: it was unmapped, and larger memory is in its place. */
+/* Touched pages fault again: they were unmapped, and larger memory is in their place. */
 static void test_replaced(void)
 {
 	const struct expected upwards[] = { { "80 MiB of memory", TOUCHED + 30,
@@ -170,14 +169,14 @@ static void test_replaced(void)
 	touch(out, OLD - 16 * MIB, 30);
 	touch(out, OLD, TOUCHED);
 	check(out, upwards);
-	/* It is seen by the first page that was touched, and the last one. */
+	/* The first touched page shows it, and so does the last one. */
 	out = begin();
 	put_map(out, OLD, OLD_BYTES, "rw-p");
 	touch(out, OLD, TOUCHED);
 	put_map(out, OLD - 16 * MIB, OLD_BYTES + 16 * MIB, "rw-p");
 	touch(out, OLD + PAGE, TOUCHED - 1);
 	check(out, from_middle);
-	/* What is new of it is too small to have a name. */
+	/* The new part is too small to have a name. */
 	out = begin();
 	put_map(out, OLD, OLD_BYTES, "rw-p");
 	touch(out, OLD, TOUCHED);
@@ -187,7 +186,7 @@ static void test_replaced(void)
 	check(out, small);
 }
 
-/* Exactly what was there, or with other rights: it can't be one with it. */
+/* The same range again, or other rights: the kernel can't have merged it. */
 static void test_another(void)
 {
 	const struct expected exactly[] = { { "64 MiB of memory", TOUCHED, OLD },
@@ -209,7 +208,7 @@ static void test_another(void)
 	check(out, rights);
 }
 
-/* Nobody tells of munmap(2): of two that are known, either may be new. */
+/* munmap(2) is not recorded: of two known mappings, either may be new. */
 static void test_all_known(void)
 {
 	const struct expected expected[] = { { "64 MiB of memory", 2 * TOUCHED, OLD },
@@ -272,7 +271,7 @@ static void check_at(struct spaces *spaces, uint64_t address, const char *name)
 		test_fail(__FILE__, __LINE__, "%s, not %s", object->name, name);
 }
 
-/* What a call asked for is new, whatever was there; and nothing else is. */
+/* The range of a call is new, whatever was there before; nothing else is. */
 static void test_calls(void)
 {
 	struct spaces *spaces = spaces_create();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What hetmap report says is missing of a trace, and of what stands beside its records. */
+/* The sentences of hetmap report on missing parts of a trace, and on the files beside it. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "perf/written_trace.h"
 
-/* What stands beside the recording is missed where it can't be read, and only there. */
+/* A file beside the recording is reported where it can't be read, and only there. */
 static void test_broken_about(void)
 {
 	static const struct {
@@ -48,7 +48,7 @@ static void test_broken_about(void)
 	end(&written);
 }
 
-/* As one is whose tracer was killed: nobody wrote its end, or what is beside it. */
+/* The trace of a killed tracer: it has neither its end nor the files beside it. */
 static void test_unfinished(void)
 {
 	uint64_t code = CODE + 0x100;
@@ -70,7 +70,7 @@ static void test_unfinished(void)
 	end(&written);
 }
 
-/* Nobody reads on: that is no failure that is told of, and the status of SIGPIPE. */
+/* The reader is gone: no error is printed, and the status is that of SIGPIPE. */
 static void test_reader_gone(void)
 {
 	uint64_t code = CODE + 0x100;
@@ -98,7 +98,7 @@ static void test_reader_gone(void)
 	end(&written);
 }
 
-/* It sleeps, and has used no CPU for a while. */
+/* The process sleeps, and has used no CPU for a while. */
 static bool is_waiting(pid_t pid)
 {
 	char path[32], state;
@@ -127,7 +127,7 @@ static bool is_waiting(pid_t pid)
 	return true;
 }
 
-/* Also once the trace was read, and where it waits to be: nobody has the pipe's other end. */
+/* Signals also end it once the trace was read, and while it waits for a pipe without a reader. */
 static void test_signals(void)
 {
 	static const char *const options[] = { "--html", "--folded", "--perf-script" };
@@ -165,7 +165,7 @@ static void test_signals(void)
 	end(&written);
 }
 
-/* Beside what goes into files. */
+/* JSON on standard output, beside a file. */
 static void test_json_beside(void)
 {
 	static const char *const options[] = { "--html", "--svg", "--folded" };
@@ -199,7 +199,7 @@ static void test_json_beside(void)
 	end(&written);
 }
 
-/* What is read is not written over; two do not go to one place. Said before anything is read. */
+/* No output overwrites the input or another output. This is checked before anything is read. */
 static void test_outputs_refused(void)
 {
 	char *folder = folder_make(), *trace = folder_path(folder, "t");
@@ -235,7 +235,7 @@ static void test_outputs_refused(void)
 		memcpy(command.args + 1, cases[i].args, sizeof(cases[i].args));
 		command_run(&command, &outcome);
 		CHECK_EQUAL(outcome.status, 2);
-		/* Of JSON it is an object on standard output. */
+		/* With --json it is an object on standard output. */
 		CHECK(strstr(outcome.out, cases[i].says) || strstr(outcome.err, cases[i].says));
 		outcome_free(&outcome);
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What hetmap report makes of recordings whose every record is written here: of programs
- * that become others, of many children, of clocks that go back, and of names that mean harm.
+ * The report of hetmap report on recordings whose every record is written here: programs that
+ * become others, many children, clocks that go back, and hostile names.
  */
 #include "perf/written_trace.h"
 
@@ -87,7 +87,7 @@ static void test_long_name(void)
 	end(&written);
 }
 
-/* What a buffer is, and what it is on: which nothing is but the library's. */
+/* A buffer's kind and its backend: only the library's buffers have one. */
 static void test_backend(void)
 {
 	uint64_t code = CODE + 0x100;
@@ -113,7 +113,7 @@ static void test_backend(void)
 	end(&written);
 }
 
-/* What the kernel tells of a map of the library's is told of its buffer, and of no other. */
+/* The rights in the kernel's record of a library's map belong to its buffer alone. */
 static void test_rights(void)
 {
 	static const uint32_t rights[] = { PROT_READ, PROT_READ | PROT_WRITE };
@@ -172,7 +172,7 @@ static void put_fork(struct written *written, uint32_t type, uint32_t pid, uint3
 	put(written, &record, type, offsetof(typeof(record), trailer), pid);
 }
 
-/* What a call site was is what was there then: execve(2), dlclose(3), and a pid anew. */
+/* A call site keeps the name of its time: execve(2), dlclose(3), and a pid anew. */
 static void test_became_another(void)
 {
 	uint64_t code = CODE + 0x100;
@@ -188,7 +188,7 @@ static void test_became_another(void)
 	put_map(&written, PID, CODE, UINT64_C(64) << 20, "/third", true);
 	put_fault(&written, PID, MEMORY + PAGE, 1, &code);
 	put_fork(&written, PERF_RECORD_EXIT, PID, PID, 1);
-	/* It has no code at all that is known of. */
+	/* The process has no known code at all. */
 	put_name(&written, PID, "fourth", true);
 	put_map(&written, PID, MEMORY, MEMORY_BYTES, "//anon", false);
 	put_fault(&written, PID, MEMORY, 1, &code);
@@ -246,7 +246,7 @@ static void test_ended(void)
 	end(&written);
 }
 
-/* Its first thread ends before the others: its memory is theirs. */
+/* The first thread ends before the other ones, which keep the memory. */
 static void test_first_thread_ends(void)
 {
 	uint64_t code = CODE + 0x100;
@@ -317,7 +317,7 @@ static double asked_rate(void *user, const struct object *object)
 	return 100;
 }
 
-/* Each is advised by what its own storage reads. */
+/* Each file's advice uses the rate of its own storage. */
 static void test_two_files(void)
 {
 	unsigned int asked = 0, i;

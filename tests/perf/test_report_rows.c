@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a picture of a trace is made of: its faults, one by one, by when they began. */
+/* The data of a trace's picture: its faults, one by one, by when they began. */
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -13,8 +13,8 @@
 #define MANY_FAULTS 500000
 
 /*
- * Of two CPUs in a trace one waits for storage now and then, for as long as the other one
- * takes for a hundred faults: which end before it does, and began behind it.
+ * One of two CPUs in a trace waits for storage now and then, for as long as a hundred faults of the
+ * other one take: those begin later, and end before it does.
  */
 static void by_time(void)
 {

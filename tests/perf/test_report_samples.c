@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What hetmap report makes of recordings that have no more than samples of the page faults:
- * numbers by their periods, and nothing that takes each of them.
+ * The report of hetmap report on recordings that only sample the page faults: numbers by their
+ * periods, and no figure that needs each fault.
  */
 #include "perf/written_trace.h"
 
@@ -132,7 +132,7 @@ static void test_by_frequency(void)
 	check_samples(true);
 }
 
-/* Each of them; and what perf script says of it. */
+/* Each fault's line, with its period as perf script prints it. */
 static void check_text(const char *first, const char *others, uint64_t faults, bool told)
 {
 	char *folder = folder_make(), *path = folder_path(folder, "script"), *text = NULL;
@@ -177,7 +177,7 @@ static void test_text(void)
 	check_text("", "", FAULTS, false);
 }
 
-/* What a filter left out was not lost to a ring that was full. */
+/* Records left out by a filter were not lost to a full ring. */
 static void test_filtered(void)
 {
 	struct {

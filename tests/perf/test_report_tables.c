@@ -158,7 +158,7 @@ static void test_unfinished(void)
 	json_decref(json);
 }
 
-/* Two at a time are two rows, each of which is kept; what moves by a page is in the same place. */
+/* Two at a time are two rows, both kept; a piece that moves by a page is in the same place. */
 static void test_two_at_a_time(void)
 {
 	struct written written;

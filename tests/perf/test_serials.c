@@ -29,7 +29,7 @@ static void missing(void)
 	serials_free(&serials);
 }
 
-/* What the first look has not seen is not asked for. */
+/* Serials before the first look are not asked for. */
 static void before(void)
 {
 	struct serials serials = { 0 };
@@ -42,7 +42,7 @@ static void before(void)
 	CHECK_EQUAL(serials_missing(&serials), 0);
 	add_all(&serials, 603, 604);
 	CHECK_EQUAL(serials_missing(&serials), 2);
-	/* Of a table that lies. */
+	/* A table that lies. */
 	add_all(&serials, UINT64_MAX - 1, UINT64_MAX - 1);
 	CHECK_EQUAL(serials_missing(&serials), UINT64_MAX - 1 - 600 - 3);
 	serials_free(&serials);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetmap stat: what it counts is what was done, in whichever way it may count. */
+/* hetmap stat: its counts match the work done, by each source of counts. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -32,7 +32,7 @@ static const char *const metrics[] = {
 	"peak_page_tables",
 };
 
-/* So that what a program costs that does nothing can be taken off. */
+/* With 0 pages it gives the cost of starting a program, to be taken off. */
 static json_t *touching(const char *self, const char *pages, const struct command *like)
 {
 	struct command command = like ? *like : (struct command){ 0 };
@@ -131,7 +131,7 @@ static void test_repetitions(void)
 
 /* ---- where counting is refused ---- */
 
-/* As in a container: it counts what wait4() knows, and says what it can't. */
+/* As in a container: it counts by wait4(), and says which counts it can't have. */
 static void test_refused(void)
 {
 	const struct command command = { .prepare = command_refuse_perf };
@@ -152,7 +152,7 @@ static void test_refused(void)
 	CHECK(strstr(stat_text(all, "dtlb_load_misses", "not_counted"), "not permitted") !=
 	      NULL);
 	CHECK(strstr(string_of(all, "perf_refused"), "perf_event_open(2) is refused") != NULL);
-	/* What came before it executed is taken off: it is no more than a counter would say. */
+	/* Faults before execve(2) are taken off, as a counter would leave them out. */
 	CHECK(stat_mean(none, "minor_faults") < 20000);
 	json_decref(none);
 	json_decref(all);
@@ -185,7 +185,7 @@ static void test_paranoid(void)
 	check_lines(outcome.err);
 	outcome_free(&outcome);
 
-	/* Whoever has the right is told that something else refuses. */
+	/* Root is told that something else refuses. */
 	command.uid = 0;
 	if (!getuid()) {
 		command_run(&command, &outcome);
@@ -214,8 +214,8 @@ static void test_ordinary_user(void)
 }
 
 /*
- * A program that its user may not read: the kernel takes away the counters of who may not
- * see into it. What they had counted until then is not shown as the count.
+ * A program that its user may not read: the kernel takes the counters away, as its user may not see
+ * into it. Their counts until then are not shown as the result.
  */
 static void test_taken_away(void)
 {

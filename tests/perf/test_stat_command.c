@@ -15,7 +15,7 @@
 
 #include "perf/stat_support.h"
 
-/* The status of "hetmap stat ARG..."; what it says goes to *ret_outcome. */
+/* The status of "hetmap stat ARG..."; its output goes to *ret_outcome. */
 static int status_of(const struct command *command, struct outcome *ret_outcome)
 {
 	command_run(command, ret_outcome);
@@ -87,7 +87,7 @@ static void test_status_of_repetitions(void)
 	check_status(6, true, ARGS("-r", "4", "--", "sh", "-c", script, file));
 	CHECK_EQUAL(stat(file, &st), 0);
 	CHECK_EQUAL(st.st_size, 4);
-	/* One that is gone after its first run: what there is, and the reason. */
+	/* The program is gone after its first run: the report has that run, and the reason. */
 	CHECK_EQUAL(chmod(file, 0755), 0);
 	file_write(folder, "file", "#!/bin/sh\nrm \"$0\"\n", 18);
 	{
@@ -168,7 +168,7 @@ static void test_output_file(void)
 	CHECK(strstr(outcome.err, "/dev/full: No space left") != NULL);
 	outcome_free(&outcome);
 
-	/* Nobody can be told but by the status. */
+	/* Only the status can tell. */
 	CHECK_EQUAL(status_of(&closed, &outcome), 125);
 	outcome_free(&outcome);
 	free(path);
@@ -229,7 +229,7 @@ static void test_machine(void)
 
 	CHECK_FATAL(asprintf(&setting, "HETMAP_ROOT=%s", folder) > 0);
 	report = put_machine(folder, setting, "--");
-	/* What changed, of what is counted; a gauge is not. */
+	/* Counters that changed; a gauge is no counter. */
 	CHECK_EQUAL(json_object_size(json_object_get(report, "vmstat")), 2);
 	CHECK(real_of(change_of(report, "compact_stall"), "mean") == 3);
 	CHECK(real_of(change_of(report, "pgfault"), "mean") == 1000);
@@ -251,7 +251,7 @@ static void test_machine(void)
 	folder_remove(folder);
 }
 
-/* What can't be read is not known, and why; what is nonsense is no zone. */
+/* Unreadable files are reported as unknown, with a reason; nonsense is no zone. */
 static void test_unreadable(void)
 {
 	char *folder = folder_make(), *setting;
@@ -305,7 +305,7 @@ static void test_few_descriptors(void)
 	json_t *report = stat_json(&few, 0);
 	bool refused;
 
-	/* Above 1 of perf_event_paranoid some is refused to those who are not root, before that. */
+	/* Above 1 of perf_event_paranoid, ordinary users are refused some counters before that. */
 	refused = !json_is_null(json_object_get(report, "perf_refused"));
 	CHECK(geteuid() || !refused);
 	CHECK(refused ||
@@ -336,7 +336,7 @@ static void set_signals(void)
 	sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
-/* What the program says of its surroundings without hetmap. */
+/* The program's own report of its surroundings without hetmap. */
 static void read_surroundings(void (*prepare)(void), char text[4096])
 {
 	const char *const args[] = { stat_self(), "--act", "ignored", NULL };
@@ -362,7 +362,7 @@ static void read_surroundings(void (*prepare)(void), char text[4096])
 	close(ends[0]);
 }
 
-/* What is caught, ignored and blocked, and which descriptors are open: as it is without. */
+/* The caught, ignored and blocked signals and the open descriptors: as without hetmap. */
 static void test_surroundings(void)
 {
 	static void (*const prepares[])(void) = { NULL, set_signals };
@@ -419,7 +419,7 @@ static void test_closes_all(void)
 	check_status(128 + SIGABRT, true, ARGS("--", stat_self(), "--act", "kill", "6"));
 }
 
-/* A signal sent to hetmap is the command's; hetmap lives on to tell what it counted. */
+/* A signal sent to hetmap is the command's; hetmap lives on to print its counts. */
 static void test_signals(void)
 {
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };

@@ -16,10 +16,10 @@
 #include "../../tools/perf/stat.h"
 #include "lib/harness.h"
 
-/* What the kernel of the test says. */
+/* The answers of the test's kernel. */
 static struct {
 	int software, hardware; /* errno, or 0 */
-	bool user_only;         /* EACCES for who asks for the kernel's side */
+	bool user_only;         /* EACCES if the kernel's side is asked for */
 	uint64_t value, enabled, running;
 	unsigned int asked;
 } fake;
@@ -128,8 +128,8 @@ static void test_no_counter(void)
 }
 
 /*
- * perf_event_paranoid 2: what happens in the kernel is not counted, so faults and switches
- * are left to others, and the rest is marked.
+ * perf_event_paranoid 2: the kernel's side is not counted, so faults and switches are left to other
+ * sources, and the rest is marked.
  */
 static void test_user_only(void)
 {

@@ -59,7 +59,7 @@ static void two_devices(void)
 	openers_end(&openers);
 }
 
-/* What devices tell of their entries for pages of the process; older ones tell nothing. */
+/* A device's counters of its entries for the process's pages; older devices have none. */
 static void mirrored(void)
 {
 	static const char told[] = "hetsim-device:\thetsim0\nhetsim-client-id:\t1\n"
@@ -157,7 +157,7 @@ static void by_buffer(void)
 	openers_end(&openers);
 }
 
-/* What makes no line of it is none. */
+/* Malformed lines are left out. */
 static void nonsense(void)
 {
 	struct openers openers;
@@ -171,9 +171,9 @@ static void nonsense(void)
 	openers_end(&openers);
 }
 
-/* ---- what hetmap explain makes of it ---- */
+/* ---- the findings of hetmap explain ---- */
 
-/* The finding's sentence of a map of the second page of what @device's file has at 2000000. */
+/* The finding's sentence for the second page of a map of @device's file at 2000000. */
 static const char *evictions_on(const struct explained *of, const char *device)
 {
 	struct finding findings[FINDINGS_MOST];
@@ -204,7 +204,7 @@ static const char *evictions_on(const struct explained *of, const char *device)
 	return *text ? text : NULL;
 }
 
-/* Of the buffer, and of all of the process's files on its device. */
+/* The evictions of the buffer, and of all the process's files on its device. */
 static void explained_by_buffer(void)
 {
 	struct explained of = { .pid = 7, .seconds = 0.05 };

@@ -23,7 +23,7 @@
 #define LEAVE "\033[?1049l"
 #define TEXT_SIZE ((size_t)1 << 20)
 
-static int keyboard = -1; /* the terminal, for what comes after the fork */
+static int keyboard = -1; /* the terminal, used after the fork */
 
 static void give_keyboard(void)
 {
@@ -39,7 +39,7 @@ struct terminal {
 	int other; /* kept open, so that its settings stay */
 	char *text;
 	size_t n;
-	size_t seen; /* of that, up to the end of what was waited for */
+	size_t seen; /* bytes of text, up to the end of the last match */
 };
 
 static struct terminal terminal_start(const char *const args[6], unsigned short columns)
@@ -64,7 +64,7 @@ static struct terminal terminal_start(const char *const args[6], unsigned short 
 	return terminal;
 }
 
-/* Reads until @wanted has come behind what came before, or it ends. */
+/* Reads until @wanted has come behind the last match, or the terminal ends. */
 static bool await(struct terminal *terminal, const char *wanted)
 {
 	const char *found;
@@ -94,7 +94,7 @@ static void press(const struct terminal *terminal, const char *keys)
 	CHECK_EQUAL(write(terminal->fd, keys, strlen(keys)), strlen(keys));
 }
 
-/* It ends with @status, and all is as it was. */
+/* The command ends with @status, and the terminal is as before. */
 static void check_end(struct terminal *terminal, int status)
 {
 	struct outcome outcome;

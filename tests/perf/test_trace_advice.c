@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * What hetmap report advises after hetmap trace: programs with something to gain are told
- * what, and healthy ones nothing. A node's memory far away: test_two_nodes.c. This program
- * is those of traced.c, too: --traced NAME.
+ * The advice of hetmap report after hetmap trace: programs with something to gain get advice, and
+ * healthy ones none. Memory of a far node: test_two_nodes.c. This program also runs those of
+ * traced.c: --traced NAME.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "perf/trace_support.h"
 
-/* What is advised for @name; "": nothing. */
+/* The advice for @name; "": none. */
 static const char *advice_of(const json_t *json, const char *name)
 {
 	json_t *advice;
@@ -26,7 +26,7 @@ static const char *advice_of(const json_t *json, const char *name)
 	return "";
 }
 
-/* Of files in memory that a program is to map: its path is in the environment. */
+/* Makes a file in memory for a program to map: its path is in the environment. */
 static char *make_file(const char *folder)
 {
 	char *bytes = calloc(1, TRACED_FILE), *path;
@@ -40,8 +40,8 @@ static char *make_file(const char *folder)
 }
 
 /*
- * What is best is by costs that are measured while other tests run: one that came at a bad
- * moment is measured again.
+ * The best advice depends on costs that are measured while other tests run: after a bad moment,
+ * they are measured again.
  */
 #define TRIES 3
 
@@ -205,7 +205,7 @@ static void test_healthy(void)
 	check_healthy("buffer_prefetched", false);
 }
 
-/* Whether accesses are told or not: to map in what is there is no gain where it is written. */
+/* Whether accesses are known or not: populating gains nothing where a mapping is written. */
 static void test_written(void)
 {
 	int points;

@@ -61,7 +61,7 @@ static bool is_waiting(pid_t pid)
 	return !strncmp(text, wanted, strlen(wanted));
 }
 
-/* @ring: of so many bytes, and it says what it thinks of it; NULL: the default. */
+/* @ring: the size of a ring, and the command prints its opinion of it; NULL: the default. */
 static struct attached attach_with(const char *program, const char *ring)
 {
 	struct command command = { .args = { "trace", ring ? "--ring" : "-q" } };
@@ -94,7 +94,7 @@ static struct attached attach_with(const char *program, const char *ring)
 	command.args[i] = pid_text;
 	attached.tracer = command_start(&command);
 	command_await(attached.tracer, SIGINT, "[perf_event]");
-	/* What it has already is told when all its threads are had. */
+	/* The program's old maps are recorded when all its threads are attached. */
 	await_words(&attached, "perf.data", "[stack]");
 	return attached;
 }
@@ -109,7 +109,7 @@ static void go_on(const struct attached *attached)
 	CHECK_EQUAL(write(attached->to, "", 1), 1);
 }
 
-/* It ends, and the trace with it: the report. @words: what it says; NULL: nothing. */
+/* The program ends, and the trace with it: the report. @words: the tracer's message; NULL: none. */
 static json_t *detach_saying(struct attached *attached, const char *words)
 {
 	struct outcome outcome;
@@ -161,7 +161,7 @@ static void test_starting(void)
 	check_running("starting");
 }
 
-/* The names of a program are its own table's, and those of what it becomes another's. */
+/* A program's names come from its own table, and after execve(2) from the new one's. */
 static void test_executing(void)
 {
 	struct attached attached;
@@ -181,7 +181,7 @@ static void test_executing(void)
 	json_decref(json);
 }
 
-/* What was recorded until the tracer was killed is told, with its names, and that it was. */
+/* The records until the tracer was killed are reported, with their names, and the kill. */
 static void test_killed(void)
 {
 	struct attached attached;
@@ -195,7 +195,7 @@ static void test_killed(void)
 	snprintf(copy, sizeof(copy), "maps/maps.%d", (int)attached.pid);
 	go_on(&attached);
 	await_words(&attached, copy, "after");
-	/* What it did is in the rings by now, and soon in the file. */
+	/* The program's records are in the rings by now, and soon in the file. */
 	pause_a_while();
 	CHECK(!kill(attached.tracer, SIGKILL));
 	command_wait(attached.tracer, &outcome);
@@ -212,9 +212,9 @@ static void test_killed(void)
 }
 
 /*
- * The rings are the smallest, and nobody takes anything out of them while all of it happens:
- * what the kernel had no room for is counted, and said by both commands. Each fault is two
- * records; of few the beginning is lost alone, as a ring gets full or another one begins.
+ * The rings are the smallest, and the tracer is stopped all the while: lost records are counted,
+ * and both commands report them. Each fault is two records; a few lose only the first, as a ring
+ * gets full or another one begins.
  */
 static void test_loss(void)
 {
@@ -263,7 +263,7 @@ static void await_first_look(const struct attached *attached)
 	free(path);
 }
 
-/* What a table has forgotten before the trace is missing in nothing. */
+/* Maps that a table forgot before the trace are not missing. */
 static void test_churned_before(void)
 {
 	struct attached attached;
@@ -278,7 +278,7 @@ static void test_churned_before(void)
 	json_decref(json);
 }
 
-/* What it forgets while nobody looks is, and is counted. */
+/* Maps that it forgets while the tracer is stopped are missing, and are counted. */
 static void test_churned(void)
 {
 	struct attached attached;
@@ -314,7 +314,7 @@ static unsigned int descriptors_of(pid_t pid)
 	return n;
 }
 
-/* Who traces thousands of children has open what those that are there need. */
+/* A tracer of thousands of children has open only the files of the living ones. */
 static void test_forking(void)
 {
 	unsigned int before, now, most = 0;
@@ -336,7 +336,7 @@ static void test_forking(void)
 	if (most > before + 2 * 2 * TRACED_AT_A_TIME + 16)
 		test_fail(__FILE__, __LINE__, "%u descriptors at first, later %u", before,
 			  most);
-	/* It did look: else there was nothing to let go of. */
+	/* The tracer did look: else it had no files to close. */
 	CHECK(most > before);
 	json_decref(detach(&attached));
 }

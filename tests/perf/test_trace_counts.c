@@ -13,7 +13,7 @@
 #define PAGES "20000"
 #define NOBODY 65534
 
-/* Of @program, as an ordinary user: what the tracer said, and the report. NULL: a skip. */
+/* Traces @program as an ordinary user: the tracer's messages, and the report. NULL: a skip. */
 static json_t *trace_as_user(const char *folder, const char *program, char **ret_said)
 {
 	char *path = folder_path(folder, "trace");
@@ -35,8 +35,8 @@ static json_t *trace_as_user(const char *folder, const char *program, char **ret
 }
 
 /*
- * A program that its user may not read, as one of set-user-ID: the kernel takes away the
- * events of who may not see into it. That they saw nothing is no trace of nothing.
+ * A program that its user may not read, such as a set-user-ID one: the kernel takes the events
+ * away, as the user may not see into it. An empty trace then does not mean no faults.
  */
 static void test_taken_away(void)
 {
@@ -151,15 +151,15 @@ static void test_agrees_with_perf(void)
 }
 
 /*
- * Of processes that it starts, too. Few, with many pages each: what a fork() itself takes
- * differs from run to run, most under ASan, where it is a quarter of all if there are 100.
+ * Its children count, too. Few, with many pages each: the faults of a fork() itself differ from run
+ * to run, most under ASan, where they are a quarter of all if there are 100.
  */
 static void test_children_agree_with_perf(void)
 {
 	check_beside_perf((const char *const[]){ "fork", "20", "1000", NULL });
 }
 
-/* More than the user may lock: that is said, with what is allowed; the event itself is. */
+/* A ring larger than the user may lock: the error names the limit; the events are allowed. */
 static void test_large_ring(void)
 {
 	char *folder = folder_make(), *path = folder_path(folder, "trace");

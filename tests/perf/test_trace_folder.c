@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The folder that hetmap trace writes to: one of them at a time, whoever else would have it,
- * and whatever became of the one before. This program is those of traced.c, too.
+ * The folder that hetmap trace writes to: one trace at a time, whatever else would use it, and
+ * whatever happened to the last one. This program also runs those of traced.c.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -133,7 +133,7 @@ static void test_busy(void)
 	json = report(folder);
 	CHECK(!strncmp(string_of(json, "command"), "sh -c", 5));
 	json_decref(json);
-	/* Nor may what is written to make room. */
+	/* Nor may a trace in the folder that has to make room. */
 	begin(folder, "trace.old", &one);
 	check_busy(folder, "trace");
 	CHECK_EQUAL(trace_inode(folder, "trace"), inode);
@@ -142,7 +142,7 @@ static void test_busy(void)
 	folder_remove(folder);
 }
 
-/* Nobody writes to it any more, whatever its command still does. */
+/* The killed tracer writes to it no more, even though its command lives on. */
 static void test_killed(void)
 {
 	struct under_way one;

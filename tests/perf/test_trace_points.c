@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * hetmap trace with tracepoints: what a device did, which faults were writes, and what
- * became of memory that was moved or grew. This program is those of traced.c, too.
+ * hetmap trace with tracepoints: a device's work, which faults were writes, and memory that was
+ * moved or grew. This program also runs those of traced.c.
  */
 #include <errno.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static void test_access(void)
 	folder_remove(folder);
 }
 
-/* What was not recorded is not known. */
+/* Unrecorded values are reported as unknown. */
 static void test_no_tracepoints(void)
 {
 	char *folder;
@@ -67,7 +67,7 @@ static void test_no_tracepoints(void)
 	folder_remove(folder);
 }
 
-/* What mremap(2) moved is what it was before, and growing by small steps makes nothing new. */
+/* Memory moved by mremap(2) keeps its identity, and growing by small steps makes nothing new. */
 static void check_one_object(const char *program, const char *call, int64_t times,
 			     int64_t unmapped)
 {
@@ -97,7 +97,7 @@ static void test_steps(void)
 	check_one_object("steps", "mprotect", TRACED_PAGES / TRACED_STEP, 1);
 }
 
-/* What is mapped below is none of what was there, whether the call was seen or not. */
+/* Memory mapped below is a new object, whether the call was seen or not. */
 static void test_extended(void)
 {
 	char *folder;
@@ -186,7 +186,7 @@ static void check_asker(const json_t *json, const char *what, const char *place,
 	found = string_of(site, "function");
 	CHECK(!strcmp(string_of(site, "by"), "code"));
 	CHECK_EQUAL(integer_of(site, "n"), n);
-	/* What the compiler puts behind the name of a variant begins with a dot. */
+	/* The compiler adds a suffix to the name of a variant, which begins with a dot. */
 	if (strncmp(found, function, strlen(function)) != 0 ||
 	    (found[strlen(function)] && found[strlen(function)] != '.'))
 		test_fail(__FILE__, __LINE__, "%s: asked for by %s, not %s", what, found,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * hetmap trace where there is little room: what was recorded until there was no more is a
- * trace. This program is those of traced.c, too.
+ * hetmap trace where there is little room: the records until the room ran out are a trace. This
+ * program also runs those of traced.c.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -30,7 +30,7 @@ static int64_t faults_said(const char *said)
 	return faults;
 }
 
-/* The command's trace ends early: what was recorded until then is one. */
+/* The command's trace ends early: the records until then are a trace. */
 static void check_ends(const char *folder, struct command *command, const char *remedy)
 {
 	struct outcome outcome;
@@ -113,7 +113,7 @@ static void test_file_size(void)
 	folder_remove(folder);
 }
 
-/* What was kept for the end is given back: it takes no more room than it is long. */
+/* The room kept for the end is given back: the file takes no more room than its length. */
 static void test_room(void)
 {
 	char *folder, *path;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * What takes two NUMA nodes with memory, as the machines of tests/vm have: memory that is
- * another node's is told by traces, and by hetmap explain. This program is those of
- * traced.c and of watched.c, too.
+ * Tests that take two NUMA nodes with memory, as the machines of tests/vm have: traces and hetmap
+ * explain report the memory of another node. This program also runs those of traced.c and
+ * watched.c.
  */
 #include <string.h>
 
@@ -48,7 +48,7 @@ static void check_traced(const char *program, int64_t remote)
 	folder_remove(folder);
 }
 
-/* Of memory that is bound to another node each page is remote. */
+/* Each page of memory that is bound to another node is remote. */
 static void test_remote(void)
 {
 	if (has_two_nodes() && may_trace())

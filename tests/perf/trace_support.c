@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* For tests of traces: programs of traced.c are traced, and what a report says of them. */
+/* For tests of traces: they trace the programs of traced.c, and check the reports. */
 #include "perf/trace_support.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* For tests of traces: programs of traced.c are traced, and what a report says of them. */
+/* For tests of traces: they trace the programs of traced.c, and check the reports. */
 #ifndef HETMAP_TESTS_TRACE_SUPPORT_H
 #define HETMAP_TESTS_TRACE_SUPPORT_H
 
@@ -16,13 +16,13 @@ bool may_trace(void);
 /* Traces the program into @folder/trace; @points: with tracepoints. */
 void trace_with(const char *folder, const char *name, int expected, bool points);
 void trace(const char *folder, const char *name, int expected);
-/* What hetmap report says of it, as JSON; and of the program, traced before. */
+/* The JSON of hetmap report for the trace, or for a program that is traced first. */
 json_t *report(const char *folder);
 json_t *report_of(const char *folder, const char *name);
 json_t *buffer_of(const json_t *json, const char *name);
-/* What identifies a trace, the inode of its perf.data; 0: it is not there. */
+/* Identifies a trace by the inode of its perf.data; 0: it is not there. */
 uint64_t trace_inode(const char *folder, const char *name);
-/* Is there a sentence of what is missing that has @words in it? */
+/* Has one of the sentences on missing parts @words in it? */
 bool is_missing(const json_t *json, const char *words);
 
 /* As long as limits are on this machine: nothing tells when a tracer has all it needs. */

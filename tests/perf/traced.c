@@ -36,7 +36,7 @@ static int sequential(void)
 	return 0;
 }
 
-/* So much that starting the program is little beside it. */
+/* Large enough that starting the program is little beside it. */
 static int large(void)
 {
 	volatile char *bytes = traced_memory(TRACED_LARGE, MADV_NOHUGEPAGE);
@@ -47,7 +47,7 @@ static int large(void)
 	return 0;
 }
 
-/* Every other page, which is what its huge pages would be half used for. */
+/* Every other page, so that huge pages would be half used. */
 static int large_strided(void)
 {
 	volatile char *bytes = traced_memory(TRACED_LARGE, MADV_NOHUGEPAGE);
@@ -546,9 +546,9 @@ static int executed(void)
 	return read(STDIN_FILENO, &byte, 1) ? 95 : 0;
 }
 
-/* ---- who may not write into the trace's folder ---- */
+/* ---- a program that may not write into the trace's folder ---- */
 
-/* Until somebody has copied the table that it can't write where it is told to. */
+/* Runs until the tracer has copied the table that the program can't write there itself. */
 static int stranger(void)
 {
 	char path[512], *maps = getenv("HETMAP_PUBLISH");
@@ -579,7 +579,7 @@ static int stranger(void)
 static volatile char *started_memory;
 static pthread_barrier_t started_end;
 
-/* Of the memory each has a part, which the last one of a succession touches. */
+/* Each has a part of the memory, which the last one of a succession touches. */
 static void *succeed(void *user)
 {
 	size_t part = (uintptr_t)user, n = TRACED_PAGES / TRACED_STARTING, i;

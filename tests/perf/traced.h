@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* Of the memory that most of them touch: 32 MiB. */
+/* Pages of the memory that most of them touch: 32 MiB. */
 #define TRACED_PAGES 8192
 /* Bytes of the memory of "large" and its like, and of "weights". */
 #define TRACED_LARGE ((size_t)256 << 20)
@@ -17,7 +17,7 @@
 #define TRACED_STEP 64
 /* Each touches one page. */
 #define TRACED_CHILDREN 3000
-/* Of "forking": so many in all, so many at a time, for so long each. */
+/* "forking" has this many in all, this many at a time, for this long each. */
 #define TRACED_FORKS 2000
 #define TRACED_AT_A_TIME 100
 #define TRACED_FORK_US 250000
@@ -31,8 +31,8 @@
 #define TRACED_SUCCESSION_US 40000
 
 /*
- * Of "device": it touches a buffer, moves it to system memory and back, has it evicted,
- * touches pages that are sampled, and lets the engine work on it.
+ * "device" touches a buffer, moves it to system memory and back, has it evicted, touches pages that
+ * are sampled, and lets the engine work on it.
  */
 #define TRACED_DEVICE_PAGES 256
 #define TRACED_DEVICE_SAMPLES 12
@@ -42,7 +42,7 @@
 int traced_main(const char *name);
 
 int traced_device(void);
-/* What is mapped on the last processor is touched on the first one. */
+/* Memory mapped on the last processor is touched on the first one. */
 int traced_migrated(void);
 /*
  * The engine of soft:0 works on TRACED_PAGES pages of memory that is no buffer, with a fault for

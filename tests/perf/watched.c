@@ -32,7 +32,7 @@ static void tell(const volatile void *address)
 	fflush(stdout);
 }
 
-/* What is there stays until the other side of the pipe ends. */
+/* The memory stays until the other side of the pipe ends. */
 static void stay(const volatile void *address)
 {
 	char byte;
@@ -86,7 +86,7 @@ static struct hm_map *make(struct hm_device *device, const char *name, uint64_t 
 	return map_of(*ret_buffer, touched);
 }
 
-static const volatile char *first; /* what stay() tells */
+static const volatile char *first; /* the address that stay() prints */
 
 static int work(const struct hm_cpu_range *range, const struct hm_arg *args)
 {
@@ -232,7 +232,7 @@ static void file_beyond(const char *path)
 	map_file(path, 4);
 }
 
-/* ---- tables that nobody should believe ---- */
+/* ---- tables that no reader should believe ---- */
 
 static void publish(const struct hm_published_head *head,
 		    const struct hm_published_entry *entries, size_t n)
@@ -249,7 +249,7 @@ static void publish(const struct hm_published_head *head,
 			_exit(73);
 }
 
-/* As a library wrote it whose entries had no counters. */
+/* Written by an older library, whose entries had no counters. */
 static void older(void)
 {
 	char *bytes = four_pages();
@@ -321,12 +321,12 @@ static void broken(void)
 						.used = 100,
 						.pid = (uint64_t)getpid() };
 
-	/* What its head promises is not there. */
+	/* The entries that its head promises are missing. */
 	publish(&head, NULL, 0);
 	stay(NULL);
 }
 
-/* Out of VRAM as if others needed the room, and in again. */
+/* Out of VRAM as if another process needed the room, and in again. */
 static void evicted(void)
 {
 	struct hetsim_inject out = { .size = sizeof(out),
@@ -367,7 +367,7 @@ static void lost(void)
 	check(hm_device_open("soft:0", &device));
 	check(hm_buffer_create(device, &desc, &buffer));
 	map = map_of(buffer, 4);
-	/* It is noticed by whoever asks the device next. */
+	/* The next request to the device notices it. */
 	if (hm_sim_call(device, HETSIM_INJECT, &inject) ||
 	    hm_map_begin_cpu(map, 0, PAGE, HM_READ) != -ENODEV)
 		_exit(74);
@@ -436,7 +436,7 @@ void watched_act(int argc, char **argv)
 		act->run_on(argv[3]);
 	else
 		act->run();
-	/* Without what a sanitizer has to say of what is there still. */
+	/* Skips a sanitizer's report on memory still in use. */
 	_exit(0);
 }
 
@@ -452,7 +452,7 @@ struct watched watched_start(const char *name, const char *path)
 	if (!watched.pid) {
 		dup2(to[0], STDIN_FILENO);
 		dup2(from[1], STDOUT_FILENO);
-		/* It may be looked at for long: the test's time is the test's. */
+		/* The program may run for long: only the test has a time limit. */
 		alarm(0);
 		execl("/proc/self/exe", "watched", "--watched", name, path, NULL);
 		_exit(75);

@@ -7,14 +7,14 @@
 #include <sys/types.h>
 
 #define WATCHED_PAGE UINT64_C(4096)
-/* Of "large", "one_large": no smaller one can have huge pages. */
+/* "large" and "one_large" have this: no smaller memory can have huge pages. */
 #define WATCHED_LARGE (UINT64_C(8) << 20)
-/* Of "many". */
+/* Buffers of "many". */
 #define WATCHED_MANY 1000
 
 struct watched {
 	pid_t pid;
-	int to; /* it ends when this does */
+	int to; /* the program ends when this does */
 	uint64_t address;
 };
 
@@ -38,7 +38,7 @@ struct watched {
  *   plain      memory without the library: 4 pages, one touched
  *   lying      publishes a table of maps that make no sense, and of one that does: "liar"
  *   older      publishes two maps of two pages, "older", as an older library would
- *   broken     publishes one that is none
+ *   broken     publishes a table that is none
  */
 void watched_act(int argc, char **argv);
 

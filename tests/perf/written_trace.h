@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Traces whose every record is written by a test, and what hetmap report makes of them. */
+/* Traces whose every record is written by a test, and checks of their reports. */
 #ifndef HETMAP_TESTS_WRITTEN_TRACE_H
 #define HETMAP_TESTS_WRITTEN_TRACE_H
 
@@ -29,10 +29,10 @@
 #define PAGE UINT64_C(4096)
 #define PID 7
 #define CODE UINT64_C(0x10000000)   /* where programs are */
-#define MEMORY UINT64_C(0x20000000) /* what they touch */
+#define MEMORY UINT64_C(0x20000000) /* the memory that they touch */
 #define MEMORY_BYTES (UINT64_C(2) << 20)
 #define CHAIN_MOST 8
-#define NAME_MOST 1000 /* of a file, with its folders */
+#define NAME_MOST 1000 /* bytes of a file's path */
 
 struct written {
 	char *folder;
@@ -40,13 +40,13 @@ struct written {
 	struct record_event events[N_TRACE_EVENT];
 	struct recorder recorder;
 	uint64_t time;
-	uint64_t inode;     /* of later maps */
-	uint64_t stack_top; /* of later faults */
+	uint64_t inode;     /* for later maps */
+	uint64_t stack_top; /* for later faults */
 };
 
 static const struct record_options options = { .max_stack = 16 };
 
-/* Up to where the file begins: what it is to have beside page faults can be put in. */
+/* Stops before the file begins: a test can add events beside page faults. */
 static inline void begin_without_file(struct written *written)
 {
 	char *path;
@@ -77,7 +77,7 @@ static inline void begin(struct written *written)
 	CHECK_OK_FATAL(record_begin_file(&written->recorder, getpid()));
 }
 
-/* @record, which begins with a perf_event_header, has room for what stands behind it. */
+/* @record, which begins with a perf_event_header, has room for the trailer behind it. */
 static inline void put(struct written *written, void *record, uint32_t type, size_t size,
 		       uint32_t pid)
 {
@@ -261,7 +261,7 @@ static inline json_t *json_of(const struct written *written)
 	return json;
 }
 
-/* ---- names that mean harm to who reads them on a terminal ---- */
+/* ---- names that would harm a reader's terminal ---- */
 
 #define HARM "\033]0;mine\007\033[2J\n\rno such line"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * page_data SCENE: prints a page of "hetmap report --html" for tests/perf/test_page.sh to open
- * in a browser. What is in a scene is known to that test.
+ * page_data SCENE: prints a page of "hetmap report --html" for tests/perf/test_page.sh to open in a
+ * browser. That test knows what each scene holds.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -73,7 +73,7 @@ static int known(void)
 	return scene_end(&scene, 0);
 }
 
-/* How long they took, and which read storage, nobody knows. */
+/* The recording has neither the faults' durations nor which of them read storage. */
 static int untimed(void)
 {
 	uint16_t buffer, boss;
@@ -252,7 +252,7 @@ static void million_computes(struct scene *scene, uint16_t tokens, uint16_t cach
 		      (uint16_t)(2 + scene_random(scene, 4)),
 		      PAGE_ACCESS_KNOWN | (scene_random(scene, 40) ? 0 : PAGE_MAJOR));
 	}
-	/* A step writes what it computes, every 16th page, and the device reads it. */
+	/* A step writes its results to every 16th page, and the device reads them. */
 	for (step = 0; step < 12; step++)
 		for (i = 0; i < 24576; i++)
 			fault(scene, 2.2 + 0.22 * step + 0.16 * i / 24576, activations,

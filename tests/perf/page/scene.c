@@ -13,7 +13,7 @@ static json_t *list(const struct scene *scene, const char *name)
 	return json_object_get(scene->report, name);
 }
 
-/* Of the program, not of what is tested: no way on. */
+/* A failure of this program, not of the tested code: it gives up. */
 static json_t *made(json_t *json)
 {
 	if (!json)

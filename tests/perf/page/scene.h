@@ -19,7 +19,7 @@ struct scene {
 	struct scene_event *events;
 	size_t n, room;
 	uint64_t random;
-	bool untimed; /* nobody recorded how long they took: set it before scene_end() */
+	bool untimed; /* the recording has no durations: set it before scene_end() */
 };
 
 void scene_begin(struct scene *scene, const char *command, double seconds);
