@@ -71,7 +71,7 @@ static int nothing(const struct hm_cpu_range *range, const struct hm_arg *args)
 
 #define NONE HM_ENGINE_NONE
 
-/* Words, where the others have floats: for launches that are refused. */
+/* Words instead of floats, for launches that are refused. */
 static const struct hm_engine_step axpy = { HM_ENGINE_AXPY, 2, 1, NONE, NONE, 0, 0 };
 static const struct hm_engine_step fill_step = { HM_ENGINE_FILL, 0, NONE, NONE, NONE, 1, 0 };
 static const struct hm_engine_step zero = { HM_ENGINE_FILL, 0, NONE, NONE, NONE, NONE, 0 };

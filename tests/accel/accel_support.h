@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of accelerators share: kernels, an opened accelerator, drivers. */
+/* Shared by the tests of accelerators: kernels, an opened accelerator, drivers. */
 #ifndef HETMAP_TESTS_ACCEL_SUPPORT_H
 #define HETMAP_TESTS_ACCEL_SUPPORT_H
 
@@ -26,7 +26,7 @@ void *stub_symbol(const char *name);
 void rig_open(struct rig *rig, const char *accel, uint32_t flags, uint64_t window);
 void rig_close(struct rig *rig);
 
-/* Waits, checks the result, drops the fence; what it says of the work. */
+/* Waits, checks the result, and drops the fence: the fence's report of the work. */
 struct hm_fence_info finish(struct hm_fence *fence);
 /* Launch and finish. */
 #define RUN(rig, kernel_, n, ...)                                                            \
@@ -44,7 +44,7 @@ void *alloc_bytes(struct rig *rig, uint64_t size);
 uint32_t way_of(struct rig *rig, const void *pointer, uint64_t length);
 bool text_has(const char *part); /* hm_errmsg(), or after a success hm_warning() */
 
-/* What others signal: an eventfd, which does not wait. */
+/* A fence for another side to signal: an eventfd, which does not wait. */
 int event_open(void);
 void event_signal(int fd);
 

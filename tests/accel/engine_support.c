@@ -18,7 +18,7 @@ static const struct engine_subject all[] = {
 const struct engine_subject *engine_subject;
 
 static const struct engine_subject *subjects;
-/* Laid out subject by subject: what a test runs follows from its place. */
+/* Laid out subject by subject: a test's place gives its subject and case. */
 static struct test *tests;
 static const struct test *cases;
 static unsigned int n_case;
@@ -35,7 +35,7 @@ static void run(void)
 
 int engine_main(int argc, char **argv, const char *suite, const struct test *table)
 {
-	/* With the module, that is what the program is for: the twin runs everywhere. */
+	/* With the module, the program tests only the module: the twin runs everywhere. */
 	bool module = !access("/dev/hetsim0", F_OK);
 	unsigned int n = module ? 1 : 2, i;
 	char *name;

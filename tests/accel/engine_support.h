@@ -15,7 +15,7 @@ struct engine_subject {
 	const char *settings; /* HETMAP_SOFT, or NULL */
 };
 
-/* Of the test that runs. */
+/* The subject of the running test. */
 extern const struct engine_subject *engine_subject;
 
 /* main() of a program that runs each of @cases on each engine that is here. */

@@ -83,7 +83,7 @@ int stub_live(void)
 /* ---- the thread that blocks SIGBUS ---- */
 
 static struct {
-	pthread_mutex_t turn; /* of who has it run something */
+	pthread_mutex_t turn; /* held by the caller of stub_run() */
 	pthread_mutex_t lock; /* protects the below */
 	pthread_cond_t changed;
 	void (*run)(void *user); /* NULL: nothing to do */
@@ -201,7 +201,7 @@ bool stub_drop(void *object)
 
 void stub_free(void *object)
 {
-	/* So that a use after the end is seen as one. */
+	/* A use after the end is then detected. */
 	((struct stub_object *)object)->kind = 0;
 	live--;
 	free(object);
@@ -513,7 +513,7 @@ static cl_int CL_API_CALL do_clSetEventCallback(cl_event event, cl_int type,
 	return CL_SUCCESS;
 }
 
-/* ---- what the loader asks for ---- */
+/* ---- the loader's interface ---- */
 
 static bool has_word(const char *list, const char *word)
 {

@@ -39,7 +39,7 @@
 #define STUB_ALIGNMENT 128
 #define STUB_MAX_ALLOC (64u << 20)
 
-/* What every object begins with; the loader reads the first word. */
+/* Every object begins with this; the loader reads the first word. */
 struct stub_object {
 	cl_icd_dispatch *dispatch;
 	unsigned int kind;
@@ -99,7 +99,7 @@ struct stub_memory {
 	struct stub_memory *parent; /* holds a reference */
 	cl_mem_flags flags;
 	char *host;  /* of USE_HOST_PTR and imports */
-	char *bytes; /* what kernels see */
+	char *bytes; /* the memory that kernels see */
 	size_t size;
 	bool own; /* bytes is its own to free */
 };

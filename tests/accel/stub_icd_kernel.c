@@ -23,7 +23,7 @@ struct argument {
 
 /* ---- the kernels; each does the whole grid ---- */
 
-/* What to add to a number, so that it is wrong in the modes that want it. */
+/* The error to add to a number in the modes that want a wrong result. */
 static unsigned int error_of(unsigned int *runs)
 {
 	return stub_modes.wrong || (++*runs == 2 && stub_modes.wrong_later);
@@ -136,7 +136,7 @@ static const struct known {
 	const char *
 		parameters; /* p pointer, c to const, f float, u uint, U ulong, l local memory */
 	cl_int status;      /* of its event */
-	const char *mark;   /* what its source has besides the name, where not NULL */
+	const char *mark;   /* a word that its source has besides the name, where not NULL */
 } known[] = {
 	{ "histogram", run_histogram_parts, "pUp", CL_COMPLETE, "ulong length" },
 	{ "saxpy", run_saxpy, "fcp", CL_COMPLETE, NULL },
@@ -325,7 +325,7 @@ static cl_int CL_API_CALL do_clGetKernelArgInfo(cl_kernel id, cl_uint i,
 		type = parameters[i] == 'f' ? "float" : parameters[i] == 'U' ? "ulong" : "uint";
 		return stub_answer(type, strlen(type) + 1, size, to, ret_size);
 	}
-	/* Of the other pointers of its kernels nothing is known. */
+	/* The qualifiers of other pointers are not known. */
 	if (what == CL_KERNEL_ARG_TYPE_QUALIFIER)
 		return parameters[i] == 'c' ? stub_answer(&qualifiers, sizeof(qualifiers), size,
 							  to, ret_size) :

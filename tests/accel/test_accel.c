@@ -30,7 +30,7 @@ static void list_and_open(void)
 	CHECK(!strcmp(infos[0].name, "opencl:0"));
 	CHECK(!strcmp(infos[1].name, "cpu"));
 	CHECK_EQUAL(infos[1].ways, 1u << HM_WAY_DIRECT);
-	/* Engines are for those who name them. */
+	/* Engines are used only by name. */
 	for (i = 2; i < n; i++)
 		CHECK_EQUAL(infos[i].kind, HM_ACCEL_ENGINE);
 	CHECK(!strcmp(infos[n - 1].name, "soft:0"));
@@ -177,7 +177,7 @@ static int plug_queue(void *accel, void **ret_queue)
 	return 0;
 }
 
-/* Who waits for ever while it is HOLD stays in there as long as it is HELD. */
+/* A wait without a limit that meets HOLD stays in there as long as it is HELD. */
 enum { LET_GO, HOLD, HELD };
 static _Atomic int plug_holds;
 static bool plug_destroyed_early;
@@ -580,7 +580,7 @@ static void fork_opencl(void)
 	fork_with_work("opencl:0");
 }
 
-/* ---- what a launch must not do ---- */
+/* ---- launches without allocation ---- */
 
 static unsigned int n_calloc, n_eventfd;
 

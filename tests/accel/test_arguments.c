@@ -8,7 +8,7 @@
 
 #include "accel/accel_support.h"
 
-/* ---- a kernel that keeps what it was passed ---- */
+/* ---- a kernel that keeps its arguments ---- */
 
 static struct {
 	unsigned int calls;
@@ -179,7 +179,7 @@ static void refused(void)
 	CHECK(text_has("takes 32 arguments, 1 were passed"));
 	CHECK_ERROR(-EINVAL,
 		    hm_queue_launch_list(rig.queue, kernel, 1, &fence, odd, hm_arg_end()));
-	/* No end in sight: what comes behind is not read. */
+	/* The list has no end: the rest is not read. */
 	CHECK_ERROR(-EINVAL, hm_queue_launch_list(rig.queue, kernel, 1, &fence,
 						  THIRTY_TWO(HM_U32(1)), HM_U32(1)));
 	CHECK(text_has("33 arguments are more than 32"));
@@ -231,7 +231,7 @@ static void types_on(const char *accel, bool signature)
 	CHECK_ERROR(-EINVAL, hm_launch(rig.queue, kernel, 16, &fence, HM_OUT(p), HM_U64(1)));
 	CHECK(!fence);
 	CHECK(is_zero(p, 0, 4096));
-	/* Signed or not; and of bytes nobody knows what they are. */
+	/* Signed or not; and the type of bare bytes is not known. */
 	CHECK_OK_FATAL(hm_launch(rig.queue, kernel, 16, &fence, HM_OUT(p), HM_I32(-1)));
 	finish(fence);
 	CHECK_EQUAL(p[15], UINT32_MAX);

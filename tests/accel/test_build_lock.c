@@ -173,7 +173,7 @@ static void test_lock_of_pocl(void)
 	wait_for_the_holder("pocl", "pocl");
 }
 
-/* A process is stopped in a build: the others build without the lock, and store nothing. */
+/* A process is stopped in a build: other builds go on without the lock, and store nothing. */
 static void test_holder_stays(void)
 {
 	cold_caches();
@@ -244,7 +244,7 @@ static int build_and_count(void)
 	return (int)compiled();
 }
 
-/* One process compiles, and all others find the binary that it has stored. */
+/* One process compiles, and all other ones find its stored binary. */
 static void test_processes(void)
 {
 	cold_caches();

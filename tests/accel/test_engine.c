@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Engines of simulated devices as accelerators, on each that is here: every
- * operation, what is refused, failures and ends of work.
+ * Engines of simulated devices as accelerators, on each that is here: every operation, refused
+ * programs, failures and ends of work.
  */
 #include <errno.h>
 #include <hetmap/sim.h>
@@ -37,7 +37,7 @@ static uint32_t model_crc(const unsigned char *bytes, uint64_t length)
 	return ~crc;
 }
 
-/* What @op makes of @d, from the operands. */
+/* Computes the result of @op in @d from the operands. */
 static void model(uint8_t op, unsigned char *d, const unsigned char *a, const unsigned char *b,
 		  uint64_t length, uint32_t value)
 {
@@ -243,7 +243,7 @@ static void several_queues(void)
 	engine_close(&rig);
 }
 
-/* ---- what is refused ---- */
+/* ---- refused programs ---- */
 
 static void bad_programs(void)
 {
@@ -478,7 +478,7 @@ static void stuck_engine(void)
 	CHECK_ERROR(-ETIME, hm_fence_wait(stuck, 1000000));
 	CHECK_ERROR(-ETIMEDOUT, hm_fence_wait(stuck, UINT64_MAX));
 	CHECK(text_has("kept a fence waiting, for ") && text_has("the engine was reset"));
-	/* Nobody waits for one time-out after another: what was behind it has not run. */
+	/* One time-out is enough: the work behind the stuck one has not run. */
 	CHECK_ERROR(-ECANCELED, hm_fence_wait(behind, UINT64_MAX));
 	CHECK(text_has("the engine was reset"));
 	CHECK_EQUAL(d[9], 0);
@@ -560,7 +560,7 @@ static void full_queue(void)
 	CHECK_OK_FATAL(hm_sim_call(rig.device, HETSIM_QUERY, &query));
 	engine_inject(&rig, HETSIM_INJECT_LATENCY, 700000000);
 	CHECK_OK_FATAL(fill_launch(&rig, kernel, d, PAGE, 7, &first));
-	/* It has begun, and has its latency; those behind it have none. */
+	/* The first fill has begun, and has its latency; those behind it have none. */
 	usleep(50000);
 	engine_inject(&rig, HETSIM_INJECT_LATENCY, 0);
 	for (i = 1; i <= query.max_pending + 100; i++) {

@@ -50,7 +50,7 @@ static void begin(struct bench *b)
 	b->y = engine_alloc(b->rig.device, BYTES);
 	memset(b->x, 0, BYTES);
 	memset(b->y, 0, BYTES);
-	/* Bound before: what a test waits for is the work. */
+	/* Bound before: the test then waits for the work only. */
 	CHECK_OK_FATAL(hm_queue_fill(b->rig.queue, b->x, 1, BYTES, &fence));
 	finish(fence);
 	engine_inject(&b->rig, HETSIM_INJECT_LATENCY, LATE);
@@ -64,7 +64,7 @@ static void end(struct bench *b)
 	engine_close(&b->rig);
 }
 
-/* As what another library would have given us: only the descriptor is left of it. */
+/* Like a fence of another library: only its descriptor is left. */
 static struct hm_fence *late_fill(struct bench *b, uint32_t word)
 {
 	struct hm_fence *fence, *imported;
@@ -102,7 +102,7 @@ static void imported(void)
 	end(&b);
 }
 
-/* What its work ended with; an eventfd says only that it did. */
+/* The fence gives the error of its work; an eventfd gives only the end. */
 static void failed(void)
 {
 	struct hm_fence *fence;
@@ -149,7 +149,7 @@ static void merged(void)
 	CHECK_OK_FATAL(hm_fence_fd(all, &fd));
 	CHECK(!is_readable(fd, 0));
 	if (has_sync_files()) {
-		/* Of one queue the kernel keeps the later one. */
+		/* The kernel keeps the later fence of one queue. */
 		CHECK(fences_in(fd) >= 1);
 		CHECK_OK(hm_fence_wait(parts[0], UINT64_MAX));
 		CHECK(!is_readable(fd, 0));
@@ -167,7 +167,7 @@ static void merged(void)
 	end(&b);
 }
 
-/* A copy on one queue of what a late fill on another writes. */
+/* A copy on one queue of the bytes that a late fill on another writes. */
 static void ordered(void)
 {
 	struct hm_fence *fence, *copied;

@@ -86,7 +86,7 @@ static void another_device(void)
 	engine_close(&rig);
 }
 
-/* There is a limit to what a process may have on the device, and so copy through. */
+/* A process may have only so much memory on the device, and so copy through. */
 static void no_room_to_copy(void)
 {
 	struct hetsim_query query = { .size = sizeof(query) };
@@ -109,7 +109,7 @@ static void no_room_to_copy(void)
 	engine_close(&rig);
 }
 
-/* A chain through copies keeps its order, whoever waits. */
+/* A chain through copies keeps its order, whichever fence is waited for. */
 static void copies_in_order(void)
 {
 	struct hm_kernel *kernel = kernel_of_op(HM_ENGINE_ADD);
@@ -271,7 +271,7 @@ static void change_beside_work(void)
 	CHECK_OK_FATAL(hm_buffer_resize(info.buffer, 32 * PAGE, HM_GROW_APPEND));
 	finish(fence);
 	CHECK_EQUAL(d[0], 4);
-	/* The last references go first; the work keeps what it uses. */
+	/* The last references go first; the work keeps its memory. */
 	CHECK_OK_FATAL(fill_launch(&rig, kernel, d, PAGE, 5, &fence));
 	CHECK_OK(hm_free(d));
 	hm_kernel_unref(kernel);
@@ -319,7 +319,7 @@ static void threads_on_one_queue(void)
 
 struct between {
 	struct engine_rig *rig;
-	char *to, *from; /* of maps that others change */
+	char *to, *from; /* of maps that other threads change */
 };
 
 static _Atomic bool between_over;
@@ -343,7 +343,7 @@ static void *submit_both(void *user)
 	return NULL;
 }
 
-/* The last page, which nobody else touches. */
+/* The last page, which no other thread touches. */
 static void *change_last_page(void *user)
 {
 	struct hm_pointer_info info;

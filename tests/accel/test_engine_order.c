@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Work in the order of its queue, also where bytes go to the engine by copies; and
- * work that nobody waits for.
+ * Work in the order of its queue, also where bytes go to the engine by copies; and work that is
+ * never waited for.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #define LATENCY_NS 100000000
 #define WORD 0x05050505u
 
-/* What comes after a fill that is under way for long. */
+/* Work behind a fill that takes long. */
 struct order {
 	struct engine_rig rig;
 	struct hm_fence *fill;
@@ -94,10 +94,10 @@ static void launch_after_fill(void)
 	hm_kernel_unref(kernel);
 }
 
-/* ---- launches that nobody waits for ---- */
+/* ---- launches that are never waited for ---- */
 
 #define LAUNCHES 100000
-#define FENCES_BYTES 16384 /* what the library allocates for fences is above that */
+#define FENCES_BYTES 16384 /* the library's allocations for fences are larger */
 #define FENCES_MOST 600    /* such pieces, for those of a full queue; all: 12,500 */
 
 static struct sys_table real;
@@ -171,7 +171,7 @@ static void failures_among_many(void)
 	for (i = 0; i < 64; i++) {
 		CHECK_OK_FATAL(fill_launch(&rig, kernel, i % 7 == 3 ? lost : there, SIZE, i,
 					   &fences[i]));
-		/* Some are found done one by one, others many at once. */
+		/* Some are found done one by one, the rest many at once. */
 		if (i % 9 == 8)
 			hm_fence_wait(fences[i], UINT64_MAX);
 	}
@@ -189,7 +189,7 @@ static void failures_among_many(void)
 	engine_close(&rig);
 }
 
-/* The device goes: what was launched before ends, and its maps can go, without a wait. */
+/* The device goes: earlier launches end, and its maps can go, without a wait. */
 static void taken_away_unwatched(void)
 {
 	struct hm_kernel *kernel = kernel_of_fill();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Fences, order and parallel queues, and what work in flight keeps. */
+/* Fences, order and parallel queues, and the objects that work in flight keeps. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -121,7 +121,7 @@ static int open_next_gate(const struct hm_cpu_range *range, const struct hm_arg 
 	return 0;
 }
 
-/* One queue keeps its order; what waits in it does not hold up another. */
+/* One queue keeps its order; a wait in it does not hold up another. */
 static void queues_are_parallel(void)
 {
 	struct hm_kernel *waits, *opens;
@@ -202,7 +202,7 @@ static void changes_wait_for_work(void)
 	rig_open(&rig, "cpu", 0, 0);
 	kernel = make_kernel("gate", "inout", wait_gate);
 	gate = alloc_bytes(&rig, 2 << 20);
-	/* Nobody holds this fence: the change itself completes the work. */
+	/* This fence is not waited for: the change itself completes the work. */
 	CHECK_OK_FATAL(hm_launch(rig.queue, kernel, 1, NULL, HM_INOUT(gate)));
 	pthread_create(&thread, NULL, resize_in_thread, gate);
 	usleep(20000);
@@ -234,7 +234,7 @@ static void brackets_wait_for_work(void)
 	far = gate + (1 << 17);
 	CHECK_OK(hm_pointer_find(gate, &info));
 	CHECK_OK_FATAL(hm_launch(rig.queue, kernel, 1, NULL, HM_RANGE(gate, 4096, HM_READ)));
-	/* Another range, and reading what is read, need not wait. */
+	/* Another range, and reading while the work only reads, need not wait. */
 	CHECK_OK(hm_map_begin_cpu(info.map, (char *)far - (char *)gate, 4096, HM_WRITE));
 	CHECK_OK(hm_map_end_cpu(info.map, (char *)far - (char *)gate, 4096, HM_WRITE));
 	CHECK_OK(hm_map_begin_cpu(info.map, 0, 4096, HM_READ));

@@ -21,7 +21,7 @@ static struct hm_fence *event_fence(int *ret_fd)
 	return fence;
 }
 
-/* All so far and one more, once a frame: on a small stack, and no more than what runs. */
+/* Merges the fence with one more, once a frame, on a small stack: only running parts stay. */
 static void *merge_frames(void *user)
 {
 	unsigned int before = test_holding_now().fds;
@@ -39,7 +39,7 @@ static void *merge_frames(void *user)
 		close(fd);
 		parts[0] = merged;
 	}
-	/* The two of the first one, and the last one's, which nobody has asked. */
+	/* The first fence has two, and the last one, not yet asked, has the rest. */
 	CHECK(test_holding_now().fds <= before + 4);
 	CHECK_ERROR(-ETIME, hm_fence_wait(merged, 0));
 	event_signal(running);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fences of dma-bufs where there is no dma-buf, or a kernel that gives no sync_files of them:
+ * The fences of dma-bufs where there is no dma-buf, or a kernel that gives no sync_files of them:
  * eventfds are its dma-bufs, whose poll() a test can rule.
  */
 #include <errno.h>
@@ -21,7 +21,7 @@
 #define MS 1000000ull
 #define UNTOUCHED ((void *)0x10)
 
-/* What is no dma-buf carries no fences; what no driver does, no dma-buf holds. */
+/* A file that is no dma-buf carries no fences, and no dma-buf holds a fence that is no driver's. */
 static void no_dmabuf(void)
 {
 	struct hm_fence *fence, *untouched = UNTOUCHED;
@@ -99,7 +99,7 @@ static void downgraded(void)
 	CHECK(text_has("6.0"));
 }
 
-/* Who reads waits for what writes. */
+/* A reader waits for the writer. */
 static void polled_for_reading(void)
 {
 	int dmabuf = dmabuf_open(false);
@@ -112,7 +112,7 @@ static void polled_for_reading(void)
 	CHECK_ERROR(-ETIME, hm_fence_wait(fence, 3 * MS));
 	CHECK_OK_FATAL(hm_fence_fd(fence, &file.fd));
 	CHECK_EQUAL(poll(&file, 1, 0), 0);
-	/* It is no sync_file. */
+	/* The fence is no sync_file. */
 	CHECK_ERROR(-EOPNOTSUPP, hm_fence_export_dmabuf(fence, dmabuf, HM_READ));
 	event_signal(dmabuf);
 	CHECK_EQUAL(poll(&file, 1, 10000), 1);
@@ -144,8 +144,8 @@ static void wait_for_fds(unsigned int n)
 }
 
 /*
- * Who writes waits for what reads, too: readable is not enough. The descriptor outlives its
- * fence; the thread behind it lets go of the dma-buf.
+ * A writer waits for readers, too: readable is not enough. The descriptor outlives its fence; the
+ * thread behind it lets go of the dma-buf.
  */
 static void polled_for_writing(void)
 {
@@ -174,7 +174,7 @@ static void polled_for_writing(void)
 	wait_for_fds(before);
 }
 
-/* What a filter answers in the kernel's place. */
+/* A filter's answer in place of the kernel's. */
 static void filtered(void)
 {
 	int dmabuf = dmabuf_open(false);

@@ -210,7 +210,7 @@ static void merged_of_eventfds(void)
 	wait_for_fds(before);
 }
 
-/* The descriptor is all that is left of them; then nobody has it, and nothing is left. */
+/* Only the descriptor is left of the fences; then it is closed, too, and nothing is left. */
 static void descriptor_outlives(void)
 {
 	int fds[2] = { event_open(), event_open() }, pipes[2], fd, i;
@@ -233,7 +233,7 @@ static void descriptor_outlives(void)
 	CHECK_OK_FATAL(hm_fence_import_fd(fd, &back));
 	close(fd);
 	event_signal(fds[0]);
-	/* One that nobody can signal any more is over, too. */
+	/* A part that can no longer be signalled is over, too. */
 	close(pipes[1]);
 	close(pipes[0]);
 	CHECK_ERROR(-ETIME, hm_fence_wait(back, 5 * MS));
@@ -285,7 +285,7 @@ static void merged_failures(void)
 	rig_close(&rig);
 }
 
-/* What one library's queue gives as a descriptor, another takes as a fence. */
+/* A descriptor of one library's queue becomes a fence in another library. */
 static void there_and_back(void)
 {
 	struct hm_fence *fence, *imported;
@@ -450,7 +450,7 @@ static int play_signalled(int fd, unsigned long cmd, void *argument)
 	return 0;
 }
 
-/* Of two that both have a descriptor, and the third is not to be had. */
+/* Both parts have a descriptor, and the merged one can't be had. */
 static void descriptor_of_merged_fails(void)
 {
 	int (*ioctl_before)(int fd, unsigned long cmd, void *argument) = sys_table.ioctl;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The library's use of OpenCL under oclgrind, which checks each access and each
- * call. Its exit status says nothing: what counts is its log.
+ * The library's use of OpenCL under oclgrind, which checks each access and each call. Its exit
+ * status says nothing: the log counts.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -107,7 +107,7 @@ static int run_oclgrind(const char *option, char *log)
 	self[n] = '\0';
 	child = fork();
 	if (!child) {
-		/* Of the drivers there are, oclgrind's own must be the only one. */
+		/* oclgrind's own driver must be the only one. */
 		execlp("timeout", "timeout", "60", "oclgrind", "--log", path, "--data-races",
 		       "--check-api", self, option, (char *)NULL);
 		_exit(127);
@@ -145,7 +145,7 @@ static void clean_log(void)
 	CHECK(!log[0]);
 }
 
-/* What an empty log is worth: a kernel one item past its range is in it. */
+/* Proves that the log works: it has a kernel's access one item past its range. */
 static void overrun_is_logged(void)
 {
 	char log[LOG_MAX];

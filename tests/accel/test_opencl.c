@@ -207,7 +207,7 @@ static void forced_copies(void)
 	CHECK_EQUAL(bad, 0);
 	CHECK_EQUAL(way_of(&rig, x, 64), HM_WAY_COPY);
 	CHECK(text_has("HM_ACCEL_FORCE_COPY"));
-	/* What a kernel leaves alone of a range that is only written stays. */
+	/* Bytes of a write-only range that the kernel does not write stay. */
 	memset(y, 1, n * sizeof(*y));
 	RUN(&rig, FILL, 10, HM_OUT(y), HM_U32(7));
 	CHECK_EQUAL(((uint32_t *)(void *)y)[9], 7);
@@ -490,7 +490,7 @@ static void growing_and_moving(const char *driver)
 		CHECK_OK_FATAL(hm_realloc(p, size, 0, &moved));
 		CHECK(moved == p);
 	}
-	/* Past what was reserved: another address. */
+	/* Past the reservation: another address. */
 	CHECK_OK_FATAL(hm_realloc(p, 200 << 20, HM_MAY_MOVE, &moved));
 	RUN(&rig, INCREMENT, 1024, HM_INOUT(moved));
 	CHECK_EQUAL(moved[0], 7);

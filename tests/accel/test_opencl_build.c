@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* OpenCL kernels: what does not build, argument kinds, groups, the cache. */
+/* OpenCL kernels: failed builds, argument kinds, groups, the cache. */
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -327,7 +327,7 @@ static void includes_are_not_cached(void)
 	CHECK_EQUAL(system(command), 0);
 }
 
-/* Writes @value into the header, and returns what a kernel that includes the header stores. */
+/* Writes @value into the header, and returns the number that a kernel with this header stores. */
 static uint32_t stored_by_header(struct rig *rig, const char *folder, int value)
 {
 	struct hm_kernel_desc desc = {
@@ -415,7 +415,7 @@ static void cache_beyond_the_limit(void)
 	CHECK_EQUAL(system(command), 0);
 }
 
-/* A binary that PoCL gave back must still say what its arguments are. */
+/* A binary that PoCL gave back must still report its argument types. */
 static void cached_kernel_on_pocl(void)
 {
 	char folder[] = "/tmp/hetmap-cache-XXXXXX", command[600];

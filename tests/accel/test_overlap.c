@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * The same bytes at two addresses: two maps of one buffer, an import of what it exports, two
- * buffers of one file. What may not overlap may not do so there either, on any accelerator.
+ * buffers of one file. A refused overlap is refused there, too, on any accelerator.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 /* Bytes of one object, from two of its pages on. */
 struct twice {
 	float *a, *b;
-	uint64_t b_page; /* of the object, that b begins at */
+	uint64_t b_page; /* page of the object that b begins at */
 	struct hm_buffer *buffer[2];
 	struct hm_map *map[2];
 };
@@ -75,7 +75,7 @@ static void export_and_import(struct hm_device *device, struct twice *twice)
 	twice->b = map_at(twice->buffer[1], 0, &twice->map[1]);
 }
 
-/* What both came from is gone. */
+/* The buffer of both imports is gone. */
 static void two_imports(struct hm_device *device, struct twice *twice)
 {
 	struct hm_buffer *buffer;

@@ -27,7 +27,7 @@ static void *signal_late(void *user)
 	return NULL;
 }
 
-/* One fence that fails is no leave to go ahead of the others. */
+/* A fence that fails does not end the wait for the other ones. */
 static void queue_waits_for_all(void)
 {
 	struct late late = { .fd = event_open() };
@@ -62,7 +62,7 @@ static void queue_waits_for_all(void)
 	close(late.fd);
 }
 
-/* Nothing that is submitted later begins before the fence; what was, goes on. */
+/* Later work does not begin before the fence; earlier work goes on. */
 static void queue_waits_on(const char *accel)
 {
 	struct late late = { .fd = event_open() };

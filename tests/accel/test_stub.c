@@ -41,7 +41,7 @@ struct expected {
 	bool flushes;
 };
 
-/* What a launch wrote is seen through a second mapping of the same memory. */
+/* A second mapping of the same memory shows a launch's writes. */
 static void seen_elsewhere(struct rig *rig, const struct expected *expected)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 4 * PAGE };
@@ -328,7 +328,7 @@ static void late_events(void)
 	CHECK_OK_FATAL(hm_launch(rig.queue, rig.kernel[INCREMENT], 16, &fence, HM_INOUT(p)));
 	CHECK_OK(hm_fence_wait(fence, 2000000000));
 	hm_fence_unref(fence);
-	/* Work that nobody waits for: the next launches and the queue's end reap it. */
+	/* Work that is never waited for: the next launches and the queue's end reap it. */
 	for (i = 0; i < 20; i++)
 		CHECK_OK_FATAL(
 			hm_launch(rig.queue, rig.kernel[INCREMENT], 16, NULL, HM_INOUT(p)));

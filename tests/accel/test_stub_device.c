@@ -45,7 +45,7 @@ static void device_memory_in_place(void)
 	device_memory("", HM_WAY_HOST_PTR);
 }
 
-/* Taken away, and nobody has noticed: as a module's device is by another process. */
+/* The device is taken away unnoticed, as a module's device is by another process. */
 static void unplug_unnoticed(struct hm_device *device)
 {
 	struct hetsim_handshake shake = {
@@ -63,7 +63,7 @@ static void unplug_unnoticed(struct hm_device *device)
 	CHECK_OK_FATAL(port->ops->call(port->file, HETSIM_INJECT, &inject));
 }
 
-/* What its self-test finds out is not told with the map's view held. */
+/* The self-test reports a lost device only after it has dropped the map's view. */
 static void device_gone_at_self_test(void)
 {
 	struct hm_device_info info = { .struct_size = sizeof(info) };
@@ -118,7 +118,7 @@ static struct hm_map *file_map(int fd, uint32_t flags)
 	return map_of(buffer);
 }
 
-/* Memory of others, who can't cut it off: else "host" does not take it. */
+/* Foreign memory that can't be cut off: else "host" does not take it. */
 static struct hm_map *foreign_map(struct rig *rig)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc) };
@@ -132,7 +132,7 @@ static struct hm_map *foreign_map(struct rig *rig)
 	return map_of(buffer);
 }
 
-/* What may be cut off goes by copy where @blocks, and works; and is in place elsewhere. */
+/* Memory that can be cut off goes by copy where @blocks, and works; else it is used in place. */
 static void check_way(struct rig *rig, struct hm_map *map, bool cut, bool blocks,
 		      uint32_t in_place)
 {
@@ -164,7 +164,7 @@ static void check_ways(bool blocks, uint32_t in_place)
 	struct rig rig;
 
 	rig_open(&rig, "opencl:0", 0, 0);
-	/* Before any launch, and what a launch finds out comes late for it: it stays there. */
+	/* The first map is used before any launch, so it stays in place in any case. */
 	CHECK_OK_FATAL(hm_buffer_create(rig.host, &desc, &buffer));
 	check_way(&rig, map_of(buffer), false, blocks, in_place);
 	check_way(&rig, file_map(fd, 0), true, blocks, in_place);
@@ -208,7 +208,7 @@ static void pocl_does_not(void)
 		check_ways(false, HM_WAY_HOST_PTR);
 }
 
-/* What its own copies touch counts, too. */
+/* Its own copies touch the memory, so they count, too. */
 static void forced_to_copy(void)
 {
 	int fd = scratch_file(SIZE);
@@ -221,7 +221,7 @@ static void forced_to_copy(void)
 	close(fd);
 }
 
-/* The file is cut off under work of such a driver: an error, and nobody dies. */
+/* The file is cut off under the work of such a driver: an error, and no crash. */
 static void cut_off(void)
 {
 	int fd = scratch_file(SIZE);
@@ -242,7 +242,7 @@ static void cut_off(void)
 	CHECK(text_has("lost"));
 	hm_fence_unref(fence);
 	hm_map_unref(map);
-	/* There, and not back. */
+	/* The copy in fails, so there is none back. */
 	CHECK(!ftruncate(fd, SIZE));
 	map = file_map(fd, 0);
 	CHECK(!ftruncate(fd, 0));

@@ -91,7 +91,7 @@ EXPORT cl_int clEnqueueMigrateMemObjects(cl_command_queue queue, cl_uint n_memor
 /* ---- the test ---- */
 
 struct proof {
-	bool seen;          /* by the second mapping, before anybody waited */
+	bool seen;          /* by the second mapping, before any wait */
 	uint64_t grown;     /* anonymous memory, bytes */
 	unsigned int moves; /* OpenCL calls that move bytes */
 	uint32_t way;
@@ -170,7 +170,7 @@ static void in_place_basic(void)
 	in_place("basic");
 }
 
-/* What the test above is worth. */
+/* Proves that the test above would notice a copy. */
 static void copies_are_noticed(void)
 {
 	struct proof proof;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What the kernel does not look at is listed here as that, with the reason. A byte of a
- * struct that is in no line fails test_drm_mutation.c.
+ * A field that the kernel ignores is listed as UNREAD, with the reason. A byte of a struct that is
+ * in no line fails test_drm_mutation.c.
  */
 #include "drm/drm_fields.h"
 
@@ -24,7 +24,7 @@
 
 #define STRUCT(in, member) AT(in, struct in, member)
 
-/* Of unions the user's half, whose name is that of the table's struct. */
+/* The user's half of unions, with the name of the table's struct. */
 #define CREATE(member)                                                                       \
 	"drm_amdgpu_gem_create", #member, offsetof(struct drm_amdgpu_gem_create_in, member), \
 		sizeof(((struct drm_amdgpu_gem_create_in *)NULL)->member)
@@ -52,7 +52,7 @@ static const char larger[] = "a picture of another size";
 static const char point[] = "another point";
 static const char flag[] = "a value that the kernel knows";
 static const char passed[] = "the kernel passes it on to the host, which does not answer";
-/* Of these numbers the kernel has half. */
+/* The kernel holds the lower half of these numbers. */
 #define UPPER 0xffffffff00000000ull
 
 const struct drm_field drm_fields[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The fields that runtime/backend/drm sends, and what the kernel makes of a change in each. */
+/* The fields that runtime/backend/drm sends, and the kernel's reaction to a change in each. */
 #ifndef HETMAP_TESTS_DRM_FIELDS_H
 #define HETMAP_TESTS_DRM_FIELDS_H
 
@@ -10,10 +10,10 @@
 enum drm_field_kind {
 	BITS = 1, /* flags and numbers of things: each bit is flipped */
 	LENGTH,   /* one more */
-	HANDLE,   /* of another object or file, which there is not */
+	HANDLE,   /* an object or a file that does not exist */
 	POINTER,  /* to where nothing can be */
-	ADDRESS,  /* of pages: likewise, and to the next byte */
-	COUNT,    /* of what a pointer leads to: one off */
+	ADDRESS,  /* pages: likewise, and to the next byte */
+	COUNT,    /* elements behind a pointer: one off */
 	ZERO,     /* reserved: the first and the last bit are set */
 	UNREAD,   /* the kernel does not look at it, or writes it only */
 };
@@ -24,8 +24,8 @@ struct drm_field {
 	size_t offset, size;
 	enum drm_field_kind kind;
 	/*
-	 * Bits with which the kernel goes on: to do something else, or (spared) the same.
-	 * All others are refused.
+	 * Bits with which the kernel goes on: to do something else, or (spared) the same. All other
+	 * bits are refused.
 	 */
 	uint64_t taken, spared;
 	bool sometimes; /* refused in one of its calls at least */

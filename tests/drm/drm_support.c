@@ -43,7 +43,7 @@ static void preload(char *path, size_t size)
 	beside("fake_drm.so", path, size);
 	setenv(AGAIN, "1", 1);
 	setenv("LD_PRELOAD", path, 1);
-	/* What it takes over goes on to ASan's own by RTLD_NEXT. */
+	/* ASan's own functions follow the fake's by RTLD_NEXT. */
 	add_option("ASAN_OPTIONS", "verify_asan_link_order=0");
 }
 

@@ -11,15 +11,15 @@
 #include "lib/support.h"
 
 /*
- * Starts the program again with the fake preloaded, unless it is. Returns what to
- * ask of it; exits where it can't be had.
+ * Starts the program again with the fake preloaded, unless it is. Returns the fake's controls;
+ * exits where there is no fake.
  */
 const struct fake_drm_control *drm_under_fake(char **argv);
 
 /* Goes on as @program of the same folder, under the fake. */
 void drm_run_under_fake(const char *program, char **argv) __attribute__((noreturn));
 
-/* What the fake traces of a node that is asked whether it is there still: for its DRM_CAP_PRIME. */
+/* The fake's trace of a node that is asked for its DRM_CAP_PRIME: whether it is still there. */
 #define DRM_FAKE_ASKED "cap 5\n"
 
 /* Opens the node, or abandons the test. */

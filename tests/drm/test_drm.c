@@ -62,7 +62,7 @@ static void other_files(void)
 	rmdir(folder);
 }
 
-/* What is found is what opens, and what does not says why. */
+/* Each node found opens, or says why not. */
 static void discovery(void)
 {
 	struct drm_found *found;
@@ -88,7 +88,7 @@ static void discovery(void)
 	free(found);
 }
 
-/* What is told of a node without opening a device is what the device says of itself. */
+/* The list's capabilities of a closed node equal those of its open device. */
 static void check_caps(const struct hm_drm_node *node)
 {
 	const uint64_t dumb = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT;
@@ -111,7 +111,7 @@ static void check_caps(const struct hm_drm_node *node)
 
 #define NODES_MAX 32
 
-/* The public list has what was found, in that order, in strides of the caller's. */
+/* The public list has the nodes found, in their order, in strides of the caller's. */
 static void list(void)
 {
 	struct hm_drm_node nodes[NODES_MAX], first = { .struct_size = sizeof(first) };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * What people do wrong with DRM nodes, and what happens to them: a sentence that names
- * the node, its driver, the errno and the remedy; nothing is left behind. Over the
- * fake kernel; tests/drm/test_drm_nodes.c does it where the real one can.
+ * Common mistakes with DRM nodes, and their errors: a sentence that names the node, its driver, the
+ * errno and the remedy; nothing is left behind. Over the fake kernel; tests/drm/test_drm_nodes.c
+ * does it where the real one can.
  */
 #include <drm.h>
 #include <errno.h>
@@ -46,7 +46,7 @@ static void has_part(const char *part)
 		test_fail(__FILE__, __LINE__, "\"%s\" lacks \"%s\"", hm_errmsg(), part);
 }
 
-/* The last text: what the node is, and what else. */
+/* The last text names the node, its driver, the error and the remedy. */
 static void tells(enum fake_drm_node node, const char *error, const char *remedy)
 {
 	char path[64];
@@ -131,7 +131,7 @@ static void node_gone(void)
 	each(gone);
 }
 
-/* The kernel has the device, and whoever set up /dev no node of it: a container, as a rule. */
+/* The kernel has the device, but /dev has no node of it: a container, as a rule. */
 static void hidden(enum fake_drm_node node)
 {
 	struct hm_drm_node before = listed(node), found;
@@ -163,7 +163,7 @@ static void not_permitted(enum fake_drm_node node)
 	fake->forbid(node, false);
 }
 
-/* Its driver is that of the child, which is on virtio, and not what carries it. */
+/* Its driver is that of the child on the virtio bus, not that of the carrier. */
 static void virtio_carried(void)
 {
 	static const char *const carriers[] = { "virtio-pci", "virtio-mmio" };
@@ -212,8 +212,8 @@ static void node_no_dmabufs(void)
 }
 
 /*
- * Between the list's look at it and ours: the first open() is the list's, which succeeds,
- * or with a path the look at what it is.
+ * The node vanishes between the list's look at it and ours: the first open() is the list's, which
+ * succeeds, or with a path the look at the node.
  */
 static int (*real_open)(const char *path, int flags, mode_t mode);
 static const char *vanishing;
@@ -263,7 +263,7 @@ static void vanishes(enum fake_drm_node node)
 	snprintf(name, sizeof(name), "drm:%s", drm_fake_path(node, path, sizeof(path)));
 	for (i = 0; i < ARRAY_SIZE(rows); i++)
 		for (opens = 0; opens < 2; opens++) {
-			/* The look at what it is, or the opening itself. */
+			/* The look at the node, or the opening itself. */
 			vanish_after(node, opens, rows[i].error);
 			CHECK_ERROR(rows[i].expected, hm_device_open(name, &device));
 			sys_table.open = real_open;
@@ -283,7 +283,7 @@ static void node_vanishes(void)
 	each(vanishes);
 }
 
-/* It opens, and is gone before it has told whose it is. */
+/* The node opens, and is gone before it has named its driver. */
 static void vanishes_opened(enum fake_drm_node node)
 {
 	struct hm_device *device = NULL;
@@ -343,7 +343,7 @@ static void without_descriptors(enum fake_drm_node node)
 
 static unsigned int n_duplicates;
 
-/* What a driver does not map by its node, or not wait for, is kept by a duplicate. */
+/* A dma-buf that the driver can't map by its node, or can't wait for, is kept by a duplicate. */
 static void without_duplicates(enum fake_drm_node at)
 {
 	struct hm_device *other = open_node(at == FAKE_XE ? FAKE_NOUVEAU : FAKE_XE);
@@ -380,9 +380,9 @@ static void node_not_permitted(void)
 	each(not_permitted);
 }
 
-/* ---- a descriptor that is somebody else's ---- */
+/* ---- a descriptor that has another owner ---- */
 
-/* Calls on the device; its maps and what is open already are not asked for. */
+/* Calls on the device; maps and open files are not asked. */
 static void check_lost(enum fake_drm_node at, struct hm_device *device,
 		       struct hm_buffer *buffer)
 {
@@ -450,7 +450,7 @@ static void close_handle(int file, uint32_t handle, int expected)
 	CHECK_EQUAL(ioctl(file, DRM_IOCTL_GEM_CLOSE, &gem_close), expected);
 }
 
-/* It answers as a node does, and takes the handles' numbers: still it is not ours. */
+/* The other node answers, and takes the handles' numbers: still it is not ours. */
 static void becomes_another(enum fake_drm_node at)
 {
 	enum fake_drm_node other = (at + 1) % FAKE_DRM_NODES;
@@ -509,7 +509,7 @@ static void nodes_take_no_file(void)
 	each(no_dmabuf);
 }
 
-/* Exported read-only first, wanted writable later: by who made it, by who takes it in. */
+/* Exported read-only first, wanted writable later: by its maker, and by the importer. */
 static void read_only_first(enum fake_drm_node at)
 {
 	struct hm_device *device = open_node(at);
@@ -547,7 +547,7 @@ static void too_large(enum fake_drm_node at)
 	test_forget_text();
 	r = hm_buffer_create(device, &desc, &buffer);
 	CHECK(r == -ENOMEM || r == -ENOSPC || r == -E2BIG || r == -EINVAL);
-	/* Of one it is known before the kernel is asked. */
+	/* One node knows it before the kernel is asked. */
 	tells(at, strerrorname_np(-r), at == FAKE_VIRTIO ? "blob=on" : "release some");
 	has_part(at == FAKE_VIRTIO ? "68719476736" : "64 GiB");
 	desc.size = UINT64_MAX;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The CPU's access to buffers of DRM nodes, over the fake kernel: others' work is waited
- * for in the driver's own way, once there can be any, and nobody is asked before; whoever
- * has used bytes asks the node once whether it is there still.
+ * The CPU's access to buffers of DRM nodes, over the fake kernel: a bracket waits for other work in
+ * the driver's own way, once the buffer is shared, and asks nothing before; its end asks the node
+ * once whether it is still there.
  */
 #include <errno.h>
 #include <hetmap/drm.h>
@@ -71,7 +71,7 @@ static void check_ends(const char *what, struct hm_map *map, uint32_t access, co
 	check_trace(what, end);
 }
 
-/* How each driver begins and ends access to what others know. */
+/* How each driver begins and ends access to shared buffers. */
 static const struct {
 	const char *begin, *end;
 } bracket_traces[FAKE_DRM_NODES] = {
@@ -93,7 +93,9 @@ static void check_bracket(struct drm_node *node, enum fake_drm_node at)
 	int fd;
 
 	make_map(node, &s);
-	/* Nobody else knows it: no call but the one that asks, whatever the device does. */
+	/*
+	 * The buffer is not shared: a bracket makes only the closing call, even on a busy device.
+	 */
 	fake->busy(true);
 	fake->fail(0, 0);
 	check_ends(node->name, s.map, HM_READ | HM_WRITE, "", DRM_FAKE_ASKED);
@@ -103,7 +105,7 @@ static void check_bracket(struct drm_node *node, enum fake_drm_node at)
 	CHECK_OK_FATAL(hm_buffer_export(s.buffer, HM_EXPORT_DMABUF, &fd));
 	check_ends(node->name, s.map, HM_READ | HM_WRITE, bracket_traces[at].begin,
 		   bracket_traces[at].end);
-	/* It waits until the work is done. */
+	/* The bracket waits until the work is done. */
 	fake->busy_looks(3);
 	bracket(s.map, HM_READ);
 	fake->busy_looks(0);
@@ -133,7 +135,7 @@ static void brackets(void)
 	}
 }
 
-/* Of another device's dma-buf the descriptor itself is asked. */
+/* A dma-buf of another device is asked by its descriptor. */
 static void bracket_foreign(void)
 {
 	struct drm_node *node = drm_open_fake(FAKE_AMDGPU);
@@ -160,8 +162,8 @@ static void bracket_foreign(void)
 }
 
 /*
- * What amdgpu gets back of its own is mapped by its dma-buf. In VRAM it is waited for, and
- * stays there: begun by its dma-buf it would be moved out.
+ * amdgpu maps its own memory by its dma-buf when it comes back. In VRAM the bracket waits, and the
+ * memory stays there: a bracket on its dma-buf would move it out.
  */
 static void bracket_returned(void)
 {
@@ -201,7 +203,7 @@ static void bracket_returned(void)
 	CHECK_EQUAL(fake->handles(), 0);
 }
 
-/* Nothing has begun where the wait fails, and the text says what it was. */
+/* Nothing has begun where the wait fails, and the text names the error. */
 static void bracket_fails(void)
 {
 	struct drm_node *node = drm_open_fake(FAKE_AMDGPU);
@@ -215,7 +217,7 @@ static void bracket_fails(void)
 	CHECK_ERROR(-ENOMEM, hm_map_begin_cpu(s.map, 0, SIZE, HM_READ));
 	CHECK(strstr(hm_errmsg(), node->path) && strstr(hm_errmsg(), "waiting"));
 	fake->fail(0, 0);
-	/* This kernel says EINTR to who waits for what never ends. */
+	/* The fake returns EINTR from a wait that would never end. */
 	fake->busy(true);
 	CHECK_ERROR(-EINTR, hm_map_begin_cpu(s.map, 0, SIZE, HM_READ));
 	fake->busy(false);
@@ -227,7 +229,7 @@ static void bracket_fails(void)
 	drm_node_put(node);
 }
 
-/* Of two objects the second can't begin: the first has ended, and nothing has begun. */
+/* The second of two objects can't begin: the first has ended, and nothing has begun. */
 static void bracket_undone(void)
 {
 	struct hm_drm_handle handle = { .struct_size = sizeof(handle) };

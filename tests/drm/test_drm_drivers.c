@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The rows of amdgpu, i915, xe, nouveau and virtio_gpu over the fake kernel: what they
- * find, make, map, share and wait for, and what is left when any call of theirs fails.
+ * The rows of amdgpu, i915, xe, nouveau and virtio_gpu over the fake kernel: they find, make, map,
+ * share and wait, and they clean up when any call of theirs fails.
  */
 #include <drm.h>
 #include <errno.h>
@@ -24,18 +24,18 @@
 
 static const struct fake_drm_control *fake;
 
-/* What the fake's hardware is, and what a row must make of it. */
+/* The fake's hardware, and how a row must report it. */
 static const struct expected {
 	const char *driver;
 	uint64_t vram, visible, system;
 	enum drm_place place; /* by default */
 	bool vram_made;       /* on request */
 	bool waits, userptr;
-	bool memory;    /* tells what is free */
+	bool memory;    /* reports free memory */
 	bool cached;    /* also of its VRAM */
 	bool whole;     /* VRAM is mapped as a whole only */
 	bool own;       /* takes in no other device's */
-	uint32_t back;  /* enum hm_cache of what it made by default and comes back */
+	uint32_t back;  /* enum hm_cache of a default object that comes back */
 	bool timelines; /* syncobjs, and points of them */
 } expected[FAKE_DRM_NODES] = {
 	[FAKE_AMDGPU] = { "amdgpu", MIB(256), MIB(64), MIB(1024), DRM_PLACE_VRAM, true, true,
@@ -88,14 +88,14 @@ static char *map(int fd, uint64_t offset, uint64_t size)
 	return mapped;
 }
 
-/* As the backend does: through the node, or what came in itself. */
+/* Maps it as the backend does: through the node, or through its own dma-buf. */
 static char *map_object(const struct drm_object *object)
 {
 	return map(object->dma_buf < 0 ? object->node->fd : object->dma_buf, object->map_offset,
 		   SIZE);
 }
 
-/* ---- what there is ---- */
+/* ---- the node and its memory ---- */
 
 static void check_open(struct drm_node *node, const struct expected *one)
 {
@@ -200,7 +200,7 @@ static void sizes(void)
 	each(check_sizes);
 }
 
-/* amdgpu_gem_create_ioctl() falls back to GTT and tells nobody. */
+/* amdgpu_gem_create_ioctl() falls back to GTT without a word. */
 static void vram_full(void)
 {
 	struct drm_node *node = drm_open_fake(FAKE_AMDGPU);
@@ -231,7 +231,7 @@ static void check_share(struct drm_node *node, const struct expected *one)
 	CHECK_EQUAL(shared[PAGE], 'a');
 	CHECK_EQUAL(lseek(fd, 0, SEEK_END), SIZE);
 
-	/* It comes back as what it is. */
+	/* The object comes back as the same one. */
 	CHECK_OK_FATAL(drm_object_import(node, second, &again));
 	CHECK(again == object);
 	drm_object_put(again);
@@ -311,7 +311,7 @@ static void check_wait(struct drm_node *node, const struct expected *one)
 	begin = time_now_ns();
 	CHECK_EQUAL(node->driver->wait(object, false, timeout), -ETIME);
 	CHECK(time_now_ns() - begin >= timeout);
-	/* What can't wait for ever says so, instead of that it is done. */
+	/* A wait with a limit reports it, instead of success. */
 	fake->busy(false);
 	fake->busy_looks(3);
 	CHECK_OK(node->driver->wait(object, true, UINT64_MAX));
@@ -345,7 +345,7 @@ static void check_userptr(struct drm_node *node, const struct expected *one)
 	CHECK_OK_FATAL(node->driver->userptr(node, memory, SIZE, true, &object));
 	CHECK_EQUAL(object.size, SIZE);
 	CHECK_EQUAL(object.place, DRM_PLACE_SYSTEM);
-	/* It has a map already; there is no other. */
+	/* The object has a map already; there is no other. */
 	CHECK(node->driver->map_offset(&object) < 0);
 	close_handle(node, object.handle);
 	CHECK_OK_FATAL(node->driver->userptr(node, memory, SIZE, false, &object));
@@ -442,7 +442,7 @@ static void undo(struct doing *d)
 		drm_node_put(d->node);
 }
 
-/* Everything, up to the first failure. Results stay what they were where it fails. */
+/* Everything, up to the first failure, where results keep their old values. */
 static int do_all(enum fake_drm_node at, struct doing *d)
 {
 	uint64_t total, available;
@@ -487,7 +487,7 @@ static void fail_each(int error, bool retried)
 			failed = fake->failed();
 			fake->fail(0, 0);
 			CHECK_FATAL(failed != NULL);
-			/* Of dumb buffers, which these do not need, a no is no answer. */
+			/* A failed query for dumb buffers is no failure: these do not need any. */
 			if (retried ? r : !r && strcmp(failed, "drm_get_cap") != 0)
 				test_fail(__FILE__, __LINE__, "%s: %s, call %u of %u: %d",
 					  expected[at].driver, failed, n, calls, r);
@@ -619,7 +619,7 @@ static void devices_without_memory(void)
 	CHECK_OK(r);
 }
 
-/* The public list tells what the drivers do. */
+/* The public list matches the drivers. */
 static void listed(void)
 {
 	struct hm_drm_node nodes[FAKE_DRM_NODES + 8];

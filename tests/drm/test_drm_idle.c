@@ -79,7 +79,7 @@ static void check_used_again(struct hm_device *device, uint64_t size)
 	CHECK_EQUAL(stats_now().bytes_idle, before);
 }
 
-/* ---- what is found in them ---- */
+/* ---- the bytes of objects used again ---- */
 
 static void check_zeros(struct hm_device *device)
 {
@@ -107,7 +107,7 @@ static void zeros(void)
 	each(check_zeros, "64");
 }
 
-/* Whoever has the address of a map that has ended gets his signal, as ever. */
+/* A stale address of an ended map gets its signal, as ever. */
 static void check_unmapped(struct hm_device *device)
 {
 	char *stale = leave(device, SIZE);
@@ -207,7 +207,7 @@ static void mapped_again(void)
 	each(check_mapped_again, "64");
 }
 
-/* What is found in a section of liburcu stays mapped until its end. */
+/* An object that a section of liburcu can find stays mapped until its end. */
 static void check_readers(struct hm_device *device)
 {
 	struct section section;
@@ -231,7 +231,7 @@ static void readers_keep(void)
 	each(check_readers, "64");
 }
 
-/* What a handler has put there ends with the map: the next one shows the object. */
+/* A handler's pages end with the map: the next map shows the object. */
 static void check_handled(struct hm_device *device)
 {
 	struct drm_made made;
@@ -264,7 +264,7 @@ static void check_bounds(struct hm_device *device)
 	struct drm_made made[6];
 	size_t i;
 
-	/* More than a quarter of what may be is not kept. */
+	/* An object above a quarter of the limit is not kept. */
 	leave(device, part + PAGE);
 	CHECK_EQUAL(stats_now().bytes_idle, 0);
 	for (i = 0; i < ARRAY_SIZE(made); i++)
@@ -326,7 +326,7 @@ static void none(void)
 	}
 }
 
-/* What others know, or knew, may be in use and is theirs, too. */
+/* Shared objects may still be in use elsewhere, so they are not kept. */
 static void check_shared(struct hm_device *device)
 {
 	struct hm_buffer *twin;
@@ -341,7 +341,7 @@ static void check_shared(struct hm_device *device)
 	hm_buffer_unref(twin);
 	CHECK_EQUAL(stats_now().bytes_idle, 0);
 	close(fd);
-	/* Also where it is not sure that anybody got it. */
+	/* Also where an export failed, and may have given the object away. */
 	made = drm_make(device, SIZE);
 	inject_always("ioctl", EMFILE);
 	CHECK_ERROR(-EMFILE, hm_buffer_export(made.buffer, HM_EXPORT_DMABUF, &fd));
@@ -367,7 +367,7 @@ static bool ends_by_itself(void)
 	return tries < 200;
 }
 
-/* It is not counted any more a moment before its handle is closed. */
+/* An object leaves the count a moment before its handle is closed. */
 static bool handles_end(void)
 {
 	int tries;
@@ -393,7 +393,7 @@ static void time_is_up(void)
 	each(check_time, "64");
 }
 
-/* Two devices: what the other has keeps, and all of it goes where memory is short. */
+/* Two devices: idle objects of one outlive the other, and all go where memory is short. */
 static void memory_is_short(void)
 {
 	struct hm_device *one, *other;
@@ -437,7 +437,7 @@ static void memory_is_short(void)
 
 /* ---- when something fails, or is not there any more ---- */
 
-/* One that nobody has mapped: who takes it does. */
+/* An object that was never mapped: its next user maps it. */
 static char *leave_unmapped(struct hm_device *device, uint64_t size)
 {
 	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = size };
@@ -487,7 +487,7 @@ static void undo(void)
 	each(check_undo, "64");
 }
 
-/* Somebody has closed the handle: what has its number now is not taken for it. */
+/* The handle was closed behind its back: another object with its number is not taken for it. */
 static void closed_behind(void)
 {
 	struct drm_gem_close gem_close = { 0 };
@@ -555,7 +555,7 @@ static void *cycle(void *user)
 		if (!pattern_holds(made.bytes, 0, size, at))
 			return (void *)"its own bytes";
 		drm_drop(&made);
-		/* Now and then the node goes, and the thread that ends what is idle. */
+		/* Now and then the node goes, and with it the thread that ends idle objects. */
 		if (i % 16)
 			continue;
 		hm_device_unref(device);

@@ -15,7 +15,7 @@ int main(int argc, char **argv)
 	/* TSan lets no child start a thread, as that of idle objects, beside lost ones. */
 	if (TEST_TSAN)
 		setenv("HETMAP_DRM_IDLE", "0", 1);
-	/* What no driver can be handed is walked there. */
+	/* No driver can take these: test_lifecycle walks them by itself. */
 	setenv("HETMAP_LEAVE_OUT", "soft* fixed* fleeting* growing* minimal*", 0);
 	drm_run_under_fake("test_lifecycle", argv);
 }

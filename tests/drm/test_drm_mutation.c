@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Every field that a row of runtime/backend/drm sends is changed on its way into the fake
- * kernel, which must refuse it as the real one does, or do something else. What the
- * kernel does not look at is listed as that in drm_fields.c, with the reason, and must be
- * taken. A byte of a struct that is in no line of that table fails the test.
+ * Every field that a row of runtime/backend/drm sends is changed on its way into the fake kernel,
+ * which must refuse it as the real one does, or do something else. A field that the kernel ignores
+ * is UNREAD in drm_fields.c, with the reason, and must be taken. A byte of a struct that is in no
+ * line of that table fails the test.
  */
 #include <drm.h>
 #include <errno.h>
@@ -119,7 +119,7 @@ static int there_and_back(int node, uint32_t handle, uint64_t point, int fd, int
 
 static int use_syncobj(int node, uint64_t point)
 {
-	/* Of what is done already, by a call that signals; of a sync_file, which goes on. */
+	/* A fence that is done, by a call that signals; and a sync_file, which goes on. */
 	int fds[2] = { eventfd(1, EFD_CLOEXEC), fake->sync_file(false) }, r;
 	struct drm_syncobj_destroy destroy = { 0 };
 	struct drm_syncobj_create create = { 0 };
@@ -154,7 +154,7 @@ static int use_fences(struct drm_node *node, uint32_t features)
 static bool makes_vram;               /* on request, where it is no default */
 static struct hm_drm_node usual_node; /* as the list has it without a change */
 
-/* No error is the list's: what a node did not tell is missing there. */
+/* An error of a node is none of the list's: its value is missing there. */
 static int use_list(const char *path)
 {
 	struct hm_drm_node nodes[2 * FAKE_DRM_ALL];
@@ -328,7 +328,7 @@ struct sent {
 	unsigned int times;
 };
 
-/* What the rows send when nothing is changed. */
+/* The structs that the rows send when nothing is changed. */
 static unsigned int list_sent(enum fake_drm_node at, struct sent *sent, unsigned int room)
 {
 	const char *name;
@@ -340,7 +340,7 @@ static unsigned int list_sent(enum fake_drm_node at, struct sent *sent, unsigned
 	CHECK_FATAL(usual != NULL);
 	for (n = 0; n < room && fake->read_struct(n, &name, &sent[n].size, &sent[n].times); n++)
 		snprintf(sent[n].name, sizeof(sent[n].name), "%s", name);
-	CHECK_FATAL(n < room && (n || use == use_listed)); /* of card nodes nothing */
+	CHECK_FATAL(n < room && (n || use == use_listed)); /* card nodes send nothing */
 	return n;
 }
 
@@ -354,7 +354,7 @@ static void hide_others(enum fake_drm_node at, bool hidden)
 			fake->hide(other, hidden);
 }
 
-/* Of each field: was it sent, and was a change of it refused? */
+/* For each field: was it sent, and was a change of it refused? */
 struct fate {
 	bool sent, refused;
 };

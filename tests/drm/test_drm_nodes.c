@@ -110,7 +110,7 @@ static void card_nodes(void)
 	CHECK(!device);
 }
 
-/* A node, the device of that name, and what is to be done about a refusal. */
+/* A node, the device of that name, and the remedy for a refusal. */
 struct barred {
 	const char *path, *name, *driver, *remedy;
 };
@@ -177,7 +177,7 @@ static void not_permitted(void)
 	CHECK(!chmod(render.path, st.st_mode));
 }
 
-/* As in a container whose /dev is none: root may not open what is there. */
+/* As in a container whose /dev is none: even root may not open its nodes. */
 static void in_container(void *user)
 {
 	char folder[] = "/tmp/hetmap-dev-XXXXXX", path[80], name[90];
@@ -228,7 +228,7 @@ static void evil_twins(void)
 	for (i = 0; i < 2; i++)
 		CHECK_OK_FATAL(hm_buffer_import(device, fd, NULL, &twin[i]));
 	close(fd);
-	/* The maker's end must not close what the others hold. */
+	/* The maker's end must not close files that the others hold. */
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_buffer_unref(twin[1]);
@@ -283,7 +283,7 @@ static void devices_share(void)
 	hm_device_unref(vgem);
 }
 
-/* What every way in shows of a dma-buf: the bytes, wherever a map begins or is cut. */
+/* Each import of a dma-buf shows its bytes, wherever a map begins or is cut. */
 static void check_shown(struct hm_device *to, const char *name, int fd)
 {
 	struct hm_map_desc part = {
@@ -578,7 +578,7 @@ static void write_bracket(struct hm_map *map, uint32_t salt)
 	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, HM_WRITE));
 }
 
-/* Its driver goes and comes: what the policies promise of a device that was never ours. */
+/* The driver goes and comes: the policies promise this for a device that was never ours. */
 static void bound_again(void)
 {
 	struct drm_found node = drm_find("virtio_gpu", false);
@@ -618,7 +618,7 @@ static void bound_again(void)
 	CHECK(hm_map_address(kept) == at && hm_map_address(made) == other);
 	CHECK(pattern_holds(at, 0, SIZE, 1));
 	CHECK(pattern_holds(other, 0, SIZE, 2));
-	/* It is the device's memory again. */
+	/* The maps show the device's memory again. */
 	write_bracket(kept, 3);
 	CHECK_OK(hm_device_query(device, &info));
 	CHECK_OK(hm_buffer_resize(shadowed, 2 * SIZE, 0));

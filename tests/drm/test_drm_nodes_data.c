@@ -87,7 +87,7 @@ static void check_saxpy(struct rig *rig, struct line *x, struct line *y, float a
 	CHECK_EQUAL(info.bytes_copied, 0);
 }
 
-/* What the engine of another device copies out of it. */
+/* Another device's engine copies the lines out of it. */
 static void check_engine(int fd, uint64_t a, uint64_t b)
 {
 	struct hm_buffer *buffer;

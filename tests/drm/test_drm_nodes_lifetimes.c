@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Who may end first, where real drivers hold the memory: processes, handles, files,
- * modules. What is left is whole, and in the end nothing is left.
+ * Lifetimes where real drivers hold the memory: processes, handles, files and modules end in any
+ * order. The rest stays whole, and in the end nothing is left.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,9 +23,9 @@
 #define LARGE MIB(8)
 #define THOUSAND 1000
 
-/* ---- what the machine has given ---- */
+/* ---- the machine's memory ---- */
 
-/* So much more than @before, or the check below would see nothing. */
+/* At least @bytes more than @before, or the check below would see nothing. */
 static void check_given(const struct given *before, uint64_t bytes)
 {
 	CHECK(given_now().bytes + GIVEN_NOISE > before->bytes + bytes);
@@ -66,7 +66,7 @@ static void kill_scribbler(struct peer *peer, const volatile uint32_t *word)
 	peer_kill(peer);
 }
 
-/* Two buffers of what came in: by the device itself, and by one that takes any. */
+/* Two buffers of one dma-buf: by the device itself, and by a device that takes any. */
 struct imported {
 	struct hm_device *device;
 	struct hm_buffer *buffer;
@@ -152,7 +152,7 @@ static void importer_killed(void)
 	check_given_back(&before);
 }
 
-/* Nobody ever imports them. */
+/* These are never imported. */
 static void thousand_exports(void)
 {
 	struct given before = given_now();
@@ -231,7 +231,7 @@ static void map_outlives(void)
 	check_given_back(&before);
 }
 
-/* So for the kernel's own: no handle, no file, no dma-buf's descriptor. */
+/* The same with the kernel's own: no handle, no file, no dma-buf descriptor. */
 static void map_outlives_handle(void)
 {
 	struct given before = given_now();

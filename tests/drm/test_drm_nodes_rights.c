@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Who may write what a DRM node of a real kernel exports. */
+/* The right to write to exports of a DRM node of a real kernel. */
 #include <drm.h>
 #include <drm_mode.h>
 #include <errno.h>
@@ -65,7 +65,7 @@ static void rights_of_exports(void)
 	hm_device_unref(device);
 }
 
-/* Why nothing here is shared read-only: who may open a node writes what is for reading. */
+/* Why nothing here is shared read-only: a process that may open the node can write to it. */
 static void reading_is_no_right(void)
 {
 	struct drm_prime_handle prime = { .fd = -1 };

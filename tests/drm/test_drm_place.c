@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * hm_buffer_desc.place over the fake drivers: what each is sent for a place, what it says
- * where it has none, and the memory that is mapped as a whole only.
+ * hm_buffer_desc.place over the fake drivers: the call for each place, the error where there is no
+ * such place, and memory that is mapped only as a whole.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 static const struct fake_drm_control *fake;
 
-/* What the driver is sent; of what is refused, part of the sentence. */
+/* The driver's call; for a refusal, part of the sentence. */
 static const struct expected {
 	const char *sent[HM_PLACE_SYSTEM + 1];
 	uint32_t by_default; /* enum hm_place */
@@ -152,7 +152,7 @@ static void full(void)
 	hm_device_unref(device);
 }
 
-/* What comes in is where it is: the driver is asked, where it tells. */
+/* An import stays in its place: the driver is asked, where it tells. */
 static void brought_in(void)
 {
 	struct hm_buffer_desc desc = {

@@ -22,13 +22,13 @@
 
 static const struct fake_drm_control *fake;
 
-/* What one fence goes through. */
+/* The state of one fence on its way. */
 static struct {
 	int node;
 	uint32_t handle;
 	uint64_t point;
 	struct hm_fence *fence, *back;
-	int status; /* what a look at the fence answers */
+	int status; /* the fence's expected status */
 } now;
 
 static int there(void)
@@ -63,7 +63,7 @@ static void end_syncobj(uint32_t handle)
 
 /* ---- making the n-th call fail ---- */
 
-static int error; /* of the node's calls; 0: any of the library's, as inject.h has it */
+static int error; /* for the node's calls; 0: any call of the library's, as in inject.h */
 
 static void arm(unsigned int n)
 {
@@ -87,13 +87,13 @@ static bool disarm(void)
 	return failed;
 }
 
-/* Signals are nobody's failure; what is left of memory is told. */
+/* Signals are not reported as failures; a lack of memory is. */
 static bool is_retried(void)
 {
 	return error == EINTR || error == EAGAIN;
 }
 
-/* What the fence's way has ended with, and what it holds. */
+/* The end of the fence's way: its result and its handles. */
 static void check_end(int r, bool failed, const char *text, unsigned int handles)
 {
 	if (!failed || is_retried())
@@ -102,7 +102,7 @@ static void check_end(int r, bool failed, const char *text, unsigned int handles
 		CHECK(*text);
 	if (r && error)
 		CHECK_EQUAL(r, -error);
-	/* Only what could not be ended itself is left, and that is no failure. */
+	/* Only a syncobj whose destroy call failed is left, and that is no failure. */
 	if (!r && failed && !is_retried() && fake->handles() == handles + 1)
 		end_syncobj(now.handle + 1);
 	CHECK_EQUAL(fake->handles(), handles);
@@ -125,7 +125,7 @@ static void walk(bool on_the_way_back)
 		failed = disarm();
 		check_end(r, failed, hm_errmsg(), handles);
 		n_failed += !!r;
-		/* What was not put there is not there; what was not got can be got. */
+		/* A failed export leaves no fence; a failed import can be repeated. */
 		if (!on_the_way_back && r)
 			CHECK_ERROR(-EINVAL, back());
 		else if (!on_the_way_back || r)
@@ -141,7 +141,7 @@ static void walk(bool on_the_way_back)
 	CHECK_EQUAL(!n_failed, is_retried());
 }
 
-/* Of a fence whose work goes on, by a sync_file; of one that is done, by a call that signals. */
+/* A fence whose work goes on, by a sync_file; one that is done, by a call that signals. */
 static void walk_all(void)
 {
 	static const uint64_t points[] = { 0, 5 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Handles for work of the caller's own, over the fake kernel: of buffers on a node, and
- * of any map's memory, whose views follow the map.
+ * Handles for the caller's own work, over the fake kernel: buffers on a node, and the memory of any
+ * map, whose views follow the map.
  */
 #include <errno.h>
 #include <hetmap/drm.h>
@@ -26,12 +26,12 @@
 
 static const struct fake_drm_control *fake;
 
-/* Those whose driver takes in a process's memory. */
+/* Drivers that take in a process's memory. */
 static const enum fake_drm_node takers[] = { FAKE_AMDGPU, FAKE_I915, FAKE_I915_INTEGRATED };
 
 struct scene {
 	struct hm_device *host, *gpu;
-	struct hm_buffer *buffer; /* of the host's, up to GROWN bytes */
+	struct hm_buffer *buffer; /* on the host, up to GROWN bytes */
 	struct hm_map *map;
 };
 
@@ -96,7 +96,7 @@ static void refused(int expected, struct hm_drm_view *view, const char *text)
 		test_fail(__FILE__, __LINE__, "\"%s\" lacks \"%s\"", hm_errmsg(), text);
 }
 
-/* Of how many bytes there is a handle now. */
+/* The handle has @length bytes now. */
 static void holds(struct hm_drm_view *view, uint64_t length)
 {
 	struct hm_drm_handle handle = hold(view);
@@ -122,7 +122,7 @@ static void life(void)
 		view = view_of(&c, 0, 0, HM_READ | HM_WRITE);
 		CHECK(strstr(fake->trace(), "userptr 65536"));
 		handle = hold(view);
-		/* Of several each needs a release. */
+		/* Each hold needs a release. */
 		CHECK_EQUAL(hold(view).handle, handle.handle);
 		hm_drm_view_release(view);
 		CHECK_EQUAL(handle.length, SIZE);
@@ -183,7 +183,7 @@ static void follows(void)
 		holds(part, 4 * PAGE);
 		CHECK_OK(hm_map_protect(c.map, 3 * PAGE, PAGE, HM_READ));
 		refused(-EACCES, part, "no longer allows");
-		/* What is not its own does not touch it. */
+		/* A change outside its range does not touch it. */
 		last = view_of(&c, 8 * PAGE, PAGE, HM_READ);
 		hm_drm_view_unref(last);
 		CHECK_OK(hm_map_protect(c.map, 3 * PAGE, PAGE, HM_READ | HM_WRITE));
@@ -193,7 +193,7 @@ static void follows(void)
 	}
 }
 
-/* A driver marks what the device may only read, and a map gives no more than it has. */
+/* A driver marks memory that is read-only for the device, and a view adds no rights. */
 static void rights(void)
 {
 	struct hm_drm_view *view = (void *)0x10;
@@ -235,7 +235,7 @@ static void busy(void)
 		fake->fail(0, 0);
 		CHECK_EQUAL(hold(view).handle, handle.handle);
 		hm_drm_view_release(view);
-		/* It waits for what ends. */
+		/* The change waits for work that ends. */
 		fake->busy_looks(3);
 		CHECK_OK(hm_buffer_resize(c.buffer, GROWN, 0));
 		fake->busy_looks(0);
@@ -250,7 +250,7 @@ static void *grow(void *buffer)
 	return (void *)(intptr_t)hm_buffer_resize(buffer, GROWN, 0);
 }
 
-/* While a change waits for the device's work: who asks for the handle does not wait, too. */
+/* While a change waits for the device's work, a hold does not wait, too. */
 static void told_at_once(void)
 {
 	struct hm_drm_view *view;
@@ -516,12 +516,12 @@ static void of_buffers(void)
 		fake->trace_clear();
 		CHECK_OK(hm_map_begin_cpu(map, 0, PAGE, HM_READ));
 		CHECK_EQUAL(*fake->trace() != '\0', at != FAKE_XE);
-		/* Its end asks all nodes whether they are there, and ends what has an end. */
+		/* Its end asks all nodes whether they are there, and ends the access. */
 		fake->trace_clear();
 		CHECK_OK(hm_map_end_cpu(map, 0, PAGE, HM_READ));
 		CHECK(!strcmp(fake->trace(),
 			      at == FAKE_NOUVEAU ? DRM_FAKE_ASKED "fini\n" : DRM_FAKE_ASKED));
-		/* It stays what it is, and the buffer grows by a further one. */
+		/* The first object stays, and the buffer grows by a further one. */
 		CHECK_OK(hm_buffer_resize(buffer, 2 * SIZE, 0));
 		CHECK_OK(hm_drm_buffer_handle(buffer, 0, &second));
 		CHECK_EQUAL(second.handle, handle.handle);
@@ -560,7 +560,7 @@ static void was_asked(const struct access_log *log, struct hm_buffer *buffer, ui
 	CHECK_EQUAL(log->last.flags, flags);
 }
 
-/* A device's work may read, or write, what a view is of: as where a buffer is exported. */
+/* A device's work may access a view's memory: it is checked like an export of a buffer. */
 static void views_are_asked_for(void)
 {
 	static const struct {

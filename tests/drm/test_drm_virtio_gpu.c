@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What is virtio_gpu's own: hosts with and without blobs, and their memory. */
+/* Specific to virtio_gpu: hosts with and without blobs, and their memory. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
