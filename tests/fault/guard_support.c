@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the tests of guarded copies and scopes share. */
+/* Shared by the tests of guarded copies and scopes. */
 #include "fault/guard_support.h"
 
 #include <errno.h>

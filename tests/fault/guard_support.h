@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of guarded copies and scopes share: files that are cut off, a guarded read. */
+/* Shared by the tests of guarded copies and scopes: files that are cut off, a guarded read. */
 #ifndef HETMAP_TESTS_GUARD_SUPPORT_H
 #define HETMAP_TESTS_GUARD_SUPPORT_H
 
@@ -16,7 +16,7 @@ struct file_map {
 	int fd;
 };
 
-/* Of @size bytes, which have the pattern of salt 1. */
+/* Makes one of @size bytes, which have the pattern of salt 1. */
 void open_file_map(struct file_map *file, uint64_t size);
 void close_file_map(struct file_map *file);
 

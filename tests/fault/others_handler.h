@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A handler of the application's own, which says what it was called with, and jumps away. */
+/* A handler of the application's own, which records its arguments, and jumps away. */
 #ifndef HETMAP_TESTS_OTHERS_HANDLER_H
 #define HETMAP_TESTS_OTHERS_HANDLER_H
 

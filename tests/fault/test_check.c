@@ -74,7 +74,7 @@ static void test_no_store(void)
 	CHECK_EQUAL(close_rig(&rig), 0);
 }
 
-/* What earlier work of the queue stores is there before it is read. */
+/* Stores of the queue's earlier work are there before they are read. */
 static void test_earlier_work(void)
 {
 	struct hm_fence *fill, *copy;
@@ -89,7 +89,7 @@ static void test_earlier_work(void)
 	CHECK_EQUAL(close_rig(&rig), 0);
 }
 
-/* Nobody has stored the zeros that are there then. */
+/* After a loss the memory shows zeros, which no work has stored. */
 static void test_lost(void)
 {
 	struct hm_fence *fence;

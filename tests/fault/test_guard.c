@@ -80,7 +80,7 @@ static void cut_off(void)
 	CHECK(pattern_holds(bytes, 0, 4 * PAGE, 1));
 	CHECK_ERROR(-ERANGE, hm_copy_in(file.base + 4 * PAGE, bytes, 1, &fault));
 	CHECK_EQUAL(fault.offset, 4 * PAGE);
-	/* Nothing was put there: what comes back is seen. */
+	/* Nothing was mapped there: bytes that come back are seen. */
 	CHECK(!ftruncate(file.fd, SIZE));
 	CHECK_OK(hm_copy_out(bytes, file.base, SIZE, NULL));
 	CHECK(is_zero(bytes, 4 * PAGE, SIZE));
@@ -93,7 +93,7 @@ static void cut_off(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/* The end that is not named has lost bytes before, and shows what took their place. */
+/* The end that is not named has lost bytes before, and shows their replacement. */
 static void other_end(void)
 {
 	struct hm_fault fault = no_fault();
@@ -243,7 +243,7 @@ struct visitor {
 	struct file_map *file;
 	bool block;             /* all signals that can be */
 	int alternate;          /* flags of an alternate stack; -1: none */
-	unsigned int n_blocked; /* of the two, after a copy that failed */
+	unsigned int n_blocked; /* of the two signals, after a copy that failed */
 };
 
 static void *visit(void *user)
@@ -416,7 +416,7 @@ static void scope_of_blocked(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/* Of a thread whose mask can't be told a fault may be the process's end: it has no scope. */
+/* A fault in a thread of unknown signal mask may end the process: it gets no scope. */
 static void scope_of_unknown(void)
 {
 	struct hm_fault fault = no_fault();

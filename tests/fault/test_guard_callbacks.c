@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Hooks and callbacks that run inside guarded scopes, and touch what is lost. */
+/* Hooks and callbacks that run inside guarded scopes, and touch lost memory. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 #define PAGE 4096ull
 #define SIZE (8 * PAGE)
 
-/* What they touch is lost; a scope of their own is one. */
+/* They touch lost memory, in a scope of their own. */
 struct toucher {
 	const volatile unsigned char *byte;
 	unsigned int n;
@@ -51,7 +51,7 @@ static void open_cut_off(struct file_map *file, struct toucher *toucher)
 	*toucher = (struct toucher){ .byte = (void *)(file->base + PAGE) };
 }
 
-/* Maps in a scope: 0, or what the scope says. */
+/* Maps in a scope: 0, or the scope's error. */
 static int map_in_scope(struct hm_buffer *buffer)
 {
 	struct hm_guard guard;
@@ -81,7 +81,7 @@ static void in_hook(void)
 	CHECK_EQUAL(toucher.n, 1);
 	CHECK_OK(map_in_scope(file.buffer));
 	CHECK_EQUAL(toucher.n, 2);
-	/* Nobody is in it, for which this waits. */
+	/* No hook runs now, so this does not wait. */
 	CHECK_OK(hm_access_hook_set(NULL, NULL));
 	CHECK(!ftruncate(file.fd, PAGE));
 	CHECK_EQUAL(read_guarded((void *)(file.base + PAGE), &fault), -ERANGE);

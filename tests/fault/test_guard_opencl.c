@@ -43,7 +43,7 @@ static bool all_are(const uint32_t *words, uint32_t value)
 	return true;
 }
 
-/* Either all of the work is there, or it has failed; and nobody dies. */
+/* Either all of the work is there, or it has failed; and the process lives. */
 static void cut_off(void)
 {
 	struct cutter cutter = { 0 };
@@ -84,12 +84,12 @@ static void cut_off(void)
 		}
 		while (cutter.delay_us)
 			usleep(100);
-		/* Without a fault the work was done before: what was cut off is gone now. */
+		/* Without a fault the work was done before: the bytes cut off are gone now. */
 		if (!r)
 			CHECK_OK(hm_map_begin_cpu(map, 0, SIZE / 4, HM_READ));
 		hm_map_unref(map);
 	}
-	/* Once more, with nobody there. */
+	/* Once more, without the cutter. */
 	CHECK(!ftruncate(cutter.fd, SIZE));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	RUN(&rig, FILL, SIZE / 4, HM_OUT(hm_map_address(map)), HM_U32(77));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What is kept for a thread: where its scopes are found, and what its signal mask was. */
+/* Data kept for each thread: where its scopes are found, and its old signal mask. */
 #include <errno.h>
 #include <hetmap/guard.h>
 #include <limits.h>
@@ -71,7 +71,7 @@ static void *tell_name(void *user)
 	return NULL;
 }
 
-/* The first in its slot: the next one whose turn it is has the one behind. */
+/* The first in its slot: the next thread with this slot gets the one behind. */
 static void *hold_scope(void *user)
 {
 	struct hm_guard guard;
@@ -179,7 +179,7 @@ static void in_child(void *user)
 	pthread_join(run_on(user, have_none, NULL), NULL);
 }
 
-/* What was kept for a thread that ended, or is another process's, is nobody's. */
+/* A slot of a thread that ended, or of another process, is free again. */
 static void ended(void)
 {
 	pthread_t first;
@@ -230,7 +230,7 @@ static void *end_with_copies(void *user)
 	return NULL;
 }
 
-/* Copies while the thread ends, behind what is told of the end, too. */
+/* Copies while the thread ends, also behind the notice of its end. */
 static void late_copies(void)
 {
 	struct file_map file;
@@ -439,7 +439,7 @@ static void moment(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/* Where the counter is not what the kernel relies on, each does. */
+/* Without the kernel's reliance on the counter, each copy looks at the mask. */
 static void never_at_once(void)
 {
 	struct file_map file;
@@ -487,7 +487,7 @@ static void no_counter(void)
 		prctl(PR_SET_TSC, PR_TSC_ENABLE);
 		CHECK_EQUAL(guard_moment, 0);
 		CHECK_OK(hm_handler_remove());
-		/* Of a thread alone. */
+		/* For a thread alone. */
 		CHECK_OK(hm_handler_install(0));
 		have_all_follow();
 		CHECK_FATAL(!pthread_create(&thread, NULL, copy_without_counter, file.base));
@@ -554,7 +554,7 @@ static void after_blocked(void)
 	CHECK_OK(hm_guard_end(&guard));
 	set_mask(&all);
 	CHECK_EQUAL(copy_one(file.base + PAGE), -ERANGE);
-	/* Each: what was unblocked is blocked again, which is two more. */
+	/* Each copy blocks the signals again, which is two more calls. */
 	CHECK_EQUAL(looks_of(file.base, 10), 30);
 	set_mask(&none);
 	CHECK_EQUAL(looks_of(file.base, 10), 1);
@@ -579,8 +579,8 @@ static void mend(int signal)
 }
 
 /*
- * What is called in the midst of a copy, as the application's handler of a touch elsewhere,
- * may make copies, and change the mask: one behind it does not follow.
+ * Code called in the midst of a copy, such as the application's handler of a touch elsewhere, may
+ * make copies, and change the mask: the next copy looks at the mask again.
  */
 static void after_others(void)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The handler among others: those before it and those after it, and its end. */
+/* The handler among others: earlier ones, later ones, and its end. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -37,9 +37,9 @@ static volatile char *others_page(void)
 	return page;
 }
 
-/* ---- who was there before ---- */
+/* ---- an earlier handler ---- */
 
-/* What the one before sees is what it would have seen without the library. */
+/* The earlier handler sees the same as without the library. */
 static void before(void)
 {
 	static const struct {
@@ -116,7 +116,7 @@ static int read_guarded(const volatile char *byte)
 	return hm_guard_end(&guard);
 }
 
-/* The copy's source is the program's own page, whose handler jumps. */
+/* The copy's source is the program's own page, and the handler for that jumps. */
 static __attribute__((noinline)) void jump_out_of_copy(char *dst, const volatile char *page)
 {
 	int calls = seen_calls;
@@ -128,7 +128,7 @@ static __attribute__((noinline)) void jump_out_of_copy(char *dst, const volatile
 	CHECK_EQUAL(seen_calls, calls + 1);
 }
 
-/* A fault afterwards is in no scope; and scopes are what they were. */
+/* A fault afterwards is in no scope, and scopes work as before. */
 static void out_of_copy(void)
 {
 	volatile char *page = others_page();
@@ -230,7 +230,7 @@ static void into_copy(void)
 	munmap((void *)(uintptr_t)opened_page, PAGE);
 }
 
-/* In children of the harness, where defaults are what they are. */
+/* In children of the harness, which have the default actions. */
 static void dies_of_fault(void *user)
 {
 	volatile char *page = others_page();
@@ -281,7 +281,7 @@ static void defaults(void)
 	CHECK_EQUAL(test_fork(ignores_sent, NULL), 0);
 }
 
-/* A library that saves whom it finds, and puts him back once ours is not installed. */
+/* A library that saves the handler it finds, and puts it back once ours is not installed. */
 static void put_back(void *user)
 {
 	const struct sigaction none = { .sa_handler = SIG_DFL };
@@ -339,7 +339,7 @@ static void others_meanwhile(void)
 	CHECK_EQUAL(test_fork(late_one, NULL), 0);
 }
 
-/* ---- who comes after ---- */
+/* ---- a later handler ---- */
 
 static struct sigaction below[2];
 
@@ -371,7 +371,7 @@ static void give_back_after(int signal)
 	CHECK(!sigaction(signal, &below[signal == SIGSEGV], NULL));
 }
 
-/* A map of a page that nobody may touch. */
+/* A map of a page without access. */
 static char *make_map(struct hm_map **ret_map)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = PAGE };
@@ -433,7 +433,7 @@ static void after(void)
 	seen_calls = 0;
 	CHECK_ERROR(-EACCES, read_guarded(base));
 	CHECK_EQUAL(seen_calls, 1);
-	/* It was no promise for another one. */
+	/* The promise was for the first handler only. */
 	install_after(SIGBUS, on_forwarding);
 	CHECK_ERROR(-EBUSY, read_guarded(base));
 	CHECK_OK(hm_handler_chained());
@@ -451,7 +451,7 @@ static void after_selfish(void)
 	CHECK_EQUAL(test_fork(keeps_to_itself, NULL), 0);
 }
 
-/* ---- memory that is known to be broken, and that nobody has touched ---- */
+/* ---- memory that is known to be broken, before any touch ---- */
 
 static void on_counted(int signal)
 {
@@ -459,7 +459,7 @@ static void on_counted(int signal)
 	seen_calls = seen_calls + 1;
 }
 
-/* As the kernel tells a thread that asked to be told early. Returns who else was called. */
+/* Sends the kernel's early notice to this thread. Returns the calls of the other handler. */
 static int tell_early(void *address)
 {
 	siginfo_t info = { .si_signo = SIGBUS, .si_code = BUS_MCEERR_AO, .si_addr = address };
@@ -520,7 +520,7 @@ static void counted(void)
 	CHECK_OK(hm_handler_remove());
 	CHECK(!sigaction(SIGBUS, NULL, &action) && action.sa_handler == on_plain);
 	CHECK_EQUAL(handler_info().installed, 0);
-	/* Taken away by somebody: what he put there stays. */
+	/* Another handler took its place: that one stays. */
 	CHECK_OK_FATAL(hm_handler_install(0));
 	signal(SIGBUS, SIG_IGN);
 	CHECK_ERROR(-EINVAL, hm_handler_chained());
@@ -529,7 +529,7 @@ static void counted(void)
 	signal(SIGBUS, SIG_DFL);
 }
 
-/* Without the counter copies are slower; without mappings to spare faults need what is left. */
+/* Without the counter copies are slower; without spare mappings a fault uses those left. */
 static bool may_fail(const char *call)
 {
 	static const char *const calls[] = { "open", "read", "close", "mmap", "mprotect" };
@@ -550,7 +550,7 @@ static void undone(void)
 	int r;
 
 	make_map(&map);
-	/* No kernel's sigaction(2) refuses what it is asked here. */
+	/* The kernel never refuses these calls of sigaction(2). */
 	lifecycle_is_lenient = true;
 	sigaction(SIGBUS, NULL, &was[0]);
 	sigaction(SIGSEGV, NULL, &was[1]);
@@ -573,7 +573,7 @@ static void undone(void)
 		inject_arm(n, INJECT_ONE);
 		r = hm_handler_remove();
 		failed = inject_disarm();
-		/* Who can't tell what is there does not take it for another's. */
+		/* A handler that can't be looked up is not taken for another one. */
 		if (r) {
 			CHECK(failed);
 			CHECK_EQUAL(handler_info().installed, 1);
@@ -589,7 +589,7 @@ static void undone(void)
 }
 
 static int (*kernels_madvise)(void *address, size_t length, int advice);
-static _Atomic int populating; /* 1: it is, and its map is held; 2: it may go on */
+static _Atomic int populating; /* 1: it populates, and its map is held; 2: it may go on */
 
 static int held_madvise(void *address, size_t length, int advice)
 {
@@ -620,7 +620,7 @@ static void copies_nothing(void *base)
 	_exit(hm_copy_out(&byte, base, 1, NULL) != -EOPNOTSUPP);
 }
 
-/* While it waits for changes of maps nobody is told that faults are errors, nor a fork child. */
+/* While it waits for changes of maps, faults are not yet errors, nor in a fork child. */
 static void on_its_way(void)
 {
 	pthread_t threads[2];

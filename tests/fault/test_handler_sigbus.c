@@ -20,7 +20,7 @@ static struct hm_handler_info handler_info(void)
 	return info;
 }
 
-/* ---- what a handler of the application's sees ---- */
+/* ---- a handler of the application's ---- */
 
 static volatile int seen_above;
 
@@ -49,9 +49,9 @@ static void touch(const volatile char *byte)
 		(void)*byte;
 }
 
-/* ---- who was there before ---- */
+/* ---- an earlier handler ---- */
 
-/* What he sees is what he would have seen without the library. */
+/* The earlier handler sees the same as without the library. */
 static void before_sigbus(void)
 {
 	static const struct {
@@ -96,7 +96,7 @@ static void before_sigbus(void)
 	drop_others(pages);
 }
 
-/* In children, where defaults are what they are: SA_RESETHAND is once. */
+/* In children, which have the default actions: SA_RESETHAND works once. */
 static void dies_of_reset(void *user)
 {
 	volatile char *pages = others_file();
@@ -129,7 +129,7 @@ static void before_defaults(void)
 	CHECK_EQUAL(test_fork(dies_of_default, (void *)SIG_IGN), SIGBUS);
 }
 
-/* ---- who comes after ---- */
+/* ---- a later handler ---- */
 
 static struct sigaction below;
 
@@ -159,7 +159,7 @@ static int guarded(const char *byte, struct hm_fault *ret_fault)
 	return read_guarded((const volatile unsigned char *)byte, ret_fault);
 }
 
-/* What was lost is replaced, whoever was called first, and whatever he was promised for. */
+/* A lost block is replaced, whichever handler came first, and with any promise. */
 static void check_replaced(const struct file_map *file)
 {
 	struct hm_handler_info was = handler_info();
@@ -201,7 +201,7 @@ static void after_sigbus(void)
 	CHECK_EQUAL(handler_info().above, HM_HANDLER_SIGBUS);
 	CHECK_EQUAL(handler_info().chained, 0);
 	CHECK_ERROR(-EBUSY, hm_handler_remove());
-	/* Nobody has promised for him: no scope, and so no touch. Copies do not ask. */
+	/* The later handler has no promise: no scope, and so no touch. Copies do not ask. */
 	CHECK_ERROR(-EBUSY, guarded(first.base + PAGE, &fault));
 	CHECK_EQUAL(seen_above, 0);
 	CHECK_ERROR(-ERANGE, hm_copy_out(&byte, first.base + PAGE, 1, NULL));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Interleavings that are made and not met: one thread is held at a place of the library,
- * and what would be a matter of nanoseconds happens beside it.
+ * Interleavings made on purpose: one thread is held at a place of the library, and an event that
+ * would have to hit within nanoseconds happens beside it.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -30,7 +30,7 @@ static uint64_t n_repaired(void)
 	return info.repaired;
 }
 
-/* For what must not happen as long as this goes on. True: @what did. */
+/* Gives a forbidden event time to happen. True: it did. */
 static bool happens(const _Atomic bool *what)
 {
 	unsigned int i;
@@ -113,7 +113,7 @@ static void hold_repair(const volatile void *byte)
 	CHECK(held.there);
 }
 
-/* What it comes to. */
+/* The result of the repair. */
 static enum repair let_go(void)
 {
 	CHECK(!mprotect(held.device, PAGE, PROT_READ));
@@ -123,7 +123,7 @@ static enum repair let_go(void)
 	return held.answer;
 }
 
-/* Another thread is first: what that one stores in its new pages is not replaced once more. */
+/* Another thread is first: its stores to its new pages are not replaced once more. */
 static void test_claim(void)
 {
 	volatile unsigned char *base;
@@ -144,7 +144,7 @@ static void test_claim(void)
 	hold_end();
 }
 
-/* The device is lost: what is stored in the pages that are there then stays. */
+/* The device is lost: later stores to the pages there stay. */
 static void test_lost_before_claim(void)
 {
 	volatile unsigned char *base;
@@ -172,7 +172,7 @@ static void test_lost_before_claim(void)
 	hold_end();
 }
 
-/* It is lost and comes back: the map goes on showing its buffer. */
+/* The device is lost and comes back: the map goes on showing its buffer. */
 static void test_recovered_before_claim(void)
 {
 	const struct hm_loss_desc desc = { .struct_size = sizeof(desc),
@@ -270,7 +270,7 @@ static void *holding_mremap(void *address, size_t old_length, size_t new_length,
 
 	if (to == hm_map_address(losing.map) && !losing.replaced) {
 		losing.replaced = true;
-		/* It may end, or wait for this loss. */
+		/* The bracket may end, or wait for this loss. */
 		happens(&losing.ended);
 	}
 	return to;
@@ -352,7 +352,7 @@ static void *touch_lost(void *user)
 	return NULL;
 }
 
-/* Whoever sets another policy waits for it: the old shadow ends then. */
+/* A change of the policy waits for the handler: the old shadow ends then. */
 static void test_policy_under_handler(void)
 {
 	const struct hm_loss_desc shadow = { .struct_size = sizeof(shadow),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Faults outside of guards: blocks are replaced, and somebody is told. */
+/* Faults outside of guards: blocks are replaced, and the loss is reported. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -105,7 +105,7 @@ static void replaced(void)
 	CHECK_EQUAL(file.base[2 * REPAIR_BLOCK - 1], 7);
 	brackets_tell(&file);
 	CHECK_EQUAL(hm_copy_out(&byte, (char *)file.base + 2 * REPAIR_BLOCK, 1, NULL), -ERANGE);
-	/* The file has what it had, and a fresh map shows it. */
+	/* The file has its old bytes, and a fresh map shows them. */
 	hm_map_unref(file.map);
 	CHECK_OK_FATAL(hm_map_create(file.buffer, NULL, &file.map));
 	file.base = hm_map_address(file.map);
@@ -139,7 +139,7 @@ static void shadowed(void)
 	CHECK(holds(&file, 0, REPAIR_BLOCK / 2));
 	CHECK(holds(&file, REPAIR_BLOCK / 2, REPAIR_BLOCK));
 	CHECK(holds(&file, 2 * REPAIR_BLOCK, SIZE));
-	/* It is told all the same, and the shadow keeps what the maps show, until it is renewed. */
+	/* The loss is reported all the same; the shadow keeps these bytes until it is renewed. */
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(file.map, REPAIR_BLOCK, 1, HM_READ));
 	CHECK_EQUAL(buffer_info(file.buffer).lost & HM_LOST_SEALED, HM_LOST_SEALED);
 	CHECK_OK(hm_buffer_shadow(file.buffer, 0, PAGE));
@@ -150,7 +150,7 @@ static void shadowed(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/* Runs of pages keep what they allowed. */
+/* Runs of pages keep their rights. */
 static void rights_stay(void)
 {
 	struct file_map file;
@@ -179,7 +179,7 @@ static void rights_stay(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/* ---- what is not for the library to replace ---- */
+/* ---- faults that the library must not repair ---- */
 
 static void touch_lost(void *user)
 {
@@ -239,11 +239,11 @@ static void refused(void)
 	CHECK_EQUAL(test_fork(touch_unreplaced, NULL), SIGSEGV);
 	CHECK_EQUAL(test_fork(touch_read_only, NULL), SIGSEGV);
 	CHECK_EQUAL(test_fork(touch_behind, NULL), SIGSEGV);
-	/* And what is: else the ones above would show nothing. */
+	/* A fault that may be repaired: else the ones above would show nothing. */
 	CHECK_EQUAL(test_fork(touch_lost, NULL), 0);
 }
 
-/* Of memory behind a window a SIGBUS says that no bracket was there. */
+/* Behind a window, a SIGBUS means that there was no bracket. */
 static void touch_outside_window(void *user)
 {
 	struct hm_device *device;
@@ -291,7 +291,7 @@ static void moved(void)
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(map, 0, PAGE, HM_READ));
 	CHECK_OK(hm_map_begin_cpu(map, REPAIR_BLOCK, PAGE, HM_READ));
 	CHECK_OK(hm_map_end_cpu(map, REPAIR_BLOCK, PAGE, HM_READ));
-	/* There it shows the buffer again, which can be lost again. */
+	/* The moved map shows the buffer again, which can be lost again. */
 	base = hm_map_address(map);
 	base[PAGE] = 3;
 	CHECK_OK(hm_sim_buffer(buffer, &handle));
@@ -350,7 +350,7 @@ static void hurt_again(void)
 	CHECK_EQUAL(test_fork(hurt_twice, NULL), 0);
 }
 
-/* What growth shows behind what was replaced, in the same block, can be lost, too. */
+/* A growth behind a replaced part of the same block can be lost, too. */
 static void lost_again(void *user)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .max_size = REPAIR_BLOCK };
@@ -412,13 +412,13 @@ static void fences(void)
 	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
 	hm_fence_unref(fence);
 	CHECK(!ftruncate(file.fd, REPAIR_BLOCK));
-	/* It touches them itself, in a thread that has never seen the library's handler. */
+	/* The queue's thread touches them, and has never seen the library's handler. */
 	CHECK_OK_FATAL(hm_launch(rig.queue, rig.kernel[FILL], SIZE / 4, &fence,
 				 HM_OUT((void *)file.base), HM_U32(6)));
 	CHECK_ERROR(-EIO, hm_fence_wait(fence, UINT64_MAX));
 	CHECK(text_has("lost"));
 	hm_fence_unref(fence);
-	/* Of bytes that it does not name nothing is said. */
+	/* A launch reports no loss of bytes that it does not name. */
 	CHECK_OK_FATAL(hm_launch(rig.queue, rig.kernel[FILL], REPAIR_BLOCK / 4, &fence,
 				 HM_RANGE((void *)file.base, REPAIR_BLOCK, HM_WRITE),
 				 HM_U32(7)));
@@ -438,7 +438,7 @@ static void fences(void)
 
 static _Atomic bool changes_over;
 
-/* Rights come and go, and are right at the end, whoever replaced what meanwhile. */
+/* Rights come and go, and are right at the end, whichever thread replaced the block. */
 static void *change_rights(void *user)
 {
 	struct file_map *file = user;
@@ -475,7 +475,7 @@ static void beside_changes(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/* Who looks at the states of blocks holds nothing for that: a move takes none away. */
+/* A look at the states of blocks holds no reference: a move takes none away. */
 static void *bracket(void *user)
 {
 	struct hm_map *map = user;
@@ -528,11 +528,11 @@ static void read_left(void *user)
 	/* test_fork() took the handler. */
 	CHECK_FATAL(!sigaction(SIGBUS, &of_parent[0], NULL));
 	CHECK_FATAL(!sigaction(SIGSEGV, &of_parent[1], NULL));
-	/* The change ended in the parent alone: here somebody has to see to the bytes. */
+	/* The change ended in the parent alone: the child has to replace the bytes itself. */
 	CHECK_EQUAL(file->base[PAGE], 0);
 	CHECK_EQUAL(file->base[REPAIR_BLOCK - 1], 0);
 	CHECK_EQUAL(blocks->state[0], BLOCK_POISONED | BLOCK_UNNOTED);
-	/* So did a repair; what it had got to is not known. */
+	/* So did a repair, whose progress is not known. */
 	HM_GUARD_INIT(&guard);
 	if (!hm_guard_begin(&guard)) {
 		(void)file->base[REPAIR_BLOCK];
@@ -613,7 +613,7 @@ static void undone(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-static struct hm_map *held; /* by somebody who looks at all maps */
+static struct hm_map *held; /* by a thread that looks at all maps */
 
 static void hold(struct hm_map *map, const void *user)
 {

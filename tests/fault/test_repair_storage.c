@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Blocks that were replaced, and what is on storage: no call takes one for the other. */
+/* Replaced blocks, and bytes on storage: no call takes one for the other. */
 #include <hetmap/file.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,8 +40,8 @@ static bool file_has(int fd, uint64_t at, char value)
 }
 
 /*
- * Stores for which the file has no room, as of a disk that is full: here because it was
- * cut. They go on, in pages that are in no file, and whoever asks for them learns it.
+ * Stores for which the file has no room, as on a full disk: here it was cut. They go on, in pages
+ * that are in no file, and each request for them reports it.
  */
 static void stored(void)
 {

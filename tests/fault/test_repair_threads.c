@@ -32,7 +32,7 @@ static struct race {
 	unsigned int rounds;
 	uint64_t first, stride; /* of the places where they store */
 	volatile unsigned char *base;
-	unsigned char expected[SIZE]; /* what takes the place of the block */
+	unsigned char expected[SIZE]; /* replaces the block */
 } race;
 
 static uint64_t place_of(unsigned int self, unsigned int i)
@@ -85,7 +85,7 @@ static bool as_expected(uint64_t from, uint64_t to)
 	return !memcmp((const char *)race.base + from, race.expected + from, to - from);
 }
 
-/* What was stored is there, unless it may be lost, between bytes that are the policy's. */
+/* Stores are there, unless they may be lost, and the bytes between are the policy's. */
 static void check_round(unsigned int round, bool may_be_lost)
 {
 	uint64_t end = race.first + STORES * WRITERS * race.stride, at;
@@ -106,8 +106,8 @@ static void check_round(unsigned int round, bool may_be_lost)
 }
 
 /*
- * Whoever comes second must not put the policy's bytes over what the first one has stored.
- * Each round has a map of its own.
+ * The second thread must not put the policy's bytes over the first one's stores. Each round has a
+ * map of its own.
  */
 static void run_rounds(struct hm_buffer *buffer)
 {
@@ -127,7 +127,7 @@ static void run_rounds(struct hm_buffer *buffer)
 	CHECK_EQUAL(n_repaired(), before + race.rounds);
 }
 
-/* What the policy has for the map's bytes as they are now. */
+/* Sets the policy, and the bytes that it gives for the map as it is now. */
 static void set_policy(struct hm_buffer *buffer, const struct hm_map *map, uint32_t policy)
 {
 	const struct hm_loss_desc desc = { .struct_size = sizeof(desc), .policy = policy };
@@ -175,7 +175,7 @@ static struct hm_buffer *make_broken(struct hm_device *device, uint32_t policy,
 	return buffer;
 }
 
-/* A stride at which all they store is in the page that faults: the others are there. */
+/* With this stride, all stores are in the page that faults: the other pages are there. */
 #define STRIDE (PAGE / (STORES * WRITERS))
 
 static void race_on_device(uint32_t policy)
@@ -220,7 +220,7 @@ static void unplugged_round(unsigned int round, uint64_t *state)
 	usleep(test_random(state) % 200);
 	CHECK_OK(sim_inject(device, HETSIM_INJECT_UNPLUG, 0, 0));
 	pthread_barrier_wait(&race.barrier);
-	/* Stores of before it are gone with what they were made to. */
+	/* Stores from before the loss are gone with the old pages. */
 	check_round(round, true);
 	CHECK_ERROR(-ENODEV, hm_map_begin_cpu(map, PAGE, 1, HM_READ));
 	hm_map_unref(map);
@@ -229,7 +229,7 @@ static void unplugged_round(unsigned int round, uint64_t *state)
 	sim_plug();
 }
 
-/* The whole device goes while they are at it: the shadow is what is left in any case. */
+/* The whole device goes meanwhile: the shadow is left in any case. */
 static void test_unplugged(void)
 {
 	struct hm_device *device = sim_open();
@@ -288,9 +288,9 @@ static __attribute__((no_sanitize("thread"), noinline)) void touch(volatile unsi
 }
 
 /*
- * What is stored is looked at until a page has gone since, the whole of it: the second one that
- * goes has begun behind the store. Counted, and not left to sched_yield(): beside others that
- * each is milliseconds, and need not have the other thread do anything.
+ * Stores are checked until a page has gone since, all of it: the second page that goes has begun
+ * behind the store. This is counted, not left to sched_yield(): beside other work that takes
+ * milliseconds each, and need not run the other thread.
  */
 static __attribute__((no_sanitize("thread"), noinline)) void
 check_replaced(volatile unsigned char *base)
@@ -442,7 +442,7 @@ static void *touch_blocked(void *user)
 	CHECK_ERROR(-ERANGE, hm_copy_out(&byte, file.base + PAGE, 1, &fault));
 	CHECK_ERROR(-ERANGE, read_guarded((unsigned char *)file.base + PAGE, &fault));
 	CHECK_EQUAL(*(volatile char *)(file.base + PAGE), 0);
-	/* Here only who is not ended. */
+	/* Only threads that still live come here. */
 	CHECK_EQUAL(n_repaired(), 1);
 	close_file_map(&file);
 	return NULL;

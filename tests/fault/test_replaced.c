@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Blocks that the handler has replaced: who is told, what goes on, and how they come back. */
+/* Blocks that the handler has replaced: the reports, the work that goes on, and the recovery. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ static void by_brackets(void)
 	CHECK_OK(hm_map_begin_cpu(victim.map, 0, VICTIM_SIZE, HM_READ));
 	victim_cut(&victim, REPAIR_BLOCK);
 	CHECK_EQUAL(victim.base[REPAIR_BLOCK], 0);
-	/* The handler itself calls nobody. */
+	/* The handler itself makes no callback. */
 	CHECK(victim_was_told(&victim, ""));
 	CHECK_ERROR(-EIO, hm_map_end_cpu(victim.map, 0, VICTIM_SIZE, HM_READ));
 	CHECK(text_has("bytes were lost"));
@@ -98,7 +98,7 @@ static void by_fences(void)
 	victim_close(&victim);
 }
 
-/* ---- what is there goes on ---- */
+/* ---- the intact part goes on ---- */
 
 static void goes_on(void)
 {
@@ -115,7 +115,7 @@ static void goes_on(void)
 	CHECK_OK(hm_map_end_cpu(victim.map, PAGE, PAGE, HM_READ | HM_WRITE));
 	CHECK_EQUAL(buffer_info(victim.buffer).lost, HM_LOST_PART);
 	CHECK_OK(hm_buffer_shadow(victim.buffer, 0, PAGE));
-	/* What is in place stays, with its stores, whatever is in the new one. */
+	/* Replaced blocks stay, with their stores, whatever the new shadow has. */
 	victim.base[REPAIR_BLOCK] = 77;
 	victim_choose(&victim, HM_LOSS_SHADOW, 0);
 	CHECK_EQUAL(victim.base[REPAIR_BLOCK], 77);
@@ -124,7 +124,7 @@ static void goes_on(void)
 	CHECK(victim_holds(&victim, PAGE, 2 * PAGE, 2));
 	CHECK(victim_holds(&victim, 2 * PAGE, REPAIR_BLOCK, 1));
 	CHECK_EQUAL(victim.base[REPAIR_BLOCK], 77);
-	/* Of bytes that were lost when it was made it has what the old one had. */
+	/* For bytes lost before, the new shadow has those of the old one. */
 	CHECK(victim_holds(&victim, 2 * REPAIR_BLOCK, VICTIM_SIZE, 1));
 	victim_close(&victim);
 }
@@ -148,7 +148,7 @@ static void no_memory(void)
 	victim_close(&victim);
 }
 
-/* ---- they come back ---- */
+/* ---- lost bytes come back ---- */
 
 static void grown_again(void)
 {
@@ -163,7 +163,7 @@ static void grown_again(void)
 	victim_cut(&victim, REPAIR_BLOCK);
 	CHECK_EQUAL(victim.base[VICTIM_SIZE - 1], victim.base[VICTIM_SIZE - 1]);
 	victim.base[REPAIR_BLOCK + PAGE] = 77;
-	/* Cut still: what is there stays, and somebody is told. */
+	/* Cut still: the replaced block stays, and the application is told. */
 	info = victim_recover(&victim, HM_RECOVER_SHADOWED);
 	CHECK_EQUAL(info.buffers, 1);
 	CHECK_EQUAL(info.buffers_left, 1);
@@ -240,7 +240,7 @@ static void mended(void)
 		CHECK_EQUAL(info.bytes_refilled, ways[i].salt ? lost : 0);
 		CHECK_EQUAL(info.bytes_zero, ways[i].found ? 0 : lost);
 		CHECK(victim_was_told(&victim, ways[i].calls));
-		/* What was there is as it was. */
+		/* Intact bytes are as before. */
 		CHECK(victim_holds(&victim, 0, kept, 1));
 		CHECK(ways[i].found ? victim_holds(&victim, kept, VICTIM_SIZE, ways[i].found) :
 				      is_zero((void *)victim.base, kept, VICTIM_SIZE));
@@ -276,7 +276,7 @@ static void refused(void)
 	victim_close(&victim);
 }
 
-/* Of a device's memory that is in reach again. */
+/* A device's memory that is in reach again. */
 static void in_reach_again(void *user)
 {
 	struct hm_recover_info info;
@@ -319,19 +319,19 @@ static void in_reach(void)
 	CHECK_EQUAL(test_fork(in_reach_again, NULL), 0);
 }
 
-/* ---- beside others ---- */
+/* ---- beside other threads ---- */
 
 #define ROUNDS 200
 #define WORD (REPAIR_BLOCK + 3 * PAGE)
 
-/* The file's word is @published, and nobody has cut it since; 0: somebody may have. */
+/* The file's word is @published, and the file was not cut since; 0: it may have been. */
 static struct {
 	struct victim victim;
 	_Atomic uint32_t published, reads, failures;
 	_Atomic bool over;
 } beside;
 
-/* TSan takes what a handler puts there for a store of that thread's. */
+/* TSan takes pages that a handler maps for a store of that thread's. */
 static __attribute__((no_sanitize("thread"), noinline)) uint32_t read_word(void)
 {
 	return *(volatile uint32_t *)(beside.victim.base + WORD);
@@ -353,7 +353,7 @@ static int read_copied(uint32_t *ret_word)
 			   NULL);
 }
 
-/* What is said to be read is the file's, and neither the shadow's nor that of before. */
+/* A successful read gives the file's word, not the shadow's, and no older one. */
 static void *read_always(void *user)
 {
 	int (*read_one)(uint32_t * ret_word) = user ? read_copied : read_bracketed;
@@ -383,7 +383,7 @@ static uint64_t n_repaired(void)
 	return info.repaired;
 }
 
-/* A moment, until somebody has touched what was cut off: most times. */
+/* For a moment, most times until a reader has touched the bytes cut off. */
 static void cut_under_readers(void)
 {
 	uint64_t before = n_repaired();
@@ -449,7 +449,7 @@ static void *end_later(void *user)
 	return NULL;
 }
 
-/* It has read what is not the buffer's. */
+/* The bracket has read a replaced page. */
 static void read_replaced(struct victim *victim, uint64_t offset, uint64_t size)
 {
 	open_one.victim = victim;
@@ -474,7 +474,7 @@ static void waits_for_brackets(void)
 	victim_close(&victim);
 }
 
-/* Of one that comes while others come back, too. */
+/* Replaces a block while other ones come back, which is waited for, too. */
 static int replace_more(struct hm_buffer *buffer, void *bytes, uint64_t offset, uint64_t length,
 			void *user)
 {
@@ -540,7 +540,7 @@ static unsigned int undo(unsigned int n)
 	return calls;
 }
 
-/* Most of the many calls look at one page each: the first ones, and what comes after. */
+/* Most of the many calls look at one page each: it fails the first and the last ones. */
 static void undone(void)
 {
 	unsigned int calls = undo(1), n;

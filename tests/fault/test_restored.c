@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hm_device_recover() of replaced blocks: what it must not do on the way. */
+/* hm_device_recover() of replaced blocks: mistakes that it must not make. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@ static void store_behind(const struct victim *victim, uint64_t offset, unsigned 
 
 /* ---- sizes ---- */
 
-/* What a shrink has taken out of sight comes back by a growth, and is the buffer's then. */
+/* Bytes hidden by a shrink come back by a growth, and are the buffer's then. */
 static void shrunk_to(uint64_t size)
 {
 	unsigned char byte = 0;
@@ -55,7 +55,7 @@ static void shrunk(void)
 	shrunk_to(REPAIR_BLOCK + 16 * PAGE);
 }
 
-/* ---- what is lost is said to be ---- */
+/* ---- lost bytes are reported ---- */
 
 /* The end of a bracket that makes another shadow can't have had its own bytes from the old one. */
 static void unreadable_end(void)
@@ -144,11 +144,11 @@ static void half_mended(void)
 	CHECK_EQUAL(info.error, -ENOMEM);
 	CHECK(text_has("another recovery"));
 	CHECK_ERROR(-EIO, victim_bracket(&victim, REPAIR_BLOCK, HM_READ));
-	/* Whoever looks meanwhile is told, and takes nothing for the buffer's. */
+	/* Calls meanwhile get an error, and take no byte for the buffer's. */
 	CHECK_ERROR(-EIO, hm_map_create(victim.buffer, NULL, &other));
 	CHECK_OK(victim_bracket(&victim, 0, HM_READ | HM_WRITE));
 	CHECK_OK(hm_buffer_shadow(victim.buffer, 0, VICTIM_SIZE));
-	/* What was begun is not forgotten. */
+	/* The recovery that was begun is not forgotten. */
 	info = victim_recover(&victim, HM_RECOVER_SHADOWED);
 	CHECK_EQUAL(info.error, 0);
 	CHECK_EQUAL(info.bytes_shadow, PAGE);
@@ -157,7 +157,7 @@ static void half_mended(void)
 	victim_close(&victim);
 }
 
-/* Another map of the buffer shows the same pages, and is told of what becomes of them. */
+/* Another map of the buffer shows the same pages, and hears of their loss and recovery. */
 static void other_maps(void)
 {
 	struct hm_recover_info info;
@@ -186,7 +186,7 @@ static void other_maps(void)
 	victim_close(&victim);
 }
 
-/* Of what was to be mended a shrink leaves less. */
+/* A shrink leaves less to mend. */
 static void mended_less(void)
 {
 	struct hm_recover_info info;
@@ -209,7 +209,7 @@ static void mended_less(void)
 	victim_close(&victim);
 }
 
-/* A shadow that is in use has what a shrink cut off, and what comes instead is zeros. */
+/* A shadow in use has bytes that a shrink cut off, and their place shows zeros. */
 static void cut_off(void)
 {
 	struct victim victim;
@@ -227,7 +227,7 @@ static void cut_off(void)
 	victim_close(&victim);
 }
 
-/* ---- nobody else's ---- */
+/* ---- other buffers ---- */
 
 static struct {
 	struct hm_buffer *buffer;
@@ -335,7 +335,7 @@ static void errors_pass(void)
 	CHECK_EQUAL(info.error, -EAGAIN);
 	CHECK(text_has("refill"));
 	CHECK(victim_was_told(&victim, "pfl"));
-	/* Who tries in vain makes no pointer old. */
+	/* A failed recovery makes no pointer old. */
 	before = map_info(victim.map, 0).generation;
 	victim.answer = 0;
 	inject_always("mmap", EAGAIN);
@@ -408,7 +408,7 @@ static void in_turn(void)
 	CHECK_FATAL(!pthread_create(&thread, NULL, find_out, NULL));
 	while (!slow.in)
 		usleep(1000);
-	/* What is lost meanwhile is told afterwards, and makes one generation. */
+	/* A loss meanwhile is reported afterwards, and makes one generation. */
 	lose_block(REPAIR_BLOCK);
 	before = map_info(slow.victim.map, 0).generation;
 	CHECK_EQUAL(map_info(slow.victim.map, 0).generation, before);

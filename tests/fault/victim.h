@@ -10,7 +10,7 @@
 
 #define VICTIM_SIZE (2 * REPAIR_BLOCK + 16 * 4096ull)
 
-/* A map whose bytes can be taken away, and what was told of it. */
+/* A map whose bytes can be taken away, and its callbacks. */
 struct victim {
 	struct hm_device *device;
 	struct hm_buffer *buffer;
@@ -19,7 +19,7 @@ struct victim {
 	int fd; /* of the file */
 	uint32_t salt;
 	int answer;
-	bool shared; /* others touch it, too, and what holds may not a moment later */
+	bool shared; /* other threads touch it, too, so a check may be out of date */
 	char calls[32];
 };
 
@@ -30,9 +30,9 @@ void victim_close(struct victim *victim);
 
 /* Its loss policy; with a salt it has a refill callback. */
 void victim_choose(struct victim *victim, uint32_t policy, uint32_t flags);
-/* The file, or what the memory is made of, gets this size. */
+/* Gives the file, or the file behind the memory, this size. */
 void victim_cut(const struct victim *victim, uint64_t size);
-/* Of one page: what its begin or its end gave. */
+/* The error of a bracket on one page, from its begin or its end. */
 int victim_bracket(const struct victim *victim, uint64_t offset, uint32_t access);
 /* Bytes [from, to) of the map are a pattern's. */
 bool victim_holds(const struct victim *victim, uint64_t from, uint64_t to, uint32_t salt);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Runs the command `hetmap` of this build and keeps what it said. */
+/* Runs the command `hetmap` of this build and keeps its output. */
 #include "lib/command.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 
 extern char **environ;
 
-/* Of the one command that runs at a time; -1: it writes elsewhere. */
+/* Output files of the one running command; -1: it writes elsewhere. */
 static int kept[2] = { -1, -1 };
 
 /*
@@ -330,7 +330,7 @@ char *folder_make(void)
 	char *folder = strdup("/var/tmp/hetmap-test-XXXXXX");
 
 	CHECK_FATAL(folder != NULL && mkdtemp(folder) != NULL);
-	/* So that another user may look into it. */
+	/* Another user may look into it. */
 	chmod(folder, 0755);
 	return folder;
 }

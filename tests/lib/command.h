@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs the command `hetmap` of this build and keeps what it said. */
+/* Runs the command `hetmap` of this build and keeps its output. */
 #ifndef HETMAP_TESTS_COMMAND_H
 #define HETMAP_TESTS_COMMAND_H
 

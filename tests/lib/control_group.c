@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A control group of the test's own, for what memory and CPU time is charged to whom. */
+/* A control group of the test's own, to see which memory and CPU time is charged to it. */
 #include "lib/control_group.h"
 
 #include <errno.h>
@@ -78,9 +78,9 @@ uint64_t control_group_bytes(void)
 }
 
 /*
- * First the kernel takes back what it can, pages of files that were read, say, which would be
- * room; a limit of memory.high takes back what was charged ahead [memory_high_write()], and
- * kills nobody.
+ * The kernel first takes back pages that are not needed, of files that were read, say, which would
+ * be room; a limit of memory.high takes back the charges made ahead [memory_high_write()], and
+ * kills nothing.
  */
 void control_group_leave(uint64_t room)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Test harness: a CUnit test whose body forks. The child runs the function
- * twice and compares what the process holds; it reports through shared memory,
- * so that a crash loses nothing and a grandchild can report, too.
+ * Test harness: a CUnit test whose body forks. The child runs the function twice and compares the
+ * process's resources; it reports through shared memory, so that a crash loses nothing and a
+ * grandchild can report, too.
  */
 #include "lib/holding.h"
 #include "lib/processor_share.h"
@@ -95,7 +95,7 @@ const char *__tsan_default_suppressions(void)
 	       "\ncalled_from_lib:libavformat.so\ncalled_from_lib:libswscale.so\n";
 }
 
-/* ---- what a test says ---- */
+/* ---- messages of a test ---- */
 
 static const char *base_name(const char *path)
 {
@@ -151,7 +151,7 @@ const struct test *test_current(void)
 	return harness.current;
 }
 
-/* So that a text left by an earlier failure is not taken for this one's. */
+/* A text left by an earlier failure is then not taken for this one's. */
 void test_forget_text(void)
 {
 	if (err_clear)
@@ -236,7 +236,7 @@ uint64_t test_random(uint64_t *state)
 
 /* ---- the child ---- */
 
-/* What CUnit's own assertions recorded, from the one after @done on. */
+/* Reports the failures of CUnit's own assertions, from the one after @done on. */
 static void report_cunit(unsigned int done)
 {
 	CU_pFailureRecord record = CU_get_failure_list();
@@ -411,7 +411,7 @@ static void on_probe_signal(int signal)
 	siglongjmp(probe_jump, signal);
 }
 
-/* In this process: what a fork child may touch is another question. */
+/* Runs in this process: a fork child may have other maps. */
 static int probe(const volatile char *read, volatile char *write)
 {
 	struct sigaction action = { .sa_handler = on_probe_signal }, old[2];
@@ -447,8 +447,8 @@ int test_write_signal(volatile void *address)
 #define LIMITS_MAX 4
 
 /*
- * Waits for the child until the time is up; true when it had to be killed. A second in which
- * others want the processors, too, counts as the part of it that they would have left.
+ * Waits for the child until the time is up; true when it had to be killed. A second in which other
+ * work wants the processors, too, counts only by the share left for the test.
  */
 static bool wait_child(pid_t pid, unsigned int seconds, int *ret_status)
 {

@@ -41,7 +41,7 @@ struct test {
 #define TEST_TSAN 0
 #endif
 
-/* Whoever copies or computes much is to do less: emulated, or under a sanitizer. */
+/* Emulated, or under a sanitizer: tests that copy or compute much should do less. */
 bool test_is_slow(void);
 
 /*
@@ -58,7 +58,7 @@ bool test_is_slow(void);
  * HETMAP_SEED: see test_seed(). HETMAP_EVERY: see test_every().
  */
 int harness_main(int argc, char **argv, const char *suite, const struct test *tests);
-/* All of them are TEST_ONCE: of what only starts the command, this process holds nothing. */
+/* All of them are TEST_ONCE: a process that only starts the command holds no resources. */
 int harness_main_once(int argc, char **argv, const char *suite, const struct test *tests);
 
 /*
@@ -95,12 +95,12 @@ int test_write_signal(volatile void *address);
 /* A field of /proc/self/status in bytes ("VmLck", "RssAnon"). */
 uint64_t test_status_bytes(const char *field);
 
-/* What the leak oracle looks at, for checks inside a test. */
+/* The figures of the leak oracle, for checks inside a test. */
 struct test_holding {
 	unsigned int fds;
 	unsigned int mappings;
 	uint64_t mapped; /* bytes, without slabs and heap; 0 under a sanitizer */
-	uint64_t slabs;  /* bytes of what the library maps once, and keeps */
+	uint64_t slabs;  /* bytes that the library maps once, and keeps */
 	uint64_t locked;
 	uint64_t objects; /* devices, buffers, maps, views */
 };
@@ -112,8 +112,8 @@ void test_holding_same(const struct test_holding *before);
 /* HETMAP_SEED, or a fresh one; the failure line of the test names it. */
 uint64_t test_seed(void);
 /*
- * Of a long walk that another machine makes whole: every how many-th step is made here,
- * HETMAP_EVERY or all of them; *@ret_first is below it, by test_seed().
+ * Another machine makes the whole of a long walk: here a test makes one step in HETMAP_EVERY, or
+ * all of them; *@ret_first is below it, by test_seed().
  */
 unsigned int test_every(unsigned int *ret_first);
 /* The next number of the sequence that *@state is in. */

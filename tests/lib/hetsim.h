@@ -43,7 +43,7 @@ ssize_t hetsim_pwrite(int fd, const void *from, uint64_t length, uint64_t offset
 /* A fresh device in the place of the one that was taken away. */
 void hetsim_plug(void);
 
-/* Fails unless what FENCE_FD gave is signalled, with that status if it tells one. */
+/* Fails unless the file from FENCE_FD is signalled, with that status if it reports one. */
 void hetsim_fence_check(int fence, int status);
 
 /*
@@ -57,8 +57,8 @@ struct hetsim_query hetsim_query(int fd);
 struct hetsim_counters hetsim_counters(int fd, uint32_t scope);
 
 /*
- * A buffer with its map; what fails ends the test. One in VRAM that the CPU could
- * not reach is made where it can.
+ * A buffer with its map; a failure ends the test. One in VRAM that the CPU could not reach is made
+ * where it can.
  */
 struct hetsim_buffer {
 	uint32_t handle;
@@ -75,7 +75,7 @@ int hetsim_close_handle(int fd, uint32_t handle);
 int hetsim_bind(int fd, const struct hetsim_buffer *buffer, uint32_t flags);
 int hetsim_unbind(int fd, const struct hetsim_buffer *buffer);
 
-/* A queue's number; what fails ends the test. */
+/* A queue's number; a failure ends the test. */
 uint32_t hetsim_queue_make(int fd, uint32_t type, uint32_t timeout_ms);
 int hetsim_submit(int fd, uint32_t queue, const struct hetsim_command *commands, uint32_t n,
 		  uint64_t *ret_seqno);
@@ -122,12 +122,12 @@ int hetsim_import(int fd, int dmabuf, struct hetsim_import *ret_import);
 int hetsim_inject(int fd, uint32_t kind, uint32_t target, uint64_t value);
 /* May this process take the device away? Skips the test if not. Resets the engine. */
 bool hetsim_may_unplug(int fd);
-/* An open file whose maps become zeros; -1: skipped, none is to be taken away here. */
+/* An open file whose maps become zeros; -1: skipped, no device may be taken away here. */
 int hetsim_open_zero(void);
 
 /* Is the module to get blocks, and can the kernel mark their entries as special? */
 bool hetsim_has_blocks(void);
-/* What the machine has free, with the pages that each processor keeps for itself. */
+/* Free memory of the machine, with the pages that each processor keeps for itself. */
 uint64_t hetsim_free_bytes(void);
 
 /* Objects of the device that are alive; -1 where debugfs is not to be read. */

@@ -21,7 +21,7 @@ struct map {
 	char *bytes; /* NULL: free */
 	uint64_t length;
 	int prot;
-	int fd; /* of the file that it was made through, -1: that is closed */
+	int fd; /* file that it was made through, -1: that is closed */
 	uint32_t handle;
 	uint64_t position; /* in the buffer */
 	uint64_t offset;   /* on the device */
@@ -65,7 +65,7 @@ static struct soft_file *file_of(int fd)
 	return file;
 }
 
-/* ---- what the device says of its pages ---- */
+/* ---- pages as the device gives them ---- */
 
 /*
  * By number: TSan takes libc's mmap() for a write to the pages, which other threads
@@ -77,7 +77,7 @@ static void *place_map(const struct map *map, char *at, uint64_t length, int fla
 	return (void *)syscall(SYS_mmap, at, length, map->prot, flags | MAP_FIXED, fd, offset);
 }
 
-/* Once the device is gone, what becomes of the map is not the buffer's to say. */
+/* Once the device is gone, the buffer has no say in the map. */
 static void *place_back(const struct map *map, char *at, uint64_t length)
 {
 	uint64_t from;
@@ -109,7 +109,7 @@ static void check_placed(const void *placed)
 		test_fail(__FILE__, __LINE__, "the map can't be changed");
 }
 
-/* With the lock held: what the device says now. */
+/* With the lock held: maps the pages as the device gives them now. */
 static void show(const struct map *map)
 {
 	struct soft_file *file = state.files[map->fd - FIRST];
@@ -231,7 +231,7 @@ ssize_t hetsim_soft_pwrite(int fd, const void *from, uint64_t length, uint64_t o
 
 /* ---- maps ---- */
 
-/* Whose pages those at @offset are. */
+/* The buffer with the pages at @offset. */
 static uint32_t handle_at(struct soft_file *file, uint64_t offset)
 {
 	struct hetsim_query query = { .size = sizeof(query) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A thread that waits for a submission, for tests of what happens meanwhile. */
+/* A thread that waits for a submission, for tests of events meanwhile. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

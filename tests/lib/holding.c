@@ -109,7 +109,7 @@ void holding_take(struct holding *holding)
 	struct hm_stats stats = { .struct_size = sizeof(stats) };
 
 	memset(holding, 0, sizeof(*holding));
-	/* A thread is still at what was dropped; tests of retirement know what they expect. */
+	/* A thread is still freeing dropped objects; tests of retirement flush by themselves. */
 	if (getenv("HETMAP_RETIRE") && hm_retire_flush)
 		hm_retire_flush();
 	if (hm_stats_get && hm_stats_get(&stats) == 0) {

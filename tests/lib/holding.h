@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a process holds: the harness's leak oracle. */
+/* The resources of a process: the harness's leak oracle. */
 #ifndef HETMAP_TESTS_HOLDING_H
 #define HETMAP_TESTS_HOLDING_H
 
@@ -9,14 +9,14 @@
 
 struct holding {
 	struct test_holding now;
-	char *maps; /* /proc/self/maps, to show what is new */
+	char *maps; /* /proc/self/maps, to show new lines */
 	bool is_open[HOLDING_FDS];
 };
 
 void holding_take(struct holding *holding);
 void holding_drop(struct holding *holding);
 bool holding_grown(const struct holding *old, const struct holding *now);
-/* Fails the test, naming what is new. */
+/* Fails the test, naming the new resources. */
 void holding_report(const struct holding *old, const struct holding *now);
 
 #endif

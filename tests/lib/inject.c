@@ -73,7 +73,7 @@ static bool fails(const char *name, int error)
 	return due;
 }
 
-/* Of a call that fails half done: its errno once more. */
+/* The errno of a call that fails half done. */
 static int error_of(int error)
 {
 	return state.always ? state.always_error : error;
@@ -84,7 +84,7 @@ static bool covers(const char *a, size_t a_length, const char *b, size_t b_lengt
 	return a < b + b_length && b < a + a_length;
 }
 
-/* A range that something else takes over is no longer what munmap() left. */
+/* A range that another mapping takes over is no longer a rest of munmap(). */
 static void drop_kept(void *address, size_t length)
 {
 	unsigned int i;
@@ -230,7 +230,7 @@ static void *hook_calloc(size_t count, size_t size)
 	return fails("calloc", ENOMEM) ? NULL : real.calloc(count, size);
 }
 
-/* The others differ by name, parameters and errno only. */
+/* The rest differ by name, parameters and errno only. */
 #define HOOK(type, name, error, parameters, arguments)                 \
 	static type hook_##name parameters                             \
 	{                                                              \

@@ -50,8 +50,8 @@ const char *inject_failed(void);
 unsigned int inject_calls(void);
 
 /*
- * Unmaps what the library could not give back because its munmap() was made to
- * fail: that address space is lost by design, and would look like a leak.
+ * Unmaps address space that the library could not give back because its munmap() was made to fail:
+ * it is lost by design, and would look like a leak.
  */
 void inject_forgive(void);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the kernel says while a program of tests runs. */
+/* The kernel's messages while a program of tests runs. */
 #include "lib/kernel_log.h"
 
 #include <errno.h>
@@ -14,8 +14,8 @@
 #define RECORD_MAX 8192 /* of /dev/kmsg */
 
 /*
- * Of the machine, which may be emulated and slow; and of the module that open_disk() of
- * test_hetsim_isolation loads, or can't, as where busybox finds it compressed.
+ * Messages about the machine, which may be emulated and slow; and about the module that open_disk()
+ * of test_hetsim_isolation loads, or can't, as where busybox finds it compressed.
  */
 static const char *const expected[] = {
 	"clocksource: ",           "hogged CPU for ",
@@ -52,7 +52,7 @@ static void check_record(char *record)
 
 	CHECK_FATAL(text != NULL);
 	text[strcspn(text, "\n")] = '\0';
-	/* What processes have written has a facility. */
+	/* Lines that processes have written have a facility. */
 	if (priority >> 3 == 0 && !is_expected(text))
 		test_fail(__FILE__, __LINE__, "the kernel said: %s", text + 1);
 }

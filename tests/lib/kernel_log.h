@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the kernel says while a program of tests runs: nothing, whatever callers do. For
+ * The kernel's messages while a program of tests runs: there are none, whatever callers do. For
  * programs that have the machine to themselves.
  */
 #ifndef HETMAP_TESTS_KERNEL_LOG_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a program has of the library's when it ends. */
+/* The library's objects that a program still has when it ends. */
 #include "lib/leaving.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ static void must(int r, const char *what)
 
 #define MUST(call) must((call), #call)
 
-/* What not every device can do; and -ENOSYS, as old valgrinds know no mlock2(). */
+/* A call that not every device supports; -ENOSYS passes, as old valgrinds know no mlock2(). */
 static void may(int r, const char *what)
 {
 	must(r == -EOPNOTSUPP || r == -ENOSYS ? 0 : r, what);
@@ -146,7 +146,7 @@ static void drop(struct leaving *l)
 
 void leaving_with(const char *name)
 {
-	static struct leaving kept; /* where who looks for leaks finds it */
+	static struct leaving kept; /* where a leak checker finds it */
 	struct leaving gone;
 
 	MUST(hm_handler_install(0));
@@ -158,8 +158,8 @@ void leaving_with(const char *name)
 	/* A node that ends with something on it is an error of its own. */
 	make(&kept, strncmp(name, "drm:", 4) != 0 ? name : "host");
 	/*
-	 * A queue has threads, and fences are parts of what it has allocated: valgrind takes what
-	 * is a running thread's, and what is known by its midst, for lost, perhaps.
+	 * A queue has threads, and fences are parts of its allocations: valgrind may take memory of
+	 * a running thread, or memory known by an inner address, for lost.
 	 */
 	if (!TEST_ASAN && !TEST_TSAN)
 		drop_queue(&kept);

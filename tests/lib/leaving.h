@@ -4,9 +4,9 @@
 #define HETMAP_TESTS_LEAVING_H
 
 /*
- * Makes one of each object twice, on the device @name where it can: the first ones are
- * dropped, the others are not, and handler and hook stay. For programs of their own, outside
- * of the harness: what fails ends them.
+ * Makes each object twice, on the device @name where it can: the first ones are dropped, the second
+ * ones are not, and handler and hook stay. For programs of their own, outside of the harness: a
+ * failure ends them.
  */
 void leaving_with(const char *name);
 

@@ -82,8 +82,7 @@ static int create_fixed(void *device, const struct hm_buffer_desc *desc,
 }
 
 /*
- * The file is sparse and as long as can be: growing is nothing to it, but for what was stored
- * behind the end.
+ * The file is sparse and as long as can be: growing only has to drop bytes stored behind the end.
  */
 static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
 		  uint64_t new_size)

@@ -21,7 +21,7 @@ void fleeting_come(void);
 
 /*
  * "unheard": the growing one, whose device goes when it is told, and comes: its maps are zeros
- * then, without a fault, and who asks it is the first to hear.
+ * then, without a fault, and the next call to it is the first to hear.
  */
 extern const struct hm_backend_ops unheard_backend;
 void unheard_go(void);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A second process, which does what the first one asks for. */
+/* A second process, which works on the first one's orders. */
 #include "lib/peer.h"
 
 #include <signal.h>
@@ -159,7 +159,7 @@ void peer_start(struct peer *peer, int type, const char *device)
 	peer->pid = fork();
 	CHECK_FATAL(peer->pid >= 0);
 	if (!peer->pid) {
-		/* A test that is abandoned leaves nobody behind. */
+		/* A test that is abandoned leaves no process behind. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent)
 			_exit(1);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A second process, which does what the first one asks for, one thing at a time. */
+/* A second process, which works on the first one's orders, one thing at a time. */
 #ifndef HETMAP_TESTS_PEER_H
 #define HETMAP_TESTS_PEER_H
 
 #include <hetmap/hetmap.h>
 #include <sys/types.h>
 
-/* What the second process has. */
+/* The state of the second process. */
 struct peer_world {
 	int socket; /* to the first one */
 	struct hm_device *device;
@@ -16,7 +16,7 @@ struct peer_world {
 
 typedef int peer_function(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c);
 
-/* What the first one has of it. */
+/* The first process's handle of it. */
 struct peer {
 	pid_t pid;
 	int socket; /* for buffers */
@@ -25,7 +25,7 @@ struct peer {
 
 /* With @type of socket between; the peer has opened @device, or NULL. */
 void peer_start(struct peer *peer, int type, const char *device);
-/* What @run returned there; it has nothing of the first one's but its code. */
+/* The result of @run in the peer, which shares only the first one's code. */
 int peer_call(struct peer *peer, peer_function *run, uint64_t a, uint64_t b, uint64_t c);
 /* In two steps, where both sides have to act. */
 void peer_begin(struct peer *peer, peer_function *run, uint64_t a, uint64_t b, uint64_t c);

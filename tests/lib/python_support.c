@@ -11,7 +11,7 @@
 
 #include "lib/harness.h"
 
-/* Its exit status; 127: it could not be started. What it has to say goes to @errors. */
+/* Its exit status; 127: it could not be started. Its errors go to @errors. */
 static int run_python(const char *python, const char *program, const char *folder, int errors)
 {
 	int status = 0;
@@ -28,7 +28,7 @@ static int run_python(const char *python, const char *program, const char *folde
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* The last line of what it said, which has an exception's name. */
+/* The last line of its errors, which has an exception's name. */
 static const char *last_line(int errors, char text[300])
 {
 	off_t end = lseek(errors, 0, SEEK_END), begin = end < 299 ? 0 : end - 299;

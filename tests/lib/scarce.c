@@ -126,7 +126,7 @@ static int run_once(const struct scarcity *s, const struct operation *operation,
 	return r;
 }
 
-/* Where a walk is, and what it has met: a child that is ended is followed by another. */
+/* The place of a walk, and its counts: a child that is ended is followed by another. */
 struct progress {
 	unsigned int operation, refused, killed;
 	uint64_t room; /* for the operation */
@@ -137,7 +137,7 @@ struct walk {
 	struct progress *at; /* shared with the children */
 };
 
-/* Unharmed, so that what is made once is made. */
+/* Runs it once unharmed, so that objects made only once are there. */
 static void warm_up(const struct operation *operation)
 {
 	struct world world;
@@ -150,8 +150,8 @@ static void warm_up(const struct operation *operation)
 static void walk_one(const struct walk *walk, const struct operation *operation)
 {
 	/*
-	 * More room only makes the same of what was done. Of other devices once is enough: the
-	 * host's walk has the second, and emulated each takes seconds.
+	 * More room only repeats the success. On other devices once is enough: the host's walk has
+	 * the second one, and each takes seconds when emulated.
 	 */
 	unsigned int done = 0, wanted = is_host() ? 2 : 1;
 	struct progress *at = walk->at;
@@ -181,7 +181,7 @@ static void walk_on(void *user)
 			walk_one(walk, &undo_operations[at->operation]);
 }
 
-/* True: the child was ended for what is scarce, and has left nothing. */
+/* True: the kernel ended the child for want of the resource, and it has left nothing. */
 static bool was_ended(const struct scarcity *s, int r, uint64_t kills, int objects)
 {
 	if (r != SIGKILL || !s->kills || s->kills() == kills)
@@ -190,7 +190,7 @@ static bool was_ended(const struct scarcity *s, int r, uint64_t kills, int objec
 	return true;
 }
 
-/* Of some operation it must have been too little, or the test tests nothing. */
+/* Some operation must have had too little, or the test tests nothing. */
 static void walk_all(const struct scarcity *s)
 {
 	struct progress *at = mmap(NULL, sizeof(*at), PROT_READ | PROT_WRITE,
@@ -233,7 +233,7 @@ static bool is_there(const char *device)
 static const struct scarce_walk *all_walks;
 static struct test *tests;
 
-/* A child is limited, and what it leaves of the machine's settings is put back. */
+/* The limits are a child's; the machine's settings are put back at the end. */
 static void run(void)
 {
 	const struct scarce_walk *one = &all_walks[test_current() - tests];

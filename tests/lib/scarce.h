@@ -36,7 +36,7 @@ struct scarce_walk {
 	const char *device;
 };
 
-/* main(): @walks up to one of nothing, then @others, which may be NULL. */
+/* main(): @walks up to an empty one, then @others, which may be NULL. */
 int scarce_main(int argc, char **argv, const char *suite, const struct scarce_walk *walks,
 		const struct test *others);
 

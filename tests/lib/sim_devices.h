@@ -35,8 +35,8 @@ int sim_move(struct hm_device *device, struct hm_buffer *buffer, uint64_t offset
 void sim_crowd_out(struct hm_device *device, uint64_t window);
 int sim_inject(struct hm_device *device, uint32_t kind, uint32_t target, uint64_t value);
 /*
- * Takes the device away, under whoever has it. False: it is not permitted here, as of
- * the module it takes root and its parameter test; the test was skipped.
+ * Takes the device away, under all its users. False: it is not permitted here, as the module's
+ * takes root and its parameter test; the test was skipped.
  */
 bool sim_unplug(struct hm_device *device);
 /* A fresh one in the place of the case's device. */

@@ -61,7 +61,7 @@ static void print_line(pid_t pid, const char *task, const char *file)
 	fprintf(stderr, " %s %s", file, line);
 }
 
-/* Those that a thread has forked: who waits for one is not the one who hangs. */
+/* Children that a thread has forked: a thread that waits for a child is not the one that hangs. */
 static void print_children(pid_t pid, const char *task)
 {
 	char path[320];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What several test programs need: byte patterns, queries, files, limits. */
+/* Shared by several test programs: byte patterns, queries, files, limits. */
 #include "lib/support.h"
 
 #include <errno.h>
@@ -126,7 +126,7 @@ void limit_memlock(uint64_t more)
 	uint64_t limit = test_status_bytes("VmLck") + more;
 	struct rlimit memlock;
 
-	/* Nobody may raise his hard limit. */
+	/* No process may raise its hard limit. */
 	CHECK(!getrlimit(RLIMIT_MEMLOCK, &memlock));
 	limit = limit < memlock.rlim_max ? limit : memlock.rlim_max;
 	memlock.rlim_cur = limit;
