@@ -105,7 +105,7 @@ static void test_help(void)
 
 /* ---- results ---- */
 
-/* What every result has; returns its bytes_copied. */
+/* Checks the members of every result; returns its bytes_copied. */
 static int64_t check_common(const json_t *json, const char *job, const char *device)
 {
 	const json_t *seconds = json_object_get(json, "seconds");
@@ -319,7 +319,7 @@ static void check_tiny(const char *folder, const char *bytes, size_t n)
 	free(path);
 }
 
-/* Nothing is mapped of it; what was asked for is there all the same, or is not. */
+/* No byte of the file is mapped; the device is there all the same, or is not. */
 static void check_empty_on(const char *folder, const char *device, int status)
 {
 	char *path = folder_path(folder, "empty");
@@ -358,7 +358,7 @@ static void test_tiny(void)
 /* Larger than a window, and than what a 32-bit offset or counter takes. */
 static void test_sparse(void)
 {
-	/* Sanitizers make it slow; there the windows are what counts. */
+	/* Sanitizers make it slow; there only the number of windows matters. */
 	const bool slow = TEST_ASAN || TEST_TSAN;
 	const uint64_t size = slow ? 96ull << 20 : 3ull << 30;
 	char *folder = folder_make(), *path = folder_path(folder, "sparse");
@@ -425,7 +425,7 @@ static void test_devices(void)
 		file |= !strcmp(string_of(one, "name"), "file");
 		CHECK(*string_of(one, "description") != '\0');
 		CHECK(integer_of(one, "page_size") >= 4096);
-		/* What is made of the host's memory needs no brackets. */
+		/* Buffers of the host's memory need no brackets. */
 		if (!strcmp(string_of(one, "backend"), "host"))
 			CHECK(!has_name(json_object_get(one, "capabilities"), "bracket"));
 		CHECK(json_array_size(json_object_get(one, "capabilities")) > 0);

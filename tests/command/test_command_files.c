@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The command's files: those that are refused, odd names, and what is cut off under it. */
+/* The command's files: refused ones, odd names, and files that are cut off under it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -61,7 +61,7 @@ static void test_refused(void)
 	folder_remove(folder);
 }
 
-/* The bits of the first class that somebody is of count, whatever others may. */
+/* The mode bits of the first class that matches a user count, whatever the rest allow. */
 static void test_unreadable(void)
 {
 	const bool root = geteuid() == 0;
@@ -75,7 +75,7 @@ static void test_unreadable(void)
 	} cases[] = {
 		{ owner, group, 0000, "mode 0000: allow yourself to read it (chmod u+r)" },
 		{ owner, group, 0044, "mode 0044: allow yourself to read it (chmod u+r)" },
-		/* Root reads everything: there somebody else tries, and there are others' files. */
+		/* Root reads everything: there another user tries, on files of further users. */
 		{ 0, NOBODY, 0604,
 		  "mode 0604: run it with sudo, or have its owner allow it (chmod g+r)" },
 		{ 0, 1, 0600,
@@ -186,7 +186,7 @@ static void test_truncated(void)
 
 #define FILL 4096 /* of a pipe of one page */
 
-/* All of what comes out of a pipe, behind what it was filled with. */
+/* All output of a pipe, behind the bytes that filled it. */
 static char *read_behind_fill(int fd)
 {
 	char *text = calloc(1, 4 * FILL);
@@ -201,7 +201,7 @@ static char *read_behind_fill(int fd)
 	return text;
 }
 
-/* Where several threads meet what is lost, one of them tells it; the pipe holds them there. */
+/* Several threads meet the lost bytes, and one of them reports it; the pipe holds them there. */
 static void test_truncated_at_once(void)
 {
 	char *folder = folder_make(), *path = folder_path(folder, "data"), *text;
@@ -221,7 +221,7 @@ static void test_truncated_at_once(void)
 	close(pipes[1]);
 	command_await(pid, SIGBUS, path);
 	CHECK_EQUAL(truncate(path, 8192), 0);
-	/* The others meet it, too, while the first waits for room to tell it. */
+	/* The other threads meet it, too, while the first waits for room to report it. */
 	usleep(300000);
 	text = read_behind_fill(pipes[0]);
 	command_wait(pid, &outcome);

@@ -72,7 +72,7 @@ static void check_wrong(const char *mode, const char *job, const char *data,
 	outcome_free(&outcome);
 }
 
-/* The same driver without its error: what the failures below come from. */
+/* The same driver without its error, which causes the failures below. */
 static void check_right(const char *job, const char *data)
 {
 	struct outcome outcome;
@@ -160,7 +160,7 @@ static void rounds_of_long_ones(void)
 
 #define NO_OPENCL "OCL_ICD_VENDORS=/nonexistent"
 
-/* The histogram of @data on the twin with these settings; what it says as JSON. */
+/* The histogram of @data on the twin with these settings; its JSON. */
 static json_t *engine_job(const char *settings, const char *device, const char *accel,
 			  const char *data)
 {
@@ -307,7 +307,7 @@ static void saxpy_unplugged_small(void)
 	}
 }
 
-/* saxpy on soft:0, threads computing, for people: what it printed. */
+/* saxpy on soft:0, computed by threads, without --json: its output. */
 static void run_unplugged(const char *at, struct outcome *ret_outcome)
 {
 	command_run(&(struct command){ .args = { "run", "saxpy", "--size=4M", "--device",
@@ -322,7 +322,7 @@ static void run_unplugged(const char *at, struct outcome *ret_outcome)
 	CHECK(strstr(ret_outcome->out, "verified     every element of y, by the CPU\n"));
 }
 
-/* Without --json: the sentences that say what was lost, came back and was done again. */
+/* Without --json: sentences name the bytes lost, those that came back, and the work done again. */
 static void saxpy_unplugged_text(void)
 {
 	struct outcome outcome;

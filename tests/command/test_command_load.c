@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetmap run load: models brought into devices, checked there, and what is none. */
+/* hetmap run load: models brought into devices, checked there, and files that are no model. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #define NO_OPENCL "OCL_ICD_VENDORS=/nonexistent"
 #define NOBODY 65534
 
-/* 3 MiB and a bit of two layers and what is before and behind them. */
+/* 3 MiB and a bit of two layers and the tensors before and behind them. */
 #define MODEL                                                            \
 	"{\"m.embed.weight\":{\"dtype\":\"BF16\",\"shape\":[1048576],"   \
 	"\"data_offsets\":[0,2097152]},"                                 \
@@ -149,7 +149,7 @@ static void text(void)
 	folder_remove(folder);
 }
 
-/* Where the peak can't begin anew, what the load took is not known, and it says so. */
+/* Where the peak can't begin anew, the memory of the load is not known, and it says so. */
 static void no_own_peak(void)
 {
 	char *folder = folder_make();

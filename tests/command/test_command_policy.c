@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetmap run --policy: rules of each kind, what they refuse, and what is no policy. */
+/* hetmap run --policy: rules of each kind, their refusals, and files that are no policy. */
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -145,7 +145,7 @@ static void users(void)
 	}
 }
 
-/* OpenCL that a policy refuses is not what is missing: no other takes its place. */
+/* OpenCL that a policy refuses is not missing: no other takes its place. */
 static void not_replaced(void)
 {
 	char *folder = folder_make(), *path = folder_path(folder, "rules");

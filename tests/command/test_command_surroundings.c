@@ -57,7 +57,7 @@ static void test_closed_output(void)
 	CHECK(strstr(outcome.err, "No space left") != NULL);
 	outcome_free(&outcome);
 
-	/* Said once, with its own reason, also by what flushes each line. */
+	/* The error is printed once, with its reason, also by a command that flushes each line. */
 	command = (struct command){ .args = { "bench", "--list" }, .out = command.out };
 	command_run(&command, &outcome);
 	CHECK_EQUAL(outcome.status, 3);
@@ -75,7 +75,7 @@ static void test_closed_output(void)
 	close(command.out);
 }
 
-/* Without a standard output no buffer takes its number, to get what is printed. */
+/* Without a standard output no buffer takes its number, to get the output. */
 static void test_no_output(void)
 {
 	struct command command = { .args = { "tour", "--device", "host", "--accel", "cpu" },
@@ -119,7 +119,7 @@ static void test_no_opencl(void)
 	outcome_free(&outcome);
 }
 
-/* Who asked for a trace is told why there is none; the job is done. */
+/* A trace was asked for: the command says why there is none, and the job is done. */
 static void test_no_trace(void)
 {
 	const struct command command = {
@@ -240,7 +240,7 @@ static void test_limits_of_work(void)
 	}
 }
 
-/* What comes from files, arguments and the environment does nothing to a terminal. */
+/* Text from files, arguments and the environment does nothing to a terminal. */
 static void test_escapes(void)
 {
 	static const struct {
@@ -273,7 +273,7 @@ static void test_escapes(void)
 	}
 }
 
-/* Who is not root is so in a user namespace. */
+/* An ordinary user becomes root in a user namespace. */
 static void hide_proc(void)
 {
 	if ((unshare(CLONE_NEWNS) && unshare(CLONE_NEWUSER | CLONE_NEWNS)) ||

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the command does on a terminal, and nowhere else: progress and colours. */
+/* The command's output on a terminal, and nowhere else: progress and colours. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 #define TEXT_SIZE 65536
 #define BAR_SECONDS 0.5 /* before which there is none */
 
-/* What of a command is on the terminal, and what is done to it meanwhile. */
+/* The outputs of a command on the terminal, and the events meanwhile. */
 struct screen {
 	bool out, err;
 	const char *stop_at;
@@ -25,8 +25,8 @@ struct screen {
 };
 
 /*
- * A job may be done within the time after which a bar is drawn. While nothing comes it is
- * held for longer than that, again and again: what it does next draws the bar.
+ * A job may be done within the time after which a bar is drawn. While it prints nothing it is held
+ * for longer than that, again and again: its next step draws the bar.
  */
 static void hold(int terminal, pid_t pid, unsigned int times)
 {
@@ -42,8 +42,8 @@ static void hold(int terminal, pid_t pid, unsigned int times)
 }
 
 /*
- * Reads what comes out of the terminal until nobody has it open any more. When
- * @stop_at comes, it ends the command, which goes on for ever otherwise.
+ * Reads the terminal's output until no process has it open any more. When @stop_at comes, it ends
+ * the command, which goes on for ever otherwise.
  */
 static void read_all(int terminal, char text[TEXT_SIZE], const char *stop_at, pid_t pid)
 {
@@ -84,7 +84,7 @@ static int run_on_terminal(struct command *command, const struct screen *screen,
 	return ret_outcome->status;
 }
 
-/* It lasts for seconds at least: whoever starts it ends it. */
+/* The job lasts for seconds at least: its caller ends it. */
 static struct command long_job(void)
 {
 	return (struct command){

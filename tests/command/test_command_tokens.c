@@ -110,7 +110,7 @@ static void shown(void)
 		CHECK(strstr(outcome.out, "  verified "));
 		outcome_free(&outcome);
 	}
-	/* Of one file the name is short enough for a line. */
+	/* The name of one file is short enough for a line. */
 	CHECK(!chdir(folder));
 	command = (struct command){ .args = { "run", "tokens", "--ramp", "a.npy" } };
 	command_run(&command, &outcome);
@@ -480,7 +480,7 @@ static void inspect_shards(void)
 	folder_remove(folder);
 }
 
-/* The only part of what inspect has of a raw file. */
+/* The only part in the output of inspect on a raw file. */
 static json_t *inspected(const char *path, const char *dtype)
 {
 	struct command command = { .args = { "inspect", "--json", "--dtype", dtype, path } };
@@ -498,7 +498,7 @@ static json_t *inspected(const char *path, const char *dtype)
 	return part;
 }
 
-/* What are no integers: as they are, or F16 and BF16 widened, and checked by their bits. */
+/* Types that are no integers: as they are, or F16 and BF16 widened, and checked by their bits. */
 static void types(void)
 {
 	static const char program[] =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetmap tour: its steps on several devices, and what it says when one fails. */
+/* hetmap tour: its steps on several devices, and its output when one fails. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -234,7 +234,7 @@ static void wrong_results(void)
 	check_wrong("wrong-later", "byte 0x61 ");
 }
 
-/* Less is locked than was asked for: that is told, and what the kernel says agrees. */
+/* Less is locked than was asked for: that is reported, and the kernel's figure agrees. */
 static void locked_in_part(void)
 {
 	const struct command command = {
@@ -297,7 +297,7 @@ static void refused(void)
 	}
 }
 
-/* Of the device that the user has chosen for all programs, which no other one replaces. */
+/* The device that the user has chosen for all programs is never replaced by another one. */
 static void chosen_by_variable(void)
 {
 	const struct command host = {
@@ -379,7 +379,7 @@ static void limits(void)
 	check_refused(&retire, 3, "hetmap(7) lists the variables of the environment");
 }
 
-/* It is heard in the middle of a step, or between two. */
+/* The signal is heard in the middle of a step, or between two. */
 static void stopped(void)
 {
 	const struct command command = { .args = { "tour", "-d", "host", "-a", "cpu", "-s",

@@ -111,7 +111,7 @@ static void test_here(void)
 		CHECK(*text_of(finding, "found") != '\0');
 		CHECK(!strcmp(status, "ok") || !strcmp(status, "note") ||
 		      !strcmp(status, "limit"));
-		/* Whatever is a limit says what it limits. */
+		/* A finding of status "limit" names its limit. */
 		CHECK(strcmp(status, "limit") != 0 || *text_of(finding, "limits"));
 	}
 	json_decref(findings);
@@ -372,7 +372,7 @@ static void refuse_names(void)
 	command_refuse_call(SYS_prctl, 0, PR_SET_VMA, EINVAL);
 }
 
-/* What is not there, and is done without, is to be known. */
+/* A missing feature that is not needed is a note. */
 static void test_anon_names(void)
 {
 	json_t *json = findings_with("", 0, refuse_names);
@@ -382,7 +382,7 @@ static void test_anon_names(void)
 	json_decref(json);
 }
 
-/* Of one machine, by one client and by two; what two of a network's see is in tests/vm. */
+/* On one machine, by one client and by two; tests/vm has two machines of a network. */
 static void test_path(void)
 {
 	char *folder = folder_make(), *other, *out;

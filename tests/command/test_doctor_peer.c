@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * hetmap doctor --peer HOST:DIR: another machine's client of the same files, by ssh, or what
- * tests/command/fake_ssh plays of that. Two that are clients of a real server are in tests/vm/nfs.
+ * hetmap doctor --peer HOST:DIR: another machine's client of the same files, by ssh, or by
+ * tests/command/fake_ssh in its place. Two clients of a real server are in tests/vm/nfs.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -39,11 +39,11 @@ static void check_empty(const char *folder)
 
 static void test_hosts(void)
 {
-	/* With what is said of it, of the findings or as the failure. */
+	/* With the sentences on it, of the findings or of the failure. */
 	static const struct {
 		const char *host;
 		int status;
-		int error; /* of a failure; 0: there are findings */
+		int error; /* of a failure; 0: it has findings */
 		const char *said[2];
 	} rows[] = {
 		/* This very kernel, and the same mount: one client. */
@@ -66,7 +66,7 @@ static void test_hosts(void)
 	size_t i, k;
 
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		/* What plays a host sees no file. */
+		/* A host that is only played sees no file. */
 		real = !strcmp(rows[i].host, "same") || !strcmp(rows[i].host, "far");
 		peer = malloc(strlen(rows[i].host) + strlen(folder) + 3);
 		CHECK_FATAL(peer != NULL);
@@ -158,7 +158,7 @@ static void test_refused(void)
 
 /* ---- the other end ---- */
 
-/* Asked by hand, what is not the test's is not touched. */
+/* A server that is asked by hand touches only the test's own files. */
 static void test_serve(void)
 {
 	static const char requests[] =

@@ -62,7 +62,7 @@ static void bench_close(struct bench *b)
 	hm_device_unref(b->host);
 }
 
-/* Counts @size of its bytes. Returns 0, or what is wrong in @text. */
+/* Counts @size of its bytes. Returns 0, or an error with @text. */
 static int count(struct bench *b, uint64_t size, char text[256])
 {
 	uint64_t parts = histogram_parts(&b->info, size), i;
@@ -70,7 +70,7 @@ static int count(struct bench *b, uint64_t size, char text[256])
 	struct hm_fence *fence;
 	int r;
 
-	/* What the kernel does not write shows, and what it writes too far. */
+	/* Counts that the kernel does not write are seen, and so are stores past the end. */
 	memset(b->parts, 0xa5, b->n_part * VALUES * sizeof(*b->parts));
 	r = hm_launch(b->queue, b->kernel, parts * histogram_group(&b->info), &fence,
 		      HM_RANGE(b->bytes, size, HM_READ), HM_U64(size),
@@ -101,7 +101,7 @@ static int count(struct bench *b, uint64_t size, char text[256])
 	return 0;
 }
 
-/* @size random bytes, then that many of one value. Prints what is wrong. */
+/* @size random bytes, then that many of one value. Prints the errors. */
 static int check_size(struct bench *b, uint64_t size, uint64_t seed)
 {
 	uint64_t state = seed, i;

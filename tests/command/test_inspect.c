@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetmap inspect: what it tells of files, and of what is none. */
+/* hetmap inspect: its output for files of each kind, and for those of none. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -61,7 +61,7 @@ static void text(void)
 	check_lines(outcome.out);
 	CHECK(strstr(outcome.out, "safetensors: 3 tensors of 256 KiB in 1 file\n") != NULL);
 	CHECK(strstr(outcome.out, "  format: p\\x1bt\n") != NULL);
-	/* It was just written: all of it is in RAM. */
+	/* The file was just written: all of it is in RAM. */
 	CHECK(strstr(outcome.out, "  [##################################################]\n") !=
 	      NULL);
 	CHECK(strstr(outcome.out, "KiB, 100%\n") != NULL);
@@ -116,7 +116,7 @@ static void json(void)
 	folder_remove(folder);
 }
 
-/* What is not in RAM: a file that is a hole is never read. */
+/* Bytes that are not in RAM: a file that is a hole is never read. */
 static void not_resident(void)
 {
 	static const char header[] =
@@ -132,7 +132,7 @@ static void not_resident(void)
 	CHECK_EQUAL(outcome.status, 0);
 	object = outcome_json(&outcome);
 	part = json_array_get(json_object_get(object, "parts"), 0);
-	/* The first page has the header, which was read, and what was read ahead. */
+	/* The first page has the header, which was read, and more pages were read ahead. */
 	CHECK(integer_of(part, "pages_resident") < 8192);
 	json_decref(object);
 	outcome_free(&outcome);
@@ -144,7 +144,7 @@ static void not_resident(void)
 	folder_remove(folder);
 }
 
-/* The kernel does not tell others. */
+/* The kernel tells this only to the file's owner. */
 static void of_others(void)
 {
 	char *folder = folder_make(), *path = make_file(folder);
@@ -189,7 +189,7 @@ static void refuses(void)
 	CHECK_EQUAL(outcome.status, 2);
 	outcome_free(&outcome);
 
-	/* Of no kind: the remedy has those that are known. */
+	/* A file of no kind: the remedy lists the known kinds. */
 	file_write(folder, "none", "plain text, of some length", 26);
 	run(&outcome, "--json", none, NULL);
 	CHECK_EQUAL(outcome.status, 2);
@@ -197,7 +197,7 @@ static void refuses(void)
 	CHECK(strstr(outcome.out, "known are npy") != NULL);
 	outcome_free(&outcome);
 
-	/* Broken, found by its name, and by what it has in it. */
+	/* A broken file is found by its name, and by its contents. */
 	path = tensors_file(folder, "a.safetensors", "{\"t\":5}", 0);
 	run(&outcome, path, NULL, NULL);
 	CHECK_EQUAL(outcome.status, 1);

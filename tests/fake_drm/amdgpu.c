@@ -25,7 +25,7 @@ static int info_call(struct fake_file *file, void *data)
 	(void)file;
 	if (!info->return_size || !info->return_pointer)
 		return -EINVAL;
-	/* There are others; no row asks for them. */
+	/* No row makes other queries. */
 	if (info->query != AMDGPU_INFO_MEMORY)
 		return -EINVAL;
 	memory.vram.total_heap_size = FAKE_VRAM;
@@ -160,7 +160,7 @@ static int wait_call(struct fake_file *file, void *data)
 		return -ENOENT;
 	fake_trace("wait%s\n", timeout < 0 ? " for ever" : "");
 	while ((busy = fake_is_busy())) {
-		/* Who waits for ever for what never ends is told so. */
+		/* A wait without a limit for work that never ends is told so. */
 		if (timeout < 0 && fake_is_busy_for_ever())
 			return -EINTR;
 		clock_gettime(CLOCK_MONOTONIC, &now);

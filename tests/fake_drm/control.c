@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What tests ask for. All but the table's functions are called with the lock held. */
+/* Requests of tests. All but the table's functions are called with the lock held. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static struct {
 	_Atomic bool busy; /* likewise */
 	unsigned int looks, leaked;
 
-	/* What mutate() asked for, and how often the struct has been read. */
+	/* The request of mutate(), and how often the struct has been read. */
 	const char *name;
 	unsigned int nth, times;
 	size_t offset, size;

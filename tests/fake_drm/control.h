@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a test may ask of tests/fake_drm.so, which it finds by dlsym() under
- * FAKE_DRM_CONTROL once it runs with it preloaded. Environment, for programs that
- * know nothing of it:
+ * The requests of a test to tests/fake_drm.so, which it finds by dlsym() under FAKE_DRM_CONTROL
+ * once it runs with it preloaded. Environment, for programs that know nothing of it:
  *
- *	FAKE_DRM_LEAK=abort     a node that is closed with handles left ends the process
- *	FAKE_DRM_CARD=1         FAKE_CARD is there from the start
- *	FAKE_DRM_FAIL=N:ERRNO   the N-th call (ioctl, mmap, open) fails with ERRNO
+ * FAKE_DRM_LEAK=abort     a node that is closed with handles left ends the process
+ * FAKE_DRM_CARD=1         FAKE_CARD is there from the start
+ * FAKE_DRM_FAIL=N:ERRNO   the N-th call (ioctl, mmap, open) fails with ERRNO
  */
 #ifndef HETMAP_TESTS_FAKE_DRM_CONTROL_H
 #define HETMAP_TESTS_FAKE_DRM_CONTROL_H
@@ -55,7 +54,7 @@ struct fake_drm_control {
 	int (*sync_file)(bool done);
 	/* The node is in sysfs, and /dev lacks it. */
 	void (*hide)(enum fake_drm_node node, bool hidden);
-	/* In sysfs the node is by what carries its device, with this driver; NULL: its own. */
+	/* In sysfs the node is by its device's carrier, with this driver; NULL: its own. */
 	void (*carry)(enum fake_drm_node node, const char *carrier);
 	/* Work on every object has not ended; or it will have after @n looks at one. */
 	void (*busy)(bool busy);
@@ -73,7 +72,7 @@ struct fake_drm_control {
 	/* Structs that were read since the last trace_clear(). False past the last. */
 	bool (*read_struct)(unsigned int index, const char **ret_name, size_t *ret_size,
 			    unsigned int *ret_times);
-	/* What the calls made the kernel do, as a text: equal for equal doings. */
+	/* The kernel's actions for the calls, as a text: equal for equal actions. */
 	const char *(*trace)(void);
 	void (*trace_clear)(void);
 };

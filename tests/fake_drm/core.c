@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Open files, handles, dma-bufs, maps, and what every driver's node answers. */
+/* Open files, handles, dma-bufs, maps, and the calls that every driver's node answers. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include "fake.h"
 #include "lock.h"
 
-/* Names of memfds: whose they are is read there by processes that did not make them. */
+/* Names of memfds, which tell other processes their kind. */
 #define NODE_NAME "fake_drm_node"
 #define DMABUF_NAME "fake_dmabuf_"
 
@@ -459,8 +459,8 @@ static const struct fake_call *call_of(const struct fake_call *call, unsigned lo
 }
 
 /*
- * drm_ioctl.c, drm_ioctl: found by its number; what the user's size and direction leave
- * out is zero, and what they ask for too much is not looked at.
+ * drm_ioctl.c, drm_ioctl: found by its number; bytes that the user's size and direction leave out
+ * are zero, and bytes beyond the struct are not looked at.
  */
 static int drm_ioctl(struct fake_file *file, unsigned long cmd, void *argument)
 {
@@ -648,7 +648,7 @@ static bool is_open(ino_t inode)
 	return found;
 }
 
-/* drm_file.c, drm_file_free: what handles are left, it closes */
+/* drm_file.c, drm_file_free: it closes the handles that are left */
 static void file_release(struct fake_file *file)
 {
 	struct fake_file **at = &files;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a dma-buf answers, whose descriptor is its object's memory. drivers/dma-buf/ */
+/* The calls of a dma-buf, whose descriptor is its object's memory. drivers/dma-buf/ */
 #include <errno.h>
 #include <linux/dma-buf.h>
 #include <sys/mman.h>

@@ -10,7 +10,7 @@
 
 #include "fake.h"
 
-/* drm_ioctl.c, drm_ioctl_permit: what is not DRM_RENDER_ALLOW */
+/* drm_ioctl.c, drm_ioctl_permit: for calls without DRM_RENDER_ALLOW */
 static bool is_permitted(const struct fake_file *file)
 {
 	return file->node == FAKE_CARD;
@@ -45,7 +45,7 @@ int fake_create_dumb_call(struct fake_file *file, void *data)
 	/* No driver does: the library looks all the same. */
 	if (fake_dumb_is_short())
 		args->size -= FAKE_PAGE;
-	/* shmem_file_setup() by what there is of memory */
+	/* shmem_file_setup() checks the memory that there is */
 	if (args->size > FAKE_SYSTEM)
 		return -ENOMEM;
 	r = fake_bo_new(file, args->size, &bo, &args->handle);

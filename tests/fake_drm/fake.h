@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * DRM drivers that are not there, for tests: nodes /dev/dri/renderD180 and on, their
- * part of sysfs, and the ioctls that a row of runtime/backend/drm sends.
+ * DRM drivers that are not there, for tests: nodes /dev/dri/renderD180 and on, their part of sysfs,
+ * and the ioctls that a row of runtime/backend/drm sends.
  *
- *	intercept.c  the C library's calls that see or make them
- *	tree.c       the files behind /dev/dri and /sys, in a folder of their own
- *	core.c       open files, handles, maps, calls of every driver
- *	dmabuf.c     dma-bufs
- *	syncobj.c    syncobjs, sync_files
- *	control.c    what a test asks for: failures, mutations, traces
- *	amdgpu.c i915.c xe.c nouveau.c virtio_gpu.c  one driver each
- *	dumb.c       that of a card node, which is there when a test asks for it
+ * intercept.c  the C library's calls that see or make them
+ * tree.c       the files behind /dev/dri and /sys, in a folder of their own
+ * core.c       open files, handles, maps, calls of every driver
+ * dmabuf.c     dma-bufs
+ * syncobj.c    syncobjs, sync_files
+ * control.c    a test's requests: failures, mutations, traces
+ * amdgpu.c i915.c xe.c nouveau.c virtio_gpu.c  one driver each
+ * dumb.c       that of a card node, which is there when a test asks for it
  *
- * An open node is a memfd, and so is an object, which its dma-buf is, too: their
- * inodes tell them apart, whoever has duplicated or sent them. That they are memfds no
- * call tells: seals they have none.
+ * An open node is a memfd, and so is an object, which its dma-buf is, too: their inodes tell them
+ * apart, whoever has duplicated or sent them. That they are memfds no call tells: seals they have
+ * none.
  *
- * Each check follows a function of the kernel (6.1; xe: 6.12), which it names, and
- * decodes with the kernel's own headers: no file here includes one of runtime/ but
- * the carried headers of xe and virtio_gpu.
+ * Each check follows a function of the kernel (6.1; xe: 6.12), which it names, and decodes with the
+ * kernel's own headers: no file here includes one of runtime/ but the carried headers of xe and
+ * virtio_gpu.
  *
  * tests/drm/test_drm_mutation.c changes one bit of one field at a time, of every field that a
  * driver's row, the code that lists and opens nodes, or the code for syncobjs sends.
@@ -186,7 +186,7 @@ const char *fake_path(const char *path, char *to);
 size_t fake_unpath(char *path, size_t length);
 /* Which node is @path (as a user names it)? */
 bool fake_node_of(const char *path, unsigned int *ret_node);
-/* Of its device number. */
+/* By its device number. */
 unsigned int fake_minor(unsigned int node);
 /* The card node comes; a node's file goes, and comes again. */
 void fake_plug_card(void);

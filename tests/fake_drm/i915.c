@@ -34,7 +34,7 @@ static int getparam_call(struct fake_file *file, void *data)
 	struct drm_i915_getparam *param = data;
 	int value;
 
-	/* There are many; no row asks for another. */
+	/* No row asks for other parameters. */
 	if (param->param != I915_PARAM_HAS_LLC)
 		return -EINVAL;
 	value = !is_discrete(file);
@@ -94,7 +94,7 @@ static int query_call(struct fake_file *file, void *data)
 			return -EFAULT;
 		if (!item.query_id)
 			return -EINVAL;
-		/* There are others; no row asks for them. */
+		/* No row makes other queries. */
 		r = -EINVAL;
 		if (item.query_id == DRM_I915_QUERY_MEMORY_REGIONS)
 			r = query_regions(file, &item);
@@ -266,7 +266,7 @@ static int wait_call(struct fake_file *file, void *data)
 		return -ENOENT;
 	fake_trace("wait %lld\n", (long long)args->timeout_ns);
 	while (fake_is_busy()) {
-		/* Who waits for ever for what never ends is told so. */
+		/* A wait without a limit for work that never ends is told so. */
 		if (args->timeout_ns < 0 && fake_is_busy_for_ever())
 			return -EINTR;
 		if (!args->timeout_ns)

@@ -87,7 +87,7 @@ OPEN(open64)
 #undef openat64
 OPENAT(openat64)
 
-/* The others take a path and go on with the one behind it. */
+/* The rest take a path, and pass on the fake one behind it. */
 #define WITH_PATH(type, name, parameters, arguments) \
 	OURS type name parameters                    \
 	{                                            \
@@ -100,7 +100,7 @@ OPENAT(openat64)
 WITH_PATH(FILE *, fopen, (const char *path, const char *mode), (path, mode))
 WITH_PATH(FILE *, fopen64, (const char *path, const char *mode), (path, mode))
 WITH_PATH(DIR *, opendir, (const char *path), (path))
-/* Whose opendir() is the C library's own. */
+/* scandir() calls the C library's own opendir(). */
 WITH_PATH(int, scandir,
 	  (const char *path, struct dirent ***entries, int (*filter)(const struct dirent *),
 	   int (*compare)(const struct dirent **, const struct dirent **)),
@@ -265,7 +265,7 @@ OURS int ioctl(int fd, unsigned long cmd, ...)
 MMAP(mmap, off_t)
 MMAP(mmap64, off64_t)
 
-/* What is mapped at @address: is it an object's memory? */
+/* Is the mapping at @address an object's memory? */
 static bool is_memory_at(const void *address)
 {
 	FILE *maps = NEXT(fopen)("/proc/self/maps", "re");

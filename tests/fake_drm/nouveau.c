@@ -31,7 +31,7 @@ static int getparam_call(struct fake_file *file, void *data)
 		param->value = FAKE_SYSTEM;
 		break;
 	default:
-		/* There are others; no row asks for them. */
+		/* No row asks for other parameters. */
 		return -EINVAL;
 	}
 	fake_trace("getparam %llu\n", (unsigned long long)param->param);
@@ -43,7 +43,7 @@ static void fill_info(const struct fake_bo *bo, struct drm_nouveau_gem_info *inf
 {
 	bool one = bo->domains && !(bo->domains & (bo->domains - 1));
 
-	/* Of two it is where it is now, which is VRAM at first. */
+	/* An object of two domains reports its current one, which is VRAM at first. */
 	info->domain = one ? (uint32_t)bo->domains : NOUVEAU_GEM_DOMAIN_VRAM;
 	info->offset = 0x100000;
 	info->size = bo->size;
@@ -113,7 +113,7 @@ static int prep_call(struct fake_file *file, void *data)
 		   req->flags & NOUVEAU_GEM_CPU_PREP_WRITE ? "write" : "read");
 	if (!fake_is_busy())
 		return 0;
-	/* Shorter than 30 seconds: nothing here ever ends what is busy. */
+	/* Shorter than 30 seconds: a busy object never becomes idle here. */
 	if (!no_wait)
 		nanosleep(&pause, NULL);
 	return -EBUSY;

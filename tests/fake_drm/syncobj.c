@@ -3,8 +3,8 @@
  * Syncobjs, and the sync_files that go in and out of them. drivers/gpu/drm/drm_syncobj.c,
  * drivers/dma-buf/sync_file.c
  *
- * Of a fence there is nothing but whether its work is done, and that it stays: a sync_file
- * is a memfd that has it in its name. Whoever polls one is told that it is ready, and looks.
+ * A fence is only a flag, whether its work is done, which never changes: a sync_file is a memfd
+ * that has it in its name. A poll finds it ready, and its reader looks at the flag.
  */
 #include <errno.h>
 #include <linux/sync_file.h>
@@ -49,7 +49,7 @@ static void replace_fence(struct fake_syncobj *syncobj, bool done)
 	syncobj->done[0] = done;
 }
 
-/* drm_syncobj_add_point; dma_fence_chain_init: what is out of order has the last's number */
+/* drm_syncobj_add_point; dma_fence_chain_init: a point out of order gets the last number */
 static void add_point(struct fake_syncobj *syncobj, uint64_t point, bool done)
 {
 	unsigned int n = syncobj->n;
@@ -107,7 +107,7 @@ int fake_sync_file_ioctl(unsigned long cmd, void *argument, bool done)
 		return -EFAULT;
 	if (info.flags || info.pad)
 		return -EINVAL;
-	/* Without room nobody is told of the one there is. */
+	/* Without room the one fence is not reported. */
 	if (info.num_fences)
 		return -EFAULT;
 	info.status = done;

@@ -250,7 +250,7 @@ void fake_hide(unsigned int node, bool hidden)
 	or_die(unlink(path), path);
 }
 
-/* virtio_mmio.c and virtio_pci_common.c: the device is a child, virtio0, of what carries it */
+/* virtio_mmio.c and virtio_pci_common.c: the device is a child, virtio0, of its carrier */
 void fake_carry(unsigned int node, const char *carrier)
 {
 	const char *driver = fake_drivers[node]->name;

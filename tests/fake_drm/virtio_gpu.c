@@ -27,7 +27,7 @@ static_assert(sizeof(struct drm_virtgpu_context_set_param) == 16, "");
 /* include/uapi/linux/virtio_gpu.h: VIRGL, VIRGL2, VENUS */
 #define CAPSETS (1u << 1 | 1u << 2 | 1u << 4)
 
-/* virtgpu_kms.c, virtio_gpu_init: what the host has */
+/* virtgpu_kms.c, virtio_gpu_init: the host's features */
 static bool has_all(const struct fake_file *file)
 {
 	return file->node == FAKE_VIRTIO_HOST;
@@ -91,7 +91,7 @@ static int context_init_call(struct fake_file *file, void *data)
 	if (file->context)
 		return -EEXIST;
 	for (i = 0; i < args->num_params; i++) {
-		/* It has 32 bits of each. */
+		/* The kernel takes 32 bits of each. */
 		param = (uint32_t)params[i].param;
 		value = (uint32_t)params[i].value;
 		switch (param) {
@@ -150,7 +150,7 @@ static int create_call(struct fake_file *file, void *data)
 	r = object_create(file, size, &bo, &rc->bo_handle);
 	if (r)
 		return r;
-	/* The rest goes to the host, whose answer nobody waits for. */
+	/* The rest goes to the host, whose answer is not waited for. */
 	fake_trace("create %llu: %ux%u format %u\n", (unsigned long long)bo->size, rc->width,
 		   rc->height, rc->format);
 	if (has_all(file))
@@ -272,7 +272,7 @@ static int wait_call(struct fake_file *file, void *data)
 	fake_trace("wait %s\n", no_wait ? "now" : "15 s");
 	if (!fake_is_busy())
 		return 0;
-	/* Shorter than 15 seconds: nothing here ends what is busy but a test. */
+	/* Shorter than 15 seconds: only a test ends the work of a busy object. */
 	if (!no_wait)
 		nanosleep(&pause, NULL);
 	return -EBUSY;

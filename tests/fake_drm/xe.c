@@ -8,8 +8,8 @@
 #include "fake.h"
 
 /*
- * The carried header against Linux 6.12's: a number has the struct's size in it, and
- * the offsets are of what stands behind the first fields.
+ * The carried header against Linux 6.12's: a number has the struct's size in it, and the offsets
+ * are those of fields behind the first ones.
  */
 static_assert(DRM_IOCTL_XE_DEVICE_QUERY == 0xc0286440, "");
 static_assert(DRM_IOCTL_XE_GEM_CREATE == 0xc0386441, "");
@@ -43,7 +43,7 @@ static int query_call(struct fake_file *file, void *data)
 	(void)file;
 	if (query->extensions || query->reserved[0] || query->reserved[1])
 		return -EINVAL;
-	/* There are others; no row asks for them. */
+	/* No row makes other queries. */
 	if (query->query != DRM_XE_DEVICE_QUERY_MEM_REGIONS)
 		return -EINVAL;
 	if (!query->size) {

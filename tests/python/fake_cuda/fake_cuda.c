@@ -83,7 +83,7 @@ static _Thread_local struct {
 	int depth;
 } current;
 
-/* ---- what the tests ask ---- */
+/* ---- questions of the tests ---- */
 
 #define FOR_TESTS __attribute__((visibility("default")))
 
@@ -102,7 +102,7 @@ static int count_of(const struct range *ranges)
 	return n;
 }
 
-/* Objects that nobody has ended. */
+/* Objects that are not ended. */
 int fake_live(void)
 {
 	return count_of(registered) + count_of(reserved) + count_of(mapped) + count_of(memory) +
@@ -530,7 +530,7 @@ CUresult cuMemSetAccess(CUdeviceptr pointer, size_t size, const CUmemAccessDesc 
 	return leave((CUresult)0);
 }
 
-/* Of one or more parts, all of which the device may touch. */
+/* One or more parts, all of which the device may touch. */
 static int is_accessible(uint64_t at, uint64_t n)
 {
 	while (n) {

@@ -4,8 +4,8 @@
  * itself reads and writes them, by the addresses that the exporter gave. For
  * tests/sim/test_hetsim_importers.c.
  *
- * The device copies between memory and a buffer of its own [QEMU, docs/specs/edu.txt]; what it
- * has read it copies on to a page of the driver.
+ * The device copies between memory and a buffer of its own [QEMU, docs/specs/edu.txt]; it copies
+ * the bytes read on to a page of the driver.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
@@ -32,7 +32,7 @@
 
 #define EDU_PATIENCE_US (30 * USEC_PER_SEC) /* it takes 100 ms of a machine's time */
 
-/* There is one device, and nobody takes it away while /dev/importer is open. */
+/* There is one device, which stays while /dev/importer is open. */
 static struct pci_dev *importer_pci;
 static void __iomem *importer_registers;
 static void *importer_page;
@@ -239,7 +239,7 @@ static int importer_bounce(void)
 
 	if (!bytes)
 		return -ENOMEM;
-	/* An IOMMU maps whole pages: what else is in this one is not for such a device. */
+	/* An IOMMU maps whole pages: the rest of this one is not for such a device. */
 	importer_pci->untrusted = true;
 	address = dma_map_single(&importer_pci->dev, bytes, 64, DMA_TO_DEVICE);
 	if (dma_mapping_error(&importer_pci->dev, address))
