@@ -19,8 +19,8 @@ int fail_nth_open(void);
 bool fail_nth_run(int nth_file, const char *name, unsigned int nth, int (*run)(void *user),
 		  void *user);
 /*
- * For the end of a walk, whose loop has counted to @nth: fails the test unless there were
- * @least failures to inject, or if there is no end of them.
+ * Ends a walk, whose loop has counted to @nth: fails the test unless there were @least failures to
+ * inject, or if there is no end of them.
  */
 void fail_nth_enough(const char *name, unsigned int nth, unsigned int least);
 

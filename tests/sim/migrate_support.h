@@ -6,8 +6,8 @@
 #include "sim/mirror_support.h"
 
 /*
- * A device with a mirror, and what MIRROR says of migration. False: the test was skipped, as there
- * is no such device.
+ * A device with a mirror, and the answer of MIRROR on migration. False: the test was skipped, as
+ * there is no such device.
  */
 bool migrate_open(struct mirror *mirror, struct hetsim_mirror *ret_says);
 

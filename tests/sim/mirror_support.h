@@ -16,7 +16,7 @@ struct mirror {
 	int fd;
 	uint32_t queue;        /* of HETSIM_QUEUE_COUNTER */
 	uint64_t segment;      /* longest range of a command, in whole pages */
-	unsigned char *result; /* a page of this process, for what a command computes */
+	unsigned char *result; /* a page of this process, for results of commands */
 };
 
 /* How work has ended. */
@@ -43,7 +43,7 @@ struct mirror_end mirror_fill(const struct mirror *mirror, void *to, size_t n, u
 struct mirror_end mirror_copy(const struct mirror *mirror, void *to, const void *from,
 			      size_t n);
 
-/* Both were done, or what is between ended with -EFAULT there for that reason. */
+/* The first: all was done; the second: it ended with -EFAULT at @at for the reason @why. */
 #define CHECK_DONE(end) CHECK_EQUAL((end).status, 0)
 #define CHECK_FAULT(end, why, at, writing)                          \
 	do {                                                        \

@@ -15,7 +15,7 @@ int module_load(int file, const char *parameters);
 int module_unload(void);
 /* Those that the loaded one has, for module_load(). */
 void module_parameters(char *text, size_t size);
-/* Fails the test, and names @what, where there is anything of a module that is not loaded. */
+/* Fails the test, and names @what, if an unloaded module has left anything. */
 void module_is_gone(const char *what);
 
 #endif

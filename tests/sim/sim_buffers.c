@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The simulated device, be it the module or its twin: handshake, buffers, limits,
- * pread and pwrite, and callers who ask for nonsense.
+ * The simulated device, be it the module or its twin: handshake, buffers, limits, pread and pwrite,
+ * and nonsensical calls.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -52,7 +52,7 @@ static void test_handshake(void)
 	hetsim_close(fd);
 }
 
-/* What each kind is made for, and what is the same for all. */
+/* The purpose of each kind, and the properties that all share. */
 static void test_kinds(void)
 {
 	static const struct {
@@ -95,7 +95,7 @@ static void test_struct_sizes(void)
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &arg), -EINVAL);
 	arg.query.size = offsetof(struct hetsim_query, opener_system_bytes) - 1;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &arg), -EINVAL);
-	/* Of an older caller, who has no room for what came later. */
+	/* An older caller, whose struct has no room for later members. */
 	arg.query.size++;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &arg), 0);
 	CHECK_EQUAL(arg.query.page_size, HETSIM_PAGE);
@@ -121,7 +121,7 @@ static void test_struct_sizes(void)
 	hetsim_close(fd);
 }
 
-/* Only what is marked [out] is written: what has nothing to say may be constant. */
+/* Only members marked [out] are written: an argument without any may be constant. */
 static void test_constant_calls(void)
 {
 	union {
@@ -345,7 +345,7 @@ static void test_read_only_open(void)
 	hetsim_close(fd);
 }
 
-/* What one opener wrote, no later one sees. */
+/* Bytes of one opener are never seen by a later one. */
 static void test_zeroed(void)
 {
 	struct hetsim_buffer buffer;

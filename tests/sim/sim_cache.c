@@ -89,7 +89,7 @@ static void test_hot(void)
 	rig_end(&rig);
 }
 
-/* No more pages than that, and one that is used more than others is among them. */
+/* No more pages than the limit, and a page that is used more often is among them. */
 static void test_limit(void)
 {
 	unsigned int i;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The simulated device, be it the module or its twin: every call with arguments that it
- * takes, what no device takes in one member after the other, and every call to a device
- * that was taken away.
+ * The simulated device, be it the module or its twin: every call with arguments that it takes, bad
+ * values in one member after the other, and every call to a device that was taken away.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +20,7 @@
 #define BOUND (1ull << 40) /* where the buffer is bound */
 #define FREE (1ull << 41)  /* where nothing is */
 
-/* Every byte of them: what a call has not to write it has not to touch. */
+/* Compares every byte: a call must not touch the members that it does not write. */
 static bool is_same(const union hetsim_argument *a, const union hetsim_argument *b)
 {
 	const unsigned char *x = (const void *)a, *y = (const void *)b;
@@ -179,7 +178,7 @@ static int unbind_at(const struct world *world, uint64_t address)
 	return hetsim_call(world->fd, HETSIM_UNBIND, &unbind);
 }
 
-/* What a call that has succeeded with @arg has changed is as it was. */
+/* Undoes the change of a call that has succeeded with @arg. */
 static void undo(struct world *world, unsigned long cmd, union hetsim_argument *arg)
 {
 	switch (cmd) {
@@ -264,7 +263,7 @@ static void world_end(struct world *world)
 	hetsim_close(world->fd);
 }
 
-/* With its arguments changed by nobody: 0, and all is as it was. */
+/* With its arguments unchanged: 0, and its change is undone. */
 static void succeed(struct world *world, const struct hetsim_call_entry *call)
 {
 	union hetsim_argument arg;
@@ -280,7 +279,7 @@ static void succeed(struct world *world, const struct hetsim_call_entry *call)
 		undo(world, call->cmd, &arg);
 }
 
-/* ---- members that must be 0, flags and values that nobody knows ---- */
+/* ---- members that must be 0, unknown flags and values ---- */
 
 struct field {
 	unsigned long cmd;
@@ -380,7 +379,7 @@ static void put(void *structure, const struct field *field, uint64_t value, bool
 	}
 }
 
-/* With what the device can't know in the member: EINVAL, and nothing is written. */
+/* With an unknown value in the member: EINVAL, and nothing is written. */
 static void refuse(struct world *world, const struct field *field, uint64_t value, bool add)
 {
 	const struct hetsim_call_entry *call = call_of(field);
@@ -402,7 +401,7 @@ static void refuse(struct world *world, const struct field *field, uint64_t valu
 		undo(world, call->cmd, &arg);
 }
 
-/* So that none is forgotten when there are more. */
+/* Counts the calls, so that a new one is not forgotten. */
 static unsigned int count_in(const char *header)
 {
 	FILE *file = fopen(header, "re");
@@ -469,7 +468,7 @@ static void check_gone(const struct world *world)
 	CHECK_EQUAL(hetsim_pwrite(world->fd, &byte, 1, world->buffer.offset), -ENODEV);
 }
 
-/* Nothing of what an open file has is to be had any more, nor by the device that comes next. */
+/* Objects of an open file can't be had any more, not even by the next device. */
 static void test_gone(void)
 {
 	struct hetsim_handshake shake = { .size = sizeof(shake),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The simulated device, be it the module or its twin: maps that reach beyond their
- * buffer, into which it grows, and bindings of what it has no more.
+ * The simulated device, be it the module or its twin: maps that reach beyond their buffer, into
+ * which it grows, and bindings of pages that it lost.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +45,7 @@ static void test_refusals(void)
 		    -ENOSPC);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
 
-	/* Only what is there is taken, however much could be. */
+	/* Only the length is charged, whatever the capacity. */
 	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, max, &buffer), 0);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, MIB);
 	CHECK(map(fd, buffer.offset, max + HETSIM_PAGE, &bytes) < 0);
@@ -76,7 +76,7 @@ static void test_grow_under_map(void)
 	memset(bytes + MIB, 0x22, 2 * MIB);
 	CHECK_EQUAL(test_read_signal(bytes + 3 * MIB), SIGBUS);
 
-	/* Back, and again: what was there in between is gone. */
+	/* Back, and again: the bytes from in between are gone. */
 	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB), 0);
 	CHECK_EQUAL(test_read_signal(bytes + MIB), SIGBUS);
 	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 8 * MIB), 0);
@@ -119,8 +119,8 @@ static void test_default(void)
 }
 
 /*
- * What a shrunk buffer has no more stays bound: its part of the page table is not
- * taken for an empty one when a neighbour goes.
+ * Pages that a shrunk buffer lost stay bound: their part of the page table is not taken for an
+ * empty one when a neighbour goes.
  */
 static void test_bound_nothing(void)
 {

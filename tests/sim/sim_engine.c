@@ -171,7 +171,7 @@ static int submit_bad(struct bench *bench, struct hetsim_command command)
 	return hetsim_submit(bench->fd, bench->queue, &command, 1, &seqno);
 }
 
-/* What is refused before it is queued. */
+/* Commands that are refused before they are queued. */
 static void test_bad_commands(void)
 {
 	struct hetsim_command good, bad;
@@ -419,7 +419,7 @@ static void test_parallel(void)
 	bench_close(&bench);
 }
 
-/* A queue of the other type waits for what is missing. */
+/* A queue of the other type waits for missing pages. */
 static void test_recoverable(void)
 {
 	struct hetsim_command command = { .op = HETSIM_OP_FILL, .length = MIB, .value = 3 };

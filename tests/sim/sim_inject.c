@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The simulated device, be it the module or its twin: faults that an opener may
- * ask for on what is its own.
+ * The simulated device, be it the module or its twin: faults that an opener may ask for on its own
+ * objects.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -89,8 +89,8 @@ static void test_engine(void)
 }
 
 /*
- * Many are queued behind one that hangs. Of a dma_fence queue they end with it; those
- * of a queue whose fences nobody can wait for run.
+ * Many are queued behind one that hangs. On a dma_fence queue they end with it; on a queue whose
+ * fences can't be waited for they run.
  */
 static void test_behind(void)
 {
@@ -189,7 +189,7 @@ static void test_eviction(void)
 	hetsim_close(fd);
 }
 
-/* Takes what is left of system memory, by as many openers as that needs. */
+/* Takes the rest of system memory, by as many openers as that needs. */
 static void fill_system(int *fds, int n)
 {
 	static const uint64_t lengths[] = { 16 * MIB, MIB, HETSIM_PAGE };
@@ -206,7 +206,7 @@ static void fill_system(int *fds, int n)
 	}
 }
 
-/* What can't go is told: nothing, and then a part only. What need not go is no failure. */
+/* An eviction that can't be done fails: at once, then after a part. One not needed does not. */
 static void test_eviction_refused(void)
 {
 	struct hetsim_buffer buffer = { 0 }, room = { 0 };

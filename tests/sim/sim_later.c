@@ -152,7 +152,7 @@ static void test_bind(void)
 	CHECK_EQUAL(world.buffer.bytes[LENGTH - 1], 5);
 	CHECK_EQUAL(timeline_value(world.fd, world.timeline), 2);
 
-	/* It is unbound. */
+	/* The range is unbound. */
 	late.value = 0x06060606;
 	other = hetsim_queue_make(world.fd, HETSIM_QUEUE_DMA_FENCE, 60000);
 	CHECK_EQUAL(hetsim_run(world.fd, other, &late), -EFAULT);
@@ -253,7 +253,7 @@ static void test_refused(void)
 	world_end(&world);
 }
 
-/* Without a queue they are what they were, for callers that are older, too. */
+/* Without a queue they work as before, for older callers, too. */
 static void test_at_once(void)
 {
 	struct hetsim_unbind unbind;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The simulated device, be it the module or its twin: what one opener can have of the
- * machine, and what is not limited.
+ * The simulated device, be it the module or its twin: the share of the machine that one opener can
+ * have, and things that are not limited.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,8 +39,8 @@ static void make_for_bindings(int fd, uint64_t length, struct hetsim_buffer *buf
 }
 
 /*
- * Bindings that take as many tables as two pages can, until the opener may have no more.
- * Each is below the others: the twin looks for its neighbour from the lowest one on.
+ * Bindings that take as many tables as two pages can, until the opener may have no more. Each is
+ * below the last one: the twin looks for its neighbour from the lowest one on.
  */
 static void test_tables(void)
 {
@@ -94,7 +94,7 @@ static unsigned int count_readable(const struct pollfd *files)
 	return n;
 }
 
-/* What is pending may all be waited for by descriptors: one of each, many of one. */
+/* Descriptors may wait for all pending work: one for each, and many for one. */
 static void test_fences(void)
 {
 	static struct pollfd files[FENCES];
@@ -134,7 +134,7 @@ static void test_fences(void)
 	hetsim_close(fd);
 }
 
-/* The twin has a descriptor for each of what the module has in the kernel. */
+/* The twin has a descriptor for each object that the module has in the kernel. */
 static int open_for(rlim_t n)
 {
 	int fd = hetsim_open(O_RDWR);
@@ -166,7 +166,7 @@ static void import_as_last(int fd, uint32_t handle)
 	close(vgem);
 }
 
-/* Who has made all that he may has not made all that there can be. */
+/* An opener at its limit leaves room for another one. */
 static void test_buffers(void)
 {
 	struct hetsim_buffer buffer = { 0 }, own = { 0 };
@@ -194,7 +194,7 @@ static void test_buffers(void)
 	hetsim_close(fd);
 }
 
-/* Of one page in a row, each below the others as in test_tables(): they need few tables. */
+/* Of one page in a row, each below the last one as in test_tables(): they need few tables. */
 static void test_bindings(void)
 {
 	struct hetsim_bind bind = { .size = sizeof(bind), .length = PAGE };
@@ -323,7 +323,7 @@ static void test_events(void)
 	}
 	CHECK_EQUAL(r, -EAGAIN);
 	CHECK_EQUAL(n, EVENTS);
-	/* Not of what is done already, nor of another queue. */
+	/* Not for work that is done already, nor for another queue. */
 	event.seqno = 1;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUEUE_EVENT, &event), 0);
 	CHECK_EQUAL(count_of(event.eventfd), 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Pages of the process that move to a device's memory, be it the module's or the twin's: moves by
- * prefetch, advice and counters, what does not move, room and accounts, and events.
+ * prefetch, advice and counters, memory that does not move, room and accounts, and events.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -54,7 +54,7 @@ static void test_there_and_back(void)
 	mirror_close(&mirror);
 }
 
-/* A device fault moves the chunk's pages that there are, and no others. */
+/* A device fault moves the chunk's present pages, and no more. */
 static void test_advice(void)
 {
 	unsigned char there[HUGE_PAGES];
@@ -167,7 +167,7 @@ static void test_counter_off(void)
 	mirror_close(&mirror);
 }
 
-/* ---- what does not move ---- */
+/* ---- memory that does not move ---- */
 
 static void test_file(void)
 {
@@ -224,7 +224,7 @@ static void test_rights(void)
 	mirror_close(&mirror);
 }
 
-/* What is before a hole has moved. */
+/* Pages before a hole have moved. */
 static void test_hole(void)
 {
 	struct hetsim_mirror says;
@@ -356,7 +356,7 @@ static void test_buffers_first(void)
 		    0);
 	CHECK_EQUAL(migrate_pages(&mirror), 0);
 	CHECK_EQUAL(mirror_counters(&mirror).pages_evicted, HUGE_PAGES);
-	/* There is no room: pages are used where they are. */
+	/* Without room, pages are used where they are. */
 	migrate_there(&mirror, bytes, MIRROR_HUGE);
 	CHECK_EQUAL(migrate_pages(&mirror), 0);
 	CHECK_EQUAL(mirror_page(&mirror, bytes).location, HETSIM_LOCATION_HOST);
@@ -422,7 +422,7 @@ static void test_events(void)
 	close(ask.fd);
 }
 
-/* What one opener has moved, another one of the process uses, and does not move again. */
+/* Pages that one opener has moved are used by another one, and not moved again. */
 static void test_two_openers(void)
 {
 	struct mirror mirror, other;
@@ -446,7 +446,7 @@ static void test_two_openers(void)
 	mirror_close(&mirror);
 }
 
-/* Any order of moves, work and uses gives what the model says. */
+/* Any order of moves, work and uses matches the model. */
 static void test_orders(void)
 {
 	static uint32_t model[4 * MIRROR_HUGE / PAGE];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * The mirror of the process, be it the module's or the twin's: anonymous memory of all sorts, its
- * rights, and what a process does to it between two uses by the engine.
+ * rights, and changes by the process between two uses by the engine.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 #define SHARED (MAP_SHARED | MAP_ANONYMOUS)
 #define RW (PROT_READ | PROT_WRITE)
 
-/* The device sees what the CPU wrote and the other way round, and no byte is copied elsewhere. */
+/* The device sees the CPU's stores and the other way round, and no byte is copied elsewhere. */
 static void both_ways(const struct mirror *mirror, unsigned char *bytes, size_t n)
 {
 	uint32_t *words = (uint32_t *)bytes;
@@ -197,7 +197,7 @@ static void test_forked(void)
 	CHECK_FATAL(pipe2(go, O_CLOEXEC) == 0);
 	child = fork();
 	if (!child) {
-		/* What the parent's engine writes after this must not be seen here. */
+		/* Later stores of the parent's engine must not be seen here. */
 		if (read(go[0], &byte, 1) != 1 || !mirror_words_are(bytes, MIRROR_HUGE, 1))
 			_exit(1);
 		memset(bytes, 0xee, MIRROR_HUGE);

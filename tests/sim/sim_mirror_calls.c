@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The mirror of the process, be it the module's or the twin's: files, what the engine is refused,
- * and the calls that advise, prefetch, query and tell.
+ * The mirror of the process, be it the module's or the twin's: files, accesses that the engine is
+ * refused, and the calls that advise, prefetch, query and tell.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -77,7 +77,7 @@ static void test_file(void)
 	CHECK(mirror_words_are(own + PAGE, 2 * PAGE, 2000));
 	CHECK(mirror_words_are(own, PAGE, 1000));
 
-	/* Writing back makes pages clean: what the engine writes then must not be forgotten. */
+	/* Writing back makes pages clean: the engine's later stores must not be forgotten. */
 	CHECK_EQUAL(msync(shared, MIRROR_HUGE, MS_SYNC), 0);
 	CHECK_DONE(mirror_fill(&mirror, shared, PAGE, 3000));
 	CHECK_EQUAL(msync(shared, MIRROR_HUGE, MS_SYNC), 0);
@@ -130,7 +130,7 @@ static void test_bad(void)
 	static const uint64_t places[] = {
 		0,
 		PAGE,
-		0x7ffffffff000ull, /* the last page of what a process can have */
+		0x7ffffffff000ull, /* the last page that a process can have */
 		0x800000000000ull, /* the first address that is none */
 		0xfffffffff000ull, /* the last one that the device can name */
 		1ull << 63,
@@ -252,7 +252,7 @@ static void test_bad_answers(void)
 	mirror_close(&mirror);
 }
 
-/* Queues whose work may stand behind a dma_fence have no part in it. */
+/* The mirror is not for queues whose work may stand behind a dma_fence. */
 static void test_fenced_queue(void)
 {
 	struct hetsim_command command = { .op = HETSIM_OP_FILL, .length = 64, .value = 1 };
@@ -454,7 +454,7 @@ static void test_prefetch(void)
 	CHECK_EQUAL(mirror_page(&mirror, bytes + MIRROR_HUGE).rights, 0);
 	CHECK_EQUAL(mirror_counters(&mirror).prefetch_wasted, 512);
 
-	/* As work, it ends where the engine may not go, after what is before. */
+	/* As work, it does the pages before the hole, and ends there. */
 	CHECK_FAULT(mirror_prefetch(&mirror, bytes, 2 * MIRROR_HUGE, HETSIM_LOCATION_DEVICE, 0),
 		    HETSIM_REASON_UNMAPPED, bytes + MIRROR_HUGE, 0);
 	CHECK_DONE(mirror_prefetch(&mirror, bytes, MIRROR_HUGE, HETSIM_LOCATION_HOST, 0));
@@ -536,7 +536,7 @@ out:
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 }
 
-/* Reads what is there. */
+/* Reads the events that there are. */
 static void events_count(int stream, uint64_t *n, uint64_t *lost)
 {
 	struct hetsim_event event;
@@ -549,7 +549,7 @@ static void events_count(int stream, uint64_t *n, uint64_t *lost)
 	}
 }
 
-/* The twin keeps the first events, and tells of the others before the next one. */
+/* The twin keeps the first events, and reports the lost ones before the next one. */
 static void lost_by_twin(const struct mirror *mirror, int stream)
 {
 	const uint64_t told = 8000;

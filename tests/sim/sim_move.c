@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The simulated device, be it the module or its twin: pages that move, by command
- * and to make room, under those who use them.
+ * The simulated device, be it the module or its twin: pages that move, by command and to make room,
+ * while they are in use.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -151,7 +151,7 @@ static void test_move_under_use(void)
 	hetsim_close(race.fd);
 }
 
-/* More than VRAM holds: who was used longest ago goes to system memory. */
+/* More than VRAM holds: the buffer used longest ago goes to system memory. */
 static void test_eviction(void)
 {
 	struct hetsim_buffer buffers[4];
@@ -199,7 +199,7 @@ static void test_eviction(void)
 	hetsim_close(fd);
 }
 
-/* What the CPU can't reach is brought in first. */
+/* Pages that the CPU can't reach have to be brought in first. */
 static void test_window(void)
 {
 	struct hetsim_buffer a, b;
@@ -273,7 +273,7 @@ static void test_window_eviction(void)
 	CHECK_EQUAL(byte, 'a');
 	CHECK_EQUAL(hetsim_pwrite(fd, "c", 1, c.offset), -ENXIO);
 
-	/* A page of it in reach is written up to where the others begin. */
+	/* A page of it in reach is written, up to the first one out of reach. */
 	CHECK_EQUAL(hetsim_close_handle(fd, b.handle), 0);
 	CHECK_EQUAL(hetsim_buffer_move(fd, c.handle, 0, HETSIM_PAGE, HETSIM_PLACE_WINDOW), 0);
 	CHECK_EQUAL(hetsim_pwrite(fd, "cc", 2, c.offset + HETSIM_PAGE - 1), 1);
@@ -286,7 +286,7 @@ static void test_window_eviction(void)
 	hetsim_close(fd);
 }
 
-/* In a VRAM that is full what is in the window changes places with what is not. */
+/* In a full VRAM, pages in the window change places with pages outside. */
 static void test_window_exchange(void)
 {
 	struct hetsim_buffer a, b = { 0 };

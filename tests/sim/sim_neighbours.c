@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The simulated device, be it the module or its twin: what one opener leaves to others,
- * who share its memory.
+ * The simulated device, be it the module or its twin: what one opener leaves to others that share
+ * its memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -53,7 +53,7 @@ static uint64_t take_all(int fd, uint32_t place)
 	return n;
 }
 
-/* Nothing is evicted from system memory: who takes what he may has not taken all. */
+/* Nothing is evicted from system memory: an opener at its limit has not taken all. */
 static void test_system_is_left(void)
 {
 	struct hetsim_buffer buffer = { 0 }, own = { 0 };
@@ -79,7 +79,7 @@ static void test_system_is_left(void)
 	hetsim_close(fd);
 }
 
-/* Whose pages make room has injected for himself, not for those who need it. */
+/* Injected faults are for the opener's own calls, not for others that evict its pages. */
 static void test_evicted_injection(void)
 {
 	struct hetsim_buffer victim = { 0 }, buffer = { 0 };
@@ -100,7 +100,7 @@ static void test_evicted_injection(void)
 	CHECK_EQUAL(hetsim_buffer_info(other, buffer.handle).vram_bytes, length);
 	CHECK(hetsim_buffer_info(fd, victim.handle).system_bytes >=
 	      2 * length - query.vram_bytes);
-	/* It is still to come. */
+	/* The faults are still to come. */
 	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, 0, &buffer), -ENOMEM);
 	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, 0, &buffer), -EINTR);
 	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, 0, &buffer), 0);
@@ -121,7 +121,7 @@ static void leave_of_system(int fd, int other, uint64_t left)
 		    0);
 }
 
-/* Room is made to the last page that there is for what has to go, and no further. */
+/* Room is made as long as system memory has pages for the evicted ones, and no further. */
 static void test_last_pages(void)
 {
 	const uint64_t left = 100 * HETSIM_PAGE;
@@ -174,7 +174,7 @@ static void *move_on(void *argument)
 	return NULL;
 }
 
-/* Who keeps on moving a buffer does not keep it where it is. */
+/* An opener that keeps on moving a buffer does not keep it in VRAM. */
 static void test_busy_owner(void)
 {
 	struct hetsim_buffer busy = { 0 }, buffer = { 0 };
@@ -210,7 +210,7 @@ static void test_busy_owner(void)
 	hetsim_close(fd);
 }
 
-/* Who may only read changes nothing of a buffer but what he reads. */
+/* An opener with the right to read changes nothing of a buffer. */
 static void test_read_only(void)
 {
 	struct hetsim_buffer_sample sample = { .size = sizeof(sample),
@@ -250,8 +250,8 @@ static void test_read_only(void)
 }
 
 /*
- * Who has imported a buffer changes its length only when its maker is gone, who is charged
- * for it; where it is, at any time.
+ * An importer can change a buffer's length only when the maker is gone, which is charged for it;
+ * its place, at any time.
  */
 static void test_length_is_the_makers(void)
 {
@@ -298,7 +298,7 @@ static void inject_all(int fd, uint32_t handle, int expected)
 			CHECK_EQUAL(hetsim_inject(fd, kinds[i], handle, values[k]), expected);
 }
 
-/* Who has imported a buffer hurts its maker by nothing, nor heals what he has injected. */
+/* An importer neither injects faults into the maker's buffer, nor ends injected ones. */
 static void test_injections_are_the_makers(void)
 {
 	struct hetsim_import import = { .size = sizeof(import) };

@@ -117,7 +117,7 @@ static void test_loads(void)
 			far += (int)counts[i];
 	}
 	CHECK_EQUAL(far, 0);
-	/* What was not used since is not counted again, and bytes are what they were. */
+	/* Pages not used since are not counted again, and the bytes are unchanged. */
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_READ, 100, 1, counts), 0);
 	CHECK_EQUAL(counts[0], 1);
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_STOP, 0, 0, NULL), 0);
@@ -280,7 +280,7 @@ static void test_moved(void)
 		}
 	}
 	CHECK_EQUAL(i, PAGES);
-	/* Few: what is moved is moved all the time. */
+	/* Few: pages that compaction moves are moved all the time. */
 	CHECK(excused * 10 <= rounds);
 	stop = true;
 	pthread_join(thread, NULL);

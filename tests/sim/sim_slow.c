@@ -17,7 +17,7 @@
 #define N 8 /* faults, which take more time together than the queue has */
 #define LIMIT_MS (TEST_TSAN ? 700 : 500) /* but one takes less */
 
-/* A mirror whose queue has a short time, and which brings nothing ahead. */
+/* A mirror whose queue has a short time, and which prefetches nothing. */
 static bool slow_open(struct mirror *mirror)
 {
 	struct hetsim_learn learn = { .size = sizeof(learn) };

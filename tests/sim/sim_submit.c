@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The simulated device, be it the module or its twin: what SUBMIT tells of earlier
- * submissions, and that each is run and its waiter woken up, however they come; how
- * many queues there are; how long a submission may run, and signals meanwhile.
+ * The simulated device, be it the module or its twin: the report of SUBMIT on earlier submissions;
+ * each runs and its waiter is woken up, however they come; how many queues there are; how long a
+ * submission may run, and signals meanwhile.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -82,7 +82,7 @@ static void test_told(void)
 	check_told(fd, queue, 6, 2);
 	check_told(fd, other, 0, 0); /* each queue has its own */
 
-	/* What is under way is not told of. */
+	/* Work under way is not reported. */
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, other, LATENCY_NS), 0);
 	submit(fd, other, &nothing);
 	answer = submit(fd, other, &bad);
@@ -158,8 +158,8 @@ static bool ends_by_itself(int fd, uint64_t submissions)
 }
 
 /*
- * Whatever the thread of the queue is about when a submission comes, which it is at
- * other moments in each round: it is run, though nobody asks for it.
+ * A submission finds the queue's thread at another point in each round: it runs in any case, even
+ * though it is never waited for.
  */
 static void test_nobody_waits(void)
 {
@@ -209,7 +209,7 @@ static void *wait_thread(void *user)
 	return NULL;
 }
 
-/* All of them are woken up, and who gives up does so though others' work is done. */
+/* All of them are woken up, and a wait that gives up does so though other work is done. */
 static void test_many_waiters(void)
 {
 	struct waiter waiters[WAITERS + 1];
@@ -256,8 +256,8 @@ __attribute__((no_sanitize("thread"))) static void *flicker_thread(void *user)
 }
 
 /*
- * What COMPARE found to differ is the same again before it has found out where: it
- * looks no further than it was told to. (It takes two processors to see it fail.)
+ * Bytes that COMPARE found to differ are equal again before it has found the place: it looks no
+ * further than its range. (It takes two processors to see it fail.)
  */
 static void test_compare_flicker(void)
 {
@@ -325,7 +325,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* Nobody may block the engine for longer than this: who says nothing of it has two seconds. */
+/* The default limit on the time that work may block the engine is two seconds. */
 static void test_default_timeout(void)
 {
 	static const uint32_t types[] = { HETSIM_QUEUE_DMA_FENCE, HETSIM_QUEUE_COUNTER };
@@ -460,7 +460,7 @@ static unsigned int wait_on(int fd, struct hetsim_wait *wait, int *ret_result)
 	return n;
 }
 
-/* The submission's end is told, and the time to give up is the same for all who ask again. */
+/* The submission's end is reported, and a repeated wait keeps its time to give up. */
 static void wait_under_ticks(int fd, bool told)
 {
 	const uint64_t slack = NS_PER_S * (test_is_slow() ? 20 : 10);
@@ -498,8 +498,8 @@ static void wait_under_ticks(int fd, bool told)
 }
 
 /*
- * Whose handler has calls restarted notices nothing; another is told, and asks again. The
- * twin's waiters are in no call of the kernel's that a handler would end: they go on.
+ * With SA_RESTART a waiter notices nothing; without, it gets EINTR and asks again. The twin's
+ * waiters are in no call of the kernel's that a handler would end: they go on.
  */
 static void test_signals(void)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The simulated device, be it the module or its twin: what submissions wait for and
- * signal, however they end, and what is refused.
+ * The simulated device, be it the module or its twin: the points that submissions wait for and
+ * signal, however they end, and refused calls.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -118,7 +118,7 @@ static void test_ends(void)
 	CHECK_EQUAL(timeline_wait(fd, timeline, 1, 60000, &value), 0);
 	CHECK_EQUAL(sync_status(fd, queue, seqno), -EFAULT);
 
-	/* A reset, and what it cancels. */
+	/* A reset, and the work that it cancels. */
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_STUCK, queue, 1), 0);
 	CHECK_EQUAL(sync_submit_points(fd, queue, &sync_nothing, timeline, 0, 2, &seqno), 0);
 	CHECK_EQUAL(sync_submit_points(fd, queue, &sync_nothing, timeline, 0, 3, &behind), 0);
@@ -244,7 +244,7 @@ static void test_destroy(void)
 	hetsim_close(fd);
 }
 
-/* The device is taken away: what can still come comes, and others are told. */
+/* The device is taken away: points that can still come do, and other waits get an error. */
 static void test_lost(void)
 {
 	int fd = hetsim_open(O_RDWR), timeline;
@@ -288,7 +288,7 @@ static void test_lost(void)
 	hetsim_close(fd);
 }
 
-/* A reset of the device ends what waits, and not the queue. */
+/* A reset of the device ends waiting work, and not the queue. */
 static void test_reset(void)
 {
 	int fd = hetsim_open(O_RDWR), timeline;
@@ -315,7 +315,7 @@ static void test_reset(void)
 	hetsim_close(fd);
 }
 
-/* ---- what is refused ---- */
+/* ---- refused calls ---- */
 
 static void refuse(int fd, struct sync_work work, int expected)
 {

@@ -9,19 +9,19 @@
 
 #include "lib/harness.h"
 
-/* Of queues that are to time out: a job of nothing is done before, on a busy machine, too. */
+/* Time of queues that are to time out: an empty job is done before, on a busy machine, too. */
 #define SIM_TIMEOUT_MS (TEST_TSAN ? 1000 : 200)
 
 /*
- * What the device of a test has, in its flags: on others it is not among the tests.
+ * Properties of a test's device, in the test's flags: on other devices it is not among the tests.
  * test_soft has devices for each of them, tests/vm/variants the module's.
  */
 #define SIM_REACHED (1u << 8)   /* all of its VRAM can be reached by CPUs */
-#define SIM_WINDOWED (1u << 9)  /* only what is in a window, of up to 64 MiB */
+#define SIM_WINDOWED (1u << 9)  /* only a window of it, of up to 64 MiB */
 #define SIM_SMALL (1u << 10)    /* a VRAM that the machine has: of up to 256 MiB */
 #define SIM_LEFT (1u << 11)     /* and a system memory likewise; not all is one opener's */
 #define SIM_MIGRATES (1u << 12) /* pages of the process move to its memory */
-#define SIM_STAYS (1u << 13)    /* they are used where they are */
+#define SIM_STAYS (1u << 13)    /* pages are used where they are */
 #define SIM_SLOW (1u << 14)     /* its device faults take 100 ms, and it has no other tests */
 #define SIM_ALL                                                                         \
 	(SIM_REACHED | SIM_WINDOWED | SIM_SMALL | SIM_LEFT | SIM_MIGRATES | SIM_STAYS | \

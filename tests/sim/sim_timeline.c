@@ -35,7 +35,7 @@ static void test_value(void)
 	CHECK_EQUAL(timeline_signal(fd, timeline, 10), 0);
 	CHECK_EQUAL(timeline_wait(fd, timeline, 4, SYNC_FOR_EVER, &value), 0);
 	CHECK_EQUAL(value, 10);
-	CHECK_EQUAL(timeline_signal(fd, timeline, 5), 0); /* it only rises */
+	CHECK_EQUAL(timeline_signal(fd, timeline, 5), 0); /* a value only rises */
 	CHECK_EQUAL(timeline_value(fd, timeline), 10);
 	CHECK_EQUAL(timeline_signal(fd, timeline, UINT64_MAX), 0);
 	CHECK_EQUAL(timeline_value(fd, timeline), UINT64_MAX);
@@ -143,7 +143,7 @@ static void test_order(void)
 	fenced[0] = sync_make_late(fd, HETSIM_QUEUE_DMA_FENCE);
 	order(fd, &buffer, fenced[0], hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 60000));
 
-	/* Queues with fences, of which the second waits for what the first has promised. */
+	/* Queues with fences: the second waits for a point that the first has promised. */
 	fenced[1] = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 60000);
 	timeline = timeline_make(fd, 0);
 	CHECK_EQUAL(sync_submit_points(fd, fenced[0], &sync_nothing, timeline, 0, 5, &a), 0);

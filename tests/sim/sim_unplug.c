@@ -55,7 +55,7 @@ static void test_unplug(void)
 	CHECK_FATAL(direct != MAP_FAILED);
 	direct[0] = 3;
 
-	/* Work that would take a minute, and what waits for it. */
+	/* Work that would take a minute, and a waiter for it. */
 	waiter.fd = other;
 	waiter.queue = hetsim_queue_make(other, HETSIM_QUEUE_DMA_FENCE, 60000);
 	CHECK_EQUAL(hetsim_inject(other, HETSIM_INJECT_STUCK, waiter.queue, 1), 0);
@@ -120,7 +120,7 @@ static void test_unplug(void)
 	hetsim_close(fd);
 }
 
-/* What runs ends, whoever's it is; what comes behind it runs. */
+/* Running work of all openers ends; the work behind it runs. */
 static void test_reset(void)
 {
 	struct hetsim_fence_fd fence = { .size = sizeof(fence) };

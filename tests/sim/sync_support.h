@@ -9,9 +9,9 @@
 #include "lib/hetsim.h"
 
 #define SYNC_NS_PER_S 1000000000ull
-#define SYNC_LATE_NS 200000000   /* of a command that is to be under way */
+#define SYNC_LATE_NS 200000000   /* for a command that is to be under way */
 #define SYNC_A_WHILE_MS 50       /* in which work would run that waits for nothing */
-#define SYNC_NEVER 1000000ull    /* a point that nobody signals */
+#define SYNC_NEVER 1000000ull    /* a point that is never signalled */
 #define SYNC_FOR_EVER UINT64_MAX /* a time to wait */
 
 extern const struct hetsim_command sync_nothing;
@@ -19,7 +19,7 @@ extern const struct hetsim_command sync_bad; /* it ends with -EFAULT */
 
 uint64_t sync_now_ns(void);
 
-/* The descriptor; what fails ends the test. */
+/* The descriptor; a failure ends the test. */
 int timeline_make(int fd, uint64_t value);
 int timeline_signal(int fd, int timeline, uint64_t point);
 /* 0 or a negative errno. @ms: how long, SYNC_FOR_EVER, or 0, which only looks. */

@@ -159,7 +159,7 @@ static int fence_of_stuck(int fd, uint32_t queue)
 	return fence.fd;
 }
 
-/* As if it had been unplugged; what is bound then has nothing of it. */
+/* As if it had been unplugged; a device bound then has no objects of it. */
 static void test_open(void)
 {
 	struct hetsim_query query = { .size = sizeof(query) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetsim: handshake, buffers, limits, and what is only the module's of them. */
+/* hetsim: handshake, buffers, limits, and tests of buffers on the module only. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -91,11 +91,10 @@ static void test_objects(void)
 }
 
 /*
- * Pages of RAM that the kernel has made write-combining: with them, entries of any map
- * of theirs are [track_pfn_insert(), lookup_memtype() and _PGMT_WC in
- * arch/x86/mm/pat/memtype.c], while the maps of a device are holes to pagemap, and the
- * kernel's list of memory types has no RAM. What entries have the debug kernel shows, too
- * (check_entries). -1: it is not to be seen here.
+ * Pages of RAM that the kernel has made write-combining: with them, entries of any map of theirs
+ * are [track_pfn_insert(), lookup_memtype() and _PGMT_WC in arch/x86/mm/pat/memtype.c], while the
+ * maps of a device are holes to pagemap, and the kernel's list of memory types has no RAM. The
+ * debug kernel shows the entries, too (check_entries). -1: it is not to be seen here.
  */
 static long combining_pages(void)
 {
@@ -134,9 +133,9 @@ static void check_entry(struct entry *entry, const char *line)
 }
 
 /*
- * What the entries of page tables have, by the kernel's dump of this process' tables
- * [arch/x86/mm/dump_pagetables.c], where it has that: PWT alone is write-combining, none
- * of PWT, PCD, PAT is write-back [_PAGE_CACHE_MODE_WC, __pte2cachemode_tbl]. It takes seconds.
+ * Checks the entries of page tables, by the kernel's dump of this process' tables
+ * [arch/x86/mm/dump_pagetables.c], where it has that: PWT alone is write-combining, none of PWT,
+ * PCD, PAT is write-back [_PAGE_CACHE_MODE_WC, __pte2cachemode_tbl]. It takes seconds.
  */
 static void check_entries(struct entry *entries, unsigned int n)
 {
@@ -160,7 +159,7 @@ static void check_entries(struct entry *entries, unsigned int n)
 		CHECK(entries[i].found);
 }
 
-/* What a buffer says of its cache mode is what its pages have, neither more nor less. */
+/* A buffer's pages have exactly the cache mode that it reports. */
 static void test_combining(void)
 {
 	struct hetsim_buffer_create arg = { .size = sizeof(arg),
@@ -205,7 +204,7 @@ static void test_combining(void)
 	CHECK_EQUAL(hetsim_buffer_resize(fd, arg.handle, MIB), 0);
 	CHECK_EQUAL(combining_pages(), rest + (long)(MIB / HETSIM_PAGE));
 
-	/* Who gets the pages next has them as all are. */
+	/* The pages are ordinary ones for their next user. */
 	CHECK_EQUAL(hetsim_munmap(bytes, arg.length), 0);
 	CHECK_EQUAL(hetsim_close_handle(fd, arg.handle), 0);
 	CHECK_EQUAL(combining_pages(), rest);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetsim: every call, what no device takes, and a device that is taken away. */
+/* hetsim: every call, bad values, and a device that is taken away. */
 #include "lib/hetsim.h"
 #include "sim/sim_tests.h"
 

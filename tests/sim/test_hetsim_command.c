@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * hetsim: the command's tour and jobs on sim:0, through one pointer, with and without OpenCL;
- * and what hetmap top tells of its buffers.
+ * hetsim: the command's tour and jobs on sim:0, through one pointer, with and without OpenCL; and
+ * the report of hetmap top on its buffers.
  */
 #include <hetmap/hetmap.h>
 #include <hetmap/sim.h>
@@ -160,7 +160,7 @@ static void opencl(void)
 	json_decref(json);
 }
 
-/* Taken away in the middle of a job, which finishes, and says what happened. */
+/* The device is taken away in the middle of a job, which finishes, and reports it. */
 static void unplugged(void)
 {
 	const struct command saxpy = { .args = { "run", "saxpy", "--device", "sim:0", "--accel",
@@ -282,7 +282,7 @@ static void part_of(const char *list, const char *name, const char *is, char *pa
 	part[0] = 0;
 }
 
-/* Each driver's devices, with what docs/support.md says that they can do. */
+/* Each driver's devices, with the abilities that docs/support.md gives them. */
 static void devices_listed(void)
 {
 	static const struct {
@@ -360,7 +360,7 @@ static void model(void)
 	folder_remove(folder);
 }
 
-/* Of a file that numpy wrote, of swapped numbers: 0, 1 and so on, of which 5000 are fed. */
+/* Numbers that numpy wrote, byte-swapped: 0, 1 and so on, of which 5000 are fed. */
 static void numpy(void)
 {
 	static const char program[] =
@@ -429,7 +429,7 @@ struct pressure {
 	uint64_t evictions;
 };
 
-/* Out of VRAM as if others needed the room, and in again. */
+/* Out of VRAM as if another opener needed the room, and in again. */
 static void *press(void *user)
 {
 	struct pressure *pressure = user;

@@ -27,7 +27,7 @@ static uint64_t window_of(int fd)
 }
 
 /*
- * 64-bit processes leave a quarter of the buffers, or half of what mmap2() reaches, to 32-bit ones,
+ * 64-bit processes leave a quarter of the buffers, or half of the reach of mmap2(), to 32-bit ones,
  * and take the first ones of the rest: those are in reach of 32-bit processes.
  */
 static void test_low_offsets(void)

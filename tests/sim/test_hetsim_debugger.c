@@ -173,7 +173,7 @@ static void test_traced(void)
 	readable = mmap(NULL, MIB, PROT_READ, MAP_SHARED, fd, (off_t)buffer.offset);
 	CHECK_FATAL(readable != MAP_FAILED);
 	tracee = tracee_start(buffer.bytes);
-	/* Nobody has touched its map, nor this one; across pages, too. */
+	/* Neither its map nor this one was touched before; across pages, too. */
 	CHECK_EQUAL(poke(&tracee, buffer.bytes + PAGE - 3, mark), 0);
 	CHECK(!memcmp(buffer.bytes + PAGE - 3, &mark, sizeof(mark)));
 	CHECK_EQUAL(peek(&tracee, readable + PAGE - 3, &word), 0);

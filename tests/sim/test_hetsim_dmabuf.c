@@ -72,7 +72,7 @@ static void test_share(void)
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize), 0);
 	CHECK_EQUAL(direct[8192], 3);
 
-	/* The maker goes; who has it keeps it. */
+	/* The maker goes; its holders keep it. */
 	hetsim_buffer_drop(fd, &buffer);
 	close(fd);
 	close(dmabuf);
@@ -146,7 +146,7 @@ static void test_rights(void)
 	close(fd);
 }
 
-/* What tells one dma-buf from another. */
+/* Tells one dma-buf from another. */
 static ino_t object(int dmabuf)
 {
 	struct stat st = { 0 };
@@ -172,7 +172,7 @@ static uint32_t taken_in(int vgem, int dmabuf)
 	return prime.handle;
 }
 
-/* However often a buffer is exported, and by whom: one object, one for each kind of rights. */
+/* However often a buffer is exported, and by which opener: one object for each kind of rights. */
 static void test_one_object(void)
 {
 	int fd = hetsim_open(O_RDWR), other, vgem, first, second, reading;
@@ -202,7 +202,7 @@ static void test_one_object(void)
 	first = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK(object(first) == one);
 
-	/* Its maker lets go of it: who takes it in exports what came. */
+	/* The maker lets go of it: an importer exports the same object. */
 	hetsim_buffer_drop(fd, &buffer);
 	CHECK_EQUAL(hetsim_import(other, first, &import), 0);
 	second = export_it(other, import.handle, HETSIM_EXPORT_WRITE);
@@ -214,7 +214,7 @@ static void test_one_object(void)
 	close(fd);
 }
 
-/* A longer buffer has a longer one; what nobody has any more holds up no shrink. */
+/* A longer buffer has a longer one; a dma-buf that was closed holds up no shrink. */
 static void test_object_and_length(void)
 {
 	int fd = hetsim_open(O_RDWR), first, second, objects = hetsim_objects();
@@ -248,7 +248,7 @@ static bool is_ready(int dmabuf)
 	return poll(&(struct pollfd){ .fd = dmabuf, .events = POLLIN }, 1, 0) == 1;
 }
 
-/* A fence that somebody puts on one dma-buf is there on each of the buffer's, then and later. */
+/* A fence put on one dma-buf is there on each of the buffer's, then and later. */
 static void test_fence_of_all(void)
 {
 	struct dma_buf_import_sync_file import = { .flags = DMA_BUF_SYNC_WRITE };
@@ -346,7 +346,7 @@ static void test_brackets(void)
 	CHECK_EQUAL(counters.brackets, 1);
 	CHECK_EQUAL(counters.brackets_missed, 1);
 
-	/* They nest, and those that are not ended when the dma-buf goes are missed. */
+	/* Brackets nest, and those that are not ended when the dma-buf goes are missed. */
 	for (i = 0; i < 3; i++)
 		CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ), 0);
 	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ), 0);
@@ -361,14 +361,14 @@ static void test_brackets(void)
 	close(fd);
 }
 
-/* What another process does with the same dma-buf: its own bracket, and one that is ours. */
+/* Another process on the same dma-buf: its own bracket, and the end of ours. */
 static void end_of_others(void *user)
 {
 	int dmabuf = *(int *)user;
 
 	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ), 0);
 	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ), 0);
-	/* Who has begun none ends another's; directions are not told apart. */
+	/* A process without a bracket ends another's; directions are not told apart. */
 	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ), 0);
 	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ), -EINVAL);
 }
@@ -391,7 +391,7 @@ static void begin_and_die(void *user)
 	CHECK_EQUAL(sync_it(*(int *)user, DMA_BUF_SYNC_START | DMA_BUF_SYNC_WRITE), 0);
 }
 
-/* One dma-buf counts those of all who have it; the one that may not be written has its own. */
+/* One dma-buf counts the brackets of all processes; the read-only one has its own. */
 static void test_brackets_of_two(void)
 {
 	struct hetsim_counters counters;
@@ -455,7 +455,7 @@ static void become_zombie(const struct peer *peer)
 	CHECK_EQUAL(waitid(P_PID, (id_t)peer->pid, &info, WEXITED | WNOWAIT), 0);
 }
 
-/* Those that a process has begun are closed when it is dead; others' stay what they are. */
+/* Brackets of a process are closed when it is dead; those of others stay. */
 static void test_brackets_of_dead(void)
 {
 	uint64_t start = DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW;
@@ -476,7 +476,7 @@ static void test_brackets_of_dead(void)
 	CHECK_EQUAL(peer_call(&peer, sync_there, (uint64_t)dmabuf, start, 2), 0);
 	CHECK_EQUAL(missed(fd, HETSIM_SCOPE_OPENER), 0);
 	become_zombie(&peer);
-	/* Seen by who only asks for the counters, whoever made the buffer. */
+	/* A query of the counters shows it, whichever opener made the buffer. */
 	CHECK_EQUAL(missed(fd, HETSIM_SCOPE_DEVICE), before + 2);
 	CHECK_EQUAL(missed(fd, HETSIM_SCOPE_OPENER), 2);
 	peer_kill(&peer);
@@ -493,7 +493,7 @@ static void test_brackets_of_dead(void)
 	close(fd);
 }
 
-/* An end is of the process's own begin, and of somebody else's where it has none. */
+/* An end is for the process's own begin, and for another process's if it has none. */
 static void test_brackets_own_first(void)
 {
 	uint64_t start = DMA_BUF_SYNC_START | DMA_BUF_SYNC_WRITE;

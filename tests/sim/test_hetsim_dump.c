@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetsim: a reset of an engine leaves a device coredump, which tells what work did not end. */
+/* hetsim: a reset of an engine leaves a device coredump, which names the work that did not end. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * hetsim: the device's address space, queues and commands, fences, time limits; and
- * what is only the module's of them.
+ * hetsim: the device's address space, queues and commands, fences, time limits; and tests of these
+ * on the module only.
  */
 #include <fcntl.h>
 #include <signal.h>

@@ -24,7 +24,7 @@
 #define BOUND_AT 0x7000000000ull
 #define BIND_AT 0x5000000000ull
 
-/* What a call finds, and what it may leave for tidy() to take away. */
+/* The objects for a call, and those that it may leave for tidy() to take away. */
 struct scene {
 	int fd, other;   /* two openers */
 	uint32_t handle; /* PAGES pages in system memory, bound at BOUND_AT */
@@ -314,7 +314,7 @@ static int run_mirror(struct scene *scene)
 	return call(scene->fd, HETSIM_MIRROR, &arg);
 }
 
-/* Of memory that is there: the device gets a chunk, or goes without. */
+/* For memory that is there: the device gets a chunk, or goes without. */
 static int run_advise(struct scene *scene)
 {
 	struct hetsim_advise arg = { .size = sizeof(arg),

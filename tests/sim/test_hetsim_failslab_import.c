@@ -29,7 +29,7 @@ struct other {
 	int (*take)(int file, int dmabuf); /* one in, until the file is closed */
 };
 
-/* What a call finds, and what it may leave for tidy() to take away. */
+/* The objects for a call, and those that it may leave for tidy() to take away. */
 struct scene {
 	const struct other *other;
 	int fd;                      /* of /dev/hetsim0 */
@@ -40,7 +40,7 @@ struct scene {
 	void *map;
 };
 
-/* ---- the others ---- */
+/* ---- the other devices ---- */
 
 static int handshake(const char *path)
 {
@@ -206,7 +206,7 @@ static void set_up(struct scene *scene, const struct other *other)
 	scene->dmabuf = other->make(scene->file);
 }
 
-/* What has failed for want of memory works now, whatever it has left. */
+/* A call that failed for want of memory works now, whatever it has left. */
 static void use(struct scene *scene)
 {
 	unsigned char byte = 1, back = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * hetsim makes room in a full VRAM, and each allocation and copy of that fails in turn
- * (fail_nth.h): who needs the room gets it or an errno, and the other one, whose buffer is in
- * the way, has all its bytes, in VRAM or not, as both are counted.
+ * (fail_nth.h): the opener that needs the room gets it or an errno, and the one whose buffer is in
+ * the way has all its bytes, in VRAM or not, as both are counted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #define VICTIMS 2
 
 /*
- * Another opener's, which take all of VRAM: two small ones, and one that was used later,
+ * Buffers of another opener, which take all of VRAM: two small ones, and one that was used later,
  * whose turn it is when those can't be moved.
  */
 struct victim {
@@ -51,7 +51,7 @@ static void make_in(struct scene *scene, uint32_t place)
 	scene->handle = buffer.handle;
 }
 
-/* It has made room for itself, but for none to grow. */
+/* The create made room for itself, but not for a growth. */
 static void make_in_vram(struct scene *scene)
 {
 	make_in(scene, HETSIM_PLACE_VRAM);
@@ -135,7 +135,7 @@ static void bring_back(int fd, const struct hetsim_buffer *buffer)
 		    0);
 }
 
-/* They are as they were, and go back to VRAM, where there is room again. */
+/* The buffers are unchanged, and go back to VRAM, where there is room again. */
 static void victim_holds(const struct victim *victim, const char *name, unsigned int nth)
 {
 	struct hetsim_query query = hetsim_query(victim->fd);

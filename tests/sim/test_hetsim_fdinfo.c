@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * hetsim: fdinfo has the standard keys for tools of all devices, by the rules of the format
- * (Documentation/gpu/drm-usage-stats.rst), and they say what is so.
+ * (Documentation/gpu/drm-usage-stats.rst), and their values are right.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -175,7 +175,7 @@ static void check_memory(int fd, const char *region, uint64_t total, uint64_t sh
 	CHECK_EQUAL(kib(fd, key), resident * KIB_OF_MIB);
 }
 
-/* What a buffer is to take, what is there, and what others have, too. */
+/* The memory that a buffer is to take, the memory in place, and the shared part. */
 static void test_memory(void)
 {
 	int fd = hetsim_open(O_RDWR), other, dmabuf;

@@ -91,7 +91,7 @@ static void as_fences(int node, uint32_t handle, uint64_t point)
 	CHECK_ERROR(-ETIME, hm_fence_wait(back, 0));
 	CHECK_OK(hm_fence_wait(back, UINT64_MAX));
 	CHECK_EQUAL(x[BYTES / 4 - 1], 6);
-	/* One that has signalled, too; and what was imported stays what it was. */
+	/* A fence that has signalled, too; and the imported one does not change. */
 	CHECK_OK(hm_fence_export_syncobj(done, node, handle, point ? point + 1 : 0));
 	CHECK_OK(hm_fence_wait(back, 0));
 	hm_fence_unref(back);
@@ -177,12 +177,12 @@ static void syncobj(void)
 
 /* ---- dma-bufs ---- */
 
-/* Work of an engine that takes a while, which a dma-buf carries as what reads its bytes. */
+/* Work of an engine that takes a while, which a dma-buf carries as a reader of its bytes. */
 struct carried {
 	struct engine_rig rig;
 	struct hm_buffer *buffer;
 	struct hm_fence *fence;
-	uint32_t *x; /* what it fills with 3 */
+	uint32_t *x; /* the work fills it with 3 */
 	int dmabuf;
 };
 
@@ -210,14 +210,14 @@ static void carried_end(struct carried *carried)
 	engine_close(&carried->rig);
 }
 
-/* An engine's fence in a dma-buf, which holds up whose access conflicts with its work. */
+/* An engine's fence in a dma-buf holds up accesses that conflict with its work. */
 static void dmabuf_fences(void)
 {
 	struct hm_fence *back = NULL, *reading;
 	struct carried carried;
 
 	carried_begin(&carried);
-	/* Work that reads the bytes holds up who writes them, and nobody else. */
+	/* Work that reads the bytes holds up writers only. */
 	CHECK_OK_FATAL(hm_fence_import_dmabuf(carried.dmabuf, HM_READ, &reading));
 	CHECK_OK(hm_fence_wait(reading, 0));
 	CHECK_OK_FATAL(hm_fence_import_dmabuf(carried.dmabuf, HM_READ | HM_WRITE, &back));
@@ -227,7 +227,7 @@ static void dmabuf_fences(void)
 	CHECK_OK_FATAL(hm_fence_import_dmabuf(carried.dmabuf, HM_READ, &back));
 	CHECK_OK(hm_fence_wait(back, UINT64_MAX));
 	CHECK_OK(hm_fence_wait(carried.fence, 0));
-	/* Of work that is done there is nothing to wait for. */
+	/* Work that is done is not waited for. */
 	CHECK_OK(hm_fence_export_dmabuf(carried.fence, carried.dmabuf, HM_WRITE));
 	hm_fence_unref(back);
 	hm_fence_unref(reading);
@@ -265,7 +265,7 @@ static void dmabuf_polled(void)
 static const struct test cases[] = {
 	{ "syncobj", syncobj, 0, 0 },
 	{ "dmabuf", dmabuf_fences, 0, 0 },
-	/* What was refused once is not asked for again. */
+	/* A refused request is not made again. */
 	{ "dmabuf_polled", dmabuf_polled, 0, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * hetsim: what holds the module. Whatever may be left over alone keeps it, also where
+ * hetsim: references on the module. Each object that may be left over alone keeps it, also where
  * another driver has it, and gives its own reference back when it goes.
  */
 #include <drm.h>
@@ -45,7 +45,7 @@ static void check_references(long n)
 	CHECK_EQUAL(references(), n);
 }
 
-/* What was there before the one open file: fences of earlier tests may still be going. */
+/* References before the one open file: fences of earlier tests may still be going. */
 static long references_at_rest(void)
 {
 	long n = references(), before;
@@ -65,7 +65,7 @@ static bool module_held(void)
 	return syscall(SYS_delete_module, "hetsim", O_NONBLOCK) == -1 && errno == EWOULDBLOCK;
 }
 
-/* Nobody else's reference is there but @rest, and the module stays. */
+/* There is one reference besides @rest, and the module stays. */
 static void check_held_once(long rest)
 {
 	check_references(rest + 1);
@@ -85,7 +85,7 @@ static int open_as_root(void)
 	return fd;
 }
 
-/* Each of what may be left over alone keeps the module. */
+/* Each object that may be left over alone keeps the module. */
 static void test_leftovers(void)
 {
 	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
@@ -114,7 +114,7 @@ static void test_leftovers(void)
 	close(dmabuf);
 	usleep(100000);
 	CHECK_FATAL(module_held()); /* fence */
-	fd = hetsim_open(O_RDWR);   /* so that it stays */
+	fd = hetsim_open(O_RDWR);   /* the file keeps the module */
 	close(fence.fd);
 	close(fd);
 	check_references(rest);
@@ -177,7 +177,7 @@ static void test_in_dmabuf(void)
 	CHECK_EQUAL(ioctl(dmabuf, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import), 0);
 	close(import.fd);
 	CHECK_EQUAL(references(), rest + 2);
-	/* Who waits for the dma-buf waits for this device's work. */
+	/* A wait for the dma-buf waits for this device's work. */
 	CHECK_EQUAL(poll(&(struct pollfd){ .fd = dmabuf, .events = POLLIN }, 1, 0), 0);
 	close(fd);
 	CHECK_EQUAL(poll(&(struct pollfd){ .fd = dmabuf, .events = POLLIN }, 1, 10000), 1);
@@ -235,7 +235,7 @@ static void test_in_syncobj(void)
 	CHECK(n > 0);
 }
 
-/* ---- what is left of a device that was taken away ---- */
+/* ---- objects of a device that was taken away ---- */
 
 /* Objects in the lists of devices that are gone; *ret_lists: how many there are of these. */
 static int lost_objects(size_t *ret_lists)
@@ -261,8 +261,8 @@ static int lost_objects(size_t *ret_lists)
 }
 
 /*
- * The fresh device's list is not its, which has one of its own: each of what was made on it
- * keeps the module until it goes itself.
+ * Its objects are in a list of its own, not in the fresh device's: each keeps the module until it
+ * goes itself.
  */
 static void test_lost(void)
 {
@@ -308,7 +308,7 @@ static void test_lost(void)
 	CHECK_EQUAL(lists, 0);
 }
 
-/* Maps and calls by the dma-buf of what is gone: as hetsim(4) says. */
+/* Maps and calls by the dma-buf of a lost device: as hetsim(4) says. */
 static void check_gone(int dmabuf, unsigned char *bytes)
 {
 	struct dma_buf_sync sync = { .flags = DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW };
@@ -320,7 +320,7 @@ static void check_gone(int dmabuf, unsigned char *bytes)
 	CHECK(mmap(NULL, MIB, PROT_READ, MAP_SHARED, dmabuf, 0) == MAP_FAILED &&
 	      errno == ENODEV);
 	CHECK(ioctl(dmabuf, DMA_BUF_IOCTL_SYNC, &sync) == -1 && errno == ENODEV);
-	/* Nobody gets the addresses who has not had them before. */
+	/* A driver that did not have the addresses before does not get them. */
 	CHECK_FATAL(another >= 0);
 	CHECK(ioctl(another, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime) == -1 && errno == ENODEV);
 	close(another);
@@ -375,7 +375,7 @@ static void lose_attached(int fd, int vgem, bool handle_first)
 	CHECK_EQUAL(hetsim_objects(), 0);
 }
 
-/* Another driver has mapped a dma-buf of it, and keeps what it has until it unmaps that. */
+/* Another driver has mapped a dma-buf of it, and keeps the pages until it unmaps that. */
 static void test_lost_attached(void)
 {
 	int fd = open_as_root(), vgem, order;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetsim: callers who ask for nonsense, and at bad addresses. */
+/* hetsim: nonsensical calls, and calls at bad addresses. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ union argument {
 	unsigned char bytes[2 * PAGE];
 };
 
-/* Of the first version of the call's structure. */
+/* Size of the first version of the call's structure. */
 static uint32_t first_size(unsigned int i)
 {
 	if (hetsim_calls[i].cmd == HETSIM_QUERY)
@@ -191,7 +191,7 @@ static int call_with_handle(int fd, unsigned int i, uint32_t handle)
 	return hetsim_call(fd, hetsim_calls[i].cmd, &arg);
 }
 
-/* Of another opener, closed ones, none at all. */
+/* Names of another opener, of closed objects, and of none at all. */
 static void test_names(void)
 {
 	struct hetsim_queue_destroy destroy = { .size = sizeof(destroy) };
@@ -431,7 +431,7 @@ static void *destroying_queues(void *user)
 	return NULL;
 }
 
-/* Who this open file is, to the device. */
+/* The device's number for this open file. */
 static unsigned long long client_id(int fd)
 {
 	unsigned long long id = 0;
@@ -473,7 +473,7 @@ static int engine_threads(unsigned long long id)
 	return n;
 }
 
-/* Those that have ended are in /proc for a moment more: what is left after that. */
+/* Ended threads are in /proc for a moment more: the count after that. */
 static int engine_threads_left(unsigned long long id, int expected)
 {
 	int i, n = engine_threads(id);
@@ -485,7 +485,7 @@ static int engine_threads_left(unsigned long long id, int expected)
 	return n;
 }
 
-/* A number is destroyed while QUEUE_CREATE still makes what is to have it. */
+/* A number is destroyed while QUEUE_CREATE still makes its queue. */
 static void test_guessed_queues(void)
 {
 	struct guess guess = { .fd = hetsim_open(O_RDWR) };

@@ -28,7 +28,7 @@ struct memory {
 	volatile unsigned char *base;
 };
 
-/* Of a machine that stays, a page would be gone until it is started anew. */
+/* On a machine that stays, a page would be gone until the next boot. */
 static bool is_for_once(void)
 {
 	char name[64] = "";
@@ -131,7 +131,7 @@ static void guarded_private(void)
 	guarded_of(HM_BUFFER_PRIVATE);
 }
 
-/* Of private memory the last page is cleared behind the end: a fault there waited for ever. */
+/* In private memory the last page is cleared behind the end: a fault there waited for ever. */
 static void cut_off(void)
 {
 	struct hm_buffer_info info = { .struct_size = sizeof(info) };
@@ -191,7 +191,7 @@ out:
 	memory_close(&memory);
 }
 
-/* Of a machine of tests/vm: it has none by itself. */
+/* In a machine of tests/vm, which has none by itself. */
 static bool huge_pages(void)
 {
 	FILE *file = fopen("/proc/sys/vm/nr_hugepages", "w");
@@ -228,7 +228,7 @@ static int on_refill(struct hm_buffer *buffer, void *bytes, uint64_t offset, uin
 	return 0;
 }
 
-/* The page is given up, another has its bytes, and the map is what it was. */
+/* The page is given up, another has its bytes, and the map shows the same. */
 static void recovered_by(uint32_t policy, bool refill)
 {
 	struct hm_recover_info info = { .struct_size = sizeof(info) };
@@ -251,7 +251,7 @@ static void recovered_by(uint32_t policy, bool refill)
 	(void)memory.base[3 * PAGE];
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(memory.map, 0, SIZE, HM_READ));
 	CHECK_EQUAL(told.part, 1);
-	/* What is broken can't be shadowed, and the rest can. */
+	/* Broken bytes can't be shadowed, and the rest can. */
 	if (policy == HM_LOSS_SHADOW) {
 		CHECK_ERROR(-EIO, hm_buffer_shadow(memory.buffer, 0, SIZE));
 		CHECK_OK(hm_buffer_shadow(memory.buffer, 4 * PAGE, PAGE));
@@ -273,8 +273,7 @@ out:
 }
 
 /*
- * A huge page is given up as a whole: what of it can be read stays. Before Linux 6.6 nothing
- * can.
+ * A huge page is given up as a whole: its readable part stays. Before Linux 6.6 none is readable.
  */
 static void recovered_huge(void)
 {
@@ -312,7 +311,7 @@ static void recovered(void)
 	recovered_by(HM_LOSS_RECREATE, true);
 }
 
-/* Told early, before anybody touches it: whoever does is told again. */
+/* Reported early, before any touch: a touch is reported again. */
 static void told_early(void)
 {
 	struct hm_fault fault = { .struct_size = sizeof(fault) };

@@ -51,7 +51,7 @@ static int hetsim_open_second(void)
 	return fd;
 }
 
-/* A tenth of VRAM so many times, for others. */
+/* Exports so many tenths of VRAM. */
 static int export_tenths(int fd, uint32_t tenths, uint32_t *ret_handle)
 {
 	struct hetsim_buffer_create create = { .size = sizeof(create),
@@ -76,8 +76,8 @@ static int prime_import(int vgem, int dmabuf)
 }
 
 /*
- * What importers have the addresses of makes no room: half of VRAM stays for those who
- * import nothing, and half of the rest for what other openers export.
+ * Pages whose addresses an importer has can't be evicted: half of VRAM stays for openers that
+ * import nothing, and half of the rest for exports of other openers.
  */
 static void test_half_is_left(void)
 {
@@ -104,7 +104,7 @@ static void test_half_is_left(void)
 	create.length = hetsim_query(fd).vram_bytes / 2;
 	CHECK_EQUAL(hetsim_call(last, HETSIM_BUFFER_CREATE, &create), 0);
 	close(last);
-	/* What is let go counts no more. */
+	/* Released pages count no more. */
 	close(vgem);
 	close(dmabufs[0]);
 	vgem = vgem_open();
@@ -131,7 +131,7 @@ static int export_new(int fd, uint64_t length, uint32_t place)
 	return dmabuf;
 }
 
-/* The window is a part of VRAM: what is in either is of the same half, and quarter. */
+/* The window is a part of VRAM: pages in either count to the same half, and quarter. */
 static void test_half_of_both(void)
 {
 	uint64_t quarter, eighth;
@@ -211,7 +211,7 @@ static void test_growth_refused(void)
 	close(fd);
 }
 
-/* What another device has the addresses of stays where it is, and that is told. */
+/* Pages whose addresses another device has stay in place, and the call reports it. */
 static void test_pinned_stays(void)
 {
 	struct hetsim_buffer_info info = { .size = sizeof(info) };
@@ -264,7 +264,7 @@ static void *take_slots(void *argument)
 	return NULL;
 }
 
-/* Who makes room finds buffers by their slots: what is in one by then may be an import. */
+/* A call that makes room finds buffers by their slots: by then a slot may have an import. */
 static void test_slot_taken(void)
 {
 	struct taker taker = { 0 };
@@ -286,7 +286,7 @@ static void test_slot_taken(void)
 	CHECK_FATAL(pthread_create(&thread, NULL, take_slots, &taker) == 0);
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	do {
-		/* All but room for few of them: it takes the others out, or they were faster. */
+		/* All but room for few of them: it evicts the rest, or they were faster. */
 		r = hetsim_buffer_create(fd, length, HETSIM_PLACE_VRAM, 0, &large);
 		CHECK(!r || r == -ENOSPC);
 		if (!r)
@@ -377,7 +377,7 @@ static void use(int fd, int dmabuf, const struct hetsim_import *import)
 	CHECK_EQUAL(hetsim_unbind(fd, &imported), 0);
 }
 
-/* What only this device's own memory can do. */
+/* Calls that need this device's own memory. */
 static void refuse(int fd, const struct hetsim_import *import)
 {
 	struct hetsim_buffer_resize resize = { .size = sizeof(resize),
@@ -584,7 +584,7 @@ static void test_pinned(void)
 	close(fd);
 }
 
-/* The device goes; what it had of others is theirs, and is given back. */
+/* The device goes; memory of others that it had is theirs, and is given back. */
 static void test_unplug(void)
 {
 	struct hetsim_import import;

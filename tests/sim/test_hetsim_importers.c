@@ -81,7 +81,7 @@ static int export_new(int fd, uint64_t length, uint32_t place, struct hetsim_buf
 	return dmabuf;
 }
 
-/* ---- what the kernel does with the device's DMA ---- */
+/* ---- the kernel's ways with the device's DMA ---- */
 
 /* The device's name on its bus: "0000:00:05.0". */
 static void find_device(char *name, size_t size)
@@ -111,8 +111,8 @@ static void put(const char *path, const char *text)
 }
 
 /*
- * "DMA": the IOMMU maps what is mapped for the device, "identity": all memory where it is, as
- * without an IOMMU. With /dev/importer closed.
+ * "DMA": the IOMMU maps only memory for the device, "identity": all memory in its place, as without
+ * an IOMMU. With /dev/importer closed.
  */
 static void set_domain(const char *type)
 {
@@ -186,7 +186,7 @@ static void test_iommu(void)
 
 /* ---- bounce buffers ---- */
 
-/* An exporter that refuses nothing: what its bytes were then is what the device sees. */
+/* An exporter that refuses nothing: the device sees the bytes as they were then. */
 static void check_stale(const struct devices *devices)
 {
 	unsigned char *bytes, seen[SOME];
@@ -282,8 +282,8 @@ out:
 /* ---- CPU accesses of another driver ---- */
 
 /*
- * They can't be refused, and pin pages. Pages beyond what one opener may pin of VRAM go to system
- * memory first: all of VRAM is then another opener's to use.
+ * These can't be refused, and pin pages. Pages beyond an opener's limit for pinned VRAM go to
+ * system memory first: another opener can then use all of VRAM.
  */
 static void test_vmap(void)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetsim: faults that an opener may ask for on what is its own. */
+/* hetsim: faults that an opener may ask for on its own objects. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -26,7 +26,7 @@ static void touch(void *user)
 	(void)bytes[0];
 }
 
-/* Who asks the signal for its cause finds broken memory, or no memory. */
+/* The signal's code says broken memory, or no memory. */
 static void test_codes(void)
 {
 	struct hetsim_buffer buffer;
@@ -37,7 +37,7 @@ static void test_codes(void)
 		return;
 	buffer = hetsim_buffer_make(fd, 2 * HETSIM_PAGE, HETSIM_PLACE_SYSTEM);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_POISON, buffer.handle, 0), 0);
-	/* What faults beside it does not use up its answers, which are limited in number. */
+	/* Faults beside it do not use up its answers, which are limited in number. */
 	for (i = 0; i < 400; i++) {
 		CHECK_FATAL(hetsim_mmap(fd, buffer.length, PROT_READ, buffer.offset, &beside) ==
 			    0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetsim: what one opener must not get of another, nor take from it. */
+/* hetsim: one opener must not get data of another, nor take memory from it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -190,9 +190,9 @@ static void test_in_flight(void)
 }
 
 /*
- * What is read without the page cache: a RAM disk, and where the kernel has none, as the
- * debug kernel, a file of the host's, which the host writes into the reader's pages itself
- * (9p's zero-copy requests). -1: the test was skipped.
+ * A file that is read without the page cache: a RAM disk, and where the kernel has none, as the
+ * debug kernel, a file of the host's, which the host writes into the reader's pages itself (9p's
+ * zero-copy requests). -1: the test was skipped.
  */
 static int open_disk(void)
 {
@@ -230,7 +230,7 @@ static void test_direct_io(void)
 	disk = open_disk();
 	if (disk < 0)
 		return;
-	/* It reads where there is memory. */
+	/* A read into ordinary memory works. */
 	bytes = mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK_FATAL(bytes != MAP_FAILED);
 	CHECK_EQUAL(pread(disk, bytes, CHUNK, 0), CHUNK);
@@ -239,7 +239,7 @@ static void test_direct_io(void)
 	close(disk);
 }
 
-/* ---- references on what one large entry maps ---- */
+/* ---- references on the pages of one large entry ---- */
 
 #define BLOCK (2 * MIB)
 #define BLOCKS 16
@@ -247,13 +247,13 @@ static void test_direct_io(void)
 struct block_ways {
 	unsigned char *target; /* where each block is mapped: a multiple of its size */
 	int disk, pipes[2];
-	struct io_uring rings[BLOCKS]; /* kept, with what they might have registered */
+	struct io_uring rings[BLOCKS]; /* kept, with any buffers registered by mistake */
 };
 
 /*
- * get_user_pages_fast() walks the page table without a look at the map: the entry itself
- * has to say that nobody takes references. For reading by vmsplice(), for writing by what
- * is read directly; the others look at the map.
+ * get_user_pages_fast() walks the page table without a look at the map: the entry itself has to say
+ * that it gives no references. For reading by vmsplice(), for writing by a direct read; the other
+ * calls look at the map.
  */
 static void try_references(struct block_ways *ways, unsigned int round)
 {
@@ -304,7 +304,7 @@ static void block_refuses(struct block_ways *ways, int fd, unsigned int round)
 	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
 }
 
-/* What is held would stay when its buffer is gone, as pipe and rings are there still. */
+/* Held pages would stay when their buffer is gone, as pipe and rings are there still. */
 static void test_blocks_unheld(void)
 {
 	struct block_ways ways;
@@ -345,7 +345,7 @@ static void become_nobody(void)
 	CHECK_FATAL(setgroups(0, NULL) == 0 && setgid(NOBODY) == 0 && setuid(NOBODY) == 0);
 }
 
-/* What any user may do, and what none but root. */
+/* The calls that any user may make, and those that only root may. */
 static void ordinary(void *user)
 {
 	struct hetsim_buffer buffer;
@@ -390,7 +390,7 @@ struct passed {
 	struct hetsim_buffer secret; /* of another one of the same process */
 };
 
-/* Whoever has the file has what is on it, and nothing else of who opened it. */
+/* A holder of the file has the objects on it, and nothing else of its opener. */
 static void receiver(void *user)
 {
 	struct passed *passed = user;
@@ -460,7 +460,7 @@ static void test_passed_file(void)
 	close(fd);
 }
 
-/* ---- a neighbour who takes all there is ---- */
+/* ---- a neighbour that takes all there is ---- */
 
 static double seconds_now(void)
 {
@@ -568,7 +568,7 @@ static void in_group(void *user)
 	CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
 	CHECK(control_group_bytes() < begin + 8 * MIB);
 
-	/* What fits is charged, and given back. */
+	/* A size that fits is charged, and given back. */
 	create.length = 32 * MIB;
 	create.place = HETSIM_PLACE_SYSTEM;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create), 0);
@@ -576,7 +576,7 @@ static void in_group(void *user)
 	CHECK_EQUAL(hetsim_close_handle(fd, create.handle), 0);
 	CHECK(control_group_bytes() < 16 * MIB);
 
-	/* Who grows from outside what is left to him grows it at the maker's expense. */
+	/* An importer outside of the group that grows the buffer does so at the maker's expense. */
 	create.length = MIB;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create), 0);
 	export.handle = create.handle;

@@ -181,7 +181,7 @@ static void doing_queues(int fd, struct hetsim_buffer *buffer)
 	}
 }
 
-/* Of the fence of work that hangs for a minute. */
+/* Polls the fence of work that hangs for a minute. */
 static void doing_poll(int fd, struct hetsim_buffer *buffer)
 {
 	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
@@ -211,7 +211,7 @@ static int objects_soon(int expected)
 	return n;
 }
 
-/* In the middle of what it does, once it has had up to a tenth of a second for it. */
+/* In the middle of its work, after up to a tenth of a second of it. */
 static void kill_soon(pid_t child, uint64_t *state)
 {
 	int status = 0;
@@ -271,7 +271,7 @@ static void evict(int fd, const struct hetsim_buffer *others)
 	}
 }
 
-/* Who is killed while others' pages go to make room for his loses none of them. */
+/* A process that is killed while it evicts pages of others loses none of them. */
 static void test_evicting(void)
 {
 	uint64_t state = test_seed(), evictions, i;

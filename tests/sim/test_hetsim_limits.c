@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetsim: what one opener, or all together, can have of the kernel; calls that take long. */
+/* hetsim: limits of one opener, or of all together, on the kernel; calls that take long. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -178,7 +178,7 @@ static void tick(int signal)
 	(void)signal;
 }
 
-/* What interrupts a caller time and again does not keep it from getting memory. */
+/* Frequent signals do not keep a caller from getting memory. */
 static void test_ticks(void)
 {
 	struct sigaction action = { .sa_handler = tick };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * hetsim: the memory of a device that was taken away. What its buffers had stays charged
- * to who made them until they go; pages of zeros are charged to who touches them.
+ * hetsim: the memory of a device that was taken away. Pages of its buffers stay charged to their
+ * makers until they go; pages of zeros are charged to the processes that touch them.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -72,7 +72,7 @@ static void test_buffers(void)
 
 /* ---- zeros ---- */
 
-/* Of a map that it has from its parent, who is not in the group. */
+/* Touches a map of its parent, which is not in the group. */
 static void touch_zeros(void *user)
 {
 	volatile unsigned char *bytes = user;

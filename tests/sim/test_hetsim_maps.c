@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetsim: maps of its buffers, and what the kernel does around them. */
+/* hetsim: maps of its buffers, and the kernel's actions around them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -62,7 +62,7 @@ static void *touch_blocks(void *argument)
 	return NULL;
 }
 
-/* What takes large entries apart, or back: cuts, samples, moves, faults, growth. */
+/* Large entries are taken apart, and made again: cuts, samples, moves, faults, growth. */
 static void test_blocks(void)
 {
 	struct hetsim_inject inject = { .size = sizeof(inject), .kind = HETSIM_INJECT_SIGBUS };
@@ -84,7 +84,7 @@ static void test_blocks(void)
 	CHECK_EQUAL(after.faults_huge - before.faults_huge, huge);
 	CHECK_EQUAL(after.fault_pages - before.fault_pages, 2048);
 
-	/* A part that is read only: the block is in single entries then, others are not. */
+	/* A read-only part: its block is in single entries then, the rest are not. */
 	CHECK_EQUAL(mprotect(buffer.bytes + 3 * MIB, 4096, PROT_READ), 0);
 	CHECK_EQUAL(test_write_signal(buffer.bytes + 3 * MIB), SIGSEGV);
 	buffer.bytes[3 * MIB + 4096]++;
@@ -115,7 +115,7 @@ static void test_blocks(void)
 	CHECK_EQUAL(munmap(buffer.bytes, 6 * MIB), 0);
 	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
 
-	/* What is not a block long, and what follows it. */
+	/* A buffer that is not a block long, and its growth. */
 	grown = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
 	resize.handle = grown.handle;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize), 0);
@@ -133,7 +133,7 @@ static void test_blocks(void)
 	close(fd);
 }
 
-/* Where the kernel tracks what is written, each map's first store faults on what can be read. */
+/* Where the kernel tracks stores, each map's first store faults on a readable page. */
 static void test_dirty_tracked(void)
 {
 	int fd = hetsim_open(O_RDWR), clear;
@@ -148,7 +148,7 @@ static void test_dirty_tracked(void)
 	CHECK_FATAL(clear >= 0);
 	CHECK_EQUAL(write(clear, "4", 1), 1);
 	close(clear);
-	/* A block that is mapped to be read, and one that nobody has touched. */
+	/* A block that is mapped for reading, and an untouched one. */
 	for (i = 0; i < buffer.length; i += HETSIM_PAGE)
 		buffer.bytes[i] = (unsigned char)(i >> 12);
 	for (i = 0; i < buffer.length; i += HETSIM_PAGE)
@@ -332,8 +332,8 @@ static uint64_t touch_both(int fd, const struct hetsim_buffer *a, uint64_t lengt
 }
 
 /*
- * What is taken from maps is what has moved or gone, and nothing besides. A fault maps
- * up to 2 MiB, so that a range of it takes one fault or, across a multiple, two.
+ * Only entries of pages that have moved or gone are taken from maps. A fault maps up to 2 MiB, so
+ * that a range of it takes one fault or, across a multiple, two.
  */
 static void test_revoked(void)
 {
@@ -368,7 +368,7 @@ static void test_revoked(void)
 	close(fd);
 }
 
-/* Nobody may hold on to the pages: the special entries refuse. */
+/* The pages can't be held: the special entries refuse. */
 static void test_no_references(void)
 {
 	struct hetsim_buffer buffer;

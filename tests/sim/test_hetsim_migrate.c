@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * hetsim: pages of the process in the device's memory, and what is only the module's of it: the
+ * hetsim: pages of the process in the device's memory, and tests of this on the module only: the
  * CPU's use of them, other processes, locks and holds, huge pages, and unplugging.
  */
 #include <errno.h>

@@ -290,7 +290,7 @@ static void load_check(struct load *load)
 	}
 }
 
-/* ---- what happens under it ---- */
+/* ---- changes under it ---- */
 
 /* Tells the driver of the first device. */
 static void tell(const char *file)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * hetsim: the mirror of the process, and what is only the module's of it: huge pages, other
- * devices' memory, other processes, exec and exit under a running engine, and shoot-downs.
+ * hetsim: the mirror of the process, and tests of it on the module only: huge pages, other devices'
+ * memory, other processes, exec and exit under a running engine, and shoot-downs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -352,7 +352,7 @@ static void test_exited(void)
 
 		if (hetsim_call(mirror.fd, HETSIM_MIRROR, &on))
 			_exit(1);
-		/* Work that begins when nobody is there any more. */
+		/* Work that begins when its process is gone. */
 		hetsim_inject(mirror.fd, HETSIM_INJECT_LATENCY, mirror.queue, 500000000);
 		bytes = mirror_map(MIRROR_HUGE, RW, PRIVATE, -1);
 		start_long(&mirror, bytes, MIB, &seqno);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * hetsim: random operations of four threads and two openers, of two devices where there are two,
- * against a model of each page. Pages of all threads lie between each other, so that each
- * operation is one next to what the others do.
+ * against a model of each page. Pages of all threads lie between each other, so that each operation
+ * is next to those of other threads.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@
 #define PAGES 1024       /* of all threads: two of the largest chunks */
 #define OPERATIONS 10000 /* less where each takes longest: see test_every() */
 
-/* What a page must be like. */
+/* The expected state of a page. */
 struct page {
 	bool mapped, of_file;
 	int prot;
@@ -45,7 +45,7 @@ struct worker {
 	unsigned int number;
 	uint64_t random;
 	uint32_t queue[DEVICES];
-	unsigned char *own; /* a page for what is copied out */
+	unsigned char *own; /* a page for copies */
 	pthread_t thread;
 	unsigned int n_operations;
 };
@@ -60,7 +60,7 @@ static unsigned int pick(struct worker *worker, unsigned int n)
 	return (unsigned int)(test_random(&worker->random) % n);
 }
 
-/* ---- what the model expects of the engine ---- */
+/* ---- the model of the engine ---- */
 
 static uint32_t refusal(const struct page *page, unsigned int device, bool write)
 {

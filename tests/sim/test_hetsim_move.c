@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetsim: pages that move, by command and to make room, under those who use them. */
+/* hetsim: pages that move, by command and to make room, while they are in use. */
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -10,8 +10,8 @@
 #define MIB (1024ull * 1024)
 
 /*
- * Who makes room is not whose map was touched last: by a page fault, of which the module
- * knows. A touch that finds its entry there is none of its business.
+ * A map that was touched last, by a page fault, keeps its pages: the module knows of faults. It
+ * does not see a touch that finds its entry there.
  */
 static void test_touched(void)
 {

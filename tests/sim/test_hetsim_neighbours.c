@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetsim: what one opener leaves to others. */
+/* hetsim: the memory that one opener leaves to others. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -27,7 +27,7 @@ static void grow_slowly(bool *grown)
 	pause();
 }
 
-/* Whose buffer takes its time to change holds nobody up who finds room elsewhere. */
+/* A buffer that changes slowly does not hold up a caller that finds room elsewhere. */
 static void test_slow_change(void)
 {
 	struct hetsim_buffer idle = { 0 }, buffer = { 0 };
@@ -53,7 +53,7 @@ static void test_slow_change(void)
 		grow_slowly(grown);
 		_exit(1);
 	}
-	/* What it is about to get is counted first. */
+	/* The new pages are counted first. */
 	while (hetsim_query(fd).vram_used < vram / 4)
 		usleep(1000);
 	CHECK_EQUAL(hetsim_buffer_create(fd, vram / 2, HETSIM_PLACE_VRAM, 0, &idle), 0);

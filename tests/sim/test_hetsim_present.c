@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetsim: a sender who has the receiver bring in pages that CPUs do not reach. */
+/* hetsim: a sender that makes the receiver bring in pages that CPUs do not reach. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -36,7 +36,7 @@ static void present(void)
 	int pair[2];
 
 	CHECK_OK_FATAL(hm_device_open("sim:0", &device));
-	/* It maps any dma-buf, as its sender says; the device itself knows its own. */
+	/* "host" maps any dma-buf, as its sender says; the device itself knows its own. */
 	CHECK_OK_FATAL(hm_device_open("host", &other));
 	window = sim_query(device).window_bytes;
 	size = window ? window / 2 : MIB(4);

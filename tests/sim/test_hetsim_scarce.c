@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * What tests/lib/scarce.c walks where hetsim is, on its device, too: few descriptors and little
- * locked memory, as ulimit has it; and as the settings of the machine under test are this
- * program's to change, few mappings, little memory to commit, a control group of 64 MiB, and
- * one with little CPU time.
+ * The walks of tests/lib/scarce.c where hetsim is, on its device, too: few descriptors and little
+ * locked memory, as ulimit has it; and as the settings of the machine under test are this program's
+ * to change, few mappings, little memory to commit, a control group of 64 MiB, and one with little
+ * CPU time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -62,7 +62,7 @@ static void all_mappings(void)
 	CHECK(put(MAX_MAP_COUNT, 65530));
 }
 
-/* What is committed already, and @room MiB; pages of shared memory count one by one. */
+/* Room for @room MiB beyond the committed memory; pages of shared memory count one by one. */
 static void little_commit(uint64_t room)
 {
 	CHECK(put(COMMIT_KBYTES, meminfo_read("Committed_AS") / 1024 + room * 1024));
@@ -113,7 +113,7 @@ static void all_of_group(void)
 	control_group_limit(64 * MIB);
 }
 
-/* In pages. Whose pages are charged as they are touched, the kernel ends [cgroup-v2.rst]. */
+/* In pages. Pages are charged at a touch, and the kernel kills at the limit [cgroup-v2.rst]. */
 static const struct scarcity group = {
 	.name = "memory_max",
 	.is_ours = group_is_ours,
@@ -126,7 +126,7 @@ static const struct scarcity group = {
 	.errors = { -ENOMEM, -EAGAIN, -ENOSPC, -EFAULT },
 };
 
-/* More can be made than is there, as it takes nothing yet; what is made at once is not. */
+/* A buffer may be larger than the group, as it takes nothing yet; but not one made at once. */
 static void in_group(void *user)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 80 * MIB };
@@ -280,7 +280,7 @@ static void keep_busy(int fd, uint32_t queue, const struct hetsim_buffer *buffer
 	CHECK_EQUAL(status, 0);
 }
 
-/* @user: where the engine's thread is to be: in the group of who makes the queue, or not. */
+/* @user: is the engine's thread to be in the group of the queue's maker? */
 static void engine_in_group(void *user)
 {
 	struct hetsim_buffer buffer;
@@ -292,7 +292,7 @@ static void engine_in_group(void *user)
 	buffer = hetsim_buffer_make(fd, 4 * MIB, HETSIM_PLACE_SYSTEM);
 	CHECK_EQUAL(hetsim_bind(fd, &buffer, HETSIM_BIND_WRITE), 0);
 	queue = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, HETSIM_MAX_TIMEOUT_MS);
-	/* This process is not what the limit is for. */
+	/* The limit is not for this process. */
 	control_group_go();
 	CHECK_EQUAL(control_group_tasks(), *(bool *)user);
 	CHECK_FATAL(control_group_cpu_limit(CPU_PERCENT));
@@ -337,7 +337,7 @@ static const struct test others[] = {
 
 int main(int argc, char **argv)
 {
-	/* Others under ulimit ask nothing of the machine's kernel: test_scarce has them. */
+	/* Other limits of ulimit do not depend on the kernel: test_scarce has them. */
 	static const struct scarce_walk walks[] = {
 		{ &scarce_descriptors, "sim:0" },
 		{ &scarce_locked, "sim:0" },

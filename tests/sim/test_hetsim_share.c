@@ -59,7 +59,7 @@ static void same_bytes(void)
 	end(&s);
 }
 
-/* The device keeps what a receiver has from shrinking: no touch of his may fault. */
+/* The device does not let a receiver's memory shrink: no touch of it may fault. */
 static void sizes(void)
 {
 	struct sides s;

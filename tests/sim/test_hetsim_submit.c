@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetsim: submissions as they come, and what SUBMIT tells of earlier ones. */
+/* hetsim: submissions as they come, and the report of SUBMIT on earlier ones. */
 #include "lib/hetsim.h"
 #include "sim/sim_tests.h"
 

@@ -9,8 +9,8 @@
 #include "sim/sim_tests.h"
 
 /*
- * The descriptor of a sync_file can't be told of: the submission runs, the process has no
- * descriptor, and the fence that nobody has limits no time.
+ * The descriptor of a sync_file can't be written: the submission runs, the process has no
+ * descriptor, and a fence without a holder limits no time.
  */
 static void test_unwritable(void)
 {

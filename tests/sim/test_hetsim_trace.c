@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetsim: what it tells of itself: tracepoints, fdinfo, the list of its objects. */
+/* hetsim: its reports on itself: tracepoints, fdinfo, the list of its objects. */
 #include <drm.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -163,7 +163,7 @@ static void check_listed(uint32_t handle, uint64_t owner, unsigned int reference
 	CHECK_EQUAL(found.pins, pins);
 }
 
-/* A binding is whose address space it is in; a buffer stays its maker's. */
+/* A binding belongs to its address space; a buffer stays its maker's. */
 static void check_binding(int fd, uint64_t maker, const struct hetsim_buffer *buffer)
 {
 	uint64_t id = fdinfo(fd, "hetsim-client-id");
@@ -178,7 +178,7 @@ static void check_binding(int fd, uint64_t maker, const struct hetsim_buffer *bu
 	CHECK_EQUAL(listed(buffer->handle).owner, maker);
 }
 
-/* Each object with who made it, and how often the buffer is held by what. */
+/* Each object with its maker, and how often each kind of user holds the buffer. */
 static void check_owners(int fd, int other, int vgem)
 {
 	struct hetsim_buffer buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
@@ -245,7 +245,7 @@ static void test_owners(void)
 	hetsim_close(fd);
 }
 
-/* What each tracepoint is to tell of. */
+/* Acts for each tracepoint. */
 static void act(int fd, struct hetsim_buffer *buffer, uint32_t queue)
 {
 	struct hetsim_buffer_sample sample = { .size = sizeof(sample),
@@ -382,7 +382,7 @@ static void test_order(void)
 
 #define FENCES "/sys/kernel/debug/hetsim/fences"
 
-/* Those that somebody has, also when their queue and opener are gone. */
+/* Fences that are held, also when their queue and opener are gone. */
 static void test_fences(void)
 {
 	struct hetsim_fence_fd ask = { .size = sizeof(ask) };

@@ -246,7 +246,7 @@ static int write_launch(struct hm_map *map)
 	return launch(map, "out inout", HM_READ | HM_WRITE);
 }
 
-/* The work of another device's engine, which reads what is there, or stores to it. */
+/* The work of another device's engine, which reads the map, or stores to it. */
 static int engine_copy(struct hm_map *map, bool back)
 {
 	struct hm_device *soft;
@@ -311,7 +311,7 @@ static int file_of_tensors(struct hm_map *map)
 	return r;
 }
 
-/* Of an owner who is this process, too: it asks by what it has opened itself. */
+/* The owner is this process, too: it asks by its own open file. */
 static int received_copy(struct hm_map *map)
 {
 	struct hm_buffer *received;
@@ -332,7 +332,7 @@ static int received_copy(struct hm_map *map)
 	return r;
 }
 
-/* Zeros are in the maps at once; nobody takes them for the buffer's bytes. */
+/* Zeros are in the maps at once; they are never taken for the buffer's bytes. */
 #define NO_POLICY UINT32_MAX
 
 static void count_taken(struct hm_buffer *buffer, enum hm_loss_event event, void *user)

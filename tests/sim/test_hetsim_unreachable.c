@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A file whose storage fails under a map: of a file system that a child of this process
- * is (FUSE) [fuse(4), linux/fuse.h], which from some time on answers -EIO, or is killed.
- * To mount it is root's, in a machine of tests/vm: nothing is left on one that stays.
+ * A file whose storage fails under a map: a child of this process is its file system (FUSE)
+ * [fuse(4), linux/fuse.h], which from some time on answers -EIO, or is killed. To mount it is
+ * root's, in a machine of tests/vm: nothing is left on one that stays.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,13 +24,13 @@
 #define PAGE 4096ull
 #define MIB (1ull << 20)
 #define SIZE (8 * MIB)
-#define FAR (4 * MIB) /* in another block of what the handler replaces */
+#define FAR (4 * MIB) /* in another block of those that the handler replaces */
 #define FILE_NODE 2
 #define SALT 3
 
 /* ---- the file system ---- */
 
-/* What both processes see. */
+/* Shared by both processes. */
 struct shared {
 	_Atomic bool failing;
 	_Atomic uint32_t n_failed;
@@ -271,7 +271,7 @@ static void tear_down(struct storage *storage)
 	munmap(shared, sizeof(*shared));
 }
 
-/* What was read before stays; what was not is an error with its place. */
+/* Bytes read before stay; the rest are an error with its place. */
 static void check_guarded(struct storage *storage)
 {
 	struct hm_fault fault = { .struct_size = sizeof(fault) };
@@ -297,7 +297,7 @@ static void check_guarded(struct storage *storage)
 	CHECK_EQUAL(guard.fault.offset / PAGE, FAR / PAGE + 1);
 }
 
-/* In no guard: the block is replaced by zeros, and whoever brackets it is told. */
+/* In no guard: the block is replaced by zeros, and a bracket on it gets an error. */
 static void check_unguarded(struct storage *storage)
 {
 	CHECK_OK(hm_map_begin_cpu(storage->map, FAR, PAGE, HM_READ));
@@ -320,7 +320,7 @@ static void storage_fails(void)
 	shared->failing = true;
 	check_guarded(&storage);
 	CHECK(shared->n_failed > 0);
-	/* It may be better a moment later: nothing was replaced so far. */
+	/* The storage may work a moment later: nothing was replaced so far. */
 	shared->failing = false;
 	CHECK(pattern_holds((void *)storage.base, FAR, FAR + MIB, SALT));
 	shared->failing = true;
@@ -361,7 +361,7 @@ static void storage_fails_shadowed(void)
 		return;
 	set_up(&storage);
 	CHECK_OK_FATAL(hm_buffer_set_loss(storage.buffer, &desc));
-	/* What was read for it must not be in the page cache any more. */
+	/* Pages read for it must not be in the page cache any more. */
 	fd = open(storage.path, O_RDONLY | O_CLOEXEC);
 	CHECK_FATAL(fd >= 0);
 	CHECK(!posix_fadvise(fd, FAR, 0, POSIX_FADV_DONTNEED));

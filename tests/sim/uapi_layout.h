@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The layout of include/uapi/hetsim.h as it was first given out. Members may be
- * added behind; what is here never changes. To be included by what is compiled
- * for 32 and for 64 bits.
+ * The layout of include/uapi/hetsim.h as it was first given out. Members may be added behind; those
+ * here never change. Included by programs for 32 and for 64 bits.
  */
 #ifndef HETMAP_TESTS_UAPI_LAYOUT_H
 #define HETMAP_TESTS_UAPI_LAYOUT_H

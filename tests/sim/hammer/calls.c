@@ -22,7 +22,7 @@
  */
 static __thread struct hetsim_command commands[COMMANDS + 3];
 
-/* ---- what is shared among calls ---- */
+/* ---- shared by all calls ---- */
 
 static _Atomic int pool[HAMMER_FDS];
 
@@ -97,7 +97,7 @@ static uint64_t some_address(void)
 	return hammer_chance(64) ? hammer_odd() : (uintptr_t)hammer_address();
 }
 
-/* ---- one ioctl each: what a caller means to pass ---- */
+/* ---- one ioctl each: sensible arguments ---- */
 
 static void fill_query(union hetsim_argument *a)
 {
@@ -271,7 +271,7 @@ static void fill_queue_event(union hetsim_argument *a)
 	a->queue_event.eventfd = fd;
 }
 
-/* To take the device away is an option's to do, and what spoiling makes of others. */
+/* Never takes the device away, which an option does, or a spoilt argument by chance. */
 static void fill_inject(union hetsim_argument *a)
 {
 	a->inject.kind = (uint32_t)hammer_random(HETSIM_INJECT_UNPLUG);
@@ -406,7 +406,7 @@ static const uint32_t pointers[HETSIM_N_CALLS][3] = {
 	[HETSIM_ROW_RANGE_QUERY] = { offsetof(struct hetsim_range_query, pages) },
 };
 
-/* Calls that most others need before they reach anything. */
+/* Calls that the rest need before they reach anything. */
 #define ROW(NAME) HETSIM_ROW_##NAME
 static const uint8_t often[] = {
 	ROW(BUFFER_CREATE),
@@ -457,7 +457,7 @@ const char *hammer_kind_name(unsigned int kind)
 	return NULL;
 }
 
-/* Of some no more than one in a hundred succeeds. */
+/* Some calls succeed at most once in a hundred tries. */
 #define TRIES_LEAST 1000
 
 unsigned int hammer_calls_without_success(void)
@@ -494,9 +494,9 @@ static void spoil(union hetsim_argument *a, size_t size)
 }
 
 /*
- * The twin finds out that nothing is mapped somewhere, but not that what is mapped may
- * not be touched (runtime/soft/queue.c), as an arena's holes and a sanitizer's
- * shadow: of spoilt pointers it gets those to what never is a program's.
+ * The twin finds that nothing is mapped somewhere, but not that a mapping may not be touched
+ * (runtime/soft/queue.c), such as an arena's holes and a sanitizer's shadow: its spoilt pointers go
+ * only to addresses that a program never has.
  */
 static void mend_pointer(union hetsim_argument *a, uint32_t at,
 			 const union hetsim_argument *right)
@@ -578,13 +578,13 @@ static void count_across(uint32_t handle)
 		hammer_count(HAMMER_ACROSS, 0);
 }
 
-/* What came out of a call is for others to pass. */
+/* Keeps the result of a call as an argument of later ones. */
 static void keep_result(const struct row *row, void *where)
 {
 	union hetsim_argument a;
 
 	if (where != hammer_me->plain)
-		return; /* who knows what is there by now: a descriptor stays open */
+		return; /* it may have changed by now: a descriptor stays open */
 	memcpy(&a, where, sizeof(a));
 	if (row->cmd == HETSIM_EXPORT) {
 		hammer_fd_put(a.export.fd);
@@ -649,7 +649,7 @@ void hammer_furnish(unsigned int file)
 	}
 }
 
-/* Without a handshake is a file whose device was away when it was to make one. */
+/* A file has no handshake if its device was away when the file was to make one. */
 static bool is_lost(int r)
 {
 	return r == -ENODEV || r == -EPROTO;
@@ -685,7 +685,7 @@ void hammer_call(void)
 		spoil(&a, row->size);
 	for (i = 0; i < 3 && pointers[which][i] && !hammer_way->kernel; i++)
 		mend_pointer(&a, pointers[which][i], &right);
-	/* Nobody need ever signal the point. */
+	/* The point may never be signalled. */
 	if (row->cmd == HETSIM_TIMELINE_WAIT)
 		a.timeline_wait.deadline_ns = right.timeline_wait.deadline_ns;
 	if (hammer_chance(32))

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hammer_hetsim: calls of the simulated device that nobody sane makes, from many
- * threads and processes at once. What its parts share. Everything that is counted
- * lies in memory that all processes share.
+ * hammer_hetsim: absurd calls of the simulated device from many threads and processes at once;
+ * shared by its parts. All counters lie in memory that all processes share.
  */
 #ifndef HETMAP_TESTS_HAMMER_H
 #define HETMAP_TESTS_HAMMER_H
@@ -25,12 +24,12 @@
 #define HAMMER_PLACE (4ull << 20)
 #define HAMMER_ARENA (HAMMER_MAPS * HAMMER_PLACE)
 
-/* Of an ioctl's answer: 0, an errno; of a touch: HAMMER_SIGNAL + the signal. */
+/* An ioctl's answer: 0, an errno; a touch's: HAMMER_SIGNAL + the signal. */
 #define HAMMER_SIGNAL 140
 #define HAMMER_ANSWERS 180
 #define HAMMER_KINDS 64
 
-/* What is done and counted besides the ioctls, which come first by their rows. */
+/* Actions that are counted besides the ioctls, which come first by their rows. */
 enum hammer_kind {
 	HAMMER_NO_IOCTL = 32, /* a number that is none */
 	HAMMER_OPEN,
@@ -59,7 +58,7 @@ struct hammer_shared {
 	_Atomic uint64_t answers[HAMMER_KINDS][HAMMER_ANSWERS];
 	_Atomic bool stop;
 	_Atomic uint64_t features; /* HETSIM_FEATURE_* of the device */
-	/* Seen by all threads and processes at once; also what calls are passed. */
+	/* Seen by all threads and processes at once; also passed to calls. */
 	_Alignas(4096) unsigned char hot[16 * HAMMER_PAGE];
 };
 
@@ -81,7 +80,7 @@ struct hammer_thread {
 	unsigned int file; /* of the call that is being made */
 	sigjmp_buf jump;
 	volatile sig_atomic_t armed;
-	volatile sig_atomic_t signal; /* that ended what was guarded */
+	volatile sig_atomic_t signal; /* that ended the guarded access */
 	unsigned char *edge;          /* a page, and behind it one that is none */
 	_Alignas(64) unsigned char plain[2 * HAMMER_PAGE];
 };
@@ -94,7 +93,7 @@ bool hammer_chance(unsigned int one_in);
 /* A number that programs get wrong. */
 uint64_t hammer_odd(void);
 
-/* Counts an answer: @r is 0, a negative errno, or what a system call returned. */
+/* Counts an answer: @r is 0, a negative errno, or the result of a system call. */
 void hammer_count(unsigned int kind, long r);
 /* How often that has been. */
 uint64_t hammer_counted(unsigned int kind);
@@ -170,7 +169,7 @@ extern const char *hammer_other; /* another of the module's; NULL: none */
 
 /* Opens anew, with a handshake. */
 int hammer_open(unsigned int file);
-/* What one buffer has of the space of offsets. */
+/* The part of the space of offsets that a buffer has. */
 extern _Atomic uint64_t hammer_window;
 
 /* ---- calls.c ---- */

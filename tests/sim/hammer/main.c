@@ -3,12 +3,11 @@
  * hammer_hetsim [--device PATH|soft:N] [--with PATH] [--seed N] [--seconds N]
  *               [--processes N] [--threads N] [--unplug]
  *
- * Makes random and half-right calls of the simulated device from threads of several
- * processes, which it kills in whatever state they are, and prints how many of which
- * call ended how. With two devices each takes in what the other exports. Fails when a
- * process does not die, one dies by itself, objects of the device are left, it is away
- * at the end, or an ioctl never succeeded in many tries, which shows a run that did
- * nothing. What the kernel says about it, who runs it looks at.
+ * Makes random and half-right calls of the simulated device from threads of several processes,
+ * which it kills in whatever state they are, and prints how many of which call ended how. With two
+ * devices each takes in the other's exports. Fails when a process does not die, one dies by itself,
+ * objects of the device are left, it is away at the end, or an ioctl never succeeded in many tries,
+ * which shows a run that did nothing. The kernel's log is left to the caller.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +46,7 @@ static uint64_t n_workers; /* ever: each has a sequence of its own */
 static unsigned int failures;
 static pthread_barrier_t all_there;
 
-/* ---- what all parts use ---- */
+/* ---- shared by all parts ---- */
 
 /* splitmix64 */
 static uint64_t next(uint64_t *state)
@@ -136,7 +135,7 @@ static void on_signal(int signal)
 		me->signal = signal;
 		siglongjmp(me->jump, 1);
 	}
-	/* Ours: it is to be seen by who waits for us. */
+	/* A signal of our own: our parent has to see it. */
 	sigaction(signal, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
 	raise(signal);
 }
@@ -213,7 +212,7 @@ static int work_together(uint64_t seed)
 	for (n = 0; n < options.threads && !r; n++)
 		r = -pthread_create(&threads[n], NULL, work, (void *)(uintptr_t)next(&seed));
 	if (r)
-		_exit(1); /* the others wait for it */
+		_exit(1); /* the other threads wait for it */
 	while (n-- > 0)
 		pthread_join(threads[n], NULL);
 	return 0;
@@ -283,7 +282,7 @@ static void kill_worker(unsigned int slot)
 	kill(workers[slot], SIGKILL);
 }
 
-/* What a process that does not die hangs in. */
+/* Prints the stacks of processes that do not die. */
 static void show_stuck(void)
 {
 	char command[128];
@@ -299,7 +298,7 @@ static void show_stuck(void)
 	}
 }
 
-/* Kills all and waits for all, those that were left behind by others, too. */
+/* Kills all and waits for all, also for children that a killed process left. */
 static void end_all(void)
 {
 	double end = seconds_now() + DEATH_SECONDS;
@@ -390,7 +389,7 @@ static void run_threads(double end)
 		pthread_join(threads[i], NULL);
 }
 
-/* ---- what came of it ---- */
+/* ---- the results ---- */
 
 static void report_kind(unsigned int kind)
 {
@@ -429,7 +428,7 @@ static void check_objects(void)
 {
 	int left = -EAGAIN, i;
 
-	/* What processes had open goes a little after them. */
+	/* Files of processes are closed a little after their end. */
 	for (i = 0; i < 20 && left; i++) {
 		usleep(250000);
 		left = hammer_way->close_all();
@@ -443,7 +442,7 @@ static void check_objects(void)
 
 static int share_memory(void)
 {
-	/* What is written behind it by mistake hits nothing. */
+	/* Stray stores behind it hit nothing. */
 	uint64_t length = sizeof(*hammer) + GUARD;
 	void *at = mmap(NULL, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -501,7 +500,7 @@ static int parse(int argc, char **argv)
 		i++;
 	}
 	if (options.other && !strncmp(options.device, "soft:", 5))
-		return -EINVAL; /* the twin has what it has made */
+		return -EINVAL; /* the twin takes in only its own memory */
 	return options.processes && options.threads && options.seconds ? 0 : -EINVAL;
 }
 

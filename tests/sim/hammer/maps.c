@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What a process can do to maps, from many threads at once. They lie in an arena, so
- * that no thread takes away what is the program's own.
+ * Changes that a process can make to maps, from many threads at once. They lie in an arena, so that
+ * no thread takes away the program's own memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -115,7 +115,7 @@ static void move(void)
 		length = 0; /* of a shared map: a second one */
 	else if (hammer_chance(4))
 		flags |= MREMAP_DONTUNMAP;
-	fresh = fresh < left ? fresh : left; /* behind the last place are others */
+	fresh = fresh < left ? fresh : left; /* behind the last place is other memory */
 	got = mremap(from, length, fresh, flags, to);
 	hammer_count(HAMMER_MREMAP, got == MAP_FAILED ? -errno : 0);
 	if (got == MAP_FAILED)
@@ -223,7 +223,7 @@ static void copy(bool write)
 		hammer_count(HAMMER_READ, hammer_way->read(file, bytes, length, offset));
 }
 
-/* Those who look into a process from outside. */
+/* Accesses from outside of the process. */
 static void remote(void)
 {
 	struct iovec there = { .iov_base = hammer_address() };

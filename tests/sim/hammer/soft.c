@@ -15,7 +15,7 @@
 #include "hammer.h"
 
 static struct {
-	pthread_rwlock_t lock; /* written by who opens and closes */
+	pthread_rwlock_t lock; /* held for writing to open and close */
 	struct soft_file *file;
 } files[HAMMER_FILES] = {
 	[0 ... HAMMER_FILES - 1] = { .lock = PTHREAD_RWLOCK_INITIALIZER },
@@ -26,7 +26,7 @@ static uint32_t device_index(void)
 	return (uint32_t)strtoul(hammer_device + strlen("soft:"), NULL, 10);
 }
 
-/* Whoever maps is told: there is nothing to do, signals are expected. */
+/* The twin reports changes of pages: nothing to do, as signals are expected. */
 static void pages_changed(void *user, uint32_t handle)
 {
 	(void)user;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* Timelines, and what submissions wait for and signal. */
+/* Timelines, and the points that submissions wait for and signal. */
 #include <time.h>
 
 #include "lib/hetsim_argument.h"
 #include "hammer.h"
 
-/* As many as a driver ever reads: what is not filled names no timeline. */
+/* As many as a driver ever reads: unfilled entries name no timeline. */
 static __thread struct hetsim_sync waits[HETSIM_MAX_SYNCS], signals[HETSIM_MAX_SYNCS];
 
 uint64_t hammer_now(void)
