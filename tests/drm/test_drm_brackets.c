@@ -93,9 +93,7 @@ static void check_bracket(struct drm_node *node, enum fake_drm_node at)
 	int fd;
 
 	make_map(node, &s);
-	/*
-	 * The buffer is not shared: a bracket makes only the closing call, even on a busy device.
-	 */
+	/* Not shared: a bracket makes only the closing call, whatever the device does. */
 	fake->busy(true);
 	fake->fail(0, 0);
 	check_ends(node->name, s.map, HM_READ | HM_WRITE, "", DRM_FAKE_ASKED);

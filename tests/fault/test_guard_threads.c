@@ -439,7 +439,7 @@ static void moment(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/* Without the kernel's reliance on the counter, each copy looks at the mask. */
+/* Where the kernel does not rely on the counter, each copy looks at the mask. */
 static void never_at_once(void)
 {
 	struct file_map file;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The report of hetmap report on a device's tracepoints: which code asked for each action, by the
- * call chains beside them, and recordings without chains.
+ * hetmap report on a device's tracepoints: which code asked for each action, by the call chains
+ * beside them, and recordings without chains.
  */
 #include "perf/written_trace.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The report of hetmap report on perf's text, or on recordings of several events: without
- * --sample-identifier a sample names its event behind the address, if all are of one type; and with
- * all processes (-a) each CPU tells which thread leaves it and which comes.
+ * hetmap report on perf's text, or on recordings of several events: without --sample-identifier a
+ * sample names its event behind the address, if all are of one type; and with all processes (-a)
+ * each CPU tells which thread leaves it and which comes.
  */
 #include <linux/perf_event.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The report of hetmap report on perf's own recordings: records of unknown kinds, of any size,
- * compressed ones, and unreadable ones.
+ * hetmap report on perf's own recordings: records of unknown kinds, of any size, compressed ones,
+ * and unreadable ones.
  */
 #include "perf/written_trace.h"
 

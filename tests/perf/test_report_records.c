@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The report of hetmap report on recordings whose every record is written here: programs that
- * become others, many children, clocks that go back, and hostile names.
+ * hetmap report on recordings whose every record is written here: programs that become others, many
+ * children, clocks that go back, and hostile names.
  */
 #include "perf/written_trace.h"
 

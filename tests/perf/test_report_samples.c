@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The report of hetmap report on recordings that only sample the page faults: numbers by their
- * periods, and no figure that needs each fault.
+ * hetmap report on recordings that only sample the page faults: numbers by their periods, and no
+ * figure that needs each fault.
  */
 #include "perf/written_trace.h"
 

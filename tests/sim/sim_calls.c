@@ -401,7 +401,7 @@ static void refuse(struct world *world, const struct field *field, uint64_t valu
 		undo(world, call->cmd, &arg);
 }
 
-/* Counts the calls, so that a new one is not forgotten. */
+/* Counts flags and reserved members, so that a new one is not forgotten. */
 static unsigned int count_in(const char *header)
 {
 	FILE *file = fopen(header, "re");
