@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Two buffers of eight pages, what is locked of them, and the account of that. */
+/* Two buffers of eight pages, and checks of their locked pages and of the budget. */
 #ifndef HETMAP_TEST_LOCK_SUPPORT_H
 #define HETMAP_TEST_LOCK_SUPPORT_H
 

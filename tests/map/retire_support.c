@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the tests of retirement share. */
+/* Helpers that the tests of retirement share. */
 #include "map/retire_support.h"
 
 #include <sys/mman.h>

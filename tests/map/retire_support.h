@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of retirement share: bounds, and a reader who holds everything up. */
+/* Helpers of the tests of retirement: bounds, and a reader who holds everything up. */
 #ifndef HETMAP_TESTS_RETIRE_SUPPORT_H
 #define HETMAP_TESTS_RETIRE_SUPPORT_H
 
@@ -28,8 +28,8 @@ void defer(uint64_t objects, uint64_t bytes);
 struct hm_map *lone_map(struct hm_device *device, uint64_t size);
 
 /*
- * "counted", registered at the first call: a device whose objects, made and not destroyed
- * yet, are counted in memory that children share.
+ * "counted", registered at the first call: a device that counts its live objects in memory that
+ * children share.
  */
 _Atomic int *counted_objects(void);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What is announced is read, all of it: of one madvise() the kernel takes no more than the
- * device reads ahead, 128 KiB here, as FUSE has it by default.
+ * An announced range is read ahead in full, although the kernel takes no more of one madvise()
+ * than the device reads ahead: 128 KiB here, as FUSE has it by default.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -167,7 +167,7 @@ static void test_gathered(void)
 	slow_end(&slow);
 }
 
-/* ---- what storage can be asked for ---- */
+/* ---- limits of the storage ---- */
 
 #define DISK "/sys/dev/block/4711:2/../queue/"
 
@@ -200,7 +200,7 @@ static void test_partition(void)
 	folder_remove(folder);
 }
 
-/* What is looked for, and not there, is no shortcoming to be told of. */
+/* A missing file of sysfs is no shortcoming to warn of. */
 static void test_no_text(void)
 {
 	char *folder = folder_make(), *path = reader_file(folder, "data", SIZE);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Brackets of a device that takes its time: nobody who uses the buffer meanwhile waits
- * for it, and what it was asked about stays as long as it works.
+ * Brackets of a slow device: other users of the buffer do not wait for it, and the segment that
+ * the device works on stays until it is done.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@
 
 #define ALIVE 0x616c6976u
 
-/* What a segment's object is: freed with it, so that a sanitizer sees a later look. */
+/* The object of a segment: freed with it, so that a sanitizer sees a later look. */
 struct thing {
 	uint32_t alive;
 };
@@ -73,7 +73,7 @@ static void look(const struct hm_segment *segments, uint32_t n)
 	}
 }
 
-/* A few seconds at most: who waits for what holds this up is found out. */
+/* A few seconds at most: a test that waits for good fails. */
 static void wait_for(sem_t *semaphore)
 {
 	struct timespec until;
@@ -192,7 +192,7 @@ static void nobody_waits(void)
 	CHECK_OK_FATAL(hm_map_create(slow.buffer, NULL, &further));
 	hm_map_unref(further);
 	slow_let_go(&slow);
-	/* Of what it began the most was cut off since: the rest ends. */
+	/* Most of the range was cut off since the begin: the rest ends. */
 	CHECK_OK(hm_map_end_cpu(slow.map, 0, SIZE, HM_READ | HM_WRITE));
 	CHECK_ERROR(-ERANGE, hm_map_end_cpu(slow.map, 0, SIZE, HM_READ | HM_WRITE));
 	CHECK_ERROR(-EINVAL, hm_map_end_cpu(slow.map, 0, 1, HM_READ));
@@ -298,7 +298,7 @@ static void *end_thread(void *user)
 	return NULL;
 }
 
-/* As many ends as begins, whoever makes them. */
+/* As many ends as begins, from several threads. */
 static void ends(void)
 {
 	_Atomic unsigned int n_ok = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The lock budget: what fits, who gives way for whom, what is told and counted; what
- * the kernel really holds is compared with every account.
+ * The lock budget: which locks fit, which give way, and which counters and warnings tell so.
+ * Each account is compared with the pages that the kernel really holds.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -44,7 +44,7 @@ static void shortage(void)
 	check_map(&a, 3, 0);
 	check_budget(4, 0, 0);
 	CHECK_EQUAL(lock(&b, 6, 2, HM_LOCK_PARTIAL), 0);
-	/* Another priority or kind of what is locked takes no room. */
+	/* Another priority or kind of the same lock takes no room. */
 	CHECK_EQUAL(lock(&a, 0, 3, HM_LOCK_ONFAULT | HM_LOCK_PRIORITY(7)), 3);
 	CHECK_EQUAL(query().used_by[0], 0);
 	CHECK_EQUAL(query().used_by[7], 3 * PAGE);
@@ -60,7 +60,7 @@ static void shortage(void)
 	CHECK_EQUAL(query().waiting, 0);
 }
 
-/* Also within one map; what is locked itself is none that gives way. */
+/* Also within one map; the locked range itself never gives way. */
 static void giving_way(void)
 {
 	struct hm_lock_budget before;
@@ -85,11 +85,11 @@ static void giving_way(void)
 	/* The same priority never, and the higher one not for a lower one. */
 	CHECK_ERROR(-ENOMEM, lock(&a, 6, 1, HM_LOCK_PRIORITY(1)));
 	CHECK_ERROR(-ENOMEM, lock(&a, 6, 1, 0));
-	/* What does not suffice is not taken: two could be had. */
+	/* Two pages could be had and three are needed: none is taken. */
 	CHECK_ERROR(-ENOMEM, lock(&b, 4, 3, HM_LOCK_PRIORITY(3)));
 	check_map(&a, 2, 3);
 	check_map(&b, 4, 0);
-	/* Partly it is. */
+	/* A partial lock takes them. */
 	CHECK_EQUAL(lock(&b, 4, 3, HM_LOCK_PRIORITY(3) | HM_LOCK_PARTIAL), 2);
 	check_map(&a, 0, 5);
 	check_map(&b, 6, 0);
@@ -109,7 +109,7 @@ static void giving_way(void)
 	check_map(&a, 4, 1);
 	CHECK_EQUAL(query().used_by[1], 2 * PAGE);
 	CHECK_EQUAL(query().used_by[0], 2 * PAGE);
-	/* Who asks again, or asks no more, waits no more. */
+	/* A range that is locked again, or unlocked, waits no more. */
 	CHECK_OK(unlock(&a, 0, 3));
 	check_map(&a, 2, 0);
 	check_budget(4, 0, 2);
@@ -119,7 +119,7 @@ static void giving_way(void)
 	CHECK_EQUAL(query().waiting, 0);
 }
 
-/* What the request's own range has is no room for it: nobody gives way for that. */
+/* Locks inside the requested range make no room for it: nothing gives way for them. */
 static void own_range(void)
 {
 	struct hm_lock_budget before;
@@ -127,7 +127,7 @@ static void own_range(void)
 
 	begin(&a, &b);
 	CHECK_OK(hm_lock_budget_set(2 * PAGE));
-	/* One that waits, and would have what is given up. */
+	/* This range waits, and would take any room that is given up. */
 	CHECK_EQUAL(lock(&a, 4, 2, HM_LOCK_PRIORITY(1)), 2);
 	CHECK_EQUAL(lock(&b, 6, 2, HM_LOCK_PRIORITY(7)), 2);
 	check_map(&a, 0, 2);
@@ -142,7 +142,7 @@ static void own_range(void)
 	CHECK_EQUAL(query().used_by[0], 4 * PAGE);
 	check_map(&a, 2, 2);
 	check_map(&b, 4, 0);
-	/* Partly others do, which is told with what is short. */
+	/* A partial lock makes others give way, and the warning names the missing bytes. */
 	CHECK_EQUAL(lock(&b, 0, 5, HM_LOCK_PRIORITY(3) | HM_LOCK_PARTIAL), 4);
 	warns("8192 bytes in 1 ranges of lower priority were unlocked");
 	warns("bytes short");
@@ -219,12 +219,12 @@ static void smaller(void)
 	check_map(&a, 0, 8);
 	CHECK_EQUAL(map_info(b.map, 0).lock_held, 3 * PAGE);
 	check_budget(3, 13, 0);
-	/* What is cut off waits no more, and comes back with no lock. */
+	/* Pages that are cut off wait no more, and come back with no lock. */
 	CHECK_OK(hm_buffer_resize(a.buffer, 2 * PAGE, 0));
 	check_budget(3, 7, 0);
 	CHECK_OK(hm_buffer_resize(a.buffer, 8 * PAGE, 0));
 	check_map(&a, 0, 2);
-	/* A new object: what holds holds, what waits waits. */
+	/* A new object: held locks stay held, waiting ones wait. */
 	CHECK_OK(hm_buffer_resize(b.buffer, 16 * PAGE, HM_GROW_REPLACE));
 	CHECK_EQUAL(map_info(b.map, 0).lock_held, 3 * PAGE);
 	CHECK_EQUAL(map_info(b.map, 0).lock_waiting, 5 * PAGE);
@@ -242,7 +242,7 @@ static void smaller(void)
 	CHECK_EQUAL(query().used, 0);
 }
 
-/* What was locked stays so through a new object, also where nothing may be touched. */
+/* Locked pages stay locked in a new object, also where no access is allowed. */
 static void closed(void)
 {
 	struct hm_scope *scope;
@@ -363,7 +363,7 @@ static void *work(void *user)
 		}
 		if (r && r != -ENOMEM)
 			test_fail(__FILE__, __LINE__, "%d: %s", r, hm_errmsg());
-		/* Never more than the budget, whoever is under way. */
+		/* Never more than the budget, in any thread. */
 		if (test_status_bytes("VmLck") > 10 * PAGE || query().used > 10 * PAGE)
 			test_fail(__FILE__, __LINE__, "more is locked than the budget");
 	}
@@ -409,7 +409,7 @@ static void unlock_behind(const struct locked *l, uint64_t page, uint64_t n)
 	CHECK(!syscall(SYS_munlock, l->bytes + page * PAGE, n * PAGE));
 }
 
-/* What is locked, and what is held by the account, in pages; in all, too. */
+/* Compares the locked pages, and those that the account holds, with the map and the budget. */
 static void check_real(const struct locked *l, uint64_t locked, uint64_t held)
 {
 	struct hm_map_info info = map_info(l->map, HM_MAP_LOCKED);
@@ -432,8 +432,8 @@ static uint32_t page_is_locked(const struct locked *l, uint64_t page)
 }
 
 /*
- * The program's own munlock() takes what hm_map_lock() has locked: what is locked is told as it
- * is, the account goes on, and who asks for the lock again has it.
+ * The program's own munlock() unlocks pages that hm_map_lock() has locked: queries report that,
+ * the account goes on, and another hm_map_lock() locks them again.
  */
 static void taken_behind(void)
 {
@@ -451,12 +451,12 @@ static void taken_behind(void)
 	check_real(&a, 6, 6);
 	CHECK(!syscall(SYS_munlockall));
 	check_real(&a, 0, 6);
-	/* What is not locked is unlocked all the same, and only that. */
+	/* Pages that are not locked can be unlocked, and only those go. */
 	CHECK_OK(unlock(&a, 0, 3));
 	check_real(&a, 0, 4);
 	CHECK_EQUAL(lock(&a, 0, 8, 0), 8);
 	check_real(&a, 8, 8);
-	/* It gives way, as nobody knows, and comes back locked. */
+	/* The unlocked range gives way all the same, and comes back locked. */
 	unlock_behind(&a, 0, 8);
 	CHECK_OK(hm_lock_budget_set(2 * PAGE));
 	check_real(&a, 0, 2);
@@ -481,7 +481,7 @@ static void locked_behind(void)
 	CHECK_EQUAL(page_is_locked(&a, 1), 1);
 	CHECK_OK(unlock(&a, 0, 8));
 	check_real(&a, 2, 0);
-	/* What is the library's as well goes with its unlock: locks do not nest. */
+	/* The library's unlock also takes the program's own lock: locks do not nest. */
 	CHECK_EQUAL(lock(&a, 1, 2, 0), 2);
 	check_real(&a, 3, 2);
 	CHECK_OK(unlock(&a, 1, 1));
@@ -531,24 +531,24 @@ static void check_used(uint64_t pages, uint64_t waiting)
 	CHECK_EQUAL(now.waiting, waiting * PAGE);
 }
 
-/* A block that took the place of lost bytes is not locked: whoever looks next knows. */
+/* A block that replaced lost bytes is not locked: the next call finds out. */
 static void replaced(void)
 {
 	struct locked file, a, b;
 
 	begin_replaced(&file, &a, &b);
 	CHECK_ERROR(-ENOMEM, lock(&a, 0, 2, 0));
-	/* Another's lock is the first to look: nobody has to give way for it. */
+	/* The lock of another map finds out first: nothing has to give way for it. */
 	touch(&file, 0);
 	CHECK_EQUAL(lock(&a, 0, 2, 0), 2);
 	check_used(8, 0);
 	/* The query. */
 	touch(&file, 1);
 	check_used(6, 0);
-	/* What is locked there since is not what was replaced. */
+	/* A lock of the new block is not taken for that of the lost bytes. */
 	CHECK_EQUAL(lock(&file, 512, 2, HM_LOCK_PRIORITY(1)), 2);
 	check_used(8, 0);
-	/* What waits there waits no longer. */
+	/* A waiting range there waits no longer. */
 	CHECK_EQUAL(lock(&b, 0, 4, HM_LOCK_PRIORITY(7)), 4);
 	check_used(8, 4);
 	CHECK_EQUAL(map_info(file.map, 0).lock_waiting, 2 * PAGE);
@@ -560,7 +560,7 @@ static void replaced(void)
 	CHECK_OK(hm_lock_restore(NULL));
 	check_used(8, 2);
 	CHECK_EQUAL(query().used_by[1], 2 * PAGE);
-	/* A smaller budget: what was replaced is room already. */
+	/* A smaller budget: the replaced pages are room already. */
 	touch(&file, 2);
 	CHECK_OK(hm_lock_budget_set(6 * PAGE));
 	check_used(6, 2);

@@ -2,7 +2,7 @@
 /* HM_LOCK_PARTIAL over pages some of which are locked already. */
 #include "map/lock_support.h"
 
-/* What is locked already is counted, before what limits allow now and behind it. */
+/* A partial lock counts locked pages too, before and behind the new ones. */
 static void partly_locked(void)
 {
 	struct locked a, b;

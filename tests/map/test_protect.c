@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Protection scopes: what holds is what was given, less what open scopes take,
- * whatever begins, ends, protects and resizes in between. Each page is touched to see
- * it, and compared with what the registry says.
+ * Protection scopes: a page has the rights that were given, less those that open scopes take,
+ * whatever begins, ends, protects and resizes in between. Each page is touched, and compared
+ * with the registry.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -95,7 +95,7 @@ static void nested(void)
 	check_rights(&w, "wrrrrwww");
 	b = begin(&w, 3, 4, HM_NONE);
 	check_rights(&w, "wrr----w");
-	/* It takes, and never gives: that scope lets through what there is not. */
+	/* A scope only takes rights: this one allows all, and gives none back. */
 	c = begin(&w, 0, 8, RW);
 	check_rights(&w, "wrr----w");
 	/* Given meanwhile: the base changes, the scopes still take. */
@@ -229,7 +229,7 @@ static void resized(void)
 	check_rights(&w, "wwwwrr--");
 	CHECK_OK(hm_buffer_resize(w.buffer, 5 * PAGE + 100, 0));
 	check_rights(&w, "wwwwrr");
-	/* What grows is new, also where a scope was. */
+	/* New pages have all rights, also where a scope was. */
 	CHECK_OK(hm_buffer_resize(w.buffer, 10 * PAGE, 0));
 	check_rights(&w, "wwwwrrwwww");
 	CHECK_OK(hm_map_protect_end(b)); /* none of it is left */
@@ -289,7 +289,7 @@ static void arguments(void)
 	open = begin(&w, 0, 1, HM_READ);
 	CHECK_EQUAL(test_fork(in_child, open), 0);
 	CHECK_OK(hm_map_protect_end(open));
-	/* It can't give what the map, or the buffer, has not. */
+	/* A scope can't give a right that the map, or the buffer, has not. */
 	CHECK_OK_FATAL(hm_map_create(w.buffer, &desc, &map));
 	CHECK_OK_FATAL(hm_map_protect_begin(map, 0, PAGE, RW, &open));
 	CHECK_EQUAL(found(hm_map_address(map)), HM_READ);
@@ -298,7 +298,7 @@ static void arguments(void)
 	tear_down(&w);
 }
 
-/* ---- others who use the map ---- */
+/* ---- other users of the map ---- */
 
 struct told {
 	uint32_t access[16];
@@ -377,7 +377,7 @@ static void launches(const char *accel)
 	CHECK(text_has("the target") && text_has("scope"));
 	CHECK_ERROR(-EACCES, hm_queue_fill(rig.queue, p + PAGE / 4, 1, PAGE, &fence));
 	CHECK(!fence);
-	/* What it lets through, and its other page. */
+	/* The scope allows reads, and all access to the other page. */
 	CHECK_OK_FATAL(hm_queue_copy(rig.queue, q, p, 2 * PAGE, &fence));
 	finish(fence);
 	CHECK_EQUAL(q[0], 7);
@@ -437,7 +437,7 @@ static void brackets(void)
 	CHECK_OK(hm_map_begin_cpu(w.map, 0, 2 * PAGE, HM_READ));
 	CHECK_OK(hm_map_begin_cpu(w.map, 0, PAGE, RW));
 	scope = begin(&w, 1, 1, HM_READ);
-	/* Begun before: each ends, and says what of its own was withdrawn. */
+	/* Begun before: each ends, and names the right that was withdrawn. */
 	CHECK_ERROR(-EACCES, hm_map_end_cpu(w.map, 0, 2 * PAGE, RW));
 	CHECK(text_has("hm_map_end_cpu") && text_has("8192 bytes from 0"));
 	CHECK(text_has("may not be written") && text_has("scope"));
@@ -451,7 +451,7 @@ static void brackets(void)
 	CHECK_OK(hm_map_begin_cpu(w.map, 0, PAGE, RW));
 	CHECK_OK(hm_map_end_cpu(w.map, 0, PAGE, RW));
 	CHECK_OK(hm_map_protect_end(scope));
-	/* Given back in time: who stored meanwhile got a signal, and nothing is lost. */
+	/* Given back in time: a store meanwhile got a signal, and nothing is lost. */
 	CHECK_OK(hm_map_begin_cpu(w.map, 0, 2 * PAGE, RW));
 	scope = begin(&w, 1, 1, HM_READ);
 	CHECK_OK(hm_map_protect_end(scope));
@@ -465,7 +465,7 @@ static void brackets(void)
 	tear_down(&w);
 }
 
-/* Of a map that was made to be read nobody withdraws HM_WRITE, which a bracket may say. */
+/* HM_WRITE can't be withdrawn from a read-only map, although a bracket may name it. */
 static void brackets_to_read(void)
 {
 	struct hm_map_desc desc = { .struct_size = sizeof(desc), .access = HM_READ };
@@ -481,7 +481,7 @@ static void brackets_to_read(void)
 	tear_down(&w);
 }
 
-/* What a guard and a copy tell of a right that a scope takes. */
+/* A guard and a copy name the scope that took the right. */
 static void guards(void)
 {
 	struct hm_fault fault = { .struct_size = sizeof(fault) };
@@ -543,7 +543,7 @@ static void *work(void *user)
 			test_fail(__FILE__, __LINE__, "begin: %s", hm_errmsg());
 			return NULL;
 		}
-		/* Nobody gives what it took, whatever ends meanwhile. */
+		/* No end of another scope gives back a right that this one took. */
 		if (found(worker->w->bytes + page * PAGE) & HM_WRITE)
 			test_fail(__FILE__, __LINE__,
 				  "the scope is open, and it may be written");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Changes of a map against those who use it, without any agreement between them: sizes
- * and rights change, while others copy by hm_copy_out(), touch in guarded scopes, look up
- * and launch. Whoever uses it finds the bytes that were there, zeros where they were cut
- * off since, or an error that tells; and nobody a signal. Some tenths of a second;
- * HETMAP_RACE_SECONDS is the long form. A failure prints its seed.
+ * Changes of a map against its users, without any agreement between them: sizes and rights
+ * change, while other threads copy by hm_copy_out(), touch in guarded scopes, look up and
+ * launch. A user finds the old bytes, zeros where they were cut off since, or an error that
+ * says so; and never a signal. Some tenths of a second; HETMAP_RACE_SECONDS is the long form. A
+ * failure prints its seed.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -37,13 +37,13 @@ struct race {
 	_Atomic uint32_t changer;        /* the next one's number */
 };
 
-/* What page @i holds since the beginning, in each of its words. */
+/* The value of each word of page @i at the beginning. */
 static uint64_t word_of(uint64_t i)
 {
 	return 0x0101010101010101ull * (i % 250 + 1);
 }
 
-/* Where what watches the kernel takes most of the time, until anything came of it at all. */
+/* A slow checker can use up the time: goes on until one use and one change came about. */
 static bool goes_on(const struct race *race)
 {
 	return time_now_ns() < race->end_ns || !race->good || !race->changes;
@@ -59,7 +59,7 @@ static const char *device_of_test(void)
 	return name;
 }
 
-/* A file's bytes are its own: it is as long already as the others are made. */
+/* A buffer of a file needs a file of the full length. */
 static void make_buffer(struct race *race)
 {
 	const struct hm_buffer_desc desc = {
@@ -149,8 +149,8 @@ static void check_page(struct race *race, const uint64_t *words, uint64_t n, uin
 }
 
 /*
- * A page is cut off by one change, and can be there again, with zeros, by another only: where
- * no more than one ran beside the copy, it is not half of what was and half of what is.
+ * One change cuts a page off, and only another brings it back, with zeros: if no more than one
+ * ran beside the copy, the page is not half old and half new.
  */
 static void check_not_torn(struct race *race, const uint64_t *words, uint64_t n, uint64_t page)
 {
@@ -328,7 +328,7 @@ static void resize(void)
 
 	begin(&race, change_size);
 	run(&race);
-	/* What has been cut off once, and is there again, is zeros. */
+	/* Bytes that were cut off once, and are back, are zeros. */
 	CHECK_OK(hm_buffer_resize(race.buffer, LEAST * PAGE, 0));
 	CHECK_OK(hm_buffer_resize(race.buffer, MOST * PAGE, 0));
 	CHECK(is_zero(race.base, LEAST * PAGE, MOST * PAGE));
@@ -357,7 +357,7 @@ static void protect(void)
 
 	begin(&race, change_rights);
 	run(&race);
-	/* Nobody wrote: rights have come and gone, and no byte with them. */
+	/* No thread wrote: rights have come and gone, and no byte with them. */
 	CHECK_OK(hm_map_protect(race.map, 0, MOST * PAGE, HM_READ | HM_WRITE));
 	for (i = 0; i < MOST; i++)
 		CHECK_EQUAL(*(uint64_t *)(race.base + i * PAGE), word_of(i));
@@ -400,7 +400,7 @@ static void change_scope(struct race *race, uint64_t *state)
 	now = atomic_fetch_add(&n_open, 1) + 1;
 	if (now > most_open)
 		most_open = now;
-	/* Some of the time whoever reads has some pages. */
+	/* Readers have some pages some of the time. */
 	for (i = 0; i < SCOPES && !(test_random(state) % 4); i++)
 		if (open_scopes[i])
 			end_scope(i);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Retirement: what waits, for how long, within which bounds, and what does not wait. */
+/* Retirement: which objects wait, for how long, within which bounds, and which do not wait. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -33,8 +33,8 @@ static struct test_holding holding_with_table(void)
 }
 
 /*
- * Is a buffer's memory there? By its name: what the library let go of may be anybody's next, as
- * soon as somebody asks for memory (a thread of urcu's, a sanitizer's runtime).
+ * Is a buffer's memory there? By its name: another allocation may get the address soon (a
+ * thread of urcu's, a sanitizer's runtime).
  */
 static bool is_mapped(const void *address)
 {
@@ -51,7 +51,7 @@ static bool is_mapped(const void *address)
 	return mapped;
 }
 
-/* ---- what is asked for ---- */
+/* ---- arguments ---- */
 
 static void arguments(void)
 {
@@ -247,7 +247,7 @@ static void one_too_many(struct hm_device *device, unsigned int fit, uint64_t si
 	CHECK_EQUAL(stats_now().backlog, fit);
 	CHECK_EQUAL(stats_now().retired_in_place, in_place);
 	CHECK_FATAL(!pthread_create(&thread, NULL, drop, &dropping));
-	/* It gets as far as it can, however late, and no farther. */
+	/* The thread stops at the wait for the section. */
 	for (tries = 0; tries < 5000 && stats_now().retired_in_place == in_place; tries++)
 		usleep(2000);
 	usleep(20000);
@@ -325,7 +325,7 @@ static void part_of(struct hm_device *device, uint64_t size, bool buffer_first, 
 	CHECK_EQUAL(stats_now().buffers, buffers);
 }
 
-/* What a map of a part holds is its buffer, all of it. */
+/* A map of a part holds its whole buffer. */
 static void parts(void)
 {
 	struct hm_device *device = open_host();
@@ -340,7 +340,7 @@ static void parts(void)
 	hm_device_unref(device);
 }
 
-/* What is lowered is waited for. */
+/* Objects beyond a lowered bound are waited for. */
 static void lowered(void)
 {
 	struct hm_device *device = open_host();
@@ -366,7 +366,7 @@ static void lowered(void)
 	hm_device_unref(device);
 }
 
-/* Who waited in his own section would wait for ever. */
+/* A thread that waited in its own section would wait for ever. */
 static void own_section(void)
 {
 	struct hm_device *device = open_host();
@@ -394,7 +394,7 @@ static void own_section(void)
 
 /* ---- in place ---- */
 
-/* Locked bytes are counted by the process: what they leave is there at once. */
+/* The limit of locked bytes is the process's: retirement returns them at once. */
 static void locked_bytes(void)
 {
 	struct hm_device *device = open_host();
@@ -413,7 +413,7 @@ static void locked_bytes(void)
 	hm_device_unref(device);
 }
 
-/* ---- what the backlog holds is needed ---- */
+/* ---- the backlog holds something that is needed ---- */
 
 static void relieves_descriptors(void)
 {
@@ -427,7 +427,7 @@ static void relieves_descriptors(void)
 	section_begin(&section);
 	for (i = 0; i < 8; i++)
 		hm_map_unref(lone_map(device, SIZE));
-	/* The lowest free number is what another one would get. */
+	/* The next open() would get the lowest free number. */
 	fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	close(fd);
 	CHECK_FATAL(!getrlimit(RLIMIT_NOFILE, &before));
@@ -633,7 +633,7 @@ static void environment_child(void *user)
 	CHECK_OK(hm_retire_set(NULL));
 }
 
-/* What the application has said before holds, also that nothing is to wait. */
+/* Settings of the application win over the environment, also "nothing waits". */
 static void set_before_child(void *user)
 {
 	CHECK_OK(hm_retire_set(NULL));

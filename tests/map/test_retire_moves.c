@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Retirement of what a map leaves that moves: for whom it stays, how long, and how much. */
+/* Retirement of the old place of a moved map: its readers, how long it stays, and its size. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -72,7 +72,7 @@ static void check_moved(struct moving *moving)
 
 /* ---- readers ---- */
 
-/* Who found it before finds it as it was; the move waits for nobody. */
+/* A reader that found the old place keeps its bytes; the move does not wait. */
 static void readers_keep_on(const char *device)
 {
 	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
@@ -98,7 +98,7 @@ static void readers_keep_on(const char *device)
 	CHECK_EQUAL(stats_now().backlog_bytes, SIZE);
 	CHECK_EQUAL(stats_now().retired, old.retired + 1);
 	CHECK_EQUAL(hm_pointer_find(moving.old + 5, &info), -ENOENT);
-	/* Its memory is nobody else's either. */
+	/* No other buffer gets its memory. */
 	CHECK_OK_FATAL(hm_buffer_create(moving.device, &desc, &other));
 	CHECK_OK_FATAL(hm_map_create(other, NULL, &other_map));
 	pattern_write(hm_map_address(other_map), 0, SIZE, 2);
@@ -128,7 +128,7 @@ static void readers_keep_device(void)
 	readers_keep_on("soft:0");
 }
 
-/* The buffer is gone before what its map left. */
+/* The old place of a map outlives the buffer. */
 static void outlives(void)
 {
 	struct section section;

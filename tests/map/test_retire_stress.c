@@ -66,7 +66,7 @@ static void without_thread(void)
 	CHECK(mincore(address, PAGE, &present));
 	allow_threads(&usual);
 	CHECK_OK(hm_retire_set(&desc));
-	/* Later nobody can start one. */
+	/* Later no thread can be started. */
 	refuse_threads(&usual);
 	map = lone_map(device, SIZE);
 	address = hm_map_address(map);
@@ -103,7 +103,7 @@ static void environment_without_thread(void)
 /* ---- churn ---- */
 
 #define CYCLES (TEST_ASAN || TEST_TSAN ? 4000u : 40000u)
-/* Of the module, in emulated machines, by HETMAP_ROUNDS: 400 rounds are all of them. */
+/* The module's rounds in emulated machines come from HETMAP_ROUNDS: 400 rounds are all. */
 #define CYCLES_A_ROUND 100u
 #define OBJECTS 64
 #define BYTES (OBJECTS * SIZE / 2)
@@ -189,7 +189,7 @@ static void churn_with(const char *name, unsigned int cycles, unsigned int n_thr
 	CHECK(gone >= cycles && gone <= cycles * 3 / 2);
 	CHECK(stats_now().retired > retired);
 	defer(0, 0);
-	/* What the driver has of this opener's. */
+	/* The bytes that the driver counts for this opener. */
 	if (strchr(name, ':'))
 		CHECK_EQUAL(sim_query(churn.device).opener_used, 0);
 	hm_device_unref(churn.device);
@@ -226,7 +226,7 @@ static void churn_sim(void)
 #define REFS_MAX 64
 #define DROPPERS 3
 
-/* A reference, and what drops it. */
+/* A reference, and its release. */
 struct ref {
 	void *object;
 	void (*unref)(void *object);
@@ -474,7 +474,7 @@ static void callbacks(void)
 
 static struct hm_map *late[8];
 static struct section leaving;
-static bool joins; /* valgrind takes what a thread has for lost while it ends */
+static bool joins; /* valgrind calls memory of an ending thread lost */
 
 static void drop_late(void)
 {
@@ -532,13 +532,13 @@ static void exits(void)
 	CHECK_EQUAL(test_fork(leave_in_section, name), 0);
 	CHECK_EQUAL(*objects, 1);
 	atomic_store(objects, 0);
-	/* Well below what a thread that can't end would be waited for. */
+	/* Well below the wait for a thread that can't end. */
 	CHECK(time_now_ns() - begin < 8000000000u);
 }
 
 /*
- * This program again, as `--leave DEVICE`, with one of each object dropped and one not: whoever
- * looks for leaks at its end finds none.
+ * This program again, as `--leave DEVICE`, with one of each object dropped and one not: a leak
+ * checker finds none at its end.
  */
 static void leave_as_program(void *user)
 {
@@ -578,7 +578,7 @@ static void leaves_nothing(void)
 	CHECK_EQUAL(test_fork(leave_as_program, soft), 0);
 }
 
-/* Where the module is: the others ask nothing of a kernel, and take minutes in its machine. */
+/* For the module's machine: the other tests need no kernel, and take minutes there. */
 static const struct test of_module[] = {
 	{ "sim:0.churn", churn_sim, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What other threads change of a map while it is written back, which holds no lock. */
+/* Other threads change a map while hm_map_sync() writes it back, and holds no lock. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -86,7 +86,7 @@ static void begin(struct scene *scene)
 		usleep(1000);
 }
 
-/* It is over, with @r, after @n calls in all. */
+/* Waits for the sync: it has returned @r, after @n calls in all. */
 static void end_sync(struct scene *scene, int r, unsigned int n)
 {
 	CHECK(!scene->over);
@@ -104,7 +104,7 @@ static void end(struct scene *scene)
 	hm_device_unref(scene->device);
 }
 
-/* Its addresses stay its own: what is there afterwards might be another's. */
+/* The map keeps its addresses: another map might take them afterwards. */
 static void move(void)
 {
 	struct scene scene;
@@ -132,7 +132,7 @@ static void replace(void)
 	end(&scene);
 }
 
-/* What is cut off is in no storage, and the rest of it is. */
+/* Bytes that are cut off are not written, and the rest are. */
 static void shrink(void)
 {
 	struct scene scene;

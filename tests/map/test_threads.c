@@ -149,7 +149,7 @@ static void own_step(struct worker *w)
 		FAIL_AT("bytes changed");
 }
 
-/* ---- what all share ---- */
+/* ---- buffers that all threads share ---- */
 
 static int agree(void *user, const struct hm_view_change *change)
 {

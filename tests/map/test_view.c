@@ -46,7 +46,7 @@ static void drop(struct subject *s)
 	hm_device_unref(s->device);
 }
 
-/* ---- what every view is told ---- */
+/* ---- changes that a view hears of ---- */
 
 struct log {
 	char order[64]; /* q, i, r as they came */
@@ -66,7 +66,7 @@ static void note(struct log *log, char what, const struct hm_view_change *change
 	log->last = *change;
 }
 
-/* Of what waits for changes of other maps, or for callbacks that may. */
+/* Tries calls that wait for changes of other maps, or for callbacks that may. */
 static void try_elsewhere(struct log *log)
 {
 	const struct hm_loss_desc loss = { .struct_size = sizeof(loss) };
@@ -131,7 +131,7 @@ static void order(void)
 	drop(&s);
 }
 
-/* Only what a change touches is told. */
+/* A view hears only of changes that touch its range. */
 static void ranges(void)
 {
 	struct log first = { .refuse = 0 }, last = { .refuse = 0 };
@@ -188,7 +188,7 @@ static void forbidden(void)
 	struct hm_view *view;
 
 	make(&s, 2 * SIZE);
-	/* So that a resize has locked another map when it comes to this one. */
+	/* A resize then has locked another map before it comes to this one. */
 	CHECK_OK_FATAL(hm_map_create(s.buffer, NULL, &before));
 	CHECK_OK_FATAL(hm_map_create(s.buffer, NULL, &behind));
 	log.map = s.map;
@@ -258,7 +258,7 @@ static void many(void)
 	CHECK_ERROR(-EBUSY, hm_buffer_resize(s.buffer, PAGE, 0));
 	for (i = 0; i < MANY - 1; i++)
 		CHECK(!strcmp(logs[i].order, "qr"));
-	CHECK_EQUAL(logs[0].last.new_length, SIZE); /* given up: what holds now */
+	CHECK_EQUAL(logs[0].last.new_length, SIZE); /* given up: the length that stays */
 	logs[MANY - 1].refuse = 0;
 	CHECK_OK(hm_buffer_resize(s.buffer, PAGE, 0));
 	for (i = 0; i < MANY; i++)
@@ -350,7 +350,7 @@ static void ends_in_callback(void)
 	drop(&s);
 }
 
-/* So is one that refuses as well, and one that the change does not touch. */
+/* A view that refuses, and one that the change does not touch, can end themselves too. */
 static int end_and_refuse(void *user, const struct hm_view_change *change)
 {
 	end_myself(user, change);
@@ -528,7 +528,7 @@ static void brackets(void)
 	CHECK_EQUAL(map_info(s.map, 0).brackets, 0);
 	CHECK(!strcmp(inner.order, "bebbe"));
 	drop(&s);
-	/* It held no reference: the map's end released it. */
+	/* The view held no reference: the map's end released it. */
 	CHECK(!strcmp(inner.order, "bebber"));
 	CHECK_EQUAL(stats_now().views, 0);
 }
@@ -641,14 +641,14 @@ static void io_uring(void)
 	CHECK_EQUAL(read_fixed(&user, fd, base + PAGE, sizeof(text)), sizeof(text));
 	CHECK(!memcmp(base + PAGE, text, sizeof(text)));
 
-	/* It refuses: nothing moves, and the registration still works. */
+	/* The ring refuses: nothing moves, and the registration still works. */
 	user.keep = true;
 	CHECK_ERROR(-EBUSY, hm_buffer_resize(s.buffer, 5 * SIZE, HM_MAY_MOVE));
 	CHECK(hm_map_address(s.map) == base);
 	CHECK_EQUAL(read_fixed(&user, fd, base, sizeof(text)), sizeof(text));
 	CHECK(!memcmp(base, text, sizeof(text)));
 
-	/* It lets go, and reads into the new place afterwards. */
+	/* The ring lets go, and reads into the new place afterwards. */
 	user.keep = false;
 	CHECK_OK(hm_buffer_resize(s.buffer, 5 * SIZE, HM_MAY_MOVE));
 	CHECK(user.registered);

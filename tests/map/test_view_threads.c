@@ -79,11 +79,11 @@ static void attached_meanwhile(void)
 
 static pthread_barrier_t barrier;
 
-/* A map that a thread changes, and what a callback of that ends. */
+/* A map that a thread changes, and the view that a callback ends. */
 struct side {
 	struct hm_buffer *buffer;
 	struct hm_map *map;
-	struct hm_view *asks;  /* whose callback that is */
+	struct hm_view *asks;  /* its callback ends views */
 	struct hm_view *other; /* to be ended, with this map or with the other side's */
 	struct hm_accel *accel;
 	struct hm_queue *queue;
@@ -93,7 +93,7 @@ struct side {
 static struct side sides[2];
 static _Atomic uint32_t n_told;
 
-/* Both changes are under way, and go on when both callbacks have ended what they end. */
+/* Both changes are under way, and go on when both callbacks have ended their views. */
 static int end_others(void *user, const struct hm_view_change *change)
 {
 	struct side *side = user;
