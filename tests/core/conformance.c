@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the conformance cases share: subjects and their buffers. */
+/* Subjects of the conformance cases, and their buffers. */
 #include "core/conformance.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ static bool add_subject(struct subject *subjects, unsigned int capacity, unsigne
 	return true;
 }
 
-/* Devices that no list shows, as they open only for who names them: card nodes. */
+/* Devices that no list shows, as they open only by name: card nodes. */
 static unsigned int add_named(struct subject *subjects, unsigned int capacity)
 {
 	const char *names = getenv("HETMAP_TEST_DEVICES");
@@ -73,8 +73,8 @@ static bool has_memory(const char *name)
 }
 
 /*
- * It has memory of its own that nobody gets who does not ask for it. Nothing is left of
- * asking: what is kept idle has a thread, and tests are forked from here.
+ * Does the device have memory of its own that it gives only on request? The question leaves
+ * nothing behind: idle memory has a thread, and tests are forked from here.
  */
 static bool has_more(const char *name)
 {
@@ -127,7 +127,7 @@ unsigned int conformance_subjects(struct subject *subjects, unsigned int capacit
 	n = add_named(subjects, capacity);
 	for (i = 0; i < n_device && i < DEVICES_MAX; i++) {
 		add_subject(subjects, capacity, &n, infos[i].name, "", 0);
-		/* Created bytes that nobody may write would stay zero: only files. */
+		/* Created bytes without write access would stay zero: only files. */
 		if (infos[i].caps & HM_CAP_FROM_FILE)
 			add_subject(subjects, capacity, &n, infos[i].name, "read_only",
 				    HM_BUFFER_READ_ONLY);
@@ -142,13 +142,13 @@ unsigned int conformance_subjects(struct subject *subjects, unsigned int capacit
 			subjects[n - 1].place = HM_PLACE_DEVICE;
 	}
 	n += add_imported(&subjects[n], capacity - n);
-	/* Of whose memory CPUs reach a part at a time. */
+	/* A device whose memory CPUs reach a part at a time. */
 	if (add_subject(subjects, capacity, &n, "soft:0", "window", 0))
 		subjects[n - 1].settings = "vram_mb=128 bar_mb=32";
 	return n;
 }
 
-/* Where it was made it ends at once: who took it in has it alone. */
+/* The exporter's buffer ends at once: the importer alone holds it. */
 static int import_from_exporter(struct fixture *f, const struct hm_buffer_desc *desc,
 				struct hm_buffer **ret_buffer)
 {
@@ -244,7 +244,7 @@ bool fixture_is_sent(struct fixture *f, uint32_t flags)
 	if (!has(f, HM_CAP_EXPORT) ||
 	    !(f->device_info.caps & (file ? HM_CAP_FROM_FILE : HM_CAP_IMPORT)))
 		return false;
-	/* Nobody may punch what others touch. */
+	/* No holder may punch holes that others would touch. */
 	if (f->info.backing == HM_BACKING_HUGETLB && !(flags & HM_EXPORT_READ_ONLY))
 		return false;
 	buffer = fixture_make(f, UNITS * f->unit, 0, NULL);

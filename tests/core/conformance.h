@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The conformance suite: every case runs on every subject, which is a way to
- * make a buffer on some device. Nothing here asks which backend it is; what
- * differs is a capability, and each is asserted in both directions.
+ * The conformance suite: every case runs on every subject, which is a way to make a buffer on
+ * some device. No case asks which backend it is; backends differ by capabilities, and each is
+ * asserted in both directions.
  */
 #ifndef HETMAP_TESTS_CONFORMANCE_H
 #define HETMAP_TESTS_CONFORMANCE_H
@@ -19,7 +19,7 @@ struct subject {
 	const char *settings; /* HETMAP_SOFT, or NULL */
 };
 
-/* What a case gets: the device, open, and what a buffer of the subject is. */
+/* A case's fixture: the open device, and properties of a buffer of the subject. */
 struct fixture {
 	const struct subject *subject;
 	struct hm_device *device;
@@ -54,7 +54,7 @@ unsigned int conformance_subjects(struct subject *subjects, unsigned int capacit
 
 void fixture_open(struct fixture *f, const struct subject *subject);
 void fixture_close(struct fixture *f);
-/* What a resize inside max_size adds to the generation of a buffer with one map. */
+/* The generations that a resize inside max_size adds to a buffer with one map. */
 #define RESIZE_STEP (has(f, HM_CAP_RESIZE_REPLACES) ? 1u : 0u)
 static inline bool has(const struct fixture *f, uint64_t cap)
 {
@@ -69,8 +69,8 @@ struct hm_buffer *fixture_make(struct fixture *f, uint64_t size, uint64_t max_si
 			       struct hm_map **ret_map);
 
 /*
- * Does the subject's buffer go to others? Not what has no descriptor, what somebody
- * could cut off under them, or what the device does not take in again.
+ * Is the subject's buffer sent to others? Not without a descriptor, nor if a peer could cut it
+ * off, nor if the device does not import it.
  */
 bool fixture_is_sent(struct fixture *f, uint32_t flags);
 

@@ -39,7 +39,7 @@ static void check_same(struct hm_buffer_stats now, struct hm_buffer_stats expect
 	CHECK_EQUAL(now.brackets, expected.brackets);
 	CHECK_EQUAL(now.brackets_open, expected.brackets_open);
 	CHECK_EQUAL(now.launches, expected.launches);
-	/* Nothing that was not looked at: losses, and what is reserved. */
+	/* The fields that have no check above: losses and reserved bytes. */
 	CHECK(!memcmp(&now, &expected, sizeof(now)));
 }
 
@@ -230,7 +230,7 @@ static void counts_of_launches(struct fixture *f)
 	hm_buffer_unref(buffer);
 }
 
-/* What a buffer did stays the device's when it is gone; what it had does not. */
+/* Events of an ended buffer stay in its device's counts; its sizes do not. */
 static void counts_of_device(struct fixture *f)
 {
 	struct hm_device_stats before = of_device(f), now;

@@ -61,7 +61,7 @@ static void replace(struct fixture *f)
 	hm_buffer_unref(buffer);
 }
 
-/* A new object would part those who share the old one. */
+/* A new object would part the users of the old one. */
 static void replace_busy(struct fixture *f)
 {
 	uint64_t old = UNITS * f->unit;
@@ -117,7 +117,7 @@ static void may_move(struct fixture *f)
 	hm_buffer_unref(buffer);
 }
 
-/* Whoever moves may no longer be found where he was. */
+/* A map that moves may no longer be found at its old address. */
 static void old_address(struct fixture *f)
 {
 	uint64_t old = UNITS * f->unit;

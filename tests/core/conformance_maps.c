@@ -240,7 +240,7 @@ static void cut(struct fixture *f)
 		return;
 	buffer = fixture_make(f, size, 2 * size, &map);
 	put(f, hm_map_address(map), 0, size, 1);
-	/* Nobody has touched it yet when it is cut. */
+	/* No page of the map has been touched when it is cut. */
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &fresh));
 	for (at = 0; at < MAX_UNITS; at += 4)
 		CHECK_OK(hm_map_protect(fresh, at * f->unit, f->unit, HM_NONE));

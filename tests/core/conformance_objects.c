@@ -67,7 +67,7 @@ static void capabilities(struct fixture *f)
 	CHECK(f->device_info.caps & (HM_CAP_CREATE | HM_CAP_FROM_FILE));
 }
 
-/* What was asked for and not obtained shows: flag, page size and backing agree. */
+/* Huge pages that were not obtained show: flag, page size and backing agree. */
 static void huge_pages(struct fixture *f)
 {
 	bool huge = f->info.flags & HM_BUFFER_HUGETLB;
@@ -228,7 +228,7 @@ static void places_of_device(struct fixture *f)
 	struct hm_buffer *poison = (void *)16, *buffer;
 	uint32_t place, n_made = 0;
 
-	/* What was brought in is where it is. */
+	/* An imported buffer stays at its place. */
 	if (f->subject->exporter) {
 		CHECK_ERROR(-EINVAL, make_in(f, HM_PLACE_SYSTEM, &buffer));
 		return;

@@ -147,10 +147,10 @@ static void lock_too_much(void *user)
 	CHECK_EQUAL(locked, 3 * f->unit);
 	CHECK_EQUAL(test_status_bytes("VmLck") - before, 3 * f->unit);
 	CHECK(strstr(hm_warning(), "RLIMIT_MEMLOCK"));
-	/* What is locked already costs nothing more. */
+	/* Pages that are locked already cost nothing more. */
 	CHECK_OK(hm_map_lock(limited.map, f->unit, 3 * f->unit, 0, &locked));
 	CHECK_EQUAL(locked, 3 * f->unit);
-	/* Nor does it take anything from what may be locked besides. */
+	/* They take nothing from the limit for other pages either. */
 	CHECK_OK(hm_map_unlock(limited.map, 3 * f->unit, f->unit));
 	CHECK_OK(hm_map_lock(limited.map, f->unit, 6 * f->unit, HM_LOCK_PARTIAL, &locked));
 	CHECK_EQUAL(locked, 3 * f->unit);
@@ -159,7 +159,7 @@ static void lock_too_much(void *user)
 	CHECK_EQUAL(locked, 3 * f->unit);
 	CHECK_OK(hm_map_lock(limited.map, 0, 3 * f->unit, HM_LOCK_PARTIAL, &locked));
 	CHECK_EQUAL(locked, 0);
-	/* Up to what is locked, and that, too. */
+	/* Up to the locked pages, and these, too. */
 	CHECK_OK(hm_map_unlock(limited.map, f->unit, f->unit));
 	CHECK_OK(hm_map_lock(limited.map, f->unit, 4 * f->unit, HM_LOCK_PARTIAL, &locked));
 	CHECK_EQUAL(locked, 3 * f->unit);
@@ -220,7 +220,7 @@ static void lock_and_replace(struct fixture *f)
 	buffer = fixture_make(f, BYTES, 4 * BYTES, &map);
 	CHECK_OK(hm_map_lock(map, 0, BYTES, 0, NULL));
 	CHECK_OK(hm_buffer_resize(buffer, 2 * BYTES, HM_GROW_REPLACE));
-	/* Never a silent downgrade: what was locked is locked. */
+	/* Never a silent downgrade: locked pages stay locked. */
 	CHECK_EQUAL(map_info(map, HM_MAP_LOCKED).locked, BYTES);
 	CHECK_EQUAL(stats_now().bytes_locked, test_status_bytes("VmLck") - before);
 	hm_map_unref(map);
@@ -308,7 +308,7 @@ static void prefetch(struct fixture *f)
 	hm_buffer_unref(buffer);
 }
 
-/* What /proc says to be resident lags behind, up to 64 pages before Linux 6.2. */
+/* The resident size in /proc lags behind, up to 64 pages before Linux 6.2. */
 static uint64_t minor_faults(void)
 {
 	struct rusage usage;
@@ -368,7 +368,7 @@ static void brackets(struct fixture *f)
 	CHECK_ERROR(-ERANGE, hm_map_begin_cpu(map, 1, UINT64_MAX, HM_READ));
 	CHECK_ERROR(-ERANGE, hm_map_end_cpu(map, BYTES, 1, HM_READ));
 	CHECK_EQUAL(map_info(map, 0).brackets, 0);
-	/* What a shrink cuts off can be ended all the same. */
+	/* A bracket of bytes that a shrink cuts off can end all the same. */
 	if (has(f, HM_CAP_RESIZE)) {
 		CHECK_OK(hm_map_begin_cpu(map, 0, BYTES, HM_READ));
 		CHECK_OK(hm_map_begin_cpu(map, BYTES - 1, 1, HM_READ));
@@ -381,7 +381,7 @@ static void brackets(struct fixture *f)
 	hm_buffer_unref(buffer);
 }
 
-/* What others crowd out of where CPUs reach it a bracket brings back, or nothing does. */
+/* A bracket brings crowded-out bytes back to where CPUs reach them, or nothing does. */
 static void crowded(struct fixture *f)
 {
 	struct hm_map *map, *others[N_CROWD];
@@ -427,7 +427,7 @@ static void sync_map(struct fixture *f)
 	hm_buffer_unref(buffer);
 }
 
-/* What hm_pointer_query tells agrees with what the map says. */
+/* hm_pointer_query() agrees with hm_map_query(). */
 static void pointer_query(struct fixture *f)
 {
 	struct hm_pointer_detail detail = {

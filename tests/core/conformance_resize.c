@@ -112,7 +112,7 @@ static void odd_sizes(struct fixture *f)
 		CHECK_OK(hm_buffer_resize(buffer, sizes[i], 0));
 		kept = size < sizes[i] ? size : sizes[i];
 		check_sizes(buffer, map, sizes[i]);
-		/* The pattern also marks its last byte, so look at what both cover. */
+		/* The pattern also marks its last byte: check the part that both cover. */
 		if (kept == size)
 			CHECK(holds(f, base, 0, kept, (uint32_t)i));
 		CHECK(is_zero(base, kept, sizes[i]));
@@ -124,8 +124,8 @@ static void odd_sizes(struct fixture *f)
 }
 
 /*
- * CPUs reach the last page to its end: what was stored there behind the buffer's is none of
- * the bytes that it grows by, whether it was ever shrunk or not.
+ * CPUs reach the last page to its end: bytes stored there behind the buffer's end do not show
+ * when the buffer grows, whether it was ever shrunk or not.
  */
 static void stored_behind_the_end(struct fixture *f)
 {

@@ -14,7 +14,7 @@
 
 /* ---- in the other process ---- */
 
-/* Bits for what it has that is not as its sender has it. */
+/* Bits for each property that differs from the sender's. */
 static int peer_differs(struct peer_world *world, uint64_t size, uint64_t page_size,
 			uint64_t cache)
 {
@@ -54,7 +54,7 @@ static int peer_writes(struct peer_world *world, uint64_t from, uint64_t to, uin
 	return hm_map_end_cpu(world->map, from, to - from, HM_WRITE);
 }
 
-/* Bits for what lets it write all the same, with the library or without. */
+/* Bits for each way to write all the same, with the library or without. */
 static int peer_can_write(struct peer_world *world, uint64_t unit, uint64_t b, uint64_t c)
 {
 	char *base = hm_map_address(world->map);
@@ -69,7 +69,7 @@ static int peer_can_write(struct peer_world *world, uint64_t unit, uint64_t b, u
 	bad |= (hm_map_protect(world->map, 0, unit, HM_READ | HM_WRITE) == 0) << 0;
 	bad |= (hm_map_create(world->buffer, &desc, &further) != -EACCES) << 1;
 	bad |= (mprotect(base, unit, PROT_READ | PROT_WRITE) == 0) << 2;
-	/* What it has it may pass on. */
+	/* A receiver may pass its buffer on. */
 	if (hm_buffer_export(world->buffer, 0, &fd))
 		return bad | 1 << 5;
 	bad |= (mmap(NULL, unit, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) != MAP_FAILED) << 3;
@@ -94,7 +94,7 @@ static void check_bracketed(struct fixture *f, struct hm_map *map, uint32_t salt
 	CHECK_OK(hm_map_end_cpu(map, 0, BYTES, HM_READ));
 }
 
-/* What is not sent is refused with a reason, and nothing is on its way. */
+/* A buffer that can't be sent is refused with a reason, and nothing is sent. */
 static void check_refused(struct hm_buffer *buffer, uint32_t flags)
 {
 	char byte;
@@ -136,7 +136,7 @@ static void send_receive(struct fixture *f)
 		CHECK_EQUAL(peer_call(&peer, peer_reads, 0, BYTES, 3), 1);
 	}
 	CHECK(peer_call(&peer, peer_resize, f->unit, 0, 0) < 0);
-	/* Its owner goes first: the bytes stay with who has them. */
+	/* The owner goes first: the receiver keeps the bytes. */
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	map = NULL;
@@ -226,7 +226,7 @@ static int tell_of(struct fixture *f, const struct lie *lie, int fd)
 	return tell(f, &other);
 }
 
-/* As its device tells it of what came in. */
+/* The cache mode that the device tells of an import. */
 static uint32_t cache_of_import(struct fixture *f, const struct lie *lie)
 {
 	struct hm_buffer_desc desc = {

@@ -33,7 +33,7 @@ static bool refuses_export(struct fixture *f)
 	return true;
 }
 
-/* Somebody else's map of the object: plain mmap(), none of our calls. */
+/* A foreign map of the object: plain mmap(), none of our calls. */
 static void export_fd(struct fixture *f)
 {
 	struct hm_map *map;
@@ -78,7 +78,7 @@ static bool refuses_way(struct fixture *f, uint64_t cap, uint32_t flags)
 	return true;
 }
 
-/* Whoever imports it, without this library, has the same bytes. */
+/* An importer without this library has the same bytes. */
 static void export_dmabuf(struct fixture *f)
 {
 	struct hm_map *map;
@@ -115,8 +115,8 @@ static void export_dmabuf(struct fixture *f)
 }
 
 /*
- * Nor by opening what is behind the descriptor again, as its receiver can. Of a file it is
- * the permissions that count.
+ * Nor by opening the object behind the descriptor again, as a receiver can. For a file the
+ * permissions count.
  */
 static void check_reopened(struct fixture *f, int fd)
 {
@@ -186,7 +186,7 @@ static void import(struct fixture *f)
 	hm_map_unref(other_map);
 	hm_buffer_unref(other);
 	other = NULL;
-	/* What is behind it may be larger than the buffer, by the device's pages. */
+	/* The object may be larger than the buffer, by the device's pages. */
 	desc.size = (uint64_t)lseek(fd, 0, SEEK_END) + f->unit;
 	CHECK_ERROR(-EINVAL, hm_buffer_import(f->device, fd, &desc, &other));
 	CHECK(!other);
@@ -195,7 +195,7 @@ static void import(struct fixture *f)
 	hm_buffer_unref(buffer);
 }
 
-/* Bytes that somebody could cut off under us are not taken, nor what is no buffer. */
+/* Import refuses bytes that another process could cut off, and objects that are no buffer. */
 static void import_foreign(struct fixture *f)
 {
 	struct hm_buffer *buffer = NULL;
@@ -208,7 +208,7 @@ static void import_foreign(struct fixture *f)
 	r = hm_buffer_import(f->device, fd, NULL, &buffer);
 	CHECK(r == -EPERM || r == -EINVAL || r == -EOPNOTSUPP);
 	CHECK(hm_errmsg()[0]);
-	/* One that asks for a seal takes what has it; the others know only their own. */
+	/* A device that wants a seal takes a sealed object; the others know only their own. */
 	CHECK(!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
 	if (r == -EPERM) {
 		CHECK_OK_FATAL(hm_buffer_import(f->device, fd, NULL, &buffer));
@@ -314,7 +314,7 @@ static void child_uses(void *user)
 	hm_device_unref(family->device);
 }
 
-/* A child that does not call the library shows what the kernel gave it. */
+/* A child that does not call the library shows the kernel's part of the inheritance. */
 static void child_reads(void *user)
 {
 	(void)*(volatile char *)user;
@@ -331,7 +331,7 @@ static void fork_inherits(struct fixture *f)
 	put(f, family.base, 0, BYTES, 1);
 	CHECK_EQUAL(test_fork(child_reads, family.base), has(f, HM_CAP_FORK) ? 0 : SIGSEGV);
 	CHECK_EQUAL(test_fork(child_uses, &family), 0);
-	/* Shared memory shows what the child wrote; private memory does not. */
+	/* Shared memory shows the child's stores; private memory does not. */
 	if (has(f, HM_CAP_FORK) && !(f->info.flags & HM_BUFFER_PRIVATE))
 		CHECK(holds(f, family.base, 0, BYTES, 2));
 	else
@@ -403,7 +403,7 @@ static void fork_child_works(struct fixture *f)
 /* ---- views ---- */
 
 struct watcher {
-	int refuse; /* what quiesce answers */
+	int refuse; /* the answer of quiesce */
 	int n_quiesce, n_invalidate, n_reattach;
 	struct hm_view_change last;
 };
@@ -493,7 +493,7 @@ static void views_refuse(struct fixture *f)
 		CHECK_EQUAL(hm_map_length(map), BYTES);
 	}
 	CHECK(holds(f, hm_map_address(map), 0, BYTES, 1));
-	/* Whoever was quiesced is told to go on, and nobody lost the address. */
+	/* A quiesced view is told to go on, and no view lost the address. */
 	CHECK_EQUAL(willing.n_quiesce, willing.n_reattach);
 	CHECK_EQUAL(willing.n_invalidate + refusing.n_invalidate, 0);
 	refusing.refuse = 0;

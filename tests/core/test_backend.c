@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Registration of backends: what is refused, and what a small one gets. */
+/* Registration of backends: refused tables, and the defaults of a small one. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -157,7 +157,7 @@ static void builtin(void)
 	CHECK(i);
 }
 
-/* A shorter table, of an older plug-in, works; what it lacks is -EOPNOTSUPP. */
+/* A shorter table, of an older plug-in, works; its missing operations are -EOPNOTSUPP. */
 static void shorter(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 5000 };
@@ -196,7 +196,7 @@ static int huge_fstat(int fd, struct stat *ret_stat)
 	return r;
 }
 
-/* Only what comes from the huge pool is imported as such. */
+/* Only memory of the huge pool is imported as such. */
 static void import_is_not_huge(void)
 {
 	struct hm_buffer *buffer, *other;
@@ -335,7 +335,7 @@ static void strays_go(void)
 	close(fd);
 }
 
-/* A backend whose ops fail as plug-ins' do, without a text, once told to. */
+/* A backend whose ops fail without a text, as plug-ins' do, if told to. */
 static bool failing;
 static int destroyed;
 
@@ -359,7 +359,7 @@ static int fail_from_file(void *device, int fd, const struct hm_buffer_desc *des
 
 	(void)desc;
 	if (!r)
-		close(fd); /* it is the backend's: this one does not need it */
+		close(fd); /* the backend owns it, and needs it no more */
 	return r;
 }
 
@@ -377,7 +377,7 @@ static void count_destroy(void *device, struct hm_segment *segment)
 
 static void *(*real_calloc)(size_t count, size_t size);
 
-/* Fails for a buffer alone, which comes behind what its backend has made. */
+/* Fails only the buffer, which is made after the backend's object. */
 static void *no_buffer(size_t count, size_t size)
 {
 	return size == sizeof(struct hm_buffer) ? NULL : real_calloc(count, size);
@@ -424,7 +424,7 @@ static void plug_in_fails(void)
 	CHECK_EXPLAINED("create", hm_buffer_resize(buffer, 10000, HM_GROW_REPLACE));
 	failing = false;
 
-	/* What it made is ended when the core can't use it. */
+	/* The backend's object is destroyed when the core can't use it. */
 	real_calloc = sys_table.calloc;
 	sys_table.calloc = no_buffer;
 	CHECK_ERROR(-ENOMEM, hm_buffer_from_file(device, NULL, fd, NULL, &other));

@@ -211,7 +211,7 @@ static void struct_sizes(void)
 	CHECK_OK_FATAL(hm_buffer_create(it.host, &large.desc, &buffer));
 	hm_buffer_unref(buffer);
 	large.desc.struct_size = offsetof(struct hm_buffer_desc, numa_mode);
-	large.desc.numa_mode = 99; /* beyond what this caller knows */
+	large.desc.numa_mode = 99; /* beyond this caller's struct */
 	CHECK_OK_FATAL(hm_buffer_create(it.host, &large.desc, &buffer));
 	hm_buffer_unref(buffer);
 	end();

@@ -18,7 +18,7 @@ static const struct conformance_case *const tables[] = {
 static struct subject subjects[SUBJECTS_MAX];
 static unsigned int n_subject;
 
-/* Tests are laid out subject by subject; what one runs follows from its place. */
+/* Tests are laid out subject by subject; the place of a test gives its case. */
 static struct test *tests;
 static const struct conformance_case **cases;
 static unsigned int n_case;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * EINTR, EAGAIN, ENOMEM and their kin: each operation with each system call that it
- * makes failing so, a few times, and for ever. What is made again succeeds as if nothing
- * had been; what is given back is what the headers say.
+ * EINTR, EAGAIN, ENOMEM and their kin: each operation with each of its system calls failing so,
+ * a few times, and for ever. A repeated call succeeds as if nothing had been; an error that
+ * comes back is the one that the headers name.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static const char *const repeated[] = {
 
 #define REPEATED (sizeof(repeated) / sizeof(repeated[0]))
 
-/* What there was before this run, and after the one before it. */
+/* The holding before this run, and after the one before it. */
 static struct test_holding before;
 
 static int run(const struct operation *operation, const char *name, int error,
@@ -47,7 +47,7 @@ static int run(const struct operation *operation, const char *name, int error,
 	undo_tear_down(&world);
 	inject_forgive();
 	after = test_holding_now();
-	/* What is made once is made when it is asked to fail at no time. */
+	/* Objects made once are made in the run that fails no call. */
 	if (times && (after.fds != before.fds || after.locked != before.locked ||
 		      after.objects != before.objects || after.mapped > before.mapped))
 		test_fail(__FILE__, __LINE__, "%s, %s: something is left over", operation->name,
@@ -58,7 +58,7 @@ static int run(const struct operation *operation, const char *name, int error,
 
 static bool runs_here[200]; /* each of undo_operations, on undo_device */
 
-/* Makes what is made once. */
+/* Makes the objects that are made once. */
 static void begin(const char *device)
 {
 	bool failed;
@@ -94,7 +94,7 @@ static void interrupt(const char *device, unsigned int least_hits)
 		test_fail(__FILE__, __LINE__, "only %u operations were interrupted", hits);
 }
 
-/* What can't be unlocked does not give way: that is what is told. */
+/* Bytes that can't be unlocked do not give way: the error is a shortage. */
 static bool is_shortage(const char *operation, const char *call, int r)
 {
 	return !strcmp(call, "munlock") &&
@@ -174,7 +174,7 @@ static void lost_buffer(struct world *world)
 	CHECK_OK_FATAL(hm_sim_plug("soft:0"));
 }
 
-/* What keeps a buffer from coming back is told, too. */
+/* The error that keeps a buffer from coming back counts, too. */
 static int run_recover(struct world *world)
 {
 	struct hm_recover_info info = { .struct_size = sizeof(info) };
@@ -186,12 +186,12 @@ static int run_recover(struct world *world)
 static const struct operation recover = { "recover", lost_buffer, run_recover, false,
 					  UNDO_HOST };
 
-/* What is given back, and what a later try makes good. */
+/* Errors that come back, and errors that a later try makes good. */
 static const struct row {
 	const char *operation, *call;
 	int error;
-	int some; /* of an operation whose first 3 calls fail so */
-	int ever; /* all of them */
+	int some; /* result if the first 3 calls fail so */
+	int ever; /* result if all of them do */
 } rows[] = {
 	/* "A kernel resource was temporarily unavailable" [madvise(2)]. */
 	{ "advise_cold", "madvise", EAGAIN, 0, -EAGAIN },
@@ -219,7 +219,7 @@ static const struct row {
 	{ "from_path", "open", EMFILE, -EMFILE, -EMFILE },
 	{ "from_path", "open", EACCES, -EACCES, -EACCES },
 	{ "export_plain", "fcntl", EMFILE, -EMFILE, -EMFILE },
-	/* The socket does not wait: for who waits in poll(). */
+	/* The socket does not wait: the caller waits in poll(). */
 	{ "send", "sendmsg", EAGAIN, -EAGAIN, -EAGAIN },
 	{ "send", "sendmsg", EPIPE, -EPIPE, -EPIPE },
 	{ "send", "sendmsg", ETOOMANYREFS, -ETOOMANYREFS, -ETOOMANYREFS },
@@ -306,7 +306,7 @@ static void given_back(void)
 	}
 }
 
-/* The last ones: once is enough for who is emulated, and each run looks what it leaves. */
+/* Once is enough for the last tests, which run in machines: each run checks what it leaves. */
 static struct test tests[] = {
 	{ "host.interrupted", on_host, 120, 0 },
 	{ "host.interrupted_for_ever", on_host_for_ever, 120, 0 },

@@ -615,7 +615,7 @@ static void all_locked(void)
 	in_child(shrink_locked);
 }
 
-/* The text has the limit, what is locked, and what is missing. */
+/* The text names the limit, the locked bytes, and the missing ones. */
 static void few_locked(void *user)
 {
 	struct hm_device *device = open_host();

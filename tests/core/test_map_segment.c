@@ -77,7 +77,7 @@ static void *refuse(void *address, size_t length, int prot, int flags, int fd, o
 	return MAP_FAILED;
 }
 
-/* What a driver refuses to map leaves nobody's mapping in danger. */
+/* A mapping that a driver refuses leaves all others alone. */
 static void driver_refuses(void)
 {
 	static const uint32_t flags[] = { HM_SEGMENT_MAY_REFUSE, HM_SEGMENT_DMABUF };

@@ -15,7 +15,7 @@
 
 #define CALLS_MAX 400 /* far more than any operation makes */
 
-/* What failed was only a help, or has a substitute: books and bytes are in order. */
+/* The failed call was a help, or has a substitute: books and bytes are in order. */
 static void check_success(const struct world *world, const struct test_holding *before,
 			  const char *context)
 {
@@ -30,7 +30,7 @@ static void check_success(const struct world *world, const struct test_holding *
 	undo_check_bytes(world->second, context);
 }
 
-/* What is there now is what the next one is held against. */
+/* The next run is compared with the holding after this one. */
 static void check_leaks(struct test_holding *before, const char *context)
 {
 	struct test_holding now = test_holding_now();
@@ -78,7 +78,7 @@ static bool run_once(const struct operation *operation, unsigned int n, enum inj
 	return failed;
 }
 
-/* Whatever is made once is made, and what is kept for the next time is there. */
+/* Makes objects that are made once, and those kept for the next time. */
 static void warm_up(const struct operation *operation)
 {
 	struct world world;
@@ -107,7 +107,7 @@ static void walk(const struct operation *operation)
 	}
 }
 
-/* All of them on the host, those that can be on others, too. */
+/* All operations on the host, and those that other devices can. */
 static struct {
 	const char *name;
 	const char *operations; /* as in fnmatch(3) */
@@ -155,7 +155,7 @@ static bool is_there(const char *name)
 	return there;
 }
 
-/* Those of the device, behind @n others. Returns how many there are then. */
+/* Adds the tests of @device behind @n others. Returns how many there are then. */
 static unsigned int add_tests(unsigned int device, unsigned int n)
 {
 	const char *of = devices[device].name;
@@ -178,7 +178,7 @@ int main(int argc, char **argv)
 {
 	unsigned int d, n = 0;
 
-	/* What waits idle is let go of by a thread, which would look like a leak. */
+	/* A thread releases idle memory, which would look like a leak. */
 	setenv("HETMAP_DRM_IDLE", "0", 1);
 	tests = calloc(DEVICES * undo_n_operation + 1, sizeof(tests[0]));
 	walked = calloc(DEVICES * undo_n_operation, sizeof(walked[0]));

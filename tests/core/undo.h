@@ -10,7 +10,7 @@
 #define MAX_SIZE (64 * PAGE)
 #define UNTOUCHED ((void *)0x10)
 
-/* Everything an operation may need or make; what is NULL is not there. */
+/* Everything an operation may need or make; a NULL is missing. */
 struct world {
 	struct hm_device *device;
 	struct hm_buffer *buffer;
@@ -19,11 +19,11 @@ struct world {
 	struct hm_map *second;
 	struct hm_view *view;
 	struct hm_scope *scope[2];
-	void *pointer; /* of the short API */
+	void *pointer; /* from the short API */
 	int fd;
 	int socket[2];     /* connected to each other, or -1 */
 	bool handled;      /* the handler of faults is installed */
-	uint64_t resident; /* of map, where that is asked for */
+	uint64_t resident; /* bytes of map, if an operation asks */
 	/* Results: UNTOUCHED or -1 before the operation. */
 	struct hm_device *ret_device;
 	struct hm_buffer *ret_buffer;

@@ -8,7 +8,7 @@
 
 #include "core/undo.h"
 
-/* ---- questions: what is answered is so, whatever could not be read ---- */
+/* ---- queries: answers are right, whichever file could not be read ---- */
 
 int undo_map_query(struct world *world)
 {
@@ -133,7 +133,7 @@ int undo_guard(struct world *world)
 	return hm_guard_end(&guard);
 }
 
-/* The thread blocks what a fault raises: what is refused leaves that so. */
+/* The thread blocks signals of faults: a refused call leaves them blocked. */
 static int run_blocked(struct world *world, int (*run)(struct world *world))
 {
 	sigset_t faults, before, after;
@@ -160,7 +160,7 @@ int undo_guard_blocked(struct world *world)
 	return run_blocked(world, undo_guard);
 }
 
-/* ---- what a loss leaves ---- */
+/* ---- after a loss ---- */
 
 int undo_set_loss(struct world *world)
 {

@@ -75,7 +75,7 @@ static void huge_map(struct world *world)
 	make_map(world, HM_BUFFER_HUGETLB, 0);
 }
 
-/* What it has in memory is known, for who asks. */
+/* A map whose resident bytes are known. */
 static void known_map(struct world *world)
 {
 	shared_map(world);
@@ -134,7 +134,7 @@ static void private_read_only_page(struct world *world)
 	CHECK_OK_FATAL(hm_map_protect(world->map, 4 * PAGE, PAGE, HM_READ));
 }
 
-/* Others hold most of the lock budget. */
+/* Another map holds most of the lock budget. */
 static void tight_locks(struct world *world)
 {
 	two_maps(world);
@@ -193,7 +193,7 @@ static void file_map(struct world *world)
 	pattern_write(hm_map_address(world->map), 0, SIZE, 1);
 }
 
-/* A device whose maps fork children do not inherit. Registered once and for all. */
+/* A device whose maps fork children do not inherit. Registered once. */
 static void minimal_buffer(struct world *world)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
@@ -289,8 +289,7 @@ static void allocation(struct world *world)
 	pattern_write(world->pointer, 0, SIZE, 1);
 }
 
-/* Results first: they may be what the others hold. */
-/* Of a map that is lost, as undoing failed too, it ends with an error. */
+/* On a map that is lost, as undoing failed too, the scope ends with an error. */
 static void end_scope(struct hm_scope *scope)
 {
 	int r = hm_map_protect_end(scope);
@@ -298,6 +297,7 @@ static void end_scope(struct hm_scope *scope)
 	CHECK(!r || r == -ENODEV);
 }
 
+/* Results first: they may hold the other objects. */
 void undo_tear_down(struct world *world)
 {
 	CHECK_OK(hm_lock_budget_set(HM_LOCK_NO_BUDGET));
@@ -421,7 +421,7 @@ static int export_plain(struct world *world)
 	return hm_buffer_export(world->buffer, 0, &world->ret_fd);
 }
 
-/* Of a device that can't, as export_plain(). */
+/* Does as export_plain() on a device that has no read-only export. */
 static int export_read_only(struct world *world)
 {
 	bool can = buffer_info(world->buffer).caps & HM_CAP_READ_ONLY;
@@ -493,7 +493,7 @@ static int view_create(struct world *world)
 	return hm_view_create(world->map, 0, 0, &ops, NULL, &world->ret_view);
 }
 
-/* Releases cannot fail: what they are given must be gone in any case. */
+/* Releases cannot fail: the released objects are gone in any case. */
 static int release_map(struct world *world)
 {
 	hm_map_unref(world->map);

@@ -17,7 +17,7 @@ int undo_receive(struct world *world)
 	return hm_buffer_receive(world->device, world->socket[1], NULL, &world->ret_buffer);
 }
 
-/* What the owner does, and the call by which the receiver learns of it. */
+/* The owner's resize, and the call by which the receiver learns of it. */
 static int follow(struct world *world, uint64_t size)
 {
 	struct hm_buffer_info info = { .struct_size = sizeof(info) };

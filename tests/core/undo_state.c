@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What an operation that failed has to leave: the old state whole, and all well again. */
+/* The state after a failed operation: the old one, whole and in order. */
 #include <stdio.h>
 #include <string.h>
 
@@ -106,7 +106,7 @@ static void check_page(volatile char *page, uint32_t access, const char *context
 			  (void *)page, access);
 }
 
-/* The kernel grants what the registry says, and nothing behind the map's end. */
+/* The kernel grants the rights that the registry has, and none behind the map's end. */
 static void check_rights(struct hm_map *map, const char *context)
 {
 	struct hm_pointer_info found;
