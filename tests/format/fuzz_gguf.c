@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fuzzes what reads GGUF headers. The input is a file. Of a file that is taken, each tensor must be
- * in it, aligned, and behind the one before, and each array must have its bytes in it.
+ * Fuzzes the reader of GGUF headers. The input is a file. If the file is taken, each tensor
+ * must be in it, aligned, and behind the one before, and each array must have its bytes in it.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * libFuzzer: the head of a .npy file. What is accepted has a shape that its bytes agree
- * with, and nothing is changed by what is refused.
+ * libFuzzer: the head of a .npy file. An accepted head has a shape that its bytes agree with,
+ * and a refused one changes nothing.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fuzzes what reads safetensors headers and indices, and holds each answer against that of
- * jansson's tree and of the format's rules, written down here once more. The input is a
- * byte, odd for an index, and the text; of a header the next two bytes are how much data
- * there is.
+ * Fuzzes the reader of safetensors headers and indices, and compares each answer with that of
+ * jansson's tree and of the format's rules, written down here once more. The input is a byte,
+ * odd for an index, and the text; two bytes before a header give the length of the data.
  */
 #include <jansson.h>
 #include <stddef.h>
@@ -16,7 +15,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* An answer that is not the other's: the text says what about. */
+/* The two answers differ; @what names the property. */
 static void differ(const char *what, const char *name)
 {
 	fprintf(stderr, "%s: %s (%s)\n", what, name, hm_errmsg());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fuzzes what reads indices of documents. The input is 8 bytes of the size of the file of tokens, a
- * byte of the index's kind, and the index. Of an index that is taken, the documents ascend and end
- * where the tokens do.
+ * Fuzzes the reader of document indices. The input is 8 bytes of the size of the file of
+ * tokens, a byte of the index's kind, and the index. If the index is taken, its documents
+ * ascend and end where the tokens do.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fuzzes what reads directories of zip archives. The input is a file. Of a file that is taken, the
- * data of each member are in it, in front of the directory, and no two members share bytes; the
- * array of a member is in its data.
+ * Fuzzes the reader of zip directories. The input is a file. If the file is taken, the data of
+ * each member are in it, in front of the directory, and no two members share bytes; the array
+ * of a member is in its data.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Models that tests load, and what they look like in a device's memory. */
+/* Models that tests load, and checks of their bytes in a device's memory. */
 #include "format/load_support.h"
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@ int load_note(const struct hm_piece_info *piece, void *address, void *user)
 	struct hm_pointer_info pointer;
 	struct load_told *told = user;
 
-	/* What has no bytes may lie behind the map. */
+	/* A tensor of no bytes may lie behind the map. */
 	if (piece->bytes)
 		CHECK_OK(hm_pointer_find(address, &pointer));
 	if (told->n < 32)

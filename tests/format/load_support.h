@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Models that tests load, and what they look like in a device's memory. */
+/* Models that tests load, and checks of their bytes in a device's memory. */
 #ifndef HETMAP_TESTS_LOAD_SUPPORT_H
 #define HETMAP_TESTS_LOAD_SUPPORT_H
 
@@ -17,11 +17,11 @@ extern const uint64_t load_four[LOAD_FOUR];
 /* By @threads; 0: chosen. */
 struct hm_load_desc load_small_steps(uint32_t threads);
 
-/* What a caller's functions were told. */
+/* Arguments that a caller's functions got. */
 struct load_told {
 	uint64_t n;       /* tensors */
 	uint64_t bytes;   /* by load_note_bytes() */
-	uint64_t at_most; /* of n: after that load_note() returns r */
+	uint64_t at_most; /* load_note() returns r after so many tensors */
 	int r;
 	const char *names[32];
 };
@@ -35,8 +35,8 @@ struct hm_load_info load_info(struct hm_load *load);
 const char *load_file(const char *folder, const uint64_t *bytes, unsigned int n);
 
 /*
- * Is the tensor in the device's memory what it is in its file, the byte at @data of the
- * data section on? In brackets of as little as a window may have.
+ * Compares a tensor in the device's memory with its file, from the byte at @data of the data
+ * section on. In brackets of as little as a window may have.
  */
 void load_check_tensor(struct hm_load *load, const char *name, uint64_t data);
 

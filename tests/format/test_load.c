@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Models loaded into the memory of simulated devices: every type, in windows smaller than
- * a tensor, in parts, with work on what is there.
+ * Models loaded into the memory of simulated devices: every type, in windows smaller than a
+ * tensor, in parts, with work on tensors that are there.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 #define MIB(n) ((uint64_t)(n) << 20)
 
-/* ---- what comes out ---- */
+/* ---- loaded bytes ---- */
 
 /* Every type of the format, an element of no dimension, and one of no elements. */
 static void test_types(void)
@@ -60,7 +60,7 @@ static void test_types(void)
 	CHECK_EQUAL(load_info(load).bytes, data + 4);
 	CHECK_EQUAL(load_info(load).alignment, 256);
 	CHECK(load_info(load).wall_ns >= load_info(load).copy_ns);
-	/* It needs its model and its device no more. */
+	/* The load needs its model and its device no more. */
 	hm_device_unref(device);
 	for (i = 0, data = 0; hm_dtype_name(i); i++) {
 		snprintf(name, sizeof(name), "%s", hm_dtype_name(i));
@@ -114,7 +114,7 @@ static void test_windows(void)
 	folder_remove(folder);
 }
 
-/* There is no more to load than all: a larger window has no longer steps, and costs nothing. */
+/* A window larger than the model takes no longer steps, and costs nothing. */
 static void test_large_windows(void)
 {
 	static const uint64_t windows[] = { MIB(65), 1ull << 40, 1ull << 62, UINT64_MAX };
@@ -253,7 +253,7 @@ static void test_chosen(void)
 	folder_remove(folder);
 }
 
-/* Of a file's place no bit is lost: a tensor that is across 4 GiB, and one behind it. */
+/* A file's place loses no bit: a tensor that is across 4 GiB, and one behind it. */
 static void test_beyond(void)
 {
 	static const uint64_t edge = (1ull << 32) - 100000, last = (1ull << 32) + 100000,
@@ -291,7 +291,7 @@ static void test_beyond(void)
 	folder_remove(folder);
 }
 
-/* ---- work on what is there, while the rest comes ---- */
+/* ---- work on loaded tensors, while the rest comes ---- */
 
 struct work {
 	struct hm_queue *queue;
@@ -350,7 +350,7 @@ static void test_work(void)
 	desc.loaded = launch;
 	desc.user = &work;
 	CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
-	/* It keeps what it is of. */
+	/* The work keeps its tensors. */
 	hm_load_unref(load);
 	for (i = 0; i < LOAD_FOUR; i++) {
 		if (work.done[i])
@@ -381,7 +381,7 @@ static void reset_peak(void)
 	close(fd);
 }
 
-/* As one that was there before: what other CPUs have not added up yet stays as it is. */
+/* One CPU only: counts that other CPUs have not added up yet stay as they are. */
 static void use_one_cpu(void)
 {
 	cpu_set_t set;
@@ -392,7 +392,7 @@ static void use_one_cpu(void)
 }
 
 /*
- * What the kernel may count too much: of each kind (files, anonymous, shared) 64 pages a
+ * Bytes that the kernel may count too much: of each kind (files, anonymous, shared) 64 pages a
  * thread; from 6.2 on a batch for each CPU, of 32 pages or 2 for each CPU there is.
  */
 static uint64_t not_counted(uint64_t threads)
@@ -425,7 +425,7 @@ static void test_memory(void)
 	use_one_cpu();
 	pieces = pieces_open(tensors_odd_file(folder, "a", header, strlen(header),
 					      8 + strlen(header) + 25165824));
-	/* Once before: what the library takes for good is not the load's. */
+	/* Once before: memory that the library takes for good is not the load's. */
 	CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
 	hm_load_unref(load);
 	before = test_status_bytes("VmRSS");
@@ -461,7 +461,7 @@ static void *load_one(void *user)
 	return NULL;
 }
 
-/* Of one model at a time. */
+/* Three threads load one model at the same time. */
 static void test_threads(void)
 {
 	struct hm_pieces *pieces;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What may go wrong while a model is loaded: the caller has enough, the file is cut off,
- * storage or a call fails, the device is full or is taken away.
+ * Failures while a model is loaded: the caller has enough, the file is cut off, storage or a
+ * call fails, the device is full or is taken away.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -96,7 +96,7 @@ static void test_storage_fails(void)
 	CHECK_ERROR(-EIO, hm_load_create(device, pieces, &desc, &load));
 	CHECK(strstr(hm_errmsg(), "/a: reading") != NULL);
 	CHECK(load == UNTOUCHED);
-	/* What only makes it fast may fail. */
+	/* A call that only makes the load fast may fail. */
 	inject_always("mincore", ENOMEM);
 	CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
 	inject_disarm();
@@ -274,7 +274,7 @@ static struct hm_device *crowded_open(void)
 	return device;
 }
 
-/* Others leave the room after 0.4 s, of the 0.5 s that it is tried for; or never. */
+/* The others leave the room after 0.4 s of the 0.5 s that the load tries; or never. */
 static void test_crowded(void)
 {
 	static const uint64_t bytes[] = { 5000 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Models loaded into memory that CPUs reach a part of at a time, which others want, too. */
+/* Models loaded by a window that CPUs reach, which other buffers want, too. */
 #include <errno.h>
 #include <inttypes.h>
 
@@ -25,7 +25,7 @@ static void test_sizes(void)
 	pieces = pieces_open(load_file(folder, bytes, 2));
 	for (i = 0; i < 2; i++) {
 		CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
-		/* One thread would crowd out what another is at. */
+		/* A second thread would crowd out the first one's window. */
 		CHECK_EQUAL(load_info(load).threads, 1);
 		load_check_file(load, bytes, 2);
 		hm_load_unref(load);
@@ -57,7 +57,7 @@ static int crowd_out(uint64_t bytes, uint64_t total, void *user)
 	return 0;
 }
 
-/* Others bring theirs in while it is loaded. */
+/* Other threads bring their buffers in while the model is loaded. */
 static void test_crowded_out(void)
 {
 	static const uint64_t bytes[] = { 1048576, 1048577 };

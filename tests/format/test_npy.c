@@ -27,7 +27,7 @@ static const struct accepted {
 	  20 },
 	{ "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }\n", HM_DTYPE_F32, 2,
 	  FORTRAN, 24 },
-	/* Of one dimension there is no other order. */
+	/* One dimension has no other order. */
 	{ "{'descr': '<f4', 'fortran_order': True, 'shape': (6,), }\n", HM_DTYPE_F32, 1, 0,
 	  24 },
 	{ "{'descr': '>i8', 'fortran_order': False, 'shape': (), }\n", HM_DTYPE_I64, 0, SWAPPED,
@@ -54,7 +54,7 @@ static const struct accepted {
 	{ WITH("[('', '|V4'), ('', '<i4', (2,)), ('', '<i4', 1), ('', 'void'), ('', '<i4')]",
 	       "(2,)"),
 	  HM_NPY_OPAQUE, 1, 0, 40 },
-	/* Of no type here: so many bytes each. */
+	/* Types that the library has not: opaque elements of so many bytes. */
 	{ WITH("'<M8[ns]'", "(3,)"), HM_NPY_OPAQUE, 1, 0, 24 },
 	{ WITH("'>c16'", "(3,)"), HM_NPY_OPAQUE, 1, SWAPPED, 48 },
 	{ WITH("'>S5'", "(3,)"), HM_NPY_OPAQUE, 1, 0, 15 },
@@ -343,7 +343,7 @@ static void test_query(void)
 	folder_remove(folder);
 }
 
-/* The command tells what the library does. */
+/* The command prints the library's answers. */
 static void test_inspect(void)
 {
 	char *folder = folder_make(), *path = folder_path(folder, "a");
@@ -399,7 +399,7 @@ static void test_inspect(void)
 	folder_remove(folder);
 }
 
-/* What numpy itself writes, and what it refuses to read is refused. */
+/* Files that numpy writes are read, and those that it refuses are refused. */
 static void test_numpy(void)
 {
 	static const char program[] =
@@ -458,8 +458,8 @@ static void test_numpy(void)
 }
 
 /*
- * Files of an element whose type has such a name; and in "expected" what numpy's own reader
- * makes of each: its bytes (-1: it reads none), its name here, whether it is swapped.
+ * Files of an element whose type has such a name; "expected" has the answers of numpy's own
+ * reader: bytes (-1: it reads none), name here, whether it is swapped.
  */
 static const char names_program[] =
 	"import sys, numpy as n, struct, warnings\n"
@@ -539,7 +539,7 @@ static void test_numpy_names(void)
 	folder_remove(folder);
 }
 
-/* What it is called is kept as it is written, and fit for a terminal. */
+/* The name is kept as the file has it, and printed fit for a terminal. */
 static void test_descr(void)
 {
 	struct npy_header header = { .version = 1 };

@@ -177,7 +177,7 @@ static void test_array(void)
 	folder_remove(folder);
 }
 
-/* Numbers without a header: only the caller knows what they are. */
+/* Numbers without a header: only the caller knows their type. */
 static void test_numbers(void)
 {
 	const struct hm_tokens_desc raw = { .struct_size = sizeof(raw), .dtype = HM_DTYPE_I32 };

@@ -165,7 +165,7 @@ static void in_place(void)
 	CHECK(!hm_tensor_address(NULL));
 }
 
-/* Of nothing, at the file's end; and copied. */
+/* Slices of no bytes, at the file's end; and copied. */
 static void of_no_bytes(void)
 {
 	static const char header[] =

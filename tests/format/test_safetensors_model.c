@@ -254,7 +254,7 @@ static void undone(void)
 
 /* ---- slices ---- */
 
-/* Of 3 x 4 x 5 elements of 2 bytes, what the slice has, one by one. */
+/* The bytes of a slice of 3 x 4 x 5 elements of 2 bytes, one by one. */
 static void expect(const struct hm_slice slice[3], unsigned char *to)
 {
 	uint64_t i, j, k, at;

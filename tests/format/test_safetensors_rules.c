@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Each rule of the safetensors format, by a file that breaks it, and what is legal. */
+/* Each rule of the safetensors format, by a file that breaks it, and legal files. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,7 +150,7 @@ static const struct rule rules[] = {
 	{ "they twice", "{\"__metadata__\":{},\"__metadata__\":{}}", 0,
 	  "__metadata__ is there twice" },
 	{ "alone", "{\"__metadata__\":{\"a\":\"\",\"b\":\"c\"}}", 0, NULL },
-	/* What a terminal would act upon stays out of sentences. */
+	/* Characters that a terminal would act upon stay out of sentences. */
 	{ "an escape sequence", "{\"\\u001b[2J\\u009b\":5}", 0, "tensor \"?[2J?" },
 };
 
@@ -185,7 +185,7 @@ static void each(void)
 	folder_remove(folder);
 }
 
-/* What the first 8 bytes say. */
+/* The first 8 bytes: the length of the header. */
 static void header_length(void)
 {
 	static const struct {

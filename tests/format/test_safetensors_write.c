@@ -127,7 +127,7 @@ static void round_trip(void)
 	folder_remove(folder);
 }
 
-/* Who has the old file keeps it. */
+/* A reader of the old file keeps it. */
 static void replaces(void)
 {
 	static const struct hm_tensor_source other = { "other", HM_DTYPE_U8, 1, one, bytes };

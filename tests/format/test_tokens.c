@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Files of tokens: raw ones, numpy's, shards; widened to all types; what is refused. */
+/* Files of tokens: raw ones, numpy's, shards; widened to all types; and refused files. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -89,7 +89,7 @@ static void at_an_offset(void)
 	folder_remove(folder);
 }
 
-/* Of which one has a single token. */
+/* One shard has a single token. */
 static void shards(void)
 {
 	static const uint64_t n[] = { 5000, 1, 3, 70000, 2 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Batches of tokens that a thread keeps ahead; what fails; other processes. */
+/* Batches of tokens that a thread keeps ahead; failures; other processes. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -75,7 +75,7 @@ static void ahead(void)
 	CHECK_ERROR(-EBUSY, hm_batches_take(ahead.batches, UINT64_MAX, &batch));
 	CHECK_OK(hm_batches_give(ahead.batches, 1));
 	CHECK_OK(hm_batches_stop(ahead.batches));
-	/* What was filled and not taken comes again. */
+	/* A batch that was filled and not taken comes again. */
 	CHECK_EQUAL(batches_state(ahead.batches).position, 53 * BATCH);
 	for (i = 0; i < SLOTS; i++)
 		batches_next(batches);
@@ -117,7 +117,7 @@ static void stopped(void)
 		hm_batches_unref(ahead.batches);
 		token_scene_end(&ahead.scene);
 	}
-	/* It fails at once, so that there is never one to take. */
+	/* The thread fails at once, so that there is never a batch to take. */
 	token_scene_begin(&ahead.scene);
 	ahead.batches = batches_make(&ahead.scene, &batches_usual);
 	CHECK(!truncate(ahead.scene.path[0], 0));
@@ -158,9 +158,9 @@ static void timed_out(void)
 	token_scene_end(&ahead.scene);
 }
 
-/* ---- what fails ---- */
+/* ---- failures ---- */
 
-/* Cut off while batches are taken: an error, of this thread and of others; they live. */
+/* A file is cut off while batches are taken: an error in each thread, and no signal. */
 static void cut_off(void)
 {
 	struct hm_batches_desc desc = batches_usual;
@@ -208,7 +208,7 @@ static void begin_unmapped(struct token_scene *scene)
 {
 	struct hm_tokens_shard_info shard = { .struct_size = sizeof(shard) };
 
-	/* What the library maps for itself is there then. */
+	/* The library's own maps are made before mmap() fails. */
 	token_scene_begin(scene);
 	token_scene_end(scene);
 	inject_always("mmap", ENODEV);
@@ -283,7 +283,7 @@ static void undone(void)
 			hm_batches_unref(batches);
 	}
 	CHECK(n > 5);
-	/* A batch that failed is the next one still; what only asks may fail. */
+	/* A batch that failed is the next one still; calls that only ask may fail. */
 	batches = batches_make(&scene, &batches_usual);
 	for (n = 1, failed = true; failed; n++) {
 		uint64_t before = batches_state(batches).position;
@@ -343,7 +343,7 @@ static void forked(void)
 	token_scene_end(&ahead.scene);
 }
 
-/* Four workers on one file, of which one is killed: the others have what is theirs. */
+/* Four workers on one file, one of which is killed: the others get their batches. */
 static void worker(const struct token_scene *scene, uint32_t number, int go)
 {
 	struct hm_batches_desc desc = batches_usual;
@@ -401,7 +401,7 @@ static void killed(void)
 	token_scene_end(&scene);
 }
 
-/* What is in RAM is announced no more after a while. */
+/* Tokens in RAM are announced no more after a while. */
 static void quiet(void)
 {
 	struct hm_batches *batches;

@@ -37,7 +37,7 @@ static void philox(void)
 	}
 }
 
-/* For good: who repeats a run of another version gets the same. */
+/* These orders never change: a run repeated with another version gets the same one. */
 static void for_good(void)
 {
 	static const uint64_t random[] = { 936707, 951001, 52940, 158043 },
@@ -168,7 +168,7 @@ static void check_unmapped(struct token_scene *scene, const struct hm_tokens_des
 	hm_batches_unref(batches);
 }
 
-/* Because somebody asks for it, or for the file system: with a handler, too. */
+/* Reads on request, or for the file system: with a handler, too. */
 static void unmapped(void)
 {
 	const struct hm_tokens_desc desc = { .struct_size = sizeof(desc),
@@ -258,7 +258,7 @@ static void members(void)
 	token_scene_end(&scene);
 }
 
-/* What is set goes on as what it was got from, also with other sizes and members. */
+/* A set state goes on where its source was, also with other sizes and members. */
 static void resumed(void)
 {
 	struct hm_batches_desc desc = batches_usual, two = batches_usual;
@@ -340,7 +340,7 @@ static void ramps(void)
 	token_scene_end(&scene);
 }
 
-/* All types, into what only just takes them; y may be left out. */
+/* All types, into buffers of just their size; y may be left out. */
 static void types(void)
 {
 	struct hm_batches_desc desc = batches_usual;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Tokens of files that are larger than what their maps may take. */
+/* Tokens of files that are larger than the budget of their maps. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 #define FILE_SIZE (4 * GIB)
 #define BUDGET (6 * MIB)
-/* What malloc(), the tables of its own and the kernel's rounding may add. */
+/* Slack for malloc(), the library's tables and the kernel's rounding. */
 #define SLACK MIB
 #define STEP (MIB / 2) /* tokens, of two bytes: 1 MiB */
 
@@ -45,7 +45,7 @@ static struct hm_tokens *open_within(const char *const *paths, uint32_t n, uint6
 	return tokens;
 }
 
-/* More than @before, of what maps of files and page tables take. */
+/* Bytes of file maps and page tables beyond @before. */
 static uint64_t held_since(uint64_t before)
 {
 	uint64_t now = reader_held();
@@ -76,7 +76,7 @@ static uint64_t read_steps(struct hm_tokens *tokens, uint64_t n, uint64_t before
 	return most;
 }
 
-/* On tmpfs with huge pages what is sparse elsewhere is memory: 2 MiB for each place. */
+/* On tmpfs with huge pages a hole is memory: 2 MiB for each place. */
 static bool is_huge_memory(const char *path)
 {
 	uint64_t hole = reader_bytes_of_a_hole(path);
@@ -117,7 +117,7 @@ static struct hm_map *map_of(struct hm_tokens *tokens)
 
 #define PARTS (12 * MIB)
 
-/* Of two shards, whose blocks of 8 MiB are longer than their parts, and others that are not. */
+/* Two shards with blocks of 8 MiB, longer than their parts, and with shorter blocks. */
 static void batches_within(void)
 {
 	char *folder = folder_make();
@@ -187,7 +187,7 @@ static void *read_some(void *tokens)
 	return NULL;
 }
 
-/* Some touch what others give back: they find the same bytes. */
+/* Some threads touch pages that others give back: they find the same bytes. */
 static void threads(void)
 {
 	char *folder = folder_make(), *path = make_file(folder, "data", FILE_SIZE);
@@ -211,7 +211,7 @@ static void threads(void)
 	}
 	for (i = 0; i < 4; i++)
 		pthread_join(thread[i], NULL);
-	/* Four stacks, and what malloc() has for four, more. */
+	/* Four stacks, and malloc()'s memory of four threads. */
 	check_held(most, BUDGET + 2 * SLACK);
 	hm_tokens_unref(tokens);
 	CHECK_OK(hm_handler_remove());
@@ -220,7 +220,7 @@ out:
 	folder_remove(folder);
 }
 
-/* Why it is read is told of that file, and not what else may be. */
+/* The reason for reading names the causes of that file, and no other's. */
 static void check_why(struct hm_tokens *tokens, const char *cause)
 {
 	struct hm_batches *batches;
@@ -275,7 +275,7 @@ static void chosen(void)
 	folder_remove(folder);
 }
 
-/* What the caller locks in a map is not given back: the rest is read. */
+/* A map with a lock of the caller's is not given back: the rest is read. */
 static void in_others_hands(void)
 {
 	int32_t x[BATCH * BLOCK], y[BATCH * BLOCK];

@@ -20,7 +20,7 @@ struct row {
 	uint64_t first, n;
 };
 
-/* What a plain reader of the documents finds. */
+/* The rows that a plain reader of the documents finds. */
 struct scene {
 	char *folder, *path[3];
 	struct hm_tokens *tokens;

@@ -210,7 +210,7 @@ static void same_errno(void)
 	folder_remove(folder);
 }
 
-/* The command: batches of what there is, and what each file has. */
+/* The command: batches of the rest, and the tokens of each file. */
 static void command(void)
 {
 	char *folder = folder_make(), *path[SHARDS];

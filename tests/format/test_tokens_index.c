@@ -356,7 +356,7 @@ static void pieces(void)
 
 /* ---- broken ones ---- */
 
-/* What stands in for the index says that there is one: the tokens are not raw. */
+/* A stand-in of the index is an index: the tokens are not raw. */
 static void stand_ins(void)
 {
 	static const char pointer[] =

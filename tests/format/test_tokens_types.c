@@ -141,7 +141,7 @@ static void npy(void)
 	folder_remove(folder);
 }
 
-/* Only what has a row of the table. */
+/* Only pairs with a row of the table are taken. */
 static void refused(void)
 {
 	static const struct {
@@ -190,7 +190,7 @@ static void refused(void)
 
 /* ---- batches ---- */
 
-/* Where nothing is said they are what the files have. */
+/* The default is the type of the files. */
 static void batches(void)
 {
 	static const uint32_t dtypes[] = { HM_DTYPE_BOOL, HM_DTYPE_F16, HM_DTYPE_F64 };
@@ -234,7 +234,7 @@ static void batches(void)
 
 /* ---- widened ---- */
 
-/* Of a NaN only that it is one: processors set a bit in it. */
+/* Any two NaNs are the same: processors set a bit in them. */
 static bool same_float(uint32_t a, uint32_t b)
 {
 	return a == b || ((a & 0x7fffffff) > 0x7f800000 && (b & 0x7fffffff) > 0x7f800000 &&

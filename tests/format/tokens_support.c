@@ -69,7 +69,7 @@ const struct hm_batches_desc batches_usual = {
 	.seed = 5,
 };
 
-/* Of three shards, whose ends are inside of blocks. */
+/* Three shards, whose ends are inside of blocks. */
 void token_scene_begin(struct token_scene *scene)
 {
 	static const uint64_t n[] = { 700, 5, N - 705 };
@@ -113,7 +113,7 @@ struct hm_batches_info batches_info(struct hm_batches *batches)
 	return info;
 }
 
-/* x and y are what the files have from the starts on. */
+/* Compares x and y with the files, from the starts on. */
 void batches_check(const struct hm_batch *batch, const int32_t *x, const int32_t *y)
 {
 	uint64_t i, j;

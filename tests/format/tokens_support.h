@@ -52,7 +52,7 @@ struct hm_batches *batches_make(const struct token_scene *scene,
 struct hm_batches_info batches_info(struct hm_batches *batches);
 struct hm_batches_state batches_state(struct hm_batches *batches);
 
-/* x and y are what the files have from the starts on. */
+/* Compares x and y with the files, from the starts on. */
 void batches_check(const struct hm_batch *batch, const int32_t *x, const int32_t *y);
 /* The next one, of at most 64 blocks, checked. */
 struct hm_batch batches_next(struct hm_batches *batches);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Backends whose maps are zeros once their device is gone, and a SIGBUS where that is asked
- * for: by a small one in this process, which can be made to refuse, and to go at any call.
+ * Backends whose maps are zeros once their device is gone, and a SIGBUS on request: by a small
+ * one in this process, which can refuse the request, and go away at any call.
  */
 #include <errno.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static struct object {
 } objects[OBJECTS];
 
 static bool there = true, heard;
-static int refusal;       /* what is answered to who asks, if not 0 */
+static int refusal;       /* answer to each request, if not 0 */
 static unsigned int goes; /* at which call of lost_signal from now on; 0: none */
 static int n_taken, n_part;
 
@@ -211,7 +211,7 @@ static void by_handler(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/* It stays what it is without, and a query says so. */
+/* The buffer keeps its zeros, and a query says so. */
 static void refused(void)
 {
 	struct scene scene;
@@ -232,7 +232,7 @@ static void refused(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/* What can't be taken off any more is replaced, and nobody is called meanwhile. */
+/* Bytes that the device can't take back are replaced, without a callback meanwhile. */
 static void handler_goes(void)
 {
 	struct scene scene;
@@ -263,7 +263,7 @@ static void grown(uint32_t how)
 	go();
 	CHECK(pattern_holds(scene.base, 0, 2 * SIZE, 1));
 	end(&scene);
-	/* It goes when the new object is to be one: that is not shown, and nothing has grown. */
+	/* The device goes as the new object is made: no map shows it, and nothing has grown. */
 	begin(&scene);
 	goes = 1;
 	CHECK_ERROR(-ENODEV, hm_buffer_resize(scene.buffer, 2 * SIZE, how));
@@ -282,7 +282,7 @@ static void growth(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/* It goes before the old object is read: so says the growth, and not that of a file. */
+/* The device goes before the old object is read: the text names signals, not a file. */
 static void gone_before(void)
 {
 	struct scene scene;

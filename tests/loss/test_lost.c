@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a failed change took away, and what could not be put back. */
+/* Maps that a failed change took away, and could not put back. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -76,7 +76,7 @@ static void lost(void)
 	CHECK_ERROR(-ENODEV, hm_buffer_resize(buffer, 2 * SIZE, 0));
 	use.map = map;
 	CHECK_ERROR(-ENODEV, map_use_begin(&use));
-	/* There is nothing that a scope could give back. */
+	/* The scope has no right to give back. */
 	CHECK_ERROR(-ENODEV, hm_map_protect_end(scope));
 	CHECK_EQUAL(test_read_signal(base), SIGSEGV);
 	CHECK_OK(hm_pointer_find(base, &found));
@@ -142,7 +142,7 @@ static void lost_room(void)
 	hm_device_unref(device);
 }
 
-/* ---- what takes the place ---- */
+/* ---- the replacement of lost bytes ---- */
 
 static bool roomy;          /* there is room elsewhere */
 static char *hole, *others; /* where pages are replaced; another thread's mapping */
@@ -175,7 +175,7 @@ static int refuse_rights(void *address, size_t length, int prot)
 	return -1;
 }
 
-/* As RLIMIT_DATA may: what is in the place of as much is no more than that. */
+/* As RLIMIT_DATA may: pages that replace as many others need no more room. */
 static void *refuse_beside(void *address, size_t length, int prot, int flags, int fd,
 			   off_t offset)
 {
@@ -240,7 +240,7 @@ static void lose_file(bool handled, void *(*mmap_over)(void *, size_t, int, int,
 	CHECK_OK(hm_handler_remove());
 }
 
-/* What is another thread's stays so, and none finds a hole, where memory is not promised. */
+/* Another thread's mapping stays, and none finds a hole, where memory is not promised. */
 static void no_hole(void)
 {
 	lose_file(false, refuse_to_promise, NULL, SIGSEGV);
@@ -249,7 +249,7 @@ static void no_hole(void)
 	CHECK(others != NULL);
 }
 
-/* Where there is room for it only once what was there is gone, it may be written all the same. */
+/* Replaced pages can be written even if there is room only once the old ones are gone. */
 static void no_more(void)
 {
 	lose_file(false, refuse_beside, NULL, 0);
@@ -277,7 +277,7 @@ static void in_place(void)
 static _Atomic bool ending;
 static _Atomic uint32_t n_touched;
 
-/* Always one of them at least is at it: each lets the others run while it is. */
+/* At least one thread is always at it: each lets the others run meanwhile. */
 static void *touch(void *user)
 {
 	struct hm_device *device = user;
@@ -310,7 +310,7 @@ static void not_starved(void)
 		CHECK_FATAL(!pthread_create(&threads[i], NULL, touch, device));
 	while (n_touched < 10 * TOUCHERS)
 		sched_yield();
-	/* Each comes in while others are: that would take for ever. */
+	/* Each comes in while others are: without the rule this would take for ever. */
 	for (i = 0; i < 100; i++)
 		device_loss_maps(&nobody);
 	ending = true;

@@ -16,7 +16,7 @@
 
 #define WRITERS 2
 #define PAGES_EACH 16ull
-/* Of the kernel: behind those of the threads, and long enough to be at it when it is over. */
+/* Bytes of the kernel: behind the threads' pages, and enough for it to run until the end. */
 #define LAUNCHED (WRITERS * PAGES_EACH * PAGE)
 #define LENGTH (4ull << 20)
 #define WORDS (LENGTH / sizeof(uint32_t))
@@ -35,7 +35,7 @@ static uint64_t rounds(void)
 	return text ? strtoull(text, NULL, 10) : 50;
 }
 
-/* Of the map; each loss and each recovery is another one. */
+/* The map's generation; each loss and each recovery changes it. */
 static uint32_t generation_now(void)
 {
 	struct hm_pointer_info info;
@@ -182,7 +182,7 @@ static void all_rounds(void)
 	CHECK_FATAL(!pthread_create(&launcher, NULL, launch, &rig));
 	for (round = 0; round < rounds(); round++)
 		one_round(&state, round);
-	/* That is right again, with nobody there who takes it away. */
+	/* Launches are right again once no thread takes the device away. */
 	for (i = n_right; n_right == i;)
 		sched_yield();
 	ending = true;

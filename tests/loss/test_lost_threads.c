@@ -27,11 +27,11 @@
 
 static struct hm_device *device;
 static struct hm_buffer *buffer;
-static struct hm_map *map, *watched; /* nobody stores through the second */
+static struct hm_map *map, *watched; /* no thread stores through the second */
 static _Atomic bool ending;
 static _Atomic uint32_t n_told, n_filled;
 
-/* Of each page: in its bracket, and after that. */
+/* Counters of each page: in its bracket, and after that. */
 static _Atomic uint32_t begun[PAGES], done[PAGES];
 
 static uint64_t rounds(void)
@@ -171,8 +171,8 @@ static void *fill_pages(void *user)
 }
 
 /*
- * Reads all the time, in no bracket and no guard, and may: what it sees are stores that are
- * under way, and is not looked at. Of pages that nobody stores to it is: read_quiet().
+ * Reads all the time, in no bracket and no guard, and may: the value is one of stores under
+ * way, and is not checked. Pages without stores are checked: read_quiet().
  */
 static __attribute__((no_sanitize("thread"))) void *look_at_pages(void *user)
 {
@@ -340,7 +340,7 @@ static void stop(const pthread_t *threads, unsigned int n)
 		pthread_join(threads[i], NULL);
 }
 
-/* The policy that there is without a call: what nobody stores to is zeros, all of it. */
+/* The default policy: pages without a store are zeros, all of them. */
 static void zero_round(uint64_t *state)
 {
 	static void *(*const others[])(void *) = { launch_pages, fill_pages, look_at_pages };
@@ -388,12 +388,11 @@ static void test_zeros(void)
 	CHECK(n_filled);
 }
 
-/* ---- pages that nobody stores to ---- */
+/* ---- pages without stores ---- */
 
 /*
- * What a page has, in the order in which it comes to have it: its bytes; zeros, which of the
- * module's device are there before the library knows that it is gone, unless there is a
- * handler, who has something better; what the shadow has.
+ * States of a page, in order: its bytes; zeros, which the module's device shows before the
+ * library knows that it is gone, unless a handler puts the shadow there; the shadow's bytes.
  */
 enum { HAS_OLD, HAS_ZERO, HAS_SHADOW, HAS_NONE };
 
@@ -401,9 +400,9 @@ enum { HAS_OLD, HAS_ZERO, HAS_SHADOW, HAS_NONE };
 
 struct quiet {
 	pthread_t thread;
-	const volatile uint32_t *words; /* of a map of its own */
+	const volatile uint32_t *words; /* the reader's own map */
 	unsigned int may_have;          /* 1 << HAS_* */
-	unsigned int has[PAGES];        /* where it was last looked at */
+	unsigned int has[PAGES];        /* state at the last look */
 	uint32_t value;                 /* of a word that is wrong */
 	_Atomic uint32_t n_scan;        /* of all pages */
 };
@@ -430,8 +429,8 @@ static unsigned int has_of(uint32_t value, uint64_t page)
 }
 
 /*
- * A page is one thing or the other as a whole: where one word is what took its place, each
- * that is read later is. Returns the word that is not, or WORDS.
+ * A page changes as a whole: if one word is of the replacement, each later word is. Returns the
+ * number of the first other word, or WORDS.
  */
 static __attribute__((no_sanitize("thread"))) unsigned int look_at(struct quiet *quiet,
 								   uint64_t page)
@@ -581,7 +580,7 @@ static void test_quiet_handled(void)
 
 #define CUT (PAGES_EACH + 5) /* where: in the second writer's pages */
 
-/* What was cut off is the shadow's, and so is what is replaced with it, to plain readers. */
+/* A plain reader finds the shadow's bytes in pages that were cut off, or replaced. */
 static void cut_round(uint64_t *state)
 {
 	static const struct hm_loss_desc desc = {
@@ -607,7 +606,7 @@ static void cut_round(uint64_t *state)
 	for (i = PAGES - 1; i >= CUT; i--)
 		check_bounds(i, least, "cut off");
 	stop(threads, ARRAY_SIZE(others));
-	/* It was repaired, and that is told. */
+	/* The page was repaired, and the bracket says so. */
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(watched, CUT * PAGE, PAGE, HM_READ));
 	close(fd);
 	drop_maps();

@@ -15,7 +15,7 @@
 #define PAGES 40
 #define SIZE (PAGES * PAGE + 100)
 
-/* What was called, in order. */
+/* The callbacks that were called, in order. */
 struct told {
 	char calls[32];
 	struct hm_device *device;
@@ -94,7 +94,7 @@ static void on_reattach(void *user, const struct hm_view_change *change)
 {
 	struct lives *lives = user;
 
-	/* A resize tells of others, too. */
+	/* A resize calls it for other changes, too. */
 	if (change->old_length != SIZE || change->new_length != SIZE)
 		return;
 	CHECK(change->new_address == lives->base);
@@ -207,14 +207,14 @@ static void test_shadow(void)
 			break;
 		CHECK(!strcmp(lives.told.calls, "t"));
 		CHECK_ERROR(-ENODEV, hm_device_recover(lives.device, 0, NULL));
-		/* Nobody sees what was stored meanwhile. */
+		/* Bytes stored meanwhile are dropped. */
 		pattern_write(lives.base, 10 * PAGE, 11 * PAGE, 77);
 		sim_plug();
 		info = sim_recover(lives.device, 0);
 		CHECK_EQUAL(info.generation, round);
 		CHECK_EQUAL(info.buffers, 1);
 		CHECK_EQUAL(info.buffers_back + info.buffers_left, 0);
-		/* The device is there, what was on it is not. */
+		/* The device is there, its old bytes are not. */
 		CHECK_ERROR(-ENODEV, hm_map_begin_cpu(lives.map, 0, PAGE, HM_READ));
 		CHECK(strstr(hm_errmsg(), "is back without its bytes"));
 		CHECK(pattern_holds(lives.base, 20 * PAGE + 7, 21 * PAGE + 9, round));
@@ -267,7 +267,7 @@ static void test_refill(void)
 	drop(&lives);
 }
 
-/* Taken away again while refill writes: what it writes to stays. */
+/* The device goes again while refill writes: its target stays mapped. */
 static void test_gone_in_refill(void)
 {
 	struct lives lives;
@@ -290,7 +290,9 @@ static void test_gone_in_refill(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/* Both: what refill does not write is the shadow's; the shadow is the new bytes' then. */
+/*
+ * Both: bytes that refill does not write come from the shadow, which then gets the new bytes.
+ */
 static void test_refill_over_shadow(void)
 {
 	struct hm_recover_info info;
@@ -343,7 +345,9 @@ static struct hm_scope *begin_scope(struct lives *lives, uint64_t page, uint64_t
 	return scope;
 }
 
-/* Of pages 0 to 7, "wr-": by the registry, by touch and, of what is there, by a bracket. */
+/*
+ * Rights of pages 0 to 7, "wr-": by the registry, by touch and, in what is there, by a bracket.
+ */
 static void check_rights(struct lives *lives, const char *rights)
 {
 	struct hm_pointer_info found;
@@ -375,12 +379,12 @@ static void make_scoped(struct lives *lives)
 {
 	make(lives);
 	CHECK_OK_FATAL(set_policy(lives->buffer, HM_LOSS_RECREATE, 0, false, NULL));
-	/* It would hear of each. */
+	/* The view would hear of each scope. */
 	hm_view_unref(lives->view);
 	lives->view = NULL;
 }
 
-/* What a scope takes is given back, also where it ends while its map is lost. */
+/* The end of a scope gives its rights back, also while its map is lost. */
 static void test_scopes(void)
 {
 	struct hm_scope *a, *b;
@@ -495,7 +499,7 @@ static void test_scopes_beside_recovery(void)
 	drop(&lives);
 }
 
-/* ---- what does not come back ---- */
+/* ---- buffers that do not come back ---- */
 
 static void test_left(void)
 {
@@ -519,7 +523,7 @@ static void test_left(void)
 		CHECK_EQUAL(info.buffers_left, 2);
 		CHECK_EQUAL(info.buffers_back, 0);
 		CHECK(info.error == -EBUSY || info.error == -EOPNOTSUPP);
-		/* What is made now is on the device as it is now. */
+		/* A new buffer is on the device as it is now. */
 		hm_map_unref(map);
 		hm_buffer_unref(buffer);
 		buffer = sim_make(device, SIZE, 0, &map);
@@ -555,7 +559,7 @@ static void test_there(void)
 	drop(&lives);
 }
 
-/* In the very callback that tells of the loss, by whoever found out. */
+/* Recovers in the very callback that tells of the loss, in the thread that found out. */
 static void recover_at_once(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
 {
 	struct told *told = user;

@@ -95,7 +95,7 @@ struct again {
 	char calls[8];
 };
 
-/* Taken away once more by another thread, whose call has returned before this does. */
+/* Another thread takes the device away once more, and its call has returned before this one. */
 static void lost_again(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
 {
 	struct again *again = user;
@@ -247,7 +247,7 @@ static void *bring_back(void *user)
 	return NULL;
 }
 
-/* Who has set another callback may free what the last one uses. */
+/* A program that has set another callback may free the last one's data. */
 static void test_drained(void)
 {
 	struct slow slow = { .device = sim_open() };
@@ -387,7 +387,9 @@ static void test_each_other(void)
 		CHECK_EQUAL(b.met, i + 1);
 	}
 	if (i) {
-		/* In none, each may be recovered: what was left comes back. */
+		/*
+		 * Outside of callbacks each can be recovered: buffers that were left come back.
+		 */
 		a.at = b.at = HM_LOSS_TAKEN;
 		CHECK_EQUAL(sim_recover(a.device, 0).buffers_back, 1);
 		CHECK_EQUAL(sim_recover(b.device, 0).buffers_back, 1);
@@ -440,7 +442,10 @@ static void *recover_other(void *user)
 	return NULL;
 }
 
-/* What a refill callback sets waits for no lost callback: that one may wait for it. */
+/*
+ * A refill callback may set a policy without waiting for a lost callback, which may wait for
+ * it.
+ */
 static void test_set_in_refill(void)
 {
 	struct setting setting = { .device = sim_open(), .other = open_other() };
@@ -487,7 +492,7 @@ static int count_refill(struct hm_buffer *buffer, void *bytes, uint64_t offset, 
 	return 0;
 }
 
-/* What runs on the engine hangs, and is ended. */
+/* The work on the engine hangs, and a reset ends it. */
 static void reset_under_work(struct hm_device *device, struct hm_map *map)
 {
 	struct hm_accel *accel;
@@ -502,7 +507,7 @@ static void reset_under_work(struct hm_device *device, struct hm_map *map)
 	CHECK_OK(sim_inject(device, HETSIM_INJECT_STUCK, number, 1));
 	CHECK_OK_FATAL(hm_queue_fill(queue, hm_map_address(map), 7, PAGE, &fence));
 	do {
-		/* It may not have begun yet. */
+		/* The work may not have begun yet. */
 		CHECK_OK(sim_inject(device, HETSIM_INJECT_RESET, 0, 0));
 		r = hm_fence_wait(fence, 1000000);
 	} while (r == -ETIME);

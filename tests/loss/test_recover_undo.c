@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Setting a policy, refreshing a shadow and recovering a device, with each call of the
- * library's failing in turn: what failed leaves all as it was, and works afterwards.
+ * library's failing in turn: a failed call leaves all as it was, and works afterwards.
  */
 #include <errno.h>
 #include <signal.h>
@@ -139,7 +139,7 @@ static bool is_shadowed(void)
 	return policy == HM_LOSS_SHADOW || policy_flags & HM_LOSS_WITH_SHADOW;
 }
 
-/* Of one after the other part; the last one may be asked for again, by a further recovery. */
+/* Refills one part after the other; a further recovery may ask for the last one again. */
 static int refill(struct hm_buffer *buffer, void *bytes, uint64_t offset, uint64_t length,
 		  void *user)
 {
@@ -259,7 +259,7 @@ static void test_recover_both(void)
 	walk_recovery(HM_LOSS_RECREATE, HM_LOSS_WITH_SHADOW, true);
 }
 
-/* What a change that failed has lost stays lost, without access, when the rest is back. */
+/* A map that a failed change has lost stays lost, without access, when the rest is back. */
 static void test_given_up(void)
 {
 	struct hm_recover_info info = { .struct_size = sizeof(info) };

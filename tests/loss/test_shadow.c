@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Policies of loss: what maps show once their device is taken away, and since when. */
+/* Policies of loss: the bytes that maps show once their device is taken away. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -35,7 +35,7 @@ static void drop(struct hm_device *device, struct hm_buffer *buffer, struct hm_m
 	CHECK_EQUAL(stats_now().bytes_reserved, 0);
 }
 
-/* ---- what a map shows ---- */
+/* ---- bytes that a map shows ---- */
 
 static void test_brackets(void)
 {
@@ -162,7 +162,7 @@ static void test_resized(void)
 		CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
 		before = buffer_info(buffer).bytes_shadow;
 		CHECK_OK(hm_buffer_resize(buffer, 10 * PAGE + 5, 0));
-		/* So does the shadow, and counts no more than it has. */
+		/* The shadow shrinks too, and counts no more than it has. */
 		CHECK_EQUAL(before - buffer_info(buffer).bytes_shadow,
 			    (SIZE + PAGE - 1) / PAGE * PAGE - 11 * PAGE);
 		CHECK_EQUAL(stats_now().bytes_shadow, buffer_info(buffer).bytes_shadow);
@@ -242,7 +242,7 @@ static void check_words(struct hm_map *map, uint64_t page, uint32_t value)
 	CHECK_EQUAL(i, n);
 }
 
-/* What a launch wrote is in it once its result was waited for; what it read is not. */
+/* A shadow has a launch's stores once the result was waited for; and no other page's. */
 static void test_launches(void)
 {
 	struct hm_device *device = sim_open();
@@ -266,7 +266,7 @@ static void test_launches(void)
 	drop(device, buffer, map);
 }
 
-/* One page by the device's own engine; returns what its fence told. */
+/* Fills a page by the device's own engine; returns the fence's result. */
 static int fill_page(struct hm_queue *queue, struct hm_map *map, uint32_t value,
 		     struct hm_device *reset)
 {
@@ -275,7 +275,7 @@ static int fill_page(struct hm_queue *queue, struct hm_map *map, uint32_t value,
 
 	CHECK_OK_FATAL(hm_queue_fill(queue, hm_map_address(map), value, PAGE, &fence));
 	do {
-		/* It ends what runs: what hangs may not have begun yet. */
+		/* A reset ends running work: the hanging one may not have begun yet. */
 		if (reset)
 			CHECK_OK(sim_inject(reset, HETSIM_INJECT_RESET, 0, 0));
 		r = hm_fence_wait(fence, reset ? MS : UINT64_MAX);
@@ -284,7 +284,7 @@ static int fill_page(struct hm_queue *queue, struct hm_map *map, uint32_t value,
 	return r;
 }
 
-/* A reset ends what ran, and that only: nothing is lost, and shadows go on. */
+/* A reset ends running work only: nothing is lost, and shadows go on. */
 static void test_reset(void)
 {
 	struct hm_device *device = sim_open();
@@ -335,7 +335,7 @@ static void launch_unkept(struct work *work, struct hm_buffer *buffer, struct hm
 	CHECK_EQUAL(buffer_info(buffer).lost, HM_LOST_STALE);
 }
 
-/* What a shadow lacks is told of until it has it. */
+/* A shadow that lacks stores says so until it has them. */
 static void test_stale(void)
 {
 	struct hm_device *device = sim_open();
@@ -374,8 +374,8 @@ static void *refresh_all(void *user)
 }
 
 /*
- * What was all of a buffer when a refresh was asked for is not where it has grown since:
- * what the rest lacks is told of still.
+ * A refresh of all of a buffer is not one of all of it after a growth: the shadow says still
+ * that it lacks stores.
  */
 static void test_stale_meanwhile(void)
 {
@@ -388,7 +388,7 @@ static void test_stale_meanwhile(void)
 	loss = atomic_load(&buffer->loss);
 	pthread_mutex_lock(&loss->lock);
 	CHECK_FATAL(!pthread_create(&thread, NULL, refresh_all, buffer));
-	/* From the inside: a mutex of glibc's that somebody waits for has 2 in its first word. */
+	/* From the inside: a contended mutex of glibc's has 2 in its first word. */
 	while (__atomic_load_n((int *)&loss->lock, __ATOMIC_RELAXED) != 2)
 		sched_yield();
 	/* As a growth, and the end of a launch that wrote there, leave it. */
@@ -412,7 +412,7 @@ static void test_stale_meanwhile(void)
 static struct leaving {
 	struct sys_table real;
 	struct hm_device *device;
-	const void *base; /* of a map that is lost then */
+	const void *base; /* a map that is lost then */
 	pthread_t thread;
 	_Atomic bool begun, refused;
 } leaving;
@@ -520,12 +520,12 @@ static void test_grown_meanwhile(void)
 	}
 }
 
-/* ---- what it takes ---- */
+/* ---- memory for the replacement ---- */
 
 static struct sys_table real;
 static const char *only_read; /* a page that may not be written */
-static bool promised;         /* there is memory for private pages to be written */
-/* Where there is none to promise the kernel may have unmapped a target: it has none yet. */
+static bool promised;         /* the kernel promises writable private pages */
+/* A kernel that promises none may have unmapped a target already: there must be none yet. */
 static void *mmap_watched(void *address, size_t length, int prot, int flags, int fd,
 			  off_t offset)
 {
@@ -583,7 +583,7 @@ static void take_in_place(uint32_t policy, bool memory)
 	drop(device, buffer, map);
 }
 
-/* Nobody gets a right that he had not, and who may read finds no fault. */
+/* No page gets a right that it had not, and allowed reads find no fault. */
 static void test_strict_memory(void)
 {
 	take_in_place(HM_LOSS_ZERO, true);
@@ -594,7 +594,7 @@ static void test_strict_memory(void)
 
 static int no_bytes = -1; /* a file of length 0 */
 
-/* What is mapped to be read only has no pages, as where the kernel has none. */
+/* A read-only map has no pages, as where the kernel has none. */
 static void *mmap_without_pages(void *address, size_t length, int prot, int flags, int fd,
 				off_t offset)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What fork children have of a shadow: no byte that its parent writes there later. */
+/* Fork children and a shadow: they see no byte that their parent writes there later. */
 #include <hetmap/file.h>
 #include <hetmap/loss.h>
 
@@ -51,7 +51,7 @@ static void begin(struct scene *scene)
 
 	scene->fd = scratch_file(SIZE);
 	fill(scene->fd, 'a');
-	/* What is not repaired ends who touched it; a sanitizer would have a say of its own. */
+	/* An unrepaired access ends its process; a sanitizer would report of its own. */
 	CHECK_FATAL(signal(SIGBUS, SIG_DFL) != SIG_ERR);
 	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_FATAL(!sigaction(SIGBUS, NULL, &scene->handlers[0]));
@@ -128,7 +128,7 @@ static void *change(void *user)
 	return NULL;
 }
 
-/* The parent, who has lost nothing, refreshes what a child has in the place of its bytes. */
+/* The parent, which has lost nothing, refreshes a shadow that a child shows. */
 static void refreshed_later(void)
 {
 	struct scene scene;
@@ -153,7 +153,7 @@ static void read_without(void *user)
 
 	have_handler(scene);
 	CHECK_FATAL(other >= 0 && !ftruncate(other, 4 * (off_t)SIZE));
-	/* As daemons do, who then open files of their own. */
+	/* As daemons do, which then open files of their own. */
 	for (fd = 3; fd < 64; fd++)
 		if (fd != other && fd != scene->told[1])
 			dup2(other, fd);
@@ -175,7 +175,7 @@ static void without_descriptor(void)
 
 /* ---- in the midst of a cut ---- */
 
-/* By which a shadow's owner tells his fork children what he does: struct flights. */
+/* The page by which a shadow's owner tells his fork children of cuts: struct flights. */
 static _Atomic uint64_t *told_to_children(void)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -202,8 +202,8 @@ static void read_old(void *user)
 }
 
 /*
- * What a cut clears has no other place. Of a parent who has ended or was stopped in the midst
- * of one, a child is shown nothing, after a bounded number of tries.
+ * Bytes that a cut clears have no other place. While a parent is stopped in the midst of a cut,
+ * or has ended there, a child is shown nothing, after a bounded number of tries.
  */
 static void midst_of_a_cut(void)
 {
@@ -261,7 +261,7 @@ static void read_together(void *user)
 	CHECK_EQUAL(seen.zeros, 0);
 }
 
-/* Nobody sees a copy that is not whole yet. */
+/* No child sees a copy that is not whole yet. */
 static void threads(void)
 {
 	struct scene scene;

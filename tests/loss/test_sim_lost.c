@@ -46,7 +46,7 @@ static void page_fails(uint32_t fault)
 	CHECK_EQUAL(test_read_signal(part_base + PAGE), SIGBUS);
 	CHECK(pattern_holds(base, 0, 3 * PAGE, 1));
 	CHECK(pattern_holds(base, 4 * PAGE, PAGES * PAGE, 1));
-	/* It stays one whatever becomes of its rights. */
+	/* The page stays lost whatever becomes of its rights. */
 	CHECK_OK(hm_map_protect(map, 3 * PAGE, 2 * PAGE, HM_READ));
 	CHECK_EQUAL(test_read_signal(base + 3 * PAGE), SIGBUS);
 	/* Another one instead. */
@@ -209,7 +209,7 @@ static void make(struct lives *lives)
 		.offset = PAGE,
 		.length = 2 * PAGE,
 	};
-	/* Whatever it answers: what is gone is gone. */
+	/* The device goes, whatever the view answers. */
 	const struct hm_view_ops ops = {
 		.struct_size = sizeof(ops),
 		.quiesce = never,
@@ -257,7 +257,7 @@ static void check_refused(struct lives *lives)
 	GONE(hm_map_begin_cpu(lives->part, 0, PAGE, HM_READ));
 #undef GONE
 	CHECK(!buffer && !map && fd == -7);
-	/* What a buffer was is known without it. */
+	/* The buffer's size is known without the device. */
 	CHECK_EQUAL(buffer_info(lives->buffer).size, PAGES * PAGE);
 }
 
@@ -268,7 +268,7 @@ static void check_zeros(struct lives *lives)
 	CHECK(hm_map_address(lives->map) == lives->base);
 	CHECK(is_zero(lives->base, 0, PAGES * PAGE));
 	CHECK(is_zero(lives->part_base, 0, 2 * PAGE));
-	/* Each map's own: what one writes the other does not see. */
+	/* Each map has its own zeros: stores of one do not show in the other. */
 	pattern_write(lives->base, 0, PAGES * PAGE, 2);
 	CHECK(is_zero(lives->part_base, 0, 2 * PAGE));
 	CHECK(pattern_holds(lives->base, 0, PAGES * PAGE, 2));
@@ -282,7 +282,7 @@ static void check_zeros(struct lives *lives)
 
 static void test_unplug(void)
 {
-	/* Who goes first: indices of what end() drops. */
+	/* The order of release: indices of the objects that end() drops. */
 	static const uint8_t orders[][6] = {
 		{ 0, 1, 2, 3, 4, 5 },
 		{ 5, 4, 3, 2, 1, 0 },
@@ -340,7 +340,7 @@ static void test_unplug(void)
 	}
 }
 
-/* Growth by another object does not hide a map from what becomes of its device. */
+/* A map that grew by another object still hears of its device's loss. */
 static void test_unplug_after_growth(void)
 {
 	struct hm_device *device = sim_open();
@@ -385,7 +385,7 @@ static void test_unplug_out_of_memory(void)
 		r = sim_inject(device, HETSIM_INJECT_UNPLUG, 0, 0);
 		more = inject_disarm();
 		if (r) {
-			/* Not even the call was made, or nobody may make it. */
+			/* The call was not made, or this process may not make it. */
 			CHECK(more || r == -EPERM);
 			CHECK_EQUAL(*base, 1);
 		} else {
@@ -401,7 +401,7 @@ static void test_unplug_out_of_memory(void)
 	CHECK(!more);
 }
 
-/* ---- while others work ---- */
+/* ---- while other threads work ---- */
 
 static _Atomic bool stop, failed;
 
@@ -460,7 +460,7 @@ static void *changer(void *user)
 	return NULL;
 }
 
-/* Nobody who touches, makes or changes maps meanwhile is killed, or hangs. */
+/* No thread that touches, makes or changes maps meanwhile is killed, or hangs. */
 static void unplug_under_load(void)
 {
 	struct hm_device *device = sim_open();

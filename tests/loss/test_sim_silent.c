@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Another process takes the module's device away, and nobody here has heard: whoever reads by
- * a plain pointer finds what the policy says, where there is a shadow and a handler to put it
- * there. The twin's device goes by a call of this process, which is the same to readers.
+ * Another process takes the module's device away, and this one has not heard: a plain reader
+ * finds the policy's bytes, if there is a shadow and a handler to put it there. The twin's
+ * device goes by a call of this process, which is the same to readers.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -150,7 +150,7 @@ static void reads(uint32_t policy, uint32_t flags)
 	CHECK_EQUAL(lost_of(&scene), 0);
 	take_away(scene.device);
 	check_shadow(&scene, 1);
-	/* It is this map's own from here on. */
+	/* The page is this map's own from here on. */
 	scene.base[17] = 3;
 	CHECK_EQUAL(scene.base[17], 3);
 	CHECK_EQUAL(n_part, 0);
@@ -265,7 +265,7 @@ out:
 	CHECK_OK(hm_handler_remove());
 }
 
-/* ---- what decides ---- */
+/* ---- conditions ---- */
 
 static uint32_t unheard_of(const struct scene *scene)
 {
@@ -305,7 +305,7 @@ static void test_handlers(void)
 	end(&scene);
 }
 
-/* A signal that nobody has heard of yet does not outlive the handler. */
+/* A signal that the library has not heard of does not outlive the handler. */
 static void test_removed(void)
 {
 	struct scene scene;
@@ -339,7 +339,7 @@ static void grow(uint32_t how)
 
 	if (!begin(&scene, HM_LOSS_SHADOW, 0))
 		return;
-	/* It would keep the object that is replaced. */
+	/* The second map would keep the object that is replaced. */
 	hm_map_unref(scene.watched);
 	scene.watched = NULL;
 	CHECK_OK_FATAL(hm_buffer_resize(scene.buffer, 2 * SIZE, how));
@@ -349,7 +349,7 @@ static void grow(uint32_t how)
 	end(&scene);
 }
 
-/* What is added, and what takes the place of others, goes as they do. */
+/* Added bytes, and those that replace others, follow the same policy. */
 static void test_growth(void)
 {
 	CHECK_OK_FATAL(hm_handler_install(0));
@@ -410,7 +410,7 @@ static void end_two(struct scene *scene, struct second *second)
 	end(scene);
 }
 
-/* By the handler each has what its own policy says. */
+/* With a handler each buffer follows its own policy. */
 static void test_two_of_one(void)
 {
 	struct second second;
@@ -425,7 +425,9 @@ static void test_two_of_one(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/* Without it zeros, by the kernel: whoever had asked, and however long he has been there. */
+/*
+ * Without a handler the kernel shows zeros, whichever buffer had asked, and however long ago.
+ */
 static void test_handler_gone(void)
 {
 	struct second second;
@@ -446,7 +448,7 @@ static void test_handler_gone(void)
 	end_two(&scene, &second);
 }
 
-/* And where the device has gone meanwhile, and nobody has heard. */
+/* The same if the device has gone meanwhile, unheard of. */
 static void test_outlived(void)
 {
 	struct second second;
@@ -475,7 +477,7 @@ static void test_other_policy(void)
 	end(&scene);
 }
 
-/* Whoever else has the object, and ends, or has another policy: this one's stays. */
+/* Another holder of the object may end, or have another policy: this one's stays. */
 static void test_shared(void)
 {
 	struct hm_buffer *again;
@@ -529,7 +531,7 @@ static long n_mapping(void)
 	return n;
 }
 
-/* A machine's own, of the module's: nobody else is to feel the limit. */
+/* Only the module's machine: the limit would hit every process. */
 static void test_no_mappings(void)
 {
 	struct scene scene;
@@ -554,7 +556,7 @@ static void test_no_mappings(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/* What fails has changed nothing of it. */
+/* A failed growth changes nothing. */
 static void test_failed_growth(void)
 {
 	struct scene scene;
@@ -575,7 +577,7 @@ static void test_failed_growth(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/* ---- beside others ---- */
+/* ---- other threads and devices ---- */
 
 static _Atomic bool stop;
 static _Atomic uint32_t n_wrong;
@@ -629,7 +631,9 @@ static void test_replaced_meanwhile(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/* Another device's engine is given such bytes: it has not begun, and what it was to write stays. */
+/*
+ * Another device's engine gets lost bytes: it does not begin, and its target keeps its bytes.
+ */
 static void test_staged(void)
 {
 	struct hm_buffer *to;

@@ -201,7 +201,7 @@ static void another_kind(void)
 	hm_device_unref(device);
 }
 
-/* ---- what OpenCL's self-test needs of the device fails ---- */
+/* ---- calls of OpenCL's self-test fail ---- */
 
 static void *mmap_fails(void *address, size_t length, int prot, int flags, int fd, off_t offset)
 {
@@ -232,7 +232,7 @@ static void while_testing(void)
 		CHECK(text_has("self-test"));
 		CHECK_OK(hm_free(p));
 	}
-	/* It was no result: the next one is made. */
+	/* The failure was no result: the next queue tests again. */
 	CHECK_OK_FATAL(hm_alloc(soft, PAGE, HM_READ | HM_WRITE, &p));
 	CHECK_EQUAL(way_of(&rig, p, 0), HM_WAY_HOST_PTR);
 	CHECK_OK(hm_free(p));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A device goes, its maps are zeros without a fault, and nobody has heard of it: whoever
- * used bytes of it is told, whatever the buffer's policy.
+ * A device goes, its maps are zeros without a fault, and the library has not heard of it: each
+ * user of its bytes gets an error, whatever the buffer's policy.
  */
 #include <errno.h>
 #include <string.h>
@@ -313,7 +313,7 @@ static void asked_once(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/* Also where what the backend has opened is NULL. */
+/* Also if the backend's device is NULL. */
 static void asked_of_nothing(void)
 {
 	struct hm_backend_ops ops = unheard_backend;

@@ -58,7 +58,7 @@ static int mount_at(const char *path)
 	return fd;
 }
 
-/* Of this fork only: what is open is for it alone. */
+/* Runs the server: the descriptors that this fork opens are for it alone. */
 static void serve(const struct fuse_scene *scene, int fd, int memory)
 {
 	char numbers[2][16];
@@ -109,7 +109,7 @@ bool fuse_begin(struct fuse_scene *scene, const char *name)
 	if (!scene->server)
 		serve(scene, fd, memory);
 	close(memory);
-	/* The server's alone from here on: when it ends, whoever waits is told. */
+	/* Only the server has it now: when the server ends, waiting readers get an error. */
 	close(fd);
 	CHECK_FATAL(!statfs(scene->mount, &statfs_of));
 	CHECK_EQUAL(statfs_of.f_type, 0x65735546);
@@ -153,7 +153,7 @@ void fuse_forget(const char *path)
 	close(fd);
 }
 
-/* ---- who has nothing to do with it ---- */
+/* ---- a bystander ---- */
 
 #define OTHER_SIZE (4 * PAGE + 9)
 
@@ -170,7 +170,7 @@ static void *keep_reading(void *user)
 		CHECK_OK(hm_reader_gather(reader, pieces, 2, out));
 		reader_check_pieces(pieces, 2, out);
 		bystander->rounds++;
-		/* An emulated machine has little else to give to what is tested. */
+		/* Leaves the processor of an emulated machine to the test. */
 		usleep(2000);
 	}
 	hm_reader_unref(reader);

@@ -33,7 +33,7 @@ void fuse_kill(struct fuse_scene *scene);
 
 /* From now on reads that touch [from, to) fail with @error; 0: no more. */
 void fuse_fail_reads(struct fuse_scene *scene, int error, uint64_t from, uint64_t to);
-/* What the kernel has of the file is forgotten, clean pages that nobody maps. */
+/* Drops the file from the page cache: clean pages that no map has. */
 void fuse_forget(const char *path);
 
 /* A thread that reads another file of the same mount, all the time, out of a map. */
@@ -45,7 +45,7 @@ struct fuse_bystander {
 };
 
 void fuse_bystander_begin(const struct fuse_scene *scene, struct fuse_bystander *bystander);
-/* It went on to the end: some rounds more are waited for, and each one was right. */
+/* Waits for some more rounds, and checks that each one was right. */
 void fuse_bystander_end(struct fuse_bystander *bystander);
 
 #endif

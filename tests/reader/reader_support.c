@@ -24,7 +24,7 @@ __attribute__((constructor)) static void data_make(void)
 		known[i] = (unsigned char)(i * 7 + i / 251);
 }
 
-/* Of @bytes at @offset, those up to the end of a period. */
+/* The known bytes of @bytes at @offset, up to the end of a period. */
 static size_t data_piece(uint64_t offset, uint64_t bytes, const unsigned char **ret_data)
 {
 	uint64_t at = offset % DATA_PERIOD;
@@ -121,7 +121,7 @@ struct hm_reader_info reader_info(struct hm_reader *reader)
 	return info;
 }
 
-/* What this kernel, container or file system has not; said once for a test. */
+/* Skips a policy that this kernel, container or file system has not; once for a test. */
 bool reader_can(const char *path, uint32_t policy)
 {
 	struct hm_reader_desc desc = reader_desc(HM_PATTERN_SEQUENTIAL, policy, 0, 0);

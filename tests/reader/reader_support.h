@@ -28,7 +28,7 @@ struct hm_reader_desc reader_desc(uint32_t pattern, uint32_t policy, uint64_t wi
 /* Opened, or the test is abandoned. */
 struct hm_reader *reader_open(const char *path, uint32_t pattern, uint32_t policy);
 struct hm_reader_info reader_info(struct hm_reader *reader);
-/* Not what this kernel, container or file system has not: -EOPNOTSUPP. */
+/* False for a policy that this kernel, container or file system has not: -EOPNOTSUPP. */
 bool reader_can(const char *path, uint32_t policy);
 
 /* Windows of all of [begin, end), in order, with their bytes, up to the end. */
@@ -37,9 +37,9 @@ void reader_check_range(struct hm_reader *reader, uint64_t begin, uint64_t end);
 void reader_gather(struct hm_reader *reader, uint64_t size, uint64_t *state);
 void reader_check_pieces(const struct hm_piece *pieces, uint64_t n, const char *out);
 
-/* What the kernel says that the process has of files, and of page tables. */
+/* Bytes of files and of page tables that the kernel counts for the process. */
 uint64_t reader_held(void);
-/* What a byte of a hole takes of the file's own memory: none on a disk, a page on tmpfs. */
+/* Bytes of memory that a byte of a hole takes: none on a disk, a page on tmpfs. */
 uint64_t reader_bytes_of_a_hole(const char *path);
 
 /*
@@ -51,7 +51,7 @@ char *reader_places(const char *folder, const char *name, uint64_t n);
 /* Gathers the bytes of up to PLACES_MOST of them; returns their sum. */
 #define PLACES_MOST 512
 uint64_t reader_check_places(struct hm_reader *reader, uint64_t first, uint64_t n);
-/* Of the bytes of places [0, n). */
+/* The sum of the bytes of places [0, n). */
 uint64_t reader_sum_of_places(uint64_t n);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Readers of a file system that fails: by each policy an error with its offset and cause,
- * the process and its other threads live on, and what failed works once it can again.
+ * Readers of a file system that fails: by each policy an error with its offset and cause, the
+ * process and its other threads live on, and failed calls work again later.
  */
 #include <errno.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 
 #define SIZE (2 * MIB + 123)
 #define WINDOW (256 * 1024)
-/* Read ahead, or behind, of what is wanted: nothing of it is before this. */
+/* Read ahead of a window or behind it: no window before has a byte of it. */
 #define BAD_FROM (MIB + 3 * PAGE)
 #define BAD_TO (BAD_FROM + PAGE)
 
@@ -213,7 +213,7 @@ static void check_cut(struct bad_file *bad, uint32_t policy)
 	CHECK(strstr(hm_errmsg(), "cut off") != NULL);
 	CHECK_OK(hm_reader_gather(pieces_of, pieces, 1, out));
 	reader_check_pieces(pieces, 1, out);
-	/* It is there again: the kernel learns that when a size is asked for. */
+	/* The bytes are there again: the kernel learns that when a size is asked for. */
 	bad->scene.faults->cut = UINT64_MAX;
 	fuse_forget(bad->path);
 	CHECK_EQUAL(hm_reader_range(reader, at, 0, HM_PATTERN_SEQUENTIAL, policy), 0);
@@ -249,7 +249,7 @@ static void test_short(void)
 {
 	static const uint32_t sizes[] = { 1, 1000, 4096, 100001 };
 	struct bad_file bad;
-	/* So many requests for the first, of which each is ms where it is emulated. */
+	/* The first piece takes so many requests, of some ms each in emulated machines. */
 	struct hm_piece piece = { 12345, 300 };
 	struct hm_reader *reader;
 	uint32_t policy;
@@ -304,7 +304,10 @@ static void test_slow(void)
 	for (policy = HM_POLICY_AUTO; policy <= HM_POLICY_DIRECT; policy++) {
 		if (!reader_can(bad.path, policy))
 			continue;
-		/* Who has his pages waits for nobody; but may have no turn on a busy machine. */
+		/*
+		 * A reader with its pages waits for nothing; but may have no turn on a busy
+		 * machine.
+		 */
 		for (tries = 0; !goes_on(&bad, policy) && tries < 10; tries++)
 			;
 		CHECK(tries < 10);
@@ -314,7 +317,7 @@ static void test_slow(void)
 
 /* ---- gone ---- */
 
-/* The server is killed under the reader: what the kernel has stays, the rest is an error. */
+/* The server is killed under the reader: cached pages stay, the rest is an error. */
 static bool check_gone(uint32_t policy)
 {
 	struct hm_piece piece = { BAD_FROM, 100 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Maps, tokens, tensors and models on a file system that fails: an error each, with what
- * it was of; the process and its other threads live on, and the same objects work again.
+ * Maps, tokens, tensors and models on a file system that fails: an error each, which names the
+ * object; the process and its other threads live on, and the same objects work again.
  */
 #include <errno.h>
 #include <signal.h>
@@ -14,14 +14,14 @@
 #include "format/load_support.h"
 #include "format/tokens_support.h"
 
-/* What has a header fails far behind it: the kernel reads 128 KiB and more at a time. */
+/* Files with a header fail far behind it: the kernel reads 128 KiB and more at a time. */
 #define BAD_FROM (300 * PAGE)
 #define BAD_TO (BAD_FROM + PAGE)
 
 struct world {
 	struct fuse_scene scene;
 	struct fuse_bystander other;
-	char *path; /* of the file that fails, "a" */
+	char *path; /* the failing file, "a" */
 };
 
 static bool begin(struct world *world)
@@ -53,7 +53,7 @@ static void mend(struct world *world)
 	fuse_fail_reads(&world->scene, 0, 0, 0);
 }
 
-/* The text has the file, and what was wrong with it. */
+/* The text has the file, and the error. */
 static void check_text(const struct world *world, const char *text)
 {
 	if (!strstr(hm_errmsg(), world->path) || !strstr(hm_errmsg(), text))
@@ -108,7 +108,7 @@ static void test_copies(void)
 		CHECK_EQUAL(fault.cause, HM_FAULT_UNREACHABLE);
 		CHECK_EQUAL(fault.signal, SIGBUS);
 		CHECK_EQUAL(fault.offset / PAGE, BAD_FROM / PAGE);
-		/* What is before it is no worse for it. */
+		/* Bytes before the bad page can still be read. */
 		CHECK_OK(hm_copy_out(out, base, BAD_FROM, &fault));
 		CHECK(pattern_holds(out, 0, BAD_FROM, 1));
 		mend(&world);
@@ -120,7 +120,7 @@ static void test_copies(void)
 	free(out);
 }
 
-/* Nobody guards it: zeros take the place of the block, and every later look says so. */
+/* An access without a guard: zeros replace the block, and every later call says so. */
 static void test_not_guarded(void)
 {
 	struct hm_fault fault = no_fault();
@@ -165,7 +165,7 @@ static bool source_has(const struct world *world, uint32_t salt)
 	return holds;
 }
 
-#define WRITES (MAPPED / 4096) /* of one sync, at most */
+#define WRITES (MAPPED / 4096) /* most writes of one sync */
 
 static void check_sync(struct world *world, struct hm_map *map, int error, uint32_t salt)
 {
@@ -181,10 +181,10 @@ static void check_sync(struct world *world, struct hm_map *map, int error, uint3
 	      strstr(hm_errmsg(), strerrorname_np(error)));
 	CHECK(!source_has(world, salt));
 	/*
-	 * What is in the map is in it still, and clean by the kernel's account: it is told
-	 * once, and not written again. Stored again, it gets there. One sync is many writes,
-	 * and the kernel tells of the first that fails while others are under way: of those
-	 * the next sync tells [fuse_fsync()].
+	 * The map still has the bytes, clean by the kernel's account: the error comes once, and
+	 * they are not written again. Stored again, they get there. One sync is many writes,
+	 * and the kernel reports the first failure while other writes are under way: the next
+	 * sync reports theirs [fuse_fsync()].
 	 */
 	world->scene.faults->write_error = 0;
 	CHECK(pattern_holds(base, 0, MAPPED, salt));
@@ -231,7 +231,7 @@ static void *sync_all(void *user)
 	return NULL;
 }
 
-/* A server that does not answer holds up who writes back, and nobody else. */
+/* A server that does not answer holds up the sync, and no other call. */
 static void check_held(struct world *world, struct hm_map *map, bool publish, uint32_t salt)
 {
 	struct hm_map_info info = { .struct_size = sizeof(info) };

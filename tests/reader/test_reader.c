@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Readers: the same bytes by every policy, what is chosen, and what is refused. */
+/* Readers: the same bytes by every policy, the chosen policies, and refused calls. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -86,7 +86,7 @@ static void test_range(void)
 						 HM_PATTERN_SEQUENTIAL, policy));
 			reader_check_range(reader, ranges[i][0], ranges[i][1]);
 		}
-		/* What is refused changes nothing, not even the window that is in use. */
+		/* A refused call changes nothing, not even the window that is in use. */
 		CHECK_OK(hm_reader_range(reader, 100, 0, HM_PATTERN_SEQUENTIAL, policy));
 		CHECK_OK(hm_reader_next(reader, &data, &offset, &bytes));
 		CHECK_ERROR(-ERANGE, hm_reader_range(reader, 0, 2 * MIB + 1, 0, policy));
@@ -145,7 +145,7 @@ static void test_gather(void)
 			}
 		}
 	}
-	/* Of a sequence, pieces may be had, too. */
+	/* A reader of a sequence reads pieces, too. */
 	reader = reader_open(path, HM_PATTERN_SEQUENTIAL, HM_POLICY_AUTO);
 	reader_gather(reader, size, &state);
 	hm_reader_unref(reader);
@@ -240,7 +240,7 @@ static void test_refused(void)
 	folder_remove(folder);
 }
 
-/* ---- what can't be mapped ---- */
+/* ---- files that can't be mapped ---- */
 
 static void test_private_map(void)
 {
@@ -362,7 +362,7 @@ static void test_no_room(void)
 
 /* ---- chosen ---- */
 
-/* Of a network file system, or one that a process serves: it is read then. */
+/* On a network file system, or one that a process serves, files are read. */
 static bool by_reading(const struct hm_reader_info *info)
 {
 	return info->flags & HM_READER_NETWORK || strstr(info->why, "process that serves it");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Readers of large files, in little memory: what the kernel says they have. */
+/* Readers of large files, in little memory by the kernel's account. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -45,7 +45,7 @@ static void test_offsets(void)
 	folder_remove(folder);
 }
 
-/* What malloc(), the tables of its own and the kernel's rounding may add. */
+/* Slack for malloc(), the library's tables and the kernel's rounding. */
 #define SLACK MIB
 
 /* A byte of each 2 MiB: all at once would take a page table each. */
@@ -170,7 +170,9 @@ static void test_budget_sequential(void)
 			touch(data, bytes);
 			total += bytes;
 			held = reader_held();
-			/* A ring is there from the beginning, and is less by what was read. */
+			/*
+			 * A ring is there from the start, and loses the bytes that were read.
+			 */
 			if (held > before && held - before > most)
 				most = held - before;
 		} while (bytes);
@@ -234,7 +236,7 @@ static uint64_t locked_of(struct hm_map *map)
 	return info.locked;
 }
 
-/* What the user has locked, or may not touch, is so afterwards: beyond the budget it is read. */
+/* Locked and protected pages stay so: beyond the budget the file is read. */
 static void test_held(void)
 {
 	struct hm_reader_desc desc =

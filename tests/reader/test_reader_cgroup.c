@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
  * Readers in a control group that may have 256 MiB and no swap: files of many times that, by
- * what the group's own files say of memory. In machines only (tests/vm/check), as it loads
- * modules, mounts, and makes groups.
+ * the memory files of the group. In machines only (tests/vm/check), as it loads modules,
+ * mounts, and makes groups.
  *
  * The files are on ext4, in an image in memory. A hole of ext4 is read into page cache, which
- * is charged to who touches it and can be taken back, as that of any disk; one of tmpfs would
- * be the file's own memory from then on, which nothing takes back without swap. busybox makes
- * the file system, because it is in the machine for certain; of its ext2 a file may have
- * nearly 2 TiB.
+ * is charged to the group that touches it and can be taken back, as that of any disk; one of
+ * tmpfs would be the file's own memory from then on, which nothing takes back without swap.
+ * busybox makes the file system, because it is in the machine for certain; of its ext2 a file
+ * may have nearly 2 TiB.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,8 +33,8 @@
 
 #define MEMORY_MAX (256 * MIB)
 /*
- * What the process itself may add to its group: the test, malloc(), tables of its own, the
- * file's nodes in the page cache's tree; and counters that are a batch of each CPU's behind.
+ * Slack for the process in its group: the test, malloc(), the library's tables, the file's
+ * nodes in the page cache's tree; and counters that are a batch of each CPU's behind.
  */
 #define SLACK (8 * MIB)
 
@@ -67,7 +67,7 @@ static void end(void)
 
 /* ---- the group ---- */
 
-/* Of one line of a file of the group's: "oom_kill 0", or the number alone. */
+/* A number in a file of the group's: of the line "oom_kill 0", or alone. */
 static uint64_t group_number(const char *name, const char *key)
 {
 	char path[128], line[128];
@@ -98,7 +98,7 @@ static void group_write(const char *name, uint64_t number)
 	close(fd);
 }
 
-/* Mapped, and what maps it: what the kernel counts of the group's for the reader. */
+/* Mapped pages and their page tables, as the kernel counts them for the group. */
 static uint64_t group_mapped(void)
 {
 	return group_number("memory.stat", "file_mapped") +
@@ -132,7 +132,7 @@ static struct outcome_of_group run_in_group(void (*run)(void))
 	struct outcome_of_group outcome;
 	int fd = open(FILE_HERE, O_RDONLY | O_CLOEXEC);
 
-	/* Page cache is charged to who brought it in. */
+	/* The kernel charges page cache to the group that brings it in. */
 	CHECK_FATAL(fd >= 0 && !fsync(fd) && !posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED));
 	close(fd);
 	CHECK_FATAL(!mkdir(GROUP, 0755));
@@ -146,7 +146,7 @@ static struct outcome_of_group run_in_group(void (*run)(void))
 	return outcome;
 }
 
-/* It lived, and within the limit. */
+/* The process lived, within the limit. */
 static void check_alive(const struct outcome_of_group *outcome)
 {
 	CHECK_EQUAL(outcome->r, 0);
@@ -186,7 +186,7 @@ static void gather_places(void)
 	struct hm_reader *reader;
 
 	CHECK_OK_FATAL(hm_handler_install(0));
-	/* A quarter of what there is, where nothing is stated. */
+	/* The default budget is a quarter of the group's memory. */
 	reader = reader_open(FILE_HERE, HM_PATTERN_RANDOM, HM_POLICY_AUTO);
 	info = reader_info(reader);
 	CHECK_EQUAL(info.ram, MEMORY_MAX);
@@ -207,7 +207,7 @@ static void gather_places(void)
 	CHECK_EQUAL(info.size, sparse_size());
 	CHECK(info.map != NULL);
 	CHECK(info.peak <= BUDGET && info.peak > BUDGET / 2);
-	/* What it counts covers what the kernel counts, of the process and of its group. */
+	/* The reader's peak covers the kernel's counts, of the process and of its group. */
 	if (!most || !group || most > info.peak + SLACK || group > info.peak + SLACK)
 		test_fail(__FILE__, __LINE__,
 			  "peak %" PRIu64 ", the process had %" PRIu64
@@ -232,19 +232,19 @@ static void test_terabyte(void)
 	CHECK(outcome.kills > 0);
 	outcome = run_in_group(gather_places);
 	check_alive(&outcome);
-	/* Of each byte a page, twice the limit and more. */
+	/* Each byte takes a page: twice the limit and more. */
 	CHECK(outcome.limit > 0);
 	end();
 }
 
 /* ---- all of a large file ---- */
 
-/* Of each so many bytes some are data. */
+/* Each stride begins with some data. */
 #define STRIDE (256 * MIB)
 #define DATA 65536u
 #define WINDOWS_BUDGET (16 * MIB)
 
-/* Emulation reads a GiB in seconds: four times what the group may have, if nobody asks for more. */
+/* Emulation reads a GiB in seconds: the default is four times the group's memory. */
 static uint64_t whole_size(void)
 {
 	const char *text = getenv("HETMAP_READ_GIB");
@@ -333,7 +333,7 @@ static void read_dropping(void)
 	read_whole(WINDOWS_BUDGET, HM_READER_DROP, HM_POLICY_AHEAD);
 }
 
-/* More than memory has room for, and what it takes is not stated. */
+/* More than memory has room for, without a stated budget. */
 static void read_past_memory(void)
 {
 	read_whole(0, 0, HM_POLICY_DIRECT);

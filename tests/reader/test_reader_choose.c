@@ -80,7 +80,7 @@ static void test_larger_than_memory(void)
 
 	CHECK_EQUAL(chosen(&facts, HM_PATTERN_SEQUENTIAL), HM_POLICY_DIRECT);
 	CHECK_EQUAL(chosen(&facts, HM_PATTERN_RANDOM), HM_POLICY_ANNOUNCE);
-	/* Of it, what is read. */
+	/* The range counts, not the file. */
 	facts.length = GIB(16);
 	CHECK_EQUAL(chosen(&facts, HM_PATTERN_SEQUENTIAL), HM_POLICY_AHEAD);
 	facts.length = facts.size;
@@ -108,7 +108,7 @@ static void test_larger_than_memory(void)
 	CHECK_EQUAL(choice.policy, HM_POLICY_DIRECT);
 	CHECK_EQUAL(choice.window, MIB(8));
 	CHECK_EQUAL(choice.budget, MIB(25));
-	/* Windows of the process's own take no more of what it may have than an eighth. */
+	/* The process's own windows take at most an eighth of its memory. */
 	wish.budget = 0;
 	wish.window = MIB(682);
 	CHECK_OK_FATAL(reader_choose(&facts, &wish, &choice));
@@ -210,7 +210,7 @@ static void test_little_memory(void)
 	CHECK_EQUAL(choice.window, MIB(64));
 }
 
-/* Whatever is asked for: windows in whole pages, and what they cost is in the budget. */
+/* Whatever the wish: windows are whole pages, and the budget covers their cost. */
 static void test_budgets(void)
 {
 	static const uint64_t sizes[] = { 0, 1, PAGE, MIB(3), GIB(4), GIB(1) << 10 };
@@ -255,12 +255,12 @@ static void test_pieces(void)
 	facts.size = MIB(1);
 	CHECK_OK(reader_choose(&facts, &wish, &choice));
 	CHECK(choice.budget < MIB(2));
-	/* Nobody would make a fault an error. */
+	/* No handler would make a fault an error. */
 	facts.guarded = false;
 	CHECK_OK(reader_choose(&facts, &wish, &choice));
 	CHECK(!choice.copied_from_map);
 	CHECK(strstr(choice.why, "pread(2)") != NULL);
-	/* Of a map, less than the account and two faults are too little. */
+	/* A map needs the account and two faults at least. */
 	facts = facts_of(GIB(1) << 10);
 	facts.guarded = true;
 	wish.policy = HM_POLICY_FAULT;
@@ -270,7 +270,7 @@ static void test_pieces(void)
 	wish.budget = MIB(4);
 	CHECK_OK(reader_choose(&facts, &wish, &choice));
 	CHECK(choice.copied_from_map);
-	/* A fault may map what a page table does, and so may one beside it. */
+	/* A fault may map a page table's range, and so may one beside it. */
 	facts.fault = MIB(2);
 	CHECK_OK(reader_choose(&facts, &wish, &choice));
 	CHECK(!choice.copied_from_map);
@@ -312,7 +312,7 @@ static void test_pieces(void)
 	CHECK_ERROR(-ENOBUFS, reader_choose(&facts, &wish, &choice));
 }
 
-/* O_DIRECT's unit: windows and reads are multiples of it, and what aligning takes is paid. */
+/* O_DIRECT's unit: windows and reads are multiples of it, and the budget covers aligning. */
 static void check_unit(const struct reader_facts *facts, uint32_t pattern, uint64_t budget)
 {
 	struct reader_wish wish = { .pattern = pattern, .policy = HM_POLICY_DIRECT };
@@ -324,7 +324,7 @@ static void check_unit(const struct reader_facts *facts, uint32_t pattern, uint6
 	wish.window = budget % 3 * 5000;
 	r = reader_choose(facts, &wish, &choice);
 	if (r) {
-		/* No more than the least of it and what aligning takes is asked for. */
+		/* The least budget is the smallest windows and the cost of aligning. */
 		CHECK_EQUAL(r, -ENOBUFS);
 		CHECK(budget && budget < reader_mapped_cost(2 * facts->direct + KIB(16), PAGE));
 		return;
@@ -462,8 +462,8 @@ static void test_file_systems(void)
 }
 
 /*
- * Where the device reads enough ahead by itself, what is chosen asks the kernel for the same as
- * "fault" does: it can't be slower.
+ * If the device reads enough ahead by itself, the chosen policy asks the kernel for no other
+ * calls than "fault" does: it can't be slower.
  */
 static void test_ahead_is_fault(void)
 {

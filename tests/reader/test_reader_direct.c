@@ -17,7 +17,7 @@
 
 #include <liburing.h>
 
-/* ---- what is reported, and what is read ---- */
+/* ---- reported units, and reads ---- */
 
 static struct {
 	struct sys_table real;
@@ -25,7 +25,7 @@ static struct {
 	uint32_t memory, offset;
 	uint64_t unit; /* each read is by multiples of it */
 	uint64_t n_reads;
-	uint64_t n_pages; /* of these, by multiples of a page */
+	uint64_t n_pages; /* n_reads by multiples of a page */
 } reported;
 
 static int statx_hook(int fd, const char *path, int flags, unsigned int mask,
@@ -46,7 +46,7 @@ static bool is_by(const struct io_uring_sqe *sqe, uint64_t unit)
 	return !(sqe->addr % unit || sqe->off % unit || sqe->len % unit);
 }
 
-/* What is put in, and not submitted yet. */
+/* Checks the entries that are in the ring, and not submitted yet. */
 static int submit_hook(struct io_uring *ring, unsigned int wait)
 {
 	const struct io_uring_sqe *sqe;
@@ -228,7 +228,7 @@ static void test_none(void)
 		CHECK_ERROR(-EOPNOTSUPP, hm_reader_open(path, &desc, &reader));
 		CHECK(strstr(hm_errmsg(), rows[i].text) && strstr(hm_errmsg(), "\"uring\""));
 		CHECK(reader == UNTOUCHED);
-		/* The others have nothing to do with it. */
+		/* The other policies do not need it. */
 		reader = reader_open(path, HM_PATTERN_SEQUENTIAL, HM_POLICY_URING);
 		reader_check_range(reader, 0, SIZE);
 		hm_reader_unref(reader);

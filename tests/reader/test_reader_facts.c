@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What one fault maps, by the file system and the kernel's version. */
+/* Bytes that one fault maps, by the file system and the kernel's version. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static void test_most(void)
 
 	CHECK_FATAL(fd >= 0 && memory >= 0 && !fstatfs(fd, &statfs));
 	CHECK_EQUAL(facts_fault_most(memory), table);
-	/* What can't be asked is the most. */
+	/* A kernel that does not tell counts as the most. */
 	CHECK_EQUAL(facts_fault_most(-1), table);
 	if (statfs.f_type != 0xef53) {
 		test_skip("kernel", "files here are on 0x%lx, not on ext4",
@@ -49,7 +49,7 @@ static void test_most(void)
 	check_release(path, fd, "7.0-rc1\n", table);
 	check_release(path, fd, "none\n", table);
 	check_release(path, fd, "", table);
-	/* As nobody here has set more. */
+	/* No process here has set more. */
 	check_release(path, fd, "6.15.9\n", pages);
 	check_release(path, fd, "6.1.0-56-amd64\n", pages);
 	check_release(path, fd, "5.10.0\n", pages);

@@ -10,7 +10,7 @@
 #include "format/tokens_support.h"
 
 #define BUDGET (6 * MIB)
-/* What malloc(), the tables of its own and the kernel's rounding may add. */
+/* Slack for malloc(), the library's tables and the kernel's rounding. */
 #define SLACK MIB
 #define SIZE (64 * MIB)
 
@@ -28,7 +28,7 @@ static char *write_file(const char *folder)
 	return path;
 }
 
-/* What a byte that is read maps. */
+/* Bytes that the read of one byte maps. */
 static uint64_t mapped_by_a_fault(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);

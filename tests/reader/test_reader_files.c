@@ -224,7 +224,7 @@ static void test_failures(void)
 /* ---- many ---- */
 
 #define MANY 100000ull
-/* Of descriptors, as "ulimit -n 256". */
+/* Limit of descriptors, as "ulimit -n 256". */
 #define FEW 256
 
 static double now(void)
@@ -259,7 +259,7 @@ static int counted_fadvise(int fd, off_t offset, off_t length, int advice)
 	return real_fadvise(fd, offset, length, advice);
 }
 
-/* So many pieces of a batch are in memory, and the others are not, as the library sees it. */
+/* Number of a batch's pieces in memory, as the library sees it. */
 static unsigned int in_memory;
 static ssize_t (*real_pread)(int fd, void *to, size_t length, off_t offset);
 
@@ -347,7 +347,7 @@ static void test_gathered(void)
 	free_set(&set);
 }
 
-/* What comes next is announced over the ends of files, long before it is wanted. */
+/* The next bytes are announced across the ends of files, long before they are read. */
 static void check_ahead(const struct set *set, uint64_t at, uint64_t window)
 {
 	uint64_t wanted = at + 4 * window;

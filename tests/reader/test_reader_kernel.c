@@ -59,7 +59,7 @@ static bool have_uring(const char *path)
 
 static const struct refusal {
 	int error;
-	int expected; /* of a policy that was asked for */
+	int expected; /* by a policy that was asked for */
 	const char *remedy;
 } refusals[] = {
 	{ EMFILE, -EMFILE, "ulimit -n" },
@@ -73,7 +73,7 @@ static const struct refusal {
 
 #define N_REFUSALS (sizeof(refusals) / sizeof(refusals[0]))
 
-/* The text has the errno's own name and what is to be done. */
+/* The text has the errno's own name and the remedy. */
 static void check_text(const struct refusal *refusal, const char *text)
 {
 	if (!strstr(text, strerrorname_np(refusal->error)) || !strstr(text, refusal->remedy))
@@ -102,7 +102,7 @@ static void check_asked_for(const char *path, const struct refusal *refusal, uin
 	if (pattern == HM_PATTERN_SEQUENTIAL)
 		reader_check_range(reader, 0, SIZE);
 	CHECK(inject_disarm());
-	/* And what was refused is not remembered. */
+	/* The refusal is not remembered. */
 	CHECK_OK(hm_reader_range(reader, 0, 0, pattern, policy));
 	CHECK_EQUAL(reader_info(reader).policy, policy);
 	hm_reader_unref(reader);
@@ -156,7 +156,7 @@ static void test_chosen(void)
 	size_t i;
 
 	if (have_uring(path)) {
-		/* Who would not have it anyway hears nothing of it. */
+		/* A reader that would not take io_uring hears nothing of it. */
 		inject_always("uring_init", ENOMEM);
 		reader = reader_open(path, HM_PATTERN_SEQUENTIAL, HM_POLICY_AUTO);
 		CHECK(strstr(reader_info(reader).why, "io_uring") == NULL);
@@ -188,7 +188,7 @@ static int open_with(const char *path, uint32_t policy, unsigned int n,
 	limit = (struct rlimit){ (rlim_t)used + n, before.rlim_max };
 	CHECK_FATAL(!setrlimit(RLIMIT_NOFILE, &limit));
 	r = hm_reader_open(path, &desc, &reader);
-	/* What it reads by needs no more than it has. */
+	/* The reader needs no more descriptors than it has. */
 	if (!r) {
 		*ret_info = reader_info(reader);
 		reader_check_range(reader, 0, SIZE);

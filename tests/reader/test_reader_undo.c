@@ -37,7 +37,7 @@ static void test_cut_off_windows(void)
 		total = bytes;
 		while (!(r = hm_reader_next(reader, &data, NULL, &bytes)) && bytes)
 			total += bytes;
-		/* What was read before may be given; what is not there is not. */
+		/* Bytes read before may be given; missing ones are not. */
 		if (policy >= HM_POLICY_URING && !r) {
 			CHECK_EQUAL(total, 8 * MIB);
 		} else {
@@ -45,7 +45,7 @@ static void test_cut_off_windows(void)
 			CHECK(strstr(hm_errmsg(), "cut off") != NULL);
 			CHECK(total >= 5 * MIB);
 			CHECK_ERROR(-ENODATA, hm_reader_next(reader, &data, NULL, &bytes));
-			/* It is there again: the same window is. */
+			/* The file is whole again: the same window can be read. */
 			free(reader_file(folder, "data", 8 * MIB));
 			reader_check_range(reader, total, 8 * MIB);
 		}
@@ -91,7 +91,7 @@ static void test_cut_off_pieces(void)
 			other = reader_open(path, HM_PATTERN_RANDOM, policy);
 			CHECK_OK(hm_reader_gather(reader, pieces, 2, out));
 			CHECK_EQUAL(pthread_create(&thread, NULL, keep_gathering, other), 0);
-			/* In the middle of a page, whose rest is zeros without a fault. */
+			/* Cut in the middle of a page, whose rest is zeros without a fault. */
 			CHECK_EQUAL(truncate(path, 6 * PAGE + 200), 0);
 			CHECK_ERROR(-ENODATA, hm_reader_gather(reader, pieces, 2, out));
 			CHECK(strstr(hm_errmsg(), "cut off") != NULL);
@@ -193,7 +193,7 @@ static void test_failures(void)
 	folder_remove(folder);
 }
 
-/* Giving back what was touched fails: the reader has what it had, and goes on. */
+/* Giving pages back fails: the reader keeps them, and goes on. */
 static void test_give_back_fails(void)
 {
 	char *folder = folder_make(), *path = reader_file(folder, "data", 10 * MIB);
@@ -290,7 +290,7 @@ static void test_threads(void)
 
 /* ---- reads in flight ---- */
 
-/* A read of a pipe, which is in flight until somebody writes to it. */
+/* A read of a pipe, which is in flight until the test writes to it. */
 struct waiting {
 	struct uring *ring;
 	struct uring_group group;
@@ -337,7 +337,7 @@ static void end_waiting(struct waiting *waiting)
 	close(waiting->pipe[1]);
 }
 
-/* What a thread began goes on when it has ended. */
+/* A read goes on when the thread that began it has ended. */
 static void test_thread_ends(void)
 {
 	struct waiting waiting;
@@ -372,7 +372,7 @@ static uint64_t busy(void)
 	       (uint64_t)usage.ru_nivcsw;
 }
 
-/* Waiting for what is in flight takes no processor. */
+/* Waiting for reads in flight takes no processor. */
 static void test_drain(void)
 {
 	struct waiting waiting;

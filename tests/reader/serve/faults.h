@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tests tell the server of a file system that fails, in memory that both have. */
+/* Settings that tests make for the server of a failing file system, in shared memory. */
 #ifndef HETMAP_TESTS_SERVE_FAULTS_H
 #define HETMAP_TESTS_SERVE_FAULTS_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct serve_faults {
-	char name[32];             /* of the file that fails; the others do not */
+	char name[32];             /* the failing file */
 	_Atomic uint64_t bad_from; /* reads that touch a byte from there ... */
 	_Atomic uint64_t bad_to;   /* ... to before this one fail */
 	_Atomic int read_error;    /* with this errno; 0: they don't */
@@ -17,10 +17,10 @@ struct serve_faults {
 	_Atomic uint32_t short_to; /* a read gives so many bytes at most; 0: all */
 	_Atomic uint32_t slow_ms;  /* and takes so long */
 	_Atomic uint32_t await;    /* or waits, for seconds, for so many at once */
-	_Atomic int direct_io;     /* who opens it from now on: without the page cache */
+	_Atomic int direct_io;     /* for later opens: without the page cache */
 	_Atomic uint32_t at_once;  /* reads of it that it answers now */
 	_Atomic uint32_t at_most;  /* and the most that there were */
-	_Atomic uint64_t n_reads;  /* of it, and of its writes, since the start */
+	_Atomic uint64_t n_reads;  /* counts of the file, since the start */
 	_Atomic uint64_t n_failed;
 	_Atomic uint64_t n_writes;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * serve_faults FOLDER FUSE-FD FAULTS-FD: serves FOLDER through /dev/fuse, which is mounted
- * already, and lets one of its files fail as the memory behind FAULTS-FD says. It is a
- * process of its own: who waits for a page of such a file can't serve it.
+ * already, and lets one of its files fail as the memory behind FAULTS-FD says. The server is a
+ * process of its own: a process that waits for a page of such a file can't serve it.
  *
  * serve_faults --slow MILLISECONDS FOLDER MOUNT: shows FOLDER at MOUNT, as storage that takes
  * so long for each request and has several at a time (tests/perf/follow_advice.sh).
@@ -45,12 +45,12 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* ---- what the file system does ---- */
+/* ---- the file system's operations ---- */
 
 static void *serve_init(struct fuse_conn_info *connection, struct fuse_config *config)
 {
 	(void)connection;
-	/* Sizes are asked for each time: they change here, and nobody tells the kernel. */
+	/* Sizes are asked for each time: they change here without the kernel's knowledge. */
 	config->attr_timeout = 0;
 	config->entry_timeout = 0;
 	config->use_ino = 1;
@@ -196,7 +196,7 @@ int main(int argc, char **argv)
 				"       serve_faults --slow MILLISECONDS FOLDER MOUNT\n");
 		return 2;
 	}
-	/* Whatever becomes of the test: nobody waits for an answer then. */
+	/* Kills the server with its test, so that no call waits for an answer. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() == 1)
 		return 1;
@@ -214,7 +214,10 @@ int main(int argc, char **argv)
 		return 1;
 	snprintf(mounted, sizeof(mounted), "/dev/fd/%s", argv[2]);
 	r = fuse_mount(fuse, is_slow ? argv[4] : mounted);
-	/* Several at a time: what is slow holds nothing else up. Until it is unmounted. */
+	/*
+	 * Serves several requests at a time: a slow one holds no other up. Until it is
+	 * unmounted.
+	 */
 	if (!r)
 		r = fuse_loop_mt(fuse, 0);
 	fuse_destroy(fuse);
