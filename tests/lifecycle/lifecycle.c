@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The lifecycles as data; which state an object is in; what may follow. */
+/* The lifecycles as data; the state an object is in; states that may follow. */
 #include "lifecycle/lifecycle.h"
 
 #include <fcntl.h>
@@ -127,7 +127,7 @@ const struct lifecycle_op lifecycle_ops[] = {
 
 bool lifecycle_is_lenient;
 
-/* What any call may meet: limits, signals, a descriptor that somebody else has closed. */
+/* Errors that any call may meet: limits, signals, a descriptor that was closed elsewhere. */
 static const int16_t common_errors[] = { ENOMEM, EMFILE, ENFILE, EINTR, EAGAIN, EIO, EBADF };
 
 uint32_t lifecycle_states(uint32_t noun, const struct lifecycle_state_text **ret_first)
@@ -140,7 +140,7 @@ uint32_t lifecycle_states(uint32_t noun, const struct lifecycle_state_text **ret
 	return n;
 }
 
-/* ---- what may follow ---- */
+/* ---- states that may follow ---- */
 
 static uint32_t take_steps(uint32_t noun, uint32_t from, bool others)
 {
@@ -252,7 +252,7 @@ bool lifecycle_allows(uint32_t noun, const char *function, uint32_t before, int 
 			left = outcome(op, state, r);
 			if (!left)
 				continue;
-			/* Who waited goes on as after what was waited for. */
+			/* A call that waited goes on as after the end of its wait. */
 			if (op->cell[state].kind == CELL_WAITS ||
 			    op->cell[state].kind == CELL_MAY_WAIT)
 				left |= possible;
@@ -263,9 +263,9 @@ bool lifecycle_allows(uint32_t noun, const char *function, uint32_t before, int 
 	return false;
 }
 
-/* ---- what is now ---- */
+/* ---- the present state ---- */
 
-/* A device's look at itself may tell of what it saw: the caller's text stays. */
+/* A device's look at itself may set an error text: the caller's stays. */
 static bool is_device_gone(struct hm_device *device)
 {
 	int r;
@@ -276,7 +276,7 @@ static bool is_device_gone(struct hm_device *device)
 	return r != 0;
 }
 
-/* Also of one that came back: the buffer is on what was there before. */
+/* Also if the device came back: the buffer is of the device before. */
 static bool is_buffer_gone(struct hm_buffer *buffer)
 {
 	int r;
@@ -301,7 +301,7 @@ uint32_t lifecycle_of_device(struct hm_device *device)
 					1u << LC_DEVICE_OPEN;
 }
 
-/* Not by sys.c: what a test counts and fails are the library's own calls. */
+/* Not by sys.c: a test counts and fails only the library's own calls there. */
 static int seals_of(const struct hm_buffer *buffer)
 {
 	int seals = -1;
@@ -359,7 +359,7 @@ uint32_t lifecycle_of_map(struct hm_map *map)
 		return 1u << LC_MAP_LOST;
 	if (atomic_load(&map->frozen))
 		return 1u << LC_MAP_CHANGING | 1u << LC_MAP_CALLBACK;
-	/* What holds of one range need not hold of another: which a call is about is not told. */
+	/* A state may be of another range than the call's, which is not known here. */
 	mask = repair_has_replaced(map) ? 1u << LC_MAP_POISONED : 0;
 	if (atomic_load(&map->narrowed))
 		mask |= 1u << LC_MAP_NARROWED;
@@ -373,7 +373,7 @@ uint32_t lifecycle_of_map(struct hm_map *map)
 	return mask;
 }
 
-/* What of its map holds of it: it is the map that is looked at, by its own calls. */
+/* A view's states are those of its map, which is checked by its own calls. */
 uint32_t lifecycle_of_view(struct hm_view *view)
 {
 	if (is_inherited((struct hm_object *)view))
@@ -385,7 +385,7 @@ static uint32_t of_drm_view_locked(const struct hm_drm_view *view)
 {
 	if (view->node->gone || view->error == -ENODEV)
 		return 1u << LC_DRM_VIEW_GONE;
-	/* What a change of the map has withdrawn comes back, or not, with its end. */
+	/* Withdrawn pages of a view come back, or not, when the map's change ends. */
 	if (view->changing || view->error == -EBUSY)
 		return 1u << LC_DRM_VIEW_ATTACHED | 1u << LC_DRM_VIEW_CUT_OFF;
 	if (view->error == -ERANGE)
@@ -405,7 +405,7 @@ uint32_t lifecycle_of_drm_view(struct hm_drm_view *view)
 	return mask;
 }
 
-/* What holds of its map, which others may change or lose at any time. */
+/* The states of its map, which other threads may change or lose at any time. */
 uint32_t lifecycle_of_scope(struct hm_scope *scope)
 {
 	const struct hm_map *map = protect_scope_map(scope);

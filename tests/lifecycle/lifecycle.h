@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lifecycles of lifecycle_table.h as data, and what state an object is in. For the
- * checks of builds with DEBUG=1, and for tests: nothing of it is in the library else.
+ * The lifecycles of lifecycle_table.h as data, and the state an object is in. For the checks of
+ * builds with DEBUG=1, and for tests: the library has none of it otherwise.
  */
 #ifndef HETMAP_LIFECYCLE_H
 #define HETMAP_LIFECYCLE_H
@@ -68,8 +68,8 @@ enum lifecycle_state {
 #undef LIFECYCLE_FAILED
 #undef LIFECYCLE_OP
 
-#define LC_STATES_MAX 12 /* of a noun */
-#define LC_ERRORS_MAX 20 /* of an operation */
+#define LC_STATES_MAX 12 /* for a noun */
+#define LC_ERRORS_MAX 20 /* for an operation */
 
 enum cell_kind {
 	CELL_KEEPS,
@@ -124,9 +124,9 @@ uint32_t lifecycle_after_failure(uint32_t noun, const char *function, uint32_t s
 uint32_t lifecycle_follows(uint32_t noun, uint32_t states, bool others);
 
 /*
- * Is it in the table that a call of @function, in one of the states @before, had the
- * result @r (0 or -errno), after which the object is in one of @after? @after 0: it may
- * be gone. @others: other threads called meanwhile.
+ * Does the table allow that a call of @function, in one of the states @before, returned @r (0
+ * or -errno), and left the object in one of @after? @after 0: it may be gone. @others: other
+ * threads called meanwhile.
  */
 bool lifecycle_allows(uint32_t noun, const char *function, uint32_t before, int r,
 		      uint32_t after, bool others);
@@ -143,15 +143,15 @@ uint32_t lifecycle_of_drm_view(struct hm_drm_view *view);
 uint32_t lifecycle_of_queue(struct hm_queue *queue);
 uint32_t lifecycle_of_fence(struct hm_fence *fence);
 uint32_t lifecycle_of_scope(struct hm_scope *scope);
-/* Of this thread; its memory is not looked at, which may be anything before it is begun. */
+/* This thread's state; the guard's memory is not read, which may be anything before its begin. */
 uint32_t lifecycle_of_guard(struct hm_guard *guard);
-/* Of the process. Who else handles its signals is the kernel's to say, and is not asked. */
+/* The process's state. The kernel is not asked for other handlers of its signals. */
 uint32_t lifecycle_of_handler(void);
 uint32_t lifecycle_of_retirement(void);
 
 /*
- * Of a test that changes what the kernel is told: its answers are then such as no table has,
- * and are not held against it.
+ * Set by a test that changes the library's system calls: results may then be such as no table
+ * has, and are not checked.
  */
 extern bool lifecycle_is_lenient;
 

@@ -342,7 +342,7 @@ static bool is_memory(struct life *life)
 	       life->f.info.backing == HM_BACKING_HUGETLB;
 }
 
-/* What is refused before anybody looks at the memory. */
+/* Calls that are refused before they touch the memory. */
 static bool is_memory_or_gone(struct life *life)
 {
 	return is_memory(life) || life->state == LC_BUFFER_GONE;
@@ -361,7 +361,7 @@ static bool is_sealable(struct life *life)
 	       (life->state != LC_BUFFER_SENT || !life_exports_pin(life));
 }
 
-/* A private copy of a file has nobody else who could see what is published. */
+/* A private copy of a file has no other reader of published bytes. */
 static bool is_no_copy(struct life *life)
 {
 	return life->f.info.backing != HM_BACKING_FILE_PRIVATE;
@@ -552,7 +552,7 @@ static int accel_way_in(struct life *life)
 	return hm_accel_way_in(life->accel, base_of(life), SIZE, &way);
 }
 
-/* Of what a change of the first page leaves alone. */
+/* Fills a page that a change of the first one leaves alone. */
 int life_queue_fill(struct life *life)
 {
 	return hm_queue_fill(life->queue, (char *)base_of(life) + UNIT, 1, UNIT,
@@ -594,7 +594,7 @@ static int buffer_set_loss(struct life *life)
 
 static void make_shadow(struct life *life)
 {
-	/* Whose shadow is kept can't be sealed any more. */
+	/* A buffer whose shadow is kept can't be sealed any more. */
 	if (life->state != LC_BUFFER_FROZEN)
 		life->has_shadow = !set_loss(life, HM_LOSS_SHADOW);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Operations on what work and guards need, for the walk over the table of lifecycles. */
+/* Operations on the objects of work and guards, for the walk over the table of lifecycles. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -166,7 +166,7 @@ static int fence_fd(struct life *life)
 	return hm_fence_fd(life->fence, &life->made_fd);
 }
 
-/* Of a subject's fences few are the kernel's, and here is no node for one. */
+/* Few of a subject's fences are the kernel's, and here is no node for one. */
 static int fence_export(struct life *life)
 {
 	int r = hm_fence_export_syncobj(life->fence, -1, 1, 0);
@@ -230,7 +230,7 @@ static int fence_unref(struct life *life)
 	return 0;
 }
 
-/* ---- of the process ---- */
+/* ---- the process's operations ---- */
 
 static int lock_budget_nothing(struct life *life)
 {
@@ -268,7 +268,7 @@ static int handler_install(struct life *life)
 {
 	int r = hm_handler_install(0);
 
-	/* Of several only one is left for the end. */
+	/* Several installs leave only one for the end. */
 	if (!r && life->handled && life->state == LC_HANDLER_INSTALLED)
 		CHECK_OK(hm_handler_remove());
 	else if (!r && life->handled)
@@ -372,7 +372,7 @@ static int retire_flush(struct life *life)
 	return hm_retire_flush();
 }
 
-/* Gone for whoever looks it up, at once. */
+/* After it no lookup finds the map, at once. */
 static int map_last_unref(struct life *life)
 {
 	void *base = base_of(life);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Builds with DEBUG=1: each public call on a device, buffer, map, view, queue, fence or
- * scope, and on what the process has one of, is held against the table of its lifecycle.
- * The functions below take the public names; what runtime/ has under them is compiled as
- * unchecked_* (Makefile), and calls within the library stay unchecked. A result that the
- * table has not, or a state that can't follow, ends the process: the library is wrong, or
- * the table is.
+ * Builds with DEBUG=1: each public call on a device, buffer, map, view, queue, fence or scope,
+ * and on the process's own state, is checked against the table of its lifecycle. The functions
+ * below take the public names; those of runtime/ are compiled as unchecked_* (Makefile), and
+ * calls within the library stay unchecked. A result that the table has not, or a state that
+ * can't follow, ends the process: the library is wrong, or the table is.
  */
 #include "lifecycle/lifecycle.h"
 
@@ -29,15 +28,15 @@ struct call {
 	struct hm_object *object;
 	uint32_t before; /* mask of states; 0: it is no such object */
 	uint64_t number;
-	uint32_t fork_gen; /* of the process that began it */
-	bool others;       /* were inside then */
+	uint32_t fork_gen; /* the process that began it */
+	bool others;       /* other calls were inside then */
 	bool hooked;       /* there was a hook, which may have refused */
 };
 
 /*
- * Who else is inside: then other states may follow than by this call. How many are in
- * INSIDE's bits, how many ever were above them: in one word, or a call that began between
- * the two would go unseen.
+ * The number of calls inside is in INSIDE's bits, since other calls allow other states; the
+ * number of calls ever made is above them. One word has both, or a call that began between two
+ * reads would go unseen.
  */
 #define CALL (UINT64_C(1) << 24)
 #define INSIDE (CALL - 1)
@@ -64,7 +63,7 @@ static uint32_t state_of_guard(struct hm_object *guard)
 	return lifecycle_of_guard((void *)guard);
 }
 
-/* What the process has one of. */
+/* The object of states that a process has once. */
 static struct hm_object process;
 
 static uint32_t state_of_handler(struct hm_object *object)
@@ -79,7 +78,7 @@ static uint32_t state_of_retirement(struct hm_object *object)
 	return lifecycle_of_retirement();
 }
 
-/* Of some range each: what is held against the table are results. */
+/* Each range has a state of its own: only results are checked. */
 static uint32_t state_of_locks(struct hm_object *object)
 {
 	(void)object;
@@ -165,10 +164,10 @@ static void end(struct call *call, int r, bool lives)
 	bool others = call->others || atomic_load(&calls) / CALL != call->number;
 	bool good;
 
-	/* Work goes on beside what is told of the map by its brackets. */
+	/* Work goes on while brackets change the map's states. */
 	if (call->noun == LC_MAP && call->before & after & 1u << LC_MAP_IN_FLIGHT)
 		after |= 1u << LC_MAP_MAPPED;
-	/* Whoever changes it need not be in a call: its device may be. */
+	/* The changing thread need not be in a call: the device may change the map. */
 	if (call->noun == LC_MAP && (call->before | after) & 1u << LC_MAP_CHANGING)
 		others = true;
 	atomic_fetch_sub(&calls, 1);
@@ -177,7 +176,7 @@ static void end(struct call *call, int r, bool lives)
 		return;
 	if (r > 0) /* some calls have such results: they are successes */
 		r = 0;
-	/* A hook refuses with what it likes: the table has it as a shortage. */
+	/* A hook refuses with any error: the table has it as a shortage. */
 	if (r < 0 && (call->hooked || hook_hooked()))
 		r = -ENOMEM;
 	if (call->before)
@@ -216,7 +215,7 @@ static void end(struct call *call, int r, bool lives)
 		return r;                                     \
 	}
 
-/* It may have ended, whatever came of it. */
+/* The object may have ended, whatever the result. */
 #define CHECKED_LAST(noun, function, type)                  \
 	int unchecked_##function(type *object);             \
 	int function(type *object)                          \

@@ -37,14 +37,14 @@ static bool is_writable(struct life *life)
 	return life->f.writable;
 }
 
-/* Of memory that has seals. */
+/* A buffer of memory that has seals. */
 bool life_is_memfd(struct life *life)
 {
 	return life->f.info.backing == HM_BACKING_MEMFD ||
 	       life->f.info.backing == HM_BACKING_HUGETLB;
 }
 
-/* udmabuf: what its buffers export is a dma-buf in any case. */
+/* udmabuf: its buffers always export a dma-buf. */
 bool life_exports_pin(struct life *life)
 {
 	return life->f.info.backing == HM_BACKING_MEMFD && has(&life->f, HM_CAP_DMABUF) &&
@@ -217,7 +217,7 @@ static void enter_lost(struct life *life)
 /* Bytes of its first block are gone from under it, touched, and replaced by a handler. */
 static bool can_be_poisoned(struct life *life)
 {
-	/* No faults can be injected into what another device made. */
+	/* No faults can be injected into the memory of another device. */
 	return life->f.writable && !has(&life->f, HM_CAP_BRACKET) &&
 	       !life->f.subject->exporter &&
 	       (life->f.info.backing == HM_BACKING_FILE || life_is_simulated(life));
@@ -386,7 +386,7 @@ static void enter_gone_queue(struct life *life)
 	life_take_away(life);
 }
 
-/* ---- of the process ---- */
+/* ---- states of the process ---- */
 
 static bool can_lock(struct life *life)
 {
@@ -404,7 +404,7 @@ static void enter_lock_waiting(struct life *life)
 	CHECK_OK_FATAL(hm_lock_budget_set(0));
 }
 
-/* What is the process's is walked once. */
+/* States of the process are walked once. */
 static bool is_first(struct life *life)
 {
 	return !strcmp(life->subject->name, "host");
@@ -440,7 +440,7 @@ static void enter_guard(struct life *life)
 {
 	enter_installed(life);
 	HM_GUARD_INIT(&life->guard);
-	/* No fault comes here: nobody returns to this frame. */
+	/* No fault comes here, so no jump returns to this frame. */
 	CHECK_OK_FATAL(hm_guard_begin(&life->guard));
 	life->n_guard = 1;
 }

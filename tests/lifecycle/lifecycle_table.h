@@ -15,21 +15,21 @@
  *
  *   KEEPS      succeeds, and the state stays
  *   TO(state)  succeeds, and there it is
- *   TO_OR(state)  the same, or it fails with what it waited for, and there it is, too
+ *   TO_OR(state)  the same, or it fails with the error of its wait, and moves, too
  *   MAY(state) the same, or the state stays, where something else holds it up
  *   NO(error)  fails with that, and the state stays
  *   NO_TO(error, state)  fails with that, and there it is all the same
  *   NO2(error, error)  likewise, as the device has it
- *   FAILED(error)  fails with what its work failed with; the error that the tests make
+ *   FAILED(error)  fails with the error of its work; here the one that the tests make
  *   EITHER(error)  succeeds or fails, as the device has it
  *   EITHER2(error, error)  likewise, with either error
- *   WAITS      until what goes on is over, and then as there
+ *   WAITS      until the change or work is over, then as in the state after it
  *   MAY_WAIT   the same, or succeeds at once, as the device has it
  *   ENDS       takes a reference away: with the last one the object ends
  *   NONE       there is no such call: the state belongs to the object's making or end
  *
- * Errors besides are those of arguments, limits and the device; what any call may meet
- * (lifecycle.c, common_errors) is not repeated. Without the capability a call that would
+ * Errors besides are those of arguments, limits and the device; those that any call may meet
+ * (lifecycle.c, common_errors) are not repeated. Without the capability a call that would
  * succeed is -EOPNOTSUPP. tests/lifecycle/page reads this file, too: one entry is its lines up
  * to the closing bracket, and a comment that begins with "----" is a heading and its text.
  */

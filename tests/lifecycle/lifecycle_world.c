@@ -53,7 +53,7 @@ static int unplug(struct life *life)
 	return hm_sim_call(life->f.device, HETSIM_INJECT, &inject);
 }
 
-/* Asked for what is refused before anything happens, a device tells that it would. */
+/* An inject that is refused before anything happens shows that the device is simulated. */
 bool life_is_simulated(struct life *life)
 {
 	struct hetsim_inject inject = {
@@ -241,7 +241,7 @@ int life_make(struct life *life, const struct life_call *call, uint32_t *ret_aft
 		return r;
 	}
 	life->pending = call;
-	life->pending_result = 1; /* what no call gives */
+	life->pending_result = 1; /* a result that no call has */
 	life_change(life);
 	life->pending = NULL;
 	*ret_after = life->pending_after;
@@ -258,7 +258,7 @@ void life_open_gate(struct life *life)
 		pthread_join(life->changer, NULL);
 }
 
-/* ---- what is now ---- */
+/* ---- the present state ---- */
 
 static uint32_t bracket_now(const struct life *life)
 {
@@ -331,7 +331,7 @@ uint32_t life_now(struct life *life)
 	case LC_HANDLER:
 		return handler_now();
 	}
-	return 0; /* of views nothing but their calls tells */
+	return 0; /* a view's state shows only in its calls */
 }
 
 /* ---- around it ---- */
@@ -344,7 +344,7 @@ static void make_import(struct life *life)
 		return;
 	other = fixture_make(&life->f, SIZE, 0, NULL);
 	CHECK_OK(hm_buffer_export(other, 0, &life->import));
-	life->original = other; /* "soft" takes in what is there still */
+	life->original = other; /* "soft" imports only an object that is still there */
 }
 
 /* A message that waits to be received. */
@@ -422,7 +422,7 @@ static void close_fd(int fd)
 		close(fd);
 }
 
-/* A map whose references somebody else has dropped is not there any more: not for long. */
+/* If a call has dropped one reference too many, a map is missing. */
 static void check_maps(const struct life *life)
 {
 	uint64_t held = !!life->map + !!life->made_map + !!life->host_map;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Objects in each state of tests/lifecycle/lifecycle_table.h, and each public operation as a
- * call on them: what tests/lifecycle/test_lifecycle.c walks.
+ * call on them, for tests/lifecycle/test_lifecycle.c to walk.
  */
 #ifndef HETMAP_TESTS_LIFECYCLE_WORLD_H
 #define HETMAP_TESTS_LIFECYCLE_WORLD_H
@@ -13,16 +13,16 @@
 #include "core/conformance.h"
 #include "lifecycle/lifecycle.h"
 
-/* What may be gone through after a call on it: where the operation is made. */
+/* The place where an operation is made. */
 enum life_place {
 	LIFE_HERE,
-	LIFE_IN_CHILD,    /* of fork() */
-	LIFE_IN_CALLBACK, /* of a view, which a change of the map calls */
+	LIFE_IN_CHILD,    /* made by fork() */
+	LIFE_IN_CALLBACK, /* in a view's callback, which a change of the map calls */
 };
 
 struct life_call;
 
-/* One object of a noun, and what it needs around it. */
+/* One object of a noun, and the objects that it needs. */
 #define LIFE_EARLIER "an earlier call failed"
 
 struct life {
@@ -33,24 +33,24 @@ struct life {
 	char text[512]; /* after the call, of hm_errmsg() */
 
 	uint64_t n_before;          /* maps of the process */
-	struct hm_buffer *original; /* in this process, too: what was received is of it */
+	struct hm_buffer *original; /* here, too: the original of a received buffer */
 	struct hm_buffer *buffer;
 	struct hm_map *map;
-	struct hm_map *host_map; /* of the host's memory */
+	struct hm_map *host_map; /* a map of the host's memory */
 	struct hm_scope *scope;
 	struct hm_view *view;
 	struct hm_drm_view *drm_view;
-	struct hm_device *node; /* of drm_view */
+	struct hm_device *node; /* drm_view's node */
 	struct hm_accel *accel;
 	struct hm_queue *queue;
 	struct hm_kernel *kernel, *waiting_kernel;
 	struct hm_fence *fence;
 	struct hm_guard guard, inner_guard;
 	struct sigaction below;
-	int pair[2]; /* of sockets; -1: none */
+	int pair[2]; /* two sockets; -1: none */
 	int import;  /* a descriptor to take in; -1: none */
 
-	/* Somebody else, who goes on as soon as the gate is opened. */
+	/* Another thread, which goes on as soon as the gate is opened. */
 	sem_t gate;
 	bool waited_for; /* work, or another thread's change */
 	pthread_t changer;
@@ -60,7 +60,7 @@ struct life {
 	int pending_result;
 	uint32_t pending_after;
 
-	/* What calls make. */
+	/* Results of calls. */
 	struct hm_buffer *made_buffer;
 	struct hm_map *made_map;
 	struct hm_scope *made_scope;
@@ -107,7 +107,7 @@ const struct fake_drm_control *life_fake(void);
 /* The objects of @noun, in its first state. */
 void life_begin(struct life *life, const struct subject *subject, uint32_t noun);
 void life_end(struct life *life);
-/* Lets work and changes of others go on. */
+/* Lets work and other threads' changes go on. */
 void life_open_gate(struct life *life);
 /* The state it is in: a mask, 0 where that can't be seen. */
 uint32_t life_now(struct life *life);

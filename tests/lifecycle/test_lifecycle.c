@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Walks the table of lifecycles: on each way to make a buffer there is, an object is
- * brought into each state, each operation is made there, and its result and the state
- * after it are what the table says. A state that a subject has not is told, and so is
- * how much was walked; what nobody reaches is a failure.
+ * Walks the table of lifecycles: on each way to make a buffer there is, an object is brought
+ * into each state, each operation is made there, and its result and the state after it are
+ * compared with the table. A state that a subject has not is printed, and so is the number of
+ * cells walked; a cell that no subject reaches is a failure.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static struct test *tests;
 
 /* Shared with the tests' children: cells by operation and state. */
 static struct sums {
-	_Atomic bool ran[SUBJECTS_MAX * LC_STATES]; /* of the tests, in their order */
+	_Atomic bool ran[SUBJECTS_MAX * LC_STATES]; /* the tests, in their order */
 	_Atomic uint32_t not_reached;
 	_Atomic uint32_t walked[OPS_MAX][LC_STATES_MAX];
 } * sums;
@@ -138,13 +138,13 @@ static void judge(const struct cell_walk *walk, int r, uint32_t after)
 		       1u << state;
 	left = lifecycle_follows(noun, left, false);
 	if (walk->cell->kind == CELL_WAITS || walk->cell->kind == CELL_MAY_WAIT)
-		return; /* as after what was waited for, which is over */
+		return; /* as after its wait, which is over */
 	if (after && !(after & left))
 		test_fail(__FILE__, __LINE__,
 			  "%s(%s) of a %s that was \"%s\" left it in states 0x%x, not in 0x%x",
 			  walk->op->function, walk->op->variant, lifecycle_nouns[noun],
 			  text_of(noun, state)->word, after, left);
-	/* What the checks of DEBUG=1 builds ask is the same. */
+	/* The checks of DEBUG=1 builds agree. */
 	CHECK(lifecycle_allows(noun, walk->op->function, 1u << state, r, after, false));
 	CHECK(lifecycle_allows(noun, walk->op->function, 1u << state, r, after, true));
 }
@@ -166,7 +166,7 @@ static void *waiter(void *user)
 	return NULL;
 }
 
-/* It has not returned some time later; then the gate opens, and it does. */
+/* The call has not returned some time later; then the gate opens, and it does. */
 static void walk_waiting(struct cell_walk *walk)
 {
 	const struct timespec pause = { .tv_nsec = 3000000 };
@@ -248,14 +248,14 @@ static void run(void)
 			walk_cell(state, op, subject);
 }
 
-/* ---- of all of them ---- */
+/* ---- all subjects together ---- */
 
-/* Not on every machine: what the kernel or the fake drivers have to give. */
+/* Cells that not every machine reaches: they need a certain kernel, or the fake drivers. */
 static bool may_be_missing(const struct lifecycle_op *op, uint32_t state)
 {
 	if (op->noun == LC_DRM_VIEW)
 		return !life_fake();
-	/* Of what goes to others and can be taken away there are real devices, and fakes. */
+	/* A buffer that is sent and taken away needs a real device, or a fake. */
 	if (op->noun == LC_DEVICE && (state == LC_DEVICE_GONE || state == LC_DEVICE_BACK) &&
 	    (!strcmp(op->function, "hm_buffer_receive") ||
 	     !strcmp(op->function, "hm_frame_receive")))
@@ -263,7 +263,7 @@ static bool may_be_missing(const struct lifecycle_op *op, uint32_t state)
 	return op->noun == LC_BUFFER && state == LC_BUFFER_PINNED;
 }
 
-/* Some were chosen, or left out: then what is missing tells nothing. */
+/* If tests were chosen, or left out, missing cells mean nothing. */
 static bool all_ran(void)
 {
 	unsigned int i;
@@ -339,7 +339,7 @@ static void table_is_whole(void)
 	CHECK_EQUAL(n, LC_STATES);
 }
 
-/* What the checks of builds with DEBUG=1 refuse. */
+/* Calls that the checks of builds with DEBUG=1 refuse. */
 static void violations_are_found(void)
 {
 	const uint32_t mapped = 1u << LC_MAP_MAPPED, lost = 1u << LC_MAP_LOST;
@@ -372,7 +372,7 @@ static void violations_are_found(void)
 				false));
 }
 
-/* What the checks look at: of a scope its map, of a guard this thread's. */
+/* The checks look at a scope's map, and at this thread's guards. */
 static void scopes_and_guards(void)
 {
 	struct hm_guard outer, inner;
@@ -441,7 +441,7 @@ static int lay_out(void)
 	return 0;
 }
 
-/* The twin's may be taken away by whoever asks. */
+/* The twin lets every process take it away. */
 static void allow_tests(void)
 {
 	unsigned int i;

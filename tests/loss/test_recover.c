@@ -290,9 +290,7 @@ static void test_gone_in_refill(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/*
- * Both: bytes that refill does not write come from the shadow, which then gets the new bytes.
- */
+/* Both: the shadow has the bytes that refill does not write, and then the new ones. */
 static void test_refill_over_shadow(void)
 {
 	struct hm_recover_info info;
@@ -345,9 +343,7 @@ static struct hm_scope *begin_scope(struct lives *lives, uint64_t page, uint64_t
 	return scope;
 }
 
-/*
- * Rights of pages 0 to 7, "wr-": by the registry, by touch and, in what is there, by a bracket.
- */
+/* Rights of pages 0 to 7, "wr-": by the registry, by touch and by a bracket. */
 static void check_rights(struct lives *lives, const char *rights)
 {
 	struct hm_pointer_info found;

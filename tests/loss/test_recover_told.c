@@ -387,9 +387,7 @@ static void test_each_other(void)
 		CHECK_EQUAL(b.met, i + 1);
 	}
 	if (i) {
-		/*
-		 * Outside of callbacks each can be recovered: buffers that were left come back.
-		 */
+		/* Outside of callbacks each can be recovered: left buffers come back. */
 		a.at = b.at = HM_LOSS_TAKEN;
 		CHECK_EQUAL(sim_recover(a.device, 0).buffers_back, 1);
 		CHECK_EQUAL(sim_recover(b.device, 0).buffers_back, 1);
@@ -442,10 +440,7 @@ static void *recover_other(void *user)
 	return NULL;
 }
 
-/*
- * A refill callback may set a policy without waiting for a lost callback, which may wait for
- * it.
- */
+/* A refill callback sets a policy without waiting for a lost callback, which may wait for it. */
 static void test_set_in_refill(void)
 {
 	struct setting setting = { .device = sim_open(), .other = open_other() };

@@ -425,9 +425,7 @@ static void test_two_of_one(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/*
- * Without a handler the kernel shows zeros, whichever buffer had asked, and however long ago.
- */
+/* Without a handler the kernel shows zeros, whichever buffer had asked, and when. */
 static void test_handler_gone(void)
 {
 	struct second second;
@@ -631,9 +629,7 @@ static void test_replaced_meanwhile(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/*
- * Another device's engine gets lost bytes: it does not begin, and its target keeps its bytes.
- */
+/* Another device's engine gets lost bytes: it does not begin, and its target stays. */
 static void test_staged(void)
 {
 	struct hm_buffer *to;

@@ -16,7 +16,7 @@
 
 #define SIZE (2 * MIB + 123)
 #define WINDOW (256 * 1024)
-/* Read ahead of a window or behind it: no window before has a byte of it. */
+/* No byte before it is bad, although read-ahead may reach here. */
 #define BAD_FROM (MIB + 3 * PAGE)
 #define BAD_TO (BAD_FROM + PAGE)
 
@@ -304,10 +304,7 @@ static void test_slow(void)
 	for (policy = HM_POLICY_AUTO; policy <= HM_POLICY_DIRECT; policy++) {
 		if (!reader_can(bad.path, policy))
 			continue;
-		/*
-		 * A reader with its pages waits for nothing; but may have no turn on a busy
-		 * machine.
-		 */
+		/* A reader with its pages waits for nothing, if a busy machine gives it a turn. */
 		for (tries = 0; !goes_on(&bad, policy) && tries < 10; tries++)
 			;
 		CHECK(tries < 10);

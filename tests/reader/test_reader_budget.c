@@ -170,9 +170,7 @@ static void test_budget_sequential(void)
 			touch(data, bytes);
 			total += bytes;
 			held = reader_held();
-			/*
-			 * A ring is there from the start, and loses the bytes that were read.
-			 */
+			/* The ring is there from the start, and is given back as it is read. */
 			if (held > before && held - before > most)
 				most = held - before;
 		} while (bytes);

@@ -324,7 +324,7 @@ static void check_unit(const struct reader_facts *facts, uint32_t pattern, uint6
 	wish.window = budget % 3 * 5000;
 	r = reader_choose(facts, &wish, &choice);
 	if (r) {
-		/* The least budget is the smallest windows and the cost of aligning. */
+		/* -ENOBUFS only below the smallest reads and the cost of aligning. */
 		CHECK_EQUAL(r, -ENOBUFS);
 		CHECK(budget && budget < reader_mapped_cost(2 * facts->direct + KIB(16), PAGE));
 		return;

@@ -16,7 +16,7 @@
 struct scene {
 	struct hm_device *device;
 	struct hm_buffer *owned;
-	int type; /* of the sockets */
+	int type; /* socket type */
 	struct share_message message;
 	size_t length;
 	int own[SHARE_FDS]; /* the right ones */
@@ -28,7 +28,7 @@ struct scene {
 void scene_begin(struct scene *scene, int type);
 void scene_end(struct scene *scene);
 void scene_send(const struct scene *scene, int socket);
-/* What hm_buffer_receive() answers to the scene's message; nothing may be left of it. */
+/* The result of hm_buffer_receive() for the scene's message; nothing may be left of it. */
 int scene_deliver(const struct scene *scene, struct hm_buffer **ret_buffer);
 
 /* hm_errmsg() of the last delivery that failed. */

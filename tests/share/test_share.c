@@ -100,7 +100,7 @@ static void same_bytes(void)
 	same_bytes_over(SOCK_SEQPACKET);
 }
 
-/* Growth inside max_size is seen by whoever has the buffer; so is a shrink. */
+/* Each holder of the buffer sees growth inside max_size, and a shrink. */
 static void growth(void)
 {
 	struct sides s;
@@ -136,7 +136,7 @@ static void resizes_are_counted(void)
 
 	begin(&s);
 	CHECK_OK(hm_buffer_resize(s.buffer, 2 * SIZE, 0));
-	CHECK_EQUAL(buffer_info(s.buffer).owner_resizes, 0); /* nobody has it yet */
+	CHECK_EQUAL(buffer_info(s.buffer).owner_resizes, 0); /* no process has it yet */
 	share(&s, 0, HM_READ | HM_WRITE);
 	CHECK_EQUAL(peer_call(&s.peer, peer_resizes, 0, 0, 0), 0);
 	CHECK_EQUAL(peer_call(&s.peer, peer_size, 0, 0, 0), 2 * SIZE);
@@ -198,7 +198,7 @@ static void part_cut_off(void)
 	end(&s);
 }
 
-/* What only the owner, or nobody, may do with a buffer that several have. */
+/* Calls that only the owner, or no process, may make on a shared buffer. */
 static void refused(void)
 {
 	struct sides s;
@@ -266,7 +266,7 @@ static void read_only(void)
 	CHECK_OK(hm_buffer_resize(s.buffer, 30 * PAGE, 0));
 	CHECK_EQUAL(peer_call(&s.peer, peer_size, 0, 0, 0), 30 * PAGE);
 	CHECK_ERROR(-EPERM, hm_buffer_resize(s.buffer, PAGE, 0));
-	/* It is so for whoever gets it from now on, however it is sent. */
+	/* Each later receiver has it read-only, however it is sent. */
 	CHECK_EQUAL(peer_call(&s.peer, peer_drop, 0, 0, 0), 0);
 	share(&s, 0, HM_READ);
 	CHECK_EQUAL(peer_call(&s.peer, be_read_only, 0, 0, 0), 0);
@@ -303,7 +303,7 @@ static int control_is_read_only(struct peer_world *world, uint64_t a, uint64_t b
 	return n && !bad;
 }
 
-/* Who receives can't tell others of another size, though he may write the bytes. */
+/* A receiver can't tell others of another size, though he may write the bytes. */
 static void control_page(void)
 {
 	struct sides s;
@@ -314,7 +314,7 @@ static void control_page(void)
 	end(&s);
 }
 
-/* Asked for by the receiver: nobody is sealed out. */
+/* The receiver asks for it: the buffer stays unsealed for others. */
 static void read_only_by_choice(void)
 {
 	struct sides s;
@@ -328,7 +328,7 @@ static void read_only_by_choice(void)
 	end(&s);
 }
 
-/* The bytes stay, and what has become of the owner is known. */
+/* The bytes stay, and the receiver learns of the owner's end. */
 static void owner_ends(bool killed)
 {
 	struct hm_buffer *buffer;
@@ -382,7 +382,7 @@ static void receiver_killed(void)
 	drop(&s);
 }
 
-/* Sent on by who received it: the owner stays the same. */
+/* A receiver sends the buffer on: the owner stays the same. */
 static int send_on(struct peer_world *world, uint64_t flags, uint64_t b, uint64_t c)
 {
 	(void)b, (void)c;
@@ -411,7 +411,7 @@ static void passed_on(void)
 	end(&s);
 }
 
-/* A thousand sends that nobody receives: what waits in a socket is not ours. */
+/* A thousand sends without a receiver: messages in a socket are not ours. */
 static void nobody_receives(void)
 {
 	struct test_holding before, after;
@@ -581,7 +581,7 @@ static void file(void)
 	CHECK_EQUAL(peer_call(&s.peer, peer_size, 0, 0, 0), 40 * PAGE);
 	pattern_write(hm_map_address(s.map), 0, 40 * PAGE, 3);
 	CHECK_EQUAL(peer_call(&s.peer, peer_holds, 0, 40 * PAGE, 3), 1);
-	/* The peer, who has not been asked, would be killed by a touch of what goes. */
+	/* A touch of the cut pages would kill the peer, which has not been asked. */
 	CHECK_ERROR(-EBUSY, hm_buffer_resize(s.buffer, PAGE, 0));
 	CHECK_EQUAL(peer_call(&s.peer, peer_holds, 0, 40 * PAGE, 3), 1);
 	end(&s);
@@ -610,7 +610,7 @@ static void file_read_only(void)
 	end(&s);
 }
 
-/* Memory that its device may take away is not for others. */
+/* Memory that its device may take away is not sent. */
 static void soft(void)
 {
 	struct sides s;
@@ -648,7 +648,7 @@ static void bad_arguments(void)
 	CHECK_OK_FATAL(hm_buffer_create(s.device, &desc, &private));
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_send(private, s.peer.socket, 0));
 	hm_buffer_unref(private);
-	/* A receiver who reserves less, and one with another kind of device. */
+	/* A receiver that reserves less, and one with another kind of device. */
 	CHECK_OK_FATAL(hm_buffer_send(s.buffer, s.peer.socket, 0));
 	CHECK_EQUAL(peer_call(&s.peer, peer_receive, 0, PAGE, 0), -E2BIG);
 	CHECK_OK_FATAL(hm_device_open("file", &files));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Copies of a buffer that its owner resizes meanwhile; and what receiving takes. */
+/* Copies of a buffer that its owner resizes meanwhile; and costs of receiving. */
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
@@ -20,7 +20,7 @@
 
 struct cut {
 	struct hm_buffer *buffer;
-	uint64_t size; /* what is left in between */
+	uint64_t size; /* size in between */
 	uint64_t most_ns;
 };
 
@@ -43,7 +43,7 @@ static bool is_one_byte(const unsigned char *bytes, uint64_t length, unsigned ch
 	return bytes[0] == first && !memcmp(bytes, bytes + 1, length - 1);
 }
 
-/* Twice of what a copy takes that nobody disturbs, but less than a second. */
+/* Twice the time of an undisturbed copy, but less than a second. */
 static uint64_t time_copy(int (*copy)(void *to, const void *from), void *to, const void *from)
 {
 	uint64_t start = time_now_ns();
@@ -165,7 +165,7 @@ static void *cut_a_bit(void *argument)
 	return NULL;
 }
 
-/* What a copy stores behind a new end, in its page, is no byte of a later growth. */
+/* Bytes that a copy stores behind a new end, in its page, do not show after a later growth. */
 static void copied_behind_the_end(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = LARGE };
@@ -285,7 +285,7 @@ static int descriptors(void)
 	return n;
 }
 
-/* Of many buffers each has a descriptor, and what else came with them is closed. */
+/* Each of many buffers has a descriptor, and the others that came with it are closed. */
 static void many_received(void)
 {
 	enum { MANY = 200 };
@@ -302,7 +302,7 @@ static void many_received(void)
 		CHECK_OK_FATAL(hm_buffer_receive(device, peer.socket, NULL, &buffers[i]));
 	}
 	CHECK(descriptors() - before < MANY + 2 * 64 + 8);
-	/* Of an owner who is there his page stays, for the next one. */
+	/* The page of a living owner stays, for the next buffer. */
 	peer_kill(&peer);
 	CHECK(buffer_info(buffers[0]).sharing & HM_SHARING_OWNER_GONE);
 	for (i = 0; i < MANY; i++)
@@ -362,7 +362,7 @@ static void copied_behind_a_resize(void)
 	hm_device_unref(device);
 }
 
-/* Of a receiver that has made no call since, by his old map: none of them comes back. */
+/* A receiver stores by his old map, without a call since the cut: no byte comes back. */
 static void stored_into_what_was_cut(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hm_buffer_receive, and what senders who mean harm may send it. */
+/* hm_buffer_receive() and hostile senders. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -119,7 +119,7 @@ FIELD(size, more)
 FIELD(slot, huge)
 FIELD(map_flags, huge)
 
-/* Of memory of this machine there is nothing to say. */
+/* Memory of this machine has no map flags. */
 static void map_as_devices_do(struct scene *scene)
 {
 	scene->message.map_flags = DMABUF_MAP_FLAGS;
@@ -285,7 +285,7 @@ static void controls(void)
 	with_fd(SHARE_FD_CONTROL, open("/", O_RDONLY | O_CLOEXEC), -EPROTO);
 	with_fd(SHARE_FD_CONTROL, open("/dev/zero", O_RDWR | O_CLOEXEC), -EPROTO);
 	with_fd(SHARE_FD_CONTROL, eventfd(0, EFD_CLOEXEC), -EPROTO);
-	/* It could be cut off, and a touch would kill; or others could write it. */
+	/* A page that could be cut off would kill a reader; or other processes could write it. */
 	with_fd(SHARE_FD_CONTROL, page_fd(CONTROL_BYTES, 0, CONTROL_MAGIC, CONTROL_VERSION),
 		-EPERM);
 	with_fd(SHARE_FD_CONTROL,
@@ -302,12 +302,12 @@ static void controls(void)
 	with_fd(SHARE_FD_CONTROL, page_fd(CONTROL_BYTES, SEALS, CONTROL_MAGIC, 1), -EPROTO);
 }
 
-/* What the library asks the kernel of the descriptors that it takes in. */
+/* Counts calls to the kernel about received descriptors. */
 static struct {
 	struct sys_table table; /* as it was */
 	dev_t dev;
 	ino_t ino;
-	unsigned int n_stat; /* of the one file */
+	unsigned int n_stat; /* for the one file */
 } asked;
 
 static int stat_counted(int fd, struct stat *st)
@@ -318,7 +318,7 @@ static int stat_counted(int fd, struct stat *st)
 	return r;
 }
 
-/* He who seals it cuts it off just before: what was seen of its size is old. */
+/* The sender cuts the page off just before he seals it: its size is read too early. */
 static int seals_late(int fd, int command, long argument)
 {
 	struct stat st;
@@ -381,7 +381,7 @@ static void *deliver_unanswered(void *user)
 	return NULL;
 }
 
-/* It holds up who receives it, and nobody else who shares. */
+/* The file holds up its receiver, and no other process. */
 static void unanswered(void)
 {
 	struct hm_buffer *other;
@@ -429,7 +429,7 @@ static void slot_end(struct control_slot *slot)
 	munmap((char *)slot - offsetof(struct control_page, slot), CONTROL_BYTES);
 }
 
-/* An owner who writes nonsense into his page gets errors; nobody gets a signal. */
+/* An owner that writes nonsense into its page causes errors, and no signal. */
 static void page_of_nonsense(void)
 {
 	static const uint64_t sizes[] = { 0, MAX_SIZE + 1, UINT64_MAX, 1ull << 63 };
@@ -471,7 +471,7 @@ static void page_of_nonsense(void)
 	CHECK_EQUAL(info.size, SIZE + PAGE);
 	CHECK_EQUAL(hm_map_length(map), SIZE + PAGE);
 	CHECK_EQUAL(info.sharing, HM_SHARING_RECEIVED);
-	/* The slot is another buffer's: what is written there is not about this one. */
+	/* The slot is another buffer's: this buffer ignores it. */
 	page->serial++;
 	page->size = SIZE;
 	CHECK_OK(hm_buffer_query(buffer, &info));
@@ -551,7 +551,7 @@ static void credentials(void)
 	scene_end(&scene);
 }
 
-/* What follows in a stream is not touched. */
+/* Later bytes of the stream stay there. */
 static void stream_goes_on(void)
 {
 	struct hm_buffer *buffer[2];
@@ -610,7 +610,7 @@ static void on_alarm(int signal)
 	(void)signal;
 }
 
-/* A signal now and then is no reason to give up; who sends them for ever is. */
+/* Some signals are no reason to give up; signals for ever are. */
 static void interrupted(void)
 {
 	struct sigaction action = { .sa_handler = on_alarm }, old;

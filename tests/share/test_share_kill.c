@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Three processes have one buffer, and one of them, which may be its owner, is killed at
- * some moment: before it has the buffer, inside a bracket, in a resize. The others go on,
- * know of it, and when they have let go, too, nothing is left. What it had begun on a dma-buf
- * of hetsim's is closed.
+ * Three processes have one buffer, and one of them, which may be its owner, is killed at some
+ * moment: before it has the buffer, inside a bracket, in a resize. The others go on, know of
+ * it, and when they have let go, too, nothing is left. The brackets that it had open on a
+ * dma-buf of hetsim's are ended.
  *
  * HETMAP_ROUNDS: so many kills a device, 1000 for the long form.
  */
@@ -38,15 +38,15 @@
 
 enum { OWNER, FIRST, SECOND };
 
-/* What the processes have in common, made before they are. */
+/* Memory that the processes share, mapped before fork(). */
 static struct {
 	_Atomic bool stop;
 	_Atomic uint32_t received, finished;
 } * common;
 
-/* ---- what each of them does ---- */
+/* ---- the work of each process ---- */
 
-/* What may be answered while others resize, and the owner ends. */
+/* Results that are allowed while others resize, and the owner ends. */
 static bool is_expected(int r)
 {
 	return !r || r == -EBUSY || r == -EOWNERDEAD || r == -ERANGE || r == -EOPNOTSUPP ||
@@ -103,7 +103,7 @@ static int query(struct peer_world *world, uint64_t *state)
 	return hm_buffer_query(world->buffer, &info);
 }
 
-/* To itself, as to anybody else. */
+/* Sends the buffer to itself, as to any other process. */
 static int send_on(struct peer_world *world, uint64_t *state)
 {
 	struct hm_buffer *again;
@@ -147,7 +147,7 @@ static int work(struct peer_world *world, uint64_t seed)
 	return 0;
 }
 
-/* Who never got it has nothing to do: the one that had it was killed before. */
+/* A process that did not get the buffer has no work: the sender was killed before. */
 static int live(struct peer_world *world, int r, uint64_t seed)
 {
 	if (!r)
@@ -190,9 +190,9 @@ static int take(struct peer_world *world, uint64_t seed, uint64_t b, uint64_t c)
 	return live(world, r, seed);
 }
 
-/* ---- what the others are asked afterwards ---- */
+/* ---- checks in the others afterwards ---- */
 
-/* Bits for what is not as it should be; nothing of who never had the buffer. */
+/* Bits for each wrong property; 0 in a process that never had the buffer. */
 static int look(struct peer_world *world, uint64_t who, uint64_t owner_killed, uint64_t c)
 {
 	uint32_t gone = owner_killed ? HM_SHARING_OWNER_GONE : 0;
@@ -209,7 +209,7 @@ static int look(struct peer_world *world, uint64_t who, uint64_t owner_killed, u
 	       << 1;
 	bad |= (info.size < BYTES - 1 || info.size > MAX_BYTES) << 2;
 	bad |= (hm_map_length(world->map) != info.size) << 3;
-	/* Whatever the other had begun holds up nobody. */
+	/* Brackets of the killed process hold up no other. */
 	bad |= (bracket_and_write(world, &state) != 0) << 4;
 	bad |= (map_again(world, &state) != 0) << 5;
 	r = hm_buffer_resize(world->buffer, info.size - 1, 0);
@@ -220,7 +220,7 @@ static int look(struct peer_world *world, uint64_t who, uint64_t owner_killed, u
 	return bad;
 }
 
-/* ---- one who is killed ---- */
+/* ---- the killed process ---- */
 
 struct killer {
 	pid_t pid;
@@ -240,7 +240,7 @@ static void *kill_later(void *user)
 	return NULL;
 }
 
-/* From the owner to the others, as it came; he may have been killed before. */
+/* Passes the owner's message on to the others; he may have been killed before. */
 static void pass_on(struct peer peers[PROCESSES])
 {
 	struct share_message message;
@@ -257,7 +257,7 @@ static void pass_on(struct peer peers[PROCESSES])
 	share_message_close(fds, SHARE_FDS);
 }
 
-/* Who is left finds the bytes as they are to be, and ends. */
+/* The survivors find the right bytes, and end. */
 static void look_and_stop(struct peer *peers, unsigned int victim)
 {
 	unsigned int i;
@@ -279,7 +279,7 @@ static uint32_t kill_one(const char *device, bool late, uint64_t *state)
 		.after_us = (unsigned int)(test_random(state) % LATEST_US),
 	};
 	struct peer peers[PROCESSES];
-	/* Made here, so that nobody is killed before it has no name any more. */
+	/* The file loses its name here, before any process can be killed. */
 	int fd = strcmp(device, "file") != 0 ? -1 : scratch_file(BYTES);
 	pthread_t thread;
 	int r;
@@ -325,7 +325,7 @@ static void rounds(const char *device)
 	munmap(common, PAGE);
 }
 
-/* What the whole machine has tells something where nobody else runs: in one of its own. */
+/* The machine's counts tell something if no other program runs: in a machine of its own. */
 static void rounds_alone(const char *device)
 {
 	bool alone = !access("/dev/hetsim0", F_OK);
@@ -338,7 +338,7 @@ static void rounds_alone(const char *device)
 		check_given_back(&before);
 }
 
-/* ---- one who dies with pages locked and a bracket open ---- */
+/* ---- a process dies with pages locked and a bracket open ---- */
 
 #define HELD_BYTES (1024 * PAGE)
 
@@ -377,7 +377,7 @@ static int go_on(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c)
 	return r ? r : hm_buffer_resize(world->buffer, HELD_BYTES, 0);
 }
 
-/* What all processes have locked: the kernel counts some of it later. */
+/* Waits for the locked pages of all processes: the kernel counts some of them later. */
 static bool mlocked_becomes(bool more, uint64_t bytes)
 {
 	int tries;
@@ -422,9 +422,9 @@ static void die_holding(uint32_t victim)
 			peer_stop(&peers[i]);
 }
 
-/* ---- one who dies in brackets of a dma-buf ---- */
+/* ---- a process dies in brackets of a dma-buf ---- */
 
-/* Of the buffer, in each process that has it. */
+/* The buffer's dma-buf, in each process that has it. */
 static int dmabuf = -1;
 
 /* From the owner to the first process. */

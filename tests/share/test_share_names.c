@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Control pages that are known again by their names, and by whom they came. */
+/* Control pages that are known again by their names and senders. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -19,7 +19,7 @@ static int count_fstat(int fd, struct stat *st)
 	return real_fstat(fd, st);
 }
 
-/* Process @owner is whose page the buffer of @message has, that came with @fds. */
+/* Receives a buffer of @message with @fds, and checks that @owner is its owner. */
 static unsigned int receive_over(const int pair[2], const struct sent *scene,
 				 const struct share_message *message, const int fds[SHARE_FDS],
 				 pid_t owner)
@@ -35,8 +35,8 @@ static unsigned int receive_over(const int pair[2], const struct sent *scene,
 }
 
 /*
- * A page is known again by what its sender calls it; over another socket nobody can have a
- * page taken for that by calling it so.
+ * A page is known again by its sender's name for it; over another socket the name alone is not
+ * enough.
  */
 static void named(void)
 {
@@ -74,8 +74,8 @@ static void named(void)
 }
 
 /*
- * So is a page of another process: what comes beside the name then is closed, whatever it is.
- * Over another socket the same page is looked at, and is known there from then on.
+ * A page of another process is known again, too: a descriptor that comes with the name is
+ * closed, whatever it is. Over another socket the same page is looked at once more.
  */
 static void named_of_others(void)
 {

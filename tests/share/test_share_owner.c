@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Whose a shared buffer is: control pages of many buffers, their owner's process, his end. */
+/* Owners of shared buffers: control pages of many buffers, the owner's process, its end. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -98,7 +98,7 @@ static void many(void)
 	hm_device_unref(device);
 }
 
-/* What a receiver finds, as the owner does: his changes are counted, and it is one object. */
+/* A receiver and the owner count the owner's changes alike, and the object stays the same. */
 static void check_generation(struct hm_buffer *buffer, uint32_t resizes, uint64_t size)
 {
 	struct hm_buffer_info info = buffer_info(buffer);
@@ -118,7 +118,7 @@ static void generation(void)
 
 	CHECK_OK_FATAL(hm_device_open("host", &device));
 	buffer = share_make(device);
-	CHECK_OK(hm_buffer_resize(buffer, 2 * SIZE, 0)); /* nobody has it yet */
+	CHECK_OK(hm_buffer_resize(buffer, 2 * SIZE, 0)); /* no process has it yet */
 	share_message_of(buffer, &message, fds);
 	CHECK_OK_FATAL(receive_of(device, &message, fds, &received));
 	check_generation(received, 0, 2 * SIZE);
@@ -136,7 +136,7 @@ static void generation(void)
 	hm_device_unref(device);
 }
 
-/* What the owner did last is seen when he has let go of it, too. */
+/* The owner's last change shows after he has let go of the buffer, too. */
 static void last_size(void)
 {
 	struct hm_buffer *buffer, *received, *next;
@@ -198,7 +198,7 @@ static int use_no_pidfd(struct peer_world *world, uint64_t a, uint64_t b, uint64
 	return 0;
 }
 
-/* What is known of an owner who is killed: by pidfd, and without. */
+/* A receiver learns that the owner was killed: by pidfd, and without. */
 static void killed(bool pidfd)
 {
 	struct hm_buffer *buffer;
@@ -232,7 +232,7 @@ static void killed_by_number(void)
 	killed(false);
 }
 
-/* He is dead for those who have him, though a child of his lives on. */
+/* The owner counts as dead for receivers, though a child of his lives on. */
 static int leave_a_child(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c)
 {
 	pid_t pid = fork();
@@ -278,7 +278,7 @@ static void send_and_wait(int socket)
 	_exit(0);
 }
 
-/* Of whom that is known in another namespace: bits for what is not so. */
+/* The owner as seen from another namespace: bits for each wrong property. */
 static int look_from_outside(int socket, pid_t owner)
 {
 	struct hm_buffer *buffer;
@@ -332,7 +332,7 @@ static int pidfd_of(pid_t pid)
 	return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
-/* What a receiver answers to a page of process @pid's that comes with @owner. */
+/* The result for a page of process @pid that comes with @owner. */
 static void tell(pid_t pid, int owner, int expected, uint32_t sharing)
 {
 	struct hm_buffer *buffer = NULL;
@@ -373,12 +373,12 @@ static void lies(void)
 	}
 	tell(getpid(), pidfd_of(getpid()), 0, HM_SHARING_RECEIVED);
 	tell(getpid(), -1, 0, HM_SHARING_RECEIVED);
-	/* Nothing is known of who is not seen here. */
+	/* A process that is not seen here is unknown. */
 	tell(child, -1, 0, HM_SHARING_RECEIVED);
 	/* Another's life is not the owner's. */
 	tell(getpid(), pidfd_of(child), -EPROTO, 0);
 	tell(child, pidfd_of(getpid()), -EPROTO, 0);
-	/* What a poll() might wait for, and what it says something else of. */
+	/* Descriptors that poll() might wait for, with another meaning. */
 	tell(getpid(), open("/dev/null", O_RDWR | O_CLOEXEC), -EPROTO, 0);
 	tell(getpid(), open("/proc/self/stat", O_RDONLY | O_CLOEXEC), -EPROTO, 0);
 	CHECK_FATAL(!pipe2(pipes, O_CLOEXEC));
@@ -391,7 +391,7 @@ static void lies(void)
 	tell(getpid(), fd, -EPROTO, 0);
 }
 
-/* Whoever passes a buffer on may leave its owner's descriptor out; the next one has it. */
+/* A process that passes a buffer on may leave out the owner's descriptor; the next one has it. */
 static void told_later(void)
 {
 	struct hm_buffer *before, *after;
@@ -429,7 +429,7 @@ static void told_later(void)
 
 /* ---- undo ---- */
 
-/* The n-th call of a first send, and what came of it; shared with its process. */
+/* The n-th call of a first send, and its result; shared with its process. */
 struct first {
 	int socket;
 	unsigned int n;
@@ -478,7 +478,7 @@ static void undo_first_send(void)
 	for (first->n = 1; first->n < CALLS_MAX; first->n++) {
 		first->failed = false;
 		CHECK_EQUAL(test_fork(send_first, first), 0);
-		/* What has come. */
+		/* Empties the socket. */
 		while (recv(pair[1], (char[256]){ 0 }, 256, MSG_DONTWAIT) > 0)
 			;
 		if (!first->failed)
@@ -490,7 +490,7 @@ static void undo_first_send(void)
 	munmap(first, PAGE);
 }
 
-/* Each call of the first receiving from somebody fails. */
+/* Each call of the first receive from a process fails. */
 static void undo_first_receive(void)
 {
 	struct test_holding before, after;

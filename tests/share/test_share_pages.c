@@ -63,7 +63,7 @@ static int fcntl_played(int fd, int command, long argument)
 	return -1;
 }
 
-/* Of which the first @there pages can be had. */
+/* A file whose first @there pages can be had. */
 static int play(uint64_t there)
 {
 	struct stat st;
@@ -177,7 +177,7 @@ static void be_huge(struct scene *scene, int fd)
 	scene->message.access = HM_READ;
 }
 
-/* Whoever may write them may punch holes: a touch of one is a SIGBUS, if the pool is empty. */
+/* A writer may punch holes in them: a touch of one is a SIGBUS, if the pool is empty. */
 static void huge_pages(void)
 {
 	static const int seals[] = { F_SEAL_SHRINK, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE };
@@ -210,8 +210,8 @@ static void huge_pages(void)
 }
 
 /*
- * A shadow is a copy by the library itself, which no guard is around: what can't be read is an
- * error. Kept from shrinking, as is asked of what is imported, they may have holes.
+ * The library copies into a shadow without a guard: bytes that can't be read are an error.
+ * Imported pages are kept from shrinking, but may have holes.
  */
 static void huge_shadow(void)
 {

@@ -37,7 +37,7 @@ static int map_file(const char *path, struct hm_map **ret_map)
 	return r;
 }
 
-/* What is common is as it was; the own part is what was written last. */
+/* The common part is unchanged; the worker's own part has its last stores. */
 static void work(const char *path, uint32_t number)
 {
 	uint64_t offset = READ_ONLY_PART + number * PART;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Clips: made by the command ffmpeg for each test, and what libavcodec alone makes of them. */
+/* Clips that the command ffmpeg makes for each test, and their pictures by libavcodec alone. */
 #ifndef HETMAP_TESTS_CLIPS_H
 #define HETMAP_TESTS_CLIPS_H
 
@@ -42,7 +42,7 @@ struct hm_video_desc video_desc(struct hm_device *device);
 struct hm_video *video_open(struct hm_device *device, const char *path);
 struct hm_video_info video_info(struct hm_video *video);
 
-/* ---- what it is compared with ---- */
+/* ---- the reference ---- */
 
 /* A plain decoder, with memory of its own. */
 struct plain {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs: of `hetmap run video`, and what they leave. */
+/* Runs of `hetmap run video`, and their results. */
 #ifndef HETMAP_TESTS_RUNS_H
 #define HETMAP_TESTS_RUNS_H
 
 #include "lib/command.h"
 
 /*
- * clip_make() for what only the command reads. NULL under TSan, too: the command's threads and
- * those of FFmpeg share counts that TSan does not see.
+ * clip_make() for clips that only the command reads. NULL under TSan, too: the command's
+ * threads and those of FFmpeg share counts that TSan does not see.
  */
 char *run_clip(const char *folder, const char *name, unsigned int width, unsigned int height,
 	       const char *const *options);
-/* What a run with --json prints; NULL: it failed, which is told. */
+/* The JSON of a run; NULL: it failed, and the test with it. */
 json_t *run_video(const struct command *command);
 /* A run that fails with @status, and says @part. */
 void check_failure(const struct command *command, int status, const char *part);

@@ -190,7 +190,7 @@ unsigned int bars_off(const uint8_t *pixels, uint64_t stride, uint32_t width, ui
 		{ 255, 255, 255 }, { 0, 255, 255 }, { 255, 255, 0 }, { 0, 255, 0 },
 		{ 255, 0, 255 },   { 0, 0, 255 },   { 255, 0, 0 },   { 0, 0, 0 },
 	};
-	static const uint32_t heights[] = { 5, 50, 95 }; /* of 100 */
+	static const uint32_t heights[] = { 5, 50, 95 }; /* per cent */
 	unsigned int worst = 0, bar, at, i;
 	const uint8_t *pixel;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Cameras and screens of a machine under test: vivid, and what a card scans out. */
+/* Cameras and screens of a machine under test: vivid, and the picture that a card scans out. */
 #ifndef HETMAP_TESTS_SCREEN_H
 #define HETMAP_TESTS_SCREEN_H
 
@@ -16,7 +16,7 @@ void vivid_show(const char *path, const char *pattern);
 /* "/dev/dri/card1" of a driver; false: the test is left out, and that is said. */
 bool card_find(const char *driver, char path[PATH_ROOM]);
 
-/* A copy of what a card scans out now, read through a descriptor of its own. */
+/* A copy of the picture that a card scans out now, read through a descriptor of its own. */
 struct scanned {
 	uint32_t width, height, fourcc;
 	uint64_t stride;

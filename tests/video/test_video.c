@@ -56,7 +56,7 @@ static bool same_picture(const struct hm_frame_info *info, const unsigned char *
 	return true;
 }
 
-/* Through a second map of the frame's memory, which nobody but the kernel connects with it. */
+/* Through a second map of the frame's memory, which only the kernel connects with it. */
 static void check_second_map(struct hm_frame *frame, const AVFrame *picture)
 {
 	struct hm_frame_objects objects = { .struct_size = sizeof(objects) };
@@ -122,7 +122,7 @@ static void compare(const char *path, uint64_t copied)
 	CHECK_EQUAL(video_info(video).pictures, 25);
 	CHECK_EQUAL(video_info(video).bytes_copied, copied);
 	CHECK_EQUAL(stats_now().bytes_copied, before);
-	/* It stays at its end. */
+	/* The video stays at its end. */
 	CHECK_ERROR(-ENODATA, hm_video_read(video, &frame));
 	plain_close(&plain);
 	hm_video_unref(video);
@@ -227,7 +227,7 @@ out:
 	hm_device_unref(device);
 }
 
-/* ---- what is told of a picture ---- */
+/* ---- facts of a picture ---- */
 
 static void facts(void)
 {
@@ -361,7 +361,7 @@ static void four_decoders(void)
 		hm_video_unref(reader[i].video);
 	}
 	CHECK_EQUAL(pool_info(pool).held, 0);
-	/* x264's 3 references and what is being decoded, by each thread and one picture ahead. */
+	/* x264's 3 references and pictures being decoded, by each thread and one picture ahead. */
 	CHECK(pool_info(pool).frames_peak <= 4 * 12);
 	hm_frame_pool_unref(pool);
 out:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Cameras: vivid's pictures in frames of a pool and in frames of its own buffers, what a slow
- * consumer loses by each policy, and what is refused.
+ * Cameras: vivid's pictures in frames of a pool and in frames of its own buffers, losses of a
+ * slow consumer by each policy, and refused calls.
  */
 #ifdef HAVE_VIDEO
 #include <errno.h>
@@ -17,7 +17,7 @@
 #define WIDTH 640
 #define HEIGHT 480
 #define BARS "100% Colorbar"
-/* Of 255: what the rounding of 8 bits does to a full colour. */
+/* Steps of 255: rounding to 8 bits changes a full colour so much. */
 #define TOLERANCE 4
 
 static struct hm_device *device;

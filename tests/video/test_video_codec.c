@@ -23,7 +23,7 @@
 #define HEIGHT 480
 #define PICTURES 6
 #define MANY 12 /* a stream that is larger than the codec's buffers, so that pictures are cut */
-/* Of 255: what FWHT and the rounding of YUV do to a full colour and to grey. */
+/* Steps of 255: FWHT and the rounding of YUV change a full colour and grey so much. */
 #define TOLERANCE 12
 
 static struct hm_device *device;
@@ -172,7 +172,7 @@ static struct display *open_vkms(char card[PATH_ROOM])
 	return display;
 }
 
-/* What vkms scans out, as it writes it back. */
+/* Compares vkms's writeback of its screen. */
 static void check_screen(struct display *display, unsigned int number)
 {
 	const unsigned char *pixels;
@@ -313,7 +313,7 @@ static void command(void)
 		stream_free(path);
 }
 
-/* ---- damage, and what is refused ---- */
+/* ---- damage, and refused calls ---- */
 
 static void check_read_ends(struct hm_video *video, int r, unsigned int n)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetmap run video: PNG files of a clip against libswscale, what it reports, and what fails. */
+/* hetmap run video: PNG files of a clip against libswscale, reports, and failures. */
 #ifdef HAVE_VIDEO
 #include <errno.h>
 #include <libswscale/swscale.h>
@@ -23,7 +23,7 @@ static const char *const h264_709[] = { "-c:v",        "libx264",      "-pix_fmt
 
 /* ---- pictures ---- */
 
-/* Each of FOLDER/PATTERN, with a number from 1 on, is what libswscale makes of the clip. */
+/* Compares each FOLDER/PATTERN, with a number from 1 on, with libswscale's picture of the clip. */
 static void check_pictures(const char *clip, const char *folder, const char *pattern,
 			   int matrix, bool full)
 {
@@ -189,7 +189,7 @@ static void text(void)
 	folder_remove(folder);
 }
 
-/* ---- what fails ---- */
+/* ---- failures ---- */
 
 static void usage(void)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Displays: pictures of a camera, converted by an accelerator into what a card scans out, which
- * is read back there through a descriptor of the test's own.
+ * Displays: pictures of a camera, converted by an accelerator for a card to scan out, and read
+ * back from the card through a descriptor of the test's own.
  */
 #ifdef HAVE_VIDEO
 #include <convert.h>
@@ -20,7 +20,7 @@
 #define WIDTH 640
 #define HEIGHT 480
 #define BARS "100% Colorbar"
-/* Of 255: what YUV in 8 bits does to a full colour. */
+/* Steps of 255: YUV in 8 bits changes a full colour so much. */
 #define TOLERANCE 6
 
 struct scene {
@@ -183,7 +183,7 @@ static void show_imported(struct scene *scene)
 	check_written_back(scene->display);
 }
 
-/* The frames of a camera, in memory of @device, are what vkms scans out. */
+/* vkms scans out the frames of a camera, in memory of @device. */
 static void camera_imported(const char *device)
 {
 	struct display_info info;
@@ -240,7 +240,7 @@ static void vkms_nv12(void)
 	end(&scene);
 }
 
-/* The check finds what is not the picture's. */
+/* The check finds a byte that is not the picture's. */
 static void vkms_differs(void)
 {
 	struct scene scene;
@@ -261,7 +261,7 @@ static void vkms_differs(void)
 	end(&scene);
 }
 
-/* virtio_gpu and bochs import no memory of others: the reason is told, and nothing is broken. */
+/* virtio_gpu and bochs import no memory: the text says why, and nothing is broken. */
 static void not_imported(const char *driver)
 {
 	struct display_info info;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hm_video: damaged files, frames that are not there, wrong calls, and what their texts say. */
+/* hm_video: damaged files, missing frames, wrong calls, and their texts. */
 #ifdef HAVE_VIDEO
 #include <errno.h>
 #include <hetmap/backend.h>
@@ -11,14 +11,14 @@
 #include "lib/support.h"
 #include "video/clips.h"
 
-/* What says how long its pictures are comes before them. */
+/* The header with the lengths of pictures comes before them. */
 static const char *const faststart[] = { "-c:v",      "libx264",    "-pix_fmt", "yuv420p",
 					 "-movflags", "+faststart", NULL };
 static const char *const deep[] = { "-c:v", "ffv1", "-pix_fmt", "yuv420p10le", NULL };
 
 /* ---- frames ---- */
 
-/* A limit that is below what the decoder needs ends in an error that says so, in time. */
+/* A limit below the decoder's need ends in an error that says so, in time. */
 static void limit(void)
 {
 	char *folder = folder_make();
@@ -205,9 +205,9 @@ static bool is_damage(int r)
 }
 
 /*
- * What comes before the damage is delivered, and the error after that is told again and again.
- * @silent: damage that nothing may tell of: other samples in a JPEG, whole pictures that are gone
- * from a stream without a container.
+ * Pictures before the damage are delivered, and each read after that fails. @silent: damage
+ * that may go unnoticed: other samples in a JPEG, whole pictures that are gone from a stream
+ * without a container.
  */
 static void damaged_maybe(const char *path, unsigned int least, unsigned int most, bool silent)
 {
@@ -269,7 +269,7 @@ static void truncated(void)
 		if (!path)
 			continue;
 		part = clip_cut(folder, clips[i].part, path, clip_length(path) * 3 / 5, 0);
-		/* Of a stream without a container nothing says that a picture should follow. */
+		/* A stream without a container does not say that a picture should follow. */
 		damaged_maybe(part, clips[i].least, 24, !strcmp(clips[i].name, "clip.h264"));
 		free(part);
 		free(path);
@@ -388,7 +388,7 @@ static void texts(void)
 	hm_device_unref(device);
 }
 
-/* What libavformat calls an invalid argument is the file's fault; no other place is opened. */
+/* An invalid argument of libavformat is the file's fault; no other place is opened. */
 static void playlist(void)
 {
 	static const char list[] = "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\n"

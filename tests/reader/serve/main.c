@@ -214,10 +214,7 @@ int main(int argc, char **argv)
 		return 1;
 	snprintf(mounted, sizeof(mounted), "/dev/fd/%s", argv[2]);
 	r = fuse_mount(fuse, is_slow ? argv[4] : mounted);
-	/*
-	 * Serves several requests at a time: a slow one holds no other up. Until it is
-	 * unmounted.
-	 */
+	/* Serves several requests at a time: a slow one delays no other. Until unmounted. */
 	if (!r)
 		r = fuse_loop_mt(fuse, 0);
 	fuse_destroy(fuse);
