@@ -493,7 +493,7 @@ static void successes(void)
 	LEFT(hm_device_unref(it.device));
 }
 
-/* A call fails, the program releases what it has, and then prints the text. */
+/* A call fails, the program releases its objects, and then prints the text. */
 static void released_first(void)
 {
 	struct things it = { 0 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Files that other machines have, too: told, refused, published and refreshed. What two
- * machines see is tested in one that has a server: tests/vm.
+ * Files that other machines have, too: reported, refused, published and refreshed. tests/vm
+ * tests two clients in a machine that has a server.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #define SIZE (4 * PAGE + 100)
 
 static struct sys_table real;
-static long type;          /* what fstatfs() tells; 0: the truth */
+static long type;          /* f_type of fstatfs(); 0: the true one */
 static unsigned int locks; /* calls of F_OFD_SETLKW and their unlocks */
 static int lock_error;
 
@@ -288,7 +288,7 @@ static int publish_of(uint32_t flags, bool shared_refused)
 	return r;
 }
 
-/* What nobody else will see: an error, not a 0. */
+/* Stores that no other machine will see: an error, not a 0. */
 static void not_published(void)
 {
 	CHECK_OK(publish_of(0, false));
@@ -317,13 +317,13 @@ static const struct protocol_call {
 	const char *name;
 	int (*run)(struct hm_map *map);
 	unsigned int least; /* calls that it makes */
-	int errors[2];      /* of its header */
+	int errors[2];      /* errors that its header names */
 } protocol_calls[] = {
 	{ "publish", publish, 1, { -EIO } },
 	{ "refresh", refresh, 3, { -EIO, -ENOLCK } },
 };
 
-/* Of another open file than the buffer's. */
+/* By another open file than the buffer's. */
 static bool is_locked(int fd)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
@@ -354,7 +354,7 @@ static bool fail_once(const struct protocol_call *call, struct hm_map *map, unsi
 	CHECK(!memcmp(&before, &after, sizeof(before)));
 	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, n));
 	CHECK_OK(call->run(map));
-	/* What could not be unlocked before is by now. */
+	/* A lock that could not be released before is free by now. */
 	CHECK(!is_locked(other));
 	test_holding_same(&holding);
 	return failed;

@@ -20,7 +20,7 @@
 
 #define PAGE 4096ull
 #define WRITERS 4u
-/* Of a folio at its largest, which a store has written back whole [nfs_vm_page_mkwrite()]. */
+/* The largest folio, which a store has written back whole [nfs_vm_page_mkwrite()]. */
 #define FOLIO (2ull << 20)
 
 static char client[2][256];
@@ -58,7 +58,7 @@ static struct hm_map *map_at(uint32_t i, const char *name)
 	return map;
 }
 
-/* Of its full size, and on the server before anybody else opens it. */
+/* At its full size, and on the server before any client opens it. */
 static void make_file(const char *name, uint64_t size)
 {
 	char *path = path_at(0, name), *zeros = calloc(1, size);
@@ -90,7 +90,7 @@ static void write_slice(const struct job *job, uint32_t i, int ready, int go)
 	char *base = hm_map_address(map), byte = 0;
 	int r = 0;
 
-	/* As a program does that looks at what is there: the page is this client's by then. */
+	/* As a program does that reads first: the page is this client's by then. */
 	byte = ((volatile char *)base)[at];
 	CHECK(!byte);
 	if (write(ready, &byte, 1) != 1 || read(go, &byte, 1) != 1)
@@ -163,7 +163,7 @@ static void without_protocol(void)
 	}
 }
 
-/* 6.12 has, and loses whole pages of others; on 6.1, which has none, whole pages are enough. */
+/* 6.12 has, and loses whole pages of others; 6.1 has none, and whole pages are enough. */
 static bool has_large_folios(void)
 {
 	struct utsname name;
@@ -190,7 +190,7 @@ static void with_protocol(void)
 		if (!has_large_folios())
 			CHECK_EQUAL(run_job(&job), WRITERS);
 	}
-	/* Slices that share a page are refused, whoever would win. */
+	/* Slices that share a page are refused, whichever would win. */
 	make_file("array", 2 * PAGE);
 	map = map_at(0, "array");
 	CHECK_ERROR(-EINVAL, hm_file_publish(map, 1000, PAGE));

@@ -142,7 +142,7 @@ static int create(struct hm_device *device, uint64_t size, struct hm_buffer **re
 	return hm_buffer_create(device, &desc, ret_buffer);
 }
 
-/* Buffers have parts of their own, zeroed; what does not fit is refused with the figures. */
+/* Buffers have parts of their own, zeroed; too large ones are refused with the figures. */
 static void parts(void)
 {
 	struct hm_device *device = open_device();

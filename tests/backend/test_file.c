@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The file backend: what part of which file, growth, write-back and its errors. */
+/* The file backend: ranges of files, growth, write-back and its errors. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -171,7 +171,7 @@ static void private_copy(void)
 	close(fd);
 }
 
-/* How a descriptor was opened decides what may be made of it. */
+/* The descriptor's access mode decides which buffers can be made of it. */
 static void read_only(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
@@ -203,7 +203,7 @@ static void read_only(void)
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_resize(buffer, PAGE, 0));
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
-	/* A private copy of what may only be read can be written. */
+	/* A private copy of a read-only file can be written. */
 	desc.flags = HM_BUFFER_PRIVATE;
 	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, reader, &desc, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
@@ -333,7 +333,7 @@ static void appends(void)
 		CHECK_EQUAL(hm_map_length(map), size + step * 331);
 		memset(base + size, (int)step, step * 331);
 		size += step * 331;
-		/* No room on the disk: the file and the map are what they were. */
+		/* No room on the disk: the file and the map stay the same. */
 		inject_always("ftruncate", ENOSPC);
 		CHECK_ERROR(-ENOSPC, hm_buffer_resize(buffer, size + 1, 0));
 		CHECK(inject_disarm());
@@ -376,7 +376,7 @@ static void part_stays(void)
 	close(fd);
 }
 
-/* Somebody else made the file longer: cutting it would take his bytes. */
+/* Another program made the file longer: a cut would take its bytes. */
 static void changed_by_others(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .max_size = 64 * PAGE };
@@ -415,12 +415,12 @@ static void beyond_limit(void *user)
 	CHECK_EQUAL(hm_map_length(map), SIZE);
 	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 1));
 	CHECK_OK(hm_buffer_resize(buffer, 8 * PAGE, 0));
-	/* What is beyond it already may become shorter. */
+	/* A file beyond the limit may become shorter. */
 	limit.rlim_cur = PAGE;
 	CHECK(!setrlimit(RLIMIT_FSIZE, &limit));
 	CHECK_OK(hm_buffer_resize(buffer, 2 * PAGE, 0));
 	CHECK_EQUAL(file_size(fd), 2 * PAGE);
-	/* What coverage writes at the end is longer. */
+	/* Coverage writes more than the limit at the end. */
 	limit.rlim_cur = RLIM_INFINITY;
 	CHECK(!setrlimit(RLIMIT_FSIZE, &limit));
 	hm_map_unref(map);
@@ -454,7 +454,7 @@ static void truncated(void)
 	close(fd);
 }
 
-/* ---- what is no file to map ---- */
+/* ---- paths that are no file to map ---- */
 
 static void odd_paths(void)
 {
@@ -494,7 +494,7 @@ static void odd_paths(void)
 	hm_device_unref(device);
 }
 
-/* A file of memory: its file system leaves there what was stored behind the end. */
+/* A file of memory: its file system keeps bytes that were stored behind the end. */
 static void grows_in_memory(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .max_size = 64 * PAGE };

@@ -74,7 +74,7 @@ static void test_not_default(void)
 	CHECK(!unsetenv("HETMAP_DEVICE"));
 }
 
-/* All who name a device share one open file: handles mean the same to them. */
+/* All openers of a device's name share one open file, and so its handles. */
 static void test_shared_port(void)
 {
 	struct hm_device *first = sim_open(), *second = sim_open();
@@ -127,7 +127,7 @@ static void test_calls(void)
 
 /* ---- memory ---- */
 
-/* Inside max_size by the same object, and what is cut off is the device's again. */
+/* Growth inside max_size keeps the object, and the device gets cut bytes back. */
 static void test_capacity(void)
 {
 	struct hm_device *device = sim_open();
@@ -167,7 +167,7 @@ static int make_of(struct hm_device *device, uint64_t size, uint64_t max_size,
 	return hm_buffer_create(device, &desc, ret_buffer);
 }
 
-/* The text has the limit that stands in the way, and what is used of it. */
+/* The text has the limit, and how much of it is used. */
 static void test_limits(void)
 {
 	struct hm_device *device = sim_open();
@@ -230,7 +230,7 @@ static void test_import_twice(void)
 	pattern_write(hm_map_address(map), 0, 2 * PAGE, 1);
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
-	/* What its maker made is still there by its other name. */
+	/* The maker's object is still there by its other name. */
 	CHECK_EQUAL(sim_info(device, handle).length, 2 * PAGE);
 	CHECK_OK_FATAL(hm_map_create(second, NULL, &second_map));
 	CHECK(pattern_holds(hm_map_address(second_map), 0, 2 * PAGE, 1));
@@ -242,8 +242,8 @@ static void test_import_twice(void)
 }
 
 /*
- * A descriptor that may only be read. The twin's can be opened again for writing, by
- * whoever has it: the library gives none, the device does.
+ * A read-only descriptor. A holder can open the twin's again for writing: the library gives
+ * none, the device does.
  */
 static int export_read_only(struct hm_device *device, struct hm_buffer *buffer)
 {
@@ -307,7 +307,6 @@ static void test_read_only(void)
 	CHECK_EQUAL(buffer_info(seen).access, HM_READ);
 	CHECK_OK(hm_sim_buffer(seen, &handle));
 	hm_buffer_unref(seen);
-	/* Whoever has it may use all of it; but that is known of the module only. */
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
@@ -351,7 +350,7 @@ static void test_fork_child(void)
 	hm_device_unref(device);
 }
 
-/* ---- who answers is another one ---- */
+/* ---- a foreign file answers ---- */
 
 static struct sys_table real;
 static struct hetsim_handshake answer;
@@ -409,7 +408,7 @@ static void test_handshake(void)
 	sys_table.ioctl = fake_ioctl;
 	snprintf(own, sizeof(own), "this library %d.%d", HETSIM_VERSION_MAJOR,
 		 HETSIM_VERSION_MINOR);
-	/* One that nobody has open. */
+	/* A device that this process has not open. */
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		answer = rows[i].answer;
 		CHECK_ERROR(-EPROTO, hm_device_open("sim:9", &device));
@@ -427,7 +426,7 @@ static void test_handshake(void)
 
 /* ---- signals ---- */
 
-#define TRIES 100 /* of hetmap/base.h */
+#define TRIES 100 /* from hetmap/base.h */
 #define LATE UINT64_C(50000000)
 #define MORE (2 * TRIES + TRIES / 2)
 
@@ -467,7 +466,7 @@ static unsigned int interruptions(void)
 	return atomic_exchange(&n_eintr, 0);
 }
 
-/* A device with an engine, whose calls all go through the above, and a buffer of it. */
+/* A device with an engine, whose calls all go through the above, and its buffer. */
 struct watched_device {
 	struct hm_device *device;
 	struct hm_accel *accel;
@@ -482,7 +481,7 @@ static void watch(struct watched_device *watched)
 	struct sim_port *port;
 
 	watched->device = sim_open();
-	/* Before: who opens the name later looks for the ops that there were. */
+	/* Before that, as a later open of the name looks for the old ops. */
 	CHECK_OK_FATAL(hm_accel_open(sim_device(), NULL, &watched->accel));
 	port = sim_port_of(watched->device);
 	port_ops = port->ops;
@@ -524,7 +523,7 @@ static struct hm_queue *late_queue(struct watched_device *watched)
 	return queue;
 }
 
-/* The device is interrupted once in each call that can be: nobody hears of it. */
+/* The device interrupts each call once, and no caller gets -EINTR. */
 static void test_interrupted(void)
 {
 	struct watched_device watched;
@@ -591,7 +590,7 @@ static void test_interrupted_always(void)
 	CHECK(!fence);
 	always = 0;
 	CHECK_OK_FATAL(hm_queue_fill(queue, watched.bytes, 0x07070707, MIB, &fence));
-	/* Who asks is told; who waits goes on for as long as that was to be. */
+	/* A query gets the error; a wait goes on for as long as its timeout. */
 	always = HETSIM_WAIT;
 	CHECK_ERROR(-EINTR, hm_fence_wait(fence, 0));
 	CHECK_EQUAL(interruptions(), TRIES);

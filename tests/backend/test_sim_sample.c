@@ -22,7 +22,7 @@ static int sample(struct hm_device *device, struct hm_buffer *buffer, uint32_t a
 	return hm_sim_call(device, HETSIM_BUFFER_SAMPLE, &sample);
 }
 
-/* Of all maps, at their places in the buffer, however rights split them. */
+/* Samples of all maps, at their places in the buffer, however rights split them. */
 static void test_maps(void)
 {
 	struct hm_map_desc desc = {
@@ -59,7 +59,7 @@ static void test_maps(void)
 	hm_device_unref(device);
 }
 
-/* What is locked keeps its page-table entries. */
+/* Locked pages keep their page-table entries. */
 static void test_locked(void)
 {
 	struct hm_device *device = sim_open();
@@ -85,7 +85,7 @@ static void test_locked(void)
 	hm_device_unref(device);
 }
 
-/* Pages that took the place of lost ones are not the buffer's: they keep what was stored. */
+/* Pages that replaced lost ones are not the buffer's: they keep their stores. */
 static void test_replaced(void)
 {
 	struct hm_device *device = sim_open();
@@ -121,10 +121,7 @@ static void test_replaced(void)
 	hm_device_unref(device);
 }
 
-/*
- * Also behind which the buffer has grown since, in the same block: what grew there is the
- * buffer's.
- */
+/* The same if the buffer has grown since, in the same block: the new pages are the buffer's. */
 static void test_replaced_grown(void)
 {
 	struct hm_device *device = sim_open();
@@ -150,7 +147,7 @@ static void test_replaced_grown(void)
 			n_used += counts[i];
 		CHECK_EQUAL(n_used, 1);
 		CHECK_EQUAL(counts[REPAIR_BLOCK / 2 / PAGE], 1);
-		/* And what hurts it once more. */
+		/* Another fault changes none of the bytes. */
 		CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, sim_handle(buffer), 0));
 		CHECK_EQUAL(base[2 * PAGE], 5);
 		CHECK_EQUAL(base[3 * PAGE], 6);

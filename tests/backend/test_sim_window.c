@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The simulated devices with a window: what CPUs can't reach, and the brackets that
+ * The simulated devices with a window: memory that CPUs can't reach, and the brackets that
  * bring it back. The module's cases need a machine with bar_mb (tests/vm/variants).
  */
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "lib/inject.h"
 #include "lib/sim_devices.h"
 
-/* Of the twin; the module's may be larger. */
+/* Settings of the twin; the module's memory may be larger. */
 #define SETTINGS "test=1 vram_mb=32 system_mb=64 bar_mb=4 opener_mb=80"
 
 static bool text_has(const char *part)
@@ -42,7 +42,7 @@ static void test_capability(void)
 	hm_device_unref(device);
 }
 
-/* What was crowded out is a SIGBUS until it is bracketed, and then as it was. */
+/* Crowded-out bytes are a SIGBUS until a bracket brings them back as they were. */
 static void test_brackets(void)
 {
 	uint64_t window, size;
@@ -126,7 +126,7 @@ static void test_too_large(void)
 	hm_device_unref(device);
 }
 
-/* Maps of all sorts, and whatever becomes of them, show what holds. */
+/* Maps of all sorts show the right bytes after every change. */
 static void test_maps(void)
 {
 	struct hm_map_desc desc = {
@@ -176,7 +176,7 @@ static void test_maps(void)
 	pattern_write(base, 0, 2 * size, 2);
 	hm_map_unref(late);
 
-	/* By another object, which takes over bytes that nobody reaches. */
+	/* By another object, which takes over bytes that no CPU reaches. */
 	CHECK_OK(sim_move(device, buffer, 0, 2 * size, HETSIM_PLACE_VRAM));
 	CHECK_OK(hm_buffer_resize(buffer, 3 * size, HM_GROW_REPLACE));
 	CHECK_OK(hm_map_begin_cpu(map, 0, 3 * size, HM_READ));
@@ -184,7 +184,7 @@ static void test_maps(void)
 	CHECK(is_zero(base, 2 * size, 3 * size));
 	CHECK_OK(hm_map_end_cpu(map, 0, 3 * size, HM_READ));
 
-	/* What a shrink leaves of a page is cleared though it is out of reach. */
+	/* A shrink clears the rest of its last page though it is out of reach. */
 	CHECK_OK(sim_move(device, buffer, 0, 3 * size, HETSIM_PLACE_VRAM));
 	CHECK_OK(hm_buffer_resize(buffer, PAGE + 7, 0));
 	CHECK_OK(hm_buffer_resize(buffer, size, 0));
@@ -208,7 +208,7 @@ struct race {
 	unsigned int done;
 };
 
-/* -ENOSPC: the others were changing all that is in the window, or took its room. */
+/* -ENOSPC: the other threads held the whole window with their changes, or took its room. */
 static bool had_room(int r)
 {
 	if (r && r != -ENOSPC)
@@ -231,8 +231,8 @@ static void *race_thread(void *user)
 }
 
 /*
- * Buffers that crowd each other out while they are resized, and so locked: who has to
- * show it waits for none of them, and what holds is shown in the end.
+ * Buffers crowd each other out during resizes, which lock them: a thread that shows one waits
+ * for none of them, and the final bytes are right.
  */
 static void test_race(void)
 {
@@ -358,7 +358,7 @@ static void test_shadow_race(void)
 	hm_device_unref(device);
 }
 
-/* ---- what fails on its way ---- */
+/* ---- failures on the way ---- */
 
 /* At each allocation in turn: the old object stays, and its bytes. */
 static void test_replace_without_memory(void)
@@ -380,7 +380,7 @@ static void test_replace_without_memory(void)
 		r = hm_buffer_resize(buffer, size, HM_GROW_REPLACE);
 		r = r ? r : hm_buffer_resize(buffer, size + PAGE, HM_GROW_REPLACE);
 		CHECK_OK_FATAL(sim_inject(device, HETSIM_INJECT_ENOMEM, 0, 0));
-		/* Nor is there room where others could not be moved out for want of it. */
+		/* A buffer that could not be moved out, for lack of memory, leaves no room. */
 		CHECK(!r || r == -ENOMEM || r == -ENOSPC);
 		CHECK_EQUAL(hm_map_length(map), r ? size : size + PAGE);
 		CHECK_OK_FATAL(hm_map_begin_cpu(map, 0, size, HM_READ));
@@ -424,7 +424,7 @@ static void test_append_without_memory(void)
 	hm_device_unref(device);
 }
 
-/* Of a buffer that is out of reach, with each call of the library's failing in turn. */
+/* Maps a buffer that is out of reach, with each call of the library's failing in turn. */
 static void test_map_without_memory(void)
 {
 	unsigned int n = 0;
@@ -460,8 +460,8 @@ static void test_map_without_memory(void)
 }
 
 /*
- * Bringing in, with each call of the library's failing in turn: what was begun is in
- * reach, and what was not is there once nothing fails any more.
+ * Brackets with each call of the library's failing in turn: begun bytes are in reach, and the
+ * others once no call fails.
  */
 static void test_brackets_without_memory(void)
 {
@@ -516,7 +516,7 @@ static void let_go(struct map_view *view)
 	(void)view;
 }
 
-/* What the device began is ended where a view refuses. */
+/* A view that refuses ends the device's bracket. */
 static void test_view_refuses(void)
 {
 	static const struct view_hooks hooks = { .begin_cpu = refuse, .release = let_go };
@@ -551,7 +551,7 @@ static void check_counts(struct hm_device *device, struct hm_buffer *buffer, uin
 		    place != HM_PLACE_SYSTEM && !sim_query(device).window_bytes);
 }
 
-/* Where it was asked to be, what grows there too, and nothing brings it elsewhere. */
+/* The buffer and its growth are at the wanted place, and nothing moves them. */
 static void test_place(void)
 {
 	struct hm_device *device = sim_open();

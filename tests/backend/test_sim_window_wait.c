@@ -10,7 +10,7 @@
 
 #include "lib/sim_devices.h"
 
-/* Of the twin; the module's may be larger. */
+/* Settings of the twin; the module's memory may be larger. */
 #define SETTINGS "test=1 vram_mb=32 system_mb=64 bar_mb=4 opener_mb=80"
 
 /* An engine that adds x to y, out of reach of the CPU before each launch. */
@@ -100,7 +100,7 @@ static void test_fence_wait(void)
 	CHECK_OK(hm_fence_wait(fence, 0));
 	CHECK_EQUAL(adder.x[5], 5);
 	CHECK_EQUAL(adder.y[5], 12);
-	/* Of a map that has gone since there is nothing to bring. */
+	/* A map that has gone since needs no bracket. */
 	hm_map_unref(adder.map_x);
 	hm_buffer_unref(adder.a);
 	adder.map_x = NULL;
@@ -110,7 +110,7 @@ static void test_fence_wait(void)
 	adder_close(&adder);
 }
 
-/* The checking mode does not look at what the engine reaches and the CPU does not. */
+/* The checking mode skips memory that the engine reaches and the CPU does not. */
 static void test_checking_mode(void)
 {
 	setenv("HETMAP_CHECK", "1", 1);

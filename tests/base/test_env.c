@@ -22,7 +22,7 @@
 #define NOBODY 65534
 #define REPORT "--report"
 
-/* ---- the copy: it prints what it did ---- */
+/* ---- the copy: it prints its results ---- */
 
 static unsigned int entries_of(const char *folder)
 {
@@ -93,7 +93,7 @@ static void make_copy(mode_t mode)
 	close(to);
 }
 
-/* What the copy prints where @variable ("NAME=value", or NULL) is set. */
+/* The output of the copy with @variable ("NAME=value", or NULL). */
 static void run_copy(const char *variable, const char *device, char *text, size_t size)
 {
 	int out[2], status;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Another thread of the parent's may be inside an allocator at a fork: what the library does
- * in the child before fork() returns must call none [fork(2), pthread_atfork(3)]. A
- * sanitizer's allocator then spins for ever.
+ * Another thread of the parent's may be inside an allocator at a fork: the library's code in
+ * the child before fork() returns must call none [fork(2), pthread_atfork(3)]. A sanitizer's
+ * allocator then spins for ever.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -17,11 +17,11 @@
 #define SIZE (64 * 1024)
 
 static volatile bool in_handlers; /* a child's, from the first to the last */
-static volatile int n_calls;      /* of the allocator there */
+static volatile int n_calls;      /* calls of the allocator there */
 
 #if TEST_ASAN || TEST_TSAN
 
-/* They have allocators of their own; and may spin, as said. */
+/* Sanitizers have allocators of their own; and may spin, as said. */
 #define COUNTS 0
 
 #else
@@ -78,7 +78,7 @@ static void last(void)
 }
 
 /*
- * What each of the library's parts keeps of a process: maps published, traced and shared,
+ * Objects that each part of the library keeps for a process: maps published, traced and shared,
  * a shadow, the handler, and a thread that releases.
  */
 static void handlers(void)
@@ -119,7 +119,7 @@ static void handlers(void)
 	n_calls = 0;
 	pid = fork();
 	if (!pid) {
-		/* What was left is freed with the first that is opened, and works. */
+		/* The parent's objects are freed at the first open, which works. */
 		if (n_calls || hm_device_open("host", &mine))
 			_exit(1 + n_calls);
 		hm_device_unref(mine);

@@ -47,7 +47,7 @@ void seal_check_sealed(const struct seal_world *w)
 		CHECK_EQUAL(test_write_signal(bytes + at), SIGSEGV);
 	CHECK_EQUAL(test_write_signal(part), SIGSEGV);
 	CHECK_EQUAL(test_read_signal(bytes + 9 * PAGE), SIGSEGV);
-	/* Nor by whoever asks the kernel. */
+	/* The kernel refuses it, too. */
 	CHECK(mprotect(bytes, PAGE, PROT_READ | PROT_WRITE) == -1 && errno == EACCES);
 	CHECK(mprotect(part, PAGE, PROT_READ | PROT_WRITE) == -1 && errno == EACCES);
 	CHECK(pwrite(w->fd, "x", 1, 0) == -1 && errno == EPERM);

@@ -54,11 +54,11 @@ static void sealed(void)
 	CHECK_OK_FATAL(hm_map_create(w.buffer, NULL, &further));
 	CHECK_EQUAL(map_info(further, 0).access, HM_READ);
 	hm_map_unref(further);
-	/* What leaves from here on is for reading, on kernels that map no other. */
+	/* An export from here on is read-only, on kernels that map no other. */
 	CHECK_OK_FATAL(hm_buffer_export(w.buffer, HM_EXPORT_READ_ONLY, &fd));
 	CHECK_EQUAL(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
 	close(fd);
-	/* With udmabuf or without: it is the seal that stands against it. */
+	/* With udmabuf or without: the seal stands against it. */
 	CHECK_ERROR(-EPERM, hm_buffer_export(w.buffer, HM_EXPORT_DMABUF, &fd));
 	CHECK(strstr(hm_errmsg(), "hm_buffer_seal"));
 	seal_end(&w);
@@ -108,7 +108,7 @@ static void sent(void)
 	seal_end(&w);
 }
 
-/* ---- those who could still write ---- */
+/* ---- mappings that could still write ---- */
 
 static void others(void)
 {
@@ -120,7 +120,7 @@ static void others(void)
 	seal_begin(&w);
 	raw = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, w.fd, 0);
 	CHECK_FATAL(raw != MAP_FAILED);
-	/* It may only read, but could come to write. */
+	/* The mapping may only read, but could come to write. */
 	CHECK_ERROR(-EBUSY, hm_buffer_seal(w.buffer, 0));
 	seal_check_whole(&w);
 	munmap(raw, PAGE);
@@ -164,7 +164,7 @@ static void shadowed(void)
 	munmap(raw, PAGE);
 	CHECK_OK_FATAL(hm_buffer_seal(w.buffer, 0));
 	seal_check_sealed(&w);
-	/* It goes on, and has no other way in than the maps. */
+	/* The shadow goes on, and stores to the bytes only by the maps. */
 	CHECK_OK(hm_buffer_shadow(w.buffer, 0, SIZE));
 	CHECK_OK(hm_buffer_set_loss(w.buffer, &with_shadow));
 	seal_check_sealed(&w);
@@ -189,7 +189,7 @@ static void *refresh_on(void *user)
 	return NULL;
 }
 
-/* Refreshed at any moment of it: it is no other who maps the memory. */
+/* A refresh at any moment of the seal: it is no foreign mapping of the memory. */
 static void shadowed_meanwhile(void)
 {
 	struct refresher refresher;
@@ -277,7 +277,7 @@ static void *read_on(void *user)
 	return NULL;
 }
 
-/* Who reads meanwhile sees the bytes, also of seals that fail and are undone. */
+/* A reader sees the bytes all the time, also while a seal fails and is undone. */
 static void read_meanwhile(void)
 {
 	struct reader reader = { 0 };
@@ -306,7 +306,7 @@ static void read_meanwhile(void)
 	seal_end(&w);
 }
 
-/* ---- who has no seals ---- */
+/* ---- memory without seals ---- */
 
 static void kinds(void)
 {
@@ -497,7 +497,7 @@ static void repaired(void)
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(w.map, 0, SIZE, HM_READ));
 	CHECK_OK(hm_buffer_seal(w.buffer, 0));
 	seal_check_sealed(&w);
-	/* Who had read the zeros is told all the same. */
+	/* A reader that had read the zeros gets an error all the same. */
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(w.map, 0, SIZE, HM_READ));
 	take_page((char *)bytes);
 	CHECK_EQUAL(bytes[1], 0);

@@ -15,7 +15,7 @@
 #include "lifecycle/lifecycle.h"
 #include "change/seal_support.h"
 
-/* Its maps are whole, and nobody here writes any more; the next one may be sealed. */
+/* The maps are whole, and none can be written; a later seal may succeed. */
 static void check_narrowed(const struct seal_world *w)
 {
 	char *bytes = hm_map_address(w->map);
@@ -38,8 +38,8 @@ static void check_narrowed(const struct seal_world *w)
 }
 
 /*
- * F_SEAL_FUTURE_WRITE, of the library's own or of somebody who has the descriptor: the kernel
- * makes no map again that can be written, which a failed seal was to put back.
+ * F_SEAL_FUTURE_WRITE, by the library or by another holder of the descriptor: the kernel makes
+ * no writable map again, which a failed seal would have to put back.
  */
 static void one_way(void)
 {
@@ -70,7 +70,7 @@ static void one_way(void)
 	}
 }
 
-/* Who may seal no more is told before anything is different. */
+/* A buffer that can't be sealed any more is refused before it changes. */
 static void sealed_off(void)
 {
 	struct seal_world w;
@@ -112,8 +112,8 @@ static void one_way_undone(void)
 }
 
 /*
- * What was locked may not be any more: the seal fails, and the way back as well has maps that
- * are not locked, with their bytes.
+ * A locked range may not be locked again: the seal fails, and its undoing leaves maps that are
+ * not locked, with their bytes.
  */
 static void not_locked_again(void *user)
 {
@@ -145,7 +145,7 @@ static void locks(void)
 	CHECK_EQUAL(test_fork(not_locked_again, &(bool){ true }), 0);
 }
 
-/* Somebody who has the descriptor did what was to be done, and nobody may any more. */
+/* Another holder of the descriptor has set the seal, and closed sealing. */
 static void sealed_by_another(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };

@@ -104,7 +104,7 @@ static void start(int n, int members, const char *name, const char *argument, in
 	snprintf(count, sizeof(count), "%d", n);
 	snprintf(node, sizeof(node), "%d", members);
 	setenv("HETMAP_ARRAY_NODE", node, 1);
-	/* MPI keeps what it has allocated. */
+	/* MPI keeps its allocations. */
 	setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
 	dup2(out, 1);
 	dup2(out, 2);

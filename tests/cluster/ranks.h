@@ -18,7 +18,7 @@ struct rank_case {
 	void (*run)(const char *argument);
 };
 
-/* What a rank is, after ranks_main() has begun its case. */
+/* This process's rank, after ranks_main() has begun its case. */
 extern int rank, ranks;
 
 /*
@@ -35,12 +35,12 @@ void ranks_main(int argc, char **argv, const struct rank_case *cases);
 /* In a test: skips it where mpiexec is not installed. */
 void ranks_need_launcher(void);
 /*
- * In a test: @n ranks do the case, @members on a node (0: all). What the ranks print is returned,
- * or NULL if *@ret_status is not wanted and some rank failed, which fails the test; free() it.
+ * In a test: @n ranks do the case, @members on a node (0: all). Returns their output, or NULL
+ * if *@ret_status is not wanted and some rank failed, which fails the test; free() it.
  */
 char *ranks_run(int n, int members, const char *name, const char *argument, int *ret_status);
 
-/* In a rank: what CHECK and its like are in a test. */
+/* CHECK and its like, for a rank. */
 void rank_fail(const char *file, unsigned int line, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 #define RANK_CHECK(condition)                                                    \
@@ -48,7 +48,7 @@ void rank_fail(const char *file, unsigned int line, const char *format, ...)
 		if (!(condition))                                                \
 			rank_fail(__FILE__, __LINE__, "not so: %s", #condition); \
 	} while (0)
-/* What follows would make no sense: the rank ends, and mpiexec ends the others. */
+/* A rank that can't go on ends, and mpiexec ends the others. */
 #define RANK_OK(call)                                                                          \
 	do {                                                                                   \
 		int r_ = (call);                                                               \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Arrays: what is refused on all ranks, files, devices, a rank that is killed. */
+/* Arrays: calls refused on all ranks, files, devices, a killed rank. */
 #ifdef HAVE_CLUSTER
 #include <errno.h>
 #include <fcntl.h>
@@ -242,7 +242,7 @@ static void file_case(const char *path)
 	}
 	RANK_OK(hm_array_epoch(array, HM_ARRAY_PUBLISH));
 	hm_array_unref(array);
-	/* It is there for the next one, and not for a longer one. */
+	/* The file is there for the next array, and not for a longer one. */
 	desc.flags = 0;
 	array = make(&desc);
 	range.start[0] = 4;
@@ -328,15 +328,15 @@ static void devices(void)
 /* ---- a rank that is killed ---- */
 
 /*
- * Seconds until the others hear of it: below one inside a node. What goes to another node is the
- * first message of two ranks, which MPI takes seconds for on a busy machine.
+ * Seconds until the others hear of it: below one inside a node. A message to another node is
+ * the first one of two ranks, which takes MPI seconds on a busy machine.
  */
 #define BOUND 20
 
 /*
- * In the third epoch the rank ends; the others hear which one, and soon. @argument: "RANK FILE";
- * each of the others adds a line to the file: mpiexec may end before it has passed on all that they
- * print.
+ * In the third epoch the rank ends; the others hear which one, and soon. @argument: "RANK
+ * FILE"; each of the others adds a line to the file: mpiexec may end before it has passed on
+ * all output.
  */
 static void end_one(const char *argument, bool late)
 {

@@ -265,7 +265,7 @@ static void save_case(const char *path)
 	read_all(other, found, 5000);
 	RANK_CHECK(!memcmp(found, values, sizeof(found)));
 	hm_array_unref(other);
-	/* What fails leaves the file as it was. */
+	/* A failed save or load leaves the file as it was. */
 	snprintf(missing, sizeof(missing), "%s/none", path);
 	RANK_ERROR(-ENOTDIR, hm_array_save(array, missing));
 	RANK_ERROR(-EINVAL, hm_array_save(array, rank == ranks - 1 ? NULL : path));

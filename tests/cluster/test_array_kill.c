@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Arrays: a rank is killed at any moment of a job that puts, publishes, saves and moves. The others
- * hear which one, and soon; the file of the array holds the last epoch, and the saved one a whole
- * array. On several nodes they put to their own node: what waits in MPI for a rank that has ended
- * waits until the launcher ends it.
+ * Arrays: a rank is killed at any moment of a job that puts, publishes, saves and moves. The
+ * others hear which one, and soon; the file of the array holds the last epoch, and the saved
+ * one a whole array. On several nodes they put to their own node: a wait in MPI for a rank that
+ * has ended lasts until the launcher ends it.
  */
 #ifdef HAVE_CLUSTER
 #include <errno.h>
@@ -22,13 +22,13 @@
 #include "lib/command.h"
 
 #define RANKS 4
-#define ROWS 48 /* of a half: epochs write one half after the other */
+#define ROWS 48 /* rows of a half: epochs write one half after the other */
 #define WORDS 1024
 #define SAVES 5       /* each so manieth epoch is saved */
 #define MOVES 3       /* before each so manieth one rows get another owner */
 #define WITHIN 120000 /* us from the first epoch on in which the rank is killed */
 #define EPOCHS 1000000
-#define BOUND 10 /* seconds until the others hear of it */
+#define BOUND 10 /* seconds until the other ranks hear of it */
 
 /* The orders of a job, and the folder of its files. */
 struct job {
@@ -38,7 +38,7 @@ struct job {
 	char folder[4000];
 };
 
-static uint32_t nodes; /* of two ranks each, or one */
+static uint32_t nodes; /* two ranks each, or one */
 
 static uint32_t word_of(uint64_t epoch, uint64_t row, uint64_t i)
 {
@@ -111,7 +111,7 @@ static int go_on(struct hm_array *array, uint64_t epoch, uint64_t *state, const 
 	return hm_array_move(array, row, rows, (uint32_t)to);
 }
 
-/* A line of the file that the test reads: mpiexec may end before it has passed on what is said. */
+/* A line of the file that the test reads: mpiexec may end before it has passed output on. */
 static void tell(const struct job *job, const char *line)
 {
 	char *path = folder_path(job->folder, "lines");
@@ -257,7 +257,7 @@ static unsigned int read_lines(const struct job *job, char *lines, size_t size)
 	return n;
 }
 
-/* All others have said that this rank has ended. Returns the last epoch that one of them ended. */
+/* All other ranks have named the ended one. Returns the last epoch that one of them ended. */
 static uint64_t check_lines_of(const struct job *job, const char *lines)
 {
 	uint64_t epoch, last = 0;
@@ -294,7 +294,7 @@ static void kill_one(int members, uint64_t *state)
 	snprintf(argument, sizeof(argument), "%" PRIu64 " %d %u %s", job.seed, job.dying,
 		 job.after, folder);
 	text = ranks_run(RANKS, members, "killed", argument, &status);
-	/* mpiexec ends with the rank, and the others go on until they hear of it. */
+	/* mpiexec ends with the rank, and the other ranks go on until they hear of it. */
 	begin = test_now();
 	while (read_lines(&job, lines, sizeof(lines)) < RANKS - 1 && test_now() - begin < BOUND)
 		usleep(5000);

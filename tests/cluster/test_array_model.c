@@ -24,7 +24,7 @@ struct model {
 	unsigned char *taken; /* this epoch's writers */
 	uint32_t *bytes;
 	uint64_t n;
-	uint64_t state; /* of the numbers that all ranks draw */
+	uint64_t state; /* state of the random numbers that all ranks share */
 };
 
 static uint64_t below(uint64_t *state, uint64_t n)
@@ -184,7 +184,7 @@ static void write_epoch(struct model *model)
 	}
 }
 
-/* Each rank reads what it likes. */
+/* Each rank reads random ranges. */
 static void read_epoch(struct model *model, uint64_t *own)
 {
 	struct hm_array_range range;

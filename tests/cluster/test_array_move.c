@@ -115,7 +115,7 @@ static void move_case(const char *argument)
 		RANK_OK(hm_array_move(array, row, rows, to));
 		for (k = row; k < row + rows; k++)
 			owner[k] = to;
-		/* A new owner stores what it has: the same words, as readers expect. */
+		/* A new owner stores its words again: the same ones, as readers expect. */
 		fill();
 	}
 	check_owners(owner);

@@ -17,7 +17,7 @@
 #include "cluster/ranks.h"
 #include "lib/command.h"
 
-#define ROOM (2ull << 20) /* of other nodes' pages */
+#define ROOM (2ull << 20) /* for other nodes' pages */
 
 static MPI_Comm world;
 
@@ -263,7 +263,7 @@ static void large_case(const char *argument)
 								   most;
 		}
 	}
-	/* Pages, as many twins, and what MPI allocates. */
+	/* Pages, as many twins, and MPI's own memory. */
 	if (rank && most > before + 2 * room + (16 << 20))
 		rank_fail(__FILE__, __LINE__, "%" PRIu64 " MiB more are resident",
 			  (most - before) >> 20);
@@ -271,7 +271,7 @@ static void large_case(const char *argument)
 		words[test_random(&state) % rows * 512 + 3] = i + 1;
 	RANK_OK(hm_array_epoch(array, 0));
 	RANK_CHECK(!rank || facts(array).paged_in >= mib << 20);
-	/* The last store into a page is what the owner finds. */
+	/* The owner finds the last store into a page. */
 	for (i = 0; !rank && i < rows / 64; i++) {
 		uint64_t *word = &words[test_random(&state) % rows * 512 + 3];
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Arrays: epochs that are violated on purpose are found, and named; what is allowed is not. */
+/* Arrays: epochs with deliberate races are found, and named; allowed accesses are not. */
 #ifdef HAVE_CLUSTER
 #include <errno.h>
 #include <mpi.h>
@@ -11,13 +11,13 @@
 
 enum act { NONE, PUT, GET, ADD, FETCH };
 
-/* What ranks 0 and 1 do in an epoch, in rows [begin, end). */
+/* The acts of ranks 0 and 1 in an epoch, in rows [begin, end). */
 struct row {
 	struct {
 		enum act act;
 		uint64_t begin, end;
 	} by[2];
-	const char *text; /* of the race; NULL: there is none */
+	const char *text; /* text of the race; NULL: there is none */
 };
 
 static const struct row table[] = {
@@ -30,7 +30,7 @@ static const struct row table[] = {
 	{ { { ADD, 20, 90 }, { GET, 89, 90 } }, "accumulated and rank 1 got rows 89 to 89" },
 	{ { { PUT, 20, 90 }, { FETCH, 50, 51 } }, "put and rank 1 accumulated rows 50 to 50" },
 	{ { { PUT, 5, 6 }, { NONE, 0, 0 } }, NULL },
-	/* What was found is forgotten, and the next epoch is another one. */
+	/* The next epoch is another one: accesses of the last do not count. */
 	{ { { NONE, 0, 0 }, { GET, 5, 6 } }, NULL },
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Arrays by libibverbs, over a device that is none (fake/verbs.h): the same bytes as by MPI, what
- * can't be registered, and what fails. tests/vm/cluster has the same over a real one.
+ * Arrays by libibverbs, over a device that is none (fake/verbs.h): the same bytes as by MPI,
+ * memory that can't be registered, and failures. tests/vm/cluster has the same over a real one.
  */
 #if defined(HAVE_CLUSTER) && defined(HAVE_VERBS)
 #include "cluster/fake/verbs.h"
@@ -15,7 +15,7 @@
 #include "cluster/ranks.h"
 
 #define ROWS 64
-#define WORDS 20000 /* of 8 bytes: a row is larger than a slot */
+#define WORDS 20000 /* words of 8 bytes: a row is larger than a slot */
 
 static MPI_Comm world;
 static struct hm_array *array;

@@ -17,7 +17,7 @@
 #include "cluster/ranks.h"
 #include "lib/command.h"
 
-/* mpiexec of hetmap, with the arguments of @line; what it prints, or NULL; free() it. */
+/* Runs hetmap by mpiexec, with the arguments of @line; returns its output, or NULL; free() it. */
 static char *job(int n, int members, const char *line, int *ret_status)
 {
 	char program[4000], command[8200], *text = calloc(1, 1 << 16);
@@ -99,7 +99,7 @@ static void energy(void)
 	}
 }
 
-/* The upper half of the box is empty: its ranks get layers of the others. */
+/* The upper half of the box is empty: its ranks get layers of the lower half's. */
 static void balance(void)
 {
 	static const char line[] =
@@ -117,7 +117,7 @@ static void balance(void)
 		CHECK_EQUAL(integer_of(object, "atoms"), 1000);
 		json_decref(object);
 	}
-	/* It pays. In seconds of CPUs: other programs may be busy here, too. */
+	/* Balancing pays. In seconds of CPUs: other programs may be busy here, too. */
 	with = result(
 		2, 0,
 		"run particles --atoms 1000 --start uneven --steps 200 --exchange array --json");

@@ -24,7 +24,7 @@ static void build_folder(char *path, size_t size)
 	*strstr(path, "/tests/test_spaces") = '\0';
 }
 
-/* What @command prints there; free() it. NULL: its status is not @expected, nor 0. */
+/* The output of @command there; free() it. NULL: its status is not @expected, nor 0. */
 static char *in_spaces(const char *command, int expected)
 {
 	char line[9000], folder[4096], *text = calloc(1, 1 << 16);
@@ -51,7 +51,7 @@ static char *in_spaces(const char *command, int expected)
 	return NULL;
 }
 
-/* Tests of another program, whose jobs are of two nodes if they have more ranks than one has. */
+/* Tests of another program, whose jobs have two nodes if they have more ranks than fit on one. */
 static void program(const char *ranks, const char *name, const char *test)
 {
 	char command[200];

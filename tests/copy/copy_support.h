@@ -13,8 +13,8 @@ struct mode_map {
 };
 
 /*
- * A map of ordinary memory whose backend says it were @cache (enum hm_cache): the same way is
- * chosen as for a device, and any machine can read it back.
+ * A map of ordinary memory whose backend says it were @cache (enum hm_cache): copies go the way
+ * of a device's, and any machine can read them back.
  */
 void mode_open(struct mode_map *mode, uint32_t cache, uint64_t size);
 /* One of a device by its name. */

@@ -32,8 +32,8 @@ static struct hm_combine *combine_make(struct hm_map *map, uint64_t lines)
 struct model {
 	struct mode_map to;
 	struct hm_combine *combine;
-	unsigned char *now;  /* what the map shows */
-	unsigned char *then; /* what it shows after a flush */
+	unsigned char *now;  /* the map's bytes */
+	unsigned char *then; /* its bytes after a flush */
 	uint64_t random;
 };
 
@@ -318,7 +318,7 @@ static void arguments(void)
 	mode_close(&to);
 }
 
-/* A map that became shorter: what is beyond its end stays, all else is written. */
+/* A map that became shorter: bytes behind its end stay pending, and the others are written. */
 static void cut(void)
 {
 	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
@@ -343,7 +343,7 @@ static void cut(void)
 	CHECK_OK(hm_map_begin_cpu(to.map, 0, 1, HM_WRITE));
 	CHECK_ERROR(-ERANGE, hm_map_end_cpu(to.map, 0, 1, HM_WRITE));
 	CHECK_EQUAL(map_info(to.map, 0).brackets, 0);
-	/* It can be written again, and found, while others wait. */
+	/* The map can be written again, and found, while other bytes wait. */
 	CHECK_OK(hm_combine_write(combine, 64, "more", 4));
 	CHECK_ERROR(-ERANGE, hm_combine_flush(combine, NULL));
 	CHECK(!memcmp(to.base + 64, "more", 4));
@@ -354,7 +354,7 @@ static void cut(void)
 	mode_close(&to);
 }
 
-/* A file that is cut off under the map: a guarded error, or a signal where nobody guards. */
+/* A file that is cut off under the map: an error in a guard, or a signal without one. */
 static void cut_file(void)
 {
 	struct hm_fault fault = no_fault();
@@ -379,7 +379,7 @@ static void cut_file(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/* A device that is gone: what was for it stays until it is dropped. */
+/* A device that is gone: its bytes stay until the combine is dropped. */
 static void lost(void)
 {
 	struct hm_fault fault = { .struct_size = sizeof(fault) };

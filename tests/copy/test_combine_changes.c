@@ -23,7 +23,7 @@ static struct hm_combine *combine_make(struct hm_map *map, uint64_t lines)
 	return combine;
 }
 
-#define LENGTH 3000u /* of a write that succeeds */
+#define LENGTH 3000u /* length of a write that succeeds */
 
 /* From the first page of @from, and then from bytes that are lost: the error of the fault. */
 static int write_in_scope(struct hm_combine *combine, const char *from,
@@ -202,7 +202,7 @@ struct viewed {
 	struct hm_map *map;
 	struct hm_combine *combine;
 	uint32_t access; /* to change to */
-	int r;           /* of the flush */
+	int r;           /* result of the flush */
 };
 
 static int flush_before(void *user, const struct hm_view_change *change)
@@ -312,7 +312,7 @@ static void move_once(bool handler)
 	CHECK_EQUAL(r, 0);
 	atomic_store(&mover.stop, true);
 	pthread_join(thread, NULL);
-	/* What was written while the bytes were copied may be lost. */
+	/* Bytes written during the copy may be lost. */
 	mover.last++;
 	CHECK_OK(hm_combine_write(mover.combine, 128, &mover.last, sizeof(mover.last)));
 	CHECK_OK(hm_combine_flush(mover.combine, NULL));

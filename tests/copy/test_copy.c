@@ -13,7 +13,7 @@
 
 #define LINE 64u
 #define LENGTHS 300u
-#define ROOM 512u /* of an alignment, a length and bytes on both sides */
+#define ROOM 512u /* for an alignment, a length and bytes on both sides */
 
 /* ---- every instruction set ---- */
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What tests of dma-bufs share: devices that make them, and tests that need one. */
+/* Helpers for tests of dma-bufs: devices that make them, and tests that need one. */
 #include "dmabuf/dmabuf_support.h"
 
 #include <poll.h>
@@ -73,7 +73,7 @@ int dmabuf_main(int argc, char **argv, const char *suite, const struct dmabuf_te
 	return harness_main(argc, argv, suite, tests);
 }
 
-/* ---- what the machine has given ---- */
+/* ---- memory that the machine has given ---- */
 
 /* The last line: "Total 3 objects, 12288 bytes" [dma_buf_debug_show()]. */
 struct given given_now(void)

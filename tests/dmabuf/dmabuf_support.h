@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tests of dma-bufs share: devices that make them, and tests that need one. */
+/* Helpers for tests of dma-bufs: devices that make them, and tests that need one. */
 #ifndef HETMAP_TESTS_DMABUF_SUPPORT_H
 #define HETMAP_TESTS_DMABUF_SUPPORT_H
 
@@ -23,16 +23,16 @@ struct dmabuf_test {
 	struct test test;
 };
 
-/* harness_main() of those whose device is there: test_absent() looks after the rest. */
+/* harness_main() for tests whose device is there: test_absent() looks after the rest. */
 int dmabuf_main(int argc, char **argv, const char *suite, const struct dmabuf_test *rows);
 
-/* What the machine has given, of shared memory and of dma-bufs that are not that. */
+/* Shared memory that the machine has given, and other dma-bufs. */
 struct given {
 	unsigned int dmabufs;
 	uint64_t bytes;
 };
 
-#define GIVEN_NOISE MIB(1) /* what others do meanwhile */
+#define GIVEN_NOISE MIB(1) /* other processes' share meanwhile */
 
 /* Reads debugfs: as root, in a machine of its own. */
 struct given given_now(void);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * dma-bufs: the calls that any of them takes, buffers that are one, whoever made it,
- * and who may end first.
+ * dma-bufs: the calls that each of them takes, imported buffers from any maker, and the order
+ * in which holders may end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -157,7 +157,7 @@ static void test_size_mismatch(void)
 	CHECK_OK_FATAL(hm_buffer_import(device, fd, &desc, &other));
 	CHECK_EQUAL(buffer_info(other).size, 100);
 	hm_buffer_unref(other);
-	/* All at once, or the kernel ends somebody for it. */
+	/* All at once, or the kernel would kill a process for it. */
 	desc.size = GIB(1024);
 	other = NULL;
 	CHECK_ERROR(-ENOMEM, hm_buffer_create(device, &desc, &other));
@@ -195,7 +195,7 @@ static void test_read_only(void)
 	map = map_of(other);
 	CHECK_ERROR(-EACCES, hm_map_protect(map, 0, SIZE, HM_READ | HM_WRITE));
 	CHECK_EQUAL(test_write_signal(hm_map_address(map)), SIGSEGV);
-	/* What it is, it stays. */
+	/* The buffer stays read-only. */
 	CHECK_OK_FATAL(hm_buffer_export(other, 0, &again));
 	CHECK(mmap(NULL, SIZE, PROT_WRITE, MAP_SHARED, again, 0) == MAP_FAILED);
 	close(again);
@@ -250,7 +250,7 @@ static void test_seals(void)
 
 /* ---- lifetimes ---- */
 
-/* Its number is somebody else's now: brackets say so, the map lives on. */
+/* Its descriptor's number is another file's now: brackets say so, the map lives on. */
 static void test_closed_behind(void)
 {
 	struct hm_buffer *buffer;
@@ -262,7 +262,7 @@ static void test_closed_behind(void)
 	buffer = make(device, SIZE);
 	map = map_of(buffer);
 	pattern_write(hm_map_address(map), 0, SIZE, 1);
-	close(export_of(buffer)); /* brackets of what nobody else has make no call */
+	close(export_of(buffer)); /* brackets make no call without another holder */
 	number = buffer->segment[0].fd;
 	kept = dup(number);
 	CHECK_FATAL(kept >= 0 && dup3(STDIN_FILENO, number, O_CLOEXEC) == number);
@@ -305,7 +305,7 @@ static void test_outlives(void)
 	hm_map_unref(map);
 }
 
-/* Nobody imports them: a thousand leave nothing behind. */
+/* No importer: a thousand exports leave nothing behind. */
 static void exports(const char *name)
 {
 	struct hm_buffer *buffer;
@@ -321,7 +321,7 @@ static void exports(const char *name)
 		hm_buffer_unref(buffer);
 	}
 	after = meminfo_read("MemAvailable");
-	/* Of a thousand MiB. */
+	/* A thousand MiB were made. */
 	CHECK(after + MIB(100) > before);
 	hm_device_unref(device);
 }
@@ -495,7 +495,7 @@ static int play_sync(int fd, unsigned long cmd, void *argument)
 	return 0;
 }
 
-/* What was begun is ended where a further one fails. */
+/* If a later begin fails, the earlier ones are ended. */
 static void test_second_fails(void)
 {
 	int (*before)(int fd, unsigned long cmd, void *argument) = sys_table.ioctl;
@@ -512,7 +512,7 @@ static void test_second_fails(void)
 		    dmabuf_segments_begin(NULL, segments, 3, 0, 12288, HM_READ | HM_WRITE));
 	CHECK_EQUAL(n_begun, 2);
 	CHECK_EQUAL(n_ended, 1);
-	/* Of a range in one of them the other is not asked. */
+	/* A range in one of them does not ask the other. */
 	n_begun = 2;
 	CHECK_OK(dmabuf_segments_begin(NULL, segments, 3, 8192, 1, HM_READ));
 	CHECK_EQUAL(n_begun, 3);
@@ -560,8 +560,8 @@ static void test_sealed(void)
 }
 
 /*
- * A udmabuf whose mmap() shows other pages than those of the memfd, zeros: it is found out
- * before a byte of the user's leaves by it. Played: the node is any file, and what it makes
+ * A udmabuf whose mmap() shows other pages than those of the memfd, zeros: the library finds
+ * out before it hands out a byte of the user's. Played: the node is any file, and its dma-buf
  * of a memfd is one, the same or another.
  */
 static int play_as;
@@ -593,7 +593,7 @@ static void test_shows_zeros(void)
 	play_as = zeros;
 	CHECK_ERROR(-EIO, udmabuf_create(memory, 4096, &dmabuf));
 	CHECK(text_has("other bytes"));
-	/* It is looked at again, and is one. */
+	/* Each dma-buf is tested anew, and the last one is good. */
 	CHECK_ERROR(-EIO, udmabuf_create(memory, 4096, &dmabuf));
 	CHECK_EQUAL(dmabuf, -1);
 	play_as = -1;

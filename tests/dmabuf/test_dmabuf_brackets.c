@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * dma-bufs: what brackets come to, counted by the simulated device, which knows those
- * that others make on its dma-bufs; and fences of other devices' work.
+ * dma-bufs: the calls of brackets, counted by the simulated device, which also sees those that
+ * other devices make on its dma-bufs; and fences of other devices' work.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -106,8 +106,8 @@ static void test_bracket_calls_exported(void)
 }
 
 /*
- * Nobody has the pages before they leave; then maps of before tell, and further exports are the
- * same.
+ * No device has the pages before they leave; then earlier maps make calls, too, and further
+ * exports are the same.
  */
 static void leaves(const char *name)
 {
@@ -139,7 +139,7 @@ static void leaves(const char *name)
 	CHECK_EQUAL(first.st_ino, second.st_ino);
 	close(again);
 
-	/* What has come since, no device has, until it leaves, too. */
+	/* No device has the new pages, until they leave, too. */
 	CHECK_OK(hm_buffer_resize(buffer, 2 * SIZE, 0));
 	CHECK_EQUAL(calls_of(map, 0, SIZE), 2);
 	CHECK_EQUAL(calls_of(map, SIZE, SIZE), 0);
@@ -171,7 +171,7 @@ static void test_udmabuf_leaves(void)
 	leaves("udmabuf");
 }
 
-/* A dma-buf of the simulated device's, on the host, with what counts its brackets. */
+/* A dma-buf of the simulated device's, on the host, and the counts of its brackets. */
 struct counted {
 	struct hm_device *sim, *host;
 	struct hm_buffer *theirs, *buffer;
@@ -246,7 +246,7 @@ static int increments(const struct hm_cpu_range *range, const struct hm_arg *arg
 	return 0;
 }
 
-/* A launch whose second argument is refused has ended nobody's turn. */
+/* A launch whose second argument is refused has not ended the CPU's turn. */
 static void check_refused(const struct counted *counted, struct hm_queue *queue)
 {
 	struct hm_kernel *kernel = make_kernel("increments_two", "inout inout", increments);
@@ -291,7 +291,7 @@ static void test_turns(void)
 		CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
 		hm_fence_unref(fence);
 		CHECK_EQUAL(*(uint32_t *)hm_map_address(counted.map), i + 1);
-		counted.before.brackets++; /* of the second wait */
+		counted.before.brackets++; /* the second wait's */
 		check_refused(&counted, queue);
 	}
 	hm_kernel_unref(kernel);
@@ -300,7 +300,7 @@ static void test_turns(void)
 	counted_close(&counted, 3);
 }
 
-/* ---- fences of others ---- */
+/* ---- fences of other devices ---- */
 
 /* Work of the simulated device's that takes a while, and its sync_file. */
 static int long_work(int fd, struct hetsim_buffer *buffer, uint32_t *ret_queue)

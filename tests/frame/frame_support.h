@@ -28,7 +28,7 @@ void frame_stamp(struct hm_frame *frame, int64_t timestamp);
 void frame_fill(const struct hm_frame_info *info, uint32_t salt);
 bool frame_holds(const struct hm_frame_info *info, uint32_t salt);
 
-/* What DRM's documentation says about a plane: pixels of a row and rows to a sample, its bytes. */
+/* A plane by DRM's documentation: pixels of a row and rows to a sample, its bytes. */
 struct frame_sample {
 	uint8_t columns, rows, bytes;
 };

@@ -8,7 +8,7 @@
 
 #include "frame/frame_support.h"
 
-/* What a fresh frame says of itself, and that its addresses are unified pointers. */
+/* The facts of a fresh frame, whose addresses are unified pointers. */
 static void facts(void)
 {
 	struct hm_frame_pool *pool = frame_pool("host", HM_FRAME_WAIT, 2);
@@ -144,7 +144,7 @@ static void drops_oldest(void)
 		frame_produce(pool, i);
 	CHECK_EQUAL(frame_pool_info(pool).dropped_oldest, 7);
 	CHECK_EQUAL(frame_consume(pool), 7);
-	/* A picture that somebody else holds is no candidate. */
+	/* A picture with another holder is no candidate. */
 	held = frame_take(pool);
 	CHECK_EQUAL(frame_info(held).props.timestamp, 8);
 	frame_produce(pool, 10);
@@ -296,7 +296,7 @@ static void layouts(void)
 	layout = good;
 	layout.bytes = 0;
 	CHECK_ERROR(-EINVAL, hm_frame_pool_create(device, &desc, &pool));
-	/* What nobody knows is carried: a tiled picture, a format of next year. */
+	/* Unknown properties are carried: a tiled picture, a format of next year. */
 	layout = good;
 	layout.plane[0] = (struct hm_frame_plane){ .bytes = 8192 };
 	desc.modifier = 0x0100000000000001ull;
@@ -495,7 +495,7 @@ static void replaced(void)
 	CHECK_EQUAL(*(volatile unsigned char *)info.address[0], 0);
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(info.map[0], 0, 4096, HM_READ));
 	hm_frame_unref(frame);
-	/* There is room for one only: the broken one has made it. */
+	/* The pool has room for one frame only: the broken one was dropped. */
 	frame = frame_acquire(pool);
 	info = frame_info(frame);
 	CHECK_OK(hm_map_begin_cpu(info.map[0], 0, 4096, HM_READ | HM_WRITE));

@@ -138,7 +138,7 @@ static void every_format(void)
 			}
 }
 
-/* Of several users the strictest number counts. */
+/* The strictest number of several users counts. */
 static void several_users(void)
 {
 	const struct hm_frame_align users[] = {

@@ -37,7 +37,7 @@ static void use(struct hm_frame *frame, uint32_t salt)
 	CHECK_OK(hm_map_end_cpu(info.map[0], 0, length, HM_READ | HM_WRITE));
 }
 
-/* Facts stay, pictures are zeros, no further frame comes; and what is held goes back. */
+/* Facts stay, pictures are zeros, no further frame comes; and held frames go back. */
 static void lost(void)
 {
 	struct hm_device *device = sim_open();
@@ -57,7 +57,7 @@ static void lost(void)
 	CHECK(info.props.timestamp == 7 && info.n_planes == 2);
 	CHECK_ERROR(-ENODEV, hm_map_begin_cpu(info.map[0], 0, 1, HM_READ));
 	CHECK(is_zero(info.address[0], 0, info.plane[0].bytes));
-	/* The queue goes on: a consumer may want to know what it missed. */
+	/* The queue goes on: a consumer may want to know which pictures it missed. */
 	CHECK_OK(hm_frame_publish(held));
 	hm_frame_unref(held);
 	ready = frame_take(pool);
@@ -83,7 +83,7 @@ static void *acquire_late(void *user)
 	return (void *)(intptr_t)r;
 }
 
-/* Of two threads that wait, each hears that no frame comes any more. */
+/* Each of two waiting threads hears that no frame comes any more. */
 static void waiting(void)
 {
 	struct hm_device *device = sim_open();
@@ -170,7 +170,7 @@ static void in_turns(void)
 	hm_device_unref(device);
 }
 
-/* A device without room for a further frame says so, and the pool goes on with what it has. */
+/* A device without room for a further frame says so, and the pool goes on with its frames. */
 static void full(void)
 {
 	struct hm_device *device = sim_open();

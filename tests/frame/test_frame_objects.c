@@ -102,7 +102,7 @@ static void dmabuf(void)
 	there_and_back(HM_EXPORT_DMABUF);
 }
 
-/* ---- planes of others ---- */
+/* ---- planes in foreign objects ---- */
 
 static int object_of(uint64_t size)
 {
@@ -255,7 +255,7 @@ static void lies(void)
 	CHECK_ERROR(-EINVAL, hm_frame_import(device, &good, 2, &frame));
 	CHECK_ERROR(-EINVAL, hm_frame_import(device, NULL, 0, &frame));
 	CHECK_ERROR(-EINVAL, hm_frame_import(device, &good, 0, NULL));
-	/* What the library can't check is carried, as far as it is inside of its object. */
+	/* Unchecked properties are carried, if the planes are inside of their objects. */
 	bad = good;
 	bad.modifier = 0x0100000000000002ull;
 	bad.plane[0].stride = 7;
@@ -295,7 +295,7 @@ static void read_only(void)
 
 static struct hm_frame_pool *producers_pool;
 
-/* There: fills frame @a of its pool, and hands it over; keeps all of them. */
+/* In the peer: fills frame @a of its pool, and hands it over; keeps all of them. */
 static int produce(struct peer_world *world, uint64_t salt, uint64_t b, uint64_t c)
 {
 	struct hm_frame_objects objects;
@@ -396,7 +396,7 @@ static void sent(void)
 	hm_device_unref(device);
 }
 
-/* What comes after the first object is not the header of a frame. */
+/* The data after the first object are not the header of a frame. */
 static void sent_lies(void)
 {
 	struct hm_frame_pool *pool = frame_pool("host", HM_FRAME_WAIT, 1);
@@ -464,7 +464,7 @@ static void not_sent(void)
 	hm_frame_pool_unref(pool);
 }
 
-/* There: sends what it made, and is killed. */
+/* In the peer: sends its picture, and is killed. */
 static int send_frame(struct peer_world *world, uint64_t salt, uint64_t b, uint64_t c)
 {
 	struct hm_frame_info info;
@@ -495,7 +495,7 @@ static void sender_killed(void)
 	CHECK_FATAL(socket >= 0);
 	CHECK_OK_FATAL(hm_frame_receive(device, socket, 0, &frames[0]));
 	peer_kill(&peer);
-	/* What was under way comes all the same. */
+	/* Frames under way come all the same. */
 	for (i = 1; i < 3; i++)
 		CHECK_OK_FATAL(hm_frame_receive(device, socket, 0, &frames[i]));
 	CHECK_ERROR(-ECONNRESET, hm_frame_receive(device, socket, 0, &none));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Frames between processes: what stops a call in the middle of a frame. */
+/* Frames between processes: causes that stop a call in the middle of a frame. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>

@@ -15,7 +15,7 @@
 
 #define PRODUCERS 4
 #define CONSUMERS 3
-#define PICTURES 2000u /* of each producer */
+#define PICTURES 2000u /* each producer's */
 
 static struct {
 	struct hm_frame_pool *pool;
@@ -171,7 +171,7 @@ static void with_work(void)
 	rig_close(&rig);
 }
 
-/* ---- one that waits, and others that come, go and end ---- */
+/* ---- a thread that waits, and others that come, go and end ---- */
 
 static void *acquire_late(void *user)
 {
@@ -281,7 +281,7 @@ static void woken_by_room(void)
 	hm_frame_pool_unref(rounds.pool);
 }
 
-/* A fence that nobody looks at wakes the thread that waits for its frame. */
+/* The fence of a frame wakes the thread that waits for the frame, without another call on it. */
 static void *signal_late(void *user)
 {
 	usleep(20000);

@@ -80,7 +80,7 @@ static void kernel_engine(void)
 	kernel_writes("soft:0");
 }
 
-/* ---- fences of others ---- */
+/* ---- foreign fences ---- */
 
 static struct hm_fence *fence_of(int event)
 {
@@ -182,7 +182,7 @@ static void drop_waits(void)
 	close(event);
 }
 
-/* The pool may end under work, and the frame does not keep what signals. */
+/* The pool may end under work, and the frame does not keep the fence's signaller. */
 static void ends_under_work(void)
 {
 	struct hm_frame_pool *pool = frame_pool("host", HM_FRAME_WAIT, 3);

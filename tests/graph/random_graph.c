@@ -14,7 +14,7 @@ static uint32_t below(uint64_t *random, uint32_t n)
 
 /* ---- making ---- */
 
-/* Reads only ranges that have bytes; writes what it likes. */
+/* Reads only ranges that have bytes; writes any. */
 static void add_arg(struct graph *graph, struct graph_node *node, const bool *defined,
 		    uint64_t *random)
 {
@@ -127,7 +127,7 @@ struct hm_plan *graph_plan(struct graph *graph, hm_plan_function *call)
 
 /* ---- trying everything ---- */
 
-/* What nodes do to roots, by bits. */
+/* Accesses of nodes to roots, by bits. */
 struct needs {
 	uint32_t uses, reads, writes;
 };
@@ -210,7 +210,7 @@ static void try_node(const struct search *search, uint32_t at, uint32_t budget, 
 			sum += units_of(search->graph, search->last_write[at]);
 			back |= search->last_write[at];
 			stay &= search->needed[at + 1];
-			/* Of bytes that nobody needs it does not matter who has them. */
+			/* It does not matter which side has bytes that no node needs. */
 			back |= ~search->needed[at + 1] & ((1u << GRAPH_ROOTS) - 1);
 			stay |= back << GRAPH_ROOTS;
 			if (sum < next[stay])
@@ -279,13 +279,13 @@ struct bytes {
 	uint32_t unit[GRAPH_ROOTS][GRAPH_UNITS];
 };
 
-#define UNDEFINED 999 /* of bytes that nothing has written */
+#define UNDEFINED 999 /* bytes that no node has written */
 
 struct simulation {
 	const struct graph *graph;
 	struct bytes home, spill;
-	struct bytes seen[GRAPH_NODES]; /* what each node is to see */
-	struct bytes last;              /* what outputs are to be */
+	struct bytes seen[GRAPH_NODES]; /* bytes that each node must see */
+	struct bytes last;              /* right bytes of the outputs */
 	uint32_t device[GRAPH_ROOTS * GRAPH_UNITS * 4];
 	uint32_t peak, cross;
 };

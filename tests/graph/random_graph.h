@@ -12,10 +12,10 @@
 #define GRAPH_VIEWS 4
 #define GRAPH_RANGES (GRAPH_ROOTS + GRAPH_VIEWS)
 #define GRAPH_ARGS 4
-#define GRAPH_UNITS 16 /* of the longest range */
+#define GRAPH_UNITS 16 /* in the longest range */
 
 struct graph_range {
-	uint32_t root, offset, units; /* of a root its own index, 0 */
+	uint32_t root, offset, units; /* a root's are its own index, 0 */
 	uint32_t flags;
 };
 

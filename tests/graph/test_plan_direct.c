@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Runs of kernels only, without copies: nobody ends them but the calls that look at them. */
+/* Runs of kernels only, without copies: only the calls that look at them end them. */
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>

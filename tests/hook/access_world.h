@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* For tests of the access hook: one that notes what it is asked, and a world to ask in. */
+/* For tests of the access hook: a hook that notes each request, and a world for the calls. */
 #ifndef HETMAP_TESTS_ACCESS_WORLD_H
 #define HETMAP_TESTS_ACCESS_WORLD_H
 
@@ -17,10 +17,10 @@
 			test_fail(__FILE__, __LINE__, "\"%s\", not \"%s\"", have, wanted); \
 	} while (0)
 
-/* A hook's user data: what it does, and what it was asked last. */
+/* A hook's user data: its answer, and the last request. */
 struct access_log {
 	uint32_t refuse; /* bits of operations */
-	int r;           /* what it answers to them */
+	int r;           /* answer to them */
 	const char *reason;
 	unsigned int n;
 	char order[256]; /* names, each with a blank behind */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The access hook: what it is asked, and that what it refuses leaves no trace. */
+/* The access hook: its requests, and that a refused call leaves no trace. */
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 /* ---- the operations ---- */
 
-/* What was made is dropped at once; a failure has left *@made alone. */
+/* Drops the new buffer at once; a failure has left *@made alone. */
 static int drop_buffer(int r, struct hm_buffer **made)
 {
 	if (r)
@@ -155,7 +155,7 @@ static int op_export(struct access_world *w)
 	return r;
 }
 
-/* Allowed, it must not be done: others are to write the world's buffer. */
+/* The seal must fail when the hook allows it: other operations write the world's buffer. */
 static int op_seal(struct access_world *w)
 {
 	void *raw = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, w->fd, 0);
@@ -206,7 +206,7 @@ static int op_launch(struct access_world *w)
 	return drop_fence(r, fence);
 }
 
-/* Of what goes by copy two arguments may not be the same bytes. */
+/* If arguments go by copy, two of them may not be the same bytes. */
 static int op_launch_apart(struct access_world *w)
 {
 	char *base = hm_map_address(w->map);
@@ -242,7 +242,7 @@ static int op_fill(struct access_world *w)
 	return r;
 }
 
-/* What is asked first; strings "" where they say nothing, "*" for the world's file. */
+/* The first request of each call; strings are "" if unset, "*" for the world's file. */
 static const struct operation {
 	int (*run)(struct access_world *w);
 	uint32_t operation;
@@ -280,7 +280,7 @@ static const struct operation {
 	  0, HM_READ, 0 },
 };
 
-/* Those that a device with an engine of its own has; what was exported does not shrink. */
+/* Operations of a device with its own engine; an exported buffer does not shrink. */
 static const struct operation soft_operations[] = {
 	{ op_open, HM_ACCESS_OPEN, "soft:0", "", "", "", "", 0, 0, 0, 0, 0, 0 },
 	{ op_open_accel, HM_ACCESS_OPEN, "", "soft:0", "", "", "", 0, 0, 0, 0, 0, 0 },
@@ -333,7 +333,7 @@ static void check_asked(const struct access_log *log, const struct operation *op
 }
 
 /*
- * By refusing what comes first, so that it is that which was asked; and once more
+ * Refuses the first request, which so must be the expected one; and runs the call once more
  * allowed, so that it can be done at all.
  */
 static void ask_all(const char *device, const char *accel, const struct operation *table,
@@ -346,7 +346,7 @@ static void ask_all(const char *device, const char *accel, const struct operatio
 	size_t i;
 
 	access_world_begin_on(&w, device, accel);
-	/* What is made once and stays: the checks below count. */
+	/* Objects that are made once stay: the checks below count. */
 	for (i = 0; i < n; i++)
 		CHECK_OK(table[i].run(&w));
 	for (i = 0; i < n; i++) {
@@ -396,9 +396,9 @@ static void every_operation_on_soft(void)
 	ask_all("soft:0", "soft:0", soft_operations, N(soft_operations));
 }
 
-/* ---- what calls come down to ---- */
+/* ---- requests inside of calls ---- */
 
-/* Only what has a choice takes one: the hook hears of it where it is made. */
+/* Only devices with a choice have a place: the hook hears of it where it is made. */
 static void place_is_told(void)
 {
 	const struct hm_buffer_desc desc = {
@@ -531,7 +531,7 @@ static void undone(void)
 			now = test_holding_now();
 			CHECK_EQUAL(now.fds, held.fds);
 			CHECK_EQUAL(now.objects, held.objects);
-			/* It may have been done half way. */
+			/* The call may have been done half way. */
 			CHECK_OK(hm_buffer_resize(w.buffer, WORLD_SIZE, 0));
 			CHECK_OK(hm_map_protect(w.map, 0, WORLD_SIZE, HM_READ | HM_WRITE));
 			CHECK_OK(hm_map_unlock(w.map, 0, WORLD_SIZE));
@@ -565,7 +565,7 @@ static void devices(void)
 	CHECK_ERROR(-EACCES, hm_device_open("soft", &device));
 	CHECK(text_has("the access hook refused open \"soft\": EACCES"));
 
-	/* Of none that is named it is asked about that which it would be. */
+	/* Without a name the hook is asked about the default device. */
 	CHECK_OK(hm_access_hook_set(access_log_hook, &log));
 	CHECK_ERROR(-EACCES, hm_device_open(NULL, &device));
 	CHECK(text_has("the access hook refused open \"host\""));
@@ -574,7 +574,7 @@ static void devices(void)
 	CHECK_OK(hm_access_hook_set(NULL, NULL));
 }
 
-/* ---- what a hook may answer ---- */
+/* ---- answers of a hook ---- */
 
 static void answers(void)
 {
@@ -630,7 +630,7 @@ static void arguments(void)
 		CHECK((hm_access_name(i) != NULL) == (i < counters.operations));
 	CHECK(!hm_access_name(UINT32_MAX));
 
-	/* What is wrong by itself is not asked about. */
+	/* The hook is not asked about wrong calls. */
 	CHECK_OK(hm_access_hook_set(access_log_hook, &log));
 	CHECK_ERROR(-EINVAL, hm_buffer_create(w.device, NULL, &buffer));
 	CHECK_ERROR(-EINVAL, hm_buffer_resize(w.buffer, 0, 0));
@@ -640,7 +640,7 @@ static void arguments(void)
 	CHECK_ERROR(-ENOENT, hm_buffer_from_file(w.files, "/nonexistent", -1, NULL, &buffer));
 	CHECK_EQUAL(log.n, 0);
 
-	/* More than there is: the sum does not wrap, and the launch says what is wrong. */
+	/* More than there is: the sum does not wrap, and the launch names the error. */
 	CHECK_ERROR(-EFAULT,
 		    hm_launch(w.queue, w.kernel, 1, NULL, HM_RANGE(&w, UINT64_MAX, HM_READ),
 			      HM_RANGE(&w, UINT64_MAX, HM_READ | HM_WRITE)));

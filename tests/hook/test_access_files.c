@@ -199,7 +199,7 @@ static const struct {
 
 #define OPERATIONS (sizeof(operations) / sizeof(operations[0]))
 
-/* Of the errors some have a meaning for readers, who go on without what failed so. */
+/* Some errors have a meaning for readers, which go on without the refused call. */
 static void refused(void)
 {
 	static const int answers[] = { -EACCES, -EPERM,  -EINVAL, -ENODATA,
@@ -327,7 +327,7 @@ static void several_files(void)
 	world_end(&w);
 }
 
-/* What a reader does without, if the kernel refuses it, is an error if the hook does. */
+/* A refusal by the hook is an error, also where a reader can do without the call. */
 static void later(void)
 {
 	static const uint32_t refuse[] = { FILES, 1u << HM_ACCESS_MAP };
@@ -408,7 +408,7 @@ static void raw_calls(void)
 	CHECK_TEXT(log.accel, "soft:0");
 	CHECK_EQUAL(log.n, 5);
 
-	/* What shows, and what ends, is not asked about. */
+	/* The hook is not asked about queries, or ends. */
 	CHECK_OK(hm_sim_call(device, HETSIM_QUERY, &query));
 	CHECK_EQUAL(log.n, 5);
 	log.refuse = 0;
@@ -419,7 +419,7 @@ static void raw_calls(void)
 	hm_device_unref(device);
 }
 
-/* Refused, the device that came back stays closed, and what was on the old one lost. */
+/* If refused, the device that came back stays closed, and the old one's bytes stay lost. */
 static void recovery(void)
 {
 	struct hetsim_inject unplug = { .size = sizeof(unplug), .kind = HETSIM_INJECT_UNPLUG };

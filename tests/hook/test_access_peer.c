@@ -19,7 +19,7 @@ static int hook_here(struct peer_world *world, uint64_t refuse, uint64_t b, uint
 	return hm_access_hook_set(access_log_hook, &peer_log);
 }
 
-/* What the hook there was asked: 1 when it is as it should be. */
+/* 1 if the request of the hook there is the expected one. */
 static int asked_here(struct peer_world *world, uint64_t size, uint64_t access, uint64_t pid)
 {
 	const struct hm_access_request *last = &peer_log.last;
@@ -73,14 +73,14 @@ static void both_sides(void)
 	CHECK_EQUAL(log.last.flags, HM_EXPORT_READ_ONLY);
 	CHECK_EQUAL(log.last.peer_uid, geteuid());
 
-	/* What is refused is gone, with its descriptors. */
+	/* A refused buffer is gone, with its descriptors. */
 	CHECK_EQUAL(peer_call(&peer, peer_receive, 0, 0, 0), -EPERM);
 	CHECK_EQUAL(peer_call(&peer, asked_here, WORLD_MAX_SIZE, HM_READ, (uint64_t)getpid()),
 		    1);
 	CHECK_EQUAL(peer_call(&peer, holding_here, 0, 0, 0), held);
 	CHECK_EQUAL(peer_call(&peer, counted_here, 0, 0, 0), 11);
 
-	/* And the next one can be had; what it may do is what both sides allow. */
+	/* The next one can be had, with the rights that both sides allow. */
 	CHECK_EQUAL(peer_call(&peer, hook_here, 0, 0, 0), 0);
 	CHECK_OK(hm_buffer_send(w.buffer, peer.socket, HM_EXPORT_READ_ONLY));
 	CHECK_EQUAL(peer_call(&peer, peer_receive, 0, 0, 0), 0);
@@ -93,7 +93,7 @@ static void both_sides(void)
 	access_world_end(&w);
 }
 
-/* Who is at the other end can't be told: the hook hears that. */
+/* If the process at the other end is unknown, the hook hears that. */
 static void unknown_peer(void)
 {
 	struct access_log log = { .refuse = 1u << HM_ACCESS_SEND, .r = -EACCES };
@@ -101,7 +101,7 @@ static void unknown_peer(void)
 
 	access_world_begin(&w);
 	CHECK_OK(hm_access_hook_set(access_log_hook, &log));
-	inject_arm(5, INJECT_ONE); /* the first four ask what the socket is */
+	inject_arm(5, INJECT_ONE); /* the first four ask for the socket's kind */
 	CHECK_ERROR(-EACCES, hm_buffer_send(w.buffer, w.socket[0], 0));
 	CHECK(inject_disarm());
 	CHECK_TEXT(inject_failed(), "getsockopt");

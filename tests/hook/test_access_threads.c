@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Access hooks while others are in calls: set anew, inside themselves, over fork(). */
+/* Access hooks while other threads are in calls: set anew, inside themselves, over fork(). */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -38,7 +38,7 @@ static int count(void *user, const struct hm_access_request *request, char *reas
 	return policy->refuses ? -EPERM : 0;
 }
 
-/* As often as can be, so that hooks are set while somebody is about to enter one. */
+/* Asks as often as it can, so that hooks are set while a thread is about to enter one. */
 static void *keep_asking(void *user)
 {
 	struct hm_access_request request = { .operation = HM_ACCESS_PROTECT };
@@ -115,7 +115,7 @@ static void swapped(void)
 	atomic_store(&over, false);
 	for (i = 0; i < THREADS; i++)
 		CHECK_FATAL(!pthread_create(&threads[i], NULL, keep_asking, s.map[i]));
-	/* So often that they are in the midst of it, whatever else the machine does. */
+	/* Enough calls that the threads are in the midst of them, however busy the machine is. */
 	while (atomic_load(&all_calls) < CALLS)
 		swap_many(policies);
 	atomic_store(&over, true);
@@ -205,10 +205,10 @@ static void waited_for(void)
 	CHECK_OK(hm_access_hook_set(slow, NULL));
 	CHECK_FATAL(!pthread_create(&asking, NULL, ask_once, s.map[0]));
 	await_hook();
-	/* Others are not delayed by it: this one asks the same hook, and returns ... */
+	/* The hook delays no other thread: this one asks the same hook, and returns ... */
 	CHECK_FATAL(!pthread_create(&timer, NULL, let_go, NULL));
 	CHECK_OK(hm_access_hook_set(NULL, NULL));
-	/* ... and who sets another is back when it is. */
+	/* ... and setting another hook returns when the call is over. */
 	CHECK_EQUAL(atomic_load(&stage), 3);
 	pthread_join(timer, NULL);
 	pthread_join(asking, NULL);
@@ -238,7 +238,7 @@ static int calling(void *user, const struct hm_access_request *request, char *re
 	inner->r_find = hm_pointer_find(hm_map_address(inner->map), &info);
 	/* The very map that is asked about: no lock of it is held. */
 	inner->r_protect = hm_map_protect(inner->map, 0, PAGE, HM_READ);
-	/* What it leaves behind is not the call's. */
+	/* The hook's own error text is not the call's. */
 	hm_device_open("nonsense", &device);
 	return 0;
 }
@@ -266,7 +266,7 @@ static void inside(void)
 	drop(&s);
 }
 
-/* A view's callback holds locks: what it may not do is told before a hook is asked. */
+/* A view's callback holds locks: forbidden calls fail before a hook is asked. */
 struct callback {
 	struct hm_buffer *buffer;
 	int r;
@@ -338,7 +338,7 @@ static void child(void *user)
 	CHECK_ERROR(-EPERM, hm_device_open("host", &device));
 	CHECK_OK(hm_access_query(&counters));
 	CHECK_EQUAL(counters.refused[HM_ACCESS_OPEN], 1);
-	/* Another thread of the parent's was in the last hook: nobody is here. */
+	/* The parent's other thread was in the last hook: no thread is here. */
 	CHECK_OK(hm_access_hook_set(allow, NULL));
 	CHECK_OK(hm_access_hook_set(NULL, NULL));
 	CHECK_OK_FATAL(hm_device_open("host", &device));

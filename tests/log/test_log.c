@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Logs in maps, by libpmem2: over files whose pages last, and on each device of HETMAP_TEST_DEVICES
- * whose bytes last. What a power failure leaves is the matter of test_log_replay.
+ * Logs in maps, by libpmem2: over files whose pages last, and on each device of
+ * HETMAP_TEST_DEVICES whose bytes last. test_log_replay has the power failures.
  */
 #include <errno.h>
 #include <fcntl.h>

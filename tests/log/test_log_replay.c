@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * What a power failure leaves of a log. The log runs on memory whose stores, write-backs and fences
- * are recorded. Before each fence, and at the end, every word of 8 bytes that is not known to last
- * may be any of its versions since: all combinations are built, or 2^16 of them by chance, where
- * there are more. A processor permits fewer. Each image is opened as a log is after a failure:
- * every acknowledged record must be there, whole, no other bytes may be a record, and the root is
- * the old one or the new one. (A guest that is killed proves nothing: its caches are not lost.)
+ * Power failures of a log. The log runs on memory whose stores, write-backs and fences are
+ * recorded. Before each fence, and at the end, every word of 8 bytes that is not known to last
+ * may be any of its versions since: all combinations are built, or 2^16 of them by chance. A
+ * processor permits fewer. Each image is opened as a log is after a failure: every acknowledged
+ * record must be there, whole, no other bytes may be a record, and the root is the old one or
+ * the new one. (A guest that is killed proves nothing: its caches are not lost.)
  *
- * HETMAP_LOG_DROP=N leaves the N-th write-back out, for all tests here: they must fail then. The
- * last test does the same for each write-back.
+ * HETMAP_LOG_DROP=N leaves the N-th write-back out of all tests here, which must fail then. The
+ * last test does so for each write-back.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,13 +23,13 @@
 #define LINES (SIZE / LOG_LINE)
 #define VERSIONS 8
 #define MOST (1u << 16)  /* images of one moment */
-#define OLD_EPOCH 0x777u /* of the log that each test's log is made over */
+#define OLD_EPOCH 0x777u /* epoch of the log below each test's log */
 #define OLD_ROOT 202u
 
 /* ---- memory that forgets ---- */
 
 struct word {
-	uint64_t version[VERSIONS]; /* the first lasts; the last is what the CPU sees */
+	uint64_t version[VERSIONS]; /* the first lasts; the CPU sees the last */
 	uint32_t n;
 	uint32_t written_back; /* index of the version that the next fence makes last; 0: none */
 };
@@ -54,7 +54,7 @@ static void store_word(uint32_t at)
 	memcpy(&value, &memory.now[at * 8], 8);
 	if (word->version[word->n - 1] == value)
 		return;
-	/* The newest ones: what was overwritten twice in between may be forgotten by the test. */
+	/* The newest versions: the test may forget one that was overwritten twice in between. */
 	if (word->n == VERSIONS)
 		memmove(&word->version[1], &word->version[2],
 			(--word->n - 1) * sizeof(word->version[0]));
@@ -122,13 +122,13 @@ static void memory_begin(unsigned int drop)
 		memory.words[i].n = 1;
 }
 
-/* ---- the log, and what must be there ---- */
+/* ---- the log, and the bytes that must be there ---- */
 
 #define RECORDS_MAX 32
 
 static struct expected {
-	uint32_t n_acked, n_begun; /* of records: the last one may be under way */
-	uint32_t n_before;         /* of the epoch that a clear under way ends; 0: none is */
+	uint32_t n_acked, n_begun; /* records: the last one may be under way */
+	uint32_t n_before;         /* records that a clear under way ends; 0: none is */
 	uint32_t length[RECORDS_MAX];
 	uint32_t root, next_root; /* salts: 0: none was set */
 	bool made;                /* the log is there */
@@ -165,7 +165,7 @@ static bool root_is(const struct log_core *core, uint32_t salt)
 	return core->root_length == 40 && !memcmp(core->root, right, 40);
 }
 
-/* Is the image what a failure may leave? */
+/* Can a failure leave this image? */
 static bool check_image(char *image)
 {
 	struct log_core core = { .base = image, .size = SIZE, .engine = &engine };
@@ -228,8 +228,8 @@ static void put_word(uint32_t i, uint32_t version, char *image)
 }
 
 /*
- * An old state that comes back whole is one image of thousands. These have what the write-back that
- * is left out has not saved as it was once; of the other words all, or just one, is new.
+ * An old state that comes back whole is one image of thousands. In these images the words of
+ * the left-out write-back are old; of the others all are new, or just one.
  */
 static void fail_without_dropped(void)
 {
@@ -268,7 +268,7 @@ static void fail_now(void)
 	}
 }
 
-/* ---- what is done with a log ---- */
+/* ---- operations on a log ---- */
 
 /* An old log, whose roots and records must never be taken for the new one's. */
 static void make_old(void)
@@ -429,7 +429,7 @@ static int fence_nothing(void *user)
 
 static const struct log_engine plain = { store_plainly, do_nothing, fence_nothing };
 
-/* What is appended after a failure lies over what the failure has left, and is whole again. */
+/* A record appended after a failure lies over the failure's bytes, and is whole again. */
 static void test_goes_on(void)
 {
 	_Alignas(64) static char image[SIZE];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The short API: memory as a pointer; what free and realloc refuse, and say. */
+/* The short API: memory as a pointer; refused frees and reallocs, and their texts. */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -43,7 +43,7 @@ static void opens(const char *name, const char *wanted)
 	hm_device_unref(device);
 }
 
-/* Who names no device has host memory, whatever else there is, or what the user says. */
+/* Without a name the device is the host, whatever else there is, unless HETMAP_DEVICE names one. */
 static void default_device(void)
 {
 	struct hm_device *device = NULL;
@@ -54,7 +54,7 @@ static void default_device(void)
 	opens("host", "host");
 	opens("file", "file");
 	opens("soft:0", "soft:0");
-	/* A mistake is an error, and says whose. */
+	/* A mistake is an error, whose text names its source. */
 	CHECK(!setenv("HETMAP_DEVICE", "sofa:0", 1));
 	CHECK_ERROR(-ENODEV, hm_device_open(NULL, &device));
 	CHECK(strstr(hm_errmsg(), "HETMAP_DEVICE=sofa:0") && !device);
@@ -332,7 +332,7 @@ static void fork_child(void)
 	}
 }
 
-/* Of two that free at once, one comes too late; nothing else happens. */
+/* If two threads free at once, one comes too late; nothing else happens. */
 #define RACES 300
 
 struct race {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Pools as their users see them: sizes, addresses, what is refused, limits, trims, the end. */
+/* Pools as their users see them: sizes, addresses, refused calls, limits, trims, the end. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -169,7 +169,7 @@ static void poisons(void)
 	char *bytes = pool_take(pool, 100);
 
 	check_poison(bytes + 99, false);
-	check_poison(bytes + 104, true); /* of the same object */
+	check_poison(bytes + 104, true); /* in the same object */
 	CHECK_OK(hm_pool_realloc(pool, bytes, 110, 0, NULL));
 	check_poison(bytes + 109, false);
 	CHECK_OK(hm_pool_realloc(pool, bytes, 50, 0, NULL));
@@ -182,7 +182,7 @@ static void poisons(void)
 	hm_pool_unref(pool);
 }
 
-/* The limit holds for blocks, and the text tells who has the memory. */
+/* The limit holds for blocks, and the text names the holder of the memory. */
 static void limit(void)
 {
 	struct hm_pool *pool = pool_make("host", MIB(3), 0);
@@ -375,7 +375,7 @@ static void pooled_alloc(void)
 	CHECK_OK(hm_free(bytes));
 	CHECK_OK(hm_free(large));
 	hm_device_unref(device);
-	/* An allocation holds the device, and what is cached does not. */
+	/* An allocation holds the device, and cached memory does not. */
 	CHECK_EQUAL(stats_now().devices, before.devices + 1);
 	CHECK_EQUAL(stats_now().maps, before.maps + 1);
 	more[999] = 1;
@@ -510,7 +510,7 @@ static void blocks_nic(void)
 	blocks_of("soft:0", MIB(2), MIB(4));
 }
 
-/* Blocks have the pool's name, for those who look at the process. */
+/* Blocks have the pool's name in /proc/PID/maps. */
 static void names(void)
 {
 	struct hm_pool *pool = pool_make("host", 0, 0);

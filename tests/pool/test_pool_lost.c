@@ -50,7 +50,7 @@ static void check_length(char *bytes, uint64_t length)
 	CHECK_EQUAL(at.length, length);
 }
 
-/* Addresses stay, the pool makes nothing more, and what is freed is freed. */
+/* Addresses stay, the pool makes no more allocations, and frees work. */
 static void lost(void)
 {
 	struct hm_device *device = sim_open();
@@ -67,7 +67,7 @@ static void lost(void)
 	CHECK_EQUAL(at.generation, 1);
 	CHECK(is_zero(bytes, 0, 1000));
 	CHECK_ERROR(-ENODEV, hm_map_begin_cpu(at.map, at.map_offset, 1000, HM_READ));
-	/* Also of what the thread has at hand. */
+	/* Memory that the thread has at hand is not given either. */
 	CHECK_ERROR(-ENODEV, hm_pool_alloc(pool, 1000, 0, (void *)&none));
 	CHECK_ERROR(-ENODEV, hm_pool_realloc(pool, bytes, 5000, HM_MAY_MOVE, NULL));
 	CHECK(!none);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Pools against a model: every allocation keeps its bytes, overlaps no other one and is found; and
- * what a pool wastes on sequences of sizes as programs have them.
+ * Pools against a model: every allocation keeps its bytes, overlaps no other one and is found;
+ * and the waste of a pool on sequences of sizes as programs have them.
  *
  * HETMAP_ROUNDS above 1: with a million live allocations.
  */

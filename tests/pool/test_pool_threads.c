@@ -294,7 +294,7 @@ static void racing_frees(void)
 	hm_pool_unref(race.pool);
 }
 
-/* ---- a thread uses what another one resizes in place ---- */
+/* ---- a thread uses an allocation that another one resizes in place ---- */
 
 struct resized {
 	struct hm_pool *pool;
@@ -531,7 +531,7 @@ static void undoes(void)
 
 #define SHRUNK 600
 
-/* An allocation can always become shorter: what describes free pages may lack memory. */
+/* An allocation can always become shorter: the list of free pages may lack memory. */
 static void shrinks_without_memory(void)
 {
 	struct hm_pool *pool = pool_make("host", 0, MIB(4));

@@ -54,7 +54,7 @@ static int wait_for(int r, struct hm_fence *fence)
 	return r;
 }
 
-/* Bytes of the next launch: what fits a window, of a length that makes sense. */
+/* Bytes of the next launch: at most a window's, if the length makes sense. */
 static uint64_t piece_of(const struct any_rig *rig, uint64_t length)
 {
 	return length <= 1ull << 30 && length > rig->info.window ? rig->info.window : length;

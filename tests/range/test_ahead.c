@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The prefetch that learns, on traces: what it plans, and how its windows change. */
+/* The prefetch that learns, on traces: its plans, and how its windows change. */
 #include <stdlib.h>
 #include <string.h>
 

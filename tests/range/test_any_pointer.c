@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Launches on any pointer of the process, on the engine of a simulated device: memory of every
- * kind, what happens to it while the device has entries for it, and accesses that the CPU may not
- * make either. One list for the twin and the module; what differs is a capability.
+ * kind, changes of it while the device has entries for it, and accesses that the CPU may not
+ * make either. One list for the twin and the module, which differ by capabilities.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * hetmap run saxpy --pointer: every kind of memory on every accelerator that takes any pointer,
- * and what it refuses.
+ * and refused arguments.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -63,7 +63,7 @@ static void on_cpu(void)
 		check_kind(kinds[i], "cpu", false);
 }
 
-/* In a machine with the module that is what the program is for: the twin runs everywhere. */
+/* A machine with the module runs this program for the module: the twin runs everywhere. */
 static void on_engine(void)
 {
 	const char *device = access("/dev/hetsim0", F_OK) ? "soft:0" : "sim:0";
@@ -151,7 +151,7 @@ static void seen_in_top(void)
 	outcome_free(&seen);
 }
 
-/* For people: both runs, and what each device does. */
+/* The text has both runs, and the share of each device. */
 static void as_text(void)
 {
 	struct outcome outcome;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * The litmus tests of docs/coherence.md: the order of stores between CPUs and accelerators, on
- * maps and on any pointers. Each checks what the page promises, and nothing more.
+ * maps and on any pointers. Each checks the promises of that page, and nothing more.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -238,8 +238,8 @@ static void message_to_accel(struct litmus *litmus)
 }
 
 /*
- * Store buffering: each side stores, and loads what the other stores. On "cpu" with sequentially
- * consistent atomics one of them sees the other's. No such thing is promised of an engine.
+ * Store buffering: each side stores, and loads the other's word. On "cpu" with sequentially
+ * consistent atomics one of them sees the other's. An engine promises no such thing.
  */
 static void store_buffering(struct litmus *litmus)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Ranges on the engine of a simulated device: advice, prefetch, what each page is doing, events and
- * counters. One list for the twin and the module; what differs is a capability.
+ * Ranges on the engine of a simulated device: advice, prefetch, states of pages, events and
+ * counters. One list for the twin and the module, which differ by capabilities.
  */
 #include <errno.h>
 #include <poll.h>

@@ -164,7 +164,7 @@ static int add_one(const struct hm_cpu_range *range, const struct hm_arg *args)
 static const char add_source[] = "kernel void add_one(global const uint *from, global uint *to)"
 				 "{ size_t i = get_global_id(0); to[i] = from[i] + 1; }";
 
-/* On @accel; whether it takes any pointer is what it says. */
+/* On @accel, whose capability says whether it takes any pointer. */
 static void check_any(const char *name)
 {
 	const struct hm_kernel_desc desc = {

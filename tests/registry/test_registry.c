@@ -22,7 +22,7 @@
 
 #define N_MAP 96
 
-/* What the registry must say about one map. */
+/* The right answer of the registry about one map. */
 struct model {
 	struct registry_slot *slot; /* NULL: not there */
 	struct registry_entry entry;
@@ -401,7 +401,7 @@ static int count_map(void *user, const struct registry_entry *entry)
 	return 0;
 }
 
-/* With @rights, far from all that was used before. 0, or what registry_insert said. */
+/* Inserts with @rights, far from all used addresses. Returns 0, or registry_insert()'s error. */
 static int insert_with_calls(int calls, uint64_t base, const struct rangemap *rights,
 			     struct registry_slot **ret_slot)
 {
@@ -472,7 +472,7 @@ static void test_no_memory(void)
 	sys_table.mmap = mmap_before;
 	CHECK(n < ARRAY_SIZE(staged));
 	CHECK_EQUAL(hm_pointer_find((void *)(entry.base + GIB(1)), &info), 0);
-	/* One of the bytes alone, or of what is staged to one run, needs nothing. */
+	/* A change of one run of bytes, or a staged single run, needs no memory. */
 	registry_set_generation(filler[0], info.generation + 7);
 	CHECK_EQUAL(hm_pointer_find((void *)(entry.base + GIB(1)), &info), 0);
 	CHECK_EQUAL(info.generation, entry.generation + 7);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The registry's readers, who take no lock, beside a writer that changes,
- * removes and inserts maps all the time. The addresses are made up.
+ * The registry's readers, which take no lock, beside a writer that changes, removes and inserts
+ * maps all the time. The addresses are made up.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * libFuzzer: a ring's file that anybody may have written, and an other end that changes it
- * while it is in use. Whatever it says: errors, or records that are inside of the ring.
+ * libFuzzer: a ring's file of any origin, and an other end that changes it while it is in use.
+ * Calls give errors, or records that are inside of the ring.
  *
- * The input: the header, both positions, then bytes for the records, of which each operation
- * takes what it stores in the file.
+ * The input: the header, both positions, then bytes for the records, from which each operation
+ * takes its stores to the file.
  */
 #include <errno.h>
 #include <stdlib.h>

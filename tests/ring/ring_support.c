@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Rings that tests make, and records whose bytes tell which one they are. */
+/* Rings that tests make, and records whose bytes tell their number. */
 #include "ring/ring_support.h"
 
 #include "lib/command.h"

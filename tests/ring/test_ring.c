@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A ring of records between two ends: what is written is read, in order, whoever ends when. */
+/* A ring of records between two ends: records are read as written, whoever ends when. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -122,7 +122,7 @@ static void refuses(void)
 	CHECK_ERROR(-EINVAL, hm_ring_query(NULL, &info));
 	CHECK_OK_FATAL(hm_ring_reserve(writer, 7, 0, &to));
 	CHECK_ERROR(-EINVAL, hm_ring_commit(writer, 8));
-	/* Whoever finds its memory can't make it another size, nor can the file be. */
+	/* Code that finds the ring's memory can't give it another size, nor the file. */
 	CHECK_OK_FATAL(hm_pointer_find(to, &found));
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_resize(found.buffer, 1 << 20, 0));
 	CHECK_OK(hm_ring_commit(writer, 7));
@@ -142,7 +142,7 @@ static void refuses(void)
 	folder_remove(folder);
 }
 
-/* Of a memfd: nobody cuts it off. */
+/* A memfd can't be cut off. */
 static void sealed(void)
 {
 	struct hm_ring_desc desc = { .struct_size = sizeof(desc), .capacity = 1 << 20 };
@@ -169,7 +169,7 @@ static void sealed(void)
 
 static struct sys_table real;
 
-static long type; /* what fstatfs() tells */
+static long type; /* f_type of fstatfs() */
 
 static int told_fstatfs(int fd, struct statfs *ret_statfs)
 {
@@ -221,7 +221,7 @@ struct model {
 	uint64_t state;
 	struct hm_ring *end[2]; /* enum hm_ring_end */
 	char *path;
-	uint32_t first, n; /* of what was written and not yet read */
+	uint32_t first, n; /* records written and not yet read */
 	struct {
 		uint32_t length, salt;
 	} record[MODEL_RECORDS];
@@ -414,7 +414,7 @@ static void *write_one(void *user)
 	return NULL;
 }
 
-/* A second thread is refused while a first one waits; what it waits for ends that. */
+/* A second thread is refused while a first one waits; the other end's record ends the wait. */
 static void waits(void)
 {
 	char *folder = folder_make(), *path = ring_make(folder, 4096), bytes[2040];
@@ -452,7 +452,7 @@ static void waits(void)
 		;
 	CHECK(bytes[0] == 'w');
 
-	/* Who was there and is gone is told once; the next one is waited for. */
+	/* The end of the other end is an error once; then the next one is waited for. */
 	hm_ring_unref(writer.ring);
 	CHECK_ERROR(-EPIPE, hm_ring_read(reader.ring, bytes, 1, UINT64_MAX, &length));
 	CHECK_ERROR(-ETIME, hm_ring_read(reader.ring, bytes, 1, 5000000, &length));
@@ -509,7 +509,7 @@ static int batched_fallocate(int fd, int mode, off_t offset, off_t length)
 	return real.fallocate(fd, mode, offset, length);
 }
 
-/* What signals interrupt is begun anew by kernels: little enough at once. */
+/* Kernels begin an interrupted allocation anew: the batches are small enough. */
 static void in_batches(void)
 {
 	char *folder = folder_make(), *path;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A ring whose file somebody cuts off, anywhere, and grows again or not: each call on each end
- * is -EIO from then on, and none says that a record was written or read that was lost.
+ * A ring whose file is cut off, anywhere, and grown again or not: each call on each end is -EIO
+ * from then on, and none says that a lost record was written or read.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,8 +27,8 @@ static const off_t cuts[] = {
 	RING_CONTROL + 4,
 	RING_DATA,
 	RING_DATA + 100,          /* in the midst of the first record */
-	RING_DATA + RECORD + 100, /* of the second one */
-	RING_DATA + CAPACITY,     /* of no record's bytes */
+	RING_DATA + RECORD + 100, /* the second one */
+	RING_DATA + CAPACITY,     /* behind all records */
 	RING_DATA + CAPACITY + RING_LAST - 1,
 };
 
@@ -40,7 +40,7 @@ struct ends {
 	uint64_t length;
 };
 
-/* What a call may be asked after, so that there is something to commit, or to release. */
+/* Calls before the cut, so that there is a record to commit, or to release. */
 static void reserve_first(struct ends *ends)
 {
 	CHECK_OK_FATAL(hm_ring_reserve(ends->writer, RECORD, 0, &ends->reserved));
@@ -159,7 +159,7 @@ static void one(const struct call *call, off_t cut, bool grow)
 	if (r != -EIO)
 		test_fail(__FILE__, __LINE__, "%s, cut to %lld%s: %d", call->name,
 			  (long long)cut, grow ? ", grown again" : "", r);
-	/* For good; and whoever opens it next finds no ring. */
+	/* For good; and the next open finds no ring. */
 	CHECK_ERROR(-EIO, call->make(&ends));
 	CHECK_ERROR(-EIO, write_record(&ends));
 	CHECK_ERROR(-EIO, read_record(&ends));
@@ -181,7 +181,7 @@ static void each(bool grow)
 			one(&calls[i], cuts[k], grow);
 }
 
-/* Touching what is missing is a SIGBUS, which the handler takes. */
+/* A touch of missing bytes is a SIGBUS, which the handler takes. */
 static void handled(void)
 {
 	CHECK_OK_FATAL(hm_handler_install(0));
@@ -196,7 +196,7 @@ static void handled_grown(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/* There is no fault, and so no handler is needed. */
+/* Without a fault no handler is needed. */
 static void grown(void)
 {
 	each(true);
@@ -219,7 +219,7 @@ static void *sleep_for_ever(void *user)
 	return NULL;
 }
 
-/* Who waits for the other end hears of it, too. */
+/* A call that waits for the other end fails, too. */
 static void asleep(void)
 {
 	char bytes[RECORD] = { 0 };

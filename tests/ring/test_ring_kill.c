@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * A ring between processes: either is killed at some moment, and the records that were
- * committed are read, in order, each as it was written; what fork() makes of an end; and what
- * is left when both have ended.
+ * committed are read, in order, each as it was written; an end after fork(); and the ring when
+ * both have ended.
  *
  * HETMAP_ROUNDS: so many kills of each end, 1000 for the long form.
  */
@@ -29,10 +29,10 @@ struct record {
 	uint32_t round, number; /* counted from 0 */
 };
 
-/* What the processes have in common, made before they are. */
+/* Memory that the processes share, mapped before fork(). */
 static struct {
 	_Atomic uint32_t
-		done; /* records that the one that is killed is known to be through with */
+		done; /* records that the killed process has surely ended */
 } * common;
 
 static unsigned int rounds(void)
@@ -323,7 +323,7 @@ static void forks(void)
 		_exit(write(told[1], &byte, 1) == 1 && read(pipes[0], &byte, 1) == 1 ? 0 : 1);
 	}
 	CHECK_EQUAL(read(told[0], &byte, 1), 1);
-	/* It has come through fork(), and lives. */
+	/* The child is past fork(), and lives. */
 	hm_ring_unref(inherited.ring);
 	CHECK_EQUAL(ring_info(reader).peer, 0);
 	inherited.ring = ring_end(path, HM_RING_WRITER);
@@ -332,7 +332,7 @@ static void forks(void)
 	waitpid(pid, NULL, 0);
 	CHECK_EQUAL(write(pipes[1], &byte, 1), 1);
 	CHECK_EQUAL(test_fork(child, NULL), 0);
-	/* What the child did took nothing of the parent's. */
+	/* The child took nothing of the parent's end. */
 	CHECK_OK(hm_ring_write(inherited.ring, "b", 2, 0));
 	CHECK_EQUAL(ring_info(reader).used, 32);
 	CHECK_EQUAL(ring_info(reader).peer, 1);

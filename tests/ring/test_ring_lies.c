@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A ring that lies, by what its file says, by what the other end does to it meanwhile, or as
- * somebody cuts it off: errors, or records that are inside of the ring.
+ * A ring that lies, in its file, by stores of the other end, or by a cut: errors, or records
+ * that are inside of the ring.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -132,7 +132,7 @@ static void live_lies(void)
 		CHECK_OK(hm_ring_write(writer, bytes, 100, 0));
 		CHECK_OK(hm_ring_read(reader, bytes, 100, 0, &length));
 	}
-	/* From what it has seen there is no way back. */
+	/* A position never goes back. */
 	CHECK_OK(hm_ring_query(writer, &info));
 	for (i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
 		position = atomic_exchange(&control->tail, lies[i]);

@@ -19,7 +19,7 @@ static int count_fstat(int fd, struct stat *st)
 	return real_fstat(fd, st);
 }
 
-/* Receives a buffer of @message with @fds, and checks that @owner is its owner. */
+/* Receives a buffer of process @owner; returns the calls of fstat() that this took. */
 static unsigned int receive_over(const int pair[2], const struct sent *scene,
 				 const struct share_message *message, const int fds[SHARE_FDS],
 				 pid_t owner)

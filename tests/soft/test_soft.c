@@ -27,7 +27,7 @@ static const struct {
 	{ "later", sim_later_tests },
 };
 
-/* What HETMAP_SOFT is for each, and which tests that makes it fit for. */
+/* HETMAP_SOFT for each kind, and the tests that the kind fits. */
 static const struct {
 	const char *name;
 	const char *settings;

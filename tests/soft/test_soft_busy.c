@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * soft:N on a busy machine: the time of a submission is what its thread has had of a processor, and
- * not what other threads took meanwhile.
+ * soft:N on a busy machine: a submission's time is the processor time of its thread, without
+ * the time that other threads took.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -88,7 +88,7 @@ static void test_busy(void)
 	stop = true;
 	for (i = 0; i < OTHERS; i++)
 		pthread_join(threads[i], NULL);
-	/* What runs too long by itself is ended all the same. */
+	/* A submission that itself runs too long is ended all the same. */
 	queue = hetsim_queue_make(mirror.fd, HETSIM_QUEUE_COUNTER, 1);
 	run(&mirror, queue, bytes, COMMANDS, &status);
 	CHECK_EQUAL(status, -ETIMEDOUT);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* soft:N: settings, sharing, hooks, forks, limits of the process: what is only the twin's. */
+/* soft:N: settings, sharing, hooks, forks, limits of the process: all that only the twin has. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -46,7 +46,7 @@ static void test_settings(void)
 		if (soft_open(0, O_RDWR, NULL, NULL, &file) != -EINVAL)
 			test_fail(__FILE__, __LINE__, "HETMAP_SOFT=\"%s\" was taken", wrong[i]);
 		CHECK(strncmp(hm_errmsg(), "HETMAP_SOFT: ", 13) == 0);
-		CHECK_EQUAL(soft_count(), 1); /* there is one to be told of */
+		CHECK_EQUAL(soft_count(), 1); /* one device, which has the error */
 	}
 	CHECK(file == NULL);
 	CHECK_EQUAL(soft_plug(0), -EINVAL);
@@ -102,7 +102,7 @@ static void test_opener_limit(void)
 	CHECK_EQUAL(soft_objects(0), 0);
 }
 
-/* What maps reach over is not what is taken; a descriptor is had for all of it. */
+/* A map may reach beyond the used bytes; one descriptor is for the whole range. */
 static void test_map_fd(void)
 {
 	struct soft_file *file;
@@ -150,7 +150,7 @@ static void *race_grow(void *user)
 		buffer->length += MIB;
 		if (hetsim_buffer_resize((int)buffer->offset, buffer->handle, buffer->length))
 			test_fail(__FILE__, __LINE__, "resize failed");
-		if (i % 8 == 7) { /* below what is used */
+		if (i % 8 == 7) { /* below the used bytes */
 			if (hetsim_buffer_resize((int)buffer->offset, buffer->handle, 2 * MIB))
 				test_fail(__FILE__, __LINE__, "resize failed");
 		}
@@ -240,7 +240,7 @@ static void test_rights(void)
 	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 2 * MIB), 0);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, 2 * MIB);
 
-	/* What is not this device's. */
+	/* Files of other devices. */
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	CHECK_EQUAL(hetsim_import(other, null, &import), -EINVAL);
 	CHECK_EQUAL(hetsim_import(other, -1, &import), -EINVAL);
@@ -254,7 +254,7 @@ static void test_rights(void)
 	CHECK_EQUAL(soft_call(second, HETSIM_IMPORT, &import), -EOPNOTSUPP);
 	soft_close(second);
 
-	/* The maker goes; who has a handle keeps it, charged to who is gone. */
+	/* The maker goes; a holder of a handle keeps the bytes, charged to the old maker. */
 	hetsim_buffer_drop(fd, &buffer);
 	hetsim_close(fd);
 	CHECK_EQUAL(hetsim_pread(other, &byte, 1, buffer.offset + 5), 1);
@@ -270,7 +270,7 @@ static void test_rights(void)
 
 struct seen {
 	unsigned int pages, lost; /* calls */
-	uint32_t handle;          /* of the last one */
+	uint32_t handle;          /* handle of the last call */
 	_Atomic bool inside, leave;
 };
 
@@ -328,7 +328,7 @@ static int see_inject(struct soft_file *file, uint32_t kind, uint32_t handle, ui
 	return soft_call(file, HETSIM_INJECT, &inject);
 }
 
-/* Of two MiB, the page at @bus and no other answers with SIGBUS; all ones: none. */
+/* In two MiB, the page at @bus and no other answers with SIGBUS; all ones: none. */
 static bool hides(struct soft_file *file, uint32_t handle, uint64_t bus)
 {
 	uint64_t at, length;
@@ -380,7 +380,7 @@ static void test_hooks(void)
 	CHECK_EQUAL(see_inject(sharer, HETSIM_INJECT_SIGBUS, h, 0), -EPERM);
 	CHECK_EQUAL(seen.pages, 5);
 
-	/* Who asked. */
+	/* An unplug through another file. */
 	CHECK_EQUAL(see_inject(stranger, HETSIM_INJECT_UNPLUG, 0, 0), 0);
 	CHECK_EQUAL(seen.pages, 5);
 	CHECK_EQUAL(seen.lost, 1);
@@ -413,7 +413,7 @@ static void *close_thread(void *user)
 	return NULL;
 }
 
-/* What a hook was given is valid until it returns. */
+/* Arguments of a hook are valid until it returns. */
 static void test_close_under_hook(void)
 {
 	struct hetsim_buffer_create arg = { .size = sizeof(arg), .length = MIB };
@@ -490,7 +490,7 @@ static void test_sample_alone(void)
 /* ---- other processes ---- */
 
 struct peer {
-	int fd; /* of the parent's device */
+	int fd; /* the parent's device */
 	int file, ready[2], go[2];
 };
 
@@ -659,7 +659,7 @@ static void test_file_size_limit(void)
 }
 
 static const struct test tests[] = {
-	{ "settings", test_settings, 0, TEST_ONCE }, /* they are read once */
+	{ "settings", test_settings, 0, TEST_ONCE }, /* HETMAP_SOFT is read once */
 	{ "opener_limit", test_opener_limit, 0, 0 },
 	{ "map_fd", test_map_fd, 0, 0 },
 	{ "grow_under_engine", test_grow_under_engine, 60, 0 },

@@ -40,7 +40,7 @@ static void *replacer(void *user)
 	return NULL;
 }
 
-/* Nobody has mapped the buffer but the library, which copies its bytes. */
+/* Only the library has mapped the buffer, and copies its bytes. */
 static void test_unplug_while_replaced(void)
 {
 	struct hm_device *device;
@@ -117,7 +117,7 @@ static void *watcher(void *user)
 	return NULL;
 }
 
-/* Whoever has the exported buffer keeps all of its bytes, at all times. */
+/* A holder of the exported buffer keeps all of its bytes, at all times. */
 static void test_refused_shrink(void)
 {
 	struct hm_device *device = sim_open();
@@ -146,12 +146,12 @@ static void test_refused_shrink(void)
 /* ---- everything at once ---- */
 
 struct actor {
-	const char *name; /* of the device */
-	uint64_t state;   /* of test_random() */
+	const char *name; /* the device's */
+	uint64_t state;   /* for test_random() */
 	unsigned int n;   /* rounds that came to their end */
 };
 
-/* What may be said to whoever has its device taken away, or shares it with others. */
+/* Errors of a device that is taken away, or shared with others. */
 static void check_result(int r)
 {
 	if (r && r != -ENODEV && r != -EBUSY && r != -ENOSPC && r != -ENOENT) {
@@ -323,7 +323,7 @@ static void *actor_main(void *user)
 	return NULL;
 }
 
-/* Drops what it has of its parent's, and begins anew. */
+/* Drops the objects of its parent, and begins anew. */
 static void child(struct actor *actor, struct hm_device *device)
 {
 	char *bytes;
@@ -443,7 +443,7 @@ static void test_aliased_copy(void)
 
 #define MANY 3000
 
-/* Of the twin's buffers each is a file. */
+/* Each buffer of the twin is a file. */
 static void allow_files(void)
 {
 	struct rlimit limit;

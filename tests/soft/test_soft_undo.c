@@ -26,12 +26,12 @@
 
 struct world {
 	struct soft_file *file, *other, *reader;
-	struct hetsim_buffer_create buffer; /* of file, bound at ADDRESS */
+	struct hetsim_buffer_create buffer; /* on file, bound at ADDRESS */
 	int exported;                       /* a read-only descriptor of it */
 	char *bytes;                        /* its map, to be sampled */
 	/* Results. */
 	struct soft_file *ret_file;
-	uint32_t ret_handle; /* of file, or other */
+	uint32_t ret_handle; /* on file, or other */
 	int ret_fd;
 };
 
@@ -232,7 +232,7 @@ static void tear_down(struct world *world)
 	CHECK_EQUAL(soft_objects(0), 0);
 }
 
-/* ---- what is repeated ---- */
+/* ---- the operations ---- */
 
 static int run_open(struct world *world)
 {
@@ -396,7 +396,7 @@ static void compare(const struct shape *a, const struct shape *b)
 	CHECK_EQUAL(a->objects, b->objects);
 }
 
-/* No page is left over behind the end, where nobody would see it. */
+/* No page is left over behind the end, out of sight. */
 static void check_blocks(struct world *world)
 {
 	uint64_t offset;
@@ -409,7 +409,7 @@ static void check_blocks(struct world *world)
 	CHECK_EQUAL(st.st_blocks * 512, MIB);
 }
 
-/* The address space is right after what failed: what grows is zero, and can go. */
+/* The address space is right after a failure: new bytes are zero, and can go. */
 static void check_resizes(struct world *world)
 {
 	unsigned char bytes[16];
@@ -449,13 +449,13 @@ static bool fail_nth(const struct operation *operation, unsigned int n, enum inj
 		CHECK(!world.ret_file && world.ret_fd == -1 && world.ret_handle == UNTOUCHED);
 		check_pattern(&world);
 		if (mode == INJECT_ONE || strcmp(failed, "ftruncate") != 0)
-			check_blocks(&world); /* else so did what should free them */
+			check_blocks(&world); /* else the call that frees them fails, too */
 		check_resizes(&world);
 	} else if (was && strcmp(failed, "munmap") != 0 && strcmp(failed, "close") != 0 &&
 		   strcmp(failed, "userfaultfd") != 0 && strcmp(failed, "ioctl") != 0) {
 		/*
-		 * What gives things back can't fail otherwise than by leaving them, and
-		 * what makes samples exact is a help.
+		 * A call that releases memory can only fail by leaving it, and the calls that
+		 * make samples exact are a help.
 		 */
 		test_fail(__FILE__, __LINE__, "%s: 0 though %s failed", operation->name,
 			  failed);

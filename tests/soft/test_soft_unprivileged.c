@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * soft:0 in a process with no rights: of a user who has none, without userfaultfd(2), and
- * where it says so, without /proc/self/pagemap.
+ * soft:0 in a process with no rights: a user without any, without userfaultfd(2), and in some
+ * tests without /proc/self/pagemap.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +39,7 @@ static bool refuse_userfaultfd(void)
 	       !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
-/* @pagemap: as of a program that this user has started, whose /proc/self is his. */
+/* @pagemap: the process may read /proc/self, as a program that this user has started. */
 static bool become_nobody(bool pagemap)
 {
 	if (!geteuid())
@@ -62,7 +62,7 @@ static void run_other(void *user)
 		test->run();
 }
 
-/* A buffer's whole life, with work on it, its move, and others who have it. */
+/* A buffer's whole life, with work on it, its move, and other holders. */
 static void pass(int fd)
 {
 	struct hetsim_fence_fd fence = { .size = sizeof(fence) };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fuzzes libhetmap-table. The input is a file: Arrow IPC, Parquet or CSV, by its first bytes. It is
- * opened, described and read in each way. All may fail; a failure has a text with the file's name.
- * Of what does not fail, all bytes that a chunk says to have can be read.
+ * Fuzzes libhetmap-table. The input is a file: Arrow IPC, Parquet or CSV, by its first bytes.
+ * It is opened, described and read in each way. All may fail; a failure has a text with the
+ * file's name. A chunk that was read has all the bytes that it names.
  */
 #include <stdint.h>
 #include <stdio.h>

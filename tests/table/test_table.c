@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * hm_table: columns in place and decoded, without pyarrow. What is read was written by the library
- * itself; tests/table/peer_*.py have the files of others.
+ * hm_table: columns in place and decoded, without pyarrow. The library itself wrote the files;
+ * tests/table/peer_*.py have files of other writers.
  */
 #ifdef HAVE_TABLE
 #include <errno.h>
@@ -268,7 +268,7 @@ static void places(void)
 	folder_end();
 }
 
-/* What was exported outlives column, table and all. */
+/* An export outlives column, table and all. */
 static void exported(void)
 {
 	struct ArrowDeviceArrayStream stream;

@@ -26,7 +26,7 @@ struct column {
 	enum sum_type type;
 	unsigned char *values, *valid;
 	double *real;     /* plain values, of floats */
-	int64_t *integer; /* and of all others */
+	int64_t *integer; /* and of all other types */
 	bool *there;
 };
 
@@ -206,7 +206,7 @@ static void check(const struct bench *b, const double *sums, const uint64_t *cou
 	}
 }
 
-/* What a launch must give, by the plain values. */
+/* The sums and counts of a launch, from the plain values. */
 static void expect(const struct column *key, int64_t base, const struct column *value,
 		   const bool *kept, double *sums, uint64_t *counts)
 {
@@ -395,7 +395,7 @@ static void strides(void)
 		check_values("opencl:0", HM_ACCEL_GPU, 4);
 }
 
-/* Large and negative numbers, halves, NaN: what small sums do not show. */
+/* Large and negative numbers, halves, NaN: small sums do not show their errors. */
 static void odd_values(void)
 {
 	static const uint16_t halves[] = { 0x0001, 0x03ff, 0x7bff, 0xfbff, 0x8000, 0x3555 };

@@ -64,7 +64,7 @@ static void test_lost(void)
 	hm_device_unref(device);
 }
 
-/* Each buffer has its own part of what is copied, and the process has the sum. */
+/* Each buffer counts its own copied bytes, and the process has the sum. */
 static void test_copied(void)
 {
 	const struct hm_accel_desc desc = {
@@ -133,7 +133,7 @@ static void *use(void *user)
 	return NULL;
 }
 
-/* What is asked meanwhile makes sense: nothing is below 0, or above what can be. */
+/* Queries meanwhile make sense: no count is below 0, or above its most. */
 static void *watch(void *user)
 {
 	struct shared *shared = user;
@@ -202,7 +202,7 @@ static void test_carry(void)
 	hm_device_unref(device);
 }
 
-/* Asked by a callback of the very change: it waits for nobody. */
+/* A callback of the very change asks, and does not wait. */
 static int asks(void *user, const struct hm_view_change *change)
 {
 	struct shared *shared = user;

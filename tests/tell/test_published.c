@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The published table of maps: what others read of this process's maps, and when. */
+/* The published table of maps: entries that other processes read, and when. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -128,7 +128,7 @@ static void life_on(const char *name)
 	CHECK_OK(hm_map_end_cpu(map, 0, PAGE, HM_READ));
 	CHECK_EQUAL((uint32_t)*at(entry.brackets), 0);
 	CHECK_EQUAL(*(const volatile uint32_t *)at(entry.in_flight), 0);
-	/* The host's memory makes no room for others. */
+	/* The host's memory makes no room for other bytes. */
 	CHECK(!entry.evictions == !strcmp(name, "host"));
 	CHECK_OK(hm_buffer_resize(buffer, 64 * PAGE, 0));
 	CHECK_EQUAL(entry_of(fd, "life").length, 64 * PAGE);
@@ -213,7 +213,7 @@ static void moved(void)
 	close(fd);
 }
 
-/* Nobody else can write to it, change its size, or undo that. */
+/* No other process can write to it, change its size, or undo that. */
 static void sealed(void)
 {
 	struct hm_device *device;
@@ -466,14 +466,14 @@ static int number_of_table(const char *folder)
 	return number;
 }
 
-#define MANY 1000 /* of their entries some have no storage yet */
+#define MANY 1000 /* some entries have no storage yet */
 
 static void is_still_open(void *user)
 {
 	CHECK(fcntl(*(int *)user, F_GETFD) >= 0);
 }
 
-/* The program closes all that it does not know, and opens a log: that is what it was. */
+/* The program closes all unknown descriptors, and a log takes a number of the library's. */
 static void with_log(void *user)
 {
 	const char *folder = user;
@@ -506,7 +506,7 @@ static void with_log(void *user)
 	hm_buffer_unref(first);
 	CHECK(!fstat(number, &st));
 	CHECK_EQUAL(st.st_size, 5);
-	/* It is the child's, too. */
+	/* The log is the child's, too. */
 	CHECK_EQUAL(test_fork(is_still_open, &number), 0);
 	hm_device_unref(device);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* HETMAP_TRACE: the file has what was done, in order, and is never in anybody's way. */
+/* HETMAP_TRACE: the file has all events, in order, and holds up no call. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -24,9 +24,9 @@
 #define THREADS 4
 #define ROUNDS 2000
 
-/* What a program is run for: where its trace goes, and what it does. */
+/* A run of a program: the place of its trace, and its work. */
 struct run {
-	const char *value; /* of HETMAP_TRACE; NULL: not set */
+	const char *value; /* HETMAP_TRACE; NULL: not set */
 	void (*body)(void);
 	bool killed;
 };
@@ -125,7 +125,7 @@ static double time_of(const json_t *event, const char *key)
 	return json_number_value(json_object_get(event, key));
 }
 
-/* "map X", "bracket b", ... in order, without what names processes and threads. */
+/* "map X", "bracket b", ... in order, without the names of processes and threads. */
 static void check_order(const json_t *events, const char *const *expected)
 {
 	json_t *event;
@@ -159,7 +159,7 @@ static const json_t *nth(const json_t *events, const char *name, unsigned int n)
 	test_abandon();
 }
 
-/* ---- what is done ---- */
+/* ---- the traced work ---- */
 
 static struct hm_buffer *make(const char *device_name, const char *name,
 			      struct hm_device **ret_device, struct hm_map **ret_map)
@@ -380,11 +380,11 @@ static void test_threads(void)
 	events = read_whole(path);
 	check_threads(events, 2 * THREADS * ROUNDS);
 	json_decref(events);
-	/* Addresses are nobody else's business. */
+	/* Only the user may read addresses. */
 	CHECK(!stat(path, &st) && (st.st_mode & 0777) == 0600);
 }
 
-/* A buffer's worth of lines, and then some that nobody writes any more. */
+/* A buffer's worth of lines, and then some that are never written. */
 static void use_and_stop(void)
 {
 	int place = 0;
@@ -530,7 +530,7 @@ static void test_full(void)
 	run_traced("/dev/full", told_full, false);
 }
 
-/* Nobody waits for a pipe's reader, or is ended by his end. */
+/* No call waits for a pipe's reader, or fails by its end. */
 static void test_unwritable(void)
 {
 	char *fifo = path_of("fifo");
@@ -583,7 +583,7 @@ static void fill_up(void)
 	CHECK(!hm_warning()[0]);
 }
 
-/* What the kernel would end the process for is not done. */
+/* A write for which the kernel would end the process is left out. */
 static void grow_too_large(void)
 {
 	const struct rlimit limit = { 16 * PAGE, 16 * PAGE };

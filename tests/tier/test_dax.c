@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * DAX devices and DAX file systems, which the machine of tests/vm/tiers has: /dev/dax1.0, and
- * /mnt/pmem by DAX beside /mnt/plain without. What a device holds is overwritten.
+ * /mnt/pmem by DAX beside /mnt/plain without. The tests overwrite the device.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -306,7 +306,7 @@ static void test_parts(void)
 	hm_device_unref(device);
 }
 
-/* A user who may only read it. */
+/* A user with read access only. */
 static void read_only(void *user)
 {
 	struct hm_buffer *buffer = NULL;

@@ -102,7 +102,7 @@ static bool is_there(void)
 	return false;
 }
 
-/* ---- what is on a node ---- */
+/* ---- pages on a node ---- */
 
 static uint64_t pages_on(const char *address, uint64_t length, int node)
 {
@@ -206,7 +206,7 @@ static void test_taken(void)
 	pattern_write(address, SIZE / 2, SIZE, 6);
 	CHECK(pattern_holds(address, SIZE / 2, SIZE, 6));
 	CHECK(!is_rung(DEVICE));
-	/* What asks the node for more is refused. */
+	/* Calls that ask the node for more memory are refused. */
 	CHECK_ERROR(-ENODEV, hm_buffer_create(device, &desc, &other));
 	CHECK(strstr(hm_errmsg(), "node 2 has no memory any more") != NULL);
 	CHECK_ERROR(-ENODEV, hm_buffer_resize(buffer, 2 * SIZE, 0));
@@ -227,7 +227,7 @@ static void test_taken(void)
 	set_node(NODE, "offline");
 }
 
-/* A tiering whose slow node goes has nowhere to move what is cold: it ends, and the bytes stay. */
+/* A tiering whose slow node goes has no place for cold pages: it ends, and the bytes stay. */
 static void test_tiering(void)
 {
 	const struct hm_tiering_desc desc = {

@@ -214,7 +214,7 @@ static void test_unnamed(void)
 	snprintf(name, sizeof(name), "pmem:%s", folder);
 	CHECK_OK_FATAL(hm_device_open(name, &device));
 	if (hm_buffer_create(device, &desc, &buffer) == -EOPNOTSUPP) {
-		/* An overlay: the text says what works. */
+		/* An overlay: the text names the call that works. */
 		CHECK(strstr(hm_errmsg(), "hm_buffer_from_file"));
 		goto out;
 	}

@@ -42,7 +42,7 @@ static void check_fault(const struct hm_fault *fault, const char *base, uint64_t
 	CHECK_EQUAL((uint64_t)((const char *)fault->address - base), fault->offset);
 }
 
-/* Returns what a scope that reads a byte of @address ends with. */
+/* Returns the result of a scope that reads a byte of @address. */
 static int read_in_scope(const volatile char *address, struct hm_fault *ret_fault)
 {
 	struct hm_guard guard;
@@ -104,7 +104,7 @@ static void check_memory(const char *device, uint32_t flags)
 	CHECK_ERROR(-EHWPOISON, hm_copy_in(address + BROKEN * PAGE + 64, "x", 1, NULL));
 	CHECK_ERROR(-EHWPOISON, read_in_scope(address + BROKEN * PAGE + 100, &fault));
 	check_fault(&fault, address, BROKEN * PAGE);
-	/* The others are as they were. */
+	/* The other pages are as they were. */
 	CHECK_OK(hm_copy_out(bytes, address, BROKEN * PAGE, NULL));
 	CHECK(pattern_holds(bytes, 0, BROKEN * PAGE, 3));
 	CHECK(pattern_holds(address, (BROKEN + 1) * PAGE, SIZE, 3));

@@ -250,7 +250,7 @@ static void measure_anew(void *user)
 	CHECK_EQUAL(n_mbind, *n);
 }
 
-/* The children know nothing but what the file has: the parent measures in a child, too. */
+/* The children know only the file's values: the parent measures in a child, too. */
 static void measure_first(void *user)
 {
 	struct hm_tier tiers[8] = { 0 }, *shared = user;

@@ -70,7 +70,7 @@ static int note_range(void *user, uint64_t offset, uint64_t length, uint32_t nod
 	return 0;
 }
 
-/* They leave no gap, end with the length, are few, and each doubling has its share. */
+/* The ranges leave no gap, end with the length, are few, and each doubling has its share. */
 static void test_ranges(void)
 {
 	const uint64_t nodes = 3ull << 40;

@@ -28,7 +28,7 @@
 /* ---- a machine that is played ---- */
 
 static char *base;
-static uint8_t nodes[PAGES]; /* of the pages from base on */
+static uint8_t nodes[PAGES]; /* nodes of the pages from base on */
 static bool pinned;          /* no page moves */
 static int (*real_open)(const char *path, int flags, mode_t mode);
 static long (*real_move)(int pid, unsigned long count, void **pages, const int *to, int *status,
@@ -193,7 +193,7 @@ static void test_reads_promote(void)
 	CHECK_EQUAL(info.demoted, 0);
 	CHECK_EQUAL(info.touched, 12 * 4);
 	CHECK_EQUAL(info.heat_fast, info.heat);
-	/* Others become hot: they take the places of those that are cold by then. */
+	/* Other blocks become hot: they replace those that are cold by then. */
 	step_while_touching(tiering, 20, 4);
 	step_while_touching(tiering, 20, 4);
 	CHECK_EQUAL(pages_on(0, 20, 4), 4 * BLOCK / PAGE);

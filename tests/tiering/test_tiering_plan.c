@@ -30,7 +30,7 @@ static void test_plan(void)
 	for (i = 0; i < 8; i++)
 		set(i, i < 2 ? TIERING_FAST : TIERING_SLOW, 0);
 	CHECK_EQUAL(plan(20, 1000), 0);
-	/* There is room: the hottest first, and none that is not hot. */
+	/* The fast tier has room: the hottest come first, and only hot ones. */
 	set(4, TIERING_SLOW, 900);
 	set(5, TIERING_SLOW, 950);
 	set(6, TIERING_SLOW, TIERING_HOT - 1);

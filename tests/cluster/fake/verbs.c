@@ -20,7 +20,7 @@ struct connection {
 	struct ibv_qp qp;
 	enum ibv_qp_state state;
 	uint32_t process; /* at the other end */
-	uint32_t number;  /* of the connection there */
+	uint32_t number;  /* the connection's number there */
 };
 
 static struct ibv_device device = { .name = "fake0" };

@@ -10,13 +10,13 @@
 #include <stdint.h>
 
 struct fake_verbs {
-	/* What the device is. */
-	bool missing;         /* there is none */
-	bool without_atomics; /* it changes no elements */
-	int refuses_memory;   /* errno of registering what others reach; 0: takes it */
+	/* Properties of the device. */
+	bool missing;         /* no device */
+	bool without_atomics; /* the device has no atomic operations */
+	int refuses_memory;   /* errno of registering memory; 0: takes it */
 	int refuses_dmabuf;   /* errno of registering a dma-buf; 0: takes it */
 	uint64_t fail_after;  /* operation that ends with an error, from 1; 0: none does */
-	/* What was done with it. */
+	/* Counts of its use. */
 	uint64_t reads, writes, changes;
 	uint32_t dmabufs; /* registered */
 	uint32_t open; /* contexts, domains, queues, connections, memory that are not closed */

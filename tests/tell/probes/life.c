@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Does each thing that a probe tells of, a known number of times, with the public interface
- * alone: what tests/tell/test_probes.sh has bpftrace look at. On "soft:0", with test=1.
+ * Makes each event of a probe a known number of times, by the public interface alone, for
+ * bpftrace to count in tests/tell/test_probes.sh. On "soft:0", with test=1.
  */
 #include <stdio.h>
 
@@ -86,7 +86,7 @@ static int lose(struct hm_device *device, struct hm_buffer *buffer)
 	return 0;
 }
 
-/* With an argument it begins once a line is read: when who looks on is there. */
+/* With an argument it first waits for a line: bpftrace is attached then. */
 int main(int argc, char **argv)
 {
 	struct hm_device *device, *host;
