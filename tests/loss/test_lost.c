@@ -310,7 +310,7 @@ static void not_starved(void)
 		CHECK_FATAL(!pthread_create(&threads[i], NULL, touch, device));
 	while (n_touched < 10 * TOUCHERS)
 		sched_yield();
-	/* Each comes in while others are: without the rule this would take for ever. */
+	/* The threads overlap: a wait for a moment without any would last for ever. */
 	for (i = 0; i < 100; i++)
 		device_loss_maps(&nobody);
 	ending = true;

@@ -279,8 +279,8 @@ static void drop_oldest(struct model *model, uint64_t live)
 }
 
 /*
- * One shape after another in one pool, each time in what the one before has left: memory of one
- * class must come back to others. Phases of programs end so, with most of their memory.
+ * One shape after another in one pool, each time in the memory that the last one has left:
+ * memory of one class must come back to others. Phases of programs end so, with most memory.
  */
 static void changes_shape(void)
 {

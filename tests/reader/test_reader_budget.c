@@ -170,7 +170,7 @@ static void test_budget_sequential(void)
 			touch(data, bytes);
 			total += bytes;
 			held = reader_held();
-			/* The ring is there from the start, and is given back as it is read. */
+			/* A ring is there from the start, and shrinks as it is read. */
 			if (held > before && held - before > most)
 				most = held - before;
 		} while (bytes);

@@ -32,7 +32,7 @@ struct record {
 /* Memory that the processes share, mapped before fork(). */
 static struct {
 	_Atomic uint32_t
-		done; /* records that the killed process has surely ended */
+		done; /* records that the process to be killed is known to have been through */
 } * common;
 
 static unsigned int rounds(void)
