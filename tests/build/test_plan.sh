@@ -74,16 +74,18 @@ no_such_room() {
 }
 check no_such_room no_such_room
 
-# record full|changed FAILED PROGRAMS: as .ci/run records a run with these lines about programs
+# record full|changed FAILED PROGRAMS [FAILURES]: as .ci/run records a run with these lines about
+# programs and failures
 record() {
 	(
-		functions=$(sed -n '/^red_programs() {/,/^}/p; /^green_rooms() {/,/^}/p
+		functions=$(sed -n '/^red_[a-z]*() {/,/^}/p; /^green_rooms() {/,/^}/p
 			/^write_full_runs() {/,/^}/p' .ci/run)
 		cd "$work" || exit
 		# shellcheck disable=SC2034 # the functions'
 		log=$work/log full=$1 failed=$2 passed=9 skipped=0 always_failed=0 skips_failed=0 \
 			full_runs=tests/full-runs SECONDS=60
 		printf '%s\n' "$3" >"$log.programs"
+		printf '%s\n' "${4-}" >"$log.failed"
 		tests/plan hashes >"$log.before" && tests/plan changed >"$log.changed" &&
 			eval "$functions" && write_full_runs
 	)
@@ -111,6 +113,12 @@ check record_stage record full 1 "$green"
 check nothing_recorded changed 'base own debug counted ring counted sim counted'
 check record_program record full 1 "$red"
 check others_recorded changed 'base same debug same ring own sim same'
+# Except where the failure is of a room.
+undo='coverage: FAIL coverage.undo_ring/open: 2 lines were never executed'
+check record_coverage record full 1 "$green" "$undo"
+check covered_stays_own changed 'base same debug same ring own sim same'
+check record_machine record full 1 "$green" 'debug: FAIL vm.debug: status 124'
+check machine_stays_own changed 'base same debug own ring same sim same'
 
 # Each file of the library, its tests and tools is in a room.
 all_in_rooms() {
