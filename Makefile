@@ -75,7 +75,7 @@ have_sdt := $(wildcard /usr/include/sys/sdt.h /usr/include/*/sys/sdt.h)
 # For readers that have many reads in flight (runtime/reader/uring.c), and for tests.
 have_liburing := $(shell $(PKG_CONFIG) --exists liburing 2>/dev/null && echo liburing)
 lib_packages += $(have_liburing)
-# For recordings that perf has compressed (tools/perf/recording_unpack.c).
+# For recordings that perf has compressed (tools/perf/read/recording_unpack.c).
 have_libzstd := $(shell $(PKG_CONFIG) --exists libzstd 2>/dev/null && echo libzstd)
 tool_packages += $(have_libzstd)
 # For a file system of the tests' own (tests/reader/serve).
@@ -97,7 +97,8 @@ link = $(CC) $(CFLAGS) -pthread $(kind_flags) -Wl,--as-needed $(LDFLAGS)
 
 # Rooms are folders: see runtime/ROOMS. The model is what soft/ has in common with the module.
 lib_sources := $(wildcard runtime/*/*.c runtime/*/*/*.c drivers/sim/model/*.c)
-tool_sources := $(wildcard tools/hetmap/*.c tools/perf/*.c)
+# Rooms, too.
+tool_sources := $(wildcard tools/*/*.c tools/*/*/*.c)
 test_sources := $(wildcard tests/*/test_*.c)
 fuzz_sources := $(wildcard tests/*/fuzz_*.c)
 icd_sources := $(wildcard tests/accel/stub_icd*.c)
@@ -183,16 +184,19 @@ $(lib_objects) $(noprobes_objects) $(support_objects) \
 $(lib_objects) $(noprobes_objects): flags_for += -fno-omit-frame-pointer
 $(test_objects) $(support_objects) $(icd_objects) $(fuzz_objects) $(hammer_objects) \
 	$(debug_sources:%.c=$(O)/%.o): flags_for += -Itests
+# Parts of the command are tested by themselves, too.
+$(filter $(O)/tests/command/% $(O)/tests/perf/%,$(test_objects) $(fuzz_objects) $(support_objects)) \
+	$(page_objects): flags_for += -Itools
 $(video_test_objects): flags_for += $(video_test_flags)
 $(table_test_objects): flags_for += $(table_test_flags)
 $(plan_test_objects): flags_for += $(plan_test_flags)
 $(tier_test_objects): flags_for += $(tier_test_flags)
 $(cluster_test_objects): flags_for += $(cluster_test_flags)
-$(tool_objects): flags_for = -I$(O) -Itools/hetmap -Itools/perf
+$(tool_objects): flags_for = -I$(O) -Itools
 # Where jobs of extensions are, if hetmap is elsewhere than beside them.
-$(O)/tools/hetmap/extension.o: flags_for += -DHETMAP_LIBEXEC='"$(LIBEXECDIR)/hetmap"'
+$(O)/tools/common/extension.o: flags_for += -DHETMAP_LIBEXEC='"$(LIBEXECDIR)/hetmap"'
 ifneq ($(have_libzstd),)
-$(O)/tools/perf/recording_unpack.o $(O)/tests/perf/test_report_foreign.o: \
+$(O)/tools/perf/read/recording_unpack.o $(O)/tests/perf/test_report_foreign.o: \
 	flags_for += -DHAVE_LIBZSTD
 endif
 
@@ -222,7 +226,7 @@ $(O)/%.o: %.c $(O)/config.h $(O)/flags
 -include $(objects:.o=.d) $(fuzz_objects:.o=.d) $(extension_objects:.o=.d)
 
 # The texts that it takes in.
-$(O)/tools/perf/page.o: $(wildcard tools/perf/page*.html tools/perf/page*.css tools/perf/page*.js)
+$(O)/tools/perf/report/page.o: $(wildcard $(addprefix tools/perf/report/page*.,html css js))
 
 # ---- the library ----
 
@@ -266,7 +270,12 @@ $(O)/libhetmap-noprobes.so: $(noprobes_library) runtime/libhetmap.map
 
 # ---- what uses it ----
 
-$(O)/hetmap: $(tool_objects) $(inner_of_tool) $(O)/libhetmap.a
+# What programs of tools/ have in common with each other, and with those of extensions.
+$(O)/tools.a: $(filter-out %/main.o,$(tool_objects)) $(inner_of_tool)
+	$(say) AR $@
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(O)/hetmap: $(O)/tools/hetmap/main.o $(O)/tools.a $(O)/libhetmap.a
 	$(say) LD $@
 	$(Q)$(link) -o $@ $^ $(call libs_of,$(lib_packages) $(tool_packages)) -lm
 
@@ -279,26 +288,14 @@ $(O)/tests/support.a: $(support_objects)
 
 # Archives behind what needs them.
 $(foreach s,$(test_sources) $(fuzz_sources),$(eval $(call program_of,$(s)): $(O)/$(s:.c=.o)))
+# Of the command they take in the parts that they name.
+$(foreach s,$(filter tests/command/% tests/perf/%,$(test_sources)),$(call program_of,$(s))): \
+	$(O)/tools.a
 $(test_programs): $(start_object) $(O)/tests/support.a $(O)/runtime.a
 	$(say) LD $@
-	$(Q)$(link) -o $@ $(filter %.o,$^) $(filter %.a,$^) \
+	$(Q)$(link) -o $@ $(filter %.o,$^) $(filter %/tools.a,$^) \
+		$(filter-out %/tools.a,$(filter %.a,$^)) \
 		$(call libs_of,$(packages) $(more_packages)) $(more_libs) -lm -ldl
-
-# Parts of the command that are tested by themselves.
-$(O)/tests/test_histogram_kernels: $(O)/tools/hetmap/histogram.o
-$(O)/tests/test_nodes $(O)/tests/test_two_nodes: $(O)/tools/perf/nodes.o
-$(O)/tests/test_explain_tiers: $(O)/tools/perf/explain_tiers_plan.o
-$(O)/tests/test_stat_counters: $(O)/tools/perf/stat_figure.o $(O)/tools/perf/stat_perf.o
-$(O)/tests/test_page_write: $(O)/tools/perf/page.o $(O)/tools/perf/page_events.o
-$(O)/tests/test_serials: $(O)/tools/perf/serials.o
-$(O)/tests/test_report_advice $(O)/tests/test_report_merged $(O)/tests/test_report_missing \
-	$(O)/tests/test_report_rows $(O)/tests/test_report_devices \
-	$(O)/tests/test_report_records $(O)/tests/test_report_foreign $(O)/tests/test_report_samples \
-	$(O)/tests/test_report_changed $(O)/tests/test_report_tables $(O)/tests/test_report_made \
-	$(O)/tests/test_report_callers $(O)/tests/test_report_ranges \
-	$(O)/tests/test_published_reader $(O)/tests/test_top_openers: \
-	$(filter-out $(O)/tools/hetmap/main.o,$(tool_objects))
-$(O)/tests/test_bench_stats: $(O)/tools/perf/bench_stats.o
 
 $(O)/tests/stub_icd.so: $(icd_objects)
 	$(say) LD $@
@@ -312,7 +309,7 @@ $(O)/tests/hammer_hetsim: $(hammer_objects) $(start_object) $(O)/runtime.a
 	$(say) LD $@
 	$(Q)$(link) -o $@ $^ $(call libs_of,$(lib_packages)) -lm -ldl
 
-$(O)/tests/page_data: $(page_objects) $(O)/tools/perf/page.o $(O)/tools/perf/page_events.o
+$(O)/tests/page_data: $(page_objects) $(O)/tools.a
 	$(say) LD $@
 	$(Q)$(link) -o $@ $^ $(call libs_of,$(tool_packages))
 
@@ -341,7 +338,7 @@ bench: all $(O)/libhetmap-noprobes.so ## the benchmarks: make bench ARGS='zero_c
 	$(Q)$(O)/hetmap bench $(ARGS)
 
 # $(call write_results,NAME): NAME.json.tmp is complete; the page is made of it.
-results := tools/perf/results
+results := tools/perf/bench/results
 write_results = $(Q)cd $(results) && mv $(1).json.tmp $(1).json && \
 	$(abspath $(O))/hetmap bench --with $(1).json --markdown >$(1).md.tmp && \
 	mv $(1).md.tmp $(1).md
@@ -358,7 +355,7 @@ measure_plans = $(Q)$(O)/hetmap bench --json graph_transfer graph_overlap plan_c
 measure_arrays = $(if $(have_cluster),$(O)/hetmap bench --json array_put array_get array_page \
 	particles | grep -v '^{"machine"' >>$(results)/performance.json.tmp)
 
-performance: all $(O)/libhetmap-noprobes.so ## measures everything, into tools/perf/results
+performance: all $(O)/libhetmap-noprobes.so ## measures everything, into tools/perf/bench/results
 	$(Q)$(O)/hetmap bench --json >$(results)/performance.json.tmp
 	$(Q)$(measure_tables)
 	$(measure_plans)
@@ -411,16 +408,7 @@ fuzz-all: $(fuzz_programs)
 	done
 
 # What reads traces is the command's own.
-trace_readers := $(addprefix $(O)/tools/,perf/published.o perf/recording.o \
-	perf/recording_decode.o perf/recording_head.o perf/recording_points.o \
-	perf/recording_step.o perf/recording_unpack.o \
-	perf/points.o perf/recording_text.o perf/spaces.o perf/spaces_code.o \
-	perf/spaces_merged.o \
-	perf/spaces_name.o perf/spaces_objects.o \
-	perf/spaces_range.o \
-	perf/devices.o perf/device_lanes.o perf/device_sites.o perf/stacks.o perf/latency.o \
-	perf/calls.o perf/table.o perf/tables.o perf/nodes.o perf/ranges.o hetmap/text.o)
-$(O)/tests/fuzz_trace: $(trace_readers)
+$(O)/tests/fuzz_trace: $(filter $(O)/tools/common/% $(O)/tools/perf/read/%,$(tool_objects))
 
 $(fuzz_programs): $(start_object) $(O)/runtime.a
 	$(say) LD $@

@@ -14,7 +14,7 @@ extension_objects += $(plan_lib_objects) $(plan_tool_objects)
 extension_pages += $(wildcard $(plan_folder)/man/*.[1-8])
 
 $(plan_lib_objects): flags_for = $(plan_flags)
-$(plan_tool_objects): flags_for = $(plan_flags) -Itools/hetmap -Itools/perf
+$(plan_tool_objects): flags_for = $(plan_flags) -Itools
 
 $(O)/libhetmap-plan.a: $(plan_lib_objects)
 	$(say) AR $@

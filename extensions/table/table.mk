@@ -118,7 +118,7 @@ endef
 # Its tests are in tests/table, and say so where they can't be built.
 table_test_objects := $(patsubst %.c,$(O)/%.o,$(wildcard tests/table/*.c))
 table_tests := $(patsubst tests/table/%.c,$(O)/tests/%,$(wildcard tests/table/test_*.c))
-table_test_flags := $(table_flags) -Itools/hetmap
+table_test_flags := $(table_flags) -Itools
 ifneq ($(have_table),)
 table_test_flags += -DHAVE_TABLE
 table_fuzz := $(patsubst tests/table/%.c,$(O)/tests/%,$(wildcard tests/table/fuzz_*.c))

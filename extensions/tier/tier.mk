@@ -21,7 +21,7 @@ $(info libhetmap-tier is left out: pkg-config does not find libpmem2 (libpmem2-d
 endif
 
 $(tier_lib_objects): flags_for = $(tier_flags)
-$(tier_tool_objects): flags_for = $(tier_flags) -Itools/hetmap -Itools/perf
+$(tier_tool_objects): flags_for = $(tier_flags) -Itools
 
 $(O)/libexec/hetmap/tier: $(tier_tool_objects) $(O)/libhetmap-tier.a $(O)/tools.a $(O)/libhetmap.a
 	@mkdir -p $(@D)

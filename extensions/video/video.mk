@@ -29,7 +29,7 @@ extension_pages += $(video_pages)
 endif
 
 $(video_lib_objects): flags_for = $(video_flags)
-$(video_tool_objects): flags_for = $(video_flags) -Itools/hetmap -Itools/perf
+$(video_tool_objects): flags_for = $(video_flags) -Itools
 $(O)/$(video_folder)/command/timeline.o: $(addprefix $(video_folder)/command/timeline., \
 	html css js)
 $(O)/$(video_folder)/command/rows.o: flags_for += -O3
@@ -53,11 +53,6 @@ $(O)/$(video_soname): $(video_lib_objects) $(video_folder)/lib/libhetmap-video.m
 
 $(O)/libhetmap-video.so: $(O)/$(video_soname)
 	$(Q)ln -sf $(video_soname) $@
-
-# What the command's parts have in common with hetmap itself.
-$(O)/tools.a: $(filter-out $(O)/tools/hetmap/main.o,$(tool_objects)) $(inner_of_tool)
-	$(say) AR $@
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
 $(O)/libexec/hetmap/video: $(video_tool_objects) $(O)/libhetmap-video.a $(O)/tools.a \
 		$(O)/libhetmap.a

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
  * Chooses a policy, its window and its memory. The figures behind the choice are those of
- * "hetmap bench seq_cold seq_warm" in tools/perf/results/notes.md: maps beat reads wherever this
- * kernel answers a fault, and announced pieces beat all else where they are not resident. O_DIRECT
- * is faster on some machines, and slower on others; it leaves nothing in memory for the next pass.
+ * "hetmap bench seq_cold seq_warm" in tools/perf/bench/results/notes.md: maps beat reads wherever
+ * this kernel answers a fault, and announced pieces beat all else where they are not resident.
+ * O_DIRECT is faster on some machines, and slower on others; it leaves nothing in memory for the
+ * next pass.
  */
 #include "reader/choose.h"
 

@@ -33,7 +33,8 @@ anchors()
 		sed 's/[^a-z0-9_-]//g'
 }
 
-for page in *.md docs/*.md docs/guide/*.md docs/guide/*/*.md tools/perf/results/*.md tests/*.md; do
+for page in *.md docs/*.md docs/guide/*.md docs/guide/*/*.md \
+	tools/perf/bench/results/*.md tests/*.md; do
 	links=$(grep -o '](\([^)]*\)' "$page" | sed 's/^](//' | sort -u)
 	for link in $links; do
 		case $link in
@@ -56,7 +57,8 @@ for page in *.md docs/*.md docs/guide/*.md docs/guide/*/*.md tools/perf/results/
 	done
 done
 # Pictures.
-for page in *.md docs/*.md docs/guide/*.md docs/guide/*/*.md tools/perf/results/*.md tests/*.md; do
+for page in *.md docs/*.md docs/guide/*.md docs/guide/*/*.md \
+	tools/perf/bench/results/*.md tests/*.md; do
 	pictures=$(sed -n 's/.* \(src\|srcset\)="\([^"]*\)".*/\2/p' "$page")
 	for picture in $pictures; do
 		[ -e "$(dirname "$page")/$picture" ] || complain "$page shows $picture, which is not there"

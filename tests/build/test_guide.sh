@@ -25,7 +25,7 @@ readme() {
 }
 
 check readme readme
-for page in [!R]*.md docs/*.md docs/guide/*.md docs/guide/*/*.md tools/perf/results/*.md \
+for page in [!R]*.md docs/*.md docs/guide/*.md docs/guide/*/*.md tools/perf/bench/results/*.md \
 	tests/*.md python/*.md; do
 	check "$(basename "$page" .md)" sh tests/build/check_guide.sh "$page"
 done

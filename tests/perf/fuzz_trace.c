@@ -14,14 +14,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../tools/hetmap/command.h"
-#include "../../tools/perf/analysis.h"
-#include "../../tools/perf/calls.h"
-#include "../../tools/perf/devices.h"
-#include "../../tools/perf/nodes.h"
-#include "../../tools/perf/published.h"
-#include "../../tools/perf/recording.h"
-#include "../../tools/perf/spaces.h"
+#include "../../tools/common/command.h"
+#include "../../tools/perf/read/analysis.h"
+#include "../../tools/perf/read/calls.h"
+#include "../../tools/perf/read/nodes.h"
+#include "../../tools/perf/read/published.h"
+#include "../../tools/perf/read/recording.h"
+#include "../../tools/perf/read/spaces.h"
+#include "../../tools/perf/read/traced_devices.h"
 
 /* The command defines it elsewhere; its texts need it here. */
 struct output output;

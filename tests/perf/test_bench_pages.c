@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "perf/bench_files.h"
 #include "lib/command.h"
+#include "perf/bench_files.h"
 
 static char *page_read(const char *path)
 {
@@ -287,11 +287,11 @@ static void test_markdown(void)
 /* The page of results matches what this command makes of the run beside it. */
 static void test_performance_page(void)
 {
-	char *page = page_read("tools/perf/results/performance.md");
+	char *page = page_read("tools/perf/bench/results/performance.md");
 	struct outcome outcome;
 
 	command_run(&(struct command){ .args = { "bench", "--markdown", "--with",
-						 "tools/perf/results/performance.json" } },
+						 "tools/perf/bench/results/performance.json" } },
 		    &outcome);
 	CHECK_EQUAL(outcome.status, 0);
 	CHECK(!strcmp(outcome.out, page));

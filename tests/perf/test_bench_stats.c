@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The statistics of hetmap bench, against known answers. */
-#include "../../tools/perf/bench_stats.h"
+#include "../../tools/perf/bench/bench_stats.h"
 
 #include <errno.h>
 #include <math.h>

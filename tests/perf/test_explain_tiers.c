@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../tools/perf/explain_tiers.h"
+#include "../../tools/perf/explain/explain_tiers.h"
 #include "lib/harness.h"
 
 #define MEBI (1ull << 20)

@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "../../tools/perf/nodes.h"
+#include "../../tools/perf/read/nodes.h"
 #include "lib/harness.h"
 
 static struct nodes loaded(const char *text)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../tools/perf/page.h"
+#include "../../tools/perf/report/page.h"
 #include "lib/harness.h"
 
 static const char data_begin[] = "<script type=\"application/json\" id=\"data\">";

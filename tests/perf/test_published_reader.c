@@ -10,8 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../../tools/hetmap/command.h"
-#include "../../tools/perf/published.h"
+#include "../../tools/common/command.h"
+#include "../../tools/perf/read/published.h"
 #include "lib/support.h"
 
 #define NAME "memfd:hetmap:maps"

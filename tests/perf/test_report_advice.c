@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../tools/hetmap/command.h"
-#include "../../tools/perf/report.h"
-#include "../../tools/perf/storage.h"
+#include "../../tools/common/command.h"
+#include "../../tools/perf/record/storage.h"
+#include "../../tools/perf/report/report.h"
 #include "lib/command.h"
 
 #define FAULTS 64

@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "../../runtime/base/util.h"
-#include "../../tools/perf/perf_data.h"
-#include "perf/trace_support.h"
+#include "../../tools/perf/read/perf_data.h"
 #include "lib/support.h"
+#include "perf/trace_support.h"
 
 #define SAMPLE                                                                    \
 	(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | \

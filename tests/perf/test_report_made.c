@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "../../tools/perf/symbols_map.h"
+#include "../../tools/perf/read/symbols_map.h"
 #include "perf/written_trace.h"
 
 /* "int fast(int)" was made in the middle of the older "old;er". */

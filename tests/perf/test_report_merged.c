@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../tools/perf/calls.h"
+#include "../../tools/perf/read/calls.h"
 #include "lib/command.h"
 
 #define PAGE UINT64_C(4096)

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "../../tools/hetmap/command.h"
-#include "../../tools/perf/analysis.h"
-#include "../../tools/perf/made_trace.h"
+#include "../../tools/common/command.h"
+#include "../../tools/perf/read/analysis.h"
+#include "../../tools/perf/record/made_trace.h"
 #include "lib/command.h"
 #include "lib/support.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Which of the numbers that a published table gave was never seen. */
-#include "../../tools/perf/serials.h"
+#include "../../tools/perf/read/serials.h"
 #include "lib/support.h"
 
 static void add_all(struct serials *serials, uint64_t first, uint64_t last)

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../../tools/perf/stat.h"
+#include "../../tools/perf/stat/stat.h"
 #include "lib/harness.h"
 
 /* The answers of the test's kernel. */

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../tools/perf/explain.h"
-#include "../../tools/perf/openers.h"
-#include "../../tools/perf/top.h"
+#include "../../tools/perf/explain/explain.h"
+#include "../../tools/perf/read/openers.h"
+#include "../../tools/perf/top/top.h"
 #include "lib/harness.h"
 
 static void add_of(struct openers *openers, unsigned int device, unsigned int id,

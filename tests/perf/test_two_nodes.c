@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "../../tools/perf/nodes.h"
+#include "../../tools/perf/read/nodes.h"
 #include "perf/trace_support.h"
 #include "perf/watched.h"
 

@@ -17,12 +17,12 @@
 
 #include <hetmap/published.h>
 
-#include "../../tools/hetmap/command.h"
-#include "../../tools/perf/analysis.h"
-#include "../../tools/perf/record.h"
-#include "../../tools/perf/record_file.h"
-#include "../../tools/perf/report.h"
-#include "../../tools/perf/trace_folder.h"
+#include "../../tools/common/command.h"
+#include "../../tools/perf/read/analysis.h"
+#include "../../tools/perf/record/record.h"
+#include "../../tools/perf/record/record_file.h"
+#include "../../tools/perf/record/trace_folder.h"
+#include "../../tools/perf/report/report.h"
 #include "lib/command.h"
 #include "lib/support.h"
 

@@ -18,7 +18,7 @@ vm: $(if $(findstring /tests/,$(value CMD)),tests,all) ## a shell in a machine w
 # pieces, which comes last. Memory for 1 GiB twice over.
 PERFORMANCE_VM = sim_fault sim_submit sim_copy transfer_1g dmabuf_bracket dmabuf_share \
 	drm_map_cycle drm_reuse frag_effect
-performance-vm: all ## measures that in a machine with them, into tools/perf/results
+performance-vm: all ## measures that in a machine with them, into tools/perf/bench/results
 	$(Q)module=$$(B=$(B) tests/vm/module 6.12) && \
 		HETMAP_VM_MEMORY=4G tests/vm/boot -k 6.12 -m "$$module" -p test=1 -p vram_mb=2048 \
 			-t 1200 $(O)/hetmap bench --json $(PERFORMANCE_VM) \

@@ -10,9 +10,9 @@
 #include <hetmap/drm.h>
 #include <hetmap/hetmap.h>
 
-#include "command.h"
-#include "text.h"
-#include "tiers.h"
+#include "common/command.h"
+#include "common/text.h"
+#include "common/tiers.h"
 
 enum { OPTION_JSON, OPTION_HELP };
 

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "doctor_peer.h"
-#include "text.h"
 
 static const struct {
 	const char *area;

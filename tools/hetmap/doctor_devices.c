@@ -15,9 +15,9 @@
 #include <hetmap/drm.h>
 #include <hetmap/hetmap.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "doctor.h"
-#include "text.h"
 
 /* The last part of the target of a link in sysfs, or "". */
 static void link_name(const struct doctor *doctor, const char *node, const char *link,

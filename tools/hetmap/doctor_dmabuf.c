@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/text.h"
 #include "doctor.h"
-#include "text.h"
 
 static bool may_open(const struct doctor *doctor, const char *relative, int mode)
 {

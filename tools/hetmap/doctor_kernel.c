@@ -14,9 +14,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "common/text.h"
 #include "config.h"
 #include "doctor.h"
-#include "text.h"
 
 /* Bytes of a file for the self-test. */
 #define TEMPORARY_BYTES (64 << 10)

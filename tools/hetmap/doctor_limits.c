@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "common/text.h"
 #include "doctor.h"
-#include "text.h"
 
 #define CAP_IPC_LOCK_NUMBER 14
 #define FOUND_MAX 160

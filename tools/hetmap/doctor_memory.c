@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/text.h"
 #include "doctor.h"
-#include "text.h"
 
 #define THP "/sys/kernel/mm/transparent_hugepage/"
 

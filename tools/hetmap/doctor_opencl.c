@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "../../runtime/base/thread_status.h"
+#include "common/text.h"
 #include "doctor.h"
-#include "text.h"
 
 #define PLATFORMS_MAX 32
 #define DEVICES_MAX 32

@@ -14,10 +14,10 @@
 #include <hetmap/file.h>
 #include <hetmap/hetmap.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "doctor.h"
 #include "doctor_peer.h"
-#include "text.h"
 
 /* A page for each of the two, where no kernel of 4 KiB pages has both in one folio. */
 #define PART ((size_t)2 << 20)

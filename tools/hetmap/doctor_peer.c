@@ -16,8 +16,8 @@
 
 #include <hetmap/hetmap.h>
 
-#include "command.h"
-#include "text.h"
+#include "common/command.h"
+#include "common/text.h"
 
 /* Lines of a shell on the other machine, which may greet its user first. */
 #define NOISE_MOST 200

@@ -10,9 +10,9 @@
 
 #include <hetmap/hetmap.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "doctor_peer.h"
-#include "text.h"
 
 struct client {
 	const char *folder;

@@ -11,8 +11,8 @@
 
 #include <hetmap/hetmap.h>
 
+#include "common/text.h"
 #include "doctor.h"
-#include "text.h"
 
 /* The module's own limit on its parameter "devices". */
 #define SIM_MAX_DEVICES 16

@@ -8,10 +8,10 @@
 
 #include <hetmap/hetmap.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
+#include "common/tiers.h"
 #include "doctor.h"
-#include "text.h"
-#include "tiers.h"
 
 static void report_rung(struct doctor *doctor, const struct hm_tier *tier)
 {

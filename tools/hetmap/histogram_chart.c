@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "histogram.h"
-#include "text.h"
 
 #define N_COMMON 8
 #define N_SHADE 5

@@ -9,11 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "command.h"
-#include "input.h"
+#include "common/command.h"
+#include "common/input.h"
+#include "common/text.h"
 #include "raw_tokens.h"
 #include "table_file.h"
-#include "text.h"
 
 #define ROWS 20
 

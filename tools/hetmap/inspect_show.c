@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "inspect.h"
-#include "text.h"
 
 #define BAR 50
 /* Pages that mincore(2) is asked for at once. */

@@ -9,9 +9,9 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "policy.h"
-#include "text.h"
 
 #define ROUNDS_MAX 1000 /* saxpy's numbers stay exact up to there */
 #define ROUNDS_CHOSEN 9

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "job.h"
-#include "text.h"
 
 static const struct {
 	const char *name; /* in JSON */

@@ -7,8 +7,8 @@
 
 #include <hetmap/hetmap.h>
 
-#include "command.h"
-#include "text.h"
+#include "common/command.h"
+#include "common/text.h"
 
 static int help_main(int argc, char **argv);
 static int version_main(int argc, char **argv);

@@ -21,9 +21,9 @@
 
 #include <hetmap/hetmap.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "job.h"
-#include "text.h"
 
 #define BLANKS " \t\r\n"
 #define TEXT_LONGEST (1u << 20) /* /dev/zero has no end */

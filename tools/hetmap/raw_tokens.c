@@ -10,8 +10,8 @@
 
 #include <hetmap/pieces.h>
 
+#include "common/text.h"
 #include "job.h"
-#include "text.h"
 
 static const struct {
 	const char *name; /* numpy's, and without "int" as it is in .npy files */

@@ -9,8 +9,8 @@
 
 #include <hetmap/tokens.h>
 
-#include "command.h"
-#include "input.h"
+#include "common/command.h"
+#include "common/input.h"
 
 /* No number of enum hm_dtype; 0 is one. */
 #define TYPE_NOT_GIVEN UINT32_MAX

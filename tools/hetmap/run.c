@@ -8,12 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "job.h"
 #include "policy.h"
 #include "run_pointer.h"
 #include "run_tokens.h"
-#include "text.h"
 
 #define HISTOGRAM (1u << 0)
 #define SAXPY (1u << 1)

@@ -10,11 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/input.h"
+#include "common/text.h"
 #include "histogram.h"
-#include "input.h"
 #include "job.h"
-#include "text.h"
 
 struct histogram {
 	struct job job;

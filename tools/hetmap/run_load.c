@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
-#include "input.h"
-#include "text.h"
+#include "common/command.h"
+#include "common/input.h"
+#include "common/text.h"
 
 /* The least length that job_slice_end() lets through without an obstacle. */
 #define LAUNCH_LEAST (16ull << 20)

@@ -6,8 +6,8 @@
 #include <hetmap/load.h>
 
 #include "checksum.h"
+#include "common/process_memory.h"
 #include "job.h"
-#include "process_memory.h"
 
 /* Launches in flight: a further submission waits for the oldest. */
 #define LOAD_LAUNCHES 256

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "run_load.h"
-#include "text.h"
 
 #define AGAIN "if a program wrote to the file meanwhile: run it again when none does"
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "run_load.h"
-#include "text.h"
 
 /* Reading the figures takes about 30 us: not in each step. */
 #define SAMPLE_SECONDS 0.01

@@ -15,9 +15,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "run_pointer.h"
-#include "text.h"
 
 #define SIZE_DEFAULT (64ull << 20)
 #define SIZE_ON_STACK (4ull << 20)

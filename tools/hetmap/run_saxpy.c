@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "run_pointer.h"
 #include "saxpy.h"
-#include "text.h"
 
 #define SIZE_DEFAULT (256ull << 20)
 static const char source[] =

@@ -12,10 +12,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "command.h"
-#include "input.h"
+#include "common/command.h"
+#include "common/input.h"
+#include "common/text.h"
 #include "run_tokens.h"
-#include "text.h"
 
 /* ---- opening ---- */
 

@@ -12,9 +12,9 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "run_tokens.h"
-#include "text.h"
 
 /* ---- sums ---- */
 

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "run_tokens.h"
-#include "text.h"
 
 static const char *const orders[] = {
 	[HM_BATCHES_RANDOM] = "random",

@@ -13,9 +13,9 @@
 #include <hetmap/sim.h>
 #include <uapi/hetsim.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "saxpy.h"
-#include "text.h"
 
 /* A launch is a hundredth, so that each percent is one. */
 #define PARTS 100

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "job.h"
-#include "text.h"
 
 #define SIZE_DEFAULT (16ull << 20)
 #define SIZE_LEAST (64ull << 10)

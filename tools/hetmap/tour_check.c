@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "command.h"
-#include "text.h"
+#include "common/command.h"
+#include "common/text.h"
 
 void tour_say(struct tour *tour, const char *format, ...)
 {

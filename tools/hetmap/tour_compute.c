@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "job.h"
-#include "text.h"
 #include "tour.h"
 
 #define A 3u

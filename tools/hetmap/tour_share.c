@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "command.h"
-#include "text.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "tour.h"
 
 #define MARK 0x746f7572u

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
-#include "text.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "tour.h"
 
 #define INDENT 40 /* column of the text beside the drawing */

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command.h"
-#include "text.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "tour.h"
 
 #define CHUNK (4ull << 20) /* between two looks at signals */

@@ -9,14 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench.h"
-#include "bench_folder.h"
-#include "bench_list.h"
-#include "bench_options.h"
-#include "command.h"
-#include "peer.h"
-#include "program.h"
-#include "text.h"
+#include "common/command.h"
+#include "common/text.h"
+#include "perf/bench/bench.h"
+#include "perf/bench/bench_folder.h"
+#include "perf/bench/bench_list.h"
+#include "perf/bench/bench_options.h"
+#include "perf/bench/peer.h"
+#include "perf/bench/program.h"
 
 PEER_SOURCE_OF(peer_array_source, "extensions/cluster/command/bench_ranks.c");
 extern const char peer_array_source[];

@@ -21,9 +21,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "bench.h"
 #include "bench_cluster.h"
-#include "peer.h"
+#include "perf/bench/bench.h"
+#include "perf/bench/peer.h"
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1

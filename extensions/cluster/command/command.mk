@@ -5,7 +5,7 @@
 cluster_command := extensions/cluster/command
 cluster_tool_objects := $(patsubst %.c,$(O)/%.o,$(wildcard $(cluster_command)/*.c))
 
-$(cluster_tool_objects): flags_for = $(cluster_flags) -Itools/hetmap -Itools/perf
+$(cluster_tool_objects): flags_for = $(cluster_flags) -Itools
 # Loops that compilers make wide.
 $(O)/$(cluster_command)/forces.o: flags_for += -O3 -fopenmp-simd -fno-math-errno
 

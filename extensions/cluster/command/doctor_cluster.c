@@ -14,10 +14,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "command.h"
-#include "doctor.h"
+#include "common/command.h"
+#include "common/text.h"
+#include "hetmap/doctor.h"
 #include "particles.h"
-#include "text.h"
 
 #define ROW (4u << 20)    /* bytes of a row: one of each rank */
 #define ROUNDS 200        /* gets of 8 bytes that are timed */

@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "bench_cluster.h"
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "doctor_cluster.h"
 #include "particles.h"
-#include "text.h"
 
 #define LOOK 10    /* steps between two looks at who has time */
 #define DRIFT 1e-4 /* of the energy: what a run may lose or win */

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
-#include "bench_list.h"
-#include "bench_options.h"
 #include "graph_job.h"
-#include "peer.h"
+#include "perf/bench/bench.h"
+#include "perf/bench/bench_list.h"
+#include "perf/bench/bench_options.h"
+#include "perf/bench/peer.h"
 
 #define SMALL_LAYERS 4
 #define SMALL_BYTES (64u << 10)

@@ -10,9 +10,9 @@
 #include <hetmap/error.h>
 #include <hetmap/plan.h>
 
-#include "bench.h"
 #include "bench_graph.h"
-#include "bench_options.h"
+#include "perf/bench/bench.h"
+#include "perf/bench/bench_options.h"
 
 #define INPUTS 24u
 #define ROUNDS 15u

@@ -6,9 +6,9 @@
 
 #include <hetmap/plan.h>
 
-#include "bench.h"
 #include "bench_graph.h"
-#include "bench_options.h"
+#include "perf/bench/bench.h"
+#include "perf/bench/bench_options.h"
 
 #define NODES 10000u
 #define LAUNCHES 1000u

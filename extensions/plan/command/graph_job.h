@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "checksum.h"
-#include "command.h"
+#include "common/command.h"
+#include "hetmap/checksum.h"
 
 /* Lengths are whole cache lines, so that engines take all of each tensor in place. */
 #define TENSOR_ALIGNMENT 64

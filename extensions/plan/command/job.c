@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/text.h"
 #include "graph_job.h"
-#include "text.h"
 
 #define N_POLICY 3
 #define LOOK_NS 50000000 /* how often a run is asked how far it is */

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "learn.h"
-#include "text.h"
 
 #define NONE UINT32_MAX
 

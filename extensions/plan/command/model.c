@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/text.h"
 #include "graph_job.h"
-#include "text.h"
 
 extern char **environ;
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/types.h>
 
+#include "common/text.h"
 #include "graph_job.h"
-#include "text.h"
 
 /* ---- the operations: one number of the output each ---- */
 

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/text.h"
 #include "graph_job.h"
 #include "learn.h"
-#include "text.h"
 
 enum {
 	OPTION_OUTPUT,

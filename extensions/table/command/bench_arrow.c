@@ -11,13 +11,13 @@
 #include <hetmap/hetmap.h>
 #include <hetmap/table.h>
 
-#include "bench.h"
 #include "bench_data.h"
-#include "bench_folder.h"
-#include "bench_options.h"
 #include "bench_tables.h"
+#include "common/text.h"
 #include "peer_tables.h"
-#include "text.h"
+#include "perf/bench/bench.h"
+#include "perf/bench/bench_folder.h"
+#include "perf/bench/bench_options.h"
 
 #define BYTES GIB(1)
 #define BYTES_SHORT MIB(16)

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench.h"
-#include "program.h"
-#include "text.h"
+#include "common/text.h"
+#include "perf/bench/bench.h"
+#include "perf/bench/program.h"
 
 #define BARS_OF_CODE 4800
 #define CODE_BYTES 11

@@ -2,8 +2,8 @@
 /* hetmap bench: the cases of tables, by the options and in the turns of all others. */
 #include "bench_tables.h"
 
-#include "bench_list.h"
 #include "peer_tables.h"
+#include "perf/bench/bench_list.h"
 
 static const struct bench cases[] = {
 	{ "formats", "one table as .npy, Arrow, Parquet and CSV", bench_formats,

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "table_job.h"
-#include "text.h"
 
 #define AGAIN "if a program wrote to the file meanwhile: run it again when none does"
 

@@ -4,7 +4,7 @@
 
 table_command := extensions/table/command
 table_tool_objects := $(patsubst %.c,$(O)/%.o,$(wildcard $(table_command)/*.c))
-table_tool_flags := -Iextensions/table/include -Itools/hetmap -Itools/perf
+table_tool_flags := -Iextensions/table/include -Itools
 
 $(table_tool_objects): flags_for = $(table_tool_flags)
 # Loops that compilers make wide.

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
-#include "input.h"
+#include "common/command.h"
+#include "common/input.h"
+#include "common/text.h"
 #include "table_job.h"
-#include "text.h"
 
 /* ---- keys ---- */
 

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "command.h"
+#include "common/command.h"
 #include "table_job.h"
 
 static bool holds(enum sum_compare compare, int order)

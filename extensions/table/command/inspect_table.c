@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
-#include "text.h"
+#include "common/command.h"
+#include "common/text.h"
 
 #define ROWS 20
 

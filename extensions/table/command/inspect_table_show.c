@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "inspect_table.h"
-#include "text.h"
 
 #define NOTE_KEY 25
 #define NOTE_VALUE 40

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text.h"
+#include "common/text.h"
 
 #define SLOTS_LEAST 64
 

@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "bench_tables.h"
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "inspect_table.h"
 #include "table_job.h"
-#include "text.h"
 
 enum {
 	OPTION_COLUMNS,

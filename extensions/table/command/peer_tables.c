@@ -2,7 +2,7 @@
 /* Peers of tables: scripts of python3 with pyarrow, and a plain loop. */
 #include "peer_tables.h"
 
-#include "peer.h"
+#include "perf/bench/peer.h"
 
 PEER_SOURCE(peer_tables_source);
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "table_job.h"
-#include "text.h"
 
 #define LABEL 15
 #define WIDTH 79

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "table_job.h"
-#include "text.h"
 
 /*
  * A pass leaves the totals of its side. The parts are the same each time, and so is the order of

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "table_job.h"
-#include "text.h"
 
 #define POLL_NS 100000000
 

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "table_job.h"
-#include "text.h"
 
 /* The batch as the one slice of the job. */
 static int take_batch(struct table_job *job, struct hm_table_batches *batches,

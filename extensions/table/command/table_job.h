@@ -6,7 +6,7 @@
 #include <hetmap/table.h>
 
 #include "arena.h"
-#include "job.h"
+#include "hetmap/job.h"
 #include "keys.h"
 #include "sum.h"
 #include "types.h"

@@ -11,9 +11,9 @@
 #include <hetmap/hetmap.h>
 #include <hetmap/log.h>
 
-#include "bench.h"
-#include "bench_folder.h"
 #include "bench_tier.h"
+#include "perf/bench/bench.h"
+#include "perf/bench/bench_folder.h"
 
 #define LENGTH MIB(4)
 #define CALLS 64 /* of one sample: a clock reading costs as much as one of them */

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bench_list.h"
 #include "bench_tier.h"
-#include "command.h"
+#include "common/command.h"
+#include "perf/bench/bench_list.h"
 
 static const struct bench cases[] = {
 	{ "persist", "stores to a DAX device, made to last", bench_persist,

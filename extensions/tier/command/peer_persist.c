@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "bench_tier.h"
-#include "peer.h"
+#include "perf/bench/peer.h"
 
 PEER_SOURCE(peer_persist_source);
 

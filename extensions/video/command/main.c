@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "measure.h"
 #include "pipeline.h"
-#include "text.h"
 
 enum {
 	OPTION_DEVICE,

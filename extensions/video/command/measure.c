@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench_stats.h"
-#include "command.h"
-#include "text.h"
+#include "common/command.h"
+#include "common/text.h"
+#include "perf/bench/bench_stats.h"
 
 #define TARGET 0.6
 #define WARM_UP 2 /* pictures that do not count: their pages are new */

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "command.h"
-#include "text.h"
+#include "common/command.h"
+#include "common/text.h"
 
 #define PATIENCE_SECONDS 2 /* from a signal on */
 

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "command.h"
+#include "common/command.h"
+#include "common/text.h"
 #include "pipeline.h"
-#include "text.h"
 
 #define REDRAW_SECONDS 0.2
 

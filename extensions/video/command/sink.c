@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "command.h"
-#include "text.h"
+#include "common/command.h"
+#include "common/text.h"
 
 /* Pictures are many, and most of the time is libpng's: fast rather than small. */
 #define COMPRESSION 1

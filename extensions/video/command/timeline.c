@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "command.h"
-#include "page.h"
-#include "text.h"
+#include "common/command.h"
+#include "common/text.h"
+#include "perf/report/page.h"
 
 #define FILE_TEXT(symbol, name)                                   \
 	__asm__(".pushsection .rodata\n"                          \

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../../tools/perf/page.h"
+#include "../../../tools/perf/report/page.h"
 
 static json_t *list(const struct scene *scene, const char *name)
 {

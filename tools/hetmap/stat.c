@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+/* hetmap stat: options, repetitions, exit status. */
+#include "perf/stat/stat.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/command.h"
+#include "common/text.h"
+
+enum { OPTION_REPEAT, OPTION_OUTPUT, OPTION_JSON, OPTION_VERBOSE, OPTION_HELP };
+
+static const struct option_row rows[] = {
+	[OPTION_REPEAT] = { 'r', "repeat", "N", "run the command N times (default: 1)" },
+	[OPTION_OUTPUT] = { 'o', "output", "FILE",
+			    "write the report there (default: standard error)" },
+	[OPTION_JSON] = { 0, "json", NULL, "the report as one JSON object" },
+	[OPTION_VERBOSE] = { 'v', "verbose", NULL,
+			     "also the machine's counters that did not change" },
+	[OPTION_HELP] = OPTION_ROW_HELP,
+	{ 0 },
+};
+
+static void usage(void)
+{
+	puts("Usage: hetmap stat [OPTION]... [--] COMMAND [ARG]...\n"
+	     "\n"
+	     "Runs a command and reports the cost of its memory: times, page faults, TLB\n"
+	     "misses, page tables, events of the machine's memory management meanwhile, and\n"
+	     "the fragments of free memory before and after. Exits with the command's status.\n"
+	     "\n"
+	     "Options:");
+	option_help(rows);
+	puts("\n"
+	     "Examples:\n"
+	     "  hetmap stat -- hetmap run histogram\n"
+	     "  hetmap stat -r 10 -o report.txt -- make\n"
+	     "\n"
+	     "Exit status: the command's, the last that was not 0 of the repetitions; 128 + n on\n"
+	     "signal n; 125 hetmap's own failure; 126 not executable; 127 not found.\n"
+	     "\n"
+	     "See also hetmap-stat(1).");
+}
+
+static int cannot_write(const char *path, int error)
+{
+	char *shown = text_escape(path);
+
+	fail(STATUS_OWN, error, NULL, "stat: cannot write the report to %s: %s", shown,
+	     strerror(error));
+	free(shown);
+	return STATUS_OWN;
+}
+
+/* In one piece, so that nothing of others comes between. 0 or a negative errno. */
+static int report(const struct stat_result *result, FILE *out)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *memory = open_memstream(&text, &size);
+	int r = 0;
+
+	if (!memory)
+		return -errno;
+	if (result->json)
+		stat_print_json(result, memory);
+	else
+		stat_print(result, memory);
+	if (fclose(memory) || fwrite(text, 1, size, out) != size || fflush(out))
+		r = -errno;
+	free(text);
+	return r;
+}
+
+/* Closes @out, but for standard error. */
+static int measure(struct stat_result *result, FILE *out, const char *path)
+{
+	int i, r = 0;
+
+	for (i = 0; i < N_STAT; i++)
+		result->metrics[i].share = 1;
+	free_read(result, &result->before);
+	while (result->runs < result->asked && !result->signal)
+		if (stat_run(result))
+			break;
+	free_read(result, &result->after);
+	/* A command that never began has nothing to report. */
+	if (result->runs)
+		r = report(result, out);
+	/* It was flushed: what can fail now are file systems that write at the end. */
+	if (out != stderr && fclose(out) && !r)
+		r = -errno;
+	if (r)
+		result->status = cannot_write(path, -r);
+	free(result->before.zones);
+	free(result->after.zones);
+	free(result->vmstat.rows);
+	return result->status;
+}
+
+int stat_main(int argc, char **argv)
+{
+	struct option_state state = {
+		.command = "stat",
+		.rows = rows,
+		.argc = argc,
+		.argv = argv,
+	};
+	const char *root = getenv("HETMAP_ROOT");
+	struct stat_result result = { .asked = 1, .root = root ? root : "" };
+	const char *path = NULL;
+	FILE *out = stderr;
+	uint64_t repeat;
+	int option;
+
+	while (!result.command && (option = option_next(&state)) != OPTION_END) {
+		switch (option) {
+		case OPTION_REPEAT:
+			if (option_number(state.value, 1, 1000000, &repeat)) {
+				option_refuse(&state, option, "a number from 1 to 1000000");
+				return STATUS_OWN;
+			}
+			result.asked = (unsigned int)repeat;
+			break;
+		case OPTION_OUTPUT:
+			path = state.value;
+			break;
+		case OPTION_JSON:
+			result.json = true;
+			break;
+		case OPTION_VERBOSE:
+			result.verbose = true;
+			break;
+		case OPTION_HELP:
+			usage();
+			return STATUS_DONE;
+		case OPTION_ARGUMENT:
+			/* What follows is the command's, whatever it looks like. */
+			result.command = argv + state.next - 1;
+			break;
+		default:
+			return STATUS_OWN;
+		}
+	}
+	/* "--json" may have been the command's own. */
+	output.json = result.json;
+	if (!result.command)
+		return fail(STATUS_OWN, EINVAL, "hetmap stat -- COMMAND [ARG]...",
+			    "stat: there is no command to run");
+	if (path)
+		out = fopen(path, "we");
+	if (!out)
+		return cannot_write(path, errno);
+	return measure(&result, out, path ? path : "standard error");
+}
