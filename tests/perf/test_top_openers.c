@@ -35,7 +35,7 @@ static void each_once(void)
 	struct openers openers;
 
 	openers_begin(&openers);
-	CHECK_EQUAL(openers.evictions, TOP_UNKNOWN);
+	CHECK_EQUAL(openers.evictions, FIGURE_UNKNOWN);
 	add(&openers, 7, 10);
 	add(&openers, 9, 200);
 	add(&openers, 7, 10);
@@ -70,7 +70,7 @@ static void mirrored(void)
 
 	openers_begin(&openers);
 	add(&openers, 2, 0);
-	CHECK_EQUAL(openers.mirrored[MIRRORED_FAULTS], TOP_UNKNOWN);
+	CHECK_EQUAL(openers.mirrored[MIRRORED_FAULTS], FIGURE_UNKNOWN);
 	CHECK(!openers_mirror(&openers));
 	CHECK_OK(openers_add(&openers, told));
 	CHECK(openers_mirror(&openers));
@@ -105,7 +105,7 @@ static void others(void)
 	openers_begin(&openers);
 	CHECK_OK(openers_add(&openers, "pos:\t0\nflags:\t02\n"));
 	CHECK_OK(openers_add(&openers, "hetsim-client-id:\t3\n"));
-	CHECK_EQUAL(openers.evictions, TOP_UNKNOWN);
+	CHECK_EQUAL(openers.evictions, FIGURE_UNKNOWN);
 	add(&openers, 3, 0);
 	CHECK_EQUAL(openers.evictions, 0);
 	openers_end(&openers);
@@ -131,7 +131,7 @@ static void by_buffer(void)
 	struct openers openers;
 
 	openers_begin(&openers);
-	CHECK_EQUAL(openers_evicted(&openers, 0, 0x2000000), TOP_UNKNOWN);
+	CHECK_EQUAL(openers_evicted(&openers, 0, 0x2000000), FIGURE_UNKNOWN);
 	add_evicted(
 		&openers, 0, 5,
 		"hetsim-evicted:\t2000000-3000000 12\nhetsim-evicted:\t5000000-6000000 7\n");
@@ -153,7 +153,7 @@ static void by_buffer(void)
 	CHECK_EQUAL(openers_evicted(&openers, 1, 0x2000000), 500);
 	CHECK_EQUAL(openers_evicted(&openers, 1, 0), 0);
 	CHECK_EQUAL(openers_evicted(&openers, 2, 0x2000000), 0);
-	CHECK_EQUAL(openers_evicted(&openers, 3, 0x2000000), TOP_UNKNOWN);
+	CHECK_EQUAL(openers_evicted(&openers, 3, 0x2000000), FIGURE_UNKNOWN);
 	openers_end(&openers);
 }
 

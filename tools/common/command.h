@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The command `hetmap`: its subcommands, exit status, options, failures. */
+/* Shared by all programs of the command: exit status, options, messages, signals, progress. */
 #ifndef HETMAP_COMMAND_H
 #define HETMAP_COMMAND_H
 
@@ -19,44 +19,6 @@ enum {
 	STATUS_NOT_EXECUTABLE = 126, /* the command is there, and can't be executed */
 	STATUS_NOT_FOUND = 127,      /* the command was not found */
 };
-
-/* Each gets its own name in argv[0] and returns an exit status. */
-int run_main(int argc, char **argv);
-int tour_main(int argc, char **argv);
-int devices_main(int argc, char **argv);
-int doctor_main(int argc, char **argv);
-int inspect_main(int argc, char **argv);
-int trace_main(int argc, char **argv); /* tools/perf, and all below */
-int report_main(int argc, char **argv);
-int stat_main(int argc, char **argv);
-int top_main(int argc, char **argv);
-int explain_main(int argc, char **argv);
-int bench_main(int argc, char **argv);
-int fragment_main(int argc, char **argv);
-int plan_main(int argc, char **argv); /* extension.c */
-
-/* ---- extensions (extension.c) ---- */
-
-struct extension {
-	const char *name;    /* of its job and of its program, libexec/hetmap/NAME */
-	const char *package; /* that has it */
-	const char *build;   /* the other remedy: how a checkout gets it */
-};
-
-/* The i-th, from 0; NULL: there are no more. */
-const struct extension *extension_at(size_t i);
-/* Is a job of hetmap run that of an extension? */
-bool extension_has_job(const char *name);
-/*
- * Becomes the program of extension @name, which exists, with the arguments @argv up to NULL:
- * argv[0] is the name of the job, or of the command that the program does a part of. Returns an
- * exit status if that fails; a missing program is STATUS_ENVIRONMENT, told of @what ("run: video").
- */
-int extension_run(const char *name, const char *what, char **argv);
-
-/* All of hm_drm_list(): free() it. 0 or a negative errno. (devices.c) */
-struct hm_drm_node;
-int devices_nodes(struct hm_drm_node **ret_nodes, uint32_t *ret_n);
 
 /* ---- options (option.c) ---- */
 
@@ -143,6 +105,8 @@ struct output {
 	bool quiet;  /* no progress, no remarks */
 	bool utf8;   /* the locale is UTF-8 */
 	bool colour; /* standard output is a terminal that wants colour */
+	/* A policy refused an operation, on any thread: whatever failed then, failed by it. */
+	_Atomic bool refused;
 };
 
 extern struct output output;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "extension.h"
 #include "text.h"
 
 static const struct extension extensions[] = {
@@ -81,13 +82,6 @@ const struct extension *extension_at(size_t i)
 bool extension_has_job(const char *name)
 {
 	return find(name) != NULL;
-}
-
-/* All of hetmap plan is the extension's. */
-int plan_main(int argc, char **argv)
-{
-	(void)argc;
-	return extension_run("graph", "plan", argv);
 }
 
 int extension_run(const char *name, const char *what, char **argv)

@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,6 @@
 #include <hetmap/hetmap.h>
 
 #include "command.h"
-#include "hetmap/policy.h"
 #include "text.h"
 
 struct output output;
@@ -214,7 +214,7 @@ int fail_library(int status, int r, const char *remedy, const char *what)
 	while (*text && text[strlen(text) - 1] == '\n')
 		text[strlen(text) - 1] = '\0';
 	/* Whatever it was for, nothing else helps. */
-	if (policy_refused()) {
+	if (atomic_load(&output.refused)) {
 		status = STATUS_ENVIRONMENT;
 		remedy = "change the policy, or run it without --policy";
 	}

@@ -13,6 +13,7 @@
 #include "common/command.h"
 #include "common/text.h"
 #include "common/tiers.h"
+#include "subcommands.h"
 
 enum { OPTION_JSON, OPTION_HELP };
 

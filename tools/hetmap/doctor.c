@@ -3,7 +3,6 @@
 #include "doctor.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +10,11 @@
 #include <unistd.h>
 
 #include "common/command.h"
+#include "common/extension.h"
+#include "common/machine.h"
 #include "common/text.h"
 #include "doctor_peer.h"
+#include "subcommands.h"
 
 static const struct {
 	const char *area;
@@ -161,83 +163,6 @@ void doctor_report(struct doctor *doctor, enum doctor_status status, const char 
 	free(found);
 }
 
-char *doctor_path(const struct doctor *doctor, const char *path)
-{
-	return text_format("%s%s", doctor->root, path);
-}
-
-int doctor_read(const struct doctor *doctor, const char *path, char *text, size_t size)
-{
-	char *full = doctor_path(doctor, path);
-	int fd = open(full, O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-	int r;
-
-	r = fd < 0 ? -errno : 0;
-	free(full);
-	if (r)
-		return r;
-	n = read(fd, text, size - 1);
-	r = n < 0 ? -errno : 0;
-	close(fd);
-	if (r)
-		return r;
-	text[n] = '\0';
-	text[strcspn(text, "\n")] = '\0';
-	return 0;
-}
-
-int doctor_read_number(const struct doctor *doctor, const char *path, uint64_t *ret_number)
-{
-	char text[64], *end;
-	unsigned long long number;
-	int r;
-
-	r = doctor_read(doctor, path, text, sizeof(text));
-	if (r)
-		return r;
-	if (!strcmp(text, "max")) {
-		*ret_number = UINT64_MAX;
-		return 0;
-	}
-	number = strtoull(text, &end, 10);
-	if (end == text)
-		return -EINVAL;
-	*ret_number = number;
-	return 0;
-}
-
-int doctor_read_choice(const struct doctor *doctor, const char *path, char *text, size_t size)
-{
-	char line[256], *begin, *end;
-	int r;
-
-	r = doctor_read(doctor, path, line, sizeof(line));
-	if (r)
-		return r;
-	begin = strchr(line, '[');
-	end = begin ? strchr(begin, ']') : NULL;
-	if (!end)
-		return -EINVAL;
-	snprintf(text, size, "%.*s", (int)(end - begin - 1), begin + 1);
-	return 0;
-}
-
-bool doctor_capable(unsigned int capability)
-{
-	unsigned long long set = 0;
-	char line[256];
-	/* This process, not the tree that a test may show. */
-	FILE *file = fopen("/proc/self/status", "re");
-
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "CapEff: %llx", &set) == 1)
-			break;
-	if (file)
-		fclose(file);
-	return set >> capability & 1;
-}
-
 /* ---- the command ---- */
 
 static void run_checks(struct doctor *doctor)
@@ -263,9 +188,7 @@ int doctor_main(int argc, char **argv)
 		.argc = argc,
 		.argv = argv,
 	};
-	/* Tests show it another machine. */
-	const char *root = getenv("HETMAP_ROOT");
-	struct doctor doctor = { .root = root ? root : "" };
+	struct doctor doctor = { .root = machine_root() };
 	const char *path = NULL, *peer = NULL, *serve = NULL, *bad = NULL;
 	int option, told = STATUS_DONE, status = STATUS_DONE;
 	bool cluster = false;

@@ -33,17 +33,6 @@ void doctor_report(struct doctor *doctor, enum doctor_status status, const char 
 		   const char *change, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
 
-/* The first line of a file below the root, without its newline. 0 or -errno. */
-int doctor_read(const struct doctor *doctor, const char *path, char *text, size_t size);
-/* The number in it; "max" is UINT64_MAX. */
-int doctor_read_number(const struct doctor *doctor, const char *path, uint64_t *ret_number);
-/* The word in [brackets]: how sysfs shows a choice. */
-int doctor_read_choice(const struct doctor *doctor, const char *path, char *text, size_t size);
-/* @path below the root; free() it. */
-char *doctor_path(const struct doctor *doctor, const char *path);
-/* Has this process the capability with this number? */
-bool doctor_capable(unsigned int capability);
-
 /*
  * doctor_path.c: reports whether maps of files in a folder show the stores of other machines.
  * @peer, or NULL, is another client of the file system, "HOST:DIR" or a second mount. Returns

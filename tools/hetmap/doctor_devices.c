@@ -16,8 +16,10 @@
 #include <hetmap/hetmap.h>
 
 #include "common/command.h"
+#include "common/machine.h"
 #include "common/text.h"
 #include "doctor.h"
+#include "subcommands.h"
 
 /* The last part of the target of a link in sysfs, or "". */
 static void link_name(const struct doctor *doctor, const char *node, const char *link,
@@ -145,7 +147,7 @@ static int is_render_node(const struct dirent *entry)
 
 void check_render_nodes(struct doctor *doctor)
 {
-	char *path = doctor_path(doctor, "/sys/class/drm");
+	char *path = machine_path(doctor->root, "/sys/class/drm");
 	struct dirent **nodes = NULL;
 	int n = scandir(path, &nodes, is_render_node, versionsort), i;
 

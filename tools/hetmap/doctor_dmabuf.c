@@ -10,12 +10,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/machine.h"
 #include "common/text.h"
 #include "doctor.h"
 
 static bool may_open(const struct doctor *doctor, const char *relative, int mode)
 {
-	char *path = doctor_path(doctor, relative);
+	char *path = machine_path(doctor->root, relative);
 	bool may = !access(path, mode);
 
 	free(path);
@@ -55,7 +56,7 @@ static void check_heap(struct doctor *doctor, const char *name)
 
 void check_dma_heaps(struct doctor *doctor)
 {
-	char *path = doctor_path(doctor, "/sys/class/dma_heap");
+	char *path = machine_path(doctor->root, "/sys/class/dma_heap");
 	struct dirent **heaps = NULL;
 	int n = scandir(path, &heaps, is_heap, alphasort), i;
 
@@ -92,7 +93,8 @@ void check_udmabuf(struct doctor *doctor)
 			      "/dev/udmabuf may not be opened for reading and writing");
 		return;
 	}
-	if (doctor_read_number(doctor, "/sys/module/udmabuf/parameters/size_limit_mb", &limit))
+	if (machine_read_number(doctor->root, "/sys/module/udmabuf/parameters/size_limit_mb",
+				&limit))
 		doctor_report(doctor, DOCTOR_OK, NULL, NULL, "/dev/udmabuf may be opened");
 	else
 		doctor_report(doctor, DOCTOR_OK, NULL, NULL,

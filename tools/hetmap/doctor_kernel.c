@@ -14,6 +14,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "common/machine.h"
 #include "common/text.h"
 #include "config.h"
 #include "doctor.h"
@@ -137,8 +138,8 @@ void check_userfaultfd(struct doctor *doctor)
 	int user = full < 0 ? (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY) :
 			      -1;
 	uint64_t sysctl = 0;
-	bool known =
-		!doctor_read_number(doctor, "/proc/sys/vm/unprivileged_userfaultfd", &sysctl);
+	bool known = !machine_read_number(doctor->root, "/proc/sys/vm/unprivileged_userfaultfd",
+					  &sysctl);
 
 	if (full >= 0)
 		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
@@ -180,11 +181,13 @@ void check_perf_events(struct doctor *doctor)
 {
 	char level[32];
 
-	if (doctor_read(doctor, "/proc/sys/kernel/perf_event_paranoid", level, sizeof(level))) {
+	if (machine_read(doctor->root, "/proc/sys/kernel/perf_event_paranoid", level,
+			 sizeof(level))) {
 		doctor_report(doctor, DOCTOR_NOTE,
 			      "page faults can be counted, not traced to their code", NULL,
 			      "perf events: not in this kernel");
-	} else if (doctor_capable(CAP_PERFMON_NUMBER) || doctor_capable(CAP_SYS_ADMIN_NUMBER)) {
+	} else if (machine_capable(CAP_PERFMON_NUMBER) ||
+		   machine_capable(CAP_SYS_ADMIN_NUMBER)) {
 		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
 			      "perf events: all, by capability (perf_event_paranoid %s)",
 			      level);
@@ -233,7 +236,7 @@ void check_temporary_files(struct doctor *doctor)
 
 	if (!folder || *folder != '/')
 		folder = "/var/tmp";
-	path = doctor_path(doctor, folder);
+	path = machine_path(doctor->root, folder);
 	error = try_temporary_file(path, &nameless);
 	if (!error)
 		doctor_report(doctor, DOCTOR_OK, NULL, NULL, "temporary files: in %s, %s",

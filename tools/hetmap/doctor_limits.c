@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "common/machine.h"
 #include "common/text.h"
 #include "doctor.h"
 
@@ -47,7 +48,7 @@ void check_memlock(struct doctor *doctor)
 	soft_and_hard("locked memory", "RLIMIT_MEMLOCK", &limit, found);
 	if (limit.rlim_cur == RLIM_INFINITY) {
 		doctor_report(doctor, DOCTOR_OK, NULL, NULL, "%s", found);
-	} else if (doctor_capable(CAP_IPC_LOCK_NUMBER)) {
+	} else if (machine_capable(CAP_IPC_LOCK_NUMBER)) {
 		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
 			      "%s; it does not bind this user (CAP_IPC_LOCK)", found);
 	} else {
@@ -120,7 +121,7 @@ void check_max_map_count(struct doctor *doctor)
 	uint64_t maps;
 	int r;
 
-	r = doctor_read_number(doctor, "/proc/sys/vm/max_map_count", &maps);
+	r = machine_read_number(doctor->root, "/proc/sys/vm/max_map_count", &maps);
 	if (r) {
 		doctor_report(doctor, DOCTOR_NOTE, NULL, NULL,
 			      "vm.max_map_count is not readable: %s", strerror(-r));
@@ -149,11 +150,12 @@ static bool limit_v2(const struct doctor *doctor, char *group, uint64_t *ret_lim
 
 	for (;;) {
 		path = text_format("/sys/fs/cgroup%s/memory.max", group);
-		if (!doctor_read_number(doctor, path, &limit) && (!any || limit < *ret_limit)) {
+		if (!machine_read_number(doctor->root, path, &limit) &&
+		    (!any || limit < *ret_limit)) {
 			free(path);
 			path = text_format("/sys/fs/cgroup%s/memory.current", group);
 			*ret_limit = limit;
-			*ret_used = doctor_read_number(doctor, path, &used) ? 0 : used;
+			*ret_used = machine_read_number(doctor->root, path, &used) ? 0 : used;
 			any = true;
 		}
 		free(path);
@@ -175,10 +177,10 @@ static bool limit_v1(const struct doctor *doctor, const char *group, uint64_t *r
 	/* In a container the own group is often mounted as the root. */
 	for (i = 0; i < 2 && r; i++) {
 		path = text_format("/sys/fs/cgroup/memory%s/memory.limit_in_bytes", groups[i]);
-		r = doctor_read_number(doctor, path, ret_limit);
+		r = machine_read_number(doctor->root, path, ret_limit);
 		free(path);
 		path = text_format("/sys/fs/cgroup/memory%s/memory.usage_in_bytes", groups[i]);
-		if (!r && doctor_read_number(doctor, path, ret_used))
+		if (!r && machine_read_number(doctor->root, path, ret_used))
 			*ret_used = 0;
 		free(path);
 	}
@@ -187,7 +189,7 @@ static bool limit_v1(const struct doctor *doctor, const char *group, uint64_t *r
 
 static bool cgroup_limit(const struct doctor *doctor, uint64_t *ret_limit, uint64_t *ret_used)
 {
-	char *path = doctor_path(doctor, "/proc/self/cgroup");
+	char *path = machine_path(doctor->root, "/proc/self/cgroup");
 	FILE *file = fopen(path, "re");
 	char line[1024], group[1024];
 	bool found = false;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/machine.h"
 #include "common/text.h"
 #include "doctor.h"
 
@@ -16,7 +17,7 @@
 /* A field of /proc/meminfo in bytes, or of a node's own; 0: not there. */
 static uint64_t meminfo(const struct doctor *doctor, const char *path, const char *field)
 {
-	char *full = doctor_path(doctor, path);
+	char *full = machine_path(doctor->root, path);
 	FILE *file = fopen(full, "re");
 	unsigned long long kib = 0;
 	char line[256];
@@ -41,7 +42,7 @@ void check_overcommit(struct doctor *doctor)
 	uint64_t mode;
 	int r;
 
-	r = doctor_read_number(doctor, "/proc/sys/vm/overcommit_memory", &mode);
+	r = machine_read_number(doctor->root, "/proc/sys/vm/overcommit_memory", &mode);
 	if (r) {
 		doctor_report(doctor, DOCTOR_NOTE, NULL, NULL,
 			      "vm.overcommit_memory is not readable: %s", strerror(-r));
@@ -67,7 +68,7 @@ void check_thp_anonymous(struct doctor *doctor)
 	char choice[32];
 	int r;
 
-	r = doctor_read_choice(doctor, THP "enabled", choice, sizeof(choice));
+	r = machine_read_choice(doctor->root, THP "enabled", choice, sizeof(choice));
 	if (r)
 		doctor_report(doctor, DOCTOR_LIMIT,
 			      "first touch of private memory is by base pages, about four "
@@ -89,7 +90,7 @@ void check_thp_shared(struct doctor *doctor)
 	char choice[32];
 	int r;
 
-	r = doctor_read_choice(doctor, THP "shmem_enabled", choice, sizeof(choice));
+	r = machine_read_choice(doctor->root, THP "shmem_enabled", choice, sizeof(choice));
 	if (!r && strcmp(choice, "never") != 0 && strcmp(choice, "deny") != 0) {
 		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
 			      "transparent huge pages for shared memory: %s", choice);
@@ -110,7 +111,7 @@ static int is_pool(const struct dirent *entry)
 
 void check_huge_pages(struct doctor *doctor)
 {
-	char *path = doctor_path(doctor, "/sys/kernel/mm/hugepages");
+	char *path = machine_path(doctor->root, "/sys/kernel/mm/hugepages");
 	struct dirent **pools = NULL;
 	int n = scandir(path, &pools, is_pool, versionsort), i;
 	char size[TEXT_MAX], total[TEXT_MAX], available[TEXT_MAX];
@@ -122,12 +123,12 @@ void check_huge_pages(struct doctor *doctor)
 		kib = strtoull(pools[i]->d_name + 10, NULL, 10);
 		path = text_format("/sys/kernel/mm/hugepages/%s/nr_hugepages",
 				   pools[i]->d_name);
-		if (doctor_read_number(doctor, path, &pages))
+		if (machine_read_number(doctor->root, path, &pages))
 			pages = 0;
 		free(path);
 		path = text_format("/sys/kernel/mm/hugepages/%s/free_hugepages",
 				   pools[i]->d_name);
-		if (doctor_read_number(doctor, path, &unused))
+		if (machine_read_number(doctor->root, path, &unused))
 			unused = 0;
 		free(path);
 		if (pages)
@@ -195,7 +196,7 @@ void check_numa(struct doctor *doctor)
 	char *nodes = text_format("%s", "");
 	unsigned int n, allowed;
 
-	if (doctor_read(doctor, "/sys/devices/system/node/online", list, sizeof(list))) {
+	if (machine_read(doctor->root, "/sys/devices/system/node/online", list, sizeof(list))) {
 		doctor_report(doctor, DOCTOR_NOTE, "placement by node is -EOPNOTSUPP", NULL,
 			      "NUMA: not in this kernel");
 		free(nodes);

@@ -11,6 +11,7 @@
 
 #include <hetmap/hetmap.h>
 
+#include "common/machine.h"
 #include "common/text.h"
 #include "doctor.h"
 
@@ -24,7 +25,7 @@ static bool is_there(const struct doctor *doctor, const char *format, unsigned i
 	bool there;
 
 	snprintf(relative, sizeof(relative), format, index);
-	path = doctor_path(doctor, relative);
+	path = machine_path(doctor->root, relative);
 	there = !stat(path, &st);
 	free(path);
 	return there;
@@ -104,7 +105,7 @@ static void check_device(struct doctor *doctor, unsigned int index)
 		return;
 	}
 	snprintf(relative, sizeof(relative), "/dev/hetsim%u", index);
-	path = doctor_path(doctor, relative);
+	path = machine_path(doctor->root, relative);
 	if (access(path, R_OK | W_OK) < 0)
 		report_denied(doctor, index);
 	else
@@ -125,7 +126,7 @@ void check_simulated_devices(struct doctor *doctor)
 			"the module of the simulated device, hetsim, is not loaded");
 		return;
 	}
-	doctor_read_number(doctor, "/sys/module/hetsim/parameters/devices", &n);
+	machine_read_number(doctor->root, "/sys/module/hetsim/parameters/devices", &n);
 	for (i = 0; i < n && i < SIM_MAX_DEVICES; i++)
 		check_device(doctor, (unsigned int)i);
 }

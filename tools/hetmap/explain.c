@@ -11,10 +11,11 @@
 #include <time.h>
 
 #include "common/command.h"
+#include "common/machine.h"
 #include "common/text.h"
 #include "perf/explain/explain_tiers.h"
 #include "perf/record/calibrate.h"
-#include "perf/stat/stat.h"
+#include "subcommands.h"
 
 /* Named where something else was asked for. */
 #define NAMES_SHOWN 8
@@ -82,7 +83,7 @@ static void read_command(struct explained *explained)
 	char path[32], *text;
 
 	snprintf(path, sizeof(path), "/proc/%d/comm", (int)explained->pid);
-	if (stat_read(NULL, path, &text))
+	if (machine_read_all("", path, &text))
 		return;
 	text[strcspn(text, "\n")] = '\0';
 	snprintf(explained->command, sizeof(explained->command), "%s", text);

@@ -11,6 +11,7 @@
 #include "common/text.h"
 #include "perf/record/child.h"
 #include "perf/stat/fragments.h"
+#include "subcommands.h"
 
 enum {
 	OPTION_FORCE,

@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #include "common/command.h"
+#include "common/extension.h"
 #include "common/input.h"
 #include "common/text.h"
 #include "raw_tokens.h"
+#include "subcommands.h"
 #include "table_file.h"
 
 #define ROWS 20

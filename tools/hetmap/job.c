@@ -3,15 +3,12 @@
 #include "job.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 
 #include "common/command.h"
-#include "common/text.h"
-#include "policy.h"
 
 #define ROUNDS_MAX 1000 /* saxpy's numbers stay exact up to there */
 #define ROUNDS_CHOSEN 9
@@ -105,7 +102,7 @@ static int open_in_place(struct job *job)
 	if (!r)
 		return 0;
 	/* The CPU takes the place of a missing device, and not of one that the policy refused. */
-	if (policy_refused())
+	if (output.refused)
 		return fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot open the accelerator");
 	reason = strdup(hm_errmsg());
 	if (r == -ENODEV)
@@ -159,28 +156,6 @@ int job_build(struct job *job, struct hm_kernel *kernel)
 				    "try --accel cpu, which needs no compiler",
 				    "cannot build the kernel");
 	return 0;
-}
-
-/*
- * Asked beforehand: memory is promised freely, and the shortage would come as
- * the kernel's OOM killer.
- */
-int job_check_memory(uint64_t bytes, const char *remedy)
-{
-	char need[TEXT_MAX], have[TEXT_MAX], line[128];
-	FILE *file = fopen("/proc/meminfo", "re");
-	unsigned long long kib = 0;
-
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
-			break;
-	if (file)
-		fclose(file);
-	if (!kib || bytes < kib << 10)
-		return 0;
-	return fail(STATUS_ENVIRONMENT, ENOMEM, remedy,
-		    "%s are needed, and %s of memory are available", text_bytes(bytes, need),
-		    text_bytes(kib << 10, have));
 }
 
 const char *job_less(int r, const char *remedy)

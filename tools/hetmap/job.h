@@ -84,9 +84,6 @@ typedef int job_pass_function(void *user, struct job_side *side, struct job_pass
 int job_open(struct job *job, const struct job_options *options);
 void job_close(struct job *job);
 
-/* Fails when @bytes more are not to be had. */
-int job_check_memory(uint64_t bytes, const char *remedy);
-
 /* @remedy, which is to want less, where that helps against @r; else NULL. */
 const char *job_less(int r, const char *remedy);
 

@@ -9,6 +9,7 @@
 
 #include "common/command.h"
 #include "common/text.h"
+#include "subcommands.h"
 
 static int help_main(int argc, char **argv);
 static int version_main(int argc, char **argv);

@@ -45,7 +45,6 @@ struct rule {
 static struct {
 	const char *path;
 	struct rule *rules;
-	_Atomic bool refused;
 } policy;
 
 /* ---- rules ---- */
@@ -376,7 +375,7 @@ static int decide(void *user, const struct hm_access_request *request, char *rea
 		;
 	if (!rule || !rule->refuse)
 		return 0;
-	atomic_store(&policy.refused, true);
+	atomic_store(&output.refused, true);
 	snprintf(reason, HM_ACCESS_REASON_MAX, "rule '%.80s' in line %u of %s", rule->text,
 		 rule->line, policy.path);
 	return -EACCES;
@@ -405,11 +404,6 @@ int policy_load(const char *path)
 	else
 		policy_drop();
 	return status;
-}
-
-bool policy_refused(void)
-{
-	return atomic_load(&policy.refused);
 }
 
 void policy_drop(void)

@@ -6,15 +6,11 @@
 #ifndef HETMAP_POLICY_H
 #define HETMAP_POLICY_H
 
-#include <stdbool.h>
-
 /*
  * Reads @path and sets the hook. 0, or an exit status, the failure told already:
  * STATUS_USAGE with the line that is wrong.
  */
 int policy_load(const char *path);
-/* Has a rule refused anything? Then that is why something failed. */
-bool policy_refused(void);
 /* No hook, no rules. */
 void policy_drop(void);
 

@@ -17,6 +17,7 @@
 #include "perf/record/trace_folder.h"
 #include "perf/report/accel_cost.h"
 #include "perf/report/page.h"
+#include "subcommands.h"
 
 #define ROWS 10
 #define SITES_NAMED 1000
@@ -111,20 +112,6 @@ static json_t *read_about(const char *path, char **ret_why, bool *ret_missing)
 static double number_of(const json_t *object, const char *name)
 {
 	return json_number_value(json_object_get(object, name));
-}
-
-const char *about_string(const json_t *object, const char *name)
-{
-	const char *value = json_string_value(json_object_get(object, name));
-
-	return value ? value : "";
-}
-
-uint64_t about_count(const json_t *object, const char *name)
-{
-	json_int_t value = json_integer_value(json_object_get(object, name));
-
-	return value > 0 ? (uint64_t)value : 0;
 }
 
 static char *command_of(const json_t *about)

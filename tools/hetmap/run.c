@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 #include "common/command.h"
+#include "common/extension.h"
 #include "common/text.h"
 #include "job.h"
 #include "policy.h"
 #include "run_pointer.h"
 #include "run_tokens.h"
+#include "subcommands.h"
 
 #define HISTOGRAM (1u << 0)
 #define SAXPY (1u << 1)

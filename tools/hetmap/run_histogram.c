@@ -12,6 +12,7 @@
 
 #include "common/command.h"
 #include "common/input.h"
+#include "common/machine.h"
 #include "common/text.h"
 #include "histogram.h"
 #include "job.h"
@@ -81,7 +82,7 @@ static int load_file(struct histogram *h, struct hm_device *device)
 	ssize_t n;
 	int r;
 
-	r = job_check_memory(h->size, "leave --device away: a mapped file needs none");
+	r = machine_check_memory(h->size, "leave --device away: a mapped file needs none");
 	if (r)
 		return r;
 	r = hm_alloc(device, h->size, HM_READ | HM_WRITE, &bytes);

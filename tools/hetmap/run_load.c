@@ -14,6 +14,7 @@
 
 #include "common/command.h"
 #include "common/input.h"
+#include "common/machine.h"
 #include "common/text.h"
 
 /* The least length that job_slice_end() lets through without an obstacle. */
@@ -264,7 +265,7 @@ static int check_device(struct run_load *l, struct hm_device *device)
 	/* All other devices have the machine's memory. */
 	if (!strcmp(info.backend, "drm"))
 		return 0;
-	return job_check_memory(l->model.bytes, "choose a smaller model");
+	return machine_check_memory(l->model.bytes, "choose a smaller model");
 }
 
 static int prepare(struct run_load *l, struct hm_device *device)

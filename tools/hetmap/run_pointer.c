@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/command.h"
+#include "common/machine.h"
 #include "common/text.h"
 #include "run_pointer.h"
 
@@ -527,7 +528,7 @@ int run_pointer(const struct job_options *options)
 	bool prepares = options->advise || options->prefetch;
 	int status;
 
-	status = job_check_memory(2 * run.size, "choose a smaller --size");
+	status = machine_check_memory(2 * run.size, "choose a smaller --size");
 	if (!status)
 		status = open_all(&run);
 	if (!status)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/command.h"
+#include "common/machine.h"
 #include "common/text.h"
 #include "run_pointer.h"
 #include "saxpy.h"
@@ -133,7 +134,7 @@ static int allocate(struct saxpy *s, const char *name)
 			    "run: saxpy makes its data, and device %s creates none", info.name);
 	}
 	snprintf(s->job.device, sizeof(s->job.device), "%s", info.name);
-	if (!r && job_check_memory(2 * s->size, "choose a smaller --size")) {
+	if (!r && machine_check_memory(2 * s->size, "choose a smaller --size")) {
 		hm_device_unref(device);
 		return STATUS_ENVIRONMENT;
 	}

@@ -14,6 +14,7 @@
 
 #include "common/command.h"
 #include "common/input.h"
+#include "common/machine.h"
 #include "common/text.h"
 #include "run_tokens.h"
 
@@ -210,7 +211,8 @@ static int open_device(struct tokens_job *job)
 		return fail(STATUS_USAGE, EOPNOTSUPP, "--device host",
 			    "run: tokens feeds a device's buffer, and device %s makes none",
 			    info.name);
-	return job_check_memory(size_of(job, job->options->batch), "choose a smaller --batch");
+	return machine_check_memory(size_of(job, job->options->batch),
+				    "choose a smaller --batch");
 }
 
 static int make_buffer(struct tokens_job *job)

@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "common/command.h"
+#include "common/machine.h"
 #include "common/text.h"
+#include "subcommands.h"
 
 enum { OPTION_REPEAT, OPTION_OUTPUT, OPTION_JSON, OPTION_VERBOSE, OPTION_HELP };
 
@@ -107,8 +109,7 @@ int stat_main(int argc, char **argv)
 		.argc = argc,
 		.argv = argv,
 	};
-	const char *root = getenv("HETMAP_ROOT");
-	struct stat_result result = { .asked = 1, .root = root ? root : "" };
+	struct stat_result result = { .asked = 1, .root = machine_root() };
 	const char *path = NULL;
 	FILE *out = stderr;
 	uint64_t repeat;

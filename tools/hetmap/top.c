@@ -3,14 +3,13 @@
 #include "perf/top/top.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/command.h"
-#include "common/text.h"
+#include "subcommands.h"
 
 #define DELAY_SECONDS 2.0
 /* Between the two looks of --once. */
@@ -77,37 +76,6 @@ static void usage(void)
 	     "\n"
 	     "Exit status: 0; 2 usage; 3 no such process, no permission, or no table of it;\n"
 	     "128 + n on signal n. See also hetmap-top(1).");
-}
-
-/* ---- what can't be done ---- */
-
-int top_refuse(const struct top *top, int r)
-{
-	switch (r) {
-	case -ENOENT:
-		if (kill(top->pid, 0) && errno == ESRCH)
-			return fail(STATUS_ENVIRONMENT, ESRCH, NULL, "there is no process %d",
-				    (int)top->pid);
-		return fail(STATUS_ENVIRONMENT, ENOENT,
-			    "see it by its mappings: hetmap explain ADDRESS -p PID",
-			    "process %d publishes no table of maps: it does not use the hetmap "
-			    "library, has made no map yet, or HETMAP_PUBLISH forbids it",
-			    (int)top->pid);
-	case -ESRCH:
-		return fail(STATUS_ENVIRONMENT, r, NULL, "there is no process %d",
-			    (int)top->pid);
-	case -EACCES:
-	case -EPERM:
-		return fail(STATUS_ENVIRONMENT, r,
-			    "run hetmap as the process's user, or with sudo",
-			    "cannot look into process %d: %s", (int)top->pid, strerror(-r));
-	case -EPROTO:
-		return fail(STATUS_ENVIRONMENT, r, NULL,
-			    "process %d publishes a table that makes no sense", (int)top->pid);
-	default:
-		return fail(STATUS_ENVIRONMENT, r, NULL, "looking at processes: %s",
-			    strerror(-r));
-	}
 }
 
 /* ---- not on a terminal ---- */

@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "common/command.h"
+#include "common/machine.h"
 #include "common/text.h"
 #include "job.h"
+#include "subcommands.h"
 
 #define SIZE_DEFAULT (16ull << 20)
 #define SIZE_LEAST (64ull << 10)
@@ -210,7 +212,7 @@ static int choose_sizes(struct tour *tour)
 	tour->part = ((tour->first_size + 1) / 2 + page - 1) / page * page;
 	tour->first_size = 2 * tour->part;
 	tour->max_size = 3 * tour->part;
-	return job_check_memory(tour->max_size, "choose a smaller --size");
+	return machine_check_memory(tour->max_size, "choose a smaller --size");
 }
 
 /* ---- the steps ---- */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/command.h"
+#include "common/machine.h"
 #include "common/text.h"
 #include "perf/bench/bench_run.h"
 #include "perf/read/nodes.h"
@@ -23,6 +24,7 @@
 #include "perf/record/trace_folder.h"
 #include "perf/record/untraced.h"
 #include "perf/record/watch.h"
+#include "subcommands.h"
 
 /* Longer than a ring takes to fill only where nothing happens. */
 #define WAIT_MS 100
@@ -315,7 +317,7 @@ static json_t *about(const struct trace *trace, const struct record_counts *coun
 	about = json_pack("{s:i, s:o, s:i, s:f, s:I, s:I, s:o}", "version", 1, "command", words,
 			  "pid", (int)trace->pid, "began", trace->began, "begin_ns",
 			  (json_int_t)trace->begin_ns, "end_ns", (json_int_t)trace->end_ns,
-			  "machine", bench_state_now());
+			  "machine", machine_json());
 	json_object_set_new(about, "counted",
 			    json_pack("{s:I, s:I, s:I, s:I}", "faults",
 				      (json_int_t)counts->value[TRACE_FAULT], "minor",

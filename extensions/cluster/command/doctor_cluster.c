@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "common/command.h"
+#include "common/machine.h"
 #include "common/text.h"
 #include "hetmap/doctor.h"
 #include "particles.h"
@@ -79,7 +80,7 @@ static void look_at_mpi(struct probe *probe)
 
 static void look_at_rdma(struct probe *probe)
 {
-	char *path = doctor_path(&probe->doctor, "/sys/class/infiniband");
+	char *path = machine_path(probe->doctor.root, "/sys/class/infiniband");
 	DIR *folder = opendir(path);
 	struct dirent *entry;
 	char names[200] = "";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* hetmap bench: the cases of the library, in the order in which they run. */
 #include "bench_list.h"
-#include "common/command.h"
+#include "hetmap/subcommands.h"
 #include "peer.h"
 
 static const struct bench cases[] = {

@@ -11,8 +11,9 @@
 #include "bench_options.h"
 #include "bench_report.h"
 #include "common/command.h"
+#include "common/extension.h"
+#include "common/machine.h"
 #include "common/text.h"
-#include "hetmap/job.h"
 #include "peer.h"
 
 enum {
@@ -216,7 +217,7 @@ static int measure(struct work *work)
 	int status = STATUS_DONE, r;
 	size_t i;
 
-	run->machine = bench_state_now();
+	run->machine = machine_json();
 	bench_tell_machine(run);
 	for (i = 0; i < bench_list_n; i++) {
 		if (!selected[i])
@@ -290,7 +291,8 @@ static int fault(const struct option_state *state, int option)
 	if (option_bytes(state->value, &bytes) || !bytes)
 		return option_refuse(state, option, "a number of bytes");
 	/* Reads all map the one page of zeros: they take page tables only. */
-	r = job_check_memory(option == OPTION_FAULT_WRITE ? bytes : bytes / KIB(4) * 8, fewer);
+	r = machine_check_memory(option == OPTION_FAULT_WRITE ? bytes : bytes / KIB(4) * 8,
+				 fewer);
 	if (r)
 		return r;
 	r = peer_fault(bytes, option == OPTION_FAULT_WRITE, &ns);

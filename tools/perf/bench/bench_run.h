@@ -76,7 +76,6 @@ struct bench_fact {
 	char text[256];
 };
 
-json_t *bench_state_now(void);
 void bench_state_facts(const json_t *machine, struct bench_fact facts[BENCH_FACTS]);
 /* The head of a table: two lines or so. */
 void bench_state_print(const json_t *machine);

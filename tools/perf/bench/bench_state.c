@@ -1,150 +1,17 @@
 // SPDX-License-Identifier: MIT
 /* The state of the machine beside the figures: without it they say little. */
-#include <errno.h>
 #include <inttypes.h>
-#include <math.h>
-#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/utsname.h>
-#include <time.h>
-#include <unistd.h>
-
-#include <hetmap/hetmap.h>
 
 #include "bench_run.h"
-#include "hetmap/doctor.h"
-
-#define THP "/sys/kernel/mm/transparent_hugepage/"
-#define GOVERNOR "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 
 /* Facts on which all times depend. Load and free memory move within a run, too. */
 static const char *const decisive[] = {
 	"cpu", "cpus", "cpus_allowed", "virtual", "kernel", "thp", "thp_shmem", "governor",
 };
-
-/* ---- asking ---- */
-
-/* Finds the text behind "KEY : " or "KEY:" in a file of /proc; false: there is none. */
-static bool find_field(const struct doctor *doctor, const char *path, const char *key,
-		       char *text, size_t size)
-{
-	char *full = doctor_path(doctor, path), *line = NULL;
-	FILE *file = fopen(full, "re");
-	size_t length = 0, n = strlen(key);
-	bool found = false;
-
-	free(full);
-	while (file && !found && getline(&line, &length, file) > 0) {
-		const char *at = line + n;
-
-		if (strncmp(line, key, n) != 0)
-			continue;
-		at += strspn(at, " \t");
-		found = *at == ':';
-		at += found;
-		at += strspn(at, " \t");
-		if (found)
-			snprintf(text, size, "%.*s", (int)strcspn(at, "\n"), at);
-	}
-	free(line);
-	if (file)
-		fclose(file);
-	return found;
-}
-
-static json_t *memory(const struct doctor *doctor, const char *key)
-{
-	char text[64];
-
-	if (!find_field(doctor, "/proc/meminfo", key, text, sizeof(text)))
-		return json_null();
-	return json_integer((json_int_t)strtoull(text, NULL, 10) * 1024);
-}
-
-static json_t *choice(const struct doctor *doctor, const char *path)
-{
-	char text[64];
-
-	return doctor_read_choice(doctor, path, text, sizeof(text)) ? json_null() :
-								      json_string(text);
-}
-
-static json_t *line_of(const struct doctor *doctor, const char *path)
-{
-	char text[64];
-
-	return doctor_read(doctor, path, text, sizeof(text)) ? json_null() : json_string(text);
-}
-
-static json_t *load(const struct doctor *doctor)
-{
-	char text[64];
-	double load[3];
-
-	if (doctor_read(doctor, "/proc/loadavg", text, sizeof(text)) ||
-	    sscanf(text, "%lf %lf %lf", &load[0], &load[1], &load[2]) != 3)
-		return json_null();
-	return json_pack("[f, f, f]", load[0], load[1], load[2]);
-}
-
-static json_t *cpu_model(const struct doctor *doctor)
-{
-	char text[128];
-
-	if (!find_field(doctor, "/proc/cpuinfo", "model name", text, sizeof(text)))
-		return json_string("unknown CPU");
-	return json_string(text);
-}
-
-static bool is_virtual(const struct doctor *doctor)
-{
-	char flags[8192];
-
-	return find_field(doctor, "/proc/cpuinfo", "flags", flags, sizeof(flags)) &&
-	       strstr(flags, " hypervisor");
-}
-
-static json_t *allowed(void)
-{
-	cpu_set_t cpus;
-
-	return sched_getaffinity(0, sizeof(cpus), &cpus) ? json_null() :
-							   json_integer(CPU_COUNT(&cpus));
-}
-
-json_t *bench_state_now(void)
-{
-	const char *root = getenv("HETMAP_ROOT");
-	const struct doctor doctor = { .root = root ? root : "" };
-	time_t now = time(NULL);
-	struct utsname name;
-	uint32_t version = hm_version();
-	char date[32], hetmap[32];
-	json_t *machine;
-
-	uname(&name);
-	snprintf(hetmap, sizeof(hetmap), "%u.%u.%u", version >> 16, version >> 8 & 0xff,
-		 version & 0xff);
-	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
-	machine = json_pack("{s:s, s:s, s:s+, s:s}", "hetmap", hetmap, "date", date, "kernel",
-			    "Linux ", name.release, "machine", name.machine);
-	json_object_set_new(machine, "cpu", cpu_model(&doctor));
-	json_object_set_new(machine, "cpus", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
-	json_object_set_new(machine, "cpus_allowed", allowed());
-	json_object_set_new(machine, "virtual", json_boolean(is_virtual(&doctor)));
-	json_object_set_new(machine, "governor", line_of(&doctor, GOVERNOR));
-	json_object_set_new(machine, "memory", memory(&doctor, "MemTotal"));
-	json_object_set_new(machine, "memory_available", memory(&doctor, "MemAvailable"));
-	json_object_set_new(machine, "thp", choice(&doctor, THP "enabled"));
-	json_object_set_new(machine, "thp_shmem", choice(&doctor, THP "shmem_enabled"));
-	json_object_set_new(machine, "load", load(&doctor));
-	json_object_set_new(machine, "nice", json_integer(getpriority(PRIO_PROCESS, 0)));
-	return machine;
-}
-
-/* ---- telling ---- */
 
 static const char *text_of(const json_t *machine, const char *key)
 {

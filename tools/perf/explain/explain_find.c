@@ -470,7 +470,7 @@ static void find_evictions(const struct subject *subject, struct found *found)
 	if (subject->start > subject->first->smaps.start)
 		offset += subject->start - subject->first->smaps.start;
 	n = openers_evicted(openers, device, offset);
-	if (n == TOP_UNKNOWN || !n)
+	if (n == FIGURE_UNKNOWN || !n)
 		return;
 	before = openers_evicted(&subject->of->openers_before, device, offset);
 	/* Its file may have been opened meanwhile. */
@@ -485,8 +485,9 @@ static void find_evictions(const struct subject *subject, struct found *found)
 			"come back as they are used",
 			entry->device, text_count(n, count), just_now ? just_now : "",
 			text_count(opener.evictions, all),
-			text_bytes(opener.vram == TOP_UNKNOWN ? 0 : opener.vram * 1024, here),
-			text_bytes(opener.system == TOP_UNKNOWN ? 0 : opener.system * 1024,
+			text_bytes(opener.vram == FIGURE_UNKNOWN ? 0 : opener.vram * 1024,
+				   here),
+			text_bytes(opener.system == FIGURE_UNKNOWN ? 0 : opener.system * 1024,
 				   there)),
 	    text_format("have less on the device at a time; hetmap trace -p %d, as root, "
 			"shows when its pages go, and which code needed the room",

@@ -11,26 +11,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/machine.h"
 #include "common/text.h"
 #include "explain.h"
 #include "perf/record/record.h"
-#include "perf/stat/stat.h"
 
 /* A file of the machine's, not the process's, where HETMAP_ROOT may stand before it. */
 static char *read_setting(const char *path)
 {
-	const char *root = getenv("HETMAP_ROOT");
-	char *full = text_format("%s%s", root ? root : "", path), *text;
-	int r = stat_read(NULL, full, &text);
+	char *text;
 
-	free(full);
-	return r ? NULL : text;
+	return machine_read_all(machine_root(), path, &text) ? NULL : text;
 }
 
 static char *read_of_process(const struct subject *subject, const char *file)
 {
 	char *path = text_format("/proc/%d/%s", (int)subject->of->pid, file), *text;
-	int r = stat_read(NULL, path, &text);
+	int r = machine_read_all("", path, &text);
 
 	free(path);
 	return r ? NULL : text;
@@ -331,7 +328,7 @@ static long cpu_of(pid_t pid, pid_t tid)
 	int field;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)pid, (int)tid);
-	if (stat_read(NULL, path, &text))
+	if (machine_read_all("", path, &text))
 		return -1;
 	at = strrchr(text, ')');
 	for (field = 2; at && field < 39; field++) {
@@ -346,8 +343,7 @@ static long cpu_of(pid_t pid, pid_t tid)
 /* The node of a CPU: the kernel has a link node<N> in the CPU's folder. */
 static void add_near(struct subject *subject, long cpu)
 {
-	const char *root = getenv("HETMAP_ROOT");
-	char *path = text_format("%s/sys/devices/system/cpu/cpu%ld", root ? root : "", cpu);
+	char *path = text_format("%s/sys/devices/system/cpu/cpu%ld", machine_root(), cpu);
 	DIR *folder = opendir(path);
 	struct dirent *entry;
 	unsigned long node;

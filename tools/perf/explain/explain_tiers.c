@@ -18,9 +18,9 @@
 #include <hetmap/hetmap.h>
 
 #include "common/command.h"
+#include "common/machine.h"
 #include "common/text.h"
 #include "common/tiers.h"
-#include "perf/stat/stat.h"
 
 #define LOOK_SECONDS 1
 #define SHOWN 8 /* mappings */
@@ -89,7 +89,7 @@ static int read_file(pid_t pid, const char *name, char **ret_text)
 	char path[40];
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	return stat_read(NULL, path, ret_text);
+	return machine_read_all("", path, ret_text);
 }
 
 /* *@ret_text has the names of the rows. */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "perf/stat/stat.h"
+#include "common/machine.h"
 
 /* "START-END RIGHTS OFFSET MAJOR:MINOR INODE      PATH" */
 static void parse_first(struct mapping *row, char *line)
@@ -89,7 +89,7 @@ int mappings_read(pid_t pid, struct mappings *ret_mappings)
 	int r;
 
 	snprintf(path, sizeof(path), "/proc/%d/smaps", (int)pid);
-	r = stat_read(NULL, path, &mappings.text);
+	r = machine_read_all("", path, &mappings.text);
 	if (r)
 		return r;
 	r = parse(&mappings);

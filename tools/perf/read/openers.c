@@ -11,15 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "perf/stat/stat.h"
-#include "perf/top/top.h"
+#include "common/machine.h"
 
-/* TOP_UNKNOWN: there is none. */
+/* FIGURE_UNKNOWN: there is none. */
 static uint64_t value_of(const char *text, const char *key)
 {
 	const char *at = strstr(text, key);
 
-	return at ? strtoull(at + strlen(key), NULL, 10) : TOP_UNKNOWN;
+	return at ? strtoull(at + strlen(key), NULL, 10) : FIGURE_UNKNOWN;
 }
 
 static bool is_known(const struct openers *openers, const struct opener *opener)
@@ -77,8 +76,8 @@ static int note_evicted(struct openers *openers, uint64_t device, const char *te
 
 static void add_known(uint64_t *sum, uint64_t value)
 {
-	if (value != TOP_UNKNOWN)
-		*sum = *sum == TOP_UNKNOWN ? value : *sum + value;
+	if (value != FIGURE_UNKNOWN)
+		*sum = *sum == FIGURE_UNKNOWN ? value : *sum + value;
 }
 
 /* By enum mirrored. */
@@ -94,12 +93,12 @@ static void forget_mirrored(uint64_t *mirrored)
 	int i;
 
 	for (i = 0; i < N_MIRRORED; i++)
-		mirrored[i] = TOP_UNKNOWN;
+		mirrored[i] = FIGURE_UNKNOWN;
 }
 
 void openers_begin(struct openers *openers)
 {
-	*openers = (struct openers){ .evictions = TOP_UNKNOWN };
+	*openers = (struct openers){ .evictions = FIGURE_UNKNOWN };
 	forget_mirrored(openers->mirrored);
 }
 
@@ -118,7 +117,7 @@ int openers_add(struct openers *openers, const char *text)
 
 	for (i = 0; i < N_MIRRORED; i++)
 		opener.mirrored[i] = value_of(text, mirrored_keys[i]);
-	if (opener.id == TOP_UNKNOWN || opener.evictions == TOP_UNKNOWN ||
+	if (opener.id == FIGURE_UNKNOWN || opener.evictions == FIGURE_UNKNOWN ||
 	    is_known(openers, &opener))
 		return 0;
 	r = note_evicted(openers, opener.device, text);
@@ -142,7 +141,7 @@ static int add_file(pid_t pid, const char *fd, struct openers *openers)
 	int r;
 
 	snprintf(path, sizeof(path), "/proc/%d/fdinfo/%.16s", (int)pid, fd);
-	if (stat_read(NULL, path, &text))
+	if (machine_read_all("", path, &text))
 		return 0; /* it is closed by now */
 	r = openers_add(openers, text);
 	free(text);
@@ -181,15 +180,15 @@ int openers_look(pid_t pid, struct openers *openers)
 
 bool openers_mirror(const struct openers *openers)
 {
-	return openers->mirrored[MIRRORED_FAULTS] != TOP_UNKNOWN;
+	return openers->mirrored[MIRRORED_FAULTS] != FIGURE_UNKNOWN;
 }
 
 struct opener openers_of(const struct openers *openers, uint64_t device)
 {
 	struct opener all = { .device = device,
-			      .evictions = TOP_UNKNOWN,
-			      .vram = TOP_UNKNOWN,
-			      .system = TOP_UNKNOWN };
+			      .evictions = FIGURE_UNKNOWN,
+			      .vram = FIGURE_UNKNOWN,
+			      .system = FIGURE_UNKNOWN };
 	size_t i;
 
 	forget_mirrored(all.mirrored);
@@ -210,7 +209,7 @@ uint64_t openers_evicted(const struct openers *openers, uint64_t device, uint64_
 	const struct evicted *at;
 
 	if (!openers_of(openers, device).id)
-		return TOP_UNKNOWN;
+		return FIGURE_UNKNOWN;
 	/* The last one that begins at @offset or before. */
 	while (from < to) {
 		middle = from + (to - from) / 2;
@@ -228,5 +227,5 @@ void openers_end(struct openers *openers)
 {
 	free(openers->of);
 	free(openers->evicted);
-	*openers = (struct openers){ .evictions = TOP_UNKNOWN };
+	*openers = (struct openers){ .evictions = FIGURE_UNKNOWN };
 }

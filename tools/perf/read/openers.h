@@ -12,6 +12,9 @@
 
 #include "live.h"
 
+/* A figure that nobody told. */
+#define FIGURE_UNKNOWN UINT64_MAX
+
 /* Of a device's entries for pages of the process. */
 enum mirrored {
 	MIRRORED_FAULTS,      /* of the device */
@@ -21,7 +24,7 @@ enum mirrored {
 	N_MIRRORED
 };
 
-/* Unknown figures are TOP_UNKNOWN. */
+/* Unknown figures are FIGURE_UNKNOWN. */
 struct opener {
 	uint64_t device, id;
 	uint64_t evictions;
@@ -41,7 +44,7 @@ struct openers {
 	size_t n, room;
 	struct evicted *evicted; /* by device and start */
 	size_t n_evicted, room_evicted;
-	uint64_t evictions;            /* of all of them; TOP_UNKNOWN: nobody counts it */
+	uint64_t evictions;            /* of all of them; FIGURE_UNKNOWN: nobody counts it */
 	uint64_t mirrored[N_MIRRORED]; /* the same */
 };
 
@@ -58,10 +61,10 @@ int openers_look(pid_t pid, struct openers *openers);
 bool openers_mirror(const struct openers *openers);
 /* @text: of /proc/PID/fdinfo/FD. 0, also of what is no such device's; -ENOMEM. */
 int openers_add(struct openers *openers, const char *text);
-/* Those of one device together: id is how many; evictions TOP_UNKNOWN: it has none. */
+/* Those of one device together: id is how many; evictions FIGURE_UNKNOWN: it has none. */
 struct opener openers_of(const struct openers *openers, uint64_t device);
 /*
- * How often the buffer that has @offset of the device's file was evicted; TOP_UNKNOWN: there
+ * How often the buffer that has @offset of the device's file was evicted; FIGURE_UNKNOWN: there
  * is no opener of that device.
  */
 uint64_t openers_evicted(const struct openers *openers, uint64_t device, uint64_t offset);

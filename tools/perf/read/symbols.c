@@ -13,7 +13,6 @@
 
 #include "common/text.h"
 #include "device_sites.h"
-#include "perf/record/trace_folder.h"
 #include "spaces_name.h"
 #include "stacks.h"
 #include "symbols_file.h"
@@ -459,7 +458,7 @@ const char *symbols_refused(const struct symbols *symbols)
 
 uint64_t symbols_recorded(const char *trace)
 {
-	char *file = trace_folder_file(trace, "perf.data");
+	char *file = text_format("%s/perf.data", trace);
 	struct stat st;
 	bool known = !stat(file, &st) || (!stat(trace, &st) && S_ISREG(st.st_mode));
 

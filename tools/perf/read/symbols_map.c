@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/machine.h"
 #include "common/text.h"
-#include "perf/stat/stat.h"
 #include "spaces_range.h"
 
 #define SECOND UINT64_C(1000000000)
@@ -51,7 +51,7 @@ static bool read_began(uint32_t pid, uint64_t *ret_ns)
 	bool known;
 
 	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/stat", pid);
-	if (stat_read(NULL, path, &text))
+	if (machine_read_all("", path, &text))
 		return false;
 	end = strrchr(text, ')');
 	known = end && sscanf(end + 1,
@@ -71,7 +71,7 @@ static uint32_t inner_number(uint32_t pid)
 	uint32_t number = pid;
 
 	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/status", pid);
-	if (stat_read(NULL, path, &text))
+	if (machine_read_all("", path, &text))
 		return pid;
 	at = strstr(text, "\nNSpid:");
 	for (at = at ? at + strlen("\nNSpid:") : NULL; at && *at == '\t'; at = end)

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "common/command.h"
+#include "common/machine.h"
 #include "common/text.h"
-#include "perf/stat/stat.h"
 
 /* The child's side, which never returns. Its end of the line closes at execve(2). */
 static _Noreturn void become(const struct child *child, int line, char *const argv[])
@@ -139,7 +139,7 @@ static void read_faults(pid_t pid, struct child_cost *cost)
 	char path[64], *text, *end;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (stat_read(NULL, path, &text))
+	if (machine_read_all("", path, &text))
 		return;
 	end = strrchr(text, ')');
 	if (end && sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu", &minor,

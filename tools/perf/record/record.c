@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "common/command.h"
+#include "common/machine.h"
 #include "common/text.h"
-#include "hetmap/doctor.h"
 #include "perf/read/nodes.h"
 #include "record_file.h"
 #include "record_ring.h"
@@ -92,8 +92,7 @@ static int event_open(struct perf_event_attr *attr, pid_t tid, int cpu)
 /* kernel.NAME, or @unknown. */
 static long setting(const char *name, long unknown)
 {
-	const char *root = getenv("HETMAP_ROOT");
-	char *path = text_format("%s/proc/sys/kernel/%s", root ? root : "", name);
+	char *path = text_format("%s/proc/sys/kernel/%s", machine_root(), name);
 	FILE *file = fopen(path, "re");
 	long value = unknown;
 
@@ -126,7 +125,7 @@ static int explain_ring(const struct recorder *recorder, int error)
 
 static int explain(const struct recorder *recorder, int error)
 {
-	bool capable = doctor_capable(CAP_PERFMON) || doctor_capable(CAP_SYS_ADMIN);
+	bool capable = machine_capable(CAP_PERFMON) || machine_capable(CAP_SYS_ADMIN);
 	long level = setting("perf_event_paranoid", -2);
 	char why[160];
 

@@ -27,4 +27,11 @@ void untraced_take(struct untraced *untraced, const struct rusage *usage);
 char *untraced_missing(const struct untraced *untraced, uint64_t counted);
 void untraced_end(struct untraced *untraced);
 
+/*
+ * When a program is executed that has set-user-ID, or that its user may not read, the kernel
+ * removes the counters of those who may not see into it, without a word: what is left of
+ * them saw next to nothing of the time. They were there for @enabled_ns of @cpu_ns.
+ */
+bool counters_were_taken(uint64_t enabled_ns, uint64_t cpu_ns);
+
 #endif

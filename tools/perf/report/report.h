@@ -55,11 +55,11 @@ struct report {
 	uint32_t rows; /* of tables that are shown */
 };
 
+/* ---- report_missing.c ---- */
+
 /* Members of about.json; "", 0: they are not there. */
 const char *about_string(const json_t *object, const char *name);
 uint64_t about_count(const json_t *object, const char *name);
-
-/* ---- report_missing.c ---- */
 
 /* Fills in report->missing: of the trace, and of the files that have its code and names. */
 void report_find_missing(struct report *report);

@@ -8,6 +8,20 @@
 #include "perf/read/symbols.h"
 #include "report.h"
 
+const char *about_string(const json_t *object, const char *name)
+{
+	const char *value = json_string_value(json_object_get(object, name));
+
+	return value ? value : "";
+}
+
+uint64_t about_count(const json_t *object, const char *name)
+{
+	json_int_t value = json_integer_value(json_object_get(object, name));
+
+	return value > 0 ? (uint64_t)value : 0;
+}
+
 static void miss(struct report *report, char *sentence)
 {
 	char **more = realloc(report->missing, (report->n_missing + 1) * sizeof(*more));

@@ -140,17 +140,8 @@ void counters_close(struct stat_result *result, struct stat_counters *counters,
 /* Closes them, unread. */
 void counters_drop(struct stat_counters *counters);
 
-/*
- * When a program is executed that has set-user-ID, or that its user may not read, the kernel
- * removes the counters of those who may not see into it, without a word: what is left of
- * them saw next to nothing of the time. They were there for @enabled_ns of @cpu_ns.
- */
-bool counters_were_taken(uint64_t enabled_ns, uint64_t cpu_ns);
-
 /* ---- files of /proc (stat_proc.c) ---- */
 
-/* A whole file below the root. 0 and free(*ret_text), or a negative errno. */
-int stat_read(const struct stat_result *result, const char *path, char **ret_text);
 /* The number behind @field in the text of a file such as /proc/PID/status; 0: not there. */
 uint64_t stat_field(const char *text, const char *field);
 void vmstat_begin(struct stat_result *result);

@@ -3,6 +3,7 @@
  * hetmap stat: counters of perf_event_open(2). Each is attached to the child before it
  * executes, begins with that (enable_on_exec) and is inherited by what it starts.
  */
+#include "perf/record/untraced.h"
 #include "stat.h"
 
 #include <errno.h>
@@ -99,12 +100,6 @@ static void missed(struct stat_result *result, enum stat_id id, int error)
 		stat_missed(result, id, "this machine has no such counter");
 	else
 		stat_missed(result, id, "perf_event_open(2): %s", strerror(error));
-}
-
-/* Some of the time is never theirs: executing, and the end of the memory. */
-bool counters_were_taken(uint64_t enabled_ns, uint64_t cpu_ns)
-{
-	return enabled_ns < cpu_ns / 10;
 }
 
 static bool were_taken(const struct reading *readings, const struct stat_counters *counters,

@@ -3,47 +3,11 @@
 #include "stat.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "common/text.h"
-
-int stat_read(const struct stat_result *result, const char *path, char **ret_text)
-{
-	char *full = text_format("%s%s", result ? result->root : "", path);
-	size_t size = 16384, n = 0;
-	char *text = NULL, *larger;
-	int fd = open(full, O_RDONLY | O_CLOEXEC);
-	ssize_t got = 0;
-	int r = fd < 0 ? -errno : 0;
-
-	free(full);
-	if (r)
-		return r;
-	/* One byte is for the end; a file that fills the rest may go on. */
-	do {
-		larger = realloc(text, size);
-		if (!larger)
-			abort();
-		text = larger;
-		got = read(fd, text + n, size - n - 1);
-		if (got > 0)
-			n += (size_t)got;
-		if (n == size - 1)
-			size *= 2;
-	} while (got > 0);
-	r = got < 0 ? -errno : 0;
-	close(fd);
-	if (r) {
-		free(text);
-		return r;
-	}
-	text[n] = '\0';
-	*ret_text = text;
-	return 0;
-}
+#include "common/machine.h"
 
 uint64_t stat_field(const char *text, const char *field)
 {
@@ -96,7 +60,7 @@ static bool next_counter(char **at, const char **ret_name, uint64_t *ret_value)
 static char *read_vmstat(struct stat_result *result)
 {
 	char *text;
-	int r = stat_read(result, "/proc/vmstat", &text);
+	int r = machine_read_all(result->root, "/proc/vmstat", &text);
 
 	if (!r)
 		return text;
@@ -189,7 +153,7 @@ void free_read(const struct stat_result *result, struct stat_free *ret_free)
 {
 	struct stat_free free_memory = { 0 };
 	char *text, *at, *line;
-	int r = stat_read(result, "/proc/buddyinfo", &text);
+	int r = machine_read_all(result->root, "/proc/buddyinfo", &text);
 
 	if (r) {
 		snprintf(ret_free->why, sizeof(ret_free->why), "/proc/buddyinfo: %s",

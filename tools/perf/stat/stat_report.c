@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "common/command.h"
+#include "common/machine.h"
 #include "common/text.h"
-#include "hetmap/doctor.h"
 
 #define WIDTH 80
 #define INDENT 4
@@ -202,7 +202,7 @@ static void print_free(const struct stat_result *result, FILE *out)
 
 char *stat_refusal(const struct stat_result *result)
 {
-	bool capable = doctor_capable(CAP_PERFMON) || doctor_capable(CAP_SYS_ADMIN);
+	bool capable = machine_capable(CAP_PERFMON) || machine_capable(CAP_SYS_ADMIN);
 	const char *what = result->user_only ? "the kernel's side is not counted" :
 					       "perf_event_open(2) is refused";
 	char *text = NULL, *found;
@@ -210,7 +210,7 @@ char *stat_refusal(const struct stat_result *result)
 
 	if (!result->refused)
 		return NULL;
-	if (!stat_read(result, "/proc/sys/kernel/perf_event_paranoid", &text))
+	if (!machine_read_all(result->root, "/proc/sys/kernel/perf_event_paranoid", &text))
 		level = atoi(text);
 	if (!text)
 		found = text_format("%s (%s), and there is no "

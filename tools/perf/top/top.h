@@ -13,8 +13,6 @@
 #include "perf/read/mappings.h"
 #include "perf/read/openers.h"
 
-/* What is not known is shown as such, and is no 0. */
-#define TOP_UNKNOWN UINT64_MAX
 #define TOP_NO_RATE (-1.0)
 
 enum top_key {
@@ -39,7 +37,7 @@ struct top_figures {
 	uint64_t resident;
 	uint64_t locked;
 	uint64_t huge;
-	uint64_t brackets; /* TOP_UNKNOWN, as the next */
+	uint64_t brackets; /* FIGURE_UNKNOWN, as the next */
 	uint64_t in_flight;
 	double faults; /* each second, as those below; TOP_NO_RATE */
 	double evictions;
@@ -56,7 +54,7 @@ struct top_buffer {
 	char name[64], device[40];
 	bool lost;
 	uint64_t sampled;    /* faults, by samples of them */
-	uint64_t n_eviction; /* ever; TOP_UNKNOWN: its device does not count them */
+	uint64_t n_eviction; /* ever; FIGURE_UNKNOWN: its device does not count them */
 	struct top_figures figures;
 };
 
@@ -82,7 +80,7 @@ struct top_process {
 	int faults_refused;    /* errno of that */
 	uint64_t samples;      /* private: faults that all samples together stand for */
 	uint64_t n_fault;      /* ever, of all of its memory */
-	uint64_t n_eviction;   /* ever; TOP_UNKNOWN: no device of its counts them */
+	uint64_t n_eviction;   /* ever; FIGURE_UNKNOWN: no device of its counts them */
 	uint64_t n_mirrored[N_MIRRORED]; /* the same */
 	double mirrored[N_MIRRORED];     /* each second; TOP_NO_RATE */
 	bool has_tiering;                /* it has moved bytes between tiers of memory: */
@@ -122,7 +120,7 @@ struct top {
 /* Looks at all processes anew. 0; -EACCES, -ENOENT, -ESRCH, -EPROTO of the one asked for. */
 int top_look(struct top *top);
 void top_end(struct top *top);
-/* Says why the one that was asked for can't be looked at: an exit status. (top.c) */
+/* Says why the one that was asked for can't be looked at: an exit status. (top_print.c) */
 int top_refuse(const struct top *top, int r);
 
 /* Of an array by serial number; NULL: none has that. */

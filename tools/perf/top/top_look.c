@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/machine.h"
 #include "perf/read/mappings.h"
 #include "perf/read/openers.h"
-#include "perf/stat/stat.h"
 #include "top.h"
 
 /* One that had no table is asked at so many looks, and then at each such look. */
@@ -47,7 +47,7 @@ static int read_stat(pid_t pid, uint64_t *ret_start, uint64_t *ret_faults, char 
 	int r;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	r = stat_read(NULL, path, &text);
+	r = machine_read_all("", path, &text);
 	if (r)
 		return r;
 	/* A name may have anything in it, blanks and parentheses too. */
@@ -88,8 +88,8 @@ struct top_buffer *top_find_buffer(const struct top_buffer *buffers, size_t n, u
 static void add_known(uint64_t *sum, bool known, uint64_t value)
 {
 	if (!known)
-		*sum = TOP_UNKNOWN;
-	else if (*sum != TOP_UNKNOWN)
+		*sum = FIGURE_UNKNOWN;
+	else if (*sum != FIGURE_UNKNOWN)
 		*sum += value;
 }
 
@@ -116,12 +116,13 @@ static void add_map(struct top_buffer *buffer, const struct live_map *map,
 
 static double rate(uint64_t now_n, uint64_t before, double seconds)
 {
-	if (now_n == TOP_UNKNOWN || before == TOP_UNKNOWN || seconds <= 0 || now_n < before)
+	if (now_n == FIGURE_UNKNOWN || before == FIGURE_UNKNOWN || seconds <= 0 ||
+	    now_n < before)
 		return TOP_NO_RATE;
 	return (double)(now_n - before) / seconds;
 }
 
-/* How often its memory made room; TOP_UNKNOWN: its device does not count that. */
+/* How often its memory made room; FIGURE_UNKNOWN: its device does not count that. */
 static uint64_t evictions_at(const struct live_map *map, const struct mappings *mappings,
 			     const struct openers *openers)
 {
@@ -130,10 +131,10 @@ static uint64_t evictions_at(const struct live_map *map, const struct mappings *
 	uint64_t device;
 
 	if (entry->evictions)
-		return map->counted ? map->evictions : TOP_UNKNOWN;
+		return map->counted ? map->evictions : FIGURE_UNKNOWN;
 	if (!openers_device(entry->device, &device) || !mapping ||
 	    mapping->smaps.start > entry->address)
-		return TOP_UNKNOWN;
+		return FIGURE_UNKNOWN;
 	return openers_evicted(openers, device,
 			       mapping->offset + entry->address - mapping->smaps.start);
 }
@@ -150,7 +151,7 @@ static uint64_t read_openers(struct top_process *process, const struct mappings 
 	int r = openers_look(process->pid, &openers);
 
 	for (i = 0; i < process->n_buffer; i++)
-		process->buffers[i].n_eviction = TOP_UNKNOWN;
+		process->buffers[i].n_eviction = FIGURE_UNKNOWN;
 	for (i = 0; i < process->live.n && !r; i++) {
 		const struct live_map *map = &process->live.maps[i];
 
@@ -158,12 +159,12 @@ static uint64_t read_openers(struct top_process *process, const struct mappings 
 			top_find_buffer(process->buffers, process->n_buffer, map->entry.buffer);
 		n = evictions_at(map, mappings, &openers);
 		/* What one of its maps does not tell another may. */
-		if (n != TOP_UNKNOWN)
+		if (n != FIGURE_UNKNOWN)
 			buffer->n_eviction = n;
 	}
-	all = r ? TOP_UNKNOWN : openers.evictions;
+	all = r ? FIGURE_UNKNOWN : openers.evictions;
 	for (i = 0; i < N_MIRRORED; i++) {
-		n = r ? TOP_UNKNOWN : openers.mirrored[i];
+		n = r ? FIGURE_UNKNOWN : openers.mirrored[i];
 		process->mirrored[i] = rate(n, process->n_mirrored[i], seconds);
 		process->n_mirrored[i] = n;
 	}
@@ -270,8 +271,8 @@ static void sum_up(struct top_process *process)
 		sum->resident += one->resident;
 		sum->locked += one->locked;
 		sum->huge += one->huge;
-		add_known(&sum->brackets, one->brackets != TOP_UNKNOWN, one->brackets);
-		add_known(&sum->in_flight, one->in_flight != TOP_UNKNOWN, one->in_flight);
+		add_known(&sum->brackets, one->brackets != FIGURE_UNKNOWN, one->brackets);
+		add_known(&sum->in_flight, one->in_flight != FIGURE_UNKNOWN, one->in_flight);
 		add_rate(&sum->faults, one->faults);
 		/* Of a buffer that was not there before nothing is known yet. */
 		if (one->gained != TOP_NO_RATE)
@@ -374,7 +375,7 @@ static int look_at(struct top_process *process, double seconds)
 	mappings_free(&mappings);
 	/* One whose device is closed, and that has made no map, is as any other process. */
 	if (!live_has_table(&process->live) &&
-	    process->n_mirrored[MIRRORED_FAULTS] == TOP_UNKNOWN) {
+	    process->n_mirrored[MIRRORED_FAULTS] == FIGURE_UNKNOWN) {
 		free(before);
 		return -ENOENT;
 	}
@@ -395,7 +396,7 @@ static int look_at(struct top_process *process, double seconds)
 
 bool top_reaches(const struct top_process *process)
 {
-	return process->n_reached || process->n_mirrored[MIRRORED_FAULTS] != TOP_UNKNOWN;
+	return process->n_reached || process->n_mirrored[MIRRORED_FAULTS] != FIGURE_UNKNOWN;
 }
 
 /* ---- all of them ---- */
@@ -424,7 +425,7 @@ static bool has_mirror(pid_t pid)
 /* 0; or why there is nothing of it to look at. */
 static int add_process(struct top *top, pid_t pid)
 {
-	struct top_process *more, process = { .pid = pid, .n_eviction = TOP_UNKNOWN };
+	struct top_process *more, process = { .pid = pid, .n_eviction = FIGURE_UNKNOWN };
 	int r;
 
 	r = live_open(pid, &process.live);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -47,7 +48,7 @@ static bool range_passes(const struct top *top, const struct top_range *range)
 
 static double counted(uint64_t value)
 {
-	return value == TOP_UNKNOWN ? -1 : (double)value;
+	return value == FIGURE_UNKNOWN ? -1 : (double)value;
 }
 
 /* What is not known is below all that is. */
@@ -224,7 +225,7 @@ static const char *fault_rate(const struct top_row *row, char text[TEXT_MAX])
 
 static const char *known_count(uint64_t n, char text[TEXT_MAX])
 {
-	if (n == TOP_UNKNOWN)
+	if (n == FIGURE_UNKNOWN)
 		return strcpy(text, "-");
 	snprintf(text, TEXT_MAX, "%" PRIu64, n);
 	return text;
@@ -429,7 +430,7 @@ void top_notes(const struct top *top, char *notes[TOP_NOTES_MOST + 1])
 
 static json_t *json_count(uint64_t n)
 {
-	return n == TOP_UNKNOWN ? json_null() : json_integer((json_int_t)n);
+	return n == FIGURE_UNKNOWN ? json_null() : json_integer((json_int_t)n);
 }
 
 static json_t *json_rate(double rate)
@@ -574,4 +575,35 @@ json_t *top_json(const struct top *top)
 	json_object_set_new(object, "notes", notes);
 	json_object_set_new(object, "processes", processes);
 	return object;
+}
+
+/* ---- failures ---- */
+
+int top_refuse(const struct top *top, int r)
+{
+	switch (r) {
+	case -ENOENT:
+		if (kill(top->pid, 0) && errno == ESRCH)
+			return fail(STATUS_ENVIRONMENT, ESRCH, NULL, "there is no process %d",
+				    (int)top->pid);
+		return fail(STATUS_ENVIRONMENT, ENOENT,
+			    "see it by its mappings: hetmap explain ADDRESS -p PID",
+			    "process %d publishes no table of maps: it does not use the hetmap "
+			    "library, has made no map yet, or HETMAP_PUBLISH forbids it",
+			    (int)top->pid);
+	case -ESRCH:
+		return fail(STATUS_ENVIRONMENT, r, NULL, "there is no process %d",
+			    (int)top->pid);
+	case -EACCES:
+	case -EPERM:
+		return fail(STATUS_ENVIRONMENT, r,
+			    "run hetmap as the process's user, or with sudo",
+			    "cannot look into process %d: %s", (int)top->pid, strerror(-r));
+	case -EPROTO:
+		return fail(STATUS_ENVIRONMENT, r, NULL,
+			    "process %d publishes a table that makes no sense", (int)top->pid);
+	default:
+		return fail(STATUS_ENVIRONMENT, r, NULL, "looking at processes: %s",
+			    strerror(-r));
+	}
 }

@@ -109,7 +109,7 @@ static struct top_range *range_of(struct top_process *process,
 	*range = (struct top_range){ .start = one->start, .end = one->end, .mapping = begin };
 	memcpy(range->accel, one->accel, sizeof(range->accel));
 	name_range(range, mapping);
-	range->figures.brackets = range->figures.in_flight = TOP_UNKNOWN;
+	range->figures.brackets = range->figures.in_flight = FIGURE_UNKNOWN;
 	range->figures.faults = range->figures.gained = TOP_NO_RATE;
 	return range;
 }
