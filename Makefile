@@ -142,6 +142,8 @@ tests := $(test_programs) $(O)/tests/stub_icd.so \
 	$(O)/tests/process_32 $(O)/libhetmap-noprobes.so
 examples := $(example_sources:%.c=$(O)/%)
 
+# The benchmarks are a program of their own, which hetmap bench runs.
+bench_program := $(O)/libexec/hetmap/hetmap-bench
 # Inside of the library the command has what reads smaps files and threads' status.
 inner_of_tool := $(addprefix $(O)/runtime/base/,smaps_mapping.o thread_status.o)
 
@@ -155,7 +157,7 @@ include extensions/plan/plan.mk
 include extensions/tier/tier.mk
 include extensions/cluster/cluster.mk
 
-all: lib $(if $(tool_sources),$(O)/hetmap) $(examples) $(extensions) ## library, command, examples
+all: lib $(if $(tool_sources),$(O)/hetmap $(bench_program)) $(examples) $(extensions) ## library, command, examples
 
 lib: $(libs) ## the library alone: libhetmap.so, libhetmap.a
 
@@ -193,8 +195,9 @@ $(plan_test_objects): flags_for += $(plan_test_flags)
 $(tier_test_objects): flags_for += $(tier_test_flags)
 $(cluster_test_objects): flags_for += $(cluster_test_flags)
 $(tool_objects): flags_for = -I$(O) -Itools
-# Where jobs of extensions are, if hetmap is elsewhere than beside them.
-$(O)/tools/common/extension.o: flags_for += -DHETMAP_LIBEXEC='"$(LIBEXECDIR)/hetmap"'
+# Where programs of the command are, if they are not beside each other.
+$(O)/tools/common/extension.o: flags_for += -DHETMAP_LIBEXEC='"$(LIBEXECDIR)/hetmap"' \
+	-DHETMAP_BINDIR='"$(BINDIR)"'
 ifneq ($(have_libzstd),)
 $(O)/tools/perf/read/recording_unpack.o $(O)/tests/perf/test_report_foreign.o: \
 	flags_for += -DHAVE_LIBZSTD
@@ -275,9 +278,13 @@ $(O)/tools.a: $(filter-out %/main.o,$(tool_objects)) $(inner_of_tool)
 	$(say) AR $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-$(O)/hetmap: $(O)/tools/hetmap/main.o $(O)/tools.a $(O)/libhetmap.a
+$(O)/hetmap: $(O)/tools/hetmap/main.o
+$(bench_program): $(O)/tools/perf/bench/main.o
+$(O)/hetmap $(bench_program): $(O)/tools.a $(O)/libhetmap.a
+	@mkdir -p $(@D)
 	$(say) LD $@
-	$(Q)$(link) -o $@ $^ $(call libs_of,$(lib_packages) $(tool_packages)) -lm
+	$(Q)$(link) -o $@ $(filter %.o,$^) $(filter %.a,$^) \
+		$(call libs_of,$(lib_packages) $(tool_packages)) -lm
 
 $(examples): $(O)/examples/%: $(O)/examples/%.o $(O)/libhetmap.a
 	$(say) LD $@
@@ -441,6 +448,8 @@ install: all ## into DESTDIR and PREFIX
 	install -d $(call place,$(BINDIR)) $(call place,$(LIBDIR)/pkgconfig) \
 		$(call place,$(INCLUDEDIR)/hetmap/uapi)
 	install -m 755 $(O)/hetmap $(call place,$(BINDIR)/hetmap)
+	install -d $(call place,$(LIBEXECDIR)/hetmap)
+	install -m 755 $(bench_program) $(call place,$(LIBEXECDIR)/hetmap/hetmap-bench)
 	install -m 644 $(headers) $(call place,$(INCLUDEDIR)/hetmap)
 	install -m 644 $(uapi_headers) $(call place,$(INCLUDEDIR)/hetmap/uapi)
 	install -m 644 $(O)/libhetmap.a $(call place,$(LIBDIR)/libhetmap.a)
@@ -464,7 +473,7 @@ install: all ## into DESTDIR and PREFIX
 		echo 'ldconfig failed: programs need LD_LIBRARY_PATH=$(LIBDIR)'
 
 uninstall: ## takes away what install put there
-	rm -f $(call place,$(BINDIR)/hetmap) \
+	rm -f $(call place,$(BINDIR)/hetmap) $(call place,$(LIBEXECDIR)/hetmap/hetmap-bench) \
 		$(foreach h,$(headers),$(call place,$(INCLUDEDIR)/hetmap/$(notdir $(h)))) \
 		$(foreach h,$(uapi_headers),$(call place,$(INCLUDEDIR)/hetmap/uapi/$(notdir $(h)))) \
 		$(call place,$(LIBDIR)/libhetmap.a) $(call place,$(LIBDIR)/libhetmap.so) \
@@ -479,7 +488,7 @@ uninstall: ## takes away what install put there
 	$(uninstall_plan)
 	$(uninstall_tier)
 	$(if $(have_cluster),$(uninstall_cluster))
-	-rmdir $(call place,$(INCLUDEDIR)/hetmap/uapi) $(call place,$(INCLUDEDIR)/hetmap) \
+	-rmdir $(call place,$(LIBEXECDIR)/hetmap) $(call place,$(INCLUDEDIR)/hetmap/uapi) $(call place,$(INCLUDEDIR)/hetmap) \
 		2>/dev/null
 
 clean: ## removes the build folder

@@ -6,7 +6,7 @@ $(O)/completion/hetmap.bash: completion_of = bash
 $(O)/completion/_hetmap: completion_of = zsh
 
 # By what the command prints for --help: it has to run here.
-$(completions): packaging/completion $(O)/hetmap
+$(completions): packaging/completion $(O)/hetmap $(bench_program)
 	@mkdir -p $(@D)
 	$(say) MADE $@
 	$(Q)$< $(completion_of) $(O)/hetmap >$@.tmp && mv $@.tmp $@

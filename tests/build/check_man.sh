@@ -152,11 +152,12 @@ page_of()
 		[ -e "$own" ] && echo "$own" && return
 		echo "extensions/$name/man/hetmap-$name.1"
 		;;
+	tools/perf/*) echo "man/hetmap-$(basename "$(dirname "$1")").1" ;; # its room's
 	*) echo "man/hetmap-$(basename "$1" .c).1" ;;
 	esac
 }
 
-for source in tools/*/*.c extensions/*/command/*.c; do
+for source in tools/*/*.c tools/perf/*/*.c extensions/*/command/*.c; do
 	grep -q '^static const struct option_row rows' "$source" || continue
 	page=$(page_of "$source")
 	there=$(options_of_table "$source")

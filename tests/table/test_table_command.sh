@@ -15,9 +15,10 @@ trap 'rm -rf "$work"' EXIT
 
 groups='formats keys values filters windows devices columns inspect csv errors ours bars'
 
-# A hetmap with no libexec beside it names the package, for each command.
+# A hetmap with no extension beside it names the package, for each command.
 not_there() {
-	mkdir "$work/alone" && cp "$B/hetmap" "$work/alone/hetmap" || return
+	mkdir -p "$work/alone/libexec/hetmap" && cp "$B/hetmap" "$work/alone/hetmap" &&
+		cp "$B/libexec/hetmap/hetmap-bench" "$work/alone/libexec/hetmap" || return
 	printf 'PAR1' >"$work/alone/a.parquet"
 	for command in 'run table' inspect; do
 		# shellcheck disable=SC2086 # two words

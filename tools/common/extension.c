@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Extensions: jobs of hetmap run, and parts of other commands, that are a program of their own,
- * libexec/hetmap/NAME, which a package of its own has.
+ * Programs that do a part of the command, libexec/hetmap/NAME: of extensions, which packages of
+ * their own have, and of the benchmarks.
  */
 #include <errno.h>
 #include <limits.h>
@@ -25,8 +25,10 @@ static const struct extension extensions[] = {
 
 /* Where make puts it: beside hetmap in the build folder; beside bin/ where it is installed. */
 static const char *const folders[] = { "libexec/hetmap", "../libexec/hetmap", NULL };
+/* hetmap, from there. */
+static const char *const hetmaps[] = { "../../hetmap", "../../bin/hetmap", NULL };
 
-/* The folder that hetmap itself is in. */
+/* The folder that this program is in. */
 static bool own_folder(char path[PATH_MAX])
 {
 	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
@@ -42,26 +44,50 @@ static bool own_folder(char path[PATH_MAX])
 	return true;
 }
 
-/* The path of the program; free() it. NULL: it is not there. */
-static char *find_program(const char *name)
+static bool is_libexec(const char *folder)
 {
-	char own[PATH_MAX];
-	char *path;
-	size_t i;
+	size_t n = strlen(folder), end = strlen(folders[0]);
 
-	if (own_folder(own)) {
-		for (i = 0; folders[i]; i++) {
-			path = text_format("%s/%s/%s", own, folders[i], name);
-			if (!access(path, F_OK))
-				return path;
-			free(path);
-		}
-	}
-	path = text_format("%s/%s", HETMAP_LIBEXEC, name);
+	return n > end && folder[n - end - 1] == '/' && !strcmp(folder + n - end, folders[0]);
+}
+
+/* "FOLDER/PLACE/NAME", or without "/NAME"; free() it. NULL: it is not there. */
+static char *path_if_there(const char *folder, const char *place, const char *name)
+{
+	char *path = text_format("%s/%s%s%s", folder, place, name ? "/" : "", name ? name : "");
+
 	if (!access(path, F_OK))
 		return path;
 	free(path);
 	return NULL;
+}
+
+/* The path of the program; free() it. NULL: it is not there. */
+static char *find_program(const char *name)
+{
+	char own[PATH_MAX];
+	char *path = NULL;
+	size_t i;
+
+	if (own_folder(own)) {
+		if (is_libexec(own))
+			path = path_if_there(own, name, NULL);
+		for (i = 0; folders[i] && !path; i++)
+			path = path_if_there(own, folders[i], name);
+	}
+	return path ? path : path_if_there(HETMAP_LIBEXEC, name, NULL);
+}
+
+char *hetmap_path(void)
+{
+	char own[PATH_MAX];
+	char *path = NULL;
+	size_t i;
+
+	if (own_folder(own) && is_libexec(own))
+		for (i = 0; hetmaps[i] && !path; i++)
+			path = path_if_there(own, hetmaps[i], NULL);
+	return path ? path : path_if_there(HETMAP_BINDIR, "hetmap", NULL);
 }
 
 static const struct extension *find(const char *name)
@@ -87,17 +113,22 @@ bool extension_has_job(const char *name)
 int extension_run(const char *name, const char *what, char **argv)
 {
 	const struct extension *extension = find(name);
-	char *path = find_program(name);
-	char *remedy, *shown;
+	char *remedy = text_format("install the package %s, or %s", extension->package,
+				   extension->build);
+	int status = libexec_run(name, what, remedy, argv);
+
+	free(remedy);
+	return status;
+}
+
+int libexec_run(const char *name, const char *what, const char *remedy, char **argv)
+{
+	char *path = find_program(name), *shown;
 	int error;
 
-	if (!path) {
-		remedy = text_format("install the package %s, or %s", extension->package,
-				     extension->build);
-		fail(STATUS_ENVIRONMENT, ENOENT, remedy, "%s is not part of this hetmap", what);
-		free(remedy);
-		return STATUS_ENVIRONMENT;
-	}
+	if (!path)
+		return fail(STATUS_ENVIRONMENT, ENOENT, remedy, "%s is not part of this hetmap",
+			    what);
 	fflush(NULL);
 	signals_restore();
 	execv(path, argv);

@@ -22,5 +22,9 @@ bool extension_has_job(const char *name);
  * exit status if that fails; a missing program is STATUS_ENVIRONMENT, told of @what ("run: video").
  */
 int extension_run(const char *name, const char *what, char **argv);
+/* Likewise of a program that is no extension's; @remedy: for a missing one. */
+int libexec_run(const char *name, const char *what, const char *remedy, char **argv);
+/* The path of hetmap, asked by a program of libexec/hetmap: free() it. NULL: it is not there. */
+char *hetmap_path(void);
 
 #endif

@@ -8,6 +8,7 @@
 #include "bench.h"
 #include "bench_folder.h"
 #include "bench_options.h"
+#include "common/extension.h"
 #include "common/text.h"
 #include "peer.h"
 #include "perf/record/made_trace.h"
@@ -19,7 +20,7 @@
 #define BYTES_A_FAULT 144
 
 struct events {
-	char *self;
+	char *hetmap;
 	struct trace_folder trace;
 	char *records; /* its file */
 	uint64_t n, bytes;
@@ -30,7 +31,7 @@ struct events {
 static int report_ours(void *user, double *ret_ns)
 {
 	struct events *events = user;
-	char *argv[] = { events->self, "report", "-q", "--json", events->trace.path, NULL };
+	char *argv[] = { events->hetmap, "report", "-q", "--json", events->trace.path, NULL };
 	struct program_result result;
 	double memory;
 	int r = program_run(argv, &result);
@@ -96,9 +97,9 @@ int bench_report_10m(void)
 
 	if (!folder)
 		return 0;
-	events.self = program_self();
+	events.hetmap = hetmap_path();
 	path = text_format("%s/trace", folder);
-	r = events.self ? made_trace(path, events.n, &events.trace, &events.bytes) : -ENOENT;
+	r = events.hetmap ? made_trace(path, events.n, &events.trace, &events.bytes) : -ENOENT;
 	if (r) {
 		bench_fail("a trace that is made up", r, false);
 		goto out;
@@ -110,6 +111,6 @@ int bench_report_10m(void)
 out:
 	bench_folder_remove(folder);
 	free(path);
-	free(events.self);
+	free(events.hetmap);
 	return r;
 }

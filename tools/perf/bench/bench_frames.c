@@ -13,6 +13,7 @@
 #include "bench_folder.h"
 #include "bench_options.h"
 #include "common/command.h"
+#include "common/extension.h"
 #include "common/text.h"
 #include "peer.h"
 #include "program.h"
@@ -30,7 +31,7 @@ PEER_SOURCE_OF(peer_frames_source, "extensions/video/command/measure.c");
 
 struct frames {
 	char *folder;
-	char *self;
+	char *hetmap;
 	unsigned int width, height; /* of the large pictures */
 	const json_t *samples;      /* of the side that is read */
 	size_t at_ours, at_peer;
@@ -101,7 +102,7 @@ static json_t *run_video(const struct frames *f, const char *name, const char *m
 		(char *)"-c",
 		(char *)"exec \"$1\" run video --json --device host $3 -- \"$4\" >\"$2\"",
 		(char *)"sh",
-		f->self,
+		f->hetmap,
 		out,
 		(char *)more,
 		(char *)file,
@@ -269,9 +270,9 @@ int bench_frame_path(void)
 	f.folder = bench_folder_make(NAME, MIB(700));
 	if (!f.folder)
 		return 0;
-	f.self = program_self();
+	f.hetmap = hetmap_path();
 	raw = text_format("%s/raw.nv12", f.folder);
-	r = f.self ? write_raw(&f, raw) : -ENOENT;
+	r = f.hetmap ? write_raw(&f, raw) : -ENOENT;
 	if (r)
 		bench_fail(NAME, r, false);
 	if (!r)
@@ -281,7 +282,7 @@ int bench_frame_path(void)
 	if (!r)
 		clips(&f);
 	free(raw);
-	free(f.self);
+	free(f.hetmap);
 	bench_folder_remove(f.folder);
 	return r;
 }

@@ -13,6 +13,7 @@
 #include "bench_folder.h"
 #include "bench_options.h"
 #include "common/command.h"
+#include "common/extension.h"
 #include "common/text.h"
 #include "peer.h"
 #include "perf/read/recording.h"
@@ -28,7 +29,8 @@
 #define ARGUMENTS 24
 
 struct overhead {
-	char *self;
+	char *self; /* the program that faults */
+	char *hetmap;
 	char *trace, *records;    /* hetmap trace's folder, and the file in it */
 	char *perf;               /* perf's file */
 	const char *fault;        /* the option of the program that is traced */
@@ -50,7 +52,7 @@ static void add(char *argv[ARGUMENTS], const char *const *words)
 
 static void add_program(char *argv[ARGUMENTS], const struct overhead *overhead)
 {
-	const char *program[] = { overhead->self, "bench", overhead->fault,
+	const char *program[] = { overhead->self, overhead->fault,
 				  bench_options.small ? FAULTING_SHORT : FAULTING, NULL };
 
 	add(argv, program);
@@ -140,7 +142,7 @@ static int added_ours(void *user, double *ret_ns)
 	static const char *const as_perf[] = { "--no-latency", "--no-tracepoints",
 					       "--max-stack", "127", NULL };
 	struct overhead *overhead = user;
-	const char *trace[] = { overhead->self, "trace", "-q", "-o", overhead->trace, NULL };
+	const char *trace[] = { overhead->hetmap, "trace", "-q", "-o", overhead->trace, NULL };
 	char *argv[ARGUMENTS] = { NULL };
 
 	bench_folder_clear(overhead->trace);
@@ -223,10 +225,11 @@ static int try(struct overhead *overhead)
 int bench_trace_overhead(void)
 {
 	char *folder = bench_folder_make("1 GiB read, added", ROOM);
-	struct overhead overhead = { .self = program_self() };
+	struct overhead overhead = { .self = program_self(), .hetmap = hetmap_path() };
 	int r;
 
-	if (!folder || !overhead.self) {
+	if (!folder || !overhead.self || !overhead.hetmap) {
+		free(overhead.hetmap);
 		free(overhead.self);
 		bench_folder_remove(folder);
 		return 0;
@@ -247,6 +250,7 @@ int bench_trace_overhead(void)
 	free(overhead.records);
 	free(overhead.perf);
 	free(overhead.why);
+	free(overhead.hetmap);
 	free(overhead.self);
 	bench_folder_remove(folder);
 	return r;

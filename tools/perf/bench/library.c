@@ -14,8 +14,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/extension.h"
 #include "common/text.h"
-#include "program.h"
 
 static char why[256];
 
@@ -29,14 +29,14 @@ static bool refuse(const char *name, const char *reason)
 static int open_library(const char *name)
 {
 	static const char *const folders[] = { "/usr/local/lib", "/usr/lib" };
-	char *self = program_self(), *path;
-	char *end = self ? strrchr(self, '/') : NULL;
+	char *hetmap = hetmap_path(), *path;
+	char *end = hetmap ? strrchr(hetmap, '/') : NULL;
 	int fd = -ENOENT;
 	size_t i;
 
 	if (end) {
 		*end = '\0';
-		path = text_format("%s/%s", self, name);
+		path = text_format("%s/%s", hetmap, name);
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 		free(path);
 	}
@@ -45,7 +45,7 @@ static int open_library(const char *name)
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 		free(path);
 	}
-	free(self);
+	free(hetmap);
 	return fd < 0 ? -errno : fd;
 }
 

@@ -19,7 +19,7 @@ struct library {
 };
 
 /*
- * Loads the library @name, which stands beside this program, or where the system has its
+ * Loads the library @name, which stands beside hetmap, or where the system has its
  * libraries: each time another copy of it. It stays until the process ends, as threads may
  * be in it. False: *ret_why (static, until the next call) tells.
  */

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* hetmap bench: the cases of the library, in the order in which they run. */
+/*
+ * libexec/hetmap/hetmap-bench, which `hetmap bench` runs: the cases of the library, in the order in
+ * which they run.
+ */
 #include "bench_list.h"
-#include "hetmap/subcommands.h"
+#include "common/command.h"
 #include "peer.h"
 
 static const struct bench cases[] = {
@@ -105,7 +108,15 @@ static const struct bench cases[] = {
 	  bench_cxl_latency, peer_tier_source },
 };
 
-int bench_main(int argc, char **argv)
+int main(int argc, char **argv)
 {
-	return bench_main_of(cases, sizeof(cases) / sizeof(cases[0]), argc, argv);
+	static char name[] = "bench";
+
+	output_init();
+	output_scan_json(argc, argv);
+	signals_init();
+	/* Programs of extensions have cases by that name. */
+	argv[0] = name;
+	return output_finish(
+		bench_main_of(cases, sizeof(cases) / sizeof(cases[0]), argc, argv));
 }
