@@ -44,6 +44,11 @@ struct option_row {
 			"simulated device, soft:N, sim:N\n"                \
 			"(default: " otherwise ")"                         \
 	}
+/* The three rows that everybody has: option_walk() does what they say. */
+#define OPTION_ROW_JSON(text)         \
+	{                             \
+		0, "json", NULL, text \
+	}
 #define OPTION_ROW_QUIET                                          \
 	{                                                         \
 		'q', "quiet", NULL, "no progress bar, no remarks" \
@@ -53,39 +58,49 @@ struct option_row {
 		'h', "help", NULL, "this text" \
 	}
 
+/* Where option_walk() is; what a command's functions get to see of it. */
 struct option_state {
 	const char *command; /* "run", for messages */
 	const struct option_row *rows;
+	const char *value; /* value of the option, or the argument itself */
+	char **rest;       /* the argument, and all behind it */
+	bool json;         /* --json was given so far */
+
+	/* private */
 	int argc;
 	char **argv;
-	int next;            /* private: argv that is looked at next */
-	bool only_arguments; /* private: "--" was seen */
-	const char *value;   /* value of the option, or the argument itself */
+	int next;            /* argv that is looked at next */
+	bool only_arguments; /* "--" was seen */
 };
 
+/* An argument ended the options: it and all behind it are another program's. */
 #define OPTION_END (-1)
-#define OPTION_ARGUMENT (-2) /* no option: in state->value */
-#define OPTION_WRONG (-3)    /* told the user already: exit STATUS_USAGE */
 
-/* The index of the next option in the table, or OPTION_*. */
-int option_next(struct option_state *state);
-
-/* A command's part in option_walk(). Each function returns 0, or a status that ends the command. */
-struct option_taker {
+/* The options of a command. Each function returns 0, or a status that ends the command. */
+struct option_table {
+	const char *command; /* "run", for messages */
+	const struct option_row *rows;
 	void (*usage)(void);
+	/* NULL: there are no rows but the three. */
 	int (*option)(const struct option_state *state, int option, void *user);
-	int (*argument)(const char *argument, void *user);
+	/* Also OPTION_END. NULL: the command takes no argument, and @remedy is told. */
+	int (*argument)(const struct option_state *state, void *user);
+	const char *remedy;
+	int refused; /* the status of all that is wrong; 0: as the functions return it */
 };
 
 /*
  * Walks through all options and arguments, and does --help, --json and --quiet itself, by the names
  * of their rows. False: the command ends with *ret_status.
  */
-bool option_walk(struct option_state *state, const struct option_taker *taker, void *user,
+bool option_walk(const struct option_table *table, int argc, char **argv, void *user,
 		 int *ret_status);
 
 /* Refuses the value of @option: prints @expected, and returns STATUS_USAGE. */
 int option_refuse(const struct option_state *state, int option, const char *expected);
+/* Takes a number from @least to @most: 0; or refuses the value with @expected. */
+int option_take_number(const struct option_state *state, int option, uint64_t least,
+		       uint64_t most, const char *expected, uint64_t *ret_number);
 
 /* Prints the table as help, and how BYTES are written where a row takes them. */
 void option_help(const struct option_row *rows);
@@ -98,7 +113,7 @@ int option_number(const char *text, uint64_t least, uint64_t most, uint64_t *ret
 /* The nearest of @names (NULL ends) to a mistyped one; NULL: none is near. */
 const char *option_nearest(const char *typed, const char *const *names);
 
-/* ---- messages (report.c) ---- */
+/* ---- messages (output.c) ---- */
 
 struct output {
 	bool json;   /* failures become an object on standard output */

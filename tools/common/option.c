@@ -14,6 +14,10 @@
 
 #define OPTIONS_MAX 64
 
+/* What next() returns beside the index of an option in the table, and OPTION_END. */
+#define OPTION_ARGUMENT (-2) /* no option: in state->value */
+#define OPTION_WRONG (-3)    /* the user was told */
+
 /* Edit distance; a swap of neighbours counts one. */
 static size_t distance(const char *a, const char *b)
 {
@@ -111,7 +115,7 @@ static int unknown(const struct option_state *state, const char *typed)
 	return OPTION_WRONG;
 }
 
-int option_next(struct option_state *state)
+static int next(struct option_state *state)
 {
 	struct option table[OPTIONS_MAX + 1] = { 0 };
 	/* '-': every argument in its place, whatever POSIXLY_CORRECT says. */
@@ -163,41 +167,58 @@ int option_next(struct option_state *state)
 	return OPTION_ARGUMENT;
 }
 
-static int walk_option(const struct option_state *state, int option,
-		       const struct option_taker *taker, void *user)
+static int take_option(struct option_state *state, int option, const struct option_table *table,
+		       void *user)
 {
-	const char *name = state->rows[option].name;
+	const char *name = table->rows[option].name;
 
 	if (!strcmp(name, "json"))
-		output.json = true;
+		output.json = state->json = true;
 	else if (!strcmp(name, "quiet"))
 		output.quiet = true;
 	else
-		return taker->option(state, option, user);
+		return table->option(state, option, user);
 	return 0;
 }
 
-bool option_walk(struct option_state *state, const struct option_taker *taker, void *user,
+static int take_argument(struct option_state *state, const struct option_table *table,
+			 void *user)
+{
+	if (!table->argument)
+		return fail(STATUS_USAGE, EINVAL, table->remedy, "%s takes no argument",
+			    table->command);
+	state->rest = &state->argv[state->next - 1];
+	return table->argument(state, user);
+}
+
+bool option_walk(const struct option_table *table, int argc, char **argv, void *user,
 		 int *ret_status)
 {
+	struct option_state state = {
+		.command = table->command,
+		.rows = table->rows,
+		.argc = argc,
+		.argv = argv,
+	};
 	int option, status = 0;
 
-	while (!status && (option = option_next(state)) != OPTION_END) {
+	while (!status && (option = next(&state)) != OPTION_END) {
 		if (option == OPTION_WRONG) {
 			status = STATUS_USAGE;
 		} else if (option == OPTION_ARGUMENT) {
-			status = taker->argument(state->value, user);
-		} else if (!strcmp(state->rows[option].name, "help")) {
-			taker->usage();
+			status = take_argument(&state, table, user);
+		} else if (!strcmp(table->rows[option].name, "help")) {
+			table->usage();
 			*ret_status = STATUS_DONE;
 			return false;
 		} else {
-			status = walk_option(state, option, taker, user);
+			status = take_option(&state, option, table, user);
 		}
 	}
-	if (status)
-		*ret_status = status;
-	return !status;
+	if (!status || status == OPTION_END)
+		return true;
+	*ret_status = table->refused ? table->refused : status;
+	return false;
 }
 
 void option_help(const struct option_row *rows)
@@ -242,6 +263,14 @@ int option_number(const char *text, uint64_t least, uint64_t most, uint64_t *ret
 		return -ERANGE;
 	*ret_number = number;
 	return 0;
+}
+
+int option_take_number(const struct option_state *state, int option, uint64_t least,
+		       uint64_t most, const char *expected, uint64_t *ret_number)
+{
+	return option_number(state->value, least, most, ret_number) ?
+		       option_refuse(state, option, expected) :
+		       0;
 }
 
 int option_bytes(const char *text, uint64_t *ret_bytes)

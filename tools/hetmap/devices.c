@@ -18,7 +18,7 @@
 enum { OPTION_JSON, OPTION_HELP };
 
 static const struct option_row rows[] = {
-	[OPTION_JSON] = { 0, "json", NULL, "print the lists as JSON" },
+	[OPTION_JSON] = OPTION_ROW_JSON("print the lists as JSON"),
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
 };
@@ -523,28 +523,15 @@ static void print(const struct lists *lists)
 
 int devices_main(int argc, char **argv)
 {
-	struct option_state state = {
-		.command = "devices",
-		.rows = rows,
-		.argc = argc,
-		.argv = argv,
+	static const struct option_table table = {
+		.command = "devices", .rows = rows, .usage = usage, .remedy = "hetmap devices"
 	};
 	struct lists lists = { 0 };
 	uint32_t i;
-	int option, r;
+	int r;
 
-	while ((option = option_next(&state)) != OPTION_END) {
-		if (option == OPTION_WRONG)
-			return STATUS_USAGE;
-		if (option == OPTION_HELP) {
-			usage();
-			return STATUS_DONE;
-		}
-		if (option == OPTION_ARGUMENT)
-			return fail(STATUS_USAGE, EINVAL, "hetmap devices",
-				    "devices takes no argument");
-		output.json = true;
-	}
+	if (!option_walk(&table, argc, argv, NULL, &r))
+		return r;
 	r = list_devices(&lists.devices, &lists.n_device);
 	if (!r)
 		r = list_accels(&lists.accels, &lists.n_accel);

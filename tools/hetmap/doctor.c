@@ -82,7 +82,7 @@ static const struct option_row rows[] = {
 	[OPTION_CLEAR_BAD] = { 0, "clear-bad", "DEVICE",
 			       "make the bad ranges of dax:PATH or pmem:PATH usable\n"
 			       "again; the bytes there are lost" },
-	[OPTION_JSON] = { 0, "json", NULL, "print the findings as a JSON array" },
+	[OPTION_JSON] = OPTION_ROW_JSON("print the findings as a JSON array"),
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
 };
@@ -180,64 +180,81 @@ static void run_checks(struct doctor *doctor)
 	}
 }
 
-int doctor_main(int argc, char **argv)
-{
-	struct option_state state = {
-		.command = "doctor",
-		.rows = rows,
-		.argc = argc,
-		.argv = argv,
-	};
-	struct doctor doctor = { .root = machine_root() };
-	const char *path = NULL, *peer = NULL, *serve = NULL, *bad = NULL;
-	int option, told = STATUS_DONE, status = STATUS_DONE;
-	bool cluster = false;
+/* What is asked for; NULL, false: it is not. */
+struct wish {
+	const char *path, *peer, *serve, *bad;
+	bool cluster;
+};
 
-	while ((option = option_next(&state)) != OPTION_END) {
-		if (option == OPTION_WRONG)
-			return STATUS_USAGE;
-		if (option == OPTION_HELP) {
-			usage();
-			return STATUS_DONE;
-		}
-		if (option == OPTION_ARGUMENT)
-			return fail(STATUS_USAGE, EINVAL, "hetmap doctor",
-				    "doctor takes no argument");
-		if (option == OPTION_PATH)
-			path = state.value;
-		else if (option == OPTION_PEER)
-			peer = state.value;
-		else if (option == OPTION_SERVE)
-			serve = state.value;
-		else if (option == OPTION_CLUSTER)
-			cluster = true;
-		else if (option == OPTION_CLEAR_BAD)
-			bad = state.value;
-		else
-			output.json = true;
+static int take_option(const struct option_state *state, int option, void *user)
+{
+	struct wish *wish = user;
+
+	switch (option) {
+	case OPTION_PATH:
+		wish->path = state->value;
+		break;
+	case OPTION_PEER:
+		wish->peer = state->value;
+		break;
+	case OPTION_SERVE:
+		wish->serve = state->value;
+		break;
+	case OPTION_CLUSTER:
+		wish->cluster = true;
+		break;
+	default:
+		wish->bad = state->value;
+		break;
 	}
-	if (peer && !path)
+	return 0;
+}
+
+/* Options that exclude each other. 0, or the status of a failure that was told. */
+static int check(const struct wish *wish)
+{
+	if (wish->peer && !wish->path)
 		return fail(STATUS_USAGE, EINVAL, "hetmap doctor --path DIR --peer HOST:DIR",
 			    "doctor: --peer needs --path");
-	if (serve && (path || output.json))
+	if (wish->serve && (wish->path || output.json))
 		return fail(STATUS_USAGE, EINVAL, "hetmap doctor --peer-serve DIR",
 			    "doctor: --peer-serve takes no other option");
-	if (cluster && (path || serve))
+	if (wish->cluster && (wish->path || wish->serve))
 		return fail(STATUS_USAGE, EINVAL, "mpirun -n 2 hetmap doctor --cluster",
 			    "doctor: --cluster takes no --path");
-	if (bad && (path || peer || serve || cluster || output.json))
+	if (wish->bad &&
+	    (wish->path || wish->peer || wish->serve || wish->cluster || output.json))
 		return fail(STATUS_USAGE, EINVAL, "hetmap doctor --clear-bad DEVICE",
 			    "doctor: --clear-bad takes no other option");
-	if (bad)
-		return doctor_clear_bad(bad);
-	if (cluster)
+	return 0;
+}
+
+int doctor_main(int argc, char **argv)
+{
+	static const struct option_table table = { .command = "doctor",
+						   .rows = rows,
+						   .usage = usage,
+						   .option = take_option,
+						   .remedy = "hetmap doctor" };
+	struct doctor doctor = { .root = machine_root() };
+	struct wish wish = { 0 };
+	int told = STATUS_DONE, status = STATUS_DONE;
+
+	if (!option_walk(&table, argc, argv, &wish, &status))
+		return status;
+	status = check(&wish);
+	if (status)
+		return status;
+	if (wish.bad)
+		return doctor_clear_bad(wish.bad);
+	if (wish.cluster)
 		return extension_run("particles", "doctor: --cluster", argv);
-	if (serve)
-		return peer_serve(serve, STDIN_FILENO, STDOUT_FILENO);
+	if (wish.serve)
+		return peer_serve(wish.serve, STDIN_FILENO, STDOUT_FILENO);
 	if (output.json)
 		doctor.findings = json_array();
-	if (path)
-		told = doctor_look_at_path(&doctor, path, peer, &status);
+	if (wish.path)
+		told = doctor_look_at_path(&doctor, wish.path, wish.peer, &status);
 	else
 		run_checks(&doctor);
 	if (told != STATUS_DONE) {

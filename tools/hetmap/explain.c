@@ -28,7 +28,7 @@ static const struct option_row rows[] = {
 	[OPTION_TIERS] = { 't', "tiers", "PID",
 			   "what moves between tiers of memory would gain in that\n"
 			   "process; nothing moves" },
-	[OPTION_JSON] = { 0, "json", NULL, "one JSON object" },
+	[OPTION_JSON] = OPTION_ROW_JSON("one JSON object"),
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
@@ -371,64 +371,50 @@ static int explain(const struct options *options)
 	return status;
 }
 
-/* -1: help was asked for. */
-static int parse(struct options *options, int argc, char **argv)
+static int take_option(const struct option_state *state, int option, void *user)
 {
-	struct option_state state = {
-		.command = "explain",
-		.rows = rows,
-		.argc = argc,
-		.argv = argv,
-	};
+	struct options *options = user;
 	uint64_t number;
-	int option;
+	int status;
 
-	while ((option = option_next(&state)) != OPTION_END) {
-		switch (option) {
-		case OPTION_PID:
-			if (option_number(state.value, 1, INT32_MAX, &number))
-				return option_refuse(&state, option, "a process's number");
-			options->pid = (pid_t)number;
-			break;
-		case OPTION_ALL:
-			options->all = true;
-			break;
-		case OPTION_TIERS:
-			if (option_number(state.value, 1, INT32_MAX, &number))
-				return option_refuse(&state, option, "a process's number");
-			options->pid = (pid_t)number;
-			options->tiers = true;
-			break;
-		case OPTION_JSON:
-			output.json = true;
-			break;
-		case OPTION_QUIET:
-			output.quiet = true;
-			break;
-		case OPTION_HELP:
-			usage();
-			return -1;
-		case OPTION_ARGUMENT:
-			if (options->what)
-				return fail(STATUS_USAGE, EINVAL,
-					    "ask for one at a time, or for a name with --all",
-					    "explain: one address or buffer, not two");
-			options->what = state.value;
-			break;
-		default:
-			return STATUS_USAGE;
-		}
+	if (option == OPTION_ALL) {
+		options->all = true;
+		return 0;
 	}
+	status = option_take_number(state, option, 1, INT32_MAX, "a process's number", &number);
+	if (status)
+		return status;
+	options->pid = (pid_t)number;
+	options->tiers |= option == OPTION_TIERS;
+	return 0;
+}
+
+static int take_argument(const struct option_state *state, void *user)
+{
+	struct options *options = user;
+
+	if (options->what)
+		return fail(STATUS_USAGE, EINVAL,
+			    "ask for one at a time, or for a name with --all",
+			    "explain: one address or buffer, not two");
+	options->what = state->value;
 	return 0;
 }
 
 int explain_main(int argc, char **argv)
 {
+	static const struct option_table table = {
+		.command = "explain",
+		.rows = rows,
+		.usage = usage,
+		.option = take_option,
+		.argument = take_argument,
+	};
 	struct options options = { .pid = 0 };
-	int status = parse(&options, argc, argv);
+	int status;
 
-	if (status)
-		return status < 0 ? STATUS_DONE : status;
+	if (!option_walk(&table, argc, argv, &options, &status))
+		return status;
 	if (options.tiers && (options.what || options.all))
 		return fail(STATUS_USAGE, EINVAL, "hetmap explain --tiers PID",
 			    "explain: --tiers is about all of a process");

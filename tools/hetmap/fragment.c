@@ -22,7 +22,7 @@ enum {
 
 static const struct option_row rows[] = {
 	[OPTION_FORCE] = { 0, "force", NULL, "also on a machine that is no small virtual one" },
-	[OPTION_JSON] = { 0, "json", NULL, "print the result as JSON, then run COMMAND" },
+	[OPTION_JSON] = OPTION_ROW_JSON("print the result as JSON, then run COMMAND"),
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
@@ -119,50 +119,56 @@ static int fragment(uint64_t percent, bool force, char **argv)
 	return status;
 }
 
+/* What the options say. */
+struct wish {
+	uint64_t percent;
+	bool any; /* it was given */
+	bool force;
+	char **command; /* NULL: none */
+};
+
+static int take_option(const struct option_state *state, int option, void *user)
+{
+	struct wish *wish = user;
+
+	(void)state;
+	(void)option;
+	wish->force = true;
+	return 0;
+}
+
+static int take_argument(const struct option_state *state, void *user)
+{
+	struct wish *wish = user;
+
+	if (wish->any) {
+		wish->command = state->rest;
+		return OPTION_END;
+	}
+	if (option_number(state->value, 0, 100, &wish->percent))
+		return fail(STATUS_OWN, EINVAL, NULL,
+			    "fragment: PERCENT is a number from 0 to 100");
+	wish->any = true;
+	return 0;
+}
+
 int fragment_main(int argc, char **argv)
 {
-	struct option_state state = {
+	static const struct option_table table = {
 		.command = "fragment",
 		.rows = rows,
-		.argc = argc,
-		.argv = argv,
-		.next = 1,
+		.usage = usage,
+		.option = take_option,
+		.argument = take_argument,
+		.refused = STATUS_OWN,
 	};
-	char **command = NULL;
-	uint64_t percent = 0;
-	bool force = false, any = false;
-	int option;
+	struct wish wish = { .any = false };
+	int status;
 
-	while (!command && (option = option_next(&state)) != OPTION_END) {
-		switch (option) {
-		case OPTION_FORCE:
-			force = true;
-			break;
-		case OPTION_JSON:
-			output.json = true;
-			break;
-		case OPTION_QUIET:
-			output.quiet = true;
-			break;
-		case OPTION_HELP:
-			usage();
-			return STATUS_DONE;
-		case OPTION_ARGUMENT:
-			if (any) {
-				command = &argv[state.next - 1];
-				break;
-			}
-			if (option_number(state.value, 0, 100, &percent))
-				return fail(STATUS_OWN, EINVAL, NULL,
-					    "fragment: PERCENT is a number from 0 to 100");
-			any = true;
-			break;
-		default:
-			return STATUS_OWN;
-		}
-	}
-	if (!any)
+	if (!option_walk(&table, argc, argv, &wish, &status))
+		return status;
+	if (!wish.any)
 		return fail(STATUS_OWN, EINVAL, "hetmap fragment 50 -- COMMAND",
 			    "fragment: PERCENT is missing");
-	return fragment(percent, force, command);
+	return fragment(wish.percent, wish.force, wish.command);
 }

@@ -30,7 +30,7 @@ enum {
 };
 
 static const struct option_row rows[] = {
-	[OPTION_JSON] = { 0, "json", NULL, "print all of it as JSON" },
+	[OPTION_JSON] = OPTION_ROW_JSON("print all of it as JSON"),
 	[OPTION_ROWS] = { 'n', "rows", "ROWS", "rows of the list; 0: all (default: 20)" },
 	[OPTION_DTYPE] = { 0, "dtype", "TYPE", "type of raw tokens, as uint16 or float32" },
 	[OPTION_OFFSET] = { 0, "offset", "BYTES",
@@ -316,27 +316,26 @@ static int take_option(const struct option_state *state, int option, void *user)
 	if (status != OPTION_END)
 		return status;
 	/* The only other one is --rows. */
-	return option_number(state->value, 0, UINT32_MAX, &given->n_row) ?
-		       option_refuse(state, option, "a number from 0 on") :
-		       0;
+	return option_take_number(state, option, 0, UINT32_MAX, "a number from 0 on",
+				  &given->n_row);
 }
 
-static int take_path(const char *path, void *user)
+static int take_path(const struct option_state *state, void *user)
 {
 	struct given *given = user;
 
-	given->paths[given->n_path++] = path;
+	given->paths[given->n_path++] = state->value;
 	return 0;
 }
 
 static int inspect_chosen(int argc, char **argv, const char **paths)
 {
-	static const struct option_taker taker = { usage, take_option, take_path };
-	struct option_state state = {
+	static const struct option_table table = {
 		.command = "inspect",
 		.rows = rows,
-		.argc = argc,
-		.argv = argv,
+		.usage = usage,
+		.option = take_option,
+		.argument = take_path,
 	};
 	struct given given = {
 		.paths = paths,
@@ -346,7 +345,7 @@ static int inspect_chosen(int argc, char **argv, const char **paths)
 	const struct raw_tokens *raw = &given.raw;
 	int status;
 
-	if (!option_walk(&state, &taker, &given, &status))
+	if (!option_walk(&table, argc, argv, &given, &status))
 		return status;
 	if (!given.n_path)
 		return fail(STATUS_USAGE, EINVAL, "hetmap inspect FILE",

@@ -36,7 +36,7 @@ enum {
 };
 
 static const struct option_row rows[] = {
-	[OPTION_JSON] = { 0, "json", NULL, "the same as JSON" },
+	[OPTION_JSON] = OPTION_ROW_JSON("the same as JSON"),
 	[OPTION_HTML] = { 0, "html", "FILE",
 			  "a page with pictures, in one file: addresses over\n"
 			  "time, CPUs, latencies; \"-\" is standard output" },
@@ -58,6 +58,7 @@ struct wish {
 	const char *path;
 	bool text;                       /* it is perf script's */
 	const char *html, *svg, *folded; /* NULL: not wanted */
+	uint32_t rows;                   /* of each table */
 };
 
 static void usage(void)
@@ -390,62 +391,47 @@ static void free_report(struct report *report)
 	analysis_free(&report->analysis);
 }
 
-static int parse(struct wish *wish, struct report *report, int argc, char **argv)
+static int name_trace(struct wish *wish, const char *path)
 {
-	struct option_state state = {
-		.command = "report",
-		.rows = rows,
-		.argc = argc,
-		.argv = argv,
-		.next = 1,
-	};
-	uint64_t number;
-	int option;
+	if (wish->path)
+		return fail(STATUS_USAGE, EINVAL, NULL,
+			    "report: more than one trace was named");
+	wish->path = path;
+	return 0;
+}
 
-	while ((option = option_next(&state)) != OPTION_END) {
-		switch (option) {
-		case OPTION_JSON:
-			output.json = true;
-			break;
-		case OPTION_HTML:
-			wish->html = state.value;
-			break;
-		case OPTION_SVG:
-			wish->svg = state.value;
-			break;
-		case OPTION_FOLDED:
-			wish->folded = state.value;
-			break;
-		case OPTION_PERF_SCRIPT:
-			if (wish->path)
-				return fail(STATUS_USAGE, EINVAL, NULL,
-					    "report: more than one trace was named");
-			wish->path = state.value;
-			wish->text = true;
-			break;
-		case OPTION_ROWS:
-			if (option_number(state.value, 1, 1000000, &number))
-				return option_refuse(&state, option,
-						     "a number from 1 to 1000000");
-			report->rows = (uint32_t)number;
-			break;
-		case OPTION_QUIET:
-			output.quiet = true;
-			break;
-		case OPTION_HELP:
-			usage();
-			return -1;
-		case OPTION_ARGUMENT:
-			if (wish->path)
-				return fail(STATUS_USAGE, EINVAL, NULL,
-					    "report: more than one trace was named");
-			wish->path = state.value;
-			break;
-		default:
-			return STATUS_USAGE;
-		}
+static int take_option(const struct option_state *state, int option, void *user)
+{
+	struct wish *wish = user;
+	uint64_t number;
+	int status;
+
+	switch (option) {
+	case OPTION_HTML:
+		wish->html = state->value;
+		break;
+	case OPTION_SVG:
+		wish->svg = state->value;
+		break;
+	case OPTION_FOLDED:
+		wish->folded = state->value;
+		break;
+	case OPTION_PERF_SCRIPT:
+		wish->text = true;
+		return name_trace(wish, state->value);
+	default:
+		status = option_take_number(state, option, 1, 1000000,
+					    "a number from 1 to 1000000", &number);
+		if (!status)
+			wish->rows = (uint32_t)number;
+		return status;
 	}
 	return 0;
+}
+
+static int take_argument(const struct option_state *state, void *user)
+{
+	return name_trace(user, state->value);
 }
 
 static bool is_same(const char *path, const struct stat *st)
@@ -517,13 +503,21 @@ static int check_outputs(const struct wish *wish, const char *trace)
 
 int report_main(int argc, char **argv)
 {
-	struct report report = { .rows = ROWS, .rates.measure = storage_measure };
-	struct wish wish = { 0 };
+	static const struct option_table table = {
+		.command = "report",
+		.rows = rows,
+		.usage = usage,
+		.option = take_option,
+		.argument = take_argument,
+	};
+	struct report report = { .rates.measure = storage_measure };
+	struct wish wish = { .rows = ROWS };
 	struct symbols_span recorded;
-	int status = parse(&wish, &report, argc, argv);
+	int status;
 
-	if (status)
-		return status < 0 ? STATUS_DONE : status;
+	if (!option_walk(&table, argc, argv, &wish, &status))
+		return status;
+	report.rows = wish.rows;
 	report.path = wish.path ? wish.path : TRACE_FOLDER;
 	status = check_outputs(&wish, report.path);
 	if (status)

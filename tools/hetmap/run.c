@@ -133,7 +133,7 @@ static const struct option_row rows[] = {
 	[OPTION_POLICY] = { 0, "policy", "FILE",
 			    "file of rules that allow and refuse operations, as\n"
 			    "hetmap-run(1) describes them" },
-	[OPTION_JSON] = { 0, "json", NULL, "print the result, or the failure, as JSON" },
+	[OPTION_JSON] = OPTION_ROW_JSON("print the result, or the failure, as JSON"),
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
@@ -474,64 +474,74 @@ static int refuse_early(const char *name)
 	return STATUS_USAGE;
 }
 
+/* What was given on the way. */
+struct given {
+	struct job_options options;
+	const char **files;
+	const struct run_job *job; /* NULL: none yet */
+	uint64_t bits;             /* a bit for each option */
+};
+
+static int take_option(const struct option_state *state, int option, void *user)
+{
+	struct given *given = user;
+	int status = raw_tokens_take(state, option, &given->options.raw);
+
+	given->bits |= 1ull << option;
+	if (status == OPTION_END)
+		status = take_tokens(state, option, &given->options);
+	if (status == OPTION_END)
+		status = take_value(state, option, &given->options);
+	return status;
+}
+
+static int take_argument(const struct option_state *state, void *user)
+{
+	struct given *given = user;
+
+	if (given->job) {
+		given->files[given->options.n_files++] = state->value;
+		return 0;
+	}
+	if (extension_has_job(state->value))
+		return refuse_early(state->value);
+	given->job = find_job(state->value);
+	return given->job ? 0 : unknown_job(state->value);
+}
+
 static int run_chosen(int argc, char **argv, const char **files)
 {
-	struct option_state state = {
-		.command = "run", .rows = rows, .argc = argc, .argv = argv
+	static const struct option_table table = {
+		.command = "run",
+		.rows = rows,
+		.usage = usage,
+		.option = take_option,
+		.argument = take_argument,
 	};
-	struct job_options options = {
+	struct given given = {
+		.options = {
+			.files = files,
+			.raw = { .dtype = TYPE_NOT_GIVEN },
+			.to = TYPE_NOT_GIVEN,
+			.order = HM_BATCHES_SHUFFLED,
+			.block = 1024,
+			.batch = 64,
+			.batches = 100,
+			.seed = 1,
+		},
 		.files = files,
-		.raw = { .dtype = TYPE_NOT_GIVEN },
-		.to = TYPE_NOT_GIVEN,
-		.order = HM_BATCHES_SHUFFLED,
-		.block = 1024,
-		.batch = 64,
-		.batches = 100,
-		.seed = 1,
 	};
-	const struct run_job *job = NULL;
-	uint64_t given = 0;
-	int option, status;
+	struct job_options *options = &given.options;
+	int status;
 
-	for (;;) {
-		option = option_next(&state);
-		if (option == OPTION_END)
-			break;
-		if (option == OPTION_WRONG)
-			return STATUS_USAGE;
-		if (option == OPTION_HELP) {
-			usage();
-			return STATUS_DONE;
-		}
-		if (option == OPTION_JSON) {
-			output.json = true;
-		} else if (option == OPTION_QUIET) {
-			output.quiet = true;
-		} else if (option != OPTION_ARGUMENT) {
-			given |= 1ull << option;
-			status = raw_tokens_take(&state, option, &options.raw);
-			if (status == OPTION_END)
-				status = take_tokens(&state, option, &options);
-			if (status == OPTION_END)
-				status = take_value(&state, option, &options);
-			if (status)
-				return status;
-		} else if (!job) {
-			if (extension_has_job(state.value))
-				return refuse_early(state.value);
-			job = find_job(state.value);
-			if (!job)
-				return unknown_job(state.value);
-		} else {
-			files[options.n_files++] = state.value;
-		}
-	}
-	options.file = files[0];
-	status = check_job(job, &options, given);
-	if (!status && options.policy)
-		status = policy_load(options.policy);
+	if (!option_walk(&table, argc, argv, &given, &status))
+		return status;
+	options->file = files[0];
+	status = check_job(given.job, options, given.bits);
+	if (!status && options->policy)
+		status = policy_load(options->policy);
 	if (!status)
-		status = job->run(&options);
+		status = given.job->run(options);
 	policy_drop();
 	return status;
 }

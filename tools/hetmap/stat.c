@@ -17,7 +17,7 @@ static const struct option_row rows[] = {
 	[OPTION_REPEAT] = { 'r', "repeat", "N", "run the command N times (default: 1)" },
 	[OPTION_OUTPUT] = { 'o', "output", "FILE",
 			    "write the report there (default: standard error)" },
-	[OPTION_JSON] = { 0, "json", NULL, "the report as one JSON object" },
+	[OPTION_JSON] = OPTION_ROW_JSON("the report as one JSON object"),
 	[OPTION_VERBOSE] = { 'v', "verbose", NULL,
 			     "also the machine's counters that did not change" },
 	[OPTION_HELP] = OPTION_ROW_HELP,
@@ -101,57 +101,68 @@ static int measure(struct stat_result *result, FILE *out, const char *path)
 	return result->status;
 }
 
+/* What the options say. */
+struct wish {
+	struct stat_result result;
+	const char *path; /* NULL: standard error */
+};
+
+static int take_option(const struct option_state *state, int option, void *user)
+{
+	struct wish *wish = user;
+	uint64_t repeat;
+	int status;
+
+	switch (option) {
+	case OPTION_REPEAT:
+		status = option_take_number(state, option, 1, 1000000,
+					    "a number from 1 to 1000000", &repeat);
+		if (!status)
+			wish->result.asked = (unsigned int)repeat;
+		return status;
+	case OPTION_OUTPUT:
+		wish->path = state->value;
+		break;
+	default:
+		wish->result.verbose = true;
+		break;
+	}
+	return 0;
+}
+
+/* What follows is the command's, whatever it looks like: "--json", too. */
+static int take_argument(const struct option_state *state, void *user)
+{
+	struct wish *wish = user;
+
+	wish->result.command = state->rest;
+	output.json = state->json;
+	return OPTION_END;
+}
+
 int stat_main(int argc, char **argv)
 {
-	struct option_state state = {
+	static const struct option_table table = {
 		.command = "stat",
 		.rows = rows,
-		.argc = argc,
-		.argv = argv,
+		.usage = usage,
+		.option = take_option,
+		.argument = take_argument,
+		.refused = STATUS_OWN,
 	};
-	struct stat_result result = { .asked = 1, .root = machine_root() };
-	const char *path = NULL;
+	struct wish wish = { .result = { .asked = 1, .root = machine_root() } };
 	FILE *out = stderr;
-	uint64_t repeat;
-	int option;
+	int status;
 
-	while (!result.command && (option = option_next(&state)) != OPTION_END) {
-		switch (option) {
-		case OPTION_REPEAT:
-			if (option_number(state.value, 1, 1000000, &repeat)) {
-				option_refuse(&state, option, "a number from 1 to 1000000");
-				return STATUS_OWN;
-			}
-			result.asked = (unsigned int)repeat;
-			break;
-		case OPTION_OUTPUT:
-			path = state.value;
-			break;
-		case OPTION_JSON:
-			result.json = true;
-			break;
-		case OPTION_VERBOSE:
-			result.verbose = true;
-			break;
-		case OPTION_HELP:
-			usage();
-			return STATUS_DONE;
-		case OPTION_ARGUMENT:
-			/* What follows is the command's, whatever it looks like. */
-			result.command = argv + state.next - 1;
-			break;
-		default:
-			return STATUS_OWN;
-		}
-	}
-	/* "--json" may have been the command's own. */
-	output.json = result.json;
-	if (!result.command)
+	if (!option_walk(&table, argc, argv, &wish, &status))
+		return status;
+	wish.result.json = output.json;
+	if (!wish.result.command)
 		return fail(STATUS_OWN, EINVAL, "hetmap stat -- COMMAND [ARG]...",
 			    "stat: there is no command to run");
-	if (path)
-		out = fopen(path, "we");
+	if (wish.path)
+		out = fopen(wish.path, "we");
 	if (!out)
-		return cannot_write(path, errno);
-	return measure(&result, out, path ? path : "standard error");
+		return cannot_write(wish.path, errno);
+	return measure(&wish.result, out, wish.path ? wish.path : "standard error");
 }

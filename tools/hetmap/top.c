@@ -44,7 +44,7 @@ static const struct option_row rows[] = {
 				"number of looks (default: until q; without a screen,\n"
 				"until Ctrl-C)" },
 	[OPTION_ONCE] = { '1', "once", NULL, "look once, and print a plain table" },
-	[OPTION_JSON] = { 0, "json", NULL, "print JSON objects, one a line; with --once, one" },
+	[OPTION_JSON] = OPTION_ROW_JSON("print JSON objects, one a line; with --once, one"),
 	[OPTION_QUIET] = { 'q', "quiet", NULL, "no remarks" },
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
@@ -187,72 +187,63 @@ static int parse_delay(const struct option_state *state, int option, struct top 
 	return 0;
 }
 
-/* -1: help was asked for. */
-static int parse(struct top *top, struct options *options, int argc, char **argv)
-{
-	struct option_state state = {
-		.command = "top",
-		.rows = rows,
-		.argc = argc,
-		.argv = argv,
-	};
-	uint64_t number;
-	int option, status = 0;
+/* What the options say. */
+struct wish {
+	struct top *top;
+	struct options *options;
+};
 
-	while (!status && (option = option_next(&state)) != OPTION_END) {
-		switch (option) {
-		case OPTION_PID:
-			if (option_number(state.value, 1, INT32_MAX, &number))
-				return option_refuse(&state, option, "a process's number");
+static int take_option(const struct option_state *state, int option, void *user)
+{
+	const struct wish *wish = user;
+	struct top *top = wish->top;
+	uint64_t number;
+	int status;
+
+	switch (option) {
+	case OPTION_PID:
+		status = option_take_number(state, option, 1, INT32_MAX, "a process's number",
+					    &number);
+		if (!status)
 			top->pid = (pid_t)number;
-			break;
-		case OPTION_SORT:
-			status = parse_key(&state, option, top);
-			break;
-		case OPTION_REVERSE:
-			top->reverse = true;
-			break;
-		case OPTION_FILTER:
-			top->filter = state.value;
-			break;
-		case OPTION_DELAY:
-			status = parse_delay(&state, option, top);
-			break;
-		case OPTION_ITERATIONS:
-			if (option_number(state.value, 1, UINT32_MAX, &options->iterations))
-				return option_refuse(&state, option, "a number from 1 on");
-			break;
-		case OPTION_ONCE:
-			options->once = true;
-			break;
-		case OPTION_JSON:
-			output.json = true;
-			break;
-		case OPTION_QUIET:
-			output.quiet = true;
-			break;
-		case OPTION_HELP:
-			usage();
-			return -1;
-		case OPTION_ARGUMENT:
-			return fail(STATUS_USAGE, EINVAL, "hetmap top -p PID, or -f TEXT",
-				    "top takes no argument");
-		default:
-			return STATUS_USAGE;
-		}
+		return status;
+	case OPTION_SORT:
+		return parse_key(state, option, top);
+	case OPTION_REVERSE:
+		top->reverse = true;
+		break;
+	case OPTION_FILTER:
+		top->filter = state->value;
+		break;
+	case OPTION_DELAY:
+		return parse_delay(state, option, top);
+	case OPTION_ITERATIONS:
+		return option_take_number(state, option, 1, UINT32_MAX, "a number from 1 on",
+					  &wish->options->iterations);
+	default:
+		wish->options->once = true;
+		break;
 	}
-	return status;
+	return 0;
 }
 
 int top_main(int argc, char **argv)
 {
 	const char *term = getenv("TERM");
+	static const struct option_table table = {
+		.command = "top",
+		.rows = rows,
+		.usage = usage,
+		.option = take_option,
+		.remedy = "hetmap top -p PID, or -f TEXT",
+	};
 	struct options options = { .iterations = 0 };
 	struct top top = { .key = TOP_BY_MAPPED };
-	int status = parse(&top, &options, argc, argv);
+	struct wish wish = { .top = &top, .options = &options };
+	int status;
 
-	if (status)
-		return status < 0 ? STATUS_DONE : status;
+	if (!option_walk(&table, argc, argv, &wish, &status))
+		return status;
 	status = fail_without_proc(STATUS_ENVIRONMENT);
 	if (status)
 		return status;

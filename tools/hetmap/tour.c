@@ -52,7 +52,7 @@ static const struct option_row rows[] = {
 	[OPTION_SIZE] = { 's', "size", "BYTES",
 			  "the buffer's size, from 64K on (default 16M);\n"
 			  "it grows by half" },
-	[OPTION_JSON] = { 0, "json", NULL, "print the steps, or the failure, as JSON" },
+	[OPTION_JSON] = OPTION_ROW_JSON("print the steps, or the failure, as JSON"),
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
@@ -277,44 +277,36 @@ static int tour_run(struct tour *tour)
 	return status;
 }
 
+static int take_option(const struct option_state *state, int option, void *user)
+{
+	struct tour *tour = user;
+
+	switch (option) {
+	case OPTION_DEVICE:
+		tour->device_name = state->value;
+		break;
+	case OPTION_ACCEL:
+		tour->accel_name = state->value;
+		break;
+	default:
+		if (option_bytes(state->value, &tour->first_size) ||
+		    tour->first_size < SIZE_LEAST)
+			return option_refuse(state, option,
+					     "bytes, from 64K on, as in 64K, 16M, 1.5G");
+		break;
+	}
+	return 0;
+}
+
 int tour_main(int argc, char **argv)
 {
-	struct option_state state = {
-		.command = "tour", .rows = rows, .argc = argc, .argv = argv
-	};
+	static const struct option_table table = { .command = "tour",
+						   .rows = rows,
+						   .usage = usage,
+						   .option = take_option,
+						   .remedy = "hetmap tour --help" };
 	struct tour tour = { .first_size = SIZE_DEFAULT };
-	int option;
+	int status;
 
-	while ((option = option_next(&state)) != OPTION_END) {
-		switch (option) {
-		case OPTION_WRONG:
-			return STATUS_USAGE;
-		case OPTION_HELP:
-			usage();
-			return STATUS_DONE;
-		case OPTION_ARGUMENT:
-			return fail(STATUS_USAGE, EINVAL, "hetmap tour --help",
-				    "tour takes no argument");
-		case OPTION_DEVICE:
-			tour.device_name = state.value;
-			break;
-		case OPTION_ACCEL:
-			tour.accel_name = state.value;
-			break;
-		case OPTION_SIZE:
-			if (option_bytes(state.value, &tour.first_size) ||
-			    tour.first_size < SIZE_LEAST)
-				return option_refuse(
-					&state, option,
-					"bytes, from 64K on, as in 64K, 16M, 1.5G");
-			break;
-		case OPTION_QUIET:
-			output.quiet = true;
-			break;
-		default:
-			output.json = true;
-			break;
-		}
-	}
-	return tour_run(&tour);
+	return option_walk(&table, argc, argv, &tour, &status) ? tour_run(&tour) : status;
 }

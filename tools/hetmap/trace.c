@@ -453,64 +453,62 @@ static int run(struct trace *trace)
 	return status ? status : ended;
 }
 
-static int parse(struct trace *trace, int argc, char **argv)
+static int take_option(const struct option_state *state, int option, void *user)
 {
-	struct option_state state = {
-		.command = "trace",
-		.rows = rows,
-		.argc = argc,
-		.argv = argv,
-		.next = 1,
-	};
+	struct trace *trace = user;
 	uint64_t number;
-	int option;
+	int status = 0;
 
-	while ((option = option_next(&state)) != OPTION_END) {
-		switch (option) {
-		case OPTION_OUTPUT:
-			trace->output = state.value;
-			break;
-		case OPTION_PID:
-			if (option_number(state.value, 1, INT32_MAX, &number))
-				return option_refuse(&state, option, "a process's number");
+	switch (option) {
+	case OPTION_OUTPUT:
+		trace->output = state->value;
+		break;
+	case OPTION_PID:
+		status = option_take_number(state, option, 1, INT32_MAX, "a process's number",
+					    &number);
+		if (!status)
 			trace->pid = (pid_t)number;
-			break;
-		case OPTION_NO_LATENCY:
-			trace->options.no_latency = true;
-			break;
-		case OPTION_MAX_STACK:
-			if (option_number(state.value, 0, 127, &number))
-				return option_refuse(&state, option, "a number from 0 to 127");
+		break;
+	case OPTION_NO_LATENCY:
+		trace->options.no_latency = true;
+		break;
+	case OPTION_MAX_STACK:
+		status = option_take_number(state, option, 0, 127, "a number from 0 to 127",
+					    &number);
+		if (!status)
 			trace->options.max_stack = (uint32_t)number;
-			break;
-		case OPTION_RING:
-			if (option_bytes(state.value, &number) || number < 65536 ||
-			    number & (number - 1) || number > UINT64_C(1) << 30)
-				return option_refuse(&state, option,
-						     "a power of two from 64K to 1G");
-			trace->options.ring = number;
-			break;
-		case OPTION_NO_TRACEPOINTS:
-			trace->options.no_tracepoints = true;
-			break;
-		case OPTION_QUIET:
-			output.quiet = true;
-			break;
-		case OPTION_HELP:
-			usage();
-			return -1;
-		case OPTION_ARGUMENT:
-			trace->argv = &argv[state.next - 1];
-			return 0;
-		default:
-			return STATUS_USAGE;
-		}
+		break;
+	case OPTION_RING:
+		if (option_bytes(state->value, &number) || number < 65536 ||
+		    number & (number - 1) || number > UINT64_C(1) << 30)
+			return option_refuse(state, option, "a power of two from 64K to 1G");
+		trace->options.ring = number;
+		break;
+	default:
+		trace->options.no_tracepoints = true;
+		break;
 	}
-	return 0;
+	return status;
+}
+
+static int take_argument(const struct option_state *state, void *user)
+{
+	struct trace *trace = user;
+
+	trace->argv = state->rest;
+	return OPTION_END;
 }
 
 int trace_main(int argc, char **argv)
 {
+	static const struct option_table table = {
+		.command = "trace",
+		.rows = rows,
+		.usage = usage,
+		.option = take_option,
+		.argument = take_argument,
+		.refused = STATUS_OWN,
+	};
 	struct trace trace = {
 		.options = { .max_stack = 16 },
 		.output = TRACE_FOLDER,
@@ -518,10 +516,10 @@ int trace_main(int argc, char **argv)
 		.recorder = { .data_fd = -1 },
 		.untraced = { .fd = -1 },
 	};
-	int status = parse(&trace, argc, argv);
+	int status;
 
-	if (status)
-		return status < 0 ? STATUS_DONE : STATUS_OWN;
+	if (!option_walk(&table, argc, argv, &trace, &status))
+		return status;
 	if (!trace.argv == !trace.pid)
 		return fail(STATUS_OWN, EINVAL, "hetmap trace -- COMMAND",
 			    trace.pid ? "trace: a command or -p, not both" :

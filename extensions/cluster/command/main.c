@@ -54,7 +54,7 @@ static const struct option_row rows[] = {
 	[OPTION_EVERY] = { 0, "every", "N",
 			   "steps between two pictures, and between two looks at\n"
 			   "the energy (default: 50)" },
-	[OPTION_JSON] = { 0, "json", NULL, "print the result, or the failure, as JSON" },
+	[OPTION_JSON] = OPTION_ROW_JSON("print the result, or the failure, as JSON"),
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
@@ -334,8 +334,10 @@ static int run(const struct options *options)
 	return verified ? STATUS_DONE : STATUS_WRONG;
 }
 
-static int take_value(const struct option_state *state, int option, struct options *options)
+static int take_value(const struct option_state *state, int option, void *user)
 {
+	struct options *options = user;
+
 	switch (option) {
 	case OPTION_ATOMS:
 		if (option_number(state->value, 1, ATOMS_MOST, &options->atoms))
@@ -366,51 +368,32 @@ static int take_value(const struct option_state *state, int option, struct optio
 	case OPTION_PICTURE:
 		options->picture = state->value;
 		break;
-	case OPTION_JSON:
-		output.json = true;
-		break;
-	case OPTION_QUIET:
-		output.quiet = true;
-		break;
 	default:
 		break;
 	}
 	return 0;
 }
 
-/* 0, an exit status, or OPTION_HELP as a negative number. */
-static int take_options(int argc, char **argv, struct options *options, bool *ret_help)
+static int refuse_argument(const struct option_state *state, void *user)
 {
-	struct option_state state = {
-		.command = "run", .rows = rows, .argc = argc, .argv = argv
-	};
-	int option, status = 0;
-
-	while (!status) {
-		option = option_next(&state);
-		if (option == OPTION_END)
-			break;
-		if (option == OPTION_WRONG)
-			return STATUS_USAGE;
-		if (option == OPTION_HELP) {
-			*ret_help = true;
-			return 0;
-		}
-		if (option == OPTION_ARGUMENT)
-			return fail(STATUS_USAGE, EINVAL, "mpirun -n 4 hetmap run particles",
-				    "run: particles takes no '%s'", state.value);
-		status = take_value(&state, option, options);
-	}
-	return status;
+	(void)user;
+	return fail(STATUS_USAGE, EINVAL, "mpirun -n 4 hetmap run particles",
+		    "run: particles takes no '%s'", state->value);
 }
 
 int main(int argc, char **argv)
 {
+	static const struct option_table table = {
+		.command = "run",
+		.rows = rows,
+		.usage = usage,
+		.option = take_value,
+		.argument = refuse_argument,
+	};
 	struct options options = {
 		.atoms = 4096, .steps = 500, .every = 50, .exchange = "both", .balance = true
 	};
 	int level, status;
-	bool help = false;
 
 	output_init();
 	output_scan_json(argc, argv);
@@ -424,13 +407,8 @@ int main(int argc, char **argv)
 		MPI_Finalize();
 		return status;
 	}
-	status = take_options(argc, argv, &options, &help);
-	if (status)
+	if (!option_walk(&table, argc, argv, &options, &status))
 		return output_finish(status);
-	if (help) {
-		usage();
-		return output_finish(STATUS_DONE);
-	}
 	MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
 	status = output_finish(run(&options));
 	MPI_Finalize();

@@ -45,7 +45,7 @@ static const struct option_row rows[] = {
 			    "(default: 1)" },
 	[OPTION_DEVICE] = OPTION_ROW_DEVICE("the accelerator's own, or host"),
 	[OPTION_ACCEL] = OPTION_ROW_ACCEL("soft:0"),
-	[OPTION_JSON] = { 0, "json", NULL, "print the result, or the failure, as JSON" },
+	[OPTION_JSON] = OPTION_ROW_JSON("print the result, or the failure, as JSON"),
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
@@ -125,26 +125,29 @@ static int take_option(const struct option_state *state, int option, void *user)
 	return 0;
 }
 
-static int take_argument(const char *argument, void *user)
+static int take_argument(const struct option_state *state, void *user)
 {
 	struct graph_options *options = user;
 
 	if (options->file)
 		return fail(STATUS_USAGE, EINVAL, NULL, "run: graph takes one model");
-	options->file = argument;
+	options->file = state->value;
 	return 0;
 }
 
 static int run_chosen(int argc, char **argv)
 {
-	static const struct option_taker taker = { usage, take_option, take_argument };
-	struct option_state state = {
-		.command = "run", .rows = rows, .argc = argc, .argv = argv
+	static const struct option_table table = {
+		.command = "run",
+		.rows = rows,
+		.usage = usage,
+		.option = take_option,
+		.argument = take_argument,
 	};
 	struct graph_options options = { .accel = "soft:0", .rounds = 1, .policies = 7 };
 	int status;
 
-	if (!option_walk(&state, &taker, &options, &status))
+	if (!option_walk(&table, argc, argv, &options, &status))
 		return status;
 	if (!options.file)
 		return fail(STATUS_USAGE, EINVAL, "hetmap run graph model.onnx",

@@ -35,7 +35,7 @@ static const struct option_row rows[] = {
 			     ".html, .json or .txt with each reason" },
 	[OPTION_DEVICE] = OPTION_ROW_DEVICE("the accelerator's own, or host"),
 	[OPTION_ACCEL] = OPTION_ROW_ACCEL("cpu"),
-	[OPTION_JSON] = { 0, "json", NULL, "print the result, or the failure, as JSON" },
+	[OPTION_JSON] = OPTION_ROW_JSON("print the result, or the failure, as JSON"),
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
 };
@@ -291,13 +291,13 @@ static int take_option(const struct option_state *state, int option, void *user)
 	return 0;
 }
 
-static int take_argument(const char *argument, void *user)
+static int take_argument(const struct option_state *state, void *user)
 {
 	struct trial *trial = user;
 
 	if (trial->options.file)
 		return fail(STATUS_USAGE, EINVAL, NULL, "plan: one file at a time");
-	trial->options.file = argument;
+	trial->options.file = state->value;
 	return 0;
 }
 
@@ -309,9 +309,14 @@ static int refuse_words(void)
 
 int plan_part_main(int argc, char **argv)
 {
-	static const struct option_taker taker = { usage, take_option, take_argument };
+	static const struct option_table table = {
+		.command = "plan",
+		.rows = rows,
+		.usage = usage,
+		.option = take_option,
+		.argument = take_argument,
+	};
 	struct trial trial = { .options.accel = "cpu" };
-	struct option_state state = { .command = "plan", .rows = rows };
 	int status;
 
 	if (argc < 2)
@@ -323,9 +328,7 @@ int plan_part_main(int argc, char **argv)
 		usage();
 		return STATUS_DONE;
 	}
-	state.argc = argc - 1;
-	state.argv = argv + 1;
-	if (!option_walk(&state, &taker, &trial, &status))
+	if (!option_walk(&table, argc - 1, argv + 1, &trial, &status))
 		return status;
 	if (!trial.options.file)
 		return fail(STATUS_USAGE, EINVAL, "hetmap plan try trace.json",

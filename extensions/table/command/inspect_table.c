@@ -21,7 +21,7 @@ enum {
 
 /* Those of hetmap inspect that tables have. */
 static const struct option_row inspect_rows[] = {
-	[OPTION_JSON] = { 0, "json", NULL, "print all of it as JSON" },
+	[OPTION_JSON] = OPTION_ROW_JSON("print all of it as JSON"),
 	[OPTION_ROWS] = { 'n', "rows", "ROWS", "rows of the lists; 0: all (default: 20)" },
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
@@ -229,24 +229,27 @@ static int take_rows(const struct option_state *state, int option, void *user)
 		       0;
 }
 
-static int take_path(const char *path, void *user)
+static int take_path(const struct option_state *state, void *user)
 {
 	struct given *given = user;
 
-	given->paths[given->n_path++] = path;
+	given->paths[given->n_path++] = state->value;
 	return 0;
 }
 
 static int take_options(int argc, char **argv, const char **paths)
 {
-	static const struct option_taker taker = { usage, take_rows, take_path };
-	struct option_state state = {
-		.command = "inspect", .rows = inspect_rows, .argc = argc, .argv = argv
+	static const struct option_table table = {
+		.command = "inspect",
+		.rows = inspect_rows,
+		.usage = usage,
+		.option = take_rows,
+		.argument = take_path,
 	};
 	struct given given = { .paths = paths, .rows = ROWS };
 	int status;
 
-	if (!option_walk(&state, &taker, &given, &status))
+	if (!option_walk(&table, argc, argv, &given, &status))
 		return status;
 	if (!given.n_path)
 		return fail(STATUS_USAGE, EINVAL, "hetmap inspect FILE",

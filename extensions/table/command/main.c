@@ -62,7 +62,7 @@ static const struct option_row rows[] = {
 	[OPTION_WHOLE] = { 0, "whole", NULL,
 			   "CSV: the types of columns are those of all rows, not\n"
 			   "of the first 1 MiB" },
-	[OPTION_JSON] = { 0, "json", NULL, "print the result, or the failure, as JSON" },
+	[OPTION_JSON] = OPTION_ROW_JSON("print the result, or the failure, as JSON"),
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
@@ -154,24 +154,27 @@ static int take_value(const struct option_state *state, int option, void *user)
 	return 0;
 }
 
-static int take_file(const char *file, void *user)
+static int take_file(const struct option_state *state, void *user)
 {
 	struct table_options *options = user;
 
-	options->files[options->n_files++] = file;
+	options->files[options->n_files++] = state->value;
 	return 0;
 }
 
 static int run_chosen(int argc, char **argv, const char **files)
 {
-	static const struct option_taker taker = { usage, take_value, take_file };
-	struct option_state state = {
-		.command = "run", .rows = rows, .argc = argc, .argv = argv
+	static const struct option_table table = {
+		.command = "run",
+		.rows = rows,
+		.usage = usage,
+		.option = take_value,
+		.argument = take_file,
 	};
 	struct table_options options = { .files = files, .rows = 10 };
 	int status;
 
-	if (!option_walk(&state, &taker, &options, &status))
+	if (!option_walk(&table, argc, argv, &options, &status))
 		return status;
 	if (!options.n_files)
 		return fail(STATUS_USAGE, EINVAL, "hetmap run table trades.parquet",

@@ -74,7 +74,7 @@ static const struct option_row rows[] = {
 			   "names (FWHT, H264), by this device, as v4l2:/dev/video1\n"
 			   "(default: libavcodec decodes)" },
 	[OPTION_CHECK] = { 0, "check", NULL, "read back what the display shows, and compare" },
-	[OPTION_JSON] = { 0, "json", NULL, "print the result, or the failure, as JSON" },
+	[OPTION_JSON] = OPTION_ROW_JSON("print the result, or the failure, as JSON"),
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
@@ -184,14 +184,14 @@ static int take_value(const struct option_state *state, int option, void *user)
 	return 0;
 }
 
-static int take_input(const char *input, void *user)
+static int take_input(const struct option_state *state, void *user)
 {
 	struct pipeline_options *options = user;
 
 	if (options->input)
 		return fail(STATUS_USAGE, EINVAL, "hetmap run video clip.mp4",
 			    "run: video takes one input at a time");
-	options->input = input;
+	options->input = state->value;
 	return 0;
 }
 
@@ -237,16 +237,19 @@ static int run(const struct pipeline_options *options)
 
 static int video_main(int argc, char **argv)
 {
-	static const struct option_taker taker = { usage, take_value, take_input };
-	struct option_state state = {
-		.command = "run", .rows = rows, .argc = argc, .argv = argv
+	static const struct option_table table = {
+		.command = "run",
+		.rows = rows,
+		.usage = usage,
+		.option = take_value,
+		.argument = take_input,
 	};
 	struct pipeline_options options = { .sink = "null",
 					    .decoders = 1,
 					    .camera_policy = HM_FRAME_DROP_OLDEST };
 	int status;
 
-	if (!option_walk(&state, &taker, &options, &status))
+	if (!option_walk(&table, argc, argv, &options, &status))
 		return status;
 	if (!options.input)
 		return fail(STATUS_USAGE, EINVAL, "hetmap run video clip.mp4",

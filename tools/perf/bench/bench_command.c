@@ -35,7 +35,7 @@ enum {
 };
 
 static const struct option_row rows[] = {
-	[OPTION_JSON] = { 0, "json", NULL, "one JSON object a line" },
+	[OPTION_JSON] = OPTION_ROW_JSON("one JSON object a line"),
 	[OPTION_VERBOSE] = { 'v', "verbose", NULL, "95% intervals, and the peer's p99" },
 	[OPTION_LIST] = { 0, "list", NULL, "list the cases, measure nothing" },
 	[OPTION_SHOW_PEER] = { 0, "show-peer", NULL,
@@ -279,17 +279,30 @@ static int run(bool any)
 	return status;
 }
 
+/* What the options say beside bench_options. */
+struct wish {
+	char **argv;
+	bool any; /* a case was named */
+	bool list, peers;
+	int faulting; /* the option with @bytes; OPTION_END: none */
+	const char *bytes;
+};
+
 /* The program of trace_overhead. */
-static int fault(const struct option_state *state, int option)
+static int fault(const struct wish *wish)
 {
+	const struct option_state state = { .command = "bench",
+					    .rows = rows,
+					    .value = wish->bytes };
+	const int option = wish->faulting;
 	static const char fewer[] = "name fewer bytes, as in --fault-write 1G";
 	char size[TEXT_MAX];
 	uint64_t bytes;
 	double ns;
 	int r;
 
-	if (option_bytes(state->value, &bytes) || !bytes)
-		return option_refuse(state, option, "a number of bytes");
+	if (option_bytes(wish->bytes, &bytes) || !bytes)
+		return option_refuse(&state, option, "a number of bytes");
 	/* Reads all map the one page of zeros: they take page tables only. */
 	r = machine_check_memory(option == OPTION_FAULT_WRITE ? bytes : bytes / KIB(4) * 8,
 				 fewer);
@@ -308,30 +321,35 @@ static int fault(const struct option_state *state, int option)
 
 /* ---- options ---- */
 
-/* One that is neither --list nor --show-peer. OPTION_END: go on with the next. */
-static int take(const struct option_state *state, int option)
+static int take_option(const struct option_state *state, int option, void *user)
 {
 	struct bench_options *o = &bench_options;
+	struct wish *wish = user;
 	uint64_t number;
+	int status = 0;
 
 	switch (option) {
-	case OPTION_JSON:
-		output.json = true;
-		break;
 	case OPTION_VERBOSE:
 		o->verbose = true;
 		break;
+	case OPTION_LIST:
+		wish->list = true;
+		break;
+	case OPTION_SHOW_PEER:
+		wish->peers = true;
+		break;
 	case OPTION_ROUNDS:
-		if (option_number(state->value, 1, 1000000, &number))
-			return option_refuse(state, option, "a number from 1 to 1000000");
-		o->rounds = (unsigned int)number;
+		status = option_take_number(state, option, 1, 1000000,
+					    "a number from 1 to 1000000", &number);
+		if (!status)
+			o->rounds = (unsigned int)number;
 		break;
 	case OPTION_SHORT:
 		o->small = true;
 		break;
 	case OPTION_SEED:
-		if (option_number(state->value, 0, UINT32_MAX, &o->seed))
-			return option_refuse(state, option, "a number from 0 to 4294967295");
+		status = option_take_number(state, option, 0, UINT32_MAX,
+					    "a number from 0 to 4294967295", &o->seed);
 		break;
 	case OPTION_WITH:
 		o->with = state->value;
@@ -349,9 +367,41 @@ static int take(const struct option_state *state, int option)
 		o->markdown = true;
 		break;
 	default:
-		return STATUS_USAGE;
+		wish->faulting = option;
+		wish->bytes = state->value;
+		break;
 	}
-	return OPTION_END;
+	return status;
+}
+
+/* Cases of an extension: its program has the same options, and measures those alone. */
+static int run_elsewhere(const struct bench_elsewhere *other, const struct wish *wish)
+{
+	char *what;
+	int status;
+
+	if (wish->any)
+		return fail(STATUS_USAGE, EINVAL, "name one kind of cases at a time",
+			    "bench: %s is a case of %s, which has none of the others",
+			    other->name, package_of(other->extension));
+	what = text_format("bench: the case %s", other->name);
+	status = extension_run(other->extension, what, wish->argv);
+	free(what);
+	return status;
+}
+
+static int take_case(const struct option_state *state, void *user)
+{
+	const struct bench_elsewhere *other = bench_elsewhere_find(state->value);
+	const struct bench *bench = bench_find(state->value);
+	struct wish *wish = user;
+
+	if (other)
+		return run_elsewhere(other, wish);
+	if (!bench)
+		return bench_refuse(state->value);
+	selected[bench - bench_list] = wish->any = true;
+	return 0;
 }
 
 /* For claims without named cases: the cases that measure the claims. */
@@ -365,36 +415,17 @@ static void select_cases(bool any)
 		selected[i] = !claimed || bench_claimed(bench_list[i].name);
 }
 
-/* Cases of an extension: its program has the same options, and measures those alone. */
-static int run_elsewhere(const struct bench_elsewhere *other, bool any, char **argv)
-{
-	char *what;
-	int status;
-
-	if (any)
-		return fail(STATUS_USAGE, EINVAL, "name one kind of cases at a time",
-			    "bench: %s is a case of %s, which has none of the others",
-			    other->name, package_of(other->extension));
-	what = text_format("bench: the case %s", other->name);
-	status = extension_run(other->extension, what, argv);
-	free(what);
-	return status;
-}
-
 int bench_main_of(const struct bench *own, size_t n, int argc, char **argv)
 {
-	struct option_state state = {
+	static const struct option_table table = {
 		.command = "bench",
 		.rows = rows,
-		.argc = argc,
-		.argv = argv,
-		.next = 1,
+		.usage = usage,
+		.option = take_option,
+		.argument = take_case,
 	};
-	bool any = false, list = false, peers = false;
-	const struct bench_elsewhere *other;
-	const struct bench *bench;
-	const char *bytes = NULL;
-	int option, status, faulting = OPTION_END;
+	struct wish wish = { .argv = argv, .faulting = OPTION_END };
+	int status;
 
 	bench_list = own;
 	bench_list_n = n;
@@ -403,50 +434,20 @@ int bench_main_of(const struct bench *own, size_t n, int argc, char **argv)
 	 * first.
 	 */
 	setenv("HETMAP_SOFT", "test=1 vram_mb=3072", 0);
-	while ((option = option_next(&state)) != OPTION_END) {
-		switch (option) {
-		case OPTION_LIST:
-			list = true;
-			break;
-		case OPTION_SHOW_PEER:
-			peers = true;
-			break;
-		case OPTION_FAULT_READ:
-		case OPTION_FAULT_WRITE:
-			faulting = option;
-			bytes = state.value;
-			break;
-		case OPTION_HELP:
-			usage();
-			return STATUS_DONE;
-		case OPTION_ARGUMENT:
-			bench = bench_find(state.value);
-			other = bench_elsewhere_find(state.value);
-			if (other)
-				return run_elsewhere(other, any, argv);
-			if (!bench)
-				return bench_refuse(state.value);
-			selected[bench - bench_list] = any = true;
-			break;
-		default:
-			status = take(&state, option);
-			if (status != OPTION_END)
-				return status;
-		}
-	}
-	if (faulting != OPTION_END) {
-		if (any || list || peers || output.json)
+	if (!option_walk(&table, argc, argv, &wish, &status))
+		return status;
+	if (wish.faulting != OPTION_END) {
+		if (wish.any || wish.list || wish.peers || output.json)
 			return fail(STATUS_USAGE, EINVAL, NULL,
 				    "bench: --%s goes with no case, no list and no --json",
-				    rows[faulting].name);
-		state.value = bytes;
-		return fault(&state, faulting);
+				    rows[wish.faulting].name);
+		return fault(&wish);
 	}
 	if (output.json && bench_options.markdown)
 		return fail(STATUS_USAGE, EINVAL, NULL,
 			    "bench: --json and --markdown: one of them");
-	if (output.json && (list || peers))
+	if (output.json && (wish.list || wish.peers))
 		return fail(STATUS_USAGE, EINVAL, NULL, "bench: a list is no JSON");
-	select_cases(any);
-	return list || peers ? show(list, peers, !any) : run(any);
+	select_cases(wish.any);
+	return wish.list || wish.peers ? show(wish.list, wish.peers, !wish.any) : run(wish.any);
 }
