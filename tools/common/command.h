@@ -44,7 +44,7 @@ struct option_row {
 			"simulated device, soft:N, sim:N\n"                \
 			"(default: " otherwise ")"                         \
 	}
-/* The three rows that everybody has: option_walk() does what they say. */
+/* The three rows that everybody has, which option_walk() does itself. */
 #define OPTION_ROW_JSON(text)         \
 	{                             \
 		0, "json", NULL, text \
@@ -58,7 +58,7 @@ struct option_row {
 		'h', "help", NULL, "this text" \
 	}
 
-/* Where option_walk() is; what a command's functions get to see of it. */
+/* Where option_walk() is, as a command's functions see it. */
 struct option_state {
 	const char *command; /* "run", for messages */
 	const struct option_row *rows;

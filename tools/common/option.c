@@ -14,7 +14,7 @@
 
 #define OPTIONS_MAX 64
 
-/* What next() returns beside the index of an option in the table, and OPTION_END. */
+/* next() returns these beside the index of an option in the table, and OPTION_END. */
 #define OPTION_ARGUMENT (-2) /* no option: in state->value */
 #define OPTION_WRONG (-3)    /* the user was told */
 

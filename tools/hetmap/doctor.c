@@ -180,7 +180,7 @@ static void run_checks(struct doctor *doctor)
 	}
 }
 
-/* What is asked for; NULL, false: it is not. */
+/* The wishes of the options; NULL, false: not given. */
 struct wish {
 	const char *path, *peer, *serve, *bad;
 	bool cluster;

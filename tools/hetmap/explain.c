@@ -130,7 +130,7 @@ static int explained_begin(pid_t pid, struct explained *ret_explained)
 	struct explained explained = { .pid = pid };
 	int r = live_open(pid, &explained.live);
 
-	/* The table first: what is mapped by the time the mappings are read may be more. */
+	/* The table first: more may be mapped by the time the mappings are read. */
 	if (!r) {
 		explained.has_table = true;
 		r = live_look(&explained.live);
@@ -256,7 +256,7 @@ static void find_file(const struct explained *explained, const char *name,
 	}
 }
 
-/* A buffer's name; or, of what is in no table, a file's, with or without its folders. */
+/* A buffer's name; or, of memory in no table, a file's, with or without its folders. */
 static int find_name(const struct explained *explained, const char *name,
 		     struct subjects *subjects)
 {

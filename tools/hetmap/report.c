@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetmap report: reads a trace and says what was slow, as text, JSON, or a page. */
+/* hetmap report: reads a trace and says which parts were slow, as text, JSON, or a page. */
 #include "perf/report/report.h"
 
 #include <errno.h>
@@ -82,9 +82,9 @@ static void usage(void)
 	     "read; 128 + n on signal n. See also hetmap-report(1).");
 }
 
-/* ---- what is known besides ---- */
+/* ---- further facts ---- */
 
-/* What perf recorded has none; of one that is there and can't be read *ret_why says why. */
+/* perf's recordings have none. If one is there and can't be read, *ret_why says why. */
 static json_t *read_about(const char *path, char **ret_why, bool *ret_missing)
 {
 	char *file = trace_folder_file(path, "about.json");
@@ -157,7 +157,9 @@ static bool is_here(const struct report *report)
 	return storage_boot(boot) && !strcmp(boot, about_string(report->about, "boot"));
 }
 
-/* What was measured once stays in the trace, if it may be written to: the advice with it. */
+/*
+ * A rate that was measured stays in the trace, if it may be written to, and the advice with it.
+ */
 static void remember(const struct report *report)
 {
 	char *file = trace_folder_file(report->path, "about.json");
@@ -267,7 +269,7 @@ static struct symbols_span when_recorded(const struct report *report, bool text)
 	return span;
 }
 
-/* ---- what is made ---- */
+/* ---- the outputs ---- */
 
 static int write_page(const struct report *report, FILE *out)
 {
@@ -332,7 +334,7 @@ static int make(const struct report *report, const char *path,
 
 	if (!strcmp(path, "-")) {
 		r = write(report, stdout);
-		/* What it does not take is told at the end, once: output_finish(). */
+		/* Output that it does not take is told once, at the end: output_finish(). */
 		if (!output_flush()) {
 			output_failed(r);
 			return 0;

@@ -474,7 +474,7 @@ static int refuse_early(const char *name)
 	return STATUS_USAGE;
 }
 
-/* What was given on the way. */
+/* The options and arguments so far. */
 struct given {
 	struct job_options options;
 	const char **files;

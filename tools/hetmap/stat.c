@@ -90,7 +90,7 @@ static int measure(struct stat_result *result, FILE *out, const char *path)
 	/* A command that never began has nothing to report. */
 	if (result->runs)
 		r = report(result, out);
-	/* It was flushed: what can fail now are file systems that write at the end. */
+	/* It was flushed: only file systems that write at the end can fail now. */
 	if (out != stderr && fclose(out) && !r)
 		r = -errno;
 	if (r)
@@ -130,7 +130,7 @@ static int take_option(const struct option_state *state, int option, void *user)
 	return 0;
 }
 
-/* What follows is the command's, whatever it looks like: "--json", too. */
+/* All that follows is the command's, "--json", too. */
 static int take_argument(const struct option_state *state, void *user)
 {
 	struct wish *wish = user;

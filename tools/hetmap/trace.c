@@ -114,7 +114,7 @@ static const char *more_room(int r)
 	return is_full(r) ? "name a folder with more room with -o" : NULL;
 }
 
-/* What is there by then stays. */
+/* The part that is written stays. */
 static int fail_write(int r)
 {
 	return fail(STATUS_OWN, r, more_room(r), "writing the trace: %s", strerror(-r));
@@ -127,7 +127,7 @@ static int cut(struct trace *trace, int r)
 	return record_cut(&trace->recorder);
 }
 
-/* What is recorded stays, whatever there is room for after it. */
+/* All records stay, whatever there is room for after them. */
 static int drain(struct trace *trace, int other_fd, int timeout_ms, bool *ret_other)
 {
 	int r = record_drain(&trace->recorder, other_fd, timeout_ms, ret_other);
@@ -263,7 +263,7 @@ static int record_process(struct trace *trace)
 	bool ended = false;
 	int r = 0;
 
-	/* What is written at the end is worth the second. */
+	/* The end of the trace is worth the second. */
 	signals_expect_twice();
 	while (!r && !ended && !signals_pending()) {
 		r = drain(trace, pidfd, WAIT_MS, &ended);
@@ -282,7 +282,7 @@ static int record_process(struct trace *trace)
 
 /* ---- the result ---- */
 
-/* Which tracepoints are in it, and what is said of the others. */
+/* The tracepoints that are in it, and a sentence on the others. */
 static json_t *points_json(const struct trace *trace)
 {
 	const struct record_points *points = &trace->recorder.points;
@@ -413,7 +413,7 @@ static int finish(struct trace *trace)
 	if (!r)
 		summary(trace, &counts, untraced);
 	free(untraced);
-	/* The rings kept what the last drain finds no room for. */
+	/* The rings kept the records that the last drain finds no room for. */
 	if (is_full(r) && !trace->cut) {
 		r = cut(trace, r);
 		return r ? fail_write(r) : finish(trace);

@@ -141,7 +141,7 @@ static int show(bool list, bool peers, bool all)
 	return STATUS_DONE;
 }
 
-/* Of a run that was read: what measuring it would have printed. */
+/* Prints a run that was read, as measuring it would have. */
 static void tell_again(const struct bench_run *run)
 {
 	size_t i;
@@ -192,7 +192,7 @@ static int prepare(struct work *work, bool any)
 		    strerror(error));
 }
 
-/* In place of what is there. */
+/* Replaces the page that is there. */
 static int write_html(const struct work *work)
 {
 	int fd = fileno(work->html);
@@ -208,8 +208,8 @@ static int write_html(const struct work *work)
 }
 
 /*
- * A case ends at once by Ctrl-C: one sample of some takes ten seconds. What was told before, and
- * the page, have the cases up to then; keepers put back what it changed.
+ * A case ends at once by Ctrl-C: one sample of some takes ten seconds. The output and the page
+ * have the cases up to then, and keepers undo its changes.
  */
 static int measure(struct work *work)
 {
@@ -279,7 +279,7 @@ static int run(bool any)
 	return status;
 }
 
-/* What the options say beside bench_options. */
+/* The options beside bench_options. */
 struct wish {
 	char **argv;
 	bool any; /* a case was named */

@@ -66,7 +66,7 @@ static int make_map(const struct ladder *ladder, struct hm_map **ret_map)
 	return r;
 }
 
-/* What the library says of the copies of this row. */
+/* The library's own account of the copies of this row. */
 static void say_way(const struct ladder *ladder)
 {
 	struct hm_copy_info info = { .struct_size = sizeof(info), .flags = ladder->flags };

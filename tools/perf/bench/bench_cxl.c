@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * cxl_latency: what a load waits for on each node, and the part of it that is the translation of
- * the address. Loads that depend on each other go through all lines of 64 MiB by chance; with huge
- * pages the processor finds nearly each translation in its buffers, with pages of 4 KiB nearly
- * none.
+ * cxl_latency: the time that a load waits for each node, and the share of it for the
+ * translation of the address. Loads that depend on each other go through all lines of 64 MiB by
+ * chance; with huge pages the processor finds nearly each translation in its buffers, with
+ * pages of 4 KiB nearly none.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -89,8 +89,8 @@ static bool make_clip(const char *path, unsigned int width, unsigned int height,
 /* ---- runs ---- */
 
 /*
- * What `hetmap run video --json OPTION... FILE` prints, by the words of @more; NULL: it was
- * told, as the case @name that is skipped.
+ * The output of `hetmap run video --json OPTION... FILE`, with the words of @more; NULL: the
+ * user was told that the case @name is skipped.
  */
 static json_t *run_video(const struct frames *f, const char *name, const char *more,
 			 const char *file)

@@ -28,7 +28,7 @@ struct model {
 	char *python; /* that has the package */
 };
 
-/* What is in the file; freed when it is written. */
+/* The file's bytes, freed when it is written. */
 struct contents {
 	char (*text)[ROOM];
 	const char **string;

@@ -125,7 +125,7 @@ static int reader_ours(void *user, double *ret_ns)
 	return read_by(user, HM_POLICY_AUTO, ret_ns);
 }
 
-/* What the reader may choose: the choice is as good as the best of these is not faster. */
+/* The ways that the reader may choose: its choice is good if none of these is faster. */
 static int fault_peer(void *user, double *ret_ns)
 {
 	return read_by(user, HM_POLICY_FAULT, ret_ns);

@@ -138,7 +138,7 @@ static void produce(char *record, size_t length, bool all, uint32_t number)
 		words[i] = word + i;
 }
 
-/* The peer makes in a buffer what we make in place. */
+/* The peer makes the record in a buffer, and we make it in place. */
 static int write_one(struct ipc *ipc, const struct order *order, uint32_t number)
 {
 	char *record = ipc->record;

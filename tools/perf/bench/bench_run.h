@@ -120,7 +120,10 @@ void bench_markdown(const struct bench_run *run, const char *with);
 
 #define BENCH_CLAIM_CASES 3
 
-/* What is published: a share of time saved, a time, a gain of frames a second, or two shares. */
+/*
+ * Kinds of published figures: a share of time saved, a time, a gain of frames a second, or two
+ * shares.
+ */
 enum bench_claim_kind {
 	CLAIM_SAVING,
 	CLAIM_TIME,

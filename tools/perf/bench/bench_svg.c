@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Drawings for the page: a case's samples on both sides, and the ratios of all cases.
- * Colours and fonts are the page's, by class; each says in words what it shows.
+ * Drawings for the page: a case's samples on both sides, and the ratios of all cases. Colours
+ * and fonts are the page's, by class; each has a text of its contents.
  */
 #include <math.h>
 #include <stdlib.h>

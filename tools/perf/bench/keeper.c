@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Children that put back what a benchmark changed. */
+/* Children that undo the changes of a benchmark. */
 #include "keeper.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Other programs that a benchmark runs: what they printed, and what they took. */
+/* Other programs that a benchmark runs: their output, and their cost. */
 #include "program.h"
 
 #include <errno.h>

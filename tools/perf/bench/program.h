@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Other programs that a benchmark runs: what they printed, and what they took. */
+/* Other programs that a benchmark runs: their output, and their cost. */
 #ifndef HETMAP_PERF_PROGRAM_H
 #define HETMAP_PERF_PROGRAM_H
 
 #include <stddef.h>
 #include <sys/resource.h>
 
-/* Of what a program printed so much is kept. */
+/* So many bytes of a program's output are kept. */
 #define PROGRAM_TEXT 512
 
 struct program_result {

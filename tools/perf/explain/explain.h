@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hetmap explain: what a map or mapping of a process is like, and what makes it slow. */
+/* hetmap explain: the state of a map or mapping of a process, and the causes if it is slow. */
 #ifndef HETMAP_EXPLAIN_H
 #define HETMAP_EXPLAIN_H
 

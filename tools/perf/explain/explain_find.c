@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What makes a map slow: one sentence for each thing found, with its evidence, and what to
- * do. Where a cost is quoted it was measured on this machine, by calibrate().
+ * The causes of a slow map: a sentence for each, with its evidence and the remedy. Costs in
+ * them were measured on this machine, by calibrate().
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static uint64_t length_of(const struct subject *subject)
 	return subject->end - subject->start;
 }
 
-/* Without what is behind the end of its file. */
+/* Without the part behind the end of its file. */
 static uint64_t touchable(const struct subject *subject)
 {
 	return length_of(subject) - subject->behind_end;

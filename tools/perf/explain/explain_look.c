@@ -245,7 +245,7 @@ static uint64_t cached_bytes(int fd, uint64_t offset, uint64_t length)
 	return bytes;
 }
 
-/* How much of what is mapped the file has, and how much of that is in memory. */
+/* The bytes of the mapping that the file has, and those of them that are in memory. */
 static void look_at_length(struct subject *subject)
 {
 	const struct mapping *mapping = subject->first;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* What hetmap explain says: what it is, how it is, what was found, and what was looked at. */
+/*
+ * The output of hetmap explain: the subject, its state, the causes that were found, and the
+ * facts that were looked at.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

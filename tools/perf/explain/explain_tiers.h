@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hetmap explain --tiers: what moving hot memory of a process to the fast tier would gain. */
+/* hetmap explain --tiers: the gain of moving hot memory of a process to the fast tier. */
 #ifndef HETMAP_EXPLAIN_TIERS_H
 #define HETMAP_EXPLAIN_TIERS_H
 

@@ -137,7 +137,7 @@ struct analysis {
 	struct device_site **device_sites;
 	uint32_t n_device_site;
 	uint64_t forgotten, left_out; /* maps that published tables could not tell of */
-	/* What accelerators did by entries of their own; in rows, see ranges.h. */
+	/* The work of accelerators by entries of their own; in rows, see ranges.h. */
 	struct traced_range *ranges;
 	uint64_t n_range, ranges_left_out;
 };
@@ -189,7 +189,10 @@ struct tables {
 
 /* All of @folder/maps. The caller frees events and ranges. 0 or -ENOMEM. */
 int tables_read(const char *folder, struct tables *ret_tables);
-/* Tells @spaces what the tables say up to that time, and finds objects of ranges. 0 or -ENOMEM. */
+/*
+ * Tells @spaces the events of the tables up to that time, and finds objects of ranges. 0 or
+ * -ENOMEM.
+ */
 int tables_catch_up(struct tables *tables, struct spaces *spaces, uint64_t time);
 
 #endif

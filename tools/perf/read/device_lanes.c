@@ -50,7 +50,7 @@ static void merge(struct device_lane *lane)
 		to->pages += other->pages;
 		if (other->end > to->end)
 			to->end = other->end;
-		/* The worse of them is what is told. */
+		/* The worse of them is told. */
 		if (other->kind > to->kind)
 			to->kind = other->kind;
 		if (!to->status)

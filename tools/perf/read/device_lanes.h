@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Lanes of devices: what each of a client's queues did, and where its memory went. */
+/* Lanes of devices: the work of each of a client's queues, and the moves of its memory. */
 #ifndef HETMAP_DEVICE_LANES_H
 #define HETMAP_DEVICE_LANES_H
 
@@ -23,11 +23,11 @@ int lanes_move(struct lanes *lanes, const char *device, const struct recorded_ev
 int lanes_submit(struct lanes *lanes, const char *device, const struct recorded_event *event);
 int lanes_loss(struct lanes *lanes, const char *device, const struct recorded_event *event);
 
-/* When what @event completes was submitted; 0: that was not told. */
+/* The time at which the work that @event completes was submitted; 0: not told. */
 uint64_t lanes_begun(struct lanes *lanes, const struct recorded_event *event);
 int lanes_complete(struct lanes *lanes, const struct recorded_event *event, uint64_t begun);
 
-/* Puts @first and its own in front of what is at @list, by next. They stay whose they are. */
+/* Puts @first and those behind it in front of @list. They stay whose they are. */
 void lanes_join(struct device_lane **list, struct device_lane *first);
 void lanes_free(struct lanes *lanes);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Where it was asked for what a device did. Its tracepoints are those of all processes and of
- * the kernel's own threads: whose a call chain is tells who asked, and there may be none.
+ * The code that asked for a device's work. Its tracepoints come from all processes and from the
+ * kernel's own threads: the owner of a call chain asked, and there may be none.
  */
 #include "device_sites.h"
 

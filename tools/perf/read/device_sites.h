@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where in the code it was asked for what a device did: by buffer, kind and call chain. */
+/* The places in the code that asked for a device's work, by buffer, kind and call chain. */
 #ifndef HETMAP_DEVICE_SITES_H
 #define HETMAP_DEVICE_SITES_H
 

@@ -94,7 +94,7 @@ static int compare(const void *a, const void *b)
 	return (x->entry.serial > y->entry.serial) - (x->entry.serial < y->entry.serial);
 }
 
-/* No two maps are at one address: what overlaps an earlier one is no map. */
+/* No two maps are at one address: an entry that overlaps an earlier one is no map. */
 static void drop_overlapping(struct live *live)
 {
 	size_t i, n = 0;
@@ -140,7 +140,7 @@ struct counters {
 	uint64_t evictions;
 };
 
-/* What is asked for of one map, in the order of its addresses in the entry: how many bytes. */
+/* The brackets and work of one map, in the order of addresses in the entry, by bytes. */
 static size_t ask(const struct hm_published_entry *entry, struct counters *counters,
 		  struct iovec *local, struct iovec *remote, size_t *ret_n)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The maps that a process has now, by its published table, and how many brackets and how
- * much work are open on each. What the table says is believed of names only: sizes and
- * pages are the kernel's.
+ * The maps that a process has now, by its published table, and how many brackets and how much
+ * work are open on each. The table is believed for names only: sizes and pages are the
+ * kernel's.
  */
 #ifndef HETMAP_LIVE_H
 #define HETMAP_LIVE_H
@@ -43,8 +43,8 @@ int live_open(pid_t pid, struct live *ret_live);
 void live_open_without_table(pid_t pid, struct live *ret_live);
 bool live_has_table(const struct live *live);
 /*
- * What it has now. 0; -EPROTO: the table makes no sense any more; -ENOMEM; -EACCES: a
- * process without a table may not be looked at any more.
+ * Reads its maps. 0; -EPROTO: the table makes no sense any more; -ENOMEM; -EACCES: a process
+ * without a table may not be looked at any more.
  */
 int live_look(struct live *live);
 void live_close(struct live *live);

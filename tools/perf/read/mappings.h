@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The mappings of a process, and what the kernel says of each [proc_pid_smaps(5)]. */
+/* The mappings of a process, with the kernel's figures of each [proc_pid_smaps(5)]. */
 #ifndef HETMAP_MAPPINGS_H
 #define HETMAP_MAPPINGS_H
 
@@ -27,7 +27,7 @@ struct mapping {
 };
 
 struct mappings {
-	char *text; /* what the strings are parts of */
+	char *text; /* the text that the strings are parts of */
 	struct mapping *rows;
 	size_t n; /* by address */
 };
@@ -36,7 +36,7 @@ struct mappings {
 int mappings_read(pid_t pid, struct mappings *ret_mappings);
 void mappings_free(struct mappings *mappings);
 
-/* What lies in [start, end). */
+/* The sums of [start, end). */
 void mappings_sum(const struct mappings *mappings, uint64_t start, uint64_t end,
 		  struct smaps_sum *ret_sum);
 

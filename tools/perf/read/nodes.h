@@ -33,7 +33,10 @@ bool nodes_several(void);
  */
 json_t *nodes_here(void);
 
-/* What nodes_here() told, maybe elsewhere; of what makes no sense, nothing. 0 or -ENOMEM. */
+/*
+ * Reads the output of nodes_here(), maybe of another machine. Parts that make no sense are left
+ * out. 0 or -ENOMEM.
+ */
 int nodes_load(const json_t *list, struct nodes *ret_nodes);
 void nodes_free(struct nodes *nodes);
 
@@ -41,7 +44,10 @@ uint32_t nodes_of_memory(const struct nodes *nodes, uint64_t physical);
 uint32_t nodes_of_cpu(const struct nodes *nodes, uint32_t cpu);
 bool nodes_has_memory(const struct nodes *nodes, uint32_t node);
 
-/* What a CPU of one node needs to read 4 KiB of another's memory: 0 or a negative errno. */
+/*
+ * The time that a CPU of one node takes to read 4 KiB of another's memory: 0 or a negative
+ * errno.
+ */
 int nodes_measure(uint32_t cpu_node, uint32_t memory_node, double *ret_ns);
 
 #endif

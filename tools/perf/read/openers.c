@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the simulated devices say of a process's open files, by their fdinfo. */
+/* A process's open files of simulated devices, by their fdinfo. */
 #include "openers.h"
 
 #include <dirent.h>

@@ -59,7 +59,7 @@ void openers_begin(struct openers *openers);
 int openers_look(pid_t pid, struct openers *openers);
 /* Does a device of the process tell of pages outside of buffers? */
 bool openers_mirror(const struct openers *openers);
-/* @text: of /proc/PID/fdinfo/FD. 0, also of what is no such device's; -ENOMEM. */
+/* @text: of /proc/PID/fdinfo/FD. 0, also for files of other devices; -ENOMEM. */
 int openers_add(struct openers *openers, const char *text);
 /* Those of one device together: id is how many; evictions FIGURE_UNKNOWN: it has none. */
 struct opener openers_of(const struct openers *openers, uint64_t device);

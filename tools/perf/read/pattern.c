@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The order in which pages are touched, as a prefetcher sees it: each thread has some
- * streams, each of which expects its next page at its last one and a step. A fault where
- * one expects it is foretold; what most of those step by is the pattern.
+ * The order in which pages are touched, as a prefetcher sees it: each thread has some streams,
+ * each of which expects its next page at its last one and a step. A fault where one expects it
+ * is foretold; the step of most of those is the pattern.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ struct streams {
 	uint32_t tid;
 	uint64_t clock;
 	uint64_t n, foretold;
-	uint64_t onward; /* the others that went on by what a fault on a file may bring in */
+	uint64_t onward; /* the others whose step a fault on a file may bring in */
 	uint64_t waited_ns;
 	struct stream stream[STREAMS];
 	struct step step[STEPS]; /* the frequent ones; see count_step() */
@@ -62,7 +62,7 @@ static struct streams *streams_of(struct streams **first, uint32_t tid)
 	return *first = streams;
 }
 
-/* Misra and Gries 1982: what comes more often than 1 in STEPS is in it at the end. */
+/* Misra and Gries 1982: a step that comes more often than 1 in STEPS is in it at the end. */
 static void count_step(struct streams *streams, int64_t pages)
 {
 	struct step *empty = NULL;
@@ -164,7 +164,7 @@ void pattern_join(struct streams **to, struct streams **from)
 }
 
 /*
- * A fault on a file brings in what is there of the pages around it: up to FAULT_AROUND, or
+ * A fault on a file brings in the pages around it that are in memory: up to FAULT_AROUND, or
  * fewer where it came before the read that was under way.
  */
 static bool brings_in_around(const struct object *object)

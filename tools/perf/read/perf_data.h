@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A trace is a folder: perf.data, the records as the kernel gives them, which `perf
- * report` reads, too; maps/, the tables that programs with the library publish of their
- * maps; about.json, what was traced, on what machine, and what is missing.
+ * A trace is a folder: perf.data, the records as the kernel gives them, which `perf report`
+ * reads, too; maps/, the tables that programs with the library publish of their maps;
+ * about.json, which has the command, the machine, and the gaps.
  *
  * The format: tools/perf/Documentation/perf.data-file-format.txt in the kernel's source.
  */
@@ -18,7 +18,7 @@
 
 /*
  * Of perf's own, not the kernel's [tools/lib/perf/include/perf/event.h]. All before the round
- * before a FINISHED_ROUND may be sorted. Behind a TRACING_DATA and an AUXTRACE stands what
+ * before a FINISHED_ROUND may be sorted. Behind a TRACING_DATA and an AUXTRACE stand bytes that
  * its size does not count.
  */
 #define PERF_RECORD_USER_FIRST 64
@@ -33,7 +33,7 @@
 /* perf's own mark of a LOST_SAMPLES: perf record --filter left them out. */
 #define PERF_RECORD_LOST_TO_FILTER (1u << 15)
 
-/* In a call chain: what follows is a number, by which a later record has the user's part. */
+/* In a call chain: a number follows, by which a later record has the user's part. */
 #define PERF_CHAIN_DEFERRED ((uint64_t)-640)
 
 struct perf_data_section {
@@ -68,9 +68,9 @@ struct perf_data_attr {
 	struct perf_data_section ids;
 };
 
-/* What this program has the kernel record, in the order of the file's attributes. */
+/* The events that this program has the kernel record, in the order of the file's attributes. */
 enum trace_event {
-	TRACE_FAULT, /* as a fault begins, with its call chain; also what is mapped, and who */
+	TRACE_FAULT, /* as a fault begins, with its call chain; also mappings and tasks */
 	TRACE_MINOR, /* as one ends that took no storage */
 	TRACE_MAJOR, /* one that did */
 	N_TRACE_EVENT,
@@ -81,7 +81,7 @@ enum trace_event {
 	(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | \
 	 PERF_SAMPLE_ADDR | PERF_SAMPLE_CPU)
 
-/* What stands behind each record that is no sample: of TRACE_SAMPLE, what applies. */
+/* The fields behind each record that is no sample: those of TRACE_SAMPLE that apply. */
 struct trace_trailer {
 	uint32_t pid, tid;
 	uint64_t time;

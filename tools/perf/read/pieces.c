@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Pieces of memory that are of one kind: of one size, and touched by the same code. One that is in
- * the place of another was taken after that one was given back; of memory without a name such
- * are one row, however often that went. What of each is too little to be advised may be much of
- * all of them.
+ * Pieces of memory that are of one kind: of one size, and touched by the same code. One that is
+ * in the place of another was taken after that one was given back; of memory without a name
+ * such are one row, however often that went. A gain that is too small for advice on each may be
+ * large for all of them.
  */
 #include "pieces.h"
 
@@ -219,7 +219,7 @@ static int find_kinds(struct analysis *analysis, struct piece *pieces, uint32_t 
 	return r;
 }
 
-/* ---- what else is of an object ---- */
+/* ---- further figures of an object ---- */
 
 /* Rows that are another one's now stand behind those that are shown: chains know them. */
 static void part_rows(struct analysis *analysis)
@@ -256,7 +256,7 @@ static int rename_rows(const struct analysis *analysis)
 	return r;
 }
 
-/* Sites know their row, and what is drawn the number of its object. 0 or -ENOMEM. */
+/* Sites know their row, and drawn events the number of their object. 0 or -ENOMEM. */
 static int move_rest(struct analysis *analysis)
 {
 	struct object *object;

@@ -6,8 +6,8 @@
 #include "analysis.h"
 
 /*
- * Finds pieces of one kind among what was counted, and makes one row of those without a name that
- * were in one place, one after another. 0 or -ENOMEM.
+ * Finds pieces of one kind among the counted objects, and makes one row of those without a name
+ * that were in one place, one after another. 0 or -ENOMEM.
  */
 int pieces_find(struct analysis *analysis);
 

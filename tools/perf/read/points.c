@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Tracepoints: what is known of them by name, and where a kernel puts their fields, which
- * its format files say. These may come from anywhere: nothing is read beyond the data.
+ * Tracepoints: their names and meanings, and the places of their fields, which a kernel's
+ * format files have. These may come from anywhere: nothing is read beyond the data.
  */
 #include "points.h"
 

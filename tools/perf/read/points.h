@@ -15,10 +15,10 @@ enum point {
 	POINT_SIM_COMPLETE,
 	POINT_SIM_FENCE,
 	POINT_SIM_LOST,
-	/* Of each page fault, before what TRACE_FAULT tells of it. */
+	/* Each page fault, before its TRACE_FAULT. */
 	POINT_FAULT_USER,
 	POINT_FAULT_KERNEL,
-	/* System calls that change what is mapped; what some returned stands behind them. */
+	/* System calls that change mappings; the results of some stand behind them. */
 	POINT_MMAP,
 	POINT_MMAP_DONE,
 	POINT_MREMAP,
@@ -87,8 +87,8 @@ struct point_layout {
 };
 
 /*
- * What the text of a format file says [Documentation/trace/events.rst]: of one of @system's.
- * false: it is none that is known here, or makes no sense.
+ * Reads the text of a format file [Documentation/trace/events.rst] of @system. false: the
+ * tracepoint is not known here, or the text makes no sense.
  */
 bool point_parse(const char *system, const char *format, struct point_layout *ret_layout);
 

@@ -21,7 +21,7 @@
 /* A table has as many entries as a process may have mappings, and some more. */
 #define ENTRIES_MOST (UINT64_C(1) << 24)
 #define ENTRY_MOST 4096
-/* Of tables without what came last. */
+/* Tables without their last members. */
 #define ENTRY_LEAST offsetof(struct hm_published_entry, brackets)
 #define BLOCK (UINT64_C(64) << 10)
 /* Of tables without ranges. */
@@ -141,7 +141,7 @@ bool published_is_open(const struct published *table, pid_t pid)
 	       there.st_ino == here.st_ino;
 }
 
-/* Room to remember what was seen of @n entries. */
+/* Room to remember the sequences of @n entries. */
 static int remember(struct published *table, uint64_t n)
 {
 	uint32_t *seen;
@@ -230,7 +230,7 @@ int published_each(struct published *table,
 			r = -errno;
 			break;
 		}
-		/* Of a table that is cut off, what there is. */
+		/* The whole entries of a table that is cut off. */
 		short_of = got != (ssize_t)(n * table->head.entry_size);
 		if (short_of)
 			n = (uint64_t)got / table->head.entry_size;

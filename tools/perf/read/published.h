@@ -29,17 +29,16 @@ int published_open_process(pid_t pid, struct published *ret_table);
 bool published_is_open(const struct published *table, pid_t pid);
 
 /*
- * Calls @each for every entry that is another since the last time; its strings end. 0;
- * -EPROTO: what is there makes no sense; what @each returned, if that is not 0.
+ * Calls @each for every entry that is another since the last time; its strings end. 0; -EPROTO:
+ * the table makes no sense; the result of @each, if that is not 0.
  */
 int published_each(struct published *table,
 		   int (*each)(void *user, const struct hm_published_entry *entry), void *user);
 
 /*
- * What accelerators did with ranges, so far, by their places in the table: free() them. One that is
- * being written all the time, or makes no sense, is all zeros. *@ret_left_out: events that are in
- * none. 0; -EPROTO: the table makes no sense;
- * -ENOMEM.
+ * The work of accelerators on ranges so far, by places in the table: free() them. One that is
+ * being written all the time, or makes no sense, is all zeros. *@ret_left_out: events that are
+ * in none. 0; -EPROTO: the table makes no sense; -ENOMEM.
  */
 int published_ranges(const struct published *table, struct hm_published_range **ret_ranges,
 		     uint64_t *ret_n, uint64_t *ret_left_out);
@@ -48,7 +47,7 @@ int published_ranges(const struct published *table, struct hm_published_range **
 void published_forget(struct published *table);
 /* Has any entry changed since then? Also true of a table that makes no sense any more. */
 bool published_changed(const struct published *table);
-/* Is the entry @at still what it was with @sequence? */
+/* Is the entry @at the same as with @sequence? */
 bool published_is(const struct published *table, uint64_t at, uint32_t sequence);
 
 void published_close(struct published *table);

@@ -2,9 +2,9 @@
 /*
  * A recording, read in pieces and told by time.
  *
- * Each CPU's records are in order, and were written in rounds: what is behind a round's
- * end is younger than the youngest of the round before. So after a round all up to that
- * one can be told, and no more is held than two rounds are long.
+ * Each CPU's records are in order, and were written in rounds: records behind a round's end are
+ * younger than the youngest of the round before. So after a round all up to that one can be
+ * told, and no more is held than two rounds are long.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,10 +43,10 @@ struct recording {
 	uint64_t first;
 	struct piece *copies;      /* of records that don't begin at a multiple of 8 */
 	struct unpacker *unpacker; /* with the first that is compressed */
-	char *packed;              /* what was unpacked of a record that is not whole yet */
+	char *packed;              /* the unpacked part of a record that is not whole yet */
 	uint64_t n_packed;
 	const char *reason;  /* why it can't be read, found on the way */
-	bool gave_up;        /* it can't be known what is behind */
+	bool gave_up;        /* the rest can't be read */
 	struct held *held;   /* in the order of the file */
 	struct held *sorted; /* as much room, for merging */
 	uint64_t n_held, room, held_bytes;
@@ -195,9 +195,9 @@ static void merge(struct held *to, const struct held *a, uint64_t n_a, uint64_t 
 }
 
 /*
- * Sorts by time, and leaves those of one time as they stand in the file: what is mapped
- * comes before its faults. A few runs are the rule, one for each ring and one that was
- * held back: merging those two by two takes a look or two at each record.
+ * Sorts by time, and leaves those of one time as they stand in the file: mappings come before
+ * their faults. A few runs are the rule, one for each ring and one that was held back: merging
+ * those two by two takes a look or two at each record.
  */
 static void sort_held(struct recording *recording)
 {
@@ -352,7 +352,7 @@ static int hold_copy(struct recording *recording, const char *at, uint64_t size)
 	return hold(recording, copies, (const struct perf_event_header *)(const void *)to);
 }
 
-/* From here on it can't be known what is recorded. */
+/* The rest of the file can't be read. */
 static void give_up(struct recording *recording)
 {
 	recording->totals.cut_off = recording->gave_up = true;
@@ -389,7 +389,7 @@ static int take_record(struct recording *recording, struct piece *piece, const c
 
 /*
  * The records that end inside of @piece; *ret_used: where the first stands that does not, or
- * behind the piece: what is behind a record is not counted in its size.
+ * behind the piece: bytes behind a record are not counted in its size.
  */
 static int take_records(struct recording *recording, struct piece *piece, uint64_t *ret_used,
 			recorded_each *each, void *user)
@@ -405,7 +405,7 @@ static int take_records(struct recording *recording, struct piece *piece, uint64
 		if (!step || recording->gave_up)
 			break;
 		memcpy(&record, piece->bytes + at, sizeof(record));
-		/* All of a record is needed, and nothing of what is behind it. */
+		/* All of a record is needed, and nothing behind it. */
 		if (recorded_is_told(record.type) || recorded_is_compressed(record.type)) {
 			if (step > piece->length - at)
 				break;
@@ -417,7 +417,7 @@ static int take_records(struct recording *recording, struct piece *piece, uint64
 	return r;
 }
 
-/* The next bytes of a compressed record, behind what was left of those before it. */
+/* The next bytes of a compressed record, behind the rest of those before it. */
 static int unpack_piece(struct recording *recording, struct piece **ret_piece)
 {
 	struct piece *piece = malloc(sizeof(*piece) + recording->n_packed + PIECE);
@@ -440,7 +440,7 @@ static int unpack_piece(struct recording *recording, struct piece **ret_piece)
 	return 0;
 }
 
-/* What is left at the end of @piece, from @used on. */
+/* The rest of @piece, from @used on. */
 static int leave_packed(struct recording *recording, const struct piece *piece, uint64_t used)
 {
 	free(recording->packed);
@@ -509,7 +509,7 @@ static int take_packed(struct recording *recording, const char *at, uint64_t siz
 	}
 }
 
-/* The next piece: @rest bytes of the one before it, and what follows in the file. */
+/* The next piece: @rest bytes of the one before it, and the bytes that follow in the file. */
 static int next_piece(struct recording *recording, const char *rest, uint64_t n_rest,
 		      struct piece **ret_piece)
 {
@@ -541,7 +541,9 @@ static int next_piece(struct recording *recording, const char *rest, uint64_t n_
 	return 0;
 }
 
-/* In the file, from @used of @piece on: what is not whole in it, or where the next one begins. */
+/*
+ * The place in the file of @used in @piece: a record that is not whole in it, or the next one.
+ */
 static int leave_rest(struct recording *recording, const struct piece *piece, uint64_t used,
 		      char **rest, uint64_t *n_rest)
 {

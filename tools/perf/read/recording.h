@@ -60,13 +60,13 @@ enum recorded_share {
 
 #define RECORDED_BUILD_ID 20 /* bytes of one, at most */
 
-/* What is borrowed is valid until the callback returns. */
+/* Borrowed members are valid until the callback returns. */
 struct recorded_event {
 	enum recorded kind;
 	uint64_t time; /* ns */
-	uint64_t id;   /* of faults and tracepoints, by what was opened; 0: not told */
+	uint64_t id;   /* of faults and tracepoints, by the opened event; 0: not told */
 	uint32_t pid, tid, cpu;
-	uint64_t address; /* of faults, and of what is mapped */
+	uint64_t address; /* of faults and of mappings */
 	/* Faults: */
 	uint64_t ip;
 	uint64_t period;   /* so many it stands for, itself among them */
@@ -113,7 +113,7 @@ struct recording_totals {
 	bool cut_off;      /* there was to be more */
 };
 
-/* 0 or a negative errno; -EPROTO: *ret_reason (static) is what is wrong with it. */
+/* 0 or a negative errno; -EPROTO: *ret_reason (static) says why. */
 int recording_open(const char *path, struct recording **ret_recording, const char **ret_reason);
 
 /* The same of a text of perf script's, "-": standard input. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a record says: the fields of a sample by its event's sample_type. */
+/* The contents of a record: the fields of a sample by its event's sample_type. */
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -105,7 +105,7 @@ static bool decode_raw(const struct point_layout *point, const struct cursor *cu
 	return true;
 }
 
-/* What stands between a call chain and the physical address: of a word, and of many. */
+/* The fields between a call chain and the physical address, of one word and of many. */
 #define WORDS_BEFORE_PHYSICAL                                                    \
 	(PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT | PERF_SAMPLE_DATA_SRC | \
 	 PERF_SAMPLE_TRANSACTION)
@@ -132,7 +132,7 @@ static uint64_t stack_top(const struct recorded_attr *attr, struct cursor cursor
 	return take(&cursor) >= sizeof(top) ? top : 0;
 }
 
-/* What is behind the marker of a part that comes later is no address. */
+/* Words behind the marker of a part that comes later are no addresses. */
 static uint32_t addresses(const uint64_t *chain, uint32_t n)
 {
 	uint32_t i;
@@ -175,7 +175,7 @@ static bool decode_sample(const struct recorded_attr *attr,
 		event->period = event->period ? PERIOD_MOST : 1;
 	event->in_kernel = (record->misc & PERF_RECORD_MISC_CPUMODE_MASK) ==
 			   PERF_RECORD_MISC_KERNEL;
-	/* What is read with a sample has a form of its own, and no use here. */
+	/* Values that are read with a sample have a form of their own, and no use here. */
 	if (type & PERF_SAMPLE_CALLCHAIN && !(type & PERF_SAMPLE_READ)) {
 		uint64_t frames = take(&cursor);
 
@@ -251,7 +251,7 @@ bool recorded_time(const struct recorded_attrs *attrs, const struct perf_event_h
 	struct recorded_event event = { 0 };
 
 	if (record->type != PERF_RECORD_SAMPLE) {
-		/* What perf puts at the beginning of a recording: as if from before it. */
+		/* Records that perf puts at the beginning count as from before it. */
 		*ret_time = decode_trailer(attr, record, &event) ? event.time : 0;
 		*ret_attr = attr;
 		return true;

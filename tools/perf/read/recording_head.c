@@ -124,7 +124,7 @@ static bool find_formats(const struct recorded_head *head, const struct perf_dat
 	       (ssize_t)sizeof(*ret_section);
 }
 
-/* What is wrong with them is as if there were none. */
+/* Wrong ones count as missing. */
 static void read_points(struct recorded_head *head, const struct perf_data_head *file,
 			uint64_t size)
 {

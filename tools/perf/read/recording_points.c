@@ -10,7 +10,7 @@
 
 #define FORMAT_MOST (UINT64_C(64) << 10)
 
-/* What is left to read; short_of: more was asked for. */
+/* The bytes that are left to read; short_of: more was asked for. */
 struct bytes {
 	const char *at, *end;
 	bool short_of;

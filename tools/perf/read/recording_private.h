@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Between the parts of recording: the file, and what its records say. */
+/* Shared by the parts of recording: the file, and the contents of its records. */
 #ifndef HETMAP_RECORDING_PRIVATE_H
 #define HETMAP_RECORDING_PRIVATE_H
 
@@ -9,7 +9,7 @@
 #include "perf_data.h"
 #include "recording.h"
 
-/* perf's attributes have been longer and shorter; what is used here is in all of them. */
+/* perf's attributes have been longer and shorter; all of them have the members used here. */
 struct recorded_attr {
 	uint64_t sample_type;
 	enum recorded kind;
@@ -49,7 +49,7 @@ uint32_t recorded_id_at(uint64_t sample_type);
 bool recorded_time(const struct recorded_attrs *attrs, const struct perf_event_header *record,
 		   uint64_t *ret_time, const struct recorded_attr **ret_attr);
 
-/* What it says; false: it is of no kind that is told, or broken. */
+/* Its contents; false: it is of no kind that is told, or broken. */
 bool recorded_decode(const struct recorded_attr *attr, const struct perf_event_header *record,
 		     struct recorded_event *ret_event);
 
@@ -62,7 +62,7 @@ struct recorded_head {
 	bool cut_off;                 /* there was to be more */
 };
 
-/* 0 or a negative errno; -EPROTO: *ret_reason is what is wrong with it. */
+/* 0 or a negative errno; -EPROTO: *ret_reason says why. */
 int recorded_head_read(struct recorded_head *head, const char **ret_reason);
 /* As many as there are, or a negative errno. */
 ssize_t recorded_read_at(int fd, void *to, uint64_t length, uint64_t offset);
@@ -70,9 +70,9 @@ ssize_t recorded_read_at(int fd, void *to, uint64_t length, uint64_t offset);
 /* ---- recording_step.c ---- */
 
 /*
- * From the record at @at, whose first @left bytes are there, to the next one: by its size,
- * and what stands behind it uncounted. 0: more bytes are needed to know; UINT64_MAX: it can't
- * be known where the next one begins.
+ * From the record at @at, whose first @left bytes are there, to the next one: by its size, and
+ * the uncounted bytes behind it. 0: more bytes are needed to know; UINT64_MAX: the beginning of
+ * the next one can't be known.
  */
 uint64_t recorded_step(const char *at, uint64_t left);
 /* Has such a record anything that is told? */

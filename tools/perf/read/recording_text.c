@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What perf script printed elsewhere: lines of a sample or a record, a sample's call chain
- * below it. Only those lines that have times and process numbers are told.
+ * The output of perf script, of any machine: lines of a sample or a record, a sample's call
+ * chain below it. Only those lines that have times and process numbers are told.
  *
  *	perf script --ns -F comm,pid,tid,time,period,event,addr,ip,sym,dso
  *		--show-mmap-events --show-task-events --show-switch-events
@@ -14,7 +14,7 @@
 
 #include "recording_private.h"
 
-/* A line of the file, taken apart; what it points to is in the line. */
+/* A line of the file, taken apart; its pointers point into the line. */
 struct text_line {
 	uint32_t pid, tid, cpu;
 	uint64_t time;
@@ -58,8 +58,8 @@ static char *take_time(const char *at, uint64_t *ret_ns)
 }
 
 /*
- * "COMM PID/TID [CPU] TIME: ...": a name may have blanks and anything in it, so what is
- * looked for is a number, a slash, a number, and a time behind them.
+ * "COMM PID/TID [CPU] TIME: ...": a name may have blanks and anything in it, so the reader
+ * looks for a number, a slash, a number, and a time behind them.
  */
 static bool parse_head(char *line, struct text_line *ret_line)
 {

@@ -51,7 +51,7 @@ void unpack_record(struct unpacker *unpacker, const char *record, uint64_t size)
 	uint64_t skip = sizeof(header), length;
 
 	memcpy(&header, record, sizeof(header));
-	/* The newer one says how many bytes it is without what fills it up. */
+	/* The newer one has its number of bytes without padding. */
 	if (header.type == PERF_RECORD_COMPRESSED2) {
 		skip = size < skip + sizeof(length) ? size : skip + sizeof(length);
 		length = 0;

@@ -17,7 +17,7 @@ struct serials {
 
 /* 0 or -ENOMEM. */
 int serials_add(struct serials *serials, uint64_t serial);
-/* The first look is over: what was given before it is not asked for. */
+/* The first look is over: serials that were given before it are not asked for. */
 void serials_begin(struct serials *serials);
 /* Given since then, and never seen. */
 uint64_t serials_missing(struct serials *serials);

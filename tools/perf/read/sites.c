@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Call sites of faults. What code was mapped is asked when a site is met, and not at the
- * end: by then the process may be another program, or the library be gone.
+ * Call sites of faults. The mapped code is asked for when a site is met, and not at the end: by
+ * then the process may be another program, or the library be gone.
  */
 #include "sites.h"
 
@@ -15,7 +15,7 @@
 /* A power of two. Loops that fault have few call sites. */
 #define SITES_KNOWN 1024
 
-/* What a site is asked for by: what it comes to depends on what code is mapped, too. */
+/* The key of a site: its result depends on the mapped code, too. */
 struct asked {
 	struct counted *of;
 	uint64_t ip, caller, code;

@@ -14,7 +14,7 @@ struct sites *sites_create(struct analysis *analysis);
 struct site *sites_of(struct sites *sites, struct counted *counted,
 		      const struct recorded_event *event);
 
-/* The analysis keeps what was found. */
+/* The analysis keeps the sites. */
 void sites_free(struct sites *sites);
 
 #endif

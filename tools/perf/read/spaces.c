@@ -2,10 +2,9 @@
 /*
  * Address spaces as they were at each moment.
  *
- * A process has two trees of ranges that do not overlap: what the kernel said it mapped,
- * and what the library said of its own maps, which is asked first. A range that is put
- * in ends what it covers of others: the kernel tells nobody of munmap(2). Both go with the
- * process's last thread.
+ * A process has two trees of ranges that do not overlap: mappings as the kernel told them, and
+ * the library's own maps, which are asked first. A new range ends the parts of others that it
+ * covers: the kernel tells nobody of munmap(2). Both go with the process's last thread.
  */
 #include "spaces.h"
 
@@ -29,12 +28,12 @@ struct process {
 	uint32_t pid;
 	struct range_tree *maps, *published;
 	struct range *last; /* found last; NULL after any change */
-	uint64_t code;      /* another one after any change of what code is mapped */
+	uint64_t code;      /* another one after any change of mapped code */
 	uint64_t stack;     /* lowest byte that is known to be of the stack; 0: none */
 	struct object *stack_object;
 	uint32_t n_thread; /* that began and did not end, but for the first one */
 	bool first_ended;
-	bool traced; /* something was told of what it has mapped */
+	bool traced; /* some mapping of it was told */
 };
 
 struct thread {
@@ -63,7 +62,7 @@ const char *spaces_string(struct spaces *spaces, const char *text)
 
 /* ---- ranges of a process ---- */
 
-/* Takes a range out of what the kernel said. */
+/* Takes a range out of the kernel's tree. */
 static int cut(struct spaces *spaces, struct process *process, uint64_t start, uint64_t end)
 {
 	bool code = false;
@@ -214,7 +213,7 @@ const char *spaces_thread_name(const struct spaces *spaces, uint32_t tid)
 	return name ? name : "";
 }
 
-/* ---- what the kernel said is mapped ---- */
+/* ---- the kernel's mappings ---- */
 
 static struct object *object_of_map(struct spaces *spaces, const struct recorded_event *event,
 				    uint64_t *ret_offset)
@@ -268,7 +267,7 @@ static void note_rights(const struct process *process, const struct range *range
 		published->object->writable |= event->writable;
 }
 
-/* Nothing of it is known to be new: of what is at @address, neither. */
+/* No part of it is known to be new, and the byte at @address is not, either. */
 static int doubt_all(struct spaces *spaces, struct process *process,
 		     const struct recorded_event *told, uint64_t address)
 {
@@ -387,7 +386,7 @@ int spaces_move(struct spaces *spaces, uint32_t pid, uint64_t from, uint64_t len
 	moved.file_offset += from - range->start;
 	moved.start = to;
 	moved.end = to + new_length;
-	/* Of nothing it is one more of what is shared. */
+	/* A length of 0 makes one more mapping of shared memory. */
 	r = length ? cut(spaces, process, from, from + length) : 0;
 	if (r || moved.offset + new_length < moved.offset)
 		return r;
@@ -422,7 +421,7 @@ int spaces_event(struct spaces *spaces, const struct recorded_event *event)
 	}
 }
 
-/* ---- what the library said ---- */
+/* ---- the library's maps ---- */
 
 static struct object *object_of_entry(struct spaces *spaces, uint32_t pid,
 				      const struct hm_published_entry *entry)

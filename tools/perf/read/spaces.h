@@ -20,7 +20,7 @@ enum object_kind {
 	OBJECT_HEAP,
 	OBJECT_STACK,
 	OBJECT_OTHER,   /* vdso and the like */
-	OBJECT_UNKNOWN, /* nothing says what was there */
+	OBJECT_UNKNOWN, /* nothing tells the memory there */
 	N_OBJECT_KIND,
 };
 
@@ -33,16 +33,16 @@ enum object_call {
 	N_OBJECT_CALL,
 };
 
-/* What faults are counted by: a buffer, a file, one piece of memory, of one process. */
+/* Faults are counted by this: a buffer, a file, one piece of memory, of one process. */
 struct object {
 	enum object_kind kind;
 	char *name;
-	char *device;     /* hetmap: what the buffer is on; else NULL */
+	char *device;     /* hetmap: the buffer's device; else NULL */
 	uint32_t pid;     /* that had it first */
-	uint64_t address; /* of what would be its byte 0; where it was first */
+	uint64_t address; /* of its byte 0, which may not be mapped; where it was first */
 	uint64_t length;  /* the most that was seen of it */
 	uint64_t page_size;
-	/* The file that its pages are of, if storage has what memory has not; NULL: none. */
+	/* The file of its pages, if storage has those that memory has not; NULL: none. */
 	const char *backed_by;
 	uint64_t inode;
 	bool writable; /* it was mapped so, or that is not told */
@@ -59,34 +59,32 @@ struct spaces;
 struct spaces *spaces_create(void); /* NULL: no memory */
 void spaces_free(struct spaces *spaces);
 
-/*
- * What an event says of mappings and processes; faults it ignores. 0 or -ENOMEM.
- */
+/* Takes an event on mappings and processes, and ignores faults. 0 or -ENOMEM. */
 int spaces_event(struct spaces *spaces, const struct recorded_event *event);
 
 /* Is a mapping that is told one of memory without a file? */
 bool spaces_is_memory(const struct recorded_event *event);
 
-/* A mapping of which only what was not known is new. 0 or -ENOMEM. */
+/* A mapping of which only the unknown part is new. 0 or -ENOMEM. */
 int spaces_known(struct spaces *spaces, const struct recorded_event *event);
 
-/* What was at a range is not there any more, or elsewhere. 0 or -ENOMEM. */
+/* The memory of a range is gone, or has moved. 0 or -ENOMEM. */
 int spaces_unmap(struct spaces *spaces, uint32_t pid, uint64_t address, uint64_t length);
 int spaces_move(struct spaces *spaces, uint32_t pid, uint64_t from, uint64_t length,
 		uint64_t to, uint64_t new_length);
 
-/* A call on what is at @address. 0 or -ENOMEM. */
+/* A call on the memory at @address. 0 or -ENOMEM. */
 int spaces_count(struct spaces *spaces, uint32_t pid, uint64_t address, enum object_call call);
 
 /* A map of the library's begins, or ends, in @pid. 0 or -ENOMEM. */
 int spaces_begin(struct spaces *spaces, uint32_t pid, const struct hm_published_entry *entry);
 int spaces_end(struct spaces *spaces, uint32_t pid, const struct hm_published_entry *entry);
 
-/* What was at @address: never NULL but without memory. *ret_offset is in the object. */
+/* The object at @address; NULL: no memory. *ret_offset is in the object. */
 struct object *spaces_find(struct spaces *spaces, uint32_t pid, uint64_t address,
 			   uint64_t *ret_offset);
 
-/* The same of a page fault, which itself says something of what is there. */
+/* The same for a page fault, which itself tells something of the memory there. */
 struct object *spaces_fault(struct spaces *spaces, uint32_t pid, uint64_t address,
 			    uint64_t *ret_offset);
 

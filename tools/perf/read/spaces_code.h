@@ -8,7 +8,7 @@
 #include "recording.h"
 #include "table.h"
 
-/* By what it is known again; what is 0 the recording does not tell. */
+/* The key by which it is known again; the recording does not tell members that are 0. */
 struct code_file {
 	uint32_t pid; /* that had it first */
 	uint64_t inode, generation;
@@ -20,7 +20,7 @@ struct code_file {
 /* The name of that mapping's file in @files, to be kept in ranges and places. NULL: no memory. */
 const char *code_file_name(struct table *files, const struct recorded_event *event);
 
-/* What is known of the file that such a name is of. */
+/* The known facts of the file of such a name. */
 static inline const struct code_file *code_file_of(const char *name)
 {
 	return (const struct code_file *)(const void *)(name -

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Which part of a mapping is new, where the kernel tells of it with what is beside it. */
+/* The new part of a mapping, where the kernel tells it together with its neighbours. */
 #include "spaces_merged.h"
 
 #include "spaces_name.h"
@@ -31,15 +31,15 @@ struct range *merged_grown(const struct range_tree *maps, const struct recorded_
 	return range;
 }
 
-/* With other rights it can't have become one with what is new. */
+/* With other rights it can't have become one with the new memory. */
 static bool may_be_one(const struct range *range, const struct recorded_event *event)
 {
 	return range->object->kind == OBJECT_ANON && range->writable == event->writable;
 }
 
 /*
- * Memory that is there already, and none of what is new. Small pieces that are the larger
- * part are an allocator's, whose memory has grown.
+ * Old memory, and none of the new. Small pieces that are the larger part are an allocator's,
+ * whose memory has grown.
  */
 static bool is_beside(const struct range *range, const struct recorded_event *event,
 		      uint64_t start, uint64_t end)

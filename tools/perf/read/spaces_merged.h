@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * New memory beside old is one mapping with it, and the kernel tells of it as a whole: what
- * of it is new is to be found out.
+ * New memory beside old is one mapping with it, and the kernel tells the whole: the new part is
+ * found out here.
  */
 #ifndef HETMAP_SPACES_MERGED_H
 #define HETMAP_SPACES_MERGED_H
@@ -18,15 +18,15 @@
 struct range *merged_grown(const struct range_tree *maps, const struct recorded_event *event);
 
 /*
- * Takes what was known before off the ends of what is told. It may leave a length of 0: all
- * of it was known, and who knows which part of that was unmapped before.
+ * Takes known memory off the ends of the told range. It may leave a length of 0: all of it was
+ * known, and some part, which can't be told, was unmapped before.
  */
 void merged_trim(const struct range_tree *maps, struct recorded_event *event);
 
 /*
- * What was known of @told and left in @maps may have been replaced by what is told, after
- * all: where it is more than @anew, its new part, which has it then if it has an object of
- * its own. @anew NULL: there is none, and each part may have been.
+ * The known parts of @told that were left in @maps may have been replaced after all: if they
+ * are larger than @anew, the new part, it gets them if it has an object of its own. @anew NULL:
+ * there is none, and each part may have been.
  */
 void merged_doubt(const struct range_tree *maps, const struct recorded_event *told,
 		  const struct range *anew);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What is mapped, by the names that the kernel gives it. */
+/* Kinds of mapped memory, by the names that the kernel gives it. */
 #include "spaces_name.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is mapped, by the names that the kernel gives it. */
+/* Kinds of mapped memory, by the names that the kernel gives it. */
 #ifndef HETMAP_SPACES_NAME_H
 #define HETMAP_SPACES_NAME_H
 

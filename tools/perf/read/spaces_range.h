@@ -31,8 +31,8 @@ struct range *range_find(const struct range_tree *tree, uint64_t start, uint64_t
 /* Puts in a copy of @range, which overlaps none. 0 or -ENOMEM. */
 int range_insert(struct range_tree **tree, const struct range *range);
 /*
- * Takes [start, end) out of all ranges: what is before it and behind it stays. *code: some
- * of it was code; else it is left alone. 0 or -ENOMEM.
+ * Takes [start, end) out of all ranges: the parts before it and behind it stay. *code: some of
+ * it was code; else it is left alone. 0 or -ENOMEM.
  */
 int range_cut(struct range_tree **tree, uint64_t start, uint64_t end, bool *code);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Call chains: one for each object and list of addresses. What code was mapped there is asked
- * when a chain is met first, as of call sites.
+ * Call chains: one for each object and list of addresses. The mapped code is asked for when a
+ * chain is met first, as for call sites.
  */
 #include "stacks.h"
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Whole call chains, for flame graphs and of what devices did: kept where they are asked for. */
+/*
+ * Whole call chains, for flame graphs and for the work of devices: kept where they are asked
+ * for.
+ */
 #ifndef HETMAP_STACKS_H
 #define HETMAP_STACKS_H
 
 #include "analysis.h"
 
-/* Frames of a chain: what is further out is left out. */
+/* Frames of a chain: those further out are left out. */
 #define STACK_FRAMES_MOST 127
 
 struct stack {
@@ -13,7 +16,7 @@ struct stack {
 	uint32_t pid, tid; /* tid 0: of any thread */
 	uint32_t n;
 	uint64_t faults;
-	uint64_t code;                 /* what code was mapped: see spaces_code_state() */
+	uint64_t code;                 /* the mapped code: see spaces_code_state() */
 	struct place top;              /* as a site's */
 	const char *function, *module; /* of a text, which has names in place of addresses */
 	struct frame {

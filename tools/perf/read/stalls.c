@@ -6,7 +6,7 @@
 #include <search.h>
 #include <stdlib.h>
 
-/* Of its events the last one says what a thread does; before the first it does nothing. */
+/* A thread's last event tells its state; before the first it does nothing. */
 enum doing {
 	SLEEPS,
 	RUNS,  /* or would, if there were a CPU for it */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How long a process stood still for page faults: some thread of it slept in one, and none
- * ran. It is what the faults cost it at most. A thread that waits for another one sleeps, too,
- * and a thread may sleep in a fault while others get on: neither is seen from the faults alone.
+ * How long a process stood still for page faults: some thread of it slept in one, and none ran.
+ * The faults cost it no more than that. A thread that waits for another one sleeps, too, and a
+ * thread may sleep in a fault while others get on: neither is seen from the faults alone.
  */
 #ifndef HETMAP_STALLS_H
 #define HETMAP_STALLS_H

@@ -49,7 +49,7 @@ static const Dwfl_Callbacks callbacks = {
 	.debuginfo_path = &debuginfo_path,
 };
 
-/* The file, if it is the one; else, of a process that is there still, what it has there. */
+/* The file, if it is the one; else the process's own, if it is still there. */
 static void open_module(struct symbols *symbols, struct module *module)
 {
 	const struct code_file *file = code_file_of(module->name);
@@ -260,8 +260,8 @@ static void name_site(struct symbols *symbols, struct site *site)
 }
 
 /*
- * Who asked a device through the library is told by the frame behind the library's. Linked
- * into the program it is known by its public calls, and what is inside of one is its own.
+ * Who asked a device through the library is told by the frame behind the library's. Linked into
+ * the program it is known by its public calls, and frames inside of one are its own.
  */
 static void find_asker(struct symbols *symbols, struct device_site *asked)
 {
@@ -388,7 +388,7 @@ static int compare_bytes(const void *a, const void *b)
 	return r ? r : compare_askers(a, b);
 }
 
-/* What is no row any more stays: a device's lanes know it. */
+/* A site that is no row any more stays: a device's lanes know it. */
 static void merge_askers(struct analysis *analysis)
 {
 	struct device_site **sites = analysis->device_sites;

@@ -9,14 +9,13 @@
 struct symbols;
 
 /*
- * Fills in the first @n sites, and as many of the devices', and makes one of those that are
- * one line. Ended by symbols_free(), to which what is filled in lasts.
+ * Fills in the first @n sites, and as many of the devices', and makes one of those that are one
+ * line. The names last until symbols_free().
  */
 struct symbols *symbols_find(struct analysis *analysis, uint32_t n,
 			     const struct symbols_span *recorded);
 /*
- * The function that an instruction of @pid's is in, and the name of its file; NULL, what is not
- * known.
+ * The function that an instruction of @pid's is in, and the name of its file; NULL: not known.
  */
 void symbols_name(struct symbols *symbols, uint32_t pid, const struct place *place,
 		  const char **ret_module, const char **ret_function);

@@ -15,8 +15,8 @@ enum symbols_file {
 };
 
 /*
- * By what the recording tells of @file, and where that is no build ID by when @path was written:
- * not after @recorded_ns, the end of the recording; 0: that is not known.
+ * Compares @file as the recording has it; without a build ID, by the time of @path's last
+ * write: not after @recorded_ns, the end of the recording; 0: not known.
  */
 enum symbols_file symbols_file_look(const char *path, const struct code_file *file,
 				    uint64_t recorded_ns);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * /tmp/perf-PID.map: lines of "START SIZE NAME", which compilers in a process write for perf
- * [linux/tools/perf/Documentation/jit-interface.txt]. The file stays when its process has ended,
- * and its number may be another process's by then: what tells is when it was written.
+ * [linux/tools/perf/Documentation/jit-interface.txt]. The file stays when its process has
+ * ended, and its number may be another process's by then: the time of its writing tells.
  */
 #include "symbols_map.h"
 

@@ -153,7 +153,10 @@ int tables_catch_up(struct tables *tables, struct spaces *spaces, uint64_t time)
 				NULL;
 		if (range && range->sum.last_ns <= time &&
 		    (!event || range->sum.last_ns < event->time)) {
-			/* What was there at its last event: it may be gone when the trace ends. */
+			/*
+			 * The object there at its last event: it may be gone when the trace
+			 * ends.
+			 */
 			range->object =
 				spaces_find(spaces, range->pid, range->sum.start, &offset);
 			r = range->object ? 0 : -ENOMEM;

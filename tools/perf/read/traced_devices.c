@@ -2,12 +2,12 @@
 /*
  * Simulated devices as their tracepoints told of them.
  *
- * A buffer is told of by its number on the device. Which one that is is known by what is
- * mapped from the device's file: each number has a window of that file, all of one size,
- * which the first page fault tells, being told of by its address and by its number.
+ * They name a buffer by its number on the device. Mappings of the device's file tell which one
+ * that is: each number has a window of that file, all of one size, which the first page fault
+ * tells, being told of by its address and by its number.
  *
- * Tracepoints are those of all processes, since engines run beside them: those of who
- * opened the device count if any was in a traced process.
+ * Tracepoints are those of all processes, since engines run beside them: those of who opened
+ * the device count if any was in a traced process.
  */
 #include "traced_devices.h"
 
@@ -31,12 +31,12 @@ struct mapped {
 	uint64_t serial;
 };
 
-/* A number of a buffer, and what it stands for at the moment. */
+/* A buffer's number, and its meaning at the moment. */
 struct link {
 	uint32_t device, slot;
 	uint64_t opener;
 	uint64_t generation;   /* of the device's maps, when it was looked up */
-	uint64_t mapped;       /* serial of what it was looked up by; 0: none */
+	uint64_t mapped;       /* serial of the mappings that it was looked up by; 0: none */
 	struct object *object; /* NULL: not known */
 	struct device_use *use;
 };
@@ -58,7 +58,7 @@ struct known_device {
 	uint64_t window; /* pages of the file that each buffer has; 0: not known yet */
 	uint64_t generation;
 	struct traced_device told;
-	struct lanes lanes; /* what is of no client */
+	struct lanes lanes; /* work of no client */
 	struct known_device *next;
 };
 
@@ -240,7 +240,7 @@ static struct link *link_of(struct devices *devices, uint32_t device, uint64_t o
 	return link;
 }
 
-/* By what is mapped of its window, if that has changed since. */
+/* By the mappings of its window, if these have changed since. */
 static int look_up(struct devices *devices, const struct known_device *device,
 		   struct link *link)
 {
@@ -274,7 +274,7 @@ static int look_up(struct devices *devices, const struct known_device *device,
 	return 0;
 }
 
-/* What the buffer is counted by. *ret_use NULL: its owner is not traced. */
+/* The object that counts for the buffer. *ret_use NULL: its owner is not traced. */
 static int buffer_use(struct devices *devices, const struct known_device *device,
 		      const struct client *client, struct link *link,
 		      struct device_use **ret_use)
@@ -411,7 +411,7 @@ int devices_point(struct devices *devices, const struct recorded_event *event, u
 	client = client_of(devices, device->index, event->value[SIM_OPENER]);
 	if (!client)
 		return -ENOMEM;
-	/* What makes room may move what is another's. */
+	/* Making room may move memory of others. */
 	if (!client->ours && !(event->point == POINT_SIM_MOVE && is_eviction(event)))
 		client->ours = spaces_knows(devices->spaces, event->pid);
 	if (event->point <= POINT_SIM_MOVE)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What simulated devices told of themselves while a program was traced: hetsim's tracepoints. */
+/* The work of simulated devices while a program was traced, by hetsim's tracepoints. */
 #ifndef HETMAP_DEVICES_H
 #define HETMAP_DEVICES_H
 
@@ -70,7 +70,7 @@ int devices_map(struct devices *devices, const struct recorded_event *event);
 
 /*
  * A tracepoint of theirs. @fault: the address whose page fault its thread is in, 0: none;
- * @object: what was there. 0 or -ENOMEM.
+ * @object: the memory there. 0 or -ENOMEM.
  */
 int devices_point(struct devices *devices, const struct recorded_event *event, uint64_t fault,
 		  struct object *object);

@@ -22,7 +22,7 @@
 #define AREA (UINT64_C(16) << 30)
 #define AREA_PAGES (AREA / PAGE)
 #define SITES 64
-/* Of each CPU: what hetmap trace finds in a ring. */
+/* The records of each CPU, as hetmap trace finds them in a ring. */
 #define ROUND 16384
 /* Faults of a thread, before the other one has the CPU. */
 #define SLICE 100
@@ -133,7 +133,7 @@ static void make_fault(struct making *making, uint32_t cpu, struct fault *ret_fa
 	thread->n++;
 }
 
-/* As rings are drained: what is one CPU's, what is the other's, and a round is over. */
+/* As rings are drained: one CPU's records, then the other's, and a round is over. */
 static int make_round(struct making *making, uint64_t n)
 {
 	static const struct perf_event_header round = { .type = PERF_RECORD_FINISHED_ROUND,

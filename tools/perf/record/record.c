@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Recording: opens the kernel's events on each CPU, and says what stands in the way. */
+/* Recording: opens the kernel's events on each CPU, and names the obstacles. */
 #include "record.h"
 
 #include <errno.h>
@@ -79,7 +79,7 @@ static int event_open(struct perf_event_attr *attr, pid_t tid, int cpu)
 {
 	long fd = syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 
-	/* Kernels before 6.0 don't count what they lose by event: the records say it. */
+	/* Kernels before 6.0 don't count lost records by event: records tell the loss. */
 	if (fd < 0 && errno == EINVAL && attr->read_format & PERF_FORMAT_LOST) {
 		attr->read_format &= ~(uint64_t)PERF_FORMAT_LOST;
 		fd = syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
@@ -87,7 +87,7 @@ static int event_open(struct perf_event_attr *attr, pid_t tid, int cpu)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* ---- what is said where it can't be done ---- */
+/* ---- refusals ---- */
 
 /* kernel.NAME, or @unknown. */
 static long setting(const char *name, long unknown)
@@ -104,7 +104,7 @@ static long setting(const char *name, long unknown)
 	return value;
 }
 
-/* mmap(2) of a perf event: EPERM beyond what a user may lock for that. */
+/* mmap(2) of a perf event: EPERM beyond a user's limit of locked memory for that. */
 static int explain_ring(const struct recorder *recorder, int error)
 {
 	uint64_t kib = (recorder->ring_bytes + (uint64_t)sysconf(_SC_PAGESIZE)) >> 10;
@@ -141,7 +141,7 @@ static int explain(const struct recorder *recorder, int error)
 				"allow perf_event_open, or trace outside of it",
 				"tracing is refused (%s) although CAP_PERFMON is there",
 				strerror(error));
-		/* On stock Debian it is so for everyone: what helps is said first. */
+		/* On stock Debian everyone meets this: the remedy comes first. */
 		if (level > 2) {
 			snprintf(why, sizeof(why),
 				 "this kernel lets no ordinary user trace: "
@@ -352,7 +352,7 @@ void record_disable(struct recorder *recorder)
 
 void record_count(const struct recorder *recorder, struct record_counts *ret_counts)
 {
-	uint64_t value[2]; /* and what was lost, where the kernel tells */
+	uint64_t value[2]; /* and the lost ones, where the kernel tells */
 	uint32_t i;
 	ssize_t n;
 
@@ -361,7 +361,7 @@ void record_count(const struct recorder *recorder, struct record_counts *ret_cou
 		n = read(recorder->events[i].fd, value, sizeof(value));
 		if (n < (ssize_t)sizeof(value[0]))
 			continue;
-		/* What two tell of is counted by the one that told first, mostly. */
+		/* A loss that two tell is counted by the one that told first, mostly. */
 		if (!recorder->events[i].again)
 			ret_counts->value[i % recorder->n_event] += value[0];
 		if (n == (ssize_t)sizeof(value))

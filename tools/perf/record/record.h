@@ -46,9 +46,9 @@ struct recorder {
 	const struct record_options *options;
 	bool on_exec;       /* they begin with execve(2) */
 	bool user_only;     /* faults inside of system calls are not shown to this user */
-	bool counts_lost;   /* the kernel tells by event what it lost */
+	bool counts_lost;   /* the kernel counts lost records by event */
 	bool several_nodes; /* it is asked whose memory pages are, if it tells this user */
-	bool attaching;     /* what was there before is told still: no round ends */
+	bool attaching;     /* older facts are still being told: no round ends */
 	uint64_t began_ns;  /* of CLOCK_MONOTONIC */
 	uint32_t n_event;   /* TRACE_* below that */
 	struct ring *rings;
@@ -61,7 +61,7 @@ struct recorder {
 	int data_fd;
 	/* In the file: */
 	struct perf_data_section formats; /* of tracepoints */
-	uint64_t ids_at, ids_room;        /* what events are numbered by */
+	uint64_t ids_at, ids_room;        /* the numbers of events */
 	uint64_t records_at;
 	uint64_t written;         /* records, in bytes */
 	uint64_t whole;           /* the same, up to where none is cut off */
@@ -70,8 +70,8 @@ struct recorder {
 };
 
 /*
- * Opens the events of @tid, and of what it starts; with @on_exec these begin as it calls
- * execve(2), else at once. A status, after the user was told what is wrong.
+ * Opens the events of @tid and its children; with @on_exec these begin as it calls execve(2),
+ * else at once. A status, after the user was told the reason.
  */
 int record_open(struct recorder *recorder, const struct record_options *options, pid_t tid,
 		bool on_exec, int data_fd);
@@ -92,14 +92,14 @@ int record_add(struct recorder *recorder, pid_t tid, bool again);
 void record_disable(struct recorder *recorder);
 
 /*
- * Waits up to @timeout_ms for a ring to fill, or for @other_fd to be readable; then writes
- * out what is there. *ret_other: it is. 0 or a negative errno of write(2).
+ * Waits up to @timeout_ms for a ring to fill, or for @other_fd to be readable; then writes out
+ * the rings. *ret_other: it is readable. 0 or a negative errno of write(2).
  */
 int record_drain(struct recorder *recorder, int other_fd, int timeout_ms, bool *ret_other);
 
 /*
- * There is no more room: what was written of whole records is all that the trace has, and what
- * is in the rings of mappings. Room for these, and for what stands behind records, was kept from
+ * There is no more room: the trace keeps the whole records that were written, and gets the
+ * mappings that are in the rings. Room for these, and for the end of the file, was kept from
  * the beginning. 0 or -errno.
  */
 int record_cut(struct recorder *recorder);
@@ -118,7 +118,7 @@ int record_count_written(const struct recorder *recorder, uint64_t ret_value[N_T
 
 void record_close(struct recorder *recorder);
 
-/* ---- what is there already (record_running.c) ---- */
+/* ---- facts from before (record_running.c) ---- */
 
 /* Threads of @pid: free() it. 0 or a negative errno. */
 int record_threads(pid_t pid, pid_t **ret_tids, uint32_t *ret_n);
@@ -136,9 +136,9 @@ struct attaching;
 int attach_begin(pid_t pid, struct attaching **ret_attaching);
 
 /*
- * After it: events of @pid's other threads, and of threads and children that began
- * meanwhile, and what all of them have already. *ret_missed: threads that could not be
- * had. 0 or a negative errno.
+ * After it: events of @pid's other threads, and of threads and children that began meanwhile,
+ * and their names and mappings. *ret_missed: threads that could not be had. 0 or a negative
+ * errno.
  */
 int record_attach(struct recorder *recorder, struct attaching *attaching, uint32_t *ret_missed);
 

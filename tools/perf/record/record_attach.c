@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Who is there when tracing of a running process begins. Events are had one thread after
- * the other, and meanwhile any of them may start more: what one starts that has its events
- * already has them, too, and the kernel tells of it by a record; what another one starts
- * has none, and is found by looking again.
+ * The threads and children of a running process when tracing begins. Threads get their events
+ * one after the other, and meanwhile any of them may start more. A child of one with events
+ * inherits them, and the kernel records its start; a child of one without has none, and is
+ * found by looking again.
  */
 #include "record.h"
 
@@ -19,7 +19,7 @@
 #define NUMBERS (UINT32_C(4) << 20)
 /* Of threads that begin others and end at once it may never have them all. */
 #define TRIED_NS UINT64_C(10000000000)
-/* What is listed grows old: those that end soon have to be had before. */
+/* A list grows old: those that end soon come first. */
 #define LISTED_NS 5000000
 /* A thread is listed a moment before the kernel tells of it [copy_process()]. */
 #define TOLD_LATE_US 200
@@ -35,8 +35,8 @@ struct listed {
 
 struct attaching {
 	/*
-	 * By number: what a thread begins from that time on has all events; 0: none are
-	 * known of. Mostly zeros, which take no memory.
+	 * By number: children of a thread from that time on have all events; 0: none are known.
+	 * Mostly zeros, which take no memory.
 	 */
 	uint64_t *whole;
 	pid_t *pids; /* processes whose threads are listed */
@@ -80,7 +80,7 @@ static void take_forks(struct attaching *attaching, const char *records, uint64_
 			continue;
 		parent = *whole_of(attaching, record->parent_tid);
 		whole = whole_of(attaching, record->tid);
-		/* What was done since is younger than what is told late. */
+		/* Later work is younger than facts that are told late. */
 		if (*whole == PARTLY || *whole <= record->time)
 			*whole = parent && record->time >= parent ? 1 : PARTLY;
 	}
@@ -265,7 +265,7 @@ int record_attach(struct recorder *recorder, struct attaching *attaching, uint32
 
 	begin_whole(attaching, attaching->pids[0]);
 	r = add_all(recorder, attaching, ret_missed);
-	/* What they have by now was mapped before, or its record is in a ring. */
+	/* Their mappings are older, or their records are in a ring. */
 	for (i = 0; i < attaching->n_pid && !r; i++) {
 		r = record_running(recorder, attaching->pids[i]);
 		if (i && (r == -ESRCH || r == -ENOENT))

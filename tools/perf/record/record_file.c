@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The file that records go to. What they can't be read without stands before the first of
- * them, as soon as it is known: a recording whose end never came is one up to there.
+ * The file that records go to. The facts that a reader needs stand before the first record, as
+ * soon as they are known: a recording without an end can be read up to there.
  */
 #include "record_file.h"
 
@@ -43,7 +43,7 @@ int write_at(int fd, const void *from, uint64_t length, uint64_t offset)
 	return 0;
 }
 
-/* ---- the head, and what else stands before the records ---- */
+/* ---- the head, and all before the records ---- */
 
 static uint64_t ids_bytes(const struct recorder *recorder)
 {
@@ -154,7 +154,7 @@ static uint64_t room_for_ids(const struct recorder *recorder, pid_t pid)
 	return room * (2 * (uint64_t)n + MORE_THREADS);
 }
 
-/* Behind the records: ext4 keeps what a hole is punched into behind a file's end. */
+/* Behind the records: ext4 keeps blocks behind a file's end if a hole is punched there. */
 static int give_back(const struct recorder *recorder)
 {
 	return ftruncate(recorder->data_fd, (off_t)(recorder->records_at + recorder->written)) ?
@@ -259,9 +259,9 @@ static uint64_t last_whole(const struct recorder *recorder)
 }
 
 /*
- * Rings are written one after another, and who runs moves between processors: what was mapped
- * where may be in one that found no room, and is of as many bytes as the faults are not. What
- * was kept free has some for it; what of it finds none is as if it had not been.
+ * Rings are written one after another, and threads move between processors: records of mappings
+ * may be in a ring that found no room. They are small beside the faults. The room that was kept
+ * is for them; those beyond it are lost.
  */
 static void rescue(struct recorder *recorder, uint64_t kept)
 {
@@ -312,7 +312,7 @@ static int by_id(const void *a, const void *b)
 	return (left->id > right->id) - (left->id < right->id);
 }
 
-/* Which numbers samples of which event have; what is counted elsewhere is not in it. */
+/* The numbers of each event's samples, without events that are counted elsewhere. */
 static struct numbered *all_numbered(const struct recorder *recorder, uint32_t *ret_n)
 {
 	struct numbered *numbered = malloc((recorder->n_opened + 1) * sizeof(*numbered));

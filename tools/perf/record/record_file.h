@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The file that records go to: its head, and what else stands around them. */
+/* The file that records go to: its head, and the sections around them. */
 #ifndef HETMAP_RECORD_FILE_H
 #define HETMAP_RECORD_FILE_H
 
@@ -9,8 +9,8 @@
 struct recorder;
 
 /*
- * Of @pid: writes the head as it stands until the end comes, and what the events opened so far
- * are, so that records can be read from now on. 0 or a negative errno.
+ * Of @pid: writes the head as it stands until the end comes, with the events opened so far, so
+ * that records can be read from now on. 0 or a negative errno.
  */
 int record_begin_file(struct recorder *recorder, pid_t pid);
 /* More events were opened: the same again, if there is room for it before the records. */

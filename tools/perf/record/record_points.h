@@ -11,8 +11,8 @@
 #include "perf/read/points.h"
 
 /*
- * Without the instruction and the address, which a tracepoint's data have; of some with a
- * call chain beside. What ends other records is the same as that of page faults.
+ * Without the instruction and the address, which a tracepoint's data have; of some with a call
+ * chain beside. Other records end as those of page faults do.
  */
 #define POINT_SAMPLE                                                                     \
 	(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | \
@@ -37,8 +37,8 @@ struct record_points {
 };
 
 /*
- * Opens what can be had, of @tid and of all processes, disabled; what can't is told by
- * points->error. A recording goes on without.
+ * Opens the tracepoints that it may, of @tid and of all processes, disabled; points->error
+ * tells the others. A recording goes on without.
  */
 void points_open(struct recorder *recorder, pid_t tid);
 /* The same of one more thread, enabled. 0 or a negative errno; of one that ended, too. */
@@ -61,7 +61,9 @@ void points_attr(const struct recorder *recorder, const struct record_point *poi
 int points_tracing_data(const struct record_points *points, char **ret_data,
 			uint64_t *ret_length);
 
-/* One sentence of what is not recorded, and the remedy: free() it. NULL: nothing. */
+/*
+ * One sentence on the events that are not recorded, and the remedy: free() it. NULL: all are.
+ */
 char *points_missing(const struct record_points *points, bool left_out);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Rings of records: the kernel writes at the head, this program frees at the tail
- * [perf_event_open(2), MMAP layout]. What is in one goes to the file as it is.
+ * [perf_event_open(2), MMAP layout]. The bytes go to the file as they are.
  */
 #include "record_ring.h"
 

@@ -20,7 +20,7 @@ struct ring {
 	int cpu;
 	int fd;       /* of the event that it is of, which is the recorder's; -1: none */
 	bool hung_up; /* as poll(2) has it: whom it is of has ended, if not his children */
-	bool refused; /* what is in it found no room, or not all of it */
+	bool refused; /* its records found no room, or not all of them */
 	struct perf_event_mmap_page *page;
 };
 
@@ -30,8 +30,8 @@ int ring_map(struct ring *ring, int fd, uint64_t bytes);
 int ring_share(const struct ring *ring, int fd);
 void ring_unmap(struct ring *ring, uint64_t bytes);
 /*
- * Writes of what is in it, but for the first @skipped bytes, records of mappings and tasks, of
- * @room bytes at most. 0 or a negative errno.
+ * Writes its records of mappings and tasks, without the first @skipped bytes, @room bytes at
+ * most. 0 or a negative errno.
  */
 int ring_rescue(struct recorder *recorder, const struct ring *ring, uint64_t skipped,
 		uint64_t room);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What a process has already when tracing begins, as records like the kernel's own: the
- * names of its threads, and its mappings [proc_pid_maps(5)].
+ * The state of a process when tracing begins, as records like the kernel's own: the names of
+ * its threads, and its mappings [proc_pid_maps(5)].
  */
 #include "record.h"
 

@@ -22,7 +22,7 @@
 #define BYTES_MOST ((uint64_t)128 << 20)
 #define BYTES_LEAST ((uint64_t)16 << 20)
 #define NS_MOST 300000000u
-/* What direct I/O may have to be aligned to: a page does for every device. */
+/* The alignment of direct I/O: a page does for every device. */
 #define ALIGNMENT 4096
 
 bool storage_boot(char id[STORAGE_BOOT_MAX])

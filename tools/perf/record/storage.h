@@ -13,9 +13,9 @@ bool storage_boot(char id[STORAGE_BOOT_MAX]);
 
 /*
  * Reads some of @path, 128 MiB or 0.3 seconds at most, with O_DIRECT, so that nothing is
- * brought into the page cache or driven out of it. @inode: what it has to be; 0: any.
- * 0; -ESTALE it is another file by now; -EOPNOTSUPP its file system can't, or it is too
- * small to tell; or another negative errno.
+ * brought into the page cache or driven out of it. @inode: the file's; 0: any. 0; -ESTALE it is
+ * another file by now; -EOPNOTSUPP its file system can't, or it is too small to tell; or
+ * another negative errno.
  */
 int storage_measure(const char *path, uint64_t inode, double *ret_bytes_per_ns);
 

@@ -52,7 +52,7 @@ static void remove_files(const char *path, const char *prefix)
 		closedir(folder);
 }
 
-/* Only what a trace is made of: a folder with anything else in it stays. */
+/* The files of a trace only: a folder with anything else in it stays. */
 static void remove_trace(const char *path)
 {
 	char *maps = trace_folder_file(path, "maps");
@@ -66,9 +66,9 @@ static void remove_trace(const char *path)
 }
 
 /*
- * What is there, if a trace may come in its place: a descriptor that has its lock. -ENOENT:
- * nothing, or nothing that can be seen; -EEXIST: what is no trace; -EBUSY: one that somebody
- * writes to.
+ * A descriptor, with its lock, of the trace there, if a new one may replace it. -ENOENT:
+ * nothing is there, or nothing that can be seen; -EEXIST: it is no trace; -EBUSY: another
+ * program writes it.
  */
 static int claim(const char *path)
 {
@@ -197,7 +197,7 @@ static int put_in_place(struct trace_folder *folder, char *made, const char *pat
 			r = exchange(made, path);
 		else
 			r = rename(made, path) ? -errno : 0;
-		/* What is aside has a name that nobody else looks for. */
+		/* A trace put aside has a name that nobody else looks for. */
 		if (fd >= 0)
 			close(fd);
 	} while (fd < 0 && (r == -EEXIST || r == -ENOTEMPTY || r == -ENOTDIR));
@@ -210,7 +210,7 @@ static int put_in_place(struct trace_folder *folder, char *made, const char *pat
 	return 0;
 }
 
-/* Locked, with what is in it from the beginning. 0 or a negative errno. */
+/* Locked, with its first files. 0 or a negative errno. */
 static int make(struct trace_folder *folder, char *path)
 {
 	if (!mkdtemp(path))
@@ -222,7 +222,7 @@ static int make(struct trace_folder *folder, char *path)
 		rmdir(path);
 		return r;
 	}
-	/* Nobody else has it: what refuses that has no locks. */
+	/* Nobody else has it: a file system that refuses has no locks. */
 	flock(folder->fd, LOCK_EX | LOCK_NB);
 	if (mkdirat(folder->fd, "maps", 0700))
 		return -errno;

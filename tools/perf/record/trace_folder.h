@@ -14,7 +14,7 @@
 struct trace_folder {
 	char *path;  /* absolute */
 	char *aside; /* where the trace is that was there before; NULL: none is aside */
-	int fd;      /* of the folder, with its lock: what is written goes where this is */
+	int fd;      /* of the folder, with its lock: all files go there */
 	int data_fd;
 	bool begun; /* see trace_folder_begun() */
 };
@@ -35,8 +35,8 @@ char *trace_folder_file(const char *path, const char *name);
 /* Writes about.json. 0 or a negative errno. */
 int trace_folder_about(const struct trace_folder *folder, const json_t *about);
 /*
- * @whole: it is one. Else what it has stays if it has begun, as where the one who traces was
- * killed; if not, nothing of it does, and what was put aside comes back.
+ * @whole: it is one. Else its files stay if it has begun, as after a kill; if not, none does,
+ * and the trace put aside comes back.
  */
 void trace_folder_close(struct trace_folder *folder, bool whole);
 

@@ -21,16 +21,18 @@ struct untraced {
 
 /* Between child_start() and child_go(). */
 void untraced_begin(struct untraced *untraced, const struct child *child);
-/* The command has ended, and that is what it cost. */
+/* The command has ended, with that cost. */
 void untraced_take(struct untraced *untraced, const struct rusage *usage);
-/* One sentence of what is missing, @counted faults having been: free() it. NULL: nothing. */
+/*
+ * One sentence on the missing faults, of which @counted were recorded: free() it. NULL: none.
+ */
 char *untraced_missing(const struct untraced *untraced, uint64_t counted);
 void untraced_end(struct untraced *untraced);
 
 /*
  * When a program is executed that has set-user-ID, or that its user may not read, the kernel
- * removes the counters of those who may not see into it, without a word: what is left of
- * them saw next to nothing of the time. They were there for @enabled_ns of @cpu_ns.
+ * removes the counters of those who may not see into it, without a word: counters that remain
+ * saw next to nothing of the time. They were there for @enabled_ns of @cpu_ns.
  */
 bool counters_were_taken(uint64_t enabled_ns, uint64_t cpu_ns);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Keeps what published tables say. The copy is a table itself, of the same format, which
+ * Keeps the contents of published tables. The copy is a table itself, of the same format, which
  * grows by an entry whenever one changes: the last one of a map is the one that counts.
  */
 #include "watch.h"
@@ -43,7 +43,7 @@ struct watched {
 	bool broken;                  /* the table makes no sense: it tells nothing any more */
 	bool running;                 /* the table was there before the trace */
 	bool looked_at;               /* it was */
-	uint64_t forgot_before;       /* what it had forgotten then */
+	uint64_t forgot_before;       /* the maps that it had forgotten then */
 	struct serials serials;       /* of the table */
 	uint64_t forgotten, left_out; /* by tables of programs that it was before */
 	/* Ranges of all of its tables, which the copy has at its end; those before the trace. */
@@ -263,7 +263,9 @@ static void look_at(struct watch *watch, struct watched *watched)
 	if (!watched->looked_at) {
 		serials_begin(&watched->serials);
 		watched->forgot_before = watched->table.head.forgotten;
-		/* Of one that began under the trace nobody has seen what it forgot by now. */
+		/*
+		 * The forgotten maps of a process that began under the trace were never seen.
+		 */
 		if (!watched->running)
 			watched->forgotten += watched->forgot_before;
 		else if (published_ranges(&watched->table, &watched->before, &watched->n_before,
@@ -279,8 +281,8 @@ static void look_at(struct watch *watch, struct watched *watched)
 }
 
 /*
- * Nothing more comes from its table. What that has forgotten is no loss where it was copied
- * before, or was over before the trace began; and it can't be more than the table says.
+ * Nothing more comes from its table. Forgotten maps are no loss if they were copied before, or
+ * ended before the trace began; and there are no more than the table counts.
  */
 static void end_table(struct watched *watched)
 {
@@ -367,7 +369,7 @@ static void let_go(struct watched *watched)
 		close(watched->copy_fd);
 }
 
-/* What it was the last to have open is there as long as it is open here. */
+/* Files that only it had open stay as long as they are open here. */
 static void drop_ended(struct watch *watch)
 {
 	struct watched *watched;

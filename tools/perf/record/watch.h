@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The published tables of a process, and of what it starts, that are no files of the trace's
- * folder: what they say is kept there before they forget it, or are gone.
+ * The published tables of a process and its children that are no files of the trace's folder:
+ * their contents are kept there before they forget them, or are gone.
  */
 #ifndef HETMAP_WATCH_H
 #define HETMAP_WATCH_H

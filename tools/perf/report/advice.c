@@ -183,8 +183,8 @@ bool advice_is_gain(const struct report *report, double gain)
 }
 
 /*
- * Memory that is taken and given back faults anew each time: what all but the first in each place
- * cost.
+ * Memory that is taken and given back faults anew each time: the cost of all but the first in
+ * each place.
  */
 static double gain_of_keeping(const struct report *report, const struct counted *pieces,
 			      double *ret_now)
@@ -234,10 +234,10 @@ static double cost_with_others(const struct report *report, const struct counted
 	double best = costs->anon_populate;
 
 	*ret_huge = false;
-	/* What is populated is populated whole: of little use where little is touched. */
+	/* A mapping is populated whole: of little use where little is touched. */
 	if (counted->pattern == PATTERN_FEW || costs->anon_fault <= 0 || dense < DENSE_LEAST)
 		return 0;
-	/* What the library makes is asked for in huge pages already. */
+	/* The library asks for huge pages for its own memory already. */
 	*ret_huge = counted->object->kind != OBJECT_HETMAP && reach_of(counted) >= 4 << 20 &&
 		    costs->anon_huge > 0 && (best <= 0 || costs->anon_huge < best);
 	return *ret_huge ? costs->anon_huge : best > 0 ? best : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The page of "hetmap report --html": one file with its data in it, which a browser shows
- * without a network. What it looks like is in page.html, page.css and page_*.js.
+ * without a network. Its looks are in page.html, page.css and page_*.js.
  */
 #ifndef HETMAP_PAGE_H
 #define HETMAP_PAGE_H
@@ -23,7 +23,7 @@
  *	totals		{faults, minor, major, lost, unattributed, time_ns}
  *	sampled		true: not each fault was recorded, and numbers of them are foretold from
  *			those that were, as the patterns "" are not; null: that is not told
- *	missing		[sentences: what the trace does not have, and why]
+ *	missing		[sentences: the gaps of the trace, with reasons]
  *	threads		[{pid, tid, name}]
  *	buffers		[{name, kind ("hetmap", "file", "anon", ...), backend ("soft", "sim", ...;
  *			null: it is none of the library's), device, pid, address: "0x...",
@@ -92,7 +92,7 @@ int page_write(FILE *out, const json_t *report);
 /* page.css and page_words.js */
 extern const char page_style[], page_words[];
 
-/* What comes in place of @marker: @text, or @data in a script of type application/json. */
+/* The replacement of @marker: @text, or @data in a script of type application/json. */
 struct page_part {
 	const char *marker;
 	const char *text;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * Events of the page, packed: half a million as columns of numbers are 12 MB of a page, and next
- * to all of that can be foretold. Each number is said by decisions between two, whose chances are
- * learnt as they come, in the coder that LZMA has [G. N. N. Martin, Range encoding, 1979].
- * page_events.js reads it, and foretells the same.
+ * Events of the page, packed: half a million as columns of numbers are 12 MB of a page, and
+ * next to all of that can be foretold. Each number is said by decisions between two, whose
+ * chances are learnt as they come, in the coder that LZMA has [G. N. N. Martin, Range encoding,
+ * 1979]. page_events.js reads it, and foretells the same.
  *
- * An event is, in this order: the time since the one before it; its thread, and the CPU,
- * buffer and kind that the thread had last, or others; the page as a step from the thread's last
- * one in that buffer, or from the buffer's last one, which is the thread's last step, or another;
- * what it cost, as of its kind; and the NUMA node that the buffer's last page was of, or another.
+ * An event is, in this order: the time since the one before it; its thread, and the CPU, buffer
+ * and kind that the thread had last, or others; the page as a step from the thread's last one
+ * in that buffer, or from the buffer's last one, which is the thread's last step, or another;
+ * its cost, as of its kind; and the NUMA node that the buffer's last page was of, or another.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -17,7 +17,7 @@
 
 #include "page.h"
 
-/* Chances are of 4096, and move by a 32nd of what they lack. */
+/* Chances are of 4096, and move by a 32nd of the difference. */
 #define CHANCE_BITS 12
 #define CHANCE_SHIFT 5
 #define RANGE_LEAST (UINT32_C(1) << 24)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hetmap report: what a trace comes to, and what would help. */
+/* hetmap report: the sums of a trace, and the remedies. */
 #ifndef HETMAP_REPORT_H
 #define HETMAP_REPORT_H
 
@@ -9,19 +9,19 @@
 #include "perf/read/analysis.h"
 #include "perf/record/storage.h"
 
-/* What faults cost where it was traced, ns: see calibrate.h. 0: not known. */
+/* Costs of faults on the traced machine, ns: see calibrate.h. 0: not known. */
 struct costs {
 	double anon_fault, file_fault;
 	double anon_populate, anon_huge, file_populate;
 };
 
-/* What is measured when advice asks for it; 0 where it can't be known. */
+/* Measured when advice asks for it; 0 where it can't be known. */
 struct measures {
-	/* What storage reads of a file, bytes a ns: see storage.h. */
+	/* The rate at which storage reads a file, bytes a ns: see storage.h. */
 	double (*storage_rate)(void *user, const struct object *object);
-	/* What a CPU of one node needs to read 4 KiB of another's, ns: see nodes.h. */
+	/* The time that a CPU of one node takes to read 4 KiB of another's, ns: see nodes.h. */
 	double (*node_cost)(void *user, uint32_t cpu_node, uint32_t memory_node);
-	/* What a page costs in a prefetch to an accelerator, ns: see accel_cost.h. */
+	/* The cost of a page in a prefetch to an accelerator, ns: see accel_cost.h. */
 	double (*prefetch_cost)(void *user, const char *accel);
 	void *user;
 };
@@ -69,7 +69,10 @@ void report_find_unnamed(struct report *report);
 
 /* Fills in report->advice. 0 or -ENOMEM. */
 int advice_find(struct report *report, const struct measures *measures);
-/* What could not be looked for, as it was not recorded, in a sentence; NULL: all was. */
+/*
+ * A sentence on the causes that the trace can't tell, as their events were not recorded; NULL:
+ * all can.
+ */
 const char *advice_unknown(const struct report *report);
 
 /* Is it worth a word? */
@@ -79,7 +82,7 @@ int advice_add(struct report *report, struct advice *advice);
 
 /* ---- advice_ranges.c ---- */
 
-/* Adds advice on what accelerators do by entries of their own. 0 or -ENOMEM. */
+/* Adds advice on the work of accelerators by entries of their own. 0 or -ENOMEM. */
 int advice_on_ranges(struct report *report, const struct measures *measures);
 
 /* ---- report_ranges.c ---- */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What simulated devices told, in a report: a table, JSON, and lanes of the page. */
+/* Simulated devices in a report: a table, JSON, and lanes of the page. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static void print_jobs(const struct traced_device *device)
 		printf("  lost %s times\n", text_count(device->losses, count));
 }
 
-/* What the device did, in words: free() it. */
+/* The device's work in words: free() it. */
 static char *work_text(const struct device_site *site)
 {
 	switch (site->work) {

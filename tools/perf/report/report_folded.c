@@ -32,8 +32,8 @@ static void put(FILE *out, const char *name)
 }
 
 /*
- * As perf has them: "[libc.so.6]" of a function without a name, "[unknown]" of what is no code.
- * Code that was built without frame pointers leaves such in a chain.
+ * As perf has them: "[libc.so.6]" of a function without a name, "[unknown]" of addresses that
+ * are no code. Code that was built without frame pointers leaves such in a chain.
  */
 static void put_frame(FILE *out, struct symbols *symbols, uint32_t pid,
 		      const struct place *place)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A report as JSON: what the page is made of, and what scripts read. page.h has its form. */
+/* A report as JSON, for the page and for scripts. page.h has its form. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static json_t *calls_json(const struct object *object)
 			 (json_int_t)object->calls[OBJECT_MUNMAP]);
 }
 
-/* What a buffer of the library is on, by the device's name up to its colon: "sim" of "sim:0". */
+/* The backend of a library's buffer, by the device's name up to its colon: "sim" of "sim:0". */
 static json_t *backend_of(const struct object *object)
 {
 	const char *device = object->device;

@@ -72,7 +72,7 @@ void report_find_missing(struct report *report)
 	}
 	if (*untraced)
 		miss(report, text_escape(untraced));
-	/* What is lost last no record tells of: the events themselves count it. */
+	/* No record tells the last loss: the events themselves count it. */
 	if (analysis->lost < lost)
 		analysis->lost = lost;
 	if (analysis->lost)

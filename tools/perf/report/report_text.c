@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A report as text: advice first, then tables of what it comes from. */
+/* A report as text: advice first, then the tables behind it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,7 +182,7 @@ static void print_objects(const struct report *report)
 		       text_count(analysis->n_counted - report->rows, faults));
 }
 
-/* Calls that changed what of it is mapped, and how. */
+/* Calls that changed its mappings, and how. */
 static void print_calls(const struct report *report)
 {
 	const struct analysis *analysis = &report->analysis;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Free memory broken into pieces. Where pages are /proc/self/pagemap tells [proc(5)], and
- * what came of it /proc/buddyinfo. A page that a pipe refers to can't be moved: neither
- * compaction nor migration takes it out of its block's way [vmsplice(2)].
+ * Free memory broken into pieces. /proc/self/pagemap has the places of pages [proc(5)], and
+ * /proc/buddyinfo the result. A page that a pipe refers to can't be moved: neither compaction
+ * nor migration takes it out of its block's way [vmsplice(2)].
  */
 #include "fragments.h"
 
@@ -133,7 +133,7 @@ char *fragment_refusal(void)
 
 /* ---- taking ---- */
 
-/* What can be had again is given up first: it would be given up under way. */
+/* Memory that can be had again is given up first: it would be given up under way. */
 static void tell_kernel(const char *path, const char *word)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -162,7 +162,7 @@ static int take_pipes(struct fragments *fragments)
 	return 0;
 }
 
-/* Page by page until what has to be left is left. */
+/* Page by page until the given number is left. */
 static int take_memory(struct fragments *fragments)
 {
 	struct free_memory memory;
@@ -264,8 +264,8 @@ static uint64_t count_whole(const struct frame *frames, uint64_t n)
 }
 
 /*
- * Pages that stay: those of blocks that others have a part of, and one in the middle of
- * @broken of the @whole blocks, evenly. What is free besides is the same for any @broken.
+ * Pages that stay: those of blocks that others have a part of, and one in the middle of @broken
+ * of the @whole blocks, evenly. The rest of free memory is the same for any @broken.
  */
 static void choose(const struct frame *frames, uint64_t n, uint64_t whole, uint64_t broken,
 		   bool *stays)
@@ -321,7 +321,7 @@ static int give_back(const struct fragments *fragments, const bool *stays)
 	return 0;
 }
 
-/* So many blocks that @share of what is free then is small. */
+/* So many blocks that @share of the free memory is small then. */
 static uint64_t blocks_for(double share, const struct free_memory *left, uint64_t whole)
 {
 	uint64_t pages = left->bytes / PAGE + whole * BLOCK_PAGES, small = left->small / PAGE;

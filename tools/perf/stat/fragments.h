@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Free memory, and what of it lies in pieces below 2 MiB [/proc/buddyinfo]. */
+/* Free memory, and the part of it in pieces below 2 MiB [/proc/buddyinfo]. */
 struct free_memory {
 	uint64_t bytes;
 	uint64_t small;
@@ -20,17 +20,17 @@ struct free_memory {
 int free_memory_read(struct free_memory *ret_memory);
 double free_memory_share(const struct free_memory *memory);
 
-struct fragments; /* what holds them apart */
+struct fragments; /* the pages that hold them apart */
 
-/* Why it is not done here; NULL: it is. Free what comes. */
+/* Why it is not done here: free() it. NULL: it is. */
 char *fragment_refusal(void);
 
 /*
- * Takes nearly all of the machine's free memory, and gives it back but for a page in each of
- * so many blocks of 2 MiB that @share of what is free, 0 to 1, lies in smaller pieces. These
- * pages the kernel can't move. They are held until fragment_end(), or the process's end.
- * 0 or a negative errno: -EPERM: it takes root; -ERANGE: what came of it is more than 5
- * points off, and is undone. ret_memory is of then.
+ * Takes nearly all of the machine's free memory, and gives it back but for a page in each of so
+ * many blocks of 2 MiB that @share of free memory, 0 to 1, lies in smaller pieces. These pages
+ * the kernel can't move. They are held until fragment_end(), or the process's end. 0 or a
+ * negative errno: -EPERM: it takes root; -ERANGE: the result was more than 5 points off, and is
+ * undone. ret_memory is of then.
  */
 int fragment_begin(double share, struct fragments **ret_fragments,
 		   struct free_memory *ret_memory);

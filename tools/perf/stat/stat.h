@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hetmap stat: what is known of the repetitions of a command. */
+/* hetmap stat: the figures of the repetitions of a command. */
 #ifndef HETMAP_PERF_STAT_H
 #define HETMAP_PERF_STAT_H
 
@@ -40,7 +40,7 @@ enum stat_source {
 	SOURCE_CLOCK,
 	SOURCE_USAGE,     /* wait4(2) */
 	SOURCE_PERF,      /* perf_event_open(2) */
-	SOURCE_PERF_USER, /* the same, but for what happened in the kernel */
+	SOURCE_PERF_USER, /* the same, but for the kernel's part */
 	SOURCE_LOOKS,     /* /proc/PID/status, looked at now and then */
 };
 
@@ -72,7 +72,7 @@ struct stat_vmstat {
 	char why[128]; /* not read: why */
 };
 
-/* A zone of /proc/buddyinfo: free blocks of 1 page, 2, 4, ...; 0 beyond what it has. */
+/* A zone of /proc/buddyinfo: free blocks of 1 page, 2, 4, ...; 0 beyond its largest. */
 #define STAT_ORDERS_MAX 32
 
 struct stat_zone {
@@ -157,7 +157,7 @@ unsigned int free_unusable(const struct stat_zone *zone, unsigned int order);
 
 void stat_print(const struct stat_result *result, FILE *out);
 void stat_print_json(const struct stat_result *result, FILE *out);
-/* What kept counters from us, the remedy first; NULL: nothing did. free() it. */
+/* The reason why counters were refused, the remedy first: free() it. NULL: none was. */
 char *stat_refusal(const struct stat_result *result);
 
 #endif

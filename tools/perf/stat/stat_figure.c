@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetmap stat: what is counted, and its mean and deviation over the repetitions. */
+/* hetmap stat: the figures, and their mean and deviation over the repetitions. */
 #include "stat.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * hetmap stat: counters of perf_event_open(2). Each is attached to the child before it
- * executes, begins with that (enable_on_exec) and is inherited by what it starts.
+ * executes, begins with that (enable_on_exec) and is inherited by its children.
  */
 #include "perf/record/untraced.h"
 #include "stat.h"
@@ -17,8 +17,8 @@
 	 (uint64_t)PERF_COUNT_HW_CACHE_RESULT_MISS << 16)
 
 /*
- * Of what happens in the kernel, a counter without the kernel's side sees nothing or a part:
- * a read(2) into new memory faults there, and all switches are made there.
+ * A counter without the kernel's side sees nothing of the kernel's work, or a part: a read(2)
+ * into new memory faults there, and all switches are made there.
  */
 static const struct {
 	enum stat_id id;
@@ -59,7 +59,7 @@ static int open_one(size_t i, pid_t pid, bool user_only)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* No permission, or no such call in what this process may do or this kernel has. */
+/* No permission, or no such call in this sandbox or kernel. */
 static bool is_refusal(int error)
 {
 	return error == EACCES || error == EPERM || error == ENOSYS;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetmap stat: what /proc knows of a process, of the machine and of its free memory. */
+/* hetmap stat: the figures of /proc on a process, on the machine and on its free memory. */
 #include "stat.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ uint64_t stat_field(const char *text, const char *field)
 
 /* ---- /proc/vmstat ---- */
 
-/* Counters of what can be a mapping's doing. The rest are gauges, and other subsystems'. */
+/* Counters of effects that mappings can have. The rest are gauges, and other subsystems'. */
 static bool is_wanted(const char *name)
 {
 	static const char *const families[] = { "compact_",   "thp_",

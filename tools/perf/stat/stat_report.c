@@ -83,7 +83,7 @@ static void note(FILE *out, const char *text)
 	wrap(out, text, 2);
 }
 
-/* What a reader of the figure has to know. */
+/* A remark that the reader of the figure needs. */
 static void remark_on(const struct stat_result *result, enum stat_id id, char text[SAID_MAX])
 {
 	const struct stat_metric *metric = &result->metrics[id];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetmap stat: one repetition, from the fork to what the kernel knew at its end. */
+/* hetmap stat: one repetition, from the fork to the kernel's figures at its end. */
 #include "stat.h"
 
 #include <errno.h>
@@ -17,13 +17,13 @@
 /* A user may be in thousands of groups, which come before the memory. */
 #define STATUS_SIZE 65536
 
-/* What it grows by between the look at it and its execution. */
+/* Its growth between the look at it and its execution. */
 #define HELD_SLACK (256 << 10)
 
-/* From so many on the largest that was seen says something of what there was. */
+/* From so many on the largest that was seen is near the true one. */
 #define MANY_LOOKS 8
 
-/* Of the child: what it had cost before it executed, and the largest seen since. */
+/* The child's cost before it executed, and the largest sizes seen since. */
 struct looks {
 	int fd; /* /proc/PID/status, or a negative errno */
 	struct child_cost before;
@@ -113,7 +113,7 @@ static void take_memory(struct stat_result *result, const struct looks *looks,
 {
 	uint64_t rss = (uint64_t)usage->ru_maxrss * 1024;
 
-	/* What it was before it executed counts, too: getrusage(2) keeps the largest. */
+	/* The size before it executed counts, too: getrusage(2) keeps the largest. */
 	if (rss > looks->held_rss + HELD_SLACK)
 		stat_counted(result, STAT_RSS, SOURCE_USAGE, (double)rss);
 	else if (looks->n >= MANY_LOOKS)
@@ -132,7 +132,7 @@ static void take_memory(struct stat_result *result, const struct looks *looks,
 	result->looks += looks->n;
 }
 
-/* What wait4(2) knows, less what the child had cost before it executed. */
+/* The figures of wait4(2), less the child's cost before it executed. */
 static void take_usage(struct stat_result *result, const struct looks *looks,
 		       const struct rusage *usage)
 {

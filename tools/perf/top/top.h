@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hetmap top: who uses the library, which buffers they have, and what these do now. */
+/* hetmap top: who uses the library, which buffers they have, and their work now. */
 #ifndef HETMAP_TOP_H
 #define HETMAP_TOP_H
 
@@ -97,14 +97,14 @@ struct top_process {
 };
 
 struct top {
-	/* What was asked for. */
+	/* The wishes of the options. */
 	pid_t pid; /* 0: all */
 	const char *filter;
 	enum top_key key;
 	bool reverse;
 	double delay;
 
-	/* What there is. */
+	/* The findings. */
 	struct top_process *processes;
 	size_t n;
 	uint64_t unreadable;  /* processes that this user may not look at */
@@ -128,7 +128,7 @@ struct top_buffer *top_find_buffer(const struct top_buffer *buffers, size_t n, u
 /* Has a device entries of its own for memory of the process? */
 bool top_reaches(const struct top_process *process);
 
-/* ---- what accelerators reach (top_ranges.c) ---- */
+/* ---- memory that accelerators reach (top_ranges.c) ---- */
 
 /*
  * Reads the ranges of the table: fills in process->ranges, and adds to the figures of buffers,
@@ -153,7 +153,7 @@ int faults_take(struct faults *faults,
 		uint64_t *ret_n);
 void faults_close(struct faults *faults);
 
-/* ---- what is shown (top_print.c) ---- */
+/* ---- output (top_print.c) ---- */
 
 struct top_row {
 	const struct top_process *process;
@@ -167,7 +167,7 @@ void top_print_head(const struct top *top, FILE *out);
 void top_print_columns(const struct top *top, FILE *out);
 /* @width 0: as long as it is. Without a newline. */
 void top_print_row(const struct top *top, const struct top_row *row, size_t width, FILE *out);
-/* What is not known, and why; free() each but the array, whose end is NULL. */
+/* The unknown figures, with reasons; free() each but the array, whose end is NULL. */
 #define TOP_NOTES_MOST 8
 void top_notes(const struct top *top, char *notes[TOP_NOTES_MOST + 1]);
 json_t *top_json(const struct top *top);
@@ -176,7 +176,7 @@ json_t *top_json(const struct top *top);
 
 /* Reads the figures that the process publishes; has_tiering: there are some. */
 void tiering_look(struct top_process *process);
-/* One sentence: what moved, and the reason for the last move; free() it. */
+/* One sentence: the moved bytes, and the reason for the last move; free() it. */
 char *tiering_note(const struct top_process *process);
 json_t *tiering_json(const struct top_process *process);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * One look of hetmap top: finds the processes that publish a table, or whose devices have entries
- * for their pages, and reads what each has. A process without either is asked again now and then
- * only: it may have thousands of descriptors, and a machine thousands of processes.
+ * One look of hetmap top: finds the processes that publish a table, or whose devices have
+ * entries for their pages, and reads the buffers of each. A process without either is asked
+ * again now and then only: it may have thousands of descriptors, and a machine thousands of
+ * processes.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -139,7 +140,10 @@ static uint64_t evictions_at(const struct live_map *map, const struct mappings *
 			       mapping->offset + entry->address - mapping->smaps.start);
 }
 
-/* What sim's devices have evicted of its buffers, any of each, and what they did to its pages. */
+/*
+ * The evictions of its buffers by sim's devices, any of each, and the work of these on its
+ * pages.
+ */
 static uint64_t read_openers(struct top_process *process, const struct mappings *mappings,
 			     double seconds)
 {
@@ -158,7 +162,7 @@ static uint64_t read_openers(struct top_process *process, const struct mappings 
 		buffer =
 			top_find_buffer(process->buffers, process->n_buffer, map->entry.buffer);
 		n = evictions_at(map, mappings, &openers);
-		/* What one of its maps does not tell another may. */
+		/* Another of its maps may tell the figure that one does not. */
 		if (n != FIGURE_UNKNOWN)
 			buffer->n_eviction = n;
 	}
@@ -309,8 +313,8 @@ static void rate_buffers(struct top_process *process, const struct top_buffer *b
 }
 
 /*
- * Of the process: @sims of sim's devices, buffers that are gone included, and of what others
- * tell of buffers.
+ * Of the process: @sims of sim's devices, buffers that are gone included, and of buffers as
+ * others tell them.
  */
 static double rate_evictions(const struct top_process *process, double sims)
 {
@@ -344,7 +348,7 @@ static void end_process(struct top_process *process)
 	free(process->buffers);
 }
 
-/* 0; -ENOENT, -ESRCH: it is gone; -ENOMEM. What it forbids to look at is in the process. */
+/* 0; -ENOENT, -ESRCH: it is gone; -ENOMEM. Forbidden figures are marked in the process. */
 static int look_at(struct top_process *process, double seconds)
 {
 	struct top_buffer *before = process->buffers;

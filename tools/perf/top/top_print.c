@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What hetmap top shows: rows in order, columns, and JSON. */
+/* The output of hetmap top: rows in order, columns, and JSON. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -51,7 +51,7 @@ static double counted(uint64_t value)
 	return value == FIGURE_UNKNOWN ? -1 : (double)value;
 }
 
-/* What is not known is below all that is. */
+/* Unknown figures are below all others. */
 static double value_by(const struct top_figures *figures, enum top_key key)
 {
 	switch (key) {
@@ -231,7 +231,7 @@ static const char *known_count(uint64_t n, char text[TEXT_MAX])
 	return text;
 }
 
-/* Where devices reach memory, what they do has the place of two columns. */
+/* Where devices reach memory, their figures take the place of two columns. */
 void top_print_columns(const struct top *top, FILE *out)
 {
 	fprintf(out, "MAPPED  RESID %s FAULT/S EVICT/S BRACK FENCE  NAME",

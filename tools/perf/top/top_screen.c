@@ -127,7 +127,7 @@ static void begin(void)
 		sigaddset(&action.sa_mask, handled[i].signal);
 	for (i = 0; i < N_HANDLED; i++)
 		sigaction(handled[i].signal, &action, &handled[i].before);
-	/* All but what a fault of this thread's own is. */
+	/* All signals but those of the thread's own faults. */
 	for (i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
 		sigdelset(&action.sa_mask, faults[i]);
 	sigprocmask(SIG_BLOCK, &action.sa_mask, &screen.mask);
@@ -222,7 +222,7 @@ static void print_row(const void *user, size_t width, FILE *out)
 	top_print_row(line->top, line->row, width, out);
 }
 
-/* What stands in the last line: the filter that is being typed, or the first note. */
+/* The last line: the filter that is being typed, or the first note. */
 static char *foot_of(const struct top *top, const struct view *view, size_t below)
 {
 	char *notes[TOP_NOTES_MOST + 1], *foot;
@@ -316,7 +316,7 @@ static void type(struct top *top, struct view *view, char key)
 	view->first = 0;
 }
 
-/* What follows "\033[": arrows, pages, home. Returns how many bytes that were. */
+/* The keys behind "\033[": arrows, pages, home. Returns their bytes. */
 static size_t move(struct view *view, const char *keys, size_t n)
 {
 	size_t lines, columns, page, used = 0;
