@@ -23,7 +23,9 @@
  *	mmap_lock of a process		held by the kernel around faults and mmap
  *	dma_resv of a buffer		its dma-bufs'; held by the kernel around
  *					attachments' maps, which end when an imported
- *					buffer is freed
+ *					buffer is freed. A job that names buffers holds those
+ *					of all of them, by a ww_acquire_ctx, while it gets
+ *					its number: see sim_uses.c
  *	sim_brackets.lock		one begin or end of a dma-buf's at a time; nothing
  *					under it allocates
  *	sim_lost_srcu			around a fault; the removal of a device waits for
@@ -96,11 +98,11 @@ struct sim_timeline;
 #define SIM_MAX_COMPAT_BUFFERS (SIM_MAX_BUFFERS / 4) /* slots that 64-bit processes leave at most */
 #define SIM_MAX_USER_QUEUES 128 /* in one user's openers, without CAP_SYS_RESOURCE */
 
-/* Features that depend on the kernel. */
+/* Features that the twin does not have, or not all kernels. */
 #if SIM_MIRROR
-#define SIM_MORE_FEATURES ((u64)HETSIM_FEATURE_MIRROR)
+#define SIM_MORE_FEATURES ((u64)HETSIM_FEATURE_DMABUF_FENCES | HETSIM_FEATURE_MIRROR)
 #else
-#define SIM_MORE_FEATURES 0
+#define SIM_MORE_FEATURES ((u64)HETSIM_FEATURE_DMABUF_FENCES)
 #endif
 
 #define SIM_FAULT_PAGES BIT(SIM_BLOCK_ORDER) /* pages that one fault may map */
@@ -293,7 +295,7 @@ struct sim_buffer {
 	u32 place; /* where further pages go */
 	struct mem_cgroup *memcg; /* the same one's, NULL where there are none */
 	struct sim_import *import; /* another device's memory; NULL: this one's */
-	struct dma_resv resv; /* shared by all its dma-bufs: a waiter on one waits on all */
+	struct dma_resv resv; /* of all its dma-bufs, but for an import: see sim_buffer_resv() */
 	atomic64_t n_maps;
 	atomic64_t n_evictions;
 	atomic64_t last_use; /* by sim_device.uses */
@@ -636,6 +638,7 @@ int sim_import_foreign(struct sim_opener *opener, struct dma_buf *dmabuf, bool w
 		       u32 *ret_handle);
 void sim_import_end(struct sim_buffer *buffer);
 void sim_imports_lose(struct sim_device *dev);
+struct dma_resv *sim_buffer_resv(struct sim_buffer *buffer);
 int sim_import_mmap(struct sim_buffer *buffer, struct vm_area_struct *vma);
 ssize_t sim_import_rw(struct sim_buffer *buffer, u64 position, struct iov_iter *iter, bool write);
 

@@ -273,14 +273,23 @@ static int sim_engine_work(struct sim_queue *queue, struct sim_job *job,
 	return r;
 }
 
-/* Waits for all points and fences of the submission, one after another: it needs all of them. */
-static int sim_engine_await_all(struct sim_queue *queue, const struct sim_syncs *syncs)
+/* Waits for all points or fences of a list, one after another. */
+static int sim_engine_await_list(struct sim_queue *queue, const struct sim_syncs *syncs)
 {
 	unsigned int i;
 	int r = 0;
 
-	for (i = 0; i < syncs->n_waits && !r; i++)
+	for (i = 0; syncs && i < syncs->n_waits && !r; i++)
 		r = sim_engine_await(queue, &syncs->sync[i]);
+	return r;
+}
+
+/* The submission needs all of them. */
+static int sim_engine_await_all(struct sim_queue *queue, const struct sim_job *job)
+{
+	int r = sim_engine_await_list(queue, job->syncs);
+
+	r = r ?: sim_engine_await_list(queue, job->fences);
 	if (r == -ETIMEDOUT)
 		sim_engine_cancel(queue);
 	return r;
@@ -301,8 +310,8 @@ static int sim_engine_run(struct sim_queue *queue, struct sim_job *job,
 	queue->deadline = sim_engine_deadline(queue);
 	queue->brings = false;
 	queue->n_resets = atomic64_read(&dev->n_resets);
-	if (job->syncs)
-		r = sim_engine_await_all(queue, job->syncs);
+	if (job->syncs || job->fences)
+		r = sim_engine_await_all(queue, job);
 	if (r)
 		return r;
 	start = ktime_get_ns();
@@ -355,10 +364,10 @@ static bool sim_job_is_small(const struct sim_job *job)
 	return bytes < SIM_DOZE_BYTES;
 }
 
-/* The same for @job, which is new in the queue and has no waiter yet, unless by a signal. */
+/* The same for @job, which is new in the queue, and has waiters by its signals or fence only. */
 bool sim_engine_offer(struct sim_queue *queue, const struct sim_job *job)
 {
-	if (!job->syncs && queue->rest == SIM_DOZES &&
+	if (!job->syncs && !job->fence && queue->rest == SIM_DOZES &&
 	    queue->submitted - queue->done < SIM_DOZE_JOBS && sim_job_is_small(job))
 		return false;
 	return sim_engine_rouse(queue);

@@ -254,6 +254,12 @@ void sim_imports_lose(struct sim_device *dev)
 	wait_event(dev->detached, !READ_ONCE(dev->n_attached));
 }
 
+/* The fences of the buffer: all its users have the same, so an import has its exporter's. */
+struct dma_resv *sim_buffer_resv(struct sim_buffer *buffer)
+{
+	return buffer->import ? buffer->import->dmabuf->resv : &buffer->resv;
+}
+
 #define SIM_IMPORT_LOOKS 256u /* at buffers, while other tasks wait for the handles */
 
 /*

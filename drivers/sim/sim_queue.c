@@ -179,6 +179,7 @@ void sim_job_free(struct sim_job *job)
 	if (job->drop)
 		job->drop(job);
 	sim_syncs_free(job->syncs);
+	sim_syncs_free(job->fences);
 	mem_cgroup_put(job->memcg);
 	kvfree(job);
 }
@@ -293,6 +294,7 @@ int sim_submit(struct file *file, void *argument)
 	struct sim_opener *opener = file->private_data;
 	s32 fds[HETSIM_MAX_SYNCS];
 	struct sim_queue *queue;
+	struct sim_uses uses;
 	struct sim_job *job;
 	u64 n_fences;
 	int r;
@@ -311,16 +313,22 @@ int sim_submit(struct file *file, void *argument)
 	r = sim_syncs_read(queue, submit, &later, job, fds);
 	if (r)
 		goto err_job;
-	job->mirrors = queue->type == HETSIM_QUEUE_COUNTER && sim_mirror_is_mine(opener);
 	n_fences = job->n_fence_calls;
-	r = sim_job_add(queue, job, &submit->seqno, &submit->done, &submit->failures);
+	job->mirrors = queue->type == HETSIM_QUEUE_COUNTER && sim_mirror_is_mine(opener);
+	r = sim_uses_read(queue, submit, file->f_mode & FMODE_WRITE, job, &uses);
 	if (r)
-		goto err_job;
+		goto err_uses;
+	r = sim_uses_submit(queue, job, &uses, submit);
+	if (r)
+		goto err_uses;
+	sim_uses_end(&uses);
 	if (n_fences)
 		r = sim_submit_fences(queue, submit, fds, n_fences);
 	sim_queue_put(queue);
 	return r;
 
+err_uses:
+	sim_uses_end(&uses);
 err_job:
 	dma_fence_put(job->fence); /* which no other task has seen */
 	sim_job_free(job);

@@ -20,6 +20,20 @@ struct sim_syncs {
 	struct sim_sync sync[];
 };
 
+/* A buffer that a job names, until it has its number. */
+struct sim_used {
+	struct sim_buffer *buffer; /* with a reference */
+	struct dma_resv *resv;
+	bool write; /* it waits for readers, too */
+	bool leave; /* its fence stays there, */
+	bool leave_write; /* as that of a writer */
+};
+
+struct sim_uses {
+	unsigned int n;
+	struct sim_used use[HETSIM_MAX_USES]; /* each dma_resv once */
+};
+
 /* A task that is to be woken up. */
 struct sim_timeline_waiter {
 	struct wait_queue_entry entry; /* in sim_timeline.reached */
@@ -41,6 +55,7 @@ struct sim_job {
 	struct list_head fence_link; /* in sim_queue.fenced, with a fence */
 	unsigned long fence_due; /* jiffies: when the fence has to be signalled */
 	struct sim_syncs *syncs; /* NULL: it waits for nothing, and signals nothing */
+	struct sim_syncs *fences; /* waits, too: those of its buffers; NULL: none */
 	bool mirrors; /* it may use the mirror */
 	/* Instead of commands; NULL: those. How it ends; with -EFAULT, by which fault. */
 	int (*work)(struct sim_queue *queue, struct sim_job *job, struct sim_fault *ret_fault);
@@ -170,6 +185,13 @@ void sim_syncs_free(struct sim_syncs *syncs);
 bool sim_sync_is_there(const struct sim_sync *sync);
 void sim_sync_wait_begin(const struct sim_sync *sync, struct sim_sync_waiter *waiter);
 void sim_sync_wait_end(const struct sim_sync *sync, struct sim_sync_waiter *waiter);
+
+/* sim_uses.c */
+int sim_uses_read(struct sim_queue *queue, const struct hetsim_submit *submit, bool may_write,
+		  struct sim_job *job, struct sim_uses *uses);
+int sim_uses_submit(struct sim_queue *queue, struct sim_job *job, struct sim_uses *uses,
+		    struct hetsim_submit *submit);
+void sim_uses_end(struct sim_uses *uses);
 
 /* sim_fence.c */
 struct dma_fence *sim_fence_new(struct sim_queue *queue, u64 seqno);

@@ -29,7 +29,7 @@ void sim_syncs_free(struct sim_syncs *syncs)
 		return;
 	for (i = 0; i < syncs->n; i++)
 		sim_sync_put(&syncs->sync[i]);
-	kfree(syncs);
+	kvfree(syncs);
 }
 
 /* Adds what the caller names. */

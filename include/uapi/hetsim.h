@@ -67,7 +67,7 @@
 #define HETSIM_TYPE 0xD5
 
 #define HETSIM_VERSION_MAJOR 1
-#define HETSIM_VERSION_MINOR 10
+#define HETSIM_VERSION_MINOR 11
 
 enum {
 	HETSIM_NR_HANDSHAKE = 0x00,
@@ -153,6 +153,9 @@ struct hetsim_handshake {
  * @HETSIM_FEATURE_SAMPLE: counts of the pages that CPUs use
  * @HETSIM_FEATURE_MIRROR: the engine uses any memory of the process, see MIRROR; since 1.7
  * @HETSIM_FEATURE_TIMELINE: timelines, and submissions that wait and signal; since 1.10
+ * @HETSIM_FEATURE_USES: submissions that name buffers wait for the fences of these, and leave
+ *                       theirs, see struct hetsim_use; since 1.11
+ * @HETSIM_FEATURE_DMABUF_FENCES: such fences are those of the buffers' dma-bufs; since 1.11
  */
 enum hetsim_feature {
 	HETSIM_FEATURE_BUFFERS = 1u << 0,
@@ -163,6 +166,8 @@ enum hetsim_feature {
 	HETSIM_FEATURE_SAMPLE = 1u << 5,
 	HETSIM_FEATURE_MIRROR = 1u << 6,
 	HETSIM_FEATURE_TIMELINE = 1u << 7,
+	HETSIM_FEATURE_USES = 1u << 8,
+	HETSIM_FEATURE_DMABUF_FENCES = 1u << 9,
 };
 
 /**
@@ -566,13 +571,13 @@ struct hetsim_buffer_move {
  * on it count in @brackets_missed. soft:N exports descriptors of one memory, which have no
  * fences.
  *
- * DMA_BUF_IOCTL_SYNC on the dma-buf orders nothing here, where CPU and device see the same
- * memory. It waits for the fences that other drivers have put on the dma-buf, and for no work of
- * this device. The driver counts it: EINVAL for an end without its begin, EOVERFLOW for a begin
- * while 2147483647 are open. A dma-buf has the open brackets of all its processes, and notes
- * which process began each, but not its direction. An end closes a bracket of its own process,
- * or, if that has none open, one of another process. The driver closes the brackets of a process
- * that has ended, and counts them in @brackets_missed.
+ * DMA_BUF_IOCTL_SYNC on the dma-buf makes no byte visible here, where CPU and device see the same
+ * memory. It waits for the fences on the dma-buf: those of other drivers, and of submissions that
+ * have named the buffer (struct hetsim_use). The driver counts it: EINVAL for an end without its
+ * begin, EOVERFLOW for a begin while 2147483647 are open. A dma-buf has the open brackets of all
+ * its processes, and notes which process began each, but not its direction. An end closes a bracket
+ * of its own process, or, if that has none open, one of another process. The driver closes the
+ * brackets of a process that has ended, and counts them in @brackets_missed.
  *
  * Importers whose DMA goes by bounce buffers, or whose caches have to be told, get EOPNOTSUPP:
  * they would see copies.
@@ -619,7 +624,8 @@ struct hetsim_export {
  * its maps are its exporter's, and stay when this device is taken away. Calls that would
  * change it, move it, sample it, hurt it or export it answer EOPNOTSUPP. So does this one
  * where the memory can't be reached: behind an IOMMU, in another device's own memory, or
- * not to be attached by this device. Work waits for no fence that other drivers put on it.
+ * not to be attached by this device. Work that names the buffer waits for the fences that other
+ * drivers put on it (struct hetsim_use).
  */
 struct hetsim_import {
 	__u32 size;
@@ -830,9 +836,9 @@ struct hetsim_unbind {
 
 /**
  * enum hetsim_queue_type - possible waiters for a queue's work
- * @HETSIM_QUEUE_DMA_FENCE: anything in the kernel, by sync_file. Work waits for
- *                          earlier work only, see struct hetsim_sync: an access to an address
- *                          that is not bound ends it.
+ * @HETSIM_QUEUE_DMA_FENCE: anything in the kernel, by sync_file and by the fences of buffers. Work
+ *                          waits for earlier work only, see struct hetsim_sync and struct
+ *                          hetsim_use: an access to an address that is not bound ends it.
  * @HETSIM_QUEUE_COUNTER: WAIT, eventfds and timelines only. Work that names an address
  *                        that is not bound waits until it is, or its time is up.
  */
@@ -961,10 +967,15 @@ struct hetsim_command {
  *           written
  * @n_waits: length of @waits, up to HETSIM_MAX_SYNCS
  * @n_signals: length of @signals, likewise
+ * @uses: address of an array of struct hetsim_use: buffers whose fences the submission waits for,
+ *        and gets; since 1.11
+ * @n_uses: length of @uses, up to HETSIM_MAX_USES
+ * @__reserved2: must be 0
  *
  * Where @failures stays as it was in an earlier answer, all submissions that are
  * done and were not then have succeeded, and no WAIT need ask. Drivers of minor
- * version 0 don't have @done and @failures, those below 10 not the members behind them.
+ * version 0 don't have @done and @failures, those below 10 not the members behind them, and those
+ * below 11 not @uses and what follows.
  *
  * A sync_file of @signals limits the time of the work in the queue, as FENCE_FD does.
  */
@@ -983,6 +994,9 @@ struct hetsim_submit {
 	__aligned_u64 signals;
 	__u32 n_waits;
 	__u32 n_signals;
+	__aligned_u64 uses;
+	__u32 n_uses;
+	__u32 __reserved2;
 };
 
 #define HETSIM_SUBMIT _IO(HETSIM_TYPE, HETSIM_NR_SUBMIT)

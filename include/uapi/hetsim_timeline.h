@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note OR MIT */
 /*
- * Order between submissions of several queues, processes and devices: timelines, and the waits and
- * signals of a submission. A part of hetsim.h, which includes it. All of it since 1.10.
+ * Order between submissions of several queues, processes and devices: timelines, the waits and
+ * signals of a submission, and the buffers that it shares with others. A part of hetsim.h, which
+ * includes it. All of it since 1.10, except buffers.
  */
 #ifndef _UAPI_HETSIM_TIMELINE_H
 #define _UAPI_HETSIM_TIMELINE_H
@@ -112,6 +113,45 @@ struct hetsim_sync {
 	__u32 kind;
 	__s32 fd;
 	__aligned_u64 point;
+};
+
+#define HETSIM_MAX_USES 16u /* buffers of a submission */
+
+#define HETSIM_USE_WRITE (1u << 0) /* the work writes to the buffer; without it, it only reads */
+#define HETSIM_USE_WAIT_ONLY (1u << 1) /* the buffer gets no fence of the work */
+
+/**
+ * struct hetsim_use - an element of the buffers of a submission
+ * @handle: a buffer, of this device or imported; ENOENT where there is none. Several elements of
+ *          one buffer count as one
+ * @flags: HETSIM_USE_*; EACCES for HETSIM_USE_WRITE on a file that is not open for writing
+ *
+ * A buffer has fences of the work that uses it. Drivers order their work by them without being
+ * told: the kernel's implicit synchronization (Documentation/driver-api/dma-buf.rst). A submission
+ * that names its shared buffers takes part. Work begins once it is its turn in each
+ * of them: a reader waits for all work that writes to the buffer, a writer for all work that uses
+ * it, as it is at the time of the call. It leaves its own fence there, and later users wait for
+ * that: submissions that name the buffer, other drivers, poll() and DMA_BUF_IOCTL_EXPORT_SYNC_FILE
+ * on its dma-bufs, and CPU accesses (DMA_BUF_IOCTL_SYNC). The fences of another device's memory are
+ * those of its exporter. Commands are not looked at: work that names no buffer takes no part.
+ *
+ * The waits are as those of struct hetsim_sync: the end of other work is not passed on, whatever
+ * it is, and the time counts. All buffers of a submission are taken at once, in whatever order they
+ * are named. EINTR when a signal comes while other tasks have one of them.
+ *
+ * The fence of a submission to a queue of HETSIM_QUEUE_DMA_FENCE limits the time of the work in the
+ * queue, as FENCE_FD does. A queue of HETSIM_QUEUE_COUNTER has no fence that could be waited for,
+ * as its work may wait for user space: EOPNOTSUPP without HETSIM_USE_WAIT_ONLY.
+ *
+ * All work ends in time, so no user of a buffer waits for ever. An opener that has a buffer can
+ * make its other users wait for one time-out of a queue at a time.
+ *
+ * With HETSIM_FEATURE_DMABUF_FENCES the fences are those of dma-bufs, as told above. Without it, as
+ * in soft:N, only openers of the same device wait for them, in one process. Since 1.11.
+ */
+struct hetsim_use {
+	__u32 handle;
+	__u32 flags;
 };
 
 #endif

@@ -25,6 +25,7 @@ static int buffer_new(struct soft_file *file, struct soft_buffer **ret_buffer)
 	pthread_mutex_init(&buffer->change, NULL);
 	soft_rwlock_init(&buffer->lock);
 	CDS_INIT_LIST_HEAD(&buffer->bindings);
+	CDS_INIT_LIST_HEAD(&buffer->fences);
 	buffer->sigbus = SOFT_NO_PAGE;
 	buffer->poison = SOFT_NO_PAGE;
 	atomic_fetch_add(&file->dev->refs, 1);
@@ -45,6 +46,7 @@ static void buffer_delete(struct soft_buffer *buffer)
 {
 	struct soft_device *dev = buffer->dev;
 
+	soft_fences_free(buffer);
 	pthread_rwlock_destroy(&buffer->lock);
 	pthread_mutex_destroy(&buffer->change);
 	atomic_fetch_sub(&buffer->account->n_buffers, 1);

@@ -185,6 +185,7 @@ void soft_device_put(struct soft_device *dev)
 	if (atomic_fetch_sub(&dev->refs, 1) != 1)
 		return;
 	pthread_mutex_destroy(&dev->memory_lock);
+	pthread_mutex_destroy(&dev->uses_lock);
 	pthread_cond_destroy(&dev->hooked);
 	pthread_mutex_destroy(&dev->lock);
 	free(dev->buffers);
@@ -209,6 +210,7 @@ static int device_add(uint32_t index)
 	dev->kind = settings->kind;
 	pthread_mutex_init(&dev->lock, NULL);
 	pthread_cond_init(&dev->hooked, NULL);
+	pthread_mutex_init(&dev->uses_lock, NULL);
 	pthread_mutex_init(&dev->memory_lock, NULL);
 	CDS_INIT_LIST_HEAD(&dev->openers);
 	CDS_INIT_LIST_HEAD(&dev->waits);

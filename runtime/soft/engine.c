@@ -165,7 +165,7 @@ static void engine_complete(struct soft_queue *queue, struct soft_job *job, int 
 		soft_syncs_signal(job->syncs);
 	pthread_mutex_lock(&queue->lock);
 	cds_list_del(&job->link);
-	if (job->fence >= 0)
+	if (job->is_fenced)
 		cds_list_del(&job->fence_link);
 	if (status)
 		sim_failures_add(&queue->failures, job->seqno, status, fault);
@@ -234,14 +234,23 @@ static uint64_t engine_deadline(struct soft_queue *queue, uint64_t now)
 	return deadline;
 }
 
-/* Waits for what the submission waits for, in any order, as it needs all of it. */
-static int engine_await_all(struct soft_queue *queue, const struct soft_syncs *syncs)
+static int engine_await_list(struct soft_queue *queue, const struct soft_syncs *syncs)
 {
 	uint32_t i;
 	int r = 0;
 
-	for (i = 0; i < syncs->n_waits && !r; i++)
+	for (i = 0; syncs && i < syncs->n_waits && !r; i++)
 		r = engine_await(queue, &syncs->sync[i]);
+	return r;
+}
+
+/* Waits for what the submission waits for, in any order, as it needs all of it. */
+static int engine_await_all(struct soft_queue *queue, const struct soft_job *job)
+{
+	int r = engine_await_list(queue, job->syncs);
+
+	if (!r)
+		r = engine_await_list(queue, job->fences);
 	if (r == -ETIMEDOUT)
 		engine_cancel(queue);
 	return r;
@@ -261,8 +270,8 @@ static int engine_run(struct soft_queue *queue, struct soft_job *job,
 	queue->cpu_ns = thread_cpu_ns();
 	queue->waited_ns = 0;
 	queue->n_resets = queue->file->dev->n_resets;
-	if (job->syncs)
-		r = engine_await_all(queue, job->syncs);
+	if (job->syncs || job->fences)
+		r = engine_await_all(queue, job);
 	if (r)
 		return r;
 	start = time_now_ns();

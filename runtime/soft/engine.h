@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Queues of the twin and their engine: declarations that queue.c, engine.c, command.c, sync.c,
- * timeline.c and wait.c share.
+ * timeline.c, uses.c and wait.c share.
  */
 #ifndef HETMAP_RUNTIME_SOFT_ENGINE_H
 #define HETMAP_RUNTIME_SOFT_ENGINE_H
@@ -12,9 +12,13 @@ struct soft_job;
 struct soft_queue;
 struct soft_timeline;
 
-/* A point of a timeline, or a fence, that a job waits for; or a point that it signals. */
+/*
+ * A point of a timeline, a submission, or a fence that a job waits for; or a point that it
+ * signals.
+ */
 struct soft_sync {
-	struct soft_timeline *timeline; /* with a reference; NULL: the fence */
+	struct soft_timeline *timeline; /* with a reference; NULL: one of the next two */
+	struct soft_queue *queue;       /* with a reference: its submission @point; NULL: fd */
 	uint64_t point;
 	int fd;   /* the fence: readable once it is signalled; -1 */
 	int kick; /* with it: an eventfd that makes its waiter look again; -1 */
@@ -31,9 +35,12 @@ struct soft_job {
 	struct cds_list_head link; /* in soft_queue.jobs */
 	uint64_t seqno;
 	int fence; /* eventfd, of which each FENCE_FD gives a duplicate; -1: not asked for yet */
-	struct cds_list_head fence_link; /* in soft_queue.fenced, with a fence */
+	struct cds_list_head fence_link; /* in soft_queue.fenced, with a fence of either kind */
+	bool is_fenced;                  /* it is in that list */
 	uint64_t fence_due_ns;           /* when the fence has to be signalled */
 	struct soft_syncs *syncs;        /* NULL: it waits for nothing, and signals nothing */
+	struct soft_syncs *fences;       /* waits, too: those of its buffers; NULL: none */
+	bool leaves;                     /* buffers have its fence */
 	/* Instead of commands; NULL: those. Returns the status; with -EFAULT, the fault. */
 	int (*work)(struct soft_queue *queue, struct soft_job *job,
 		    struct sim_fault *ret_fault);
@@ -189,7 +196,43 @@ int soft_sync_await(struct soft_device *dev, const struct soft_sync *sync, uint6
 /* The caller holds dev->lock. */
 void soft_waits_wake_locked(struct soft_device *dev);
 
+/* uses.c */
+
+struct soft_fence;
+
+/* A buffer that a job names, until the job has its number. */
+struct soft_use {
+	struct soft_buffer *buffer; /* with a reference */
+	struct soft_fence *fence;   /* to be left there; NULL: none */
+	bool write;                 /* the job waits for readers, too */
+};
+
+struct soft_uses {
+	uint32_t n;
+	struct soft_use use[HETSIM_MAX_USES]; /* each buffer once */
+};
+
+/*
+ * Reads the buffers of a submission. @own: the caller is the library. The caller must call
+ * soft_uses_end(), also on failure. -EFAULT, -EINVAL, -EACCES, -EOPNOTSUPP, -ENOENT, -ENOMEM.
+ */
+int soft_uses_read(struct soft_file *file, struct soft_queue *queue,
+		   const struct hetsim_submit *submit, bool own, struct soft_job *job,
+		   struct soft_uses *uses);
+/* soft_job_add(), and the job's place among the users of its buffers. */
+int soft_uses_submit(struct soft_queue *queue, struct soft_job *job, struct soft_uses *uses,
+		     struct hetsim_submit *submit);
+void soft_uses_end(struct soft_uses *uses);
+
 /* wait.c */
+
+/* Sleeps until the submission is done, @ended is not 0, or for no reason, up to @deadline_ns. */
+void soft_queue_sleep(struct soft_queue *queue, uint64_t seqno, uint64_t deadline_ns,
+		      int (*ended)(void *user), void *user);
+/* Makes all threads that sleep look again. */
+void soft_queue_kick(struct soft_queue *queue);
+/* The job has a fence from here on: all before it have one time-out to end. queue->lock is held. */
+void soft_fence_due(struct soft_queue *queue, struct soft_job *job);
 
 /* Only eventfds have no file type and take eight bytes of zeros, which add nothing to them. */
 bool soft_is_eventfd(int fd);

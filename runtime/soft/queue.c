@@ -214,6 +214,7 @@ void soft_job_free(struct soft_job *job)
 	if (job->drop)
 		job->drop(job);
 	soft_syncs_free(job->syncs);
+	soft_syncs_free(job->fences);
 	free(job);
 }
 
@@ -277,10 +278,8 @@ int soft_job_add(struct soft_queue *queue, struct soft_job *job, struct hetsim_s
 		job->seqno = ++queue->submitted;
 		if (job->syncs)
 			soft_syncs_promise(queue, job->syncs);
-		if (job->fence >= 0) {
-			job->fence_due_ns = time_now_ns() + queue->timeout_ns;
-			cds_list_add_tail(&job->fence_link, &queue->fenced);
-		}
+		if (job->fence >= 0 || job->leaves)
+			soft_fence_due(queue, job);
 		submit->seqno = job->seqno;
 		submit->done = queue->done;
 		submit->failures = queue->failures.n;
@@ -326,6 +325,7 @@ static int submit_job(struct soft_file *file, struct hetsim_submit *submit, bool
 	const struct sim_later later = SIM_LATER(submit);
 	int fds[HETSIM_MAX_SYNCS];
 	struct soft_queue *queue;
+	struct soft_uses uses;
 	struct soft_job *job;
 	int r;
 
@@ -343,7 +343,10 @@ static int submit_job(struct soft_file *file, struct hetsim_submit *submit, bool
 	r = soft_syncs_read(queue, &later, job, fds);
 	if (r)
 		goto err_fence;
-	r = soft_job_add(queue, job, submit);
+	r = soft_uses_read(file, queue, submit, own, job, &uses);
+	if (!r)
+		r = soft_uses_submit(queue, job, &uses, submit);
+	soft_uses_end(&uses);
 	if (r)
 		goto err_fds;
 	soft_syncs_answer(&later, fds);

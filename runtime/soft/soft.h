@@ -17,7 +17,8 @@
  *   it can't be imported any more, and the descriptor's holder keeps the bytes, whatever happens
  *   to the device. The twin does not learn when such a descriptor is closed: a buffer that was
  *   exported does not shrink any more (-EBUSY).
- * - An export is a memfd, and no dma-buf.
+ * - An export is a memfd, and no dma-buf. The fences of a buffer (struct hetsim_use) are on no
+ *   descriptor of it: submissions of this process wait for them, those to the same device.
  * - FENCE_FD gives an eventfd, which has no status: only the kernel makes sync_files. Submissions
  *   wait for eventfds, too, and give such instead of sync_files.
  * - A timeline is a memfd. Points that submissions of a process were to signal never come if the

@@ -15,6 +15,8 @@ static void sync_put(struct soft_sync *sync)
 {
 	if (sync->timeline)
 		soft_timeline_put(sync->timeline);
+	if (sync->queue)
+		soft_queue_put(sync->queue);
 	if (sync->fd >= 0)
 		sys_close(sync->fd);
 	if (sync->kick >= 0)
@@ -205,6 +207,8 @@ void soft_waits_wake_locked(struct soft_device *dev)
 	cds_list_for_each_entry(entry, &dev->waits, link) {
 		if (entry->sync->timeline)
 			soft_timeline_kick(entry->sync->timeline);
+		else if (entry->sync->queue)
+			soft_queue_kick(entry->sync->queue);
 		else
 			sys_write(entry->sync->kick, &one, sizeof(one));
 	}
@@ -214,6 +218,8 @@ static bool is_there(const struct soft_sync *sync)
 {
 	struct pollfd fence = { .fd = sync->fd, .events = POLLIN };
 
+	if (sync->queue)
+		return sync->queue->done >= sync->point;
 	return sync->timeline ? soft_timeline_value(sync->timeline) >= sync->point :
 				sys_poll(&fence, 1, 0) > 0;
 }
@@ -260,7 +266,10 @@ int soft_sync_await(struct soft_device *dev, const struct soft_sync *sync, uint6
 			r = -ETIME;
 		if (r)
 			break;
-		sleep_for(sync, changes, deadline_ns - now);
+		if (sync->queue)
+			soft_queue_sleep(sync->queue, sync->point, deadline_ns, ended, user);
+		else
+			sleep_for(sync, changes, deadline_ns - now);
 	}
 	pthread_mutex_lock(&dev->lock);
 	cds_list_del(&entry.link);

@@ -12,6 +12,7 @@
  *     soft_device.lock         its openers and buffers: lists and slots; the turn of calling
  *                              hooks
  *     soft_buffer.lock         its pages; held for reading by pread and pwrite
+ *     soft_device.uses_lock    the fences of buffers, while a job that names some gets its number
  *     soft_va.lock             the page table; held for reading by engines over a burst, so
  *                              that no page goes away under one
  *     soft_queue.lock
@@ -68,6 +69,8 @@ struct soft_device {
 	_Atomic bool hides;       /* there is a window, or a page was ever harmed */
 	_Atomic uint64_t changed; /* number of changes of CPUs' view */
 	_Atomic uint64_t shown;   /* changes that all maps show */
+
+	pthread_mutex_t uses_lock; /* protects soft_buffer.fences of all its buffers */
 
 	uint64_t window_pages; /* of the space of offsets, for one buffer */
 	_Atomic uint64_t uses;
@@ -175,6 +178,8 @@ struct soft_buffer {
 	bool exported;                 /* never false again */
 	uint64_t sigbus, poison;       /* injected: a page, SOFT_NO_PAGE */
 	struct soft_sample *sample;    /* NULL: not sampled; written with both held */
+
+	struct cds_list_head fences; /* soft_fence.link (uses.c) */
 
 	_Atomic bool unshown; /* CPUs' view changed, and some map may not show it */
 };
@@ -299,6 +304,11 @@ int soft_handle_add(struct soft_file *file, struct soft_buffer *buffer);
 /* Closes the handle and gives its reference to the caller. NULL: no such handle. */
 struct soft_buffer *soft_handle_take(struct soft_file *file, uint32_t handle);
 void soft_buffers_close(struct soft_file *file);
+
+/* ---- uses.c ---- */
+
+/* The buffer is being freed. */
+void soft_fences_free(struct soft_buffer *buffer);
 
 /* ---- buffer.c ---- */
 

@@ -61,6 +61,26 @@ int soft_wait(struct soft_file *file, void *argument)
 	return r;
 }
 
+void soft_queue_sleep(struct soft_queue *queue, uint64_t seqno, uint64_t deadline_ns,
+		      int (*ended)(void *user), void *user)
+{
+	struct timespec until = soft_timespec(deadline_ns);
+
+	pthread_mutex_lock(&queue->lock);
+	if (queue->done < seqno && !ended(user)) {
+		queue->wanted = min_u64(queue->wanted, seqno);
+		pthread_cond_timedwait(&queue->completed, &queue->lock, &until);
+	}
+	pthread_mutex_unlock(&queue->lock);
+}
+
+void soft_queue_kick(struct soft_queue *queue)
+{
+	pthread_mutex_lock(&queue->lock);
+	pthread_cond_broadcast(&queue->completed);
+	pthread_mutex_unlock(&queue->lock);
+}
+
 /* ---- eventfds ---- */
 
 static void event_free(struct soft_event *event)
@@ -182,6 +202,15 @@ void soft_fence_signal(struct soft_job *job)
 	sys_close(job->fence);
 }
 
+void soft_fence_due(struct soft_queue *queue, struct soft_job *job)
+{
+	if (job->is_fenced)
+		return;
+	job->is_fenced = true;
+	job->fence_due_ns = time_now_ns() + queue->timeout_ns;
+	cds_list_add_tail(&job->fence_link, &queue->fenced);
+}
+
 /* Finds the job of a submission that is not done. The caller holds queue->lock. */
 static struct soft_job *job_find(struct soft_queue *queue, uint64_t seqno)
 {
@@ -218,9 +247,7 @@ static int fence_get(struct soft_queue *queue, uint64_t seqno)
 		return copy;
 	}
 	job->fence = fence;
-	/* From here on the job, and those before it, have one time-out to end. */
-	job->fence_due_ns = time_now_ns() + queue->timeout_ns;
-	cds_list_add_tail(&job->fence_link, &queue->fenced);
+	soft_fence_due(queue, job);
 	return copy;
 }
 

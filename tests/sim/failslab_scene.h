@@ -21,6 +21,7 @@ struct failslab_scene {
 	uint32_t queue;
 	uint64_t seqno;   /* done */
 	uint32_t counter; /* a queue of HETSIM_QUEUE_COUNTER; 0: none yet */
+	uint32_t second;  /* a buffer, too; 0: none yet */
 	int dmabuf;       /* of the buffer */
 	int eventfd;
 	int timeline, fence; /* of a submission that is done */

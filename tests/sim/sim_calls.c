@@ -36,6 +36,7 @@ struct world {
 	uint64_t seqno; /* done */
 	int dmabuf, event, timeline;
 	struct hetsim_command nothing;
+	struct hetsim_use use; /* of the buffer */
 	struct hetsim_page page;
 	bool mirrors; /* the device has the calls of the mirror */
 };
@@ -104,6 +105,8 @@ static void fill_queue_call(const struct world *world, unsigned long cmd,
 		arg->submit.commands = (uintptr_t)&world->nothing;
 		arg->submit.n_commands = 1;
 		arg->submit.command_size = sizeof(world->nothing);
+		arg->submit.uses = (uintptr_t)&world->use;
+		arg->submit.n_uses = 1;
 		break;
 	case HETSIM_WAIT:
 		arg->wait.queue = world->queue;
@@ -240,6 +243,7 @@ static bool world_make(struct world *world)
 	CHECK_FATAL(
 		!hetsim_buffer_create(world->fd, PAGE, HETSIM_PLACE_SYSTEM, 0, &world->spare));
 	CHECK_FATAL(!bind_at(world, BOUND));
+	world->use.handle = world->buffer.handle;
 	world->queue = hetsim_queue_make(world->fd, HETSIM_QUEUE_DMA_FENCE, 0);
 	world->spare_queue = hetsim_queue_make(world->fd, HETSIM_QUEUE_COUNTER, 0);
 	CHECK_FATAL(!hetsim_submit(world->fd, world->queue, &world->nothing, 1, &world->seqno));
@@ -289,6 +293,7 @@ struct field {
 	uint64_t known;  /* bits that mean something */
 	uint64_t last;   /* of an enumeration; 0: it is none */
 	bool of_command; /* of struct hetsim_command */
+	bool of_use;     /* of struct hetsim_use */
 };
 
 #define FIELD(which, type, member)                        \
@@ -320,11 +325,14 @@ static const struct field bits[] = {
 	{ FIELD(SUBMIT, command, flags), .of_command = true },
 	{ FIELD(SUBMIT, submit, flags) },
 	{ FIELD(SUBMIT, submit, __reserved) },
+	{ FIELD(SUBMIT, submit, __reserved2) },
 	{ FIELD(WAIT, wait, __reserved) },
 	{ FIELD(FENCE_FD, fence_fd, flags) },
 	{ FIELD(QUEUE_EVENT, queue_event, flags) },
 	{ FIELD(TIMELINE_CREATE, timeline_create, flags) },
 	{ FIELD(TIMELINE_CREATE, timeline_create, __reserved) },
+	{ FIELD(SUBMIT, use, flags), .of_use = true,
+	  .known = HETSIM_USE_WRITE | HETSIM_USE_WAIT_ONLY },
 	{ FIELD(INJECT, inject, flags) },
 	{ FIELD(MIRROR, mirror, flags) },
 	{ FIELD(MIRROR, mirror, __reserved) },
@@ -379,7 +387,15 @@ static void put(void *structure, const struct field *field, uint64_t value, bool
 	}
 }
 
-/* With an unknown value in the member: EINVAL, and nothing is written. */
+static void *place_of(struct world *world, const struct field *field,
+		      union hetsim_argument *arg)
+{
+	if (field->of_command)
+		return &world->nothing;
+	return field->of_use ? (void *)&world->use : (void *)arg;
+}
+
+/* With what the device can't know in the member: EINVAL, and nothing is written. */
 static void refuse(struct world *world, const struct field *field, uint64_t value, bool add)
 {
 	const struct hetsim_call_entry *call = call_of(field);
@@ -387,10 +403,11 @@ static void refuse(struct world *world, const struct field *field, uint64_t valu
 	int r;
 
 	fill(world, call, &arg);
-	put(field->of_command ? (void *)&world->nothing : (void *)&arg, field, value, add);
+	put(place_of(world, field, &arg), field, value, add);
 	before = arg;
 	r = hetsim_call(world->fd, call->cmd, &arg);
 	memset(&world->nothing, 0, sizeof(world->nothing));
+	world->use.flags = 0;
 	if (r != -EINVAL)
 		test_fail(__FILE__, __LINE__, "hetsim_%s 0x%llx: %d", field->name,
 			  (unsigned long long)value, r);
@@ -411,7 +428,7 @@ static unsigned int count_in(const char *header)
 	CHECK_FATAL(file != NULL);
 	while (fgets(line, sizeof(line), file))
 		n += line[0] == '\t' &&
-		     (strstr(line, " flags;") || strstr(line, " __reserved;"));
+		     (strstr(line, " flags;") || strstr(line, " __reserved"));
 	fclose(file);
 	return n;
 }

@@ -51,5 +51,6 @@ extern const struct test sim_sample_tests[];
 extern const struct test sim_sync_tests[];
 extern const struct test sim_timeline_tests[];
 extern const struct test sim_unplug_tests[];
+extern const struct test sim_uses_tests[];
 
 #endif

@@ -97,6 +97,42 @@ int sync_submit_points(int fd, uint32_t queue, const struct hetsim_command *comm
 	return sync_submit(fd, &work, ret_seqno);
 }
 
+int sync_submit_uses(int fd, uint32_t queue, const struct hetsim_command *command,
+		     const struct hetsim_use *uses, uint32_t n_uses, uint64_t *ret_seqno)
+{
+	struct hetsim_submit submit = {
+		.size = sizeof(submit),
+		.queue = queue,
+		.commands = (uintptr_t)command,
+		.n_commands = 1,
+		.command_size = sizeof(*command),
+		.uses = (uintptr_t)uses,
+		.n_uses = n_uses,
+	};
+	int r = hetsim_call(fd, HETSIM_SUBMIT, &submit);
+
+	if (!r)
+		*ret_seqno = submit.seqno;
+	return r;
+}
+
+uint64_t sync_use(int fd, uint32_t queue, uint32_t handle, uint32_t flags)
+{
+	const struct hetsim_use use = { handle, flags };
+	uint64_t seqno = 0;
+
+	CHECK_EQUAL(sync_submit_uses(fd, queue, &sync_nothing, &use, 1, &seqno), 0);
+	return seqno;
+}
+
+uint32_t sync_make_stuck(int fd, uint32_t type)
+{
+	uint32_t queue = hetsim_queue_make(fd, type, 60000);
+
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_STUCK, queue, 1), 0);
+	return queue;
+}
+
 int sync_status(int fd, uint32_t queue, uint64_t seqno)
 {
 	uint64_t address;

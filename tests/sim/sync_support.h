@@ -49,6 +49,13 @@ int sync_submit(int fd, struct sync_work *work, uint64_t *ret_seqno);
 /* The same by points of one timeline; 0 leaves either out. */
 int sync_submit_points(int fd, uint32_t queue, const struct hetsim_command *command,
 		       int timeline, uint64_t wait, uint64_t signal, uint64_t *ret_seqno);
+/* One command, for buffers that it names. 0 or a negative errno. */
+int sync_submit_uses(int fd, uint32_t queue, const struct hetsim_command *command,
+		     const struct hetsim_use *uses, uint32_t n_uses, uint64_t *ret_seqno);
+/* Of nothing, for one buffer. What fails fails the test. */
+uint64_t sync_use(int fd, uint32_t queue, uint32_t handle, uint32_t flags);
+/* A queue whose next submission hangs until the queue is destroyed. */
+uint32_t sync_make_stuck(int fd, uint32_t type);
 /* How the submission ends. */
 int sync_status(int fd, uint32_t queue, uint64_t seqno);
 /* Is it still under way after a while? */

@@ -83,6 +83,23 @@ static int run_submit_syncs(struct failslab_scene *scene)
 	return failslab_call(scene->fd, HETSIM_SUBMIT, &arg);
 }
 
+/* Two buffers, one of which has a fence to wait for; a fence is left in both. */
+static int run_submit_uses(struct failslab_scene *scene)
+{
+	struct hetsim_command nothing = { .op = HETSIM_OP_NOTHING };
+	struct hetsim_use uses[] = { { scene->handle, HETSIM_USE_WRITE },
+				     { scene->second, 0 } };
+	struct hetsim_submit arg = { .size = sizeof(arg),
+				     .queue = scene->queue,
+				     .commands = (uintptr_t)&nothing,
+				     .n_commands = 1,
+				     .command_size = sizeof(nothing),
+				     .uses = (uintptr_t)uses,
+				     .n_uses = 2 };
+
+	return failslab_call(scene->fd, HETSIM_SUBMIT, &arg);
+}
+
 /* The calls that may be submissions, as such. */
 static int run_move_later(struct failslab_scene *scene)
 {
@@ -192,6 +209,25 @@ static void mirror_it(struct failslab_scene *scene)
 	CHECK_EQUAL(run_mirror(scene), 0);
 }
 
+/* A second buffer, and work that holds up users of both until the file is closed. */
+static void make_uses(struct failslab_scene *scene)
+{
+	struct hetsim_buffer_create create = { .size = sizeof(create), .length = HETSIM_PAGE };
+	struct hetsim_queue_create queue = { .size = sizeof(queue), .timeout_ms = 60000 };
+	struct hetsim_inject stuck = { .size = sizeof(stuck),
+				       .kind = HETSIM_INJECT_STUCK,
+				       .value = 1 };
+	uint32_t first = scene->queue;
+
+	CHECK_EQUAL(failslab_call(scene->fd, HETSIM_BUFFER_CREATE, &create), 0);
+	scene->second = create.handle;
+	CHECK_EQUAL(failslab_call(scene->fd, HETSIM_QUEUE_CREATE, &queue), 0);
+	scene->queue = stuck.target = queue.queue;
+	CHECK_EQUAL(failslab_call(scene->fd, HETSIM_INJECT, &stuck), 0);
+	CHECK_EQUAL(run_submit_uses(scene), 0);
+	scene->queue = first;
+}
+
 static void make_syncs(struct failslab_scene *scene)
 {
 	CHECK_EQUAL(run_fence_fd(scene), 0);
@@ -209,6 +245,7 @@ static const struct failslab_step steps[] = {
 	{ "queue event", run_queue_event, failslab_no_more, 3 },
 	{ "timeline create", run_timeline_create, failslab_no_more, 4 },
 	{ "submit syncs", run_submit_syncs, make_syncs, 9 },
+	{ "submit uses", run_submit_uses, make_uses, 6 },
 	{ "move later", run_move_later, make_counter, 3 },
 	{ "bind later", run_bind_later, make_counter, 3 },
 	{ "unbind later", run_unbind_later, make_counter, 3 },

@@ -217,7 +217,7 @@ AT(hetsim_command, source2, 24);
 AT(hetsim_command, length, 32);
 AT(hetsim_command, value, 40);
 
-SIZE(hetsim_submit, 80, 40);
+SIZE(hetsim_submit, 96, 40);
 AT(hetsim_submit, queue, 4);
 AT(hetsim_submit, commands, 8);
 AT(hetsim_submit, n_commands, 16);
@@ -231,10 +231,16 @@ AT(hetsim_submit, waits, 56);
 AT(hetsim_submit, signals, 64);
 AT(hetsim_submit, n_waits, 72);
 AT(hetsim_submit, n_signals, 76);
+AT(hetsim_submit, uses, 80);
+AT(hetsim_submit, n_uses, 88);
+AT(hetsim_submit, __reserved2, 92);
 
 SIZE(hetsim_sync, 16, 16);
 AT(hetsim_sync, fd, 4);
 AT(hetsim_sync, point, 8);
+
+SIZE(hetsim_use, 8, 8);
+AT(hetsim_use, flags, 4);
 
 SIZE(hetsim_timeline_create, 24, 24);
 AT(hetsim_timeline_create, flags, 4);

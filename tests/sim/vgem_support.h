@@ -12,5 +12,11 @@ int vgem_open(void);
  * DRM_RDWR, or 0. A failure ends the test.
  */
 int vgem_make(int vgem, uint64_t bytes, uint32_t flags);
+/*
+ * A fence of vgem's on its own memory, of somebody who writes, until it is signalled or 10 s have
+ * passed. Returns its number; 0: vgem makes none, as there is one.
+ */
+uint32_t vgem_fence_attach(int vgem, int dmabuf);
+void vgem_fence_signal(int vgem, uint32_t fence);
 
 #endif

@@ -24,7 +24,7 @@ static const struct {
 	{ "migrate", sim_migrate_tests },   { "mirror_calls", sim_mirror_calls_tests },
 	{ "cache", sim_cache_tests },       { "slow", sim_slow_tests },
 	{ "timeline", sim_timeline_tests }, { "sync", sim_sync_tests },
-	{ "later", sim_later_tests },
+	{ "later", sim_later_tests },       { "uses", sim_uses_tests },
 };
 
 /* HETMAP_SOFT for each kind, and the tests that the kind fits. */

@@ -121,9 +121,9 @@ static int sim_queue_check(const struct hetsim_queue_create *create)
 
 int sim_submit_check(const struct hetsim_submit *submit)
 {
-	if (submit->flags || submit->__reserved || !submit->n_commands ||
+	if (submit->flags || submit->__reserved || submit->__reserved2 || !submit->n_commands ||
 	    submit->n_commands > SIM_MAX_COMMANDS || submit->n_waits > HETSIM_MAX_SYNCS ||
-	    submit->n_signals > HETSIM_MAX_SYNCS ||
+	    submit->n_signals > HETSIM_MAX_SYNCS || submit->n_uses > HETSIM_MAX_USES ||
 	    submit->command_size < offsetofend(struct hetsim_command, value))
 		return -EINVAL;
 	return submit->command_size > SIM_PAGE_SIZE ? -E2BIG : 0;
@@ -133,6 +133,18 @@ int sim_sync_check(const struct hetsim_sync *sync)
 {
 	if (sync->kind > HETSIM_SYNC_FENCE || (sync->kind == HETSIM_SYNC_FENCE && sync->point))
 		return -EINVAL;
+	return 0;
+}
+
+int sim_use_check(const struct hetsim_use *use, u32 type, bool may_write)
+{
+	if (use->flags & ~(HETSIM_USE_WRITE | HETSIM_USE_WAIT_ONLY))
+		return -EINVAL;
+	if (use->flags & HETSIM_USE_WRITE && !may_write)
+		return -EACCES;
+	/* Work that may wait for user space must not be behind a fence of a buffer. */
+	if (type != HETSIM_QUEUE_DMA_FENCE && !(use->flags & HETSIM_USE_WAIT_ONLY))
+		return -EOPNOTSUPP;
 	return 0;
 }
 

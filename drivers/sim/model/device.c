@@ -7,7 +7,7 @@
 #define SIM_FEATURES                                                            \
 	((u64)HETSIM_FEATURE_BUFFERS | HETSIM_FEATURE_ENGINE | HETSIM_FEATURE_MOVE | \
 	 HETSIM_FEATURE_DMABUF | HETSIM_FEATURE_INJECT | HETSIM_FEATURE_SAMPLE | \
-	 HETSIM_FEATURE_TIMELINE)
+	 HETSIM_FEATURE_TIMELINE | HETSIM_FEATURE_USES)
 
 static_assert(sizeof(struct hetsim_counters) - offsetof(struct hetsim_counters, faults) ==
 	      SIM_N_COUNTERS * sizeof(__u64), "the counters are those of the interface");

@@ -94,6 +94,8 @@ struct sim_later {
 
 /* One of its waits and signals. -EINVAL. */
 int sim_sync_check(const struct hetsim_sync *sync);
+/* One of the buffers of a submission to a queue of @type. -EINVAL, -EACCES, -EOPNOTSUPP. */
+int sim_use_check(const struct hetsim_use *use, u32 type, bool may_write);
 
 /* device.c: what a device says of itself */
 

@@ -241,6 +241,7 @@ static void fill_submit(union hetsim_argument *a)
 	a->submit.n_commands = (uint32_t)n;
 	a->submit.command_size = sizeof(commands[0]);
 	HAMMER_FILL_SYNCS(&a->submit);
+	hammer_fill_uses(&a->submit);
 }
 
 static void fill_wait(union hetsim_argument *a)
@@ -392,7 +393,7 @@ static const uint64_t features[HETSIM_N_CALLS] = {
 };
 
 /* Offsets of the pointers in a call's argument; 0: it has none, or no more. */
-static const uint32_t pointers[HETSIM_N_CALLS][3] = {
+static const uint32_t pointers[HETSIM_N_CALLS][4] = {
 	[HETSIM_ROW_BUFFER_SAMPLE] = { offsetof(struct hetsim_buffer_sample, counts) },
 	[HETSIM_ROW_BUFFER_MOVE] = { offsetof(struct hetsim_buffer_move, waits),
 				     offsetof(struct hetsim_buffer_move, signals) },
@@ -402,7 +403,8 @@ static const uint32_t pointers[HETSIM_N_CALLS][3] = {
 				offsetof(struct hetsim_unbind, signals) },
 	[HETSIM_ROW_SUBMIT] = { offsetof(struct hetsim_submit, commands),
 				offsetof(struct hetsim_submit, waits),
-				offsetof(struct hetsim_submit, signals) },
+				offsetof(struct hetsim_submit, signals),
+				offsetof(struct hetsim_submit, uses) },
 	[HETSIM_ROW_RANGE_QUERY] = { offsetof(struct hetsim_range_query, pages) },
 };
 
@@ -452,9 +454,9 @@ const char *hammer_kind_name(unsigned int kind)
 
 	if (kind < HETSIM_N_CALLS)
 		return rows[kind].name;
-	if (kind >= HAMMER_NO_IOCTL && kind <= HAMMER_ACROSS)
-		return others[kind - HAMMER_NO_IOCTL];
-	return NULL;
+	return kind >= HAMMER_NO_IOCTL && kind <= HAMMER_ACROSS ?
+		       others[kind - HAMMER_NO_IOCTL] :
+		       NULL;
 }
 
 /* Some calls succeed at most once in a hundred tries. */
@@ -526,16 +528,6 @@ static uint32_t odd_size(size_t size)
 	return sizes[hammer_random(sizeof(sizes) / sizeof(sizes[0]))];
 }
 
-static void try_copy(void *to, const void *from, size_t size)
-{
-	HAMMER_GUARDED(HAMMER_TOUCH)
-	{
-		hammer_arm();
-		memcpy(to, from, size);
-		hammer_disarm();
-	}
-}
-
 /* Where the argument is passed: mostly in memory. */
 static void *some_place(const union hetsim_argument *a, size_t size)
 {
@@ -563,7 +555,7 @@ static void *some_place(const union hetsim_argument *a, size_t size)
 		return at;
 	default: /* in a map of the device itself, maybe; if not, it is as it is */
 		at = hammer_address();
-		try_copy(at, a, size);
+		hammer_try_copy(at, a, size);
 		return at;
 	}
 }
@@ -683,7 +675,7 @@ void hammer_call(void)
 	right = a;
 	if (hammer_chance(12))
 		spoil(&a, row->size);
-	for (i = 0; i < 3 && pointers[which][i] && !hammer_way->kernel; i++)
+	for (i = 0; i < 4 && pointers[which][i] && !hammer_way->kernel; i++)
 		mend_pointer(&a, pointers[which][i], &right);
 	/* The point may never be signalled. */
 	if (row->cmd == HETSIM_TIMELINE_WAIT)

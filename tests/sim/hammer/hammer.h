@@ -140,6 +140,8 @@ void hammer_fill_syncs(uint32_t *ret_n_waits, uint32_t *ret_n_signals, __u64 *re
 			HAMMER_FILL_SYNCS(call);                        \
 		}                                                       \
 	} while (0)
+/* One call of three names buffers of the file. */
+void hammer_fill_uses(struct hetsim_submit *submit);
 void hammer_keep_syncs(const struct hetsim_submit *submit);
 
 /* ---- device.c: the device by its node, or its twin ---- */
@@ -191,6 +193,8 @@ int hammer_fd_pick(void);
 int hammer_maps_begin(void);
 /* Somewhere in the arena, page-aligned. */
 unsigned char *hammer_address(void);
+/* As far as nothing ends it. */
+void hammer_try_copy(void *to, const void *from, size_t size);
 void hammer_memory(void);
 
 #endif

@@ -345,6 +345,16 @@ static void spawn(void)
 		hammer_count(HAMMER_KILL, hammer_result(kill(pid, SIGKILL)));
 }
 
+void hammer_try_copy(void *to, const void *from, size_t size)
+{
+	HAMMER_GUARDED(HAMMER_TOUCH)
+	{
+		hammer_arm();
+		memcpy(to, from, size);
+		hammer_disarm();
+	}
+}
+
 void hammer_memory(void)
 {
 	unsigned char *at;

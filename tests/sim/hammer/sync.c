@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Timelines, and the points that submissions wait for and signal. */
+/* Timelines, what submissions wait for and signal, and buffers that they name. */
 #include <time.h>
 
 #include "lib/hetsim_argument.h"
@@ -15,6 +15,8 @@ uint64_t hammer_now(void)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
+
+static __thread struct hetsim_use uses[HETSIM_MAX_USES]; /* handle 0 is none */
 
 /* Close to each other, so that some are reached. */
 static uint64_t some_point(void)
@@ -62,6 +64,22 @@ void hammer_fill_syncs(uint32_t *ret_n_waits, uint32_t *ret_n_signals, __u64 *re
 	*ret_n_signals = fill_array(signals);
 	*ret_waits = (uintptr_t)waits;
 	*ret_signals = (uintptr_t)signals;
+}
+
+void hammer_fill_uses(struct hetsim_submit *submit)
+{
+	uint32_t n = 1 + (uint32_t)hammer_random(3), i;
+
+	if (!hammer_chance(3))
+		return;
+	for (i = 0; i < HETSIM_MAX_USES; i++)
+		uses[i] = (struct hetsim_use){ 0 };
+	for (i = 0; i < n; i++) {
+		uses[i].handle = hammer_handle(hammer_me->file);
+		uses[i].flags = (uint32_t)(hammer_chance(32) ? hammer_odd() : hammer_random(4));
+	}
+	submit->uses = (uintptr_t)uses;
+	submit->n_uses = n;
 }
 
 /* The sync_files of a submission that succeeded, unless its argument was changed meanwhile. */
