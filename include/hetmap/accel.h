@@ -32,12 +32,14 @@ enum hm_accel_kind {
 #define HM_ACCEL_ANY_POINTER (1u << 0) /* launches take HM_ANY, see hetmap/queue.h */
 #define HM_ACCEL_MIRROR (1u << 1)      /* has entries of its own for it, see hetmap/range.h */
 #define HM_ACCEL_MIGRATE (1u << 2)     /* pages of ranges outside maps move to its memory */
-#define HM_ACCEL_TOLD (1u << 3) /* its entries go when the CPU's pages do, not at a use */
+#define HM_ACCEL_TOLD (1u << 3)   /* its entries go when the CPU's pages do, not at a use */
+#define HM_ACCEL_FENCES (1u << 4) /* it takes HM_ACCEL_IMPLICIT */
 
 /* hm_accel_desc.flags */
 #define HM_ACCEL_FORCE_COPY (1u << 0) /* always HM_WAY_COPY, for comparison */
 #define HM_ZERO_COPY_ONLY (1u << 1)   /* an argument that needs a copy is an error */
 #define HM_ACCEL_NO_QUIRKS (1u << 2)  /* documented behaviour of the driver only */
+#define HM_ACCEL_IMPLICIT (1u << 3)   /* work obeys fences of dma-bufs, see hm_accel_open() */
 
 struct hm_accel_desc {
 	uint32_t struct_size;
@@ -87,6 +89,13 @@ HM_API int hm_accel_list(struct hm_accel_info *infos, uint32_t capacity, uint32_
  * @desc:      [in, optional] flags and window
  * @ret_accel: [out] a reference, which the caller drops with hm_accel_unref()
  *
+ * With HM_ACCEL_IMPLICIT, work in place takes part in the order that drivers keep by the fences of
+ * dma-bufs ("implicit synchronisation", see hetmap/fence.h). Work waits for the fences of other
+ * users of its buffers before it begins, and leaves its own. The work of a queue then has one
+ * time-out of the device to end, as with hm_fence_fd(). Two kinds of work are refused with
+ * -EOPNOTSUPP: work on HM_ANY pointers outside maps, which has no such fence, and work on more than
+ * 16 buffers. Arguments that are copied take no part.
+ *
  * Thread safety: any thread.
  *
  * Errors:
@@ -94,6 +103,7 @@ HM_API int hm_accel_list(struct hm_accel_info *infos, uint32_t capacity, uint32_
  *            the device has no engine.
  *   -EACCES: "opencl": the program has more rights than its caller (set-user-ID).
  *   -EINVAL: two flags exclude each other, or the window is less than a page.
+ *   -EOPNOTSUPP: HM_ACCEL_IMPLICIT, and the accelerator lacks HM_ACCEL_FENCES.
  *   -EIO:    the driver failed; the text has the name of the driver's error.
  *   -ENOMEM: not enough memory is available.
  *

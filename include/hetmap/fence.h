@@ -116,8 +116,9 @@ HM_API int hm_fence_import_fd(int fd, struct hm_fence **ret_fence);
 
 /*
  * A dma-buf carries the fences of the work on it, for drivers that wait for each other by
- * themselves ("implicit synchronisation"). Brackets of buffers wait for these fences. The two
- * calls below are for work that is ordered by fences.
+ * themselves ("implicit synchronisation"). Brackets of buffers wait for these fences. So does work
+ * of an accelerator that was opened with HM_ACCEL_IMPLICIT, which leaves its own there. The two
+ * calls below are for all other work, which the program orders by fences.
  */
 
 /**

@@ -226,7 +226,8 @@ static const struct hm_accel_ops *find_kind(const char *name, const char **ret_r
 
 static int read_desc(struct hm_accel_desc *to, const struct hm_accel_desc *from)
 {
-	const uint32_t known = HM_ACCEL_FORCE_COPY | HM_ZERO_COPY_ONLY | HM_ACCEL_NO_QUIRKS;
+	const uint32_t known = HM_ACCEL_FORCE_COPY | HM_ZERO_COPY_ONLY | HM_ACCEL_NO_QUIRKS |
+			       HM_ACCEL_IMPLICIT;
 	int r;
 
 	memset(to, 0, sizeof(*to));
@@ -308,6 +309,14 @@ int hm_accel_open(const char *name, const struct hm_accel_desc *desc,
 	r = query(accel, &info);
 	if (r)
 		goto err_close;
+	if (known.flags & HM_ACCEL_IMPLICIT && !(info.caps & HM_ACCEL_FENCES)) {
+		r = err_set(-EOPNOTSUPP,
+			    "%s: its work has no part in the fences of dma-bufs: open it "
+			    "without HM_ACCEL_IMPLICIT, and order work by "
+			    "hm_fence_import_dmabuf()",
+			    info.name);
+		goto err_close;
+	}
 	/* "opencl" opens "opencl:0": tells the full name. */
 	memcpy(accel->name, info.name, sizeof(accel->name));
 	accel->window = info.window;

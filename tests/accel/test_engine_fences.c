@@ -40,11 +40,11 @@ struct bench {
 	uint32_t *x, *y;
 };
 
-static void begin(struct bench *b)
+static void begin_with(struct bench *b, uint32_t flags)
 {
 	struct hm_fence *fence;
 
-	engine_open(&b->rig, 0);
+	engine_open(&b->rig, flags);
 	CHECK_OK_FATAL(hm_queue_create(b->rig.accel, 0, &b->other));
 	b->x = engine_alloc(b->rig.device, BYTES);
 	b->y = engine_alloc(b->rig.device, BYTES);
@@ -54,6 +54,11 @@ static void begin(struct bench *b)
 	CHECK_OK_FATAL(hm_queue_fill(b->rig.queue, b->x, 1, BYTES, &fence));
 	finish(fence);
 	engine_inject(&b->rig, HETSIM_INJECT_LATENCY, LATE);
+}
+
+static void begin(struct bench *b)
+{
+	begin_with(b, 0);
 }
 
 static void end(struct bench *b)
@@ -184,9 +189,76 @@ static void ordered(void)
 	end(&b);
 }
 
+/* ---- the fences of dma-bufs ---- */
+
+/* An accelerator that has none says so, and what to do instead. */
+static void refuse_implicit(const char *name)
+{
+	const struct hm_accel_desc desc = { sizeof(desc), HM_ACCEL_IMPLICIT, 0 };
+	struct hm_accel *accel = NULL;
+
+	CHECK_ERROR(-EOPNOTSUPP, hm_accel_open(name, &desc, &accel));
+	CHECK(text_has("HM_ACCEL_IMPLICIT") && text_has("hm_fence_import_dmabuf()"));
+	CHECK(!accel);
+}
+
+/* A map of a buffer that other drivers may have, by its dma-buf. */
+static uint32_t *alloc_shared(struct engine_rig *rig, struct hm_map **ret_map, int *ret_fd)
+{
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = BYTES };
+	struct hm_buffer *buffer;
+
+	CHECK_OK_FATAL(hm_buffer_create(rig->device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, ret_map));
+	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_DMABUF, ret_fd));
+	hm_buffer_unref(buffer);
+	return hm_map_address(*ret_map);
+}
+
+/* Work leaves its fence, waits for those of others, and is refused where it has none. */
+static void implicit(void)
+{
+	struct hm_fence *fence, *late, *seen;
+	struct hm_map *map;
+	struct bench b;
+	uint32_t *shared;
+	int fd;
+
+	refuse_implicit("cpu");
+	if (!has_sync_files()) {
+		refuse_implicit(engine_subject->name);
+		return;
+	}
+	begin_with(&b, HM_ACCEL_IMPLICIT);
+	shared = alloc_shared(&b.rig, &map, &fd);
+	CHECK_OK_FATAL(hm_queue_fill(b.rig.queue, shared, 5, BYTES, &fence));
+	CHECK(!is_readable(fd, 0));
+	CHECK_OK_FATAL(hm_fence_import_dmabuf(fd, HM_READ, &seen));
+	CHECK_ERROR(-ETIME, hm_fence_wait(seen, 0));
+	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
+	CHECK(is_readable(fd, 1000));
+	CHECK_OK(hm_fence_wait(seen, UINT64_MAX));
+	hm_fence_unref(seen);
+	hm_fence_unref(fence);
+
+	/* Late work on memory that the other queue does not use, as if on this one. */
+	CHECK_OK_FATAL(hm_queue_fill(b.rig.queue, b.x, 6, BYTES, &late));
+	CHECK_OK_FATAL(hm_fence_export_dmabuf(late, fd, HM_WRITE));
+	CHECK_OK_FATAL(hm_queue_fill(b.other, shared, 7, BYTES, &fence));
+	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
+	CHECK_OK(hm_fence_wait(late, 0));
+	CHECK_EQUAL(shared[0], 7);
+	hm_fence_unref(late);
+	hm_fence_unref(fence);
+	close(fd);
+	hm_map_unref(map);
+	end(&b);
+}
+
 static const struct test cases[] = {
-	{ "imported", imported, 0, 0 }, { "failed", failed, 0, 0 }, { "merged", merged, 0, 0 },
-	{ "ordered", ordered, 0, 0 },   { NULL, NULL, 0, 0 },
+	{ "imported", imported, 0, 0 }, { "failed", failed, 0, 0 },
+	{ "merged", merged, 0, 0 },     { "ordered", ordered, 0, 0 },
+	{ "implicit", implicit, 0, 0 }, { NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

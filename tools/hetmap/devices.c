@@ -62,6 +62,7 @@ static const struct bit accel_caps[] = {
 	{ HM_ACCEL_MIRROR, "mirror", "entries of its own for it" },
 	{ HM_ACCEL_MIGRATE, "migrate", "pages move to its memory" },
 	{ HM_ACCEL_TOLD, "told", "entries go with the CPU's pages" },
+	{ HM_ACCEL_FENCES, "fences", "fences of dma-bufs" },
 	{ 0 },
 };
 

@@ -17,10 +17,11 @@ static const char *const kinds[] = {
 
 static uint32_t capabilities(const struct sim_port *port, uint32_t flags)
 {
-	uint32_t caps = HM_ACCEL_MIRROR;
+	uint32_t caps = port->features & HETSIM_FEATURE_DMABUF_FENCES ? HM_ACCEL_FENCES : 0;
 
 	if (!sim_port_has_mirror(port))
-		return 0;
+		return caps;
+	caps |= HM_ACCEL_MIRROR;
 	if (!(flags & HM_ACCEL_FORCE_COPY))
 		caps |= HM_ACCEL_ANY_POINTER;
 	/* The kernel takes the module's entries away; the twin finds out at a use. */

@@ -83,6 +83,8 @@ struct engine_queue {
 	uint64_t n_failures;         /* as told by SUBMIT */
 	struct engine_stage *staged; /* of the last work with a stage; with a reference */
 	struct engine_slot slot[HM_KERNEL_MAX_ARGS];
+	uint32_t n_use;                         /* with HM_ACCEL_IMPLICIT: */
+	struct hetsim_use use[HETSIM_MAX_USES]; /* buffers of the work that is submitted */
 	uint32_t n_command;
 	struct hetsim_command command[ENGINE_STEPS_MAX];
 };
@@ -140,6 +142,8 @@ int engine_view_create(void *accel, const struct hm_accel_map *map, void **ret_v
 void engine_view_destroy(void *view);
 int engine_view_acquire(void *view, struct hm_accel_range *range);
 void engine_view_release(void *view, struct hm_accel_range *range);
+/* Names the view's buffers in the next submissions of the queue. -EOPNOTSUPP: too many. */
+int engine_view_name(const void *view, uint32_t access, struct engine_queue *queue);
 /* Submission @last of the port's queue @number uses the view. */
 void engine_view_used(void *view, uint32_t number, uint64_t last);
 

@@ -344,6 +344,8 @@ int engine_flush(struct engine_queue *queue)
 		.queue = queue->number,
 		.commands = (uint64_t)(uintptr_t)queue->command,
 		.command_size = sizeof(queue->command[0]),
+		.uses = (uint64_t)(uintptr_t)queue->use,
+		.n_uses = queue->n_use,
 	};
 	uint64_t deadline = 0;
 	uint32_t sent = 0;
@@ -503,18 +505,50 @@ static int launch(struct engine_queue *queue, struct hm_accel_work *work)
 	return engine_flush(queue);
 }
 
+static uint32_t count_ranges(const struct hm_accel_work *work)
+{
+	if (work->kind == HM_WORK_LAUNCH)
+		return work->n_arg;
+	return work->kind == HM_WORK_COPY ? 2 : 1;
+}
+
+/* NULL: there is none. */
+static void *view_at(const struct hm_accel_work *work, uint32_t i)
+{
+	if (work->kind == HM_WORK_LAUNCH && work->arg[i].kind != HM_ARG_POINTER)
+		return NULL;
+	return work->range[i].view;
+}
+
 /* Keeps views until the work that uses them has ended. */
 static void note_views(const struct engine_queue *queue, const struct hm_accel_work *work)
 {
-	uint32_t n = work->kind == HM_WORK_LAUNCH ? work->n_arg :
-		     work->kind == HM_WORK_COPY   ? 2 :
-						    1;
 	uint32_t i;
 
-	for (i = 0; i < n; i++)
-		if ((work->kind != HM_WORK_LAUNCH || work->arg[i].kind == HM_ARG_POINTER) &&
-		    work->range[i].view)
-			engine_view_used(work->range[i].view, queue->number, queue->last);
+	for (i = 0; i < count_ranges(work); i++)
+		if (view_at(work, i))
+			engine_view_used(view_at(work, i), queue->number, queue->last);
+}
+
+/* With HM_ACCEL_IMPLICIT: names the buffers of the work to the device. */
+static int name_buffers(struct engine_queue *lane, const struct hm_accel_work *work)
+{
+	uint32_t i;
+	int r = 0;
+
+	lane->n_use = 0;
+	if (likely(!(lane->engine->flags & HM_ACCEL_IMPLICIT)))
+		return 0;
+	if (lane->type != HETSIM_QUEUE_DMA_FENCE)
+		return err_set(-EOPNOTSUPP,
+			       "%s: work on pointers outside maps has no fence for a dma-buf: "
+			       "use memory of a map, or open the accelerator without "
+			       "HM_ACCEL_IMPLICIT",
+			       lane->engine->name);
+	for (i = 0; i < count_ranges(work) && !r; i++)
+		if (view_at(work, i))
+			r = engine_view_name(view_at(work, i), work->range[i].access, lane);
+	return r;
 }
 
 /* Submissions before the failure may still touch the ranges. */
@@ -581,6 +615,8 @@ int engine_submit(void *data, struct hm_accel_work *work)
 	r = choose_lane(queue, work, &lane);
 	if (!r)
 		r = settle(lane);
+	if (!r)
+		r = name_buffers(lane, work);
 	if (r)
 		goto out;
 	work->data[WORK_FIRST] = (void *)(uintptr_t)(lane->last + 1);

@@ -353,6 +353,34 @@ void engine_view_release(void *view, struct hm_accel_range *range)
 	(void)view, (void)range;
 }
 
+static int name_buffer(uint32_t handle, uint32_t access, struct engine_queue *queue)
+{
+	uint32_t flags = access & HM_WRITE ? HETSIM_USE_WRITE : 0, i;
+
+	for (i = 0; i < queue->n_use && queue->use[i].handle != handle; i++)
+		;
+	if (i == HETSIM_MAX_USES)
+		return err_set(-EOPNOTSUPP,
+			       "%s: the work uses more than %u buffers, as many as the device "
+			       "takes with HM_ACCEL_IMPLICIT",
+			       queue->engine->name, HETSIM_MAX_USES);
+	if (i == queue->n_use)
+		queue->use[queue->n_use++] = (struct hetsim_use){ .handle = handle };
+	queue->use[i].flags |= flags;
+	return 0;
+}
+
+int engine_view_name(const void *data, uint32_t access, struct engine_queue *queue)
+{
+	const struct engine_view *view = data;
+	uint32_t i;
+	int r = 0;
+
+	for (i = 0; i < view->n && !r; i++)
+		r = name_buffer(view->binding[i]->handle, access, queue);
+	return r;
+}
+
 void engine_view_used(void *data, uint32_t number, uint64_t last)
 {
 	struct engine_view *view = data;
