@@ -442,7 +442,9 @@ static void test_unknown(void)
 	if (!world_make(&world))
 		return;
 	CHECK_EQUAL(count_in("include/uapi/hetsim.h") +
+			    count_in("include/uapi/hetsim_buffer.h") +
 			    count_in("include/uapi/hetsim_mirror.h") +
+			    count_in("include/uapi/hetsim_queue.h") +
 			    count_in("include/uapi/hetsim_timeline.h"),
 		    N_BITS);
 	objects = hetsim_objects();
