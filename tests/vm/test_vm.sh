@@ -277,6 +277,25 @@ known_is_no_report() {
 		[ -n "$(what_was_said "$work/console")" ]
 }
 
+# Warnings of the kernel's own failures, while a test makes allocations fail.
+known_there_only() {
+	# shellcheck source=tests/vm/reports.sh
+	. tests/vm/reports.sh
+	warning='WARNING: CPU: 0 PID: 1001 at arch/x86/mm/init_64.c:972 add_pages+0x'
+	{
+		echo "[   93.7] ${warning}1"
+		echo "[   93.8] $there_begins"
+		echo "[   93.9] ${warning}2"
+		echo "[   93.9] sysfs: cannot create duplicate filename '//platform:hetsim'"
+		echo '[   93.9] WARNING: CPU: 0 PID: 1001 at mm/memremap.c:1 memremap_pages+0x4'
+		echo "[   94.0] $there_ends"
+		echo "[   94.1] ${warning}3"
+	} >"$work/console"
+	[ "$(reported "$work/console" | sed 's/.*0x//' | xargs)" = '1 4 3' ] &&
+		[ "$(split_known "$work/console" known | head -n 1)" = "[   93.9] ${warning}2" ] &&
+		[ "$(split_known "$work/console" known | wc -l)" = 2 ]
+}
+
 # The first of them, and of that what fits into a line; nothing of what is none.
 report_is_told() {
 	# shellcheck source=tests/vm/reports.sh
@@ -466,6 +485,7 @@ check kept kept
 check pattern_matches pattern_matches
 check report_is_told report_is_told
 check known_is_no_report known_is_no_report
+check known_there_only known_there_only
 check no_such_device no_such_device
 check no_such_wire no_such_wire
 # Where what packs a machine is missing, the machines below are skipped.
