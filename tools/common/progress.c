@@ -44,14 +44,14 @@ static void draw(double time)
 	const char *empty = output.utf8 ? "\u2591" : ".";
 	double part = (double)bar.done / (double)bar.total;
 	double elapsed = time - bar.begin;
-	char left[TEXT_MAX], right[64];
+	char left[TEXT_MAX], rate[TEXT_MAX], right[96];
 	int width, filled, i;
 
 	if (part > 1)
 		part = 1;
 	text_seconds(part > 0 ? elapsed * (1 - part) / part : 0, left);
-	snprintf(right, sizeof(right), "%3.0f %%  %.1f GB/s  %s left", part * 100,
-		 (double)bar.done / elapsed / 1e9, left);
+	snprintf(right, sizeof(right), "%3.0f %%  %s  %s left", part * 100,
+		 text_rate((double)bar.done / elapsed, rate), left);
 	width = columns() - 1 - (int)strlen(bar.what) - 34;
 	fprintf(stderr, "\r%s  ", bar.what);
 	filled = width > 0 ? (int)(part * width) : 0;

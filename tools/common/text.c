@@ -66,6 +66,17 @@ const char *text_seconds(double seconds, char text[TEXT_MAX])
 	return text;
 }
 
+const char *text_rate(double bytes, char text[TEXT_MAX])
+{
+	if (bytes >= 1e8)
+		snprintf(text, TEXT_MAX, "%.1f GB/s", bytes / 1e9);
+	else if (bytes >= 1e5)
+		snprintf(text, TEXT_MAX, "%.1f MB/s", bytes / 1e6);
+	else
+		snprintf(text, TEXT_MAX, "%.1f kB/s", bytes / 1e3);
+	return text;
+}
+
 /* Length of the printable UTF-8 sequence at @s, or 0. */
 static size_t utf8_length(const unsigned char *s)
 {

@@ -16,6 +16,8 @@ const char *text_bytes(uint64_t bytes, char text[TEXT_MAX]);
 const char *text_count(uint64_t number, char text[TEXT_MAX]);
 /* "1.92 s", "0.84 ms", "12.0 us" */
 const char *text_seconds(double seconds, char text[TEXT_MAX]);
+/* "11.2 GB/s", "0.1 GB/s", "4.2 MB/s", "0.5 kB/s": of so many bytes a second */
+const char *text_rate(double bytes, char text[TEXT_MAX]);
 
 /*
  * Returns @name with control characters, and bytes that a terminal can't show, as escapes (\n,

@@ -63,12 +63,14 @@ char *tiers_words(const struct hm_tier *tier)
 
 char *tiers_figures(const struct hm_tier *tier)
 {
+	char rate[TEXT_MAX];
+
 	if (!tier->latency)
 		return text_format("not known");
 	if (!tier->bandwidth)
 		return text_format("%" PRIu64 " ns (%s)", tier->latency, sources[tier->source]);
-	return text_format("%" PRIu64 " ns, %.1f GB/s (%s)", tier->latency,
-			   (double)tier->bandwidth / 1e9, sources[tier->source]);
+	return text_format("%" PRIu64 " ns, %s (%s)", tier->latency,
+			   text_rate((double)tier->bandwidth, rate), sources[tier->source]);
 }
 
 const char *tiers_persistence(const struct hm_tier *tier)

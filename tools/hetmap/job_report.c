@@ -64,7 +64,7 @@ static void print_times(const struct job *job, uint64_t bytes)
 	/* The device that it is on may have to be copied to all the same. */
 	const char *how = job->pass.way_in == HM_WAY_COPY ? "by the pointer" : "in place";
 	double fast = job->in_place.seconds, slow = job->copies.seconds;
-	char in_place[TEXT_MAX], with_copies[TEXT_MAX], first[TEXT_MAX];
+	char in_place[TEXT_MAX], with_copies[TEXT_MAX], first[TEXT_MAX], rate[TEXT_MAX];
 	char *text;
 
 	text_seconds(fast, in_place);
@@ -72,8 +72,8 @@ static void print_times(const struct job *job, uint64_t bytes)
 	text_seconds(job->first_seconds, first);
 	/* The rate of a few bytes means nothing. */
 	if (bytes >= 1 << 20 && fast > 0)
-		text = text_format("%s %s (%.1f GB/s)", in_place, how,
-				   (double)bytes / fast / 1e9);
+		text = text_format("%s %s (%s)", in_place, how,
+				   text_rate((double)bytes / fast, rate));
 	else
 		text = text_format("%s %s", in_place, how);
 	line("time", text);

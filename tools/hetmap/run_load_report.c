@@ -78,16 +78,16 @@ static void line(const char *label, char *text)
 static void print_times(const struct run_load *l)
 {
 	char wall[TEXT_MAX], disk[TEXT_MAX], copy[TEXT_MAX], same[TEXT_MAX], after[TEXT_MAX];
-	char window[TEXT_MAX], step[TEXT_MAX], fast[32] = "";
+	char window[TEXT_MAX], step[TEXT_MAX], fast[TEXT_MAX], rated[TEXT_MAX + 4] = "";
 
 	if (l->info.bytes >= 1 << 20)
-		snprintf(fast, sizeof(fast), " (%.1f GB/s)", rate(l));
+		snprintf(rated, sizeof(rated), " (%s)", text_rate(rate(l) * 1e9, fast));
 	line("loaded",
 	     text_format("in %s%s, by %u thread%s, in steps of %s, a window of %s "
 			 "under way",
-			 text_seconds(seconds_of(l->info.wall_ns), wall), fast, l->info.threads,
-			 l->info.threads == 1 ? "" : "s", text_bytes(l->info.step, step),
-			 text_bytes(l->info.window, window)));
+			 text_seconds(seconds_of(l->info.wall_ns), wall), rated,
+			 l->info.threads, l->info.threads == 1 ? "" : "s",
+			 text_bytes(l->info.step, step), text_bytes(l->info.window, window)));
 	line("disk", text_format("waited for %s; %.0f %% was in RAM before",
 				 text_seconds(seconds_of(l->info.disk_ns), disk),
 				 l->info.bytes ? 100.0 * (double)l->info.resident /

@@ -157,13 +157,13 @@ static void print_bytes(const struct table_job *job)
 /* "2.1 ms in place (8.4 GB/s)" */
 static char *time_text(double seconds, uint64_t bytes, const char *how)
 {
-	char time[TEXT_MAX];
+	char time[TEXT_MAX], rate[TEXT_MAX];
 
 	text_seconds(seconds, time);
 	/* The rate of a few bytes means nothing. */
 	if (bytes >= 1 << 20 && seconds > 0)
-		return text_format("%s %s (%.1f GB/s)", time, how,
-				   (double)bytes / seconds / 1e9);
+		return text_format("%s %s (%s)", time, how,
+				   text_rate((double)bytes / seconds, rate));
 	return text_format("%s %s", time, how);
 }
 

@@ -127,7 +127,7 @@ static int on_storage(struct report *report, const struct counted *counted,
 		       counted->pattern == PATTERN_STRIDED;
 	double work;
 	char waits[TEXT_MAX], major[TEXT_MAX], each[TEXT_MAX], waited[TEXT_MAX];
-	char between[TEXT_MAX], reads[64] = "";
+	char between[TEXT_MAX], fast[TEXT_MAX], reads[TEXT_MAX + 40] = "";
 	char *text, *evidence;
 
 	/* Where it is not told when threads ran: others waited at the same time as this one. */
@@ -146,8 +146,8 @@ static int on_storage(struct report *report, const struct counted *counted,
 			return 0;
 	}
 	if (rate > 0)
-		snprintf(reads, sizeof(reads), "; this storage reads %.1f GB/s, measured",
-			 rate);
+		snprintf(reads, sizeof(reads), "; this storage reads %s, measured",
+			 text_rate(rate * 1e9, fast));
 	evidence = text_format(
 		"%s faults, %s, waited for storage, %s each%s %s in all "
 		"(major: %s; the others found reads under way); it computed for %s besides%s",
