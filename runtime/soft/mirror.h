@@ -159,8 +159,9 @@ int soft_mirror_fault(const struct soft_access *access, uint64_t address,
 int soft_mirror_refuse(const struct soft_access *access, uint64_t address, uint32_t reason,
 		       struct sim_fault *ret_fault);
 /*
- * Makes entries for all pages of a range in one mapping that have none, for @why; adds their number
- * to *@ret_n. The caller holds mirror->lock. -ENOMEM.
+ * Makes entries for all pages of a range in one mapping that have none, for @why, but not for those
+ * with HETSIM_ADVISE_NO_ACCESS; adds their number to *@ret_n. The caller holds mirror->lock.
+ * -ENOMEM.
  */
 int soft_mirror_enter(struct soft_mirror *mirror, uint64_t start, uint64_t end, uint8_t rights,
 		      uint8_t why, uint64_t *ret_n);

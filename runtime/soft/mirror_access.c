@@ -197,6 +197,11 @@ static int find_step(const struct soft_access *access, uint64_t start, uint64_t 
 	uint32_t advice;
 	struct vma vma;
 
+	pthread_mutex_lock(&mirror->lock);
+	advice = soft_mirror_advice(mirror, start);
+	pthread_mutex_unlock(&mirror->lock);
+	if (advice & SOFT_ADVICE_NO_ACCESS)
+		return refuse(access, start, HETSIM_REASON_NO_ACCESS, ret_fault);
 	if (start >= SOFT_PROCESS_END || vma_find(mirror->maps_fd, start, &vma))
 		return refuse(access, start, HETSIM_REASON_UNMAPPED, ret_fault);
 	if (!(vma.access & HM_READ) || (access->write && !(vma.access & HM_WRITE)))

@@ -115,13 +115,16 @@ int soft_mirror_enter(struct soft_mirror *mirror, uint64_t start, uint64_t end, 
 {
 	const struct vma vma = { .start = start, .end = end };
 	struct chunk chunk = { 0 };
+	bool closed = false;
 	uint64_t at;
 	int r = 0;
 
 	for (at = start; !r && at < end; at += SIM_PAGE_SIZE) {
-		if (at >= chunk.end)
+		if (at >= chunk.end) {
 			chunk = chunk_of(mirror, at, &vma);
-		if (!soft_page_find(mirror, at))
+			closed = soft_mirror_advice(mirror, at) & SOFT_ADVICE_NO_ACCESS;
+		}
+		if (!closed && !soft_page_find(mirror, at))
 			r = enter(mirror, at, rights, why, chunk.order, ret_n);
 	}
 	return r;

@@ -42,6 +42,7 @@ extern const struct test sim_later_tests[];
 extern const struct test sim_limits_tests[];
 extern const struct test sim_migrate_tests[];
 extern const struct test sim_mirror_calls_tests[];
+extern const struct test sim_mirror_random_tests[];
 extern const struct test sim_mirror_tests[];
 extern const struct test sim_move_tests[];
 extern const struct test sim_neighbours_tests[];

@@ -25,6 +25,7 @@ static const struct {
 	{ "cache", sim_cache_tests },       { "slow", sim_slow_tests },
 	{ "timeline", sim_timeline_tests }, { "sync", sim_sync_tests },
 	{ "later", sim_later_tests },       { "uses", sim_uses_tests },
+	{ "mirror_random", sim_mirror_random_tests },
 };
 
 /* HETMAP_SOFT for each kind, and the tests that the kind fits. */
