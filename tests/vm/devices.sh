@@ -82,10 +82,11 @@ add_device() {
 		more_devices="$more_devices -device intel-iommu"
 		more_parameters="$more_parameters intel_iommu=on iommu=strict"
 		;;
-	# Memory of a device: BAR 2 of 1af4:1110. (Of no master no snapshot can be taken.)
+	# Memory of a device: BAR 2 of 1af4:1110, at 0000:00:1e.0, as tools/vm has it. (Of no master
+	# no snapshot can be taken.)
 	ivshmem)
 		more_devices="$more_devices -object memory-backend-ram,id=shared,size=64M,share=on
-			-device ivshmem-plain,memdev=shared,master=on,bus=$bus"
+			-device ivshmem-plain,memdev=shared,master=on,bus=$bus,addr=1e.0"
 		;;
 	# A module of a third node, which the kernel leaves offline: whoever writes "online" to
 	# /sys/devices/system/node/node2/memory*/state adds it.

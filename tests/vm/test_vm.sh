@@ -365,7 +365,8 @@ export B="${B#"$PWD"/}"
 # Words arrive as they were given, both streams and the status come back.
 words_and_status() {
 	# shellcheck disable=SC2016 # the guest's
-	expect 7 timeout 600 tools/vm -k "$kernel" sh -c 'test -c /dev/hetsim0 || exit 8
+	expect 7 timeout 600 tools/vm --bar -k "$kernel" sh -c 'test -c /dev/hetsim0 || exit 8
+		grep -qx 0000:00:1e.0 /sys/module/hetsim/parameters/bar || exit 9
 		printf "<%s>\n" "$@"; echo error >&2; exit 7' sh "it's" 'a  $b' '' '\"' &&
 		says "<it's>" && says '<a  $b>' && says '<>' && says '<\">' && says error
 }
