@@ -301,8 +301,8 @@ int sim_mirror_bring(struct sim_mirror *mirror, struct sim_want *want,
 	struct sim_advice advice = sim_advice_find(mirror->advice, mirror->n_advice, page);
 	bool present = advice.flags & SIM_ADVICE_ACCESSED_BY;
 	bool whole = advice.flags & SIM_ADVICE_READ_MOSTLY && !want->write;
-	bool moved = false;
-	unsigned int lost = 0;
+	bool moves = true, shared = false;
+	unsigned int lost = 0, n_shared = 0;
 	struct sim_chunk *chunk;
 	int r;
 
@@ -317,13 +317,19 @@ int sim_mirror_bring(struct sim_mirror *mirror, struct sim_want *want,
 		want->page = page;
 		want->n_pages = asked;
 		sim_want_fit(want, chunk, whole);
-		if (!moved)
+		if (moves)
 			sim_migrate(chunk, want, advice.location);
-		moved = true;
+		moves = false;
 		r = sim_chunk_try(chunk, want, present, &pages, reason);
 		lost += r == -EBUSY || r == -EREMCHG;
 		if (r == -EREMCHG) {
 			sim_return_span(mirror, &(struct sim_span){ page, want->n_pages });
+			shared = !n_shared++ && !want->once;
+			r = -EBUSY;
+		} else if (!r && shared) {
+			/* The process has pages of its own now, which can move. */
+			shared = false;
+			moves = true;
 			r = -EBUSY;
 		}
 		if (want->once && r)

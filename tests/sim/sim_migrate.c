@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/harness.h"
@@ -85,6 +86,32 @@ static void test_advice(void)
 	CHECK(mirror_words_are(bytes + 4 * PAGE, PAGE, 6));
 	CHECK(migrate_is(bytes + 5 * PAGE, 11 * PAGE, 5));
 	CHECK(migrate_is(bytes + 100 * PAGE, PAGE, 0));
+	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
+	mirror_close(&mirror);
+}
+
+/* Pages that a child had, too, are the process's own as the engine may write to them. */
+static void test_shared(void)
+{
+	struct hetsim_mirror says;
+	struct mirror mirror;
+	unsigned char *bytes;
+	int status = -1;
+	pid_t child;
+
+	if (!migrate_open(&mirror, &says))
+		return;
+	bytes = migrate_map(MIRROR_HUGE, 5);
+	child = fork();
+	if (!child)
+		_exit(0);
+	CHECK_EQUAL(waitpid(child, &status, 0), child);
+	migrate_there(&mirror, bytes, PIECE);
+	CHECK_EQUAL(migrate_on_device(&mirror, bytes, PIECE), PIECE / PAGE);
+	CHECK_DONE(mirror_fill(&mirror, bytes, PAGE, 6));
+	CHECK_EQUAL(migrate_on_device(&mirror, bytes, PIECE), PIECE / PAGE);
+	CHECK(mirror_words_are(bytes, PAGE, 6));
+	CHECK(migrate_is(bytes + PAGE, MIRROR_HUGE - PAGE, 5));
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 	mirror_close(&mirror);
 }
@@ -498,6 +525,7 @@ static void test_orders(void)
 const struct test sim_migrate_tests[] = {
 	{ "there_and_back", test_there_and_back, 0, SIM_MIGRATES },
 	{ "advice", test_advice, 0, SIM_MIGRATES },
+	{ "shared", test_shared, 0, SIM_MIGRATES },
 	{ "advice_host", test_advice_host, 0, SIM_MIGRATES },
 	{ "counter", test_counter, 0, SIM_MIGRATES },
 	{ "counter_off", test_counter_off, 0, SIM_MIGRATES },

@@ -174,26 +174,31 @@ static int run_unplug(struct scene *scene)
 	return r;
 }
 
-/* @least: failures that there are to inject. */
+/*
+ * @least: failures that there are to inject, where the device's memory is its own pages, and where
+ * moved pages have further memory behind them.
+ */
 static const struct step {
 	const char *name;
 	int (*run)(struct scene *scene);
 	void (*before)(struct scene *scene);
 	bool by_engine; /* a queue's thread meets the failures */
 	bool full;      /* another opener has all of VRAM but for the pages */
-	unsigned int least;
+	struct {
+		unsigned int coherent, private;
+	} least;
 } steps[] = {
-	{ "there", run_there, nothing, true, false, 1 },
-	{ "device fault", run_fault, advised, true, false, 1 },
-	{ "cached", run_cached, cached, true, false, 1 },
-	{ "back", run_back, moved, true, false, PAGES },
-	{ "advise cache", advise_cache, nothing, false, false, 2 },
-	{ "evict", run_evict, moved, false, true, PAGES + PAGES / 2 },
-	{ "touch", run_touch, moved, false, false, 0 },
-	{ "kernel's read", run_kernel_read, moved, false, false, 4 },
-	{ "fork", run_fork, moved, false, false, 10 },
-	{ "close", run_close, moved, false, false, PAGES },
-	{ "unplug", run_unplug, moved, false, false, PAGES },
+	{ "there", run_there, nothing, true, false, { 1, PAGES + 1 } },
+	{ "device fault", run_fault, advised, true, false, { 1, PAGES + 1 } },
+	{ "cached", run_cached, cached, true, false, { 1, 2 } },
+	{ "back", run_back, moved, true, false, { PAGES, PAGES } },
+	{ "advise cache", advise_cache, nothing, false, false, { 2, 2 } },
+	{ "evict", run_evict, moved, false, true, { PAGES + PAGES / 2, PAGES + PAGES / 2 } },
+	{ "touch", run_touch, moved, false, false, { 0, PAGES } },
+	{ "kernel's read", run_kernel_read, moved, false, false, { 4, PAGES } },
+	{ "fork", run_fork, moved, false, false, { 10, 10 } },
+	{ "close", run_close, moved, false, false, { PAGES, PAGES } },
+	{ "unplug", run_unplug, moved, false, false, { PAGES, PAGES } },
 };
 
 /* ---- the scene of each try ---- */
@@ -380,12 +385,27 @@ static uint32_t form_of_device(void)
 	return says.migration;
 }
 
-static void walk_all(int nth_file)
+static void walk_all(int nth_file, uint32_t form)
 {
 	size_t i;
 
 	for (i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
-		walk(&steps[i], nth_file, steps[i].least);
+		walk(&steps[i], nth_file,
+		     form == HETSIM_MIGRATION_PRIVATE ? steps[i].least.private :
+							steps[i].least.coherent);
+}
+
+static void test_walk(void)
+{
+	int nth_file = fail_nth_open();
+	uint32_t form;
+
+	if (nth_file < 0)
+		return;
+	form = form_of_device();
+	if (form != HETSIM_MIGRATION_NONE)
+		walk_all(nth_file, form);
+	close(nth_file);
 }
 
 /* The PCI address of memory that nothing else uses: false if there is none. */
@@ -414,10 +434,7 @@ static bool find_bar(char *address, size_t size)
 	return is;
 }
 
-/*
- * The device's memory is a BAR that CPUs reach, for which the module is loaded anew. Nothing walks
- * pages of its own (DEVICE_PRIVATE) yet.
- */
+/* The same, with pages in a BAR that CPUs reach: the module is loaded anew for it. */
 static void test_coherent(void)
 {
 	char before[1024], parameters[128], address[16];
@@ -434,7 +451,7 @@ static void test_coherent(void)
 		snprintf(parameters, sizeof(parameters), COHERENT " bar=%s", address);
 		CHECK_EQUAL(module_load(file, parameters), 0);
 		CHECK_EQUAL(form_of_device(), HETSIM_MIGRATION_COHERENT);
-		walk_all(nth_file);
+		walk_all(nth_file, HETSIM_MIGRATION_COHERENT);
 		CHECK_EQUAL(module_unload(), 0);
 		CHECK_EQUAL(module_load(file, before), 0);
 		close(file);
@@ -443,6 +460,7 @@ static void test_coherent(void)
 }
 
 static const struct test tests[] = {
+	{ "walk", test_walk, 60, TEST_ONCE },
 	{ "insmod_coherent", test_coherent, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
