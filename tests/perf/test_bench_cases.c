@@ -633,11 +633,36 @@ static void test_frame_path(void)
 	outcome_free(&outcome);
 }
 
+/* Engines are measured where their device faults take long. */
+static void test_prefetch_gain(void)
+{
+	static const char *const orders[] = { "sequential", "every third", "random" };
+	struct outcome outcome;
+	char name[64];
+	size_t i;
+
+	run_short("prefetch_gain", &outcome);
+	CHECK(is_skipped(&outcome, "soft:0"));
+	outcome_free(&outcome);
+	command_run(
+		&(struct command){ .args = { "bench", "--short", "--json", "prefetch_gain" },
+				   .env = { "HETMAP_SOFT=fault_us=100" } },
+		&outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	for (i = 0; i < 3; i++) {
+		snprintf(name, sizeof(name), "soft:0, 100 us a fault, %s frame%s", orders[i],
+			 i == 1 ? "" : "s");
+		check_row(&outcome, name);
+	}
+	outcome_free(&outcome);
+}
+
 static const struct test tests[] = {
 	{ "interrupted", test_interrupted, 60, TEST_ONCE },
 	{ "report_10m", test_report_10m, 120, 0 },
 	{ "seq", test_seq, 120, 0 },
 	{ "seq_killed", test_seq_killed, 60, 0 },
+	{ "prefetch_gain", test_prefetch_gain, 120, 0 },
 	{ "ipc_ring", test_ipc_ring, 60, 0 },
 	{ "pool_cycle", test_pool_cycle, 60, 0 },
 	{ "copies", test_copies, 60, 0 },

@@ -156,8 +156,9 @@ static int gain_on(const char *device, const char *name, uint64_t length)
 	if (r)
 		bench_fail(name, r, false);
 	else if (hm_accel_query(cache.engine.accel, &info) || !(info.caps & HM_ACCEL_MIGRATE))
-		bench_skip(name, "pages are used where they are: hetsim without bar= (tools/vm --bar "
-				 "has it), and no kernel with CONFIG_DEVICE_PRIVATE");
+		bench_skip(name,
+			   "pages are used where they are: hetsim without bar= (tools/vm --bar "
+			   "has it), and no kernel with CONFIG_DEVICE_PRIVATE");
 	else
 		r = measure(&cache, name);
 	if (cache.bytes != MAP_FAILED)

@@ -126,8 +126,9 @@ static int migrate_on(const char *device, const char *name)
 	if (!migrate.bytes || !migrate.there)
 		r = bench_fail(name, -ENOMEM, false);
 	else if (hm_accel_query(migrate.engine.accel, &info) || !(info.caps & HM_ACCEL_MIGRATE))
-		bench_skip(name, "pages are used where they are: hetsim without bar= (tools/vm --bar "
-				 "has it), and no kernel with CONFIG_DEVICE_PRIVATE");
+		bench_skip(name,
+			   "pages are used where they are: hetsim without bar= (tools/vm --bar "
+			   "has it), and no kernel with CONFIG_DEVICE_PRIVATE");
 	else
 		r = migrate_measure(&migrate, name);
 	if (migrate.bytes)
