@@ -30,6 +30,7 @@ struct world {
 	int exported;                       /* a read-only descriptor of it */
 	char *bytes;                        /* its map, to be sampled */
 	uint32_t queue;                     /* whose work waits for other users of it */
+	int timeline;                       /* which its work signals */
 	/* Results. */
 	struct soft_file *ret_file;
 	uint32_t ret_handle; /* on file, or other */
@@ -169,8 +170,9 @@ static uint32_t make_queue(struct world *world)
 	return arg.queue;
 }
 
-/* A submission that names the buffer. */
-static int use_by(struct world *world, uint32_t queue)
+/* A submission that names the buffer, and has @n_signals. */
+static int signal_by(struct world *world, uint32_t queue, struct hetsim_sync *signals,
+		     uint32_t n_signals)
 {
 	const struct hetsim_command nothing = { 0 };
 	const struct hetsim_use use = { world->buffer.handle, HETSIM_USE_WRITE };
@@ -182,9 +184,26 @@ static int use_by(struct world *world, uint32_t queue)
 		.command_size = sizeof(nothing),
 		.uses = (uintptr_t)&use,
 		.n_uses = 1,
+		.signals = (uintptr_t)signals,
+		.n_signals = n_signals,
 	};
 
 	return call(world->file, HETSIM_SUBMIT, &arg);
+}
+
+static int use_by(struct world *world, uint32_t queue)
+{
+	return signal_by(world, queue, NULL, 0);
+}
+
+static int make_timeline(struct world *world, int *ret_fd)
+{
+	struct hetsim_timeline_create arg = { .size = sizeof(arg) };
+	int r = call(world->file, HETSIM_TIMELINE_CREATE, &arg);
+
+	if (!r)
+		*ret_fd = arg.fd;
+	return r;
 }
 
 /* Two queues; the first one has the buffer, and does not let go of it. */
@@ -236,6 +255,7 @@ static void set_up(struct world *world, const struct operation *operation)
 	world->other = open_file(world, O_RDWR);
 	world->reader = open_file(world, O_RDONLY);
 	world->exported = -1;
+	world->timeline = -1;
 	world->ret_fd = -1;
 	world->ret_handle = UNTOUCHED;
 	CHECK_FATAL(create(world->file, MIB, 2 * MIB, &world->buffer) == 0);
@@ -245,8 +265,10 @@ static void set_up(struct world *world, const struct operation *operation)
 	write_pattern(world);
 	if (!strncmp(operation->name, "sample", 6))
 		map_it(world);
-	if (!strcmp(operation->name, "use"))
+	if (!strcmp(operation->name, "use") || !strcmp(operation->name, "signal"))
 		make_user(world);
+	if (!strcmp(operation->name, "signal"))
+		CHECK_FATAL(make_timeline(world, &world->timeline) == 0);
 	if (!strcmp(operation->name, "sample_read")) {
 		CHECK_EQUAL(sample(world, HETSIM_SAMPLE_START, NULL), 0);
 		world->bytes[0] = 0; /* as it is in the pattern */
@@ -268,6 +290,8 @@ static void tear_down(struct world *world)
 		soft_close(world->ret_file);
 	if (world->exported >= 0)
 		close(world->exported);
+	if (world->timeline >= 0)
+		close(world->timeline);
 	if (world->ret_fd >= 0)
 		close(world->ret_fd);
 	soft_close(world->file);
@@ -392,6 +416,24 @@ static int run_use(struct world *world)
 	return use_by(world, world->queue);
 }
 
+static int run_timeline(struct world *world)
+{
+	return make_timeline(world, &world->ret_fd);
+}
+
+/* A sync_file, and behind it a point: the fence is there already when the timeline fails. */
+static int run_signal(struct world *world)
+{
+	struct hetsim_sync signals[] = {
+		{ .kind = HETSIM_SYNC_FENCE, .fd = -1 },
+		{ .kind = HETSIM_SYNC_TIMELINE, .fd = world->timeline, .point = 1 },
+	};
+	int r = signal_by(world, world->queue, signals, 2);
+
+	world->ret_fd = signals[0].fd;
+	return r;
+}
+
 static const struct operation operations[] = {
 	{ "open", run_open, 0 },
 	{ "create", run_create, 0 },
@@ -410,6 +452,8 @@ static const struct operation operations[] = {
 	{ "read", run_read, 0 },
 	{ "write", run_write, 0 },
 	{ "use", run_use, 0 },
+	{ "timeline", run_timeline, 0 },
+	{ "signal", run_signal, 0 },
 };
 
 #define N_OPERATIONS (sizeof(operations) / sizeof(operations[0]))
