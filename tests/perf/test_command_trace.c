@@ -657,5 +657,5 @@ static const struct test tests[] = {
 
 int main(int argc, char **argv)
 {
-	return trace_main(argc, argv, "command_trace", tests);
+	return trace_tests_main(argc, argv, "command_trace", tests);
 }

@@ -384,5 +384,5 @@ static const struct test tests[] = {
 
 int main(int argc, char **argv)
 {
-	return trace_main(argc, argv, "trace_attach", tests);
+	return trace_tests_main(argc, argv, "trace_attach", tests);
 }

@@ -198,5 +198,5 @@ static const struct test tests[] = {
 int main(int argc, char **argv)
 {
 	stat_act(argc, argv);
-	return trace_main(argc, argv, "trace_counts", tests);
+	return trace_tests_main(argc, argv, "trace_counts", tests);
 }

@@ -301,5 +301,5 @@ static const struct test tests[] = {
 
 int main(int argc, char **argv)
 {
-	return trace_main(argc, argv, "trace_folder", tests);
+	return trace_tests_main(argc, argv, "trace_folder", tests);
 }

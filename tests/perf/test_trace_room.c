@@ -139,5 +139,5 @@ static const struct test tests[] = {
 
 int main(int argc, char **argv)
 {
-	return trace_main(argc, argv, "trace_room", tests);
+	return trace_tests_main(argc, argv, "trace_room", tests);
 }

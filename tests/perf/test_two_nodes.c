@@ -95,5 +95,5 @@ static const struct test tests[] = {
 int main(int argc, char **argv)
 {
 	watched_act(argc, argv);
-	return trace_main(argc, argv, "two_nodes", tests);
+	return trace_tests_main(argc, argv, "two_nodes", tests);
 }

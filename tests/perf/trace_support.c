@@ -140,7 +140,7 @@ bool is_missing(const json_t *json, const char *words)
 	return false;
 }
 
-int trace_main(int argc, char **argv, const char *suite, const struct test *tests)
+int trace_tests_main(int argc, char **argv, const char *suite, const struct test *tests)
 {
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 

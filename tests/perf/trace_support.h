@@ -31,6 +31,6 @@ void pause_a_while(void);
 char *read_all(const char *path, size_t *ret_length);
 
 /* main() of such tests, and of the programs. */
-int trace_main(int argc, char **argv, const char *suite, const struct test *tests);
+int trace_tests_main(int argc, char **argv, const char *suite, const struct test *tests);
 
 #endif
