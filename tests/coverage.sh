@@ -25,17 +25,17 @@ programs=$*
 	test_stub_device test_opencl_build test_sim_device test_sim_lost test_shadow test_recover
 	test_recover_told test_recover_undo test_replaced test_restored test_interleaved
 	test_lost_threads test_sim_sample test_sim_window test_soft test_soft_memory test_soft_undo
-	test_taken_away test_unheard test_arguments test_fence_foreign test_queue_wait test_share
-	test_share_hostile test_share_owner test_share_names test_share_copy test_share_kill
-	test_dmabuf test_drm test_drm_drivers test_drm_brackets test_drm_view test_drm_idle
-	test_drm_conformance test_map_segment test_brackets test_guard test_guard_threads
-	test_guard_callbacks test_handler test_repair test_repair_storage test_lock_budget
-	test_protect test_seal test_published test_trace test_safetensors test_safetensors_model
-	test_safetensors_write test_npy test_reader test_reader_files test_reader_undo test_tokens
-	test_tokens_ahead test_tokens_batches test_tokens_failures test_load test_load_failures
-	test_load_window test_ring test_network test_drm_names
-	test_pool test_pool_threads test_pool_lost test_dax_played test_tiering
-	test_frame test_frame_objects test_frame_work test_frame_lost'
+	test_soft_fences test_taken_away test_unheard test_arguments test_fence_foreign
+	test_queue_wait test_share test_share_hostile test_share_owner test_share_names
+	test_share_copy test_share_kill test_dmabuf test_drm test_drm_drivers test_drm_brackets
+	test_drm_view test_drm_idle test_drm_conformance test_map_segment test_brackets test_guard
+	test_guard_threads test_guard_callbacks test_handler test_repair test_repair_storage
+	test_lock_budget test_protect test_seal test_published test_trace test_safetensors
+	test_safetensors_model test_safetensors_write test_npy test_reader test_reader_files
+	test_reader_undo test_tokens test_tokens_ahead test_tokens_batches test_tokens_failures
+	test_load test_load_failures test_load_window test_ring test_network test_drm_names
+	test_pool test_pool_threads test_pool_lost test_dax_played test_tiering test_frame
+	test_frame_objects test_frame_work test_frame_lost'
 # Not what would reach the same lines again, in minutes: random operations, devices that differ
 # from others in numbers only; nor children that a signal ends, whose counts are lost.
 left_out='registry/random_operations soft/fpga* soft/nic* repair/refused'
