@@ -45,6 +45,18 @@ check nothing changed 'base same ring same'
 printf '/* Says\n * nothing. */\nint ring; // "\n\nchar *text = "/* no comment */";\n' \
 	>"$work/runtime/ring/ring.c"
 check comment changed 'base same ring same'
+printf 'int\n\tring;\n char *text =\n\t"/* no comment */";' >"$work/runtime/ring/ring.c"
+check layout changed 'base same ring same'
+printf 'int ring;\nchar *text = "/*  no comment */";\n' >"$work/runtime/ring/ring.c"
+check spaces_of_string changed 'base same ring own'
+printf 'int ring;\n#define A 1\nchar *text;\n' >"$work/runtime/ring/ring.c"
+full_run
+printf 'int ring;\n#define A \\\n  1\nchar *text;\n' >"$work/runtime/ring/ring.c"
+check macro changed 'base same ring same'
+printf 'int ring;\n#define A 1 char *text;\n' >"$work/runtime/ring/ring.c"
+check end_of_macro changed 'base same ring own'
+printf 'int ring;\nchar *text = "/* no comment */";\n' >"$work/runtime/ring/ring.c"
+full_run
 printf 'int ring;\nchar *text = "/* a comment */";\n' >"$work/runtime/ring/ring.c"
 check string changed 'base same ring own'
 printf 'int ring2;\nchar *text = "/* no comment */";\n' >"$work/runtime/ring/ring.c"

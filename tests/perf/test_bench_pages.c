@@ -290,9 +290,10 @@ static void test_performance_page(void)
 	char *page = page_read("tools/perf/bench/results/performance.md");
 	struct outcome outcome;
 
-	command_run(&(struct command){ .args = { "bench", "--markdown", "--with",
-						 "tools/perf/bench/results/performance.json" } },
-		    &outcome);
+	command_run(
+		&(struct command){ .args = { "bench", "--markdown", "--with",
+					     "tools/perf/bench/results/performance.json" } },
+		&outcome);
 	CHECK_EQUAL(outcome.status, 0);
 	CHECK(!strcmp(outcome.out, page));
 	outcome_free(&outcome);
