@@ -94,7 +94,7 @@ record() {
 			/^write_full_runs() {/,/^}/p' .ci/run)
 		cd "$work" || exit
 		# shellcheck disable=SC2034 # the functions'
-		log=$work/log full=$1 failed=$2 passed=9 skipped=0 always_failed=0 skips_failed=0 \
+		log=$work/log full=$1 failed=$2 passed=9 skipped=0 always_failed=0 rules_failed=0 \
 			full_runs=tests/full-runs SECONDS=60
 		printf '%s\n' "$3" >"$log.programs"
 		printf '%s\n' "${4-}" >"$log.failed"
