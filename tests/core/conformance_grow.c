@@ -136,7 +136,9 @@ static void old_address(struct fixture *f)
 
 		if (base + old <= now || base >= now + 1000 * old) {
 			CHECK_EQUAL(hm_pointer_find(base, &found), -ENOENT);
-			CHECK_EQUAL(test_read_signal(base), SIGSEGV);
+			/* The sanitizer maps memory of its own in the hole now and then. */
+			if (!TEST_TSAN)
+				CHECK_EQUAL(test_read_signal(base), SIGSEGV);
 		}
 	}
 	hm_map_unref(map);
