@@ -312,9 +312,9 @@ enum hetsim_when_lost {
  * @when: enum hetsim_when_lost
  * @__reserved: must be 0
  *
- * Of all maps of the buffer that were or will be made through this open file, as long as
- * it has the handle; of other open files' none. EOPNOTSUPP where another device's memory
- * was taken in, and from the twin in user space. Since 1.6.
+ * The choice holds for all maps of the buffer that this open file has made or will make, as long
+ * as it has the handle, and for no map of another open file. EOPNOTSUPP for an imported buffer, and
+ * from the twin in user space. Since 1.6.
  */
 struct hetsim_buffer_when_lost {
 	__u32 size;

@@ -150,7 +150,7 @@ static void lock_too_much(void *user)
 	/* Pages that are locked already cost nothing more. */
 	CHECK_OK(hm_map_lock(limited.map, f->unit, 3 * f->unit, 0, &locked));
 	CHECK_EQUAL(locked, 3 * f->unit);
-	/* They take nothing from the limit for other pages either. */
+	/* Nor do locked pages take from the limit for other pages. */
 	CHECK_OK(hm_map_unlock(limited.map, 3 * f->unit, f->unit));
 	CHECK_OK(hm_map_lock(limited.map, f->unit, 6 * f->unit, HM_LOCK_PARTIAL, &locked));
 	CHECK_EQUAL(locked, 3 * f->unit);

@@ -13,8 +13,8 @@
  * dumb.c       that of a card node, which is there when a test asks for it
  *
  * An open node is a memfd, and so is an object, which its dma-buf is, too: their inodes tell them
- * apart, whoever has duplicated or sent them. That they are memfds no call tells: seals they have
- * none.
+ * apart, also when a process has duplicated or sent them. No call tells that they are memfds: they
+ * have no seals.
  *
  * Each check follows a function of the kernel (6.1; xe: 6.12), which it names, and decodes with the
  * kernel's own headers: no file here includes one of runtime/ but the carried headers of xe and

@@ -8,7 +8,7 @@
 #define PAGE 4096ull
 #define SIZE (8 * PAGE)
 
-/* They touch lost memory, in a scope of their own. */
+/* A callback that touches lost memory, in a scope of its own. */
 struct toucher {
 	const volatile unsigned char *byte;
 	unsigned int n;

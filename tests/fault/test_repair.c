@@ -532,7 +532,7 @@ static void read_left(void *user)
 	CHECK_EQUAL(file->base[PAGE], 0);
 	CHECK_EQUAL(file->base[REPAIR_BLOCK - 1], 0);
 	CHECK_EQUAL(blocks->state[0], BLOCK_POISONED | BLOCK_UNNOTED);
-	/* So did a repair, whose progress is not known. */
+	/* A repair, too, ended in the parent alone: the child does not know how far it got. */
 	HM_GUARD_INIT(&guard);
 	if (!hm_guard_begin(&guard)) {
 		(void)file->base[REPAIR_BLOCK];

@@ -175,7 +175,7 @@ static void without_descriptor(void)
 
 /* ---- in the midst of a cut ---- */
 
-/* The page by which a shadow's owner tells his fork children of cuts: struct flights. */
+/* The page by which the owner of a shadow tells its fork children of cuts: struct flights. */
 static _Atomic uint64_t *told_to_children(void)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");

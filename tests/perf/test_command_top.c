@@ -343,7 +343,7 @@ static void test_lying(void)
 	struct outcome outcome;
 
 	CHECK_FATAL(process != NULL);
-	/* Of eight entries at one address only one can be true: its sizes come from the kernel. */
+	/* Only one of eight entries at one address can be true: its sizes come from the kernel. */
 	CHECK_EQUAL(json_array_size(json_object_get(process, "buffers")), 1);
 	CHECK_EQUAL(integer_of(process, "nonsense"), 7);
 	buffer = buffer_of(process, "liar");

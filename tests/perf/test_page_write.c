@@ -266,7 +266,7 @@ static void data_are_whole(void)
 	free(page);
 }
 
-/* A placeholder left over would be shown, and a fetch would need a network. */
+/* No mark of the template is left in the page, and nothing is fetched by a network. */
 static void page_is_whole(void)
 {
 	static const char *const foreign[] = { "@STYLE@", "@DATA@",  "@SCRIPT@", "http:",

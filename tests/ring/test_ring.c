@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A ring of records between two ends: records are read as written, whoever ends when. */
+/* A ring of records between two ends: records are read as written, whichever end closes first. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -303,7 +303,7 @@ static int control_is_read_only(struct peer_world *world, uint64_t a, uint64_t b
 	return n && !bad;
 }
 
-/* A receiver can't tell others of another size, though he may write the bytes. */
+/* A receiver can't announce another size, although it may write the bytes. */
 static void control_page(void)
 {
 	struct sides s;

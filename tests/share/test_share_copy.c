@@ -362,7 +362,7 @@ static void copied_behind_a_resize(void)
 	hm_device_unref(device);
 }
 
-/* A receiver stores by his old map, without a call since the cut: no byte comes back. */
+/* A receiver stores by its old map, without a call since the cut: no byte comes back. */
 static void stored_into_what_was_cut(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),

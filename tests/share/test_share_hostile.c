@@ -318,7 +318,7 @@ static int stat_counted(int fd, struct stat *st)
 	return r;
 }
 
-/* The sender cuts the page off just before he seals it: its size is read too early. */
+/* The sender cuts the page off just before sealing it: a size that was read before is wrong. */
 static int seals_late(int fd, int command, long argument)
 {
 	struct stat st;

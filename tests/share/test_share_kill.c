@@ -240,7 +240,7 @@ static void *kill_later(void *user)
 	return NULL;
 }
 
-/* Passes the owner's message on to the others; he may have been killed before. */
+/* Passes the owner's message on to the other processes; the owner may be dead by then. */
 static void pass_on(struct peer peers[PROCESSES])
 {
 	struct share_message message;
