@@ -293,15 +293,15 @@ $(examples): $(O)/examples/%: $(O)/examples/%.o $(O)/libhetmap.a
 $(O)/tests/support.a: $(support_objects)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-# Archives behind what needs them.
+# Archives behind what needs them. Names of tests come before those of the command: both have some.
 $(foreach s,$(test_sources) $(fuzz_sources),$(eval $(call program_of,$(s)): $(O)/$(s:.c=.o)))
 # Of the command they take in the parts that they name.
 $(foreach s,$(filter tests/command/% tests/perf/%,$(test_sources)),$(call program_of,$(s))): \
 	$(O)/tools.a
 $(test_programs): $(start_object) $(O)/tests/support.a $(O)/runtime.a
 	$(say) LD $@
-	$(Q)$(link) -o $@ $(filter %.o,$^) $(filter %/tools.a,$^) \
-		$(filter-out %/tools.a,$(filter %.a,$^)) \
+	$(Q)$(link) -o $@ $(filter %.o,$^) $(filter %/support.a,$^) $(filter %/tools.a,$^) \
+		$(filter-out %/support.a %/tools.a,$(filter %.a,$^)) \
 		$(call libs_of,$(packages) $(more_packages)) $(more_libs) -lm -ldl
 
 $(O)/tests/stub_icd.so: $(icd_objects)
