@@ -45,7 +45,7 @@ check nothing changed 'base same ring same'
 printf '/* Says\n * nothing. */\nint ring; // "\n\nchar *text = "/* no comment */";\n' \
 	>"$work/runtime/ring/ring.c"
 check comment changed 'base same ring same'
-printf 'int\n\tring;\n char *text =\n\t"/* no comment */";' >"$work/runtime/ring/ring.c"
+printf 'int\n  ring;\n char *text =\n\t"/* no comment */";' >"$work/runtime/ring/ring.c"
 check layout changed 'base same ring same'
 printf 'int ring;\nchar *text = "/*  no comment */";\n' >"$work/runtime/ring/ring.c"
 check spaces_of_string changed 'base same ring own'
