@@ -166,7 +166,7 @@ bool use_pocl(const char *devices)
 	return false;
 }
 
-void rig_open(struct rig *rig, const char *accel, uint32_t flags, uint64_t window)
+void accel_rig_open(struct accel_rig *rig, const char *accel, uint32_t flags, uint64_t window)
 {
 	const struct hm_accel_desc desc = { sizeof(desc), flags, window };
 	struct hm_accel_info info = { .struct_size = sizeof(info) };
@@ -193,7 +193,7 @@ void rig_open(struct rig *rig, const char *accel, uint32_t flags, uint64_t windo
 	}
 }
 
-void rig_close(struct rig *rig)
+void accel_rig_close(struct accel_rig *rig)
 {
 	uint32_t i;
 
@@ -230,7 +230,7 @@ struct hm_kernel *make_kernel(const char *name, const char *signature,
 	return kernel;
 }
 
-void *alloc_bytes(struct rig *rig, uint64_t size)
+void *alloc_bytes(struct accel_rig *rig, uint64_t size)
 {
 	void *bytes = NULL;
 
@@ -238,7 +238,7 @@ void *alloc_bytes(struct rig *rig, uint64_t size)
 	return bytes;
 }
 
-uint32_t way_of(struct rig *rig, const void *pointer, uint64_t length)
+uint32_t way_of(struct accel_rig *rig, const void *pointer, uint64_t length)
 {
 	uint32_t way = HM_WAY_NONE;
 

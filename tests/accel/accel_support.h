@@ -10,7 +10,7 @@
 enum { SAXPY, HISTOGRAM, FILL, INCREMENT, ADD_BYTES, WITH_LOCAL, EMPTY, KERNELS };
 
 /* An accelerator, a queue, every kernel; host memory, or the engine's device. */
-struct rig {
+struct accel_rig {
 	struct hm_accel *accel;
 	struct hm_queue *queue;
 	struct hm_device *host;
@@ -23,8 +23,8 @@ void use_stub(const char *modes);
 /* A function of the stub driver, in this process. */
 void *stub_symbol(const char *name);
 
-void rig_open(struct rig *rig, const char *accel, uint32_t flags, uint64_t window);
-void rig_close(struct rig *rig);
+void accel_rig_open(struct accel_rig *rig, const char *accel, uint32_t flags, uint64_t window);
+void accel_rig_close(struct accel_rig *rig);
 
 /* Waits, checks the result, and drops the fence: the fence's report of the work. */
 struct hm_fence_info finish(struct hm_fence *fence);
@@ -40,8 +40,8 @@ struct hm_fence_info finish(struct hm_fence *fence);
 /* For "cpu" alone. */
 struct hm_kernel *make_kernel(const char *name, const char *signature,
 			      hm_cpu_function *function);
-void *alloc_bytes(struct rig *rig, uint64_t size);
-uint32_t way_of(struct rig *rig, const void *pointer, uint64_t length);
+void *alloc_bytes(struct accel_rig *rig, uint64_t size);
+uint32_t way_of(struct accel_rig *rig, const void *pointer, uint64_t length);
 bool text_has(const char *part); /* hm_errmsg(), or after a success hm_warning() */
 
 /* A fence for another side to signal: an eventfd, which does not wait. */

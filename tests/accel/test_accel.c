@@ -251,7 +251,7 @@ static void plug_in(void)
 	struct hm_accel *accel;
 	struct hm_fence *fence;
 	uint32_t *p;
-	struct rig rig;
+	struct accel_rig rig;
 
 	CHECK_ERROR(-EINVAL, hm_accel_register(NULL));
 	bad.wait = NULL;
@@ -276,7 +276,7 @@ static void plug_in(void)
 	plug_broken = true;
 	CHECK_ERROR(-EIO, hm_accel_open("plug:0", NULL, &accel));
 	plug_broken = false;
-	rig_open(&rig, "plug:0", 0, 0);
+	accel_rig_open(&rig, "plug:0", 0, 0);
 	p = alloc_bytes(&rig, 2 << 20);
 	RUN(&rig, INCREMENT, 100, HM_RANGE(p, 400, HM_READ | HM_WRITE));
 	CHECK_EQUAL(p[99], 1);
@@ -299,7 +299,7 @@ static void plug_in(void)
 	finish(fence);
 	CHECK_OK(hm_map_protect(info.map, 0, 4096, HM_READ));
 	CHECK_OK(hm_free(p));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void *wait_for_ever(void *fence)
@@ -320,11 +320,11 @@ static void end_under_a_waiter(void)
 {
 	pthread_t waiter, helper;
 	struct hm_fence *fence;
-	struct rig rig;
+	struct accel_rig rig;
 	uint32_t *p;
 
 	CHECK_OK_FATAL(hm_accel_register(&plug));
-	rig_open(&rig, "plug:0", 0, 0);
+	accel_rig_open(&rig, "plug:0", 0, 0);
 	p = alloc_bytes(&rig, 4096);
 	CHECK_OK_FATAL(hm_launch(rig.queue, rig.kernel[INCREMENT], 100, &fence,
 				 HM_RANGE(p, 400, HM_READ | HM_WRITE)));
@@ -334,7 +334,7 @@ static void end_under_a_waiter(void)
 		usleep(1000);
 	CHECK_FATAL(!pthread_create(&helper, NULL, let_go, NULL));
 	CHECK_OK(hm_free(p));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	CHECK(!plug_destroyed_early);
 	pthread_join(helper, NULL);
 	pthread_join(waiter, NULL);
@@ -365,11 +365,11 @@ static void every_item_once(void)
 	struct hm_fence *fence;
 	uint64_t n, k;
 	uint32_t *seen;
-	struct rig rig;
+	struct accel_rig rig;
 	size_t i;
 	bool once;
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	kernel = make_kernel("count", "inout", count_item);
 	seen = alloc_bytes(&rig, 4 << 20);
 	for (i = 0; i < sizeof(grids) / sizeof(grids[0]); i++) {
@@ -386,7 +386,7 @@ static void every_item_once(void)
 	}
 	CHECK_OK(hm_free(seen));
 	hm_kernel_unref(kernel);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static _Atomic unsigned int n_call;
@@ -405,10 +405,10 @@ static void few_items(void)
 	struct hm_kernel *kernel;
 	struct hm_fence *fence;
 	uint32_t *bytes;
-	struct rig rig;
+	struct accel_rig rig;
 	int i;
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	kernel = make_kernel("count", "in", count_call);
 	bytes = alloc_bytes(&rig, 64 << 20);
 	for (i = 0; i < 2; i++) {
@@ -421,7 +421,7 @@ static void few_items(void)
 	}
 	CHECK_OK(hm_free(bytes));
 	hm_kernel_unref(kernel);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void copy_and_fill(void)
@@ -429,9 +429,9 @@ static void copy_and_fill(void)
 	const uint64_t size = 5 << 20;
 	struct hm_fence *fence;
 	uint32_t *x, *y;
-	struct rig rig;
+	struct accel_rig rig;
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	x = alloc_bytes(&rig, size);
 	y = alloc_bytes(&rig, size);
 	CHECK_OK_FATAL(hm_queue_fill(rig.queue, x + 1, 0xabcd1234, size - 8, NULL));
@@ -444,7 +444,7 @@ static void copy_and_fill(void)
 	CHECK(!memcmp(x, y, size));
 	CHECK_OK(hm_free(x));
 	CHECK_OK(hm_free(y));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 #define THREADS 4
@@ -452,7 +452,7 @@ static void copy_and_fill(void)
 
 static void *launch_in_thread(void *user)
 {
-	struct rig *rig = user;
+	struct accel_rig *rig = user;
 	struct hm_fence *fence;
 	uint32_t *p;
 	int i;
@@ -479,18 +479,18 @@ static void *launch_in_thread(void *user)
 static void threads_on_one_queue(const char *accel)
 {
 	pthread_t threads[THREADS];
-	struct rig rig;
+	struct accel_rig rig;
 	void *result;
 	int i;
 
-	rig_open(&rig, accel, 0, 0);
+	accel_rig_open(&rig, accel, 0, 0);
 	for (i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, launch_in_thread, &rig);
 	for (i = 0; i < THREADS; i++) {
 		pthread_join(threads[i], &result);
 		CHECK(!result);
 	}
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void threads_cpu(void)
@@ -513,7 +513,7 @@ static void threads_pocl(void)
 /* ---- fork ---- */
 
 struct parents {
-	struct rig *rig;
+	struct accel_rig *rig;
 	struct hm_fence *fence;
 	void *p;
 };
@@ -522,7 +522,7 @@ static void in_the_child(void *user)
 {
 	struct hm_fence_info info = { .struct_size = sizeof(info) };
 	struct parents *parents = user;
-	struct rig *theirs = parents->rig, ours;
+	struct accel_rig *theirs = parents->rig, ours;
 	struct hm_queue *queue;
 	struct hm_fence *fence;
 	uint32_t *p;
@@ -536,23 +536,23 @@ static void in_the_child(void *user)
 	CHECK_ERROR(-EOWNERDEAD, hm_fence_fd(parents->fence, &fd));
 	hm_fence_unref(parents->fence);
 	CHECK_ERROR(-EOWNERDEAD, hm_free(parents->p));
-	rig_close(theirs);
+	accel_rig_close(theirs);
 
-	rig_open(&ours, "cpu", 0, 0);
+	accel_rig_open(&ours, "cpu", 0, 0);
 	p = alloc_bytes(&ours, 1 << 20);
 	RUN(&ours, INCREMENT, 1 << 18, HM_INOUT(p));
 	CHECK_EQUAL(p[(1 << 18) - 1], 1);
 	CHECK_OK(hm_free(p));
-	rig_close(&ours);
+	accel_rig_close(&ours);
 }
 
 static void fork_with_work(const char *accel)
 {
 	struct parents parents;
 	uint32_t *p;
-	struct rig rig;
+	struct accel_rig rig;
 
-	rig_open(&rig, accel, 0, 0);
+	accel_rig_open(&rig, accel, 0, 0);
 	p = alloc_bytes(&rig, 4096);
 	CHECK_OK_FATAL(
 		hm_launch(rig.queue, rig.kernel[INCREMENT], 16, &parents.fence, HM_INOUT(p)));
@@ -562,7 +562,7 @@ static void fork_with_work(const char *accel)
 	finish(parents.fence);
 	CHECK_EQUAL(p[3], 1);
 	CHECK_OK(hm_free(p));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void fork_cpu(void)
@@ -601,10 +601,10 @@ static void launches_allocate_nothing(const char *accel)
 {
 	struct sys_table table = sys_table;
 	uint32_t *x, *y;
-	struct rig rig;
+	struct accel_rig rig;
 	int i;
 
-	rig_open(&rig, accel, 0, 0);
+	accel_rig_open(&rig, accel, 0, 0);
 	x = alloc_bytes(&rig, 4096);
 	y = alloc_bytes(&rig, 4096);
 	RUN(&rig, SAXPY, 16, HM_F32(1), HM_IN(x), HM_INOUT(y));
@@ -618,7 +618,7 @@ static void launches_allocate_nothing(const char *accel)
 	sys_table = table;
 	CHECK_OK(hm_free(x));
 	CHECK_OK(hm_free(y));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void no_allocation_cpu(void)

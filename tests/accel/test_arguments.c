@@ -59,7 +59,7 @@ static void check_seen(const struct hm_arg *args)
 
 #define ALL "f32 f64 i32 u32 i64 u64 in out inout in local"
 
-static void launch_both(struct rig *rig, struct hm_kernel *kernel, char *x, char *y)
+static void launch_both(struct accel_rig *rig, struct hm_kernel *kernel, char *x, char *y)
 {
 	const struct hm_arg args[] = {
 		HM_F32(-1.5f),     HM_F64(1e300),
@@ -92,27 +92,27 @@ static void launch_both(struct rig *rig, struct hm_kernel *kernel, char *x, char
 static void same_as_array(void)
 {
 	struct hm_kernel *kernel = make_kernel("keep", ALL, keep);
-	struct rig rig;
+	struct accel_rig rig;
 	char *x, *y;
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	x = alloc_bytes(&rig, 4096);
 	y = alloc_bytes(&rig, 4096);
 	launch_both(&rig, kernel, x, y);
 	CHECK_OK(hm_free(x));
 	CHECK_OK(hm_free(y));
 	hm_kernel_unref(kernel);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 /* The one number is the first dimension's. */
 static void same_on(const char *accel)
 {
 	struct hm_fence *fence = NULL;
-	struct rig rig;
+	struct accel_rig rig;
 	uint32_t *x, i;
 
-	rig_open(&rig, accel, 0, 0);
+	accel_rig_open(&rig, accel, 0, 0);
 	x = alloc_bytes(&rig, 64 * sizeof(*x));
 	CHECK_OK_FATAL(hm_queue_launch_list(rig.queue, rig.kernel[FILL], 63, &fence,
 					    HM_RANGE(x, 63 * sizeof(*x), HM_WRITE), HM_U32(7),
@@ -128,7 +128,7 @@ static void same_on(const char *accel)
 	for (i = 0; i < 64; i++)
 		CHECK_EQUAL(x[i], 9);
 	CHECK_OK(hm_free(x));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void same_on_cpu(void)
@@ -161,10 +161,10 @@ static void refused(void)
 		keep);
 	struct hm_arg odd = HM_U32(1);
 	struct hm_fence *fence = NULL;
-	struct rig rig;
+	struct accel_rig rig;
 	int r;
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	memset(&seen, 0, sizeof(seen));
 	odd.kind = 77;
 	CHECK_ERROR(-EINVAL, hm_queue_launch_list(NULL, kernel, 1, &fence, hm_arg_end()));
@@ -192,7 +192,7 @@ static void refused(void)
 	finish_keep(r, fence);
 	CHECK_EQUAL(seen.args[HM_KERNEL_MAX_ARGS - 1].u32, 5);
 	hm_kernel_unref(kernel);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 /* ---- a float for an integer ---- */
@@ -215,11 +215,11 @@ static void types_on(const char *accel, bool signature)
 	};
 	struct hm_fence *fence = NULL;
 	struct hm_kernel *kernel;
-	struct rig rig;
+	struct accel_rig rig;
 	uint32_t *p;
 	float one = 1;
 
-	rig_open(&rig, accel, 0, 0);
+	accel_rig_open(&rig, accel, 0, 0);
 	p = alloc_bytes(&rig, 4096);
 	if (signature)
 		kernel = hm_kernel_ref(rig.kernel[FILL]);
@@ -252,7 +252,7 @@ static void types_on(const char *accel, bool signature)
 		hm_kernel_unref(kernel);
 	}
 	CHECK_OK(hm_free(p));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void types_of_signature(void)
@@ -272,10 +272,10 @@ static void kernel_references(void)
 {
 	struct hm_kernel *kernel = make_kernel("keep", "u32", keep);
 	struct hm_fence *fence = NULL;
-	struct rig rig;
+	struct accel_rig rig;
 	int r;
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	memset(&seen, 0, sizeof(seen));
 	seen.n = 1;
 	CHECK(!hm_kernel_ref(NULL));
@@ -290,7 +290,7 @@ static void kernel_references(void)
 	hm_kernel_unref(kernel);
 	finish(fence);
 	CHECK_EQUAL(seen.args[0].u32, 4);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static const struct test tests[] = {

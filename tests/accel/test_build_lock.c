@@ -373,10 +373,10 @@ static void look_for_pocl(void *user)
 
 static int launch_on_pocl(void)
 {
-	struct rig rig;
+	struct accel_rig rig;
 	uint32_t *p;
 
-	rig_open(&rig, "opencl:0", 0, 0);
+	accel_rig_open(&rig, "opencl:0", 0, 0);
 	p = alloc_bytes(&rig, 4096);
 	RUN(&rig, FILL, 16, HM_OUT(p), HM_U32(6));
 	RUN(&rig, INCREMENT, 16, HM_INOUT(p));

@@ -17,8 +17,8 @@
 
 #include "accel/accel.h"
 #include "accel/engine_support.h"
+#include "lib/units.h"
 
-#define PAGE 4096ull
 #define WORDS(bytes) ((bytes) / 4)
 
 /* ---- every operation against the CPU ---- */

@@ -11,8 +11,8 @@
 #include <uapi/hetsim.h>
 
 #include "accel/engine_support.h"
+#include "lib/units.h"
 
-#define PAGE 4096ull
 #define WORDS(bytes) ((bytes) / 4)
 
 /* ---- copies ---- */

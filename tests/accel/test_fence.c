@@ -41,10 +41,10 @@ static void timeouts_and_polls(void)
 	struct hm_fence *fence;
 	struct pollfd poll_fd;
 	uint32_t *gate;
-	struct rig rig;
+	struct accel_rig rig;
 	int fd, late;
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	kernel = make_kernel("gate", "inout", wait_gate);
 	gate = alloc_bytes(&rig, 4096);
 	CHECK_OK_FATAL(hm_launch(rig.queue, kernel, 1, &fence, HM_INOUT(gate)));
@@ -69,7 +69,7 @@ static void timeouts_and_polls(void)
 	finish(fence);
 	hm_kernel_unref(kernel);
 	CHECK_OK(hm_free(gate));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void *wait_in_thread(void *user)
@@ -84,11 +84,11 @@ static void failure_reaches_all(void)
 	struct hm_fence *gate_fence, *fence;
 	pthread_t threads[3];
 	uint32_t *gate;
-	struct rig rig;
+	struct accel_rig rig;
 	void *result;
 	int i;
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	gate_kernel = make_kernel("gate", "inout", wait_gate);
 	kernel = make_kernel("disk_full", "", fails);
 	gate = alloc_bytes(&rig, 4096);
@@ -111,7 +111,7 @@ static void failure_reaches_all(void)
 	hm_kernel_unref(gate_kernel);
 	hm_kernel_unref(kernel);
 	CHECK_OK(hm_free(gate));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static int open_next_gate(const struct hm_cpu_range *range, const struct hm_arg *args)
@@ -128,9 +128,9 @@ static void queues_are_parallel(void)
 	struct hm_fence *first, *second;
 	struct hm_queue *other;
 	uint32_t *gate, *unused;
-	struct rig rig;
+	struct accel_rig rig;
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	waits = make_kernel("gate", "inout", wait_gate);
 	opens = make_kernel("open", "out", open_next_gate);
 	CHECK_OK_FATAL(hm_queue_create(rig.accel, 0, &other));
@@ -152,7 +152,7 @@ static void queues_are_parallel(void)
 	CHECK_OK(hm_free(gate));
 	CHECK_OK(hm_free(unused));
 	hm_queue_unref(other);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 /* ---- work in flight ---- */
@@ -164,9 +164,9 @@ static void work_keeps_its_maps(void)
 	uint64_t maps = stats_now().maps;
 	struct hm_pointer_info info;
 	uint32_t *gate, *x;
-	struct rig rig;
+	struct accel_rig rig;
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	kernel = make_kernel("gate", "inout inout", wait_gate);
 	gate = alloc_bytes(&rig, 4096);
 	x = alloc_bytes(&rig, 4096);
@@ -180,7 +180,7 @@ static void work_keeps_its_maps(void)
 	CHECK_EQUAL(stats_now().maps, maps + 1);
 	CHECK_EQUAL(hm_pointer_find(x, &info), -ENOENT);
 	CHECK_OK(hm_free(gate));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void *resize_in_thread(void *user)
@@ -196,10 +196,10 @@ static void changes_wait_for_work(void)
 	struct hm_pointer_info info;
 	pthread_t thread;
 	uint32_t *gate;
-	struct rig rig;
+	struct accel_rig rig;
 	void *result;
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	kernel = make_kernel("gate", "inout", wait_gate);
 	gate = alloc_bytes(&rig, 2 << 20);
 	/* This fence is not waited for: the change itself completes the work. */
@@ -218,7 +218,7 @@ static void changes_wait_for_work(void)
 	RUN(&rig, INCREMENT, 16, HM_INOUT(gate));
 	hm_kernel_unref(kernel);
 	CHECK_OK(hm_free(gate));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void brackets_wait_for_work(void)
@@ -226,9 +226,9 @@ static void brackets_wait_for_work(void)
 	struct hm_pointer_info info;
 	struct hm_kernel *kernel;
 	uint32_t *gate, *far;
-	struct rig rig;
+	struct accel_rig rig;
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	kernel = make_kernel("gate", "in", wait_gate);
 	gate = alloc_bytes(&rig, 1 << 20);
 	far = gate + (1 << 17);
@@ -246,7 +246,7 @@ static void brackets_wait_for_work(void)
 	CHECK_OK(hm_map_end_cpu(info.map, 0, 4096, HM_WRITE));
 	hm_kernel_unref(kernel);
 	CHECK_OK(hm_free(gate));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void *resize_buffer(void *user)
@@ -270,10 +270,10 @@ static void change_ends_another_map(void)
 	struct hm_map *whole, *other;
 	pthread_t thread;
 	uint32_t *gate;
-	struct rig rig;
+	struct accel_rig rig;
 	void *result;
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	kernel = make_kernel("gate", "inout inout", wait_gate);
 	CHECK_OK_FATAL(hm_buffer_create(rig.host, &desc, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &whole));
@@ -291,7 +291,7 @@ static void change_ends_another_map(void)
 	hm_kernel_unref(kernel);
 	hm_map_unref(whole);
 	hm_buffer_unref(buffer);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 /* Any order of unref, with work in flight. */
@@ -315,11 +315,11 @@ static void change_ends_map_of_busy_buffer(void)
 	struct hm_map *map, *other;
 	pthread_t threads[2];
 	uint32_t *gate;
-	struct rig rig;
+	struct accel_rig rig;
 	void *result;
 	int i;
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	kernel = make_kernel("gate", "inout in", wait_gate);
 	CHECK_OK_FATAL(hm_buffer_create(rig.host, &desc, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
@@ -343,7 +343,7 @@ static void change_ends_map_of_busy_buffer(void)
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_kernel_unref(kernel);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void unref_in_any_order(void)
@@ -351,11 +351,11 @@ static void unref_in_any_order(void)
 	struct hm_kernel *kernel;
 	struct hm_fence *fence, *ended;
 	uint32_t *gate, *x;
-	struct rig rig;
+	struct accel_rig rig;
 	int order;
 
 	for (order = 0; order < 4; order++) {
-		rig_open(&rig, "cpu", 0, 0);
+		accel_rig_open(&rig, "cpu", 0, 0);
 		kernel = make_kernel("gate", "in", wait_gate);
 		gate = alloc_bytes(&rig, 4096);
 		x = alloc_bytes(&rig, 4096);
@@ -368,7 +368,7 @@ static void unref_in_any_order(void)
 		}
 		if (order & 2)
 			hm_fence_unref(fence);
-		rig_close(&rig);
+		accel_rig_close(&rig);
 		CHECK_OK(hm_fence_wait(ended, 0));
 		hm_fence_unref(ended);
 		if (!(order & 2))

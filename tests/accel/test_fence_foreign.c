@@ -258,10 +258,10 @@ static void merged_failures(void)
 {
 	struct hm_fence *parts[3], *merged;
 	struct hm_kernel *kernel;
-	struct rig rig;
+	struct accel_rig rig;
 	int pipes[2], fd = event_open();
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	kernel = make_kernel("disk_full", "", fails);
 	CHECK_FATAL(!pipe2(pipes, O_CLOEXEC));
 	close(pipes[1]);
@@ -282,18 +282,18 @@ static void merged_failures(void)
 	close(fd);
 	close(pipes[0]);
 	hm_kernel_unref(kernel);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 /* A descriptor of one library's queue becomes a fence in another library. */
 static void there_and_back(void)
 {
 	struct hm_fence *fence, *imported;
-	struct rig rig;
+	struct accel_rig rig;
 	uint32_t *x;
 	int fd;
 
-	rig_open(&rig, "soft:0", 0, 0);
+	accel_rig_open(&rig, "soft:0", 0, 0);
 	x = alloc_bytes(&rig, 1 << 20);
 	CHECK_OK_FATAL(hm_queue_fill(rig.queue, x, 3, 1 << 20, &fence));
 	CHECK_OK_FATAL(hm_fence_fd(fence, &fd));
@@ -305,7 +305,7 @@ static void there_and_back(void)
 	hm_fence_unref(imported);
 	hm_fence_unref(fence);
 	CHECK_OK(hm_free(x));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void child_uses(void *user)
@@ -370,13 +370,13 @@ static void scenario(struct hm_queue *queue, int fd, uint32_t *x)
 static void undo(void)
 {
 	struct test_holding before;
-	struct rig rig;
+	struct accel_rig rig;
 	unsigned int n;
 	uint32_t *x;
 	bool failed = true;
 	int fd = event_open();
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	x = alloc_bytes(&rig, 4096);
 	event_signal(fd);
 	inject_install();
@@ -391,7 +391,7 @@ static void undo(void)
 	}
 	CHECK(n > 6 && !failed);
 	CHECK_OK(hm_free(x));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	close(fd);
 }
 

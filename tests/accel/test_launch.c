@@ -18,10 +18,10 @@ static void bad_input(const char *accel)
 	float *x, *y, on_stack[4];
 	struct hm_kernel *saxpy;
 	struct hm_stats before;
-	struct rig rig;
+	struct accel_rig rig;
 	void *read_only;
 
-	rig_open(&rig, accel, 0, 0);
+	accel_rig_open(&rig, accel, 0, 0);
 	saxpy = rig.kernel[SAXPY];
 	CHECK_ERROR(-EFAULT, hm_launch(rig.queue, saxpy, 4, &fence, HM_F32(1), HM_IN(on_stack),
 				       HM_INOUT(on_stack)));
@@ -104,7 +104,7 @@ static void bad_input(const char *accel)
 		    hm_launch(rig.queue, saxpy, N, &fence, HM_F32(1), HM_IN(x), HM_INOUT(y)));
 	CHECK_OK(hm_free(y));
 	CHECK_OK(hm_free(read_only));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void on_cpu(void)
@@ -207,10 +207,10 @@ static void fences_and_queues(void)
 	struct hm_fence_info info = { .struct_size = sizeof(info) };
 	struct hm_queue *queue = NULL;
 	struct hm_fence *fence;
-	struct rig rig;
+	struct accel_rig rig;
 	int fd;
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	CHECK_ERROR(-EINVAL, hm_queue_create(NULL, 0, &queue));
 	CHECK_ERROR(-EINVAL, hm_queue_create(rig.accel, 1, &queue));
 	CHECK_ERROR(-EINVAL, hm_queue_create(rig.accel, 0, NULL));
@@ -230,7 +230,7 @@ static void fences_and_queues(void)
 	hm_queue_unref(NULL);
 	hm_accel_unref(NULL);
 	CHECK(!hm_fence_ref(NULL) && !hm_queue_ref(NULL) && !hm_accel_ref(NULL));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static const struct test tests[] = {

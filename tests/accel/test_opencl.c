@@ -6,8 +6,7 @@
 #include <unistd.h>
 
 #include "accel/accel_support.h"
-
-#define PAGE 4096ull
+#include "lib/units.h"
 
 static const uint64_t interior[] = { 1, 4, 64, 128, 4096 };
 
@@ -17,13 +16,13 @@ static void saxpy(const char *driver)
 {
 	const size_t n = 1 << 18;
 	struct hm_fence_info info;
-	struct rig rig;
+	struct accel_rig rig;
 	float *x, *y;
 	size_t i, bad = 0;
 
 	if (!use_pocl(driver))
 		return;
-	rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
+	accel_rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
 	x = alloc_bytes(&rig, n * sizeof(*x));
 	y = alloc_bytes(&rig, n * sizeof(*y));
 	for (i = 0; i < n; i++) {
@@ -38,7 +37,7 @@ static void saxpy(const char *driver)
 	CHECK_EQUAL(bad, 0);
 	CHECK_OK(hm_free(x));
 	CHECK_OK(hm_free(y));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void saxpy_pthread(void)
@@ -52,7 +51,8 @@ static void saxpy_basic(void)
 }
 
 /* Bytes beside the argument must stay as they are. */
-static void check_interior(struct rig *rig, unsigned char *base, uint64_t at, uint32_t way)
+static void check_interior(struct accel_rig *rig, unsigned char *base, uint64_t at,
+			   uint32_t way)
 {
 	const uint64_t length = 1000;
 	struct hm_fence_info info;
@@ -73,26 +73,26 @@ static void interior_pointers(const char *driver)
 {
 	struct hm_fence *fence = NULL;
 	unsigned char *base;
-	struct rig rig;
+	struct accel_rig rig;
 	size_t i;
 
 	if (!use_pocl(driver))
 		return;
-	rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
+	accel_rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
 	base = alloc_bytes(&rig, 4 * PAGE);
 	for (i = 0; i < 5; i++)
 		check_interior(&rig, base, interior[i], HM_WAY_HOST_PTR);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 
 	/* Without the quirk: the documented alignment, or a counted copy. */
-	rig_open(&rig, "opencl:0", HM_ACCEL_NO_QUIRKS, 0);
+	accel_rig_open(&rig, "opencl:0", HM_ACCEL_NO_QUIRKS, 0);
 	for (i = 0; i < 5; i++)
 		check_interior(&rig, base, interior[i],
 			       interior[i] < 128 ? HM_WAY_COPY : HM_WAY_HOST_PTR);
 	CHECK_OK(hm_free(base));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 
-	rig_open(&rig, "opencl:0", HM_ACCEL_NO_QUIRKS | HM_ZERO_COPY_ONLY, 0);
+	accel_rig_open(&rig, "opencl:0", HM_ACCEL_NO_QUIRKS | HM_ZERO_COPY_ONLY, 0);
 	base = alloc_bytes(&rig, 4 * PAGE);
 	for (i = 0; i < 3; i++) {
 		CHECK_ERROR(-EINVAL,
@@ -103,7 +103,7 @@ static void interior_pointers(const char *driver)
 	}
 	CHECK(!fence);
 	CHECK_OK(hm_free(base));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void interior_pthread(void)
@@ -132,12 +132,12 @@ static void quirks_by_environment(void)
 {
 	struct hm_accel_info info = { .struct_size = sizeof(info) };
 	unsigned char *base;
-	struct rig rig;
+	struct accel_rig rig;
 
 	setenv("HETMAP_OPENCL_QUIRKS", "0", 1);
 	if (!use_pocl("basic"))
 		return;
-	rig_open(&rig, NULL, 0, 0);
+	accel_rig_open(&rig, NULL, 0, 0);
 	CHECK_OK(hm_accel_query(rig.accel, &info));
 	CHECK(!info.quirks[0]);
 	CHECK_EQUAL(info.alignment, 128);
@@ -146,19 +146,19 @@ static void quirks_by_environment(void)
 	CHECK(text_has("multiples of 128"));
 	CHECK_EQUAL(way_of(&rig, base, 16), HM_WAY_HOST_PTR);
 	CHECK_OK(hm_free(base));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void overlapping_arguments(void)
 {
 	struct hm_fence *fence = NULL;
 	float *x;
-	struct rig rig;
+	struct accel_rig rig;
 	int i;
 
 	if (!use_pocl("basic"))
 		return;
-	rig_open(&rig, "opencl:0", 0, 0);
+	accel_rig_open(&rig, "opencl:0", 0, 0);
 	x = alloc_bytes(&rig, 4 * PAGE);
 	for (i = 0; i < 2048; i++)
 		x[i] = 1;
@@ -167,9 +167,9 @@ static void overlapping_arguments(void)
 	CHECK(x[0] == 3 && x[1023] == 3 && x[1024] == 1);
 	RUN(&rig, SAXPY, 1024, HM_F32(1), HM_IN(x), HM_INOUT(x));
 	CHECK(x[0] == 6 && x[1023] == 6);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 
-	rig_open(&rig, "opencl:0", HM_ACCEL_FORCE_COPY, 0);
+	accel_rig_open(&rig, "opencl:0", HM_ACCEL_FORCE_COPY, 0);
 	CHECK_ERROR(-EINVAL, hm_launch(rig.queue, rig.kernel[SAXPY], 1024, &fence, HM_F32(2),
 				       HM_IN(x + 1024), HM_INOUT(x)));
 	CHECK(text_has("argument 2") && text_has("argument 1") && text_has("HM_RANGE"));
@@ -178,7 +178,7 @@ static void overlapping_arguments(void)
 	    HM_RANGE(x, PAGE, HM_READ | HM_WRITE));
 	CHECK(x[0] == 8 && x[1024] == 1);
 	CHECK_OK(hm_free(x));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void forced_copies(void)
@@ -186,13 +186,13 @@ static void forced_copies(void)
 	const size_t n = 10000;
 	struct hm_fence_info info;
 	uint64_t before;
-	struct rig rig;
+	struct accel_rig rig;
 	float *x, *y;
 	size_t i, bad = 0;
 
 	if (!use_pocl("pthread"))
 		return;
-	rig_open(&rig, "opencl:0", HM_ACCEL_FORCE_COPY, 0);
+	accel_rig_open(&rig, "opencl:0", HM_ACCEL_FORCE_COPY, 0);
 	x = alloc_bytes(&rig, n * sizeof(*x));
 	y = alloc_bytes(&rig, n * sizeof(*y));
 	for (i = 0; i < n; i++)
@@ -214,7 +214,7 @@ static void forced_copies(void)
 	CHECK_EQUAL(((uint32_t *)(void *)y)[10], 0x01010101);
 	CHECK_OK(hm_free(x));
 	CHECK_OK(hm_free(y));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 /* ---- copy, fill ---- */
@@ -224,12 +224,12 @@ static void copy_and_fill(uint32_t flags, uint64_t window)
 	const uint64_t size = 9 << 20;
 	struct hm_fence *fence;
 	uint32_t *x, *y;
-	struct rig rig;
+	struct accel_rig rig;
 	uint64_t i, bad = 0;
 
 	if (!use_pocl("pthread"))
 		return;
-	rig_open(&rig, "opencl:0", flags, window);
+	accel_rig_open(&rig, "opencl:0", flags, window);
 	x = alloc_bytes(&rig, size);
 	y = alloc_bytes(&rig, size);
 	for (i = 0; i < size / 4; i++)
@@ -247,7 +247,7 @@ static void copy_and_fill(uint32_t flags, uint64_t window)
 	CHECK_EQUAL(bad, 0);
 	CHECK_OK(hm_free(x));
 	CHECK_OK(hm_free(y));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void copy_in_place(void)
@@ -273,12 +273,12 @@ static void windows(void)
 	struct hm_accel_info info = { .struct_size = sizeof(info) };
 	struct hm_fence *fence = NULL;
 	uint32_t *p, way;
-	struct rig rig;
+	struct accel_rig rig;
 	uint64_t at, bad = 0, i;
 
 	if (!use_pocl("basic"))
 		return;
-	rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, window + 4096);
+	accel_rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, window + 4096);
 	CHECK_OK(hm_accel_query(rig.accel, &info));
 	CHECK_EQUAL(info.window, window);
 	p = alloc_bytes(&rig, size);
@@ -310,12 +310,12 @@ static void windows(void)
 		bad += p[i] != 9;
 	CHECK_EQUAL(bad, 0);
 	CHECK_OK(hm_free(p));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 /* ---- memory of each backing ---- */
 
-static void run_on_map(struct rig *rig, struct hm_map *map, uint32_t expected)
+static void run_on_map(struct accel_rig *rig, struct hm_map *map, uint32_t expected)
 {
 	uint32_t *p = hm_map_address(map);
 	struct hm_fence_info info;
@@ -333,13 +333,13 @@ static void every_backing(void)
 	struct hm_device *files;
 	struct hm_buffer *buffer;
 	struct hm_map *map;
-	struct rig rig;
+	struct accel_rig rig;
 	uint32_t i;
 	int fd;
 
 	if (!use_pocl("basic"))
 		return;
-	rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
+	accel_rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
 	for (i = 0; i < 3; i++) {
 		desc.flags = flags[i];
 		CHECK_OK_FATAL(hm_buffer_create(rig.host, &desc, &buffer));
@@ -361,7 +361,7 @@ static void every_backing(void)
 	}
 	close(fd);
 	hm_device_unref(files);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void read_only_map(void)
@@ -370,11 +370,11 @@ static void read_only_map(void)
 	struct hm_pointer_info info;
 	unsigned char *bytes;
 	uint32_t *counts;
-	struct rig rig;
+	struct accel_rig rig;
 
 	if (!use_pocl("basic"))
 		return;
-	rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
+	accel_rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
 	bytes = alloc_bytes(&rig, 4 * PAGE);
 	counts = alloc_bytes(&rig, 1024);
 	memset(bytes, 'x', 4 * PAGE);
@@ -400,7 +400,7 @@ static void read_only_map(void)
 				       HM_IN(bytes), HM_INOUT(counts)));
 	CHECK_OK(hm_free(bytes));
 	CHECK_OK(hm_free(counts));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static struct hm_kernel *sneaky_kernel(const char *parameter)
@@ -426,14 +426,14 @@ static void stores_untold(void)
 	struct hm_fence *fence = NULL;
 	struct hm_pointer_info info;
 	uint32_t *p, *n;
-	struct rig rig;
+	struct accel_rig rig;
 	size_t i;
 
 	if (!use_pocl("basic"))
 		return;
 	for (i = 0; i < 4; i++) {
 		/* Twice each: built from source, and found in the cache. */
-		rig_open(&rig, "opencl:0", flags[i / 2], 0);
+		accel_rig_open(&rig, "opencl:0", flags[i / 2], 0);
 		p = alloc_bytes(&rig, 2 * PAGE);
 		n = alloc_bytes(&rig, PAGE);
 		p[0] = 5;
@@ -465,7 +465,7 @@ static void stores_untold(void)
 		hm_kernel_unref(reads);
 		CHECK_OK(hm_free(p));
 		CHECK_OK(hm_free(n));
-		rig_close(&rig);
+		accel_rig_close(&rig);
 	}
 }
 
@@ -474,13 +474,13 @@ static void stores_untold(void)
 static void growing_and_moving(const char *driver)
 {
 	uint64_t size = PAGE;
-	struct rig rig;
+	struct accel_rig rig;
 	uint32_t *p, *moved;
 	int i;
 
 	if (!use_pocl(driver))
 		return;
-	rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
+	accel_rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
 	p = alloc_bytes(&rig, size);
 	for (i = 0; i < 6; i++) {
 		RUN(&rig, INCREMENT, size / 4, HM_INOUT(p));
@@ -498,7 +498,7 @@ static void growing_and_moving(const char *driver)
 	RUN(&rig, INCREMENT, 1024, HM_INOUT(p));
 	CHECK_EQUAL(p[0], 8);
 	CHECK_OK(hm_free(p));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void changes_pthread(void)
@@ -516,13 +516,13 @@ static void views_come_and_go(void)
 {
 	struct hm_accel *other;
 	uint64_t views = stats_now().views;
-	struct rig rig;
+	struct accel_rig rig;
 	uint32_t *p;
 	int i;
 
 	if (!use_pocl("basic"))
 		return;
-	rig_open(&rig, "opencl:0", 0, 0);
+	accel_rig_open(&rig, "opencl:0", 0, 0);
 	for (i = 0; i < 50; i++) {
 		uint32_t way;
 
@@ -540,24 +540,24 @@ static void views_come_and_go(void)
 		}
 		CHECK_EQUAL(stats_now().views, views);
 	}
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void way_in_errors(void)
 {
 	uint32_t way, on_stack;
-	struct rig rig;
+	struct accel_rig rig;
 	uint32_t *p;
 
 	use_stub("");
-	rig_open(&rig, "opencl:0", 0, 0);
+	accel_rig_open(&rig, "opencl:0", 0, 0);
 	p = alloc_bytes(&rig, PAGE);
 	CHECK_ERROR(-ENOENT, hm_accel_way_in(rig.accel, &on_stack, 4, &way));
 	CHECK_ERROR(-ERANGE, hm_accel_way_in(rig.accel, p, PAGE + 1, &way));
 	CHECK_ERROR(-EINVAL, hm_accel_way_in(rig.accel, p, 4, NULL));
 	CHECK_ERROR(-EINVAL, hm_accel_way_in(NULL, p, 4, &way));
 	CHECK_OK(hm_free(p));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static const struct test tests[] = {

@@ -13,8 +13,7 @@
 #include <unistd.h>
 
 #include "accel/accel_support.h"
-
-#define PAGE 4096ull
+#include "lib/units.h"
 
 /* ---- kernels ---- */
 
@@ -116,12 +115,12 @@ static void kinds_from_the_driver(void)
 	struct hm_fence *fence = NULL;
 	static const int pair[2] = { 2, 3 };
 	struct hm_kernel *kernel;
-	struct rig rig;
+	struct accel_rig rig;
 	int *p;
 
 	if (!use_pocl("basic"))
 		return;
-	rig_open(&rig, "opencl:0", 0, 0);
+	accel_rig_open(&rig, "opencl:0", 0, 0);
 	p = alloc_bytes(&rig, PAGE);
 	kernel = kernel_of("f",
 			   "__kernel void f(__global int *p, int a, __local int *l)\n"
@@ -166,7 +165,7 @@ static void kinds_from_the_driver(void)
 	CHECK_EQUAL(p[0], 1 + 2 + 3 + 4);
 	hm_kernel_unref(kernel);
 	CHECK_OK(hm_free(p));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void groups_and_grids(void)
@@ -186,11 +185,11 @@ static void groups_and_grids(void)
 	struct hm_fence *fence;
 	struct hm_arg arg;
 	uint32_t *p;
-	struct rig rig;
+	struct accel_rig rig;
 
 	if (!use_pocl("basic"))
 		return;
-	rig_open(&rig, "opencl:0", 0, 0);
+	accel_rig_open(&rig, "opencl:0", 0, 0);
 	p = alloc_bytes(&rig, PAGE);
 	arg = HM_OUT(p);
 	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
@@ -201,7 +200,7 @@ static void groups_and_grids(void)
 	CHECK_EQUAL(p[2 * 8 + 5], 1);
 	hm_kernel_unref(kernel);
 	CHECK_OK(hm_free(p));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 /* ---- the cache of binaries ---- */
@@ -328,7 +327,7 @@ static void includes_are_not_cached(void)
 }
 
 /* Writes @value into the header, and returns the number that a kernel with this header stores. */
-static uint32_t stored_by_header(struct rig *rig, const char *folder, int value)
+static uint32_t stored_by_header(struct accel_rig *rig, const char *folder, int value)
 {
 	struct hm_kernel_desc desc = {
 		.struct_size = sizeof(desc),
@@ -358,16 +357,16 @@ static uint32_t stored_by_header(struct rig *rig, const char *folder, int value)
 static void changed_header_on_pocl(void)
 {
 	char folder[] = "/tmp/hetmap-cache-XXXXXX", command[600];
-	struct rig rig;
+	struct accel_rig rig;
 
 	CHECK_FATAL(mkdtemp(folder));
 	setenv("XDG_CACHE_HOME", folder, 1);
 	if (!use_pocl("basic"))
 		return;
-	rig_open(&rig, "opencl:0", 0, 0);
+	accel_rig_open(&rig, "opencl:0", 0, 0);
 	CHECK_EQUAL(stored_by_header(&rig, folder, 5), 5);
 	CHECK_EQUAL(stored_by_header(&rig, folder, 6), 6);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	snprintf(command, sizeof(command), "rm -r %s", folder);
 	CHECK_EQUAL(system(command), 0);
 }
@@ -420,7 +419,7 @@ static void cached_kernel_on_pocl(void)
 {
 	char folder[] = "/tmp/hetmap-cache-XXXXXX", command[600];
 	struct hm_fence *fence = NULL;
-	struct rig rig;
+	struct accel_rig rig;
 	glob_t found;
 	uint32_t *p;
 	int i;
@@ -430,14 +429,14 @@ static void cached_kernel_on_pocl(void)
 	if (!use_pocl("basic"))
 		return;
 	for (i = 0; i < 2; i++) {
-		rig_open(&rig, "opencl:0", 0, 0);
+		accel_rig_open(&rig, "opencl:0", 0, 0);
 		p = alloc_bytes(&rig, PAGE);
 		RUN(&rig, INCREMENT, 16, HM_INOUT(p));
 		CHECK_EQUAL(p[15], 1);
 		CHECK_ERROR(-EINVAL,
 			    hm_launch(rig.queue, rig.kernel[INCREMENT], 16, &fence, HM_U32(1)));
 		CHECK_OK(hm_free(p));
-		rig_close(&rig);
+		accel_rig_close(&rig);
 		in_cache(folder, "*.clbin", &found);
 		CHECK_EQUAL(found.gl_pathc, 2); /* the kernel's and the self-test's */
 		globfree(&found);

@@ -10,8 +10,8 @@
 
 #include "accel/engine_support.h"
 #include "base/util.h"
+#include "lib/units.h"
 
-#define PAGE 4096ull
 #define N (PAGE / sizeof(float))
 #define PAGES 8
 
@@ -121,7 +121,7 @@ static void end(struct twice *twice)
 	}
 }
 
-static void check_copies(struct rig *rig, const struct twice *twice)
+static void check_copies(struct accel_rig *rig, const struct twice *twice)
 {
 	float *last = twice->b + N * (PAGES - 1 - twice->b_page);
 	struct hm_fence *fence = NULL;
@@ -141,7 +141,7 @@ static void check_copies(struct rig *rig, const struct twice *twice)
 	CHECK(twice->a[N * (PAGES - 1)] == 7);
 }
 
-static void check_launches(struct rig *rig, const struct twice *twice, bool copies)
+static void check_launches(struct accel_rig *rig, const struct twice *twice, bool copies)
 {
 	float *a = twice->a + N * twice->b_page, *b = twice->b;
 	struct hm_fence *fence = NULL;
@@ -219,11 +219,11 @@ static void on(const char *accel, uint32_t flags, const char *device_name, bool 
 {
 	struct hm_device *device;
 	struct twice twice;
-	struct rig rig;
+	struct accel_rig rig;
 	size_t i;
 
 	CHECK_OK_FATAL(hm_device_open(device_name, &device));
-	rig_open(&rig, accel, flags, 0);
+	accel_rig_open(&rig, accel, flags, 0);
 	for (i = 0; i < ARRAY_SIZE(ways); i++) {
 		memset(&twice, 0, sizeof(twice));
 		ways[i](device, &twice);
@@ -232,7 +232,7 @@ static void on(const char *accel, uint32_t flags, const char *device_name, bool 
 			check_launches(&rig, &twice, copies);
 		end(&twice);
 	}
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	hm_device_unref(device);
 }
 
@@ -275,19 +275,19 @@ static void step_of_an_engine(void)
 	const uint32_t flags[] = { 0, HM_ACCEL_FORCE_COPY };
 	struct hm_device *device;
 	struct twice twice;
-	struct rig rig;
+	struct accel_rig rig;
 	size_t i;
 
 	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
 	for (i = 0; i < ARRAY_SIZE(flags); i++) {
-		rig_open(&rig, "soft:0", flags[i], 0);
+		accel_rig_open(&rig, "soft:0", flags[i], 0);
 		two_maps(device, &twice);
 		CHECK_ERROR(-EINVAL, hm_launch(rig.queue, copy, 1, NULL, HM_INOUT(twice.a),
 					       HM_IN(twice.b), HM_RANGE(twice.b, 64, HM_READ),
 					       HM_U64(PAGE), HM_U32(0)));
 		CHECK(text_has("overlap"));
 		end(&twice);
-		rig_close(&rig);
+		accel_rig_close(&rig);
 	}
 	hm_device_unref(device);
 	hm_kernel_unref(copy);

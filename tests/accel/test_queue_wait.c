@@ -33,11 +33,11 @@ static void queue_waits_for_all(void)
 	struct late late = { .fd = event_open() };
 	struct hm_fence *foreign, *broken, *after;
 	pthread_t thread;
-	struct rig rig;
+	struct accel_rig rig;
 	int pipes[2];
 	uint32_t *x;
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	x = alloc_bytes(&rig, 4096);
 	x[0] = 0;
 	CHECK_FATAL(!pipe2(pipes, O_CLOEXEC));
@@ -57,7 +57,7 @@ static void queue_waits_for_all(void)
 	finish(after);
 	pthread_join(thread, NULL);
 	CHECK_OK(hm_free(x));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	close(pipes[0]);
 	close(late.fd);
 }
@@ -68,10 +68,10 @@ static void queue_waits_on(const char *accel)
 	struct late late = { .fd = event_open() };
 	struct hm_fence *foreign, *before, *after;
 	pthread_t thread;
-	struct rig rig;
+	struct accel_rig rig;
 	uint32_t *x;
 
-	rig_open(&rig, accel, 0, 0);
+	accel_rig_open(&rig, accel, 0, 0);
 	x = alloc_bytes(&rig, 8192);
 	x[0] = 0;
 	CHECK_OK_FATAL(hm_fence_import_fd(late.fd, &foreign));
@@ -91,7 +91,7 @@ static void queue_waits_on(const char *accel)
 	CHECK_OK_FATAL(hm_queue_fill(rig.queue, x, 8, 4096, &after));
 	finish(after);
 	CHECK_OK(hm_free(x));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	close(late.fd);
 }
 
@@ -107,7 +107,7 @@ static void soft_queue_waits(void)
 
 static void *launch_in_thread(void *user)
 {
-	struct rig *rig = user;
+	struct accel_rig *rig = user;
 
 	return (void *)(intptr_t)hm_launch(rig->queue, rig->kernel[EMPTY], 1, NULL);
 }
@@ -117,12 +117,12 @@ static void all_threads_wait(void)
 {
 	struct hm_fence *foreign;
 	pthread_t threads[3];
-	struct rig rig;
+	struct accel_rig rig;
 	uint64_t launches;
 	void *result;
 	int fd = event_open(), i;
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	CHECK_OK_FATAL(hm_fence_import_fd(fd, &foreign));
 	CHECK_OK(hm_queue_wait(rig.queue, foreign));
 	launches = stats_now().launches;
@@ -137,7 +137,7 @@ static void all_threads_wait(void)
 	}
 	CHECK_EQUAL(stats_now().launches, launches + 3);
 	hm_fence_unref(foreign);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	close(fd);
 }
 
@@ -160,10 +160,10 @@ static void waits_for_a_failure(void)
 	struct hm_kernel *bad, *good;
 	struct hm_fence *failed, *fence = UNTOUCHED;
 	struct hm_queue *other;
-	struct rig rig;
+	struct accel_rig rig;
 	uint32_t *x;
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	bad = make_kernel("disk_full", "", fails);
 	good = make_kernel("note", "out", note);
 	x = alloc_bytes(&rig, 4096);
@@ -180,22 +180,22 @@ static void waits_for_a_failure(void)
 	hm_kernel_unref(bad);
 	hm_kernel_unref(good);
 	CHECK_OK(hm_free(x));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 /* A queue that ends waits for nothing any more. */
 static void queue_ends(void)
 {
 	struct hm_fence *foreign;
-	struct rig rig;
+	struct accel_rig rig;
 	int fd = event_open();
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	CHECK_OK_FATAL(hm_fence_import_fd(fd, &foreign));
 	CHECK_OK(hm_queue_wait(rig.queue, foreign));
 	CHECK_OK(hm_queue_wait(rig.queue, foreign));
 	hm_fence_unref(foreign);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	close(fd);
 }
 

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "accel/accel_support.h"
+#include "lib/units.h"
 
-#define PAGE 4096ull
 #define N 1024u
 
 static unsigned int calls(const char *function)
@@ -42,7 +42,7 @@ struct expected {
 };
 
 /* A second mapping of the same memory shows a launch's writes. */
-static void seen_elsewhere(struct rig *rig, const struct expected *expected)
+static void seen_elsewhere(struct accel_rig *rig, const struct expected *expected)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 4 * PAGE };
 	struct hm_buffer *buffer;
@@ -78,7 +78,7 @@ static void seen_elsewhere(struct rig *rig, const struct expected *expected)
 	hm_map_unref(map);
 }
 
-static void interior(struct rig *rig, const struct expected *expected)
+static void interior(struct accel_rig *rig, const struct expected *expected)
 {
 	static const uint64_t offsets[] = { 1, 4, 64, 128, 4096 };
 	unsigned char *base = alloc_bytes(rig, 4 * PAGE);
@@ -100,7 +100,7 @@ static void interior(struct rig *rig, const struct expected *expected)
 	CHECK_OK(hm_free(base));
 }
 
-static void transfers(struct rig *rig)
+static void transfers(struct accel_rig *rig)
 {
 	uint32_t *x = alloc_bytes(rig, 3 << 20), *y = alloc_bytes(rig, 3 << 20);
 	struct hm_fence *fence;
@@ -123,10 +123,10 @@ static void one_mode(const char *modes, const struct expected *expected)
 {
 	unsigned int maps, writes;
 	uint32_t *p;
-	struct rig rig;
+	struct accel_rig rig;
 
 	use_stub(modes);
-	rig_open(&rig, "opencl:0", 0, 2 << 20);
+	accel_rig_open(&rig, "opencl:0", 0, 2 << 20);
 	p = alloc_bytes(&rig, PAGE);
 	CHECK_EQUAL(way_of(&rig, p, 0), expected->way);
 	if (expected->reason)
@@ -141,7 +141,7 @@ static void one_mode(const char *modes, const struct expected *expected)
 	seen_elsewhere(&rig, expected);
 	interior(&rig, expected);
 	transfers(&rig);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	CHECK_EQUAL(live(), 0);
 }
 
@@ -187,10 +187,10 @@ static void one_self_test(void)
 	struct hm_accel *other;
 	unsigned int kernels;
 	uint32_t *p, *q, way;
-	struct rig rig;
+	struct accel_rig rig;
 
 	use_stub("");
-	rig_open(&rig, "opencl:0", 0, 0);
+	accel_rig_open(&rig, "opencl:0", 0, 0);
 	p = alloc_bytes(&rig, PAGE);
 	q = alloc_bytes(&rig, PAGE);
 	p[0] = q[0] = 123;
@@ -206,7 +206,7 @@ static void one_self_test(void)
 	hm_accel_unref(other);
 	CHECK_OK(hm_free(p));
 	CHECK_OK(hm_free(q));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 /* A cl_mem a window, and one sub-buffer an argument, however often it runs. */
@@ -214,11 +214,11 @@ static void memory_is_kept(void)
 {
 	unsigned int buffers, subs;
 	uint32_t *p;
-	struct rig rig;
+	struct accel_rig rig;
 	int i;
 
 	use_stub("");
-	rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
+	accel_rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
 	p = alloc_bytes(&rig, 16 * PAGE);
 	RUN(&rig, INCREMENT, 16, HM_INOUT(p));
 	buffers = calls("clCreateBuffer");
@@ -235,7 +235,7 @@ static void memory_is_kept(void)
 	CHECK_EQUAL(p[0], 12);
 	CHECK_EQUAL(calls("clCreateBuffer"), buffers);
 	CHECK_OK(hm_free(p));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	CHECK_EQUAL(live(), 0);
 }
 
@@ -243,10 +243,10 @@ static void zero_copy_only(void)
 {
 	struct hm_fence *fence = NULL;
 	uint32_t *p;
-	struct rig rig;
+	struct accel_rig rig;
 
 	use_stub("shadow");
-	rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
+	accel_rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
 	p = alloc_bytes(&rig, PAGE);
 	CHECK_ERROR(-EINVAL,
 		    hm_launch(rig.queue, rig.kernel[INCREMENT], 16, &fence, HM_INOUT(p)));
@@ -255,7 +255,7 @@ static void zero_copy_only(void)
 	CHECK_EQUAL(p[0], 0);
 	CHECK(!fence);
 	CHECK_OK(hm_free(p));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 /* ---- failures ---- */
@@ -274,11 +274,11 @@ static void kernel_that_fails(void)
 	struct hm_fence *fence;
 	struct pollfd poll_fd = { .events = POLLIN };
 	uint32_t *p;
-	struct rig rig;
+	struct accel_rig rig;
 
 	/* The driver is loaded once: a mode for each round of this test. */
 	use_stub(modes[test_seed() % 3]);
-	rig_open(&rig, "opencl:0", 0, 0);
+	accel_rig_open(&rig, "opencl:0", 0, 0);
 	p = alloc_bytes(&rig, PAGE);
 	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
 	CHECK_OK_FATAL(hm_launch(rig.queue, kernel, 1, &fence, HM_INOUT(p)));
@@ -296,7 +296,7 @@ static void kernel_that_fails(void)
 	CHECK_EQUAL(p[0], 1);
 	hm_kernel_unref(kernel);
 	CHECK_OK(hm_free(p));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	CHECK_EQUAL(live(), 0);
 }
 
@@ -307,11 +307,11 @@ static void late_events(void)
 	struct hm_fence *fence, *next;
 	struct pollfd poll_fd = { .events = POLLIN };
 	uint32_t *p;
-	struct rig rig;
+	struct accel_rig rig;
 	int i;
 
 	use_stub("late");
-	rig_open(&rig, "opencl:0", 0, 0);
+	accel_rig_open(&rig, "opencl:0", 0, 0);
 	p = alloc_bytes(&rig, PAGE);
 	CHECK_OK_FATAL(hm_launch(rig.queue, rig.kernel[INCREMENT], 16, &fence, HM_INOUT(p)));
 	CHECK_ERROR(-ETIME, hm_fence_wait(fence, 0));
@@ -336,7 +336,7 @@ static void late_events(void)
 	CHECK_OK_FATAL(hm_fence_fd(next, &poll_fd.fd));
 	hm_fence_unref(next);
 	CHECK_OK(hm_free(p));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	CHECK_EQUAL(poll(&poll_fd, 1, 0), 1);
 	close(poll_fd.fd);
 	CHECK_EQUAL(stats_now().maps, 0);
@@ -373,13 +373,13 @@ static void self_test_fails(const char *modes, size_t n)
 		"clEnqueueMapBuffer",
 		"clEnqueueUnmapMemObject",
 	};
-	struct rig rig;
+	struct accel_rig rig;
 	uint32_t *p;
 	size_t i;
 
 	setenv("XDG_CACHE_HOME", "/proc/1/nothing", 1);
 	use_stub(modes);
-	rig_open(&rig, "opencl:0", 0, 0);
+	accel_rig_open(&rig, "opencl:0", 0, 0);
 	for (i = 0; i < n; i++) {
 		p = alloc_bytes(&rig, PAGE);
 		fail(functions[i], 1, CL_OUT_OF_RESOURCES);
@@ -395,7 +395,7 @@ static void self_test_fails(const char *modes, size_t n)
 	p = alloc_bytes(&rig, PAGE);
 	CHECK_EQUAL(way_of(&rig, p, 0), HM_WAY_HOST_PTR);
 	CHECK_OK(hm_free(p));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	CHECK_EQUAL(live(), 0);
 }
 
@@ -413,12 +413,12 @@ static void self_test_fails_unified(void)
 static void self_test_beyond_the_limit(void)
 {
 	struct rlimit old, small;
-	struct rig rig;
+	struct accel_rig rig;
 	uint32_t *p;
 
 	signal(SIGXFSZ, SIG_DFL);
 	use_stub("");
-	rig_open(&rig, "opencl:0", 0, 0);
+	accel_rig_open(&rig, "opencl:0", 0, 0);
 	p = alloc_bytes(&rig, PAGE);
 	CHECK_FATAL(!getrlimit(RLIMIT_FSIZE, &old));
 	small = (struct rlimit){ PAGE, old.rlim_max };
@@ -430,7 +430,7 @@ static void self_test_beyond_the_limit(void)
 	p = alloc_bytes(&rig, PAGE);
 	CHECK_EQUAL(way_of(&rig, p, 0), HM_WAY_HOST_PTR);
 	CHECK_OK(hm_free(p));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 /* A driver that can't even wait any more: the queue ends all the same. */
@@ -438,17 +438,17 @@ static void waiting_fails(void)
 {
 	struct hm_fence *fence;
 	uint32_t *p;
-	struct rig rig;
+	struct accel_rig rig;
 
 	use_stub("");
-	rig_open(&rig, "opencl:0", 0, 0);
+	accel_rig_open(&rig, "opencl:0", 0, 0);
 	p = alloc_bytes(&rig, PAGE);
 	CHECK_OK_FATAL(hm_launch(rig.queue, rig.kernel[INCREMENT], 16, &fence, HM_INOUT(p)));
 	fail("clWaitForEvents", 0, CL_OUT_OF_RESOURCES);
 	CHECK_ERROR(-EIO, hm_fence_wait(fence, UINT64_MAX));
 	CHECK(text_has("CL_OUT_OF_RESOURCES"));
 	CHECK_OK(hm_free(p));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	CHECK_ERROR(-EIO, hm_fence_wait(fence, UINT64_MAX));
 	hm_fence_unref(fence);
 	fail("", 1, 0);

@@ -12,8 +12,8 @@
 #include "accel/accel_support.h"
 #include "backend/sim/port.h"
 #include "base/sys.h"
+#include "lib/units.h"
 
-#define PAGE 4096ull
 #define SIZE (8 * PAGE)
 
 typedef void stub_fail_function(const char *function, unsigned int nth, int error);
@@ -22,11 +22,11 @@ typedef void stub_fail_function(const char *function, unsigned int nth, int erro
 static void device_memory(const char *modes, uint32_t expected)
 {
 	struct hm_device *soft;
-	struct rig rig;
+	struct accel_rig rig;
 	uint32_t *p;
 
 	use_stub(modes);
-	rig_open(&rig, "opencl:0", 0, 0);
+	accel_rig_open(&rig, "opencl:0", 0, 0);
 	CHECK_OK_FATAL(hm_device_open("soft:0", &soft));
 	CHECK_OK_FATAL(hm_alloc(soft, PAGE, HM_READ | HM_WRITE, &p));
 	CHECK_EQUAL(way_of(&rig, p, 0), expected);
@@ -37,7 +37,7 @@ static void device_memory(const char *modes, uint32_t expected)
 	CHECK_EQUAL(p[15], 1);
 	CHECK_OK(hm_free(p));
 	hm_device_unref(soft);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void device_memory_in_place(void)
@@ -69,12 +69,12 @@ static void device_gone_at_self_test(void)
 	struct hm_device_info info = { .struct_size = sizeof(info) };
 	struct hm_fence *fence = NULL;
 	struct hm_device *soft;
-	struct rig rig;
+	struct accel_rig rig;
 	uint32_t *p;
 
 	setenv("HETMAP_SOFT", "test=1", 1);
 	use_stub("");
-	rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
+	accel_rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
 	CHECK_OK_FATAL(hm_device_open("soft:0", &soft));
 	CHECK_OK_FATAL(hm_alloc(soft, PAGE, HM_READ | HM_WRITE, &p));
 	unplug_unnoticed(soft);
@@ -85,7 +85,7 @@ static void device_gone_at_self_test(void)
 	CHECK(is_zero(p, 0, PAGE));
 	CHECK_OK(hm_free(p));
 	hm_device_unref(soft);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	CHECK_OK(hm_sim_plug("soft:0"));
 }
 
@@ -119,7 +119,7 @@ static struct hm_map *file_map(int fd, uint32_t flags)
 }
 
 /* Foreign memory that can't be cut off: else "host" does not take it. */
-static struct hm_map *foreign_map(struct rig *rig)
+static struct hm_map *foreign_map(struct accel_rig *rig)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc) };
 	int fd = memfd_create("foreign", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -133,7 +133,7 @@ static struct hm_map *foreign_map(struct rig *rig)
 }
 
 /* Memory that can be cut off goes by copy where @blocks, and works; else it is used in place. */
-static void check_way(struct rig *rig, struct hm_map *map, bool cut, bool blocks,
+static void check_way(struct accel_rig *rig, struct hm_map *map, bool cut, bool blocks,
 		      uint32_t in_place)
 {
 	uint32_t *p = hm_map_address(map);
@@ -161,9 +161,9 @@ static void check_ways(bool blocks, uint32_t in_place)
 	struct hm_device *soft;
 	struct hm_buffer *buffer;
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
-	struct rig rig;
+	struct accel_rig rig;
 
-	rig_open(&rig, "opencl:0", 0, 0);
+	accel_rig_open(&rig, "opencl:0", 0, 0);
 	/* The first map is used before any launch, so it stays in place in any case. */
 	CHECK_OK_FATAL(hm_buffer_create(rig.host, &desc, &buffer));
 	check_way(&rig, map_of(buffer), false, blocks, in_place);
@@ -174,7 +174,7 @@ static void check_ways(bool blocks, uint32_t in_place)
 	CHECK_OK_FATAL(hm_buffer_create(soft, &desc, &buffer));
 	check_way(&rig, map_of(buffer), true, blocks, in_place);
 	hm_device_unref(soft);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	close(fd);
 }
 
@@ -212,12 +212,12 @@ static void pocl_does_not(void)
 static void forced_to_copy(void)
 {
 	int fd = scratch_file(SIZE);
-	struct rig rig;
+	struct accel_rig rig;
 
 	use_stub("blocks-late");
-	rig_open(&rig, "opencl:0", HM_ACCEL_FORCE_COPY, 0);
+	accel_rig_open(&rig, "opencl:0", HM_ACCEL_FORCE_COPY, 0);
 	check_way(&rig, file_map(fd, 0), true, true, HM_WAY_COPY);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	close(fd);
 }
 
@@ -227,11 +227,11 @@ static void cut_off(void)
 	int fd = scratch_file(SIZE);
 	struct hm_fence *fence;
 	struct hm_map *map;
-	struct rig rig;
+	struct accel_rig rig;
 	uint32_t *p;
 
 	use_stub("blocks-late");
-	rig_open(&rig, "opencl:0", 0, 0);
+	accel_rig_open(&rig, "opencl:0", 0, 0);
 	CHECK_OK_FATAL(hm_handler_install(0));
 	map = file_map(fd, 0);
 	p = hm_map_address(map);
@@ -251,7 +251,7 @@ static void cut_off(void)
 	hm_fence_unref(fence);
 	hm_map_unref(map);
 	CHECK_OK(hm_handler_remove());
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	close(fd);
 }
 
@@ -269,12 +269,12 @@ static void first_launch_fails(void)
 	};
 	int fd = scratch_file(SIZE);
 	struct hm_map *map;
-	struct rig rig;
+	struct accel_rig rig;
 	size_t i;
 
 	setenv("XDG_CACHE_HOME", "/proc/1/nothing", 1);
 	use_stub("svm-system");
-	rig_open(&rig, "opencl:0", 0, 0);
+	accel_rig_open(&rig, "opencl:0", 0, 0);
 	for (i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
 		map = file_map(fd, 0);
 		((stub_fail_function *)stub_symbol("stub_fail"))(functions[i], 1,
@@ -285,7 +285,7 @@ static void first_launch_fails(void)
 		hm_map_unref(map);
 	}
 	check_way(&rig, file_map(fd, 0), true, false, HM_WAY_SVM);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	close(fd);
 }
 
@@ -315,11 +315,11 @@ static void check_full(const char *device, const char *told)
 	struct hm_buffer *buffer;
 	struct hm_device *opened;
 	struct hm_map *map;
-	struct rig rig;
+	struct accel_rig rig;
 	int fd = scratch_file(PAGE);
 
 	use_stub("");
-	rig_open(&rig, "opencl:0", 0, 0);
+	accel_rig_open(&rig, "opencl:0", 0, 0);
 	CHECK_OK_FATAL(hm_device_open(device, &opened));
 	if (strcmp(device, "file") != 0)
 		CHECK_OK_FATAL(hm_buffer_create(
@@ -343,7 +343,7 @@ static void check_full(const char *device, const char *told)
 	hm_buffer_unref(buffer);
 	hm_device_unref(opened);
 	close(fd);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 #define NO_SCRATCH "no scratch memory like that of the map: ENOSPC (No space left on device)"

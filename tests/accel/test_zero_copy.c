@@ -116,10 +116,10 @@ static void prove(uint32_t flags, struct proof *ret_proof)
 	struct hm_fence_info info;
 	struct hm_map *map;
 	uint64_t before, after;
-	struct rig rig;
+	struct accel_rig rig;
 	int fd;
 
-	rig_open(&rig, "opencl:0", flags, 0);
+	accel_rig_open(&rig, "opencl:0", flags, 0);
 	CHECK_OK_FATAL(hm_buffer_create(rig.host, &desc, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
@@ -143,7 +143,7 @@ static void prove(uint32_t flags, struct proof *ret_proof)
 	munmap(second, SIZE);
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	*ret_proof = proof;
 }
 
@@ -194,13 +194,13 @@ static void seen_without_a_call(void)
 	struct hm_buffer *buffer;
 	struct hm_fence *fence;
 	struct hm_map *map;
-	struct rig rig;
+	struct accel_rig rig;
 	int fd, tries;
 	uint32_t *p;
 
 	if (!use_pocl("pthread"))
 		return;
-	rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
+	accel_rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
 	CHECK_OK_FATAL(hm_buffer_create(rig.host, &desc, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
@@ -217,7 +217,7 @@ static void seen_without_a_call(void)
 	close(fd);
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static const struct test tests[] = {

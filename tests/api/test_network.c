@@ -15,7 +15,6 @@
 #include "lib/support.h"
 #include "base/sys.h"
 
-#define PAGE 4096ull
 #define SIZE (4 * PAGE + 100)
 
 static struct sys_table real;

@@ -18,7 +18,6 @@
 #include "ring/ring_support.h"
 #include "lib/support.h"
 
-#define PAGE 4096ull
 #define WRITERS 4u
 /* The largest folio, which a store has written back whole [nfs_vm_page_mkwrite()]. */
 #define FOLIO (2ull << 20)

@@ -14,7 +14,6 @@
 #include "lib/inject.h"
 #include "lib/support.h"
 
-#define PAGE 4096ull
 #define SIZE (4 * PAGE + 321)
 
 static struct hm_device *open_device(void)

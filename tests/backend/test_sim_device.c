@@ -12,8 +12,6 @@
 #include "lib/sim_devices.h"
 #include "base/sys.h"
 
-#define MIB (1024ull * 1024)
-
 static bool text_has(const char *part)
 {
 	return strstr(hm_errmsg(), part) != NULL;
@@ -132,20 +130,20 @@ static void test_capacity(void)
 {
 	struct hm_device *device = sim_open();
 	struct hm_map *map;
-	struct hm_buffer *buffer = sim_make(device, MIB, 8 * MIB, &map);
+	struct hm_buffer *buffer = sim_make(device, MIB(1), MIB(8), &map);
 	uint32_t handle, again;
 	char *base = hm_map_address(map);
 
 	CHECK_OK_FATAL(hm_sim_buffer(buffer, &handle));
-	pattern_write(base, 0, MIB, 1);
-	CHECK_OK(hm_buffer_resize(buffer, 8 * MIB, 0));
-	CHECK_EQUAL(sim_query(device).opener_used, 8 * MIB);
-	CHECK(pattern_holds(base, 0, MIB, 1));
-	CHECK(is_zero(base, MIB, 8 * MIB));
+	pattern_write(base, 0, MIB(1), 1);
+	CHECK_OK(hm_buffer_resize(buffer, MIB(8), 0));
+	CHECK_EQUAL(sim_query(device).opener_used, MIB(8));
+	CHECK(pattern_holds(base, 0, MIB(1), 1));
+	CHECK(is_zero(base, MIB(1), MIB(8)));
 	CHECK_OK(hm_buffer_resize(buffer, 5, 0));
 	CHECK_EQUAL(sim_query(device).opener_used, PAGE);
-	CHECK_OK(hm_buffer_resize(buffer, 2 * MIB, 0));
-	CHECK(is_zero(base, 5, 2 * MIB));
+	CHECK_OK(hm_buffer_resize(buffer, MIB(2), 0));
+	CHECK(is_zero(base, 5, MIB(2)));
 	CHECK_OK(hm_sim_buffer(buffer, &again));
 	CHECK_EQUAL(handle, again);
 	CHECK(hm_map_address(map) == base);
@@ -181,24 +179,24 @@ static void test_limits(void)
 	CHECK_ERROR(-ENOSPC, make_of(device, PAGE, query.max_buffer + PAGE, &none));
 	CHECK(text_has("than a buffer can have"));
 	/* A short way that finds its default room too large takes less. */
-	if (query.max_buffer < 64 * MIB) {
+	if (query.max_buffer < MIB(64)) {
 		CHECK_OK_FATAL(hm_alloc(device, PAGE, HM_READ | HM_WRITE, &bytes));
 		CHECK(strstr(hm_warning(), "reserved") != NULL);
 		CHECK_OK(hm_free(bytes));
 	}
 	/* With the module's defaults this would be all of a machine's memory. */
-	if (query.opener_bytes <= 64 * MIB) {
-		large = sim_make(device, 30 * MIB, 32 * MIB, &map);
-		CHECK_ERROR(-ENOSPC, make_of(device, 12 * MIB, 0, &none));
+	if (query.opener_bytes <= MIB(64)) {
+		large = sim_make(device, MIB(30), MIB(32), &map);
+		CHECK_ERROR(-ENOSPC, make_of(device, MIB(12), 0, &none));
 		CHECK(text_has("30 MiB of 40 MiB") && text_has("opener_mb"));
-		CHECK_ERROR(-ENOSPC, make_of(device, 10 * MIB + PAGE, 0, &none));
-		CHECK_OK_FATAL(make_of(device, 9 * MIB, 0, &none));
-		CHECK_ERROR(-ENOSPC, hm_buffer_resize(large, 32 * MIB, 0));
+		CHECK_ERROR(-ENOSPC, make_of(device, MIB(10) + PAGE, 0, &none));
+		CHECK_OK_FATAL(make_of(device, MIB(9), 0, &none));
+		CHECK_ERROR(-ENOSPC, hm_buffer_resize(large, MIB(32), 0));
 		CHECK(text_has("39 MiB of 40 MiB"));
-		CHECK_EQUAL(hm_map_length(map), 30 * MIB);
+		CHECK_EQUAL(hm_map_length(map), MIB(30));
 		hm_buffer_unref(none);
-		CHECK_OK(hm_buffer_resize(large, 32 * MIB, 0));
-		CHECK(is_zero(hm_map_address(map), 30 * MIB, 32 * MIB));
+		CHECK_OK(hm_buffer_resize(large, MIB(32), 0));
+		CHECK(is_zero(hm_map_address(map), MIB(30), MIB(32)));
 		hm_map_unref(map);
 		hm_buffer_unref(large);
 		none = NULL;
@@ -325,10 +323,10 @@ static void child(void *user)
 	device = sim_open();
 	/* Nothing of the parent's is its own. */
 	CHECK_EQUAL(sim_query(device).opener_used, 0);
-	buffer = sim_make(device, MIB, 2 * MIB, &map);
-	pattern_write(hm_map_address(map), 0, MIB, 3);
-	CHECK_OK(hm_buffer_resize(buffer, 2 * MIB, 0));
-	CHECK(pattern_holds(hm_map_address(map), 0, MIB, 3));
+	buffer = sim_make(device, MIB(1), MIB(2), &map);
+	pattern_write(hm_map_address(map), 0, MIB(1), 3);
+	CHECK_OK(hm_buffer_resize(buffer, MIB(2), 0));
+	CHECK(pattern_holds(hm_map_address(map), 0, MIB(1), 3));
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
@@ -339,12 +337,12 @@ static void test_fork_child(void)
 {
 	struct hm_device *device = sim_open();
 	struct hm_map *map;
-	struct hm_buffer *buffer = sim_make(device, MIB, 0, &map);
+	struct hm_buffer *buffer = sim_make(device, MIB(1), 0, &map);
 
-	pattern_write(hm_map_address(map), 0, MIB, 1);
+	pattern_write(hm_map_address(map), 0, MIB(1), 1);
 	CHECK_EQUAL(test_fork(child, device), 0);
-	CHECK(pattern_holds(hm_map_address(map), 0, MIB, 1));
-	CHECK_EQUAL(sim_query(device).opener_used, MIB);
+	CHECK(pattern_holds(hm_map_address(map), 0, MIB(1), 1));
+	CHECK_EQUAL(sim_query(device).opener_used, MIB(1));
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
@@ -497,7 +495,7 @@ static void watch(struct watched_device *watched)
 
 static void make(struct watched_device *watched)
 {
-	watched->buffer = sim_make(watched->device, MIB, 2 * MIB, &watched->map);
+	watched->buffer = sim_make(watched->device, MIB(1), MIB(2), &watched->map);
 	watched->bytes = hm_map_address(watched->map);
 }
 
@@ -535,18 +533,18 @@ static void test_interrupted(void)
 	make(&watched);
 	CHECK_EQUAL(interruptions(), 1);
 	CHECK_OK(sim_inject(watched.device, HETSIM_INJECT_EINTR, 0, 1));
-	CHECK_OK(hm_buffer_resize(watched.buffer, 2 * MIB, 0));
+	CHECK_OK(hm_buffer_resize(watched.buffer, MIB(2), 0));
 	CHECK_EQUAL(interruptions(), 1);
-	CHECK_EQUAL(sim_query(watched.device).opener_used, 2 * MIB);
+	CHECK_EQUAL(sim_query(watched.device).opener_used, MIB(2));
 
 	queue = late_queue(&watched);
 	CHECK_OK(sim_inject(watched.device, HETSIM_INJECT_EINTR, 0, 1));
-	CHECK_OK_FATAL(hm_queue_fill(queue, watched.bytes, 0x07070707, MIB, &fence));
+	CHECK_OK_FATAL(hm_queue_fill(queue, watched.bytes, 0x07070707, MIB(1), &fence));
 	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
 	CHECK_EQUAL(interruptions(), 1);
-	CHECK_OK(hm_map_begin_cpu(watched.map, 0, MIB, HM_READ));
-	CHECK(watched.bytes[0] == 7 && watched.bytes[MIB - 1] == 7);
-	CHECK_OK(hm_map_end_cpu(watched.map, 0, MIB, HM_READ));
+	CHECK_OK(hm_map_begin_cpu(watched.map, 0, MIB(1), HM_READ));
+	CHECK(watched.bytes[0] == 7 && watched.bytes[MIB(1) - 1] == 7);
+	CHECK_OK(hm_map_end_cpu(watched.map, 0, MIB(1), HM_READ));
 	hm_fence_unref(fence);
 	hm_queue_unref(queue);
 	unwatch(&watched);
@@ -562,7 +560,7 @@ static void test_interrupted_always(void)
 
 	watch(&watched);
 	always = HETSIM_BUFFER_CREATE;
-	CHECK_ERROR(-EINTR, make_of(watched.device, MIB, 0, &none));
+	CHECK_ERROR(-EINTR, make_of(watched.device, MIB(1), 0, &none));
 	CHECK(!none && text_has("signals came all the time"));
 	CHECK_EQUAL(interruptions(), TRIES);
 	CHECK_EQUAL(sim_query(watched.device).opener_used, 0);
@@ -570,12 +568,12 @@ static void test_interrupted_always(void)
 	make(&watched);
 
 	always = HETSIM_BUFFER_RESIZE;
-	CHECK_ERROR(-EINTR, hm_buffer_resize(watched.buffer, 2 * MIB, 0));
+	CHECK_ERROR(-EINTR, hm_buffer_resize(watched.buffer, MIB(2), 0));
 	CHECK(text_has("signals came all the time"));
 	CHECK_EQUAL(interruptions(), TRIES);
-	CHECK_EQUAL(hm_map_length(watched.map), MIB);
+	CHECK_EQUAL(hm_map_length(watched.map), MIB(1));
 	always = 0;
-	CHECK_OK(hm_buffer_resize(watched.buffer, 2 * MIB, 0));
+	CHECK_OK(hm_buffer_resize(watched.buffer, MIB(2), 0));
 
 	always = HETSIM_QUEUE_CREATE;
 	CHECK_ERROR(-EINTR, hm_queue_create(watched.accel, 0, &queue));
@@ -585,11 +583,11 @@ static void test_interrupted_always(void)
 	queue = late_queue(&watched);
 
 	always = HETSIM_SUBMIT;
-	CHECK_ERROR(-EINTR, hm_queue_fill(queue, watched.bytes, 0x07070707, MIB, &fence));
+	CHECK_ERROR(-EINTR, hm_queue_fill(queue, watched.bytes, 0x07070707, MIB(1), &fence));
 	CHECK_EQUAL(interruptions(), TRIES);
 	CHECK(!fence);
 	always = 0;
-	CHECK_OK_FATAL(hm_queue_fill(queue, watched.bytes, 0x07070707, MIB, &fence));
+	CHECK_OK_FATAL(hm_queue_fill(queue, watched.bytes, 0x07070707, MIB(1), &fence));
 	/* A query gets the error; a wait goes on for as long as its timeout. */
 	always = HETSIM_WAIT;
 	CHECK_ERROR(-EINTR, hm_fence_wait(fence, 0));

@@ -11,7 +11,6 @@
 #include "base/util.h"
 
 #define PAGES 64
-#define PAGE KIB(4)
 
 static bool is_canonical(const struct rangemap *ranges)
 {

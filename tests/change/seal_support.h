@@ -5,7 +5,6 @@
 
 #include "lib/support.h"
 
-#define PAGE 4096ull
 #define SIZE (8 * PAGE + 100)
 #define RW (HM_READ | HM_WRITE)
 

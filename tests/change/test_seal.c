@@ -378,9 +378,9 @@ static void launches(const char *accel)
 	struct hm_fence *fence = NULL;
 	struct hm_pointer_info info;
 	uint32_t *p, *q;
-	struct rig rig;
+	struct accel_rig rig;
 
-	rig_open(&rig, accel, 0, 0);
+	accel_rig_open(&rig, accel, 0, 0);
 	p = alloc_bytes(&rig, PAGE);
 	q = alloc_bytes(&rig, PAGE);
 	RUN(&rig, FILL, PAGE / 4, HM_OUT(p), HM_U32(7));
@@ -395,7 +395,7 @@ static void launches(const char *accel)
 	CHECK_EQUAL(q[PAGE / 4 - 1], 7);
 	CHECK_OK(hm_free(p));
 	CHECK_OK(hm_free(q));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void on_cpu(void)

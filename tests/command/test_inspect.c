@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "format/safetensors_support.h"
+#include "lib/units.h"
 
-#define PAGE 4096ull
 #define NOBODY 65534
 
 /* 64 pages of tensor behind a page of header, a small one, and one that is misaligned. */

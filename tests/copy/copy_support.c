@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#define PAGE 4096
+#include "lib/units.h"
 
 /* The device "modes:N" is the number N. */
 static int device_open(const char *rest, void **ret_device)

@@ -14,7 +14,6 @@
 
 #include "lib/support.h"
 
-#define PAGE 4096ull
 #define SIZE (4 * PAGE)
 #define POISON ((void *)0x10)
 

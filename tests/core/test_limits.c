@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "drm/drm_support.h"
+#include "lib/units.h"
 
-#define PAGE 4096ull
 #define SIZE (8 * PAGE)
 
 static struct hm_device *open_host(void)

@@ -12,8 +12,6 @@
 #include "lib/support.h"
 #include "base/sys.h"
 
-#define PAGE 4096
-
 /* Brought in, but its rights can't be set: nothing of it stays. */
 static void rights_fail(void)
 {

@@ -5,7 +5,6 @@
 
 #include "lib/support.h"
 
-#define PAGE 4096ull
 #define SIZE (8 * PAGE + 100)
 #define MAX_SIZE (64 * PAGE)
 #define UNTOUCHED ((void *)0x10)

@@ -260,12 +260,12 @@ static void asked_once(void)
 	struct hm_kernel *kernel = make_kernel("use", "inout in", use);
 	struct hm_fence *fence;
 	struct shared s;
-	struct rig rig;
+	struct accel_rig rig;
 	char bytes[8], *at;
 
 	make_map(node, &s);
 	at = hm_map_address(s.map);
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	CHECK_OK_FATAL(hm_handler_install(0));
 	fake->fail(0, 0);
 	fake->trace_clear();
@@ -282,7 +282,7 @@ static void asked_once(void)
 	CHECK_EQUAL(fake->calls(), 3);
 	CHECK_OK(hm_handler_remove());
 	hm_kernel_unref(kernel);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	end_map(&s);
 	drm_node_put(node);
 }

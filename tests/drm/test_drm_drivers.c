@@ -19,7 +19,6 @@
 #include "lib/support.h"
 #include "base/util.h"
 
-#define PAGE 4096ull
 #define SIZE (64 * 1024ull)
 
 static const struct fake_drm_control *fake;

@@ -20,7 +20,6 @@
 #include "lib/support.h"
 #include "base/util.h"
 
-#define PAGE 4096ull
 #define SIZE (16 * PAGE)
 
 static const struct fake_drm_control *fake; /* NULL: real nodes */

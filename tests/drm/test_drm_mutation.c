@@ -24,8 +24,8 @@
 #include "lifecycle/lifecycle.h"
 #include "base/sys.h"
 #include "base/util.h"
+#include "lib/units.h"
 
-#define PAGE 4096ull
 #define SIZE (64 * 1024ull)
 
 static const struct fake_drm_control *fake;

@@ -20,7 +20,6 @@
 #include "lib/peer.h"
 #include "lib/support.h"
 
-#define PAGE 4096ull
 #define SIZE (16 * PAGE)
 
 static struct hm_device *open_device(const char *name)

@@ -78,7 +78,7 @@ static void line_drop(struct line *line)
 }
 
 /* In place: nothing is copied on the way in or out. */
-static void check_saxpy(struct rig *rig, struct line *x, struct line *y, float a)
+static void check_saxpy(struct accel_rig *rig, struct line *x, struct line *y, float a)
 {
 	struct hm_fence_info info;
 
@@ -93,10 +93,10 @@ static void check_engine(int fd, uint64_t a, uint64_t b)
 	struct hm_buffer *buffer;
 	struct hm_fence *fence;
 	struct line came;
-	struct rig rig;
+	struct accel_rig rig;
 	float *own;
 
-	rig_open(&rig, "sim:0", 0, 0);
+	accel_rig_open(&rig, "sim:0", 0, 0);
 	CHECK_OK_FATAL(hm_buffer_import(rig.host, fd, NULL, &buffer));
 	came = line_of(buffer);
 	own = alloc_bytes(&rig, BYTES);
@@ -105,7 +105,7 @@ static void check_engine(int fd, uint64_t a, uint64_t b)
 	CHECK(is_line(own, a, b));
 	CHECK_OK(hm_free(own));
 	line_drop(&came);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void end_to_end(void)
@@ -113,7 +113,7 @@ static void end_to_end(void)
 	struct hm_device *device;
 	struct line x, y;
 	struct peer peer;
-	struct rig rig;
+	struct accel_rig rig;
 	int fd;
 
 	peer_start(&peer, SOCK_STREAM, "host"); /* before OpenCL has threads */
@@ -121,7 +121,7 @@ static void end_to_end(void)
 		peer_stop(&peer);
 		return;
 	}
-	rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
+	accel_rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
 	device = open_device(drm_device_of_test());
 	x = line_of(make(device, BYTES));
 	y = line_of(make(device, BYTES));
@@ -147,7 +147,7 @@ static void end_to_end(void)
 	line_drop(&y);
 	hm_device_unref(device);
 	peer_stop(&peer);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static const struct dmabuf_test tests[] = {

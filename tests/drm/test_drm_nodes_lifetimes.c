@@ -19,7 +19,6 @@
 #include "lib/peer.h"
 #include "base/util.h"
 
-#define PAGE 4096ull
 #define LARGE MIB(8)
 #define THOUSAND 1000
 

@@ -20,7 +20,6 @@
 #include "lib/support.h"
 #include "base/util.h"
 
-#define PAGE 4096ull
 #define SIZE (64 * 1024ull)
 #define GROWN (256 * 1024ull)
 

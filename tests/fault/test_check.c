@@ -6,8 +6,8 @@
 #include <uapi/hetsim.h>
 
 #include "accel/engine_support.h"
+#include "lib/units.h"
 
-#define KIB(n) ((n)*1024ull)
 #define SIZE KIB(64)
 #define LATENCY_NS 100000000
 

@@ -16,7 +16,6 @@
 #include "lib/sim_devices.h"
 #include "lib/support.h"
 
-#define PAGE 4096ull
 #define SIZE (8 * PAGE)
 
 /* ---- copies ---- */

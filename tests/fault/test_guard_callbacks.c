@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "fault/guard_support.h"
+#include "lib/units.h"
 
-#define PAGE 4096ull
 #define SIZE (8 * PAGE)
 
 /* A callback that touches lost memory, in a scope of its own. */

@@ -54,12 +54,12 @@ static void cut_off(void)
 	struct hm_fence *fence;
 	pthread_t thread;
 	struct hm_map *map;
-	struct rig rig;
+	struct accel_rig rig;
 	int r;
 
 	if (!use_pocl("pthread"))
 		return;
-	rig_open(&rig, "opencl:0", 0, 0);
+	accel_rig_open(&rig, "opencl:0", 0, 0);
 	cutter.fd = scratch_file(SIZE);
 	CHECK_OK_FATAL(hm_device_open("file", &device));
 	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, cutter.fd, NULL, &buffer));
@@ -100,7 +100,7 @@ static void cut_off(void)
 	CHECK(n_failed > 0);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	close(cutter.fd);
 	CHECK_OK(hm_handler_remove());
 }

@@ -20,7 +20,6 @@
 #include "lib/inject.h"
 #include "lib/minimal_backend.h"
 
-#define PAGE 4096ull
 #define SIZE (8 * PAGE)
 #define SLOTS 8192            /* guard_slot.c; half of them are kept */
 #define STACK (2ull << 20)    /* sanitizers take their part */

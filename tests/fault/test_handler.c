@@ -18,8 +18,6 @@
 #include "lib/support.h"
 #include "base/sys.h"
 
-#define PAGE 4096ull
-
 static struct hm_handler_info handler_info(void)
 {
 	struct hm_handler_info info = { .struct_size = sizeof(info) };

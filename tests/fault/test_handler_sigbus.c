@@ -8,8 +8,8 @@
 
 #include "fault/guard_support.h"
 #include "fault/others_handler.h"
+#include "lib/units.h"
 
-#define PAGE 4096ull
 #define SIZE (4 * PAGE)
 
 static struct hm_handler_info handler_info(void)

@@ -402,10 +402,10 @@ static void fences(void)
 {
 	struct file_map file;
 	struct hm_fence *fence;
-	struct rig rig;
+	struct accel_rig rig;
 
 	CHECK_OK_FATAL(hm_handler_install(0));
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	open_file_map(&file);
 	CHECK_OK_FATAL(hm_launch(rig.queue, rig.kernel[FILL], SIZE / 4, &fence,
 				 HM_OUT((void *)file.base), HM_U32(5)));
@@ -429,7 +429,7 @@ static void fences(void)
 				 HM_OUT((void *)file.base), HM_U32(8)));
 	CHECK_ERROR(-EIO, hm_fence_wait(fence, UINT64_MAX));
 	hm_fence_unref(fence);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	close_file_map(&file);
 	CHECK_OK(hm_handler_remove());
 }

@@ -9,7 +9,6 @@
 #include "lib/support.h"
 #include "base/util.h"
 
-#define PAGE 4096ull
 #define SIZE (3 * REPAIR_BLOCK)
 #define MOST (1u << 20) /* a limit above that is none */
 

@@ -82,11 +82,11 @@ static void by_fences(void)
 {
 	struct victim victim;
 	struct hm_fence *fence;
-	struct rig rig;
+	struct accel_rig rig;
 
 	victim_open_file(&victim);
 	victim_choose(&victim, HM_LOSS_ZERO, 0);
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	victim_cut(&victim, REPAIR_BLOCK);
 	CHECK_OK_FATAL(hm_launch(rig.queue, rig.kernel[FILL], VICTIM_SIZE / 4, &fence,
 				 HM_OUT((void *)victim.base), HM_U32(6)));
@@ -94,7 +94,7 @@ static void by_fences(void)
 	CHECK(text_has("lost"));
 	CHECK(victim_was_told(&victim, "p"));
 	hm_fence_unref(fence);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	victim_close(&victim);
 }
 

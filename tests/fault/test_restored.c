@@ -16,7 +16,6 @@
 #include "base/sys.h"
 #include "fault/victim.h"
 
-#define PAGE 4096ull
 #define AT (2 * REPAIR_BLOCK - PAGE)
 
 static void store_behind(const struct victim *victim, uint64_t offset, unsigned char byte)

@@ -14,8 +14,7 @@
 #include <unistd.h>
 
 #include "format/load_support.h"
-
-#define MIB(n) ((uint64_t)(n) << 20)
+#include "lib/units.h"
 
 /* ---- loaded bytes ---- */
 

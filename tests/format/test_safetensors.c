@@ -13,8 +13,6 @@
 #include "lib/inject.h"
 #include "format/safetensors_support.h"
 
-#define PAGE 4096ull
-
 /* 24 + 0 + 4 + 5 bytes; listed in no order. */
 #define FOUR                                                                       \
 	"{\"w\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"      \

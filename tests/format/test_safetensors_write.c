@@ -13,8 +13,6 @@
 #include "lib/inject.h"
 #include "format/safetensors_support.h"
 
-#define PAGE 4096ull
-
 static unsigned char bytes[3 * PAGE];
 
 static const uint64_t one[] = { 1 }, three[] = { 3 }, seven[] = { 7 }, page[] = { 2, PAGE / 4 },

@@ -12,11 +12,11 @@
 #include "reader/reader_support.h"
 #include "format/tokens_support.h"
 
-#define FILE_SIZE (4 * GIB)
-#define BUDGET (6 * MIB)
+#define FILE_SIZE GIB(4)
+#define BUDGET MIB(6)
 /* Slack for malloc(), the library's tables and the kernel's rounding. */
-#define SLACK MIB
-#define STEP (MIB / 2) /* tokens, of two bytes: 1 MiB */
+#define SLACK MIB(1)
+#define STEP (MIB(1) / 2) /* tokens, of two bytes: 1 MiB */
 
 /* Zeros, with a token of its own at each MiB. */
 static char *make_file(const char *folder, const char *name, uint64_t size)
@@ -27,10 +27,11 @@ static char *make_file(const char *folder, const char *name, uint64_t size)
 
 	file_sparse(folder, name, size);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
-	for (i = 0; i < size / MIB; i++) {
+	for (i = 0; i < size / MIB(1); i++) {
 		uint16_t token = (uint16_t)(i + 1);
 
-		CHECK_EQUAL(pwrite(fd, &token, sizeof(token), (off_t)(i * MIB)), sizeof(token));
+		CHECK_EQUAL(pwrite(fd, &token, sizeof(token), (off_t)(i * MIB(1))),
+			    sizeof(token));
 	}
 	close(fd);
 	return path;
@@ -99,7 +100,7 @@ static void random_places(void)
 	tokens = open_within((const char *const[]){ path }, 1, BUDGET);
 	CHECK_EQUAL(tokens_info(tokens).budget, BUDGET);
 	/* Tables of 8 MiB, if they stayed, and a page or 64 KiB for each place. */
-	check_held(read_steps(tokens, FILE_SIZE / MIB, reader_held()), BUDGET + SLACK);
+	check_held(read_steps(tokens, FILE_SIZE / MIB(1), reader_held()), BUDGET + SLACK);
 	hm_tokens_unref(tokens);
 	CHECK_OK(hm_handler_remove());
 out:
@@ -115,13 +116,13 @@ static struct hm_map *map_of(struct hm_tokens *tokens)
 	return info.map;
 }
 
-#define PARTS (12 * MIB)
+#define PARTS MIB(12)
 
 /* Two shards with blocks of 8 MiB, longer than their parts, and with shorter blocks. */
 static void batches_within(void)
 {
 	char *folder = folder_make();
-	char *a = make_file(folder, "a", 32 * MIB), *b = make_file(folder, "b", 16 * MIB);
+	char *a = make_file(folder, "a", MIB(32)), *b = make_file(folder, "b", MIB(16));
 	const struct hm_batches_desc long_ones = {
 		.struct_size = sizeof(long_ones),
 		.order = HM_BATCHES_IN_ORDER,
@@ -131,7 +132,7 @@ static void batches_within(void)
 	};
 	struct hm_batches_desc desc = long_ones;
 	struct hm_tokens *tokens = NULL;
-	uint16_t *x = malloc(32 * MIB), *y = x + 8 * MIB;
+	uint16_t *x = malloc(MIB(32)), *y = x + MIB(8);
 	struct hm_batches *batches;
 	struct hm_batch batch = { .struct_size = sizeof(batch) };
 	uint64_t i, j, n, before;
@@ -149,7 +150,7 @@ static void batches_within(void)
 		tokens = open_within((const char *const[]){ a, b }, 2, PARTS);
 		CHECK(map_of(tokens) != NULL);
 		CHECK_OK_FATAL(hm_batches_create(tokens, &desc, &batches));
-		memset(x, 1, 32 * MIB);
+		memset(x, 1, MIB(32));
 		before = reader_held();
 		for (i = 0; i < (n ? 46 : 5); i++) {
 			CHECK_OK_FATAL(hm_batches_next(batches, x, y, &batch));
@@ -182,7 +183,7 @@ static _Atomic int reading;
 
 static void *read_some(void *tokens)
 {
-	read_steps(tokens, FILE_SIZE / MIB, 0);
+	read_steps(tokens, FILE_SIZE / MIB(1), 0);
 	atomic_fetch_sub(&reading, 1);
 	return NULL;
 }
@@ -236,8 +237,8 @@ static void check_why(struct hm_tokens *tokens, const char *cause)
 /* Too little for a map, or in Fortran's order: pread(2). Enough for all: no account. */
 static void chosen(void)
 {
-	char *folder = folder_make(), *path = make_file(folder, "data", 16 * MIB), *rows;
-	const uint64_t n = MIB;
+	char *folder = folder_make(), *path = make_file(folder, "data", MIB(16)), *rows;
+	const uint64_t n = MIB(1);
 	uint16_t *values = calloc(n, sizeof(*values));
 	struct hm_tokens *tokens;
 	int64_t value = 0;
@@ -251,18 +252,18 @@ static void chosen(void)
 	hm_tokens_unref(tokens);
 
 	tokens = open_within((const char *const[]){ path }, 1, 0);
-	CHECK(map_of(tokens) && tokens_info(tokens).budget >= 16 * MIB);
+	CHECK(map_of(tokens) && tokens_info(tokens).budget >= MIB(16));
 	hm_tokens_unref(tokens);
 
 	values[1] = 7;
 	rows = tokens_npy(folder, "rows.npy", 1, "<u2", true, "(1024, 1024)", values,
 			  n * sizeof(*values));
-	tokens = open_within((const char *const[]){ rows }, 1, MIB);
+	tokens = open_within((const char *const[]){ rows }, 1, MIB(1));
 	CHECK(!map_of(tokens));
 	CHECK_OK(hm_tokens_read(tokens, 1024, 1, HM_DTYPE_I64, &value));
 	CHECK_EQUAL(value, 7);
 	hm_tokens_unref(tokens);
-	tokens = open_within((const char *const[]){ rows }, 1, 4 * MIB);
+	tokens = open_within((const char *const[]){ rows }, 1, MIB(4));
 	CHECK(map_of(tokens) != NULL);
 	hm_tokens_unref(tokens);
 	CHECK_OK(hm_handler_remove());
@@ -287,13 +288,13 @@ static void in_others_hands(void)
 	CHECK_OK_FATAL(hm_handler_install(0));
 	tokens = open_within((const char *const[]){ path }, 1, BUDGET);
 	CHECK_OK(hm_map_lock(map_of(tokens), 0, PAGE, 0, &locked));
-	read_steps(tokens, FILE_SIZE / 4 / MIB, 0);
+	read_steps(tokens, FILE_SIZE / 4 / MIB(1), 0);
 	CHECK_OK(hm_map_unlock(map_of(tokens), 0, PAGE));
 	CHECK_OK(hm_map_protect(map_of(tokens), PAGE, PAGE, HM_NONE));
-	read_steps(tokens, FILE_SIZE / 4 / MIB, 0);
+	read_steps(tokens, FILE_SIZE / 4 / MIB(1), 0);
 	CHECK_EQUAL(test_read_signal((char *)hm_map_address(map_of(tokens)) + PAGE), SIGSEGV);
 	CHECK_OK(hm_map_protect(map_of(tokens), PAGE, PAGE, HM_READ));
-	read_steps(tokens, FILE_SIZE / 4 / MIB, 0);
+	read_steps(tokens, FILE_SIZE / 4 / MIB(1), 0);
 	/* All undone: out of the map again, as often as the budget is used up. */
 	CHECK_OK_FATAL(hm_batches_create(tokens, &batches_usual, &batches));
 	for (i = 0; i < 2 * BUDGET / 65536; i++)
@@ -309,18 +310,18 @@ static void in_others_hands(void)
 /* Where tokens go is guarded also where they are read. */
 static void not_to_be_written(void)
 {
-	char *folder = folder_make(), *path = make_file(folder, "data", 16 * MIB);
+	char *folder = folder_make(), *path = make_file(folder, "data", MIB(16));
 	struct hm_tokens *tokens;
 	struct hm_device *device;
 	struct hm_buffer *buffer;
 	struct hm_map *map;
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = MIB };
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = MIB(1) };
 
 	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK_FATAL(hm_device_open("host", &device));
 	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	CHECK_OK(hm_map_protect(map, 0, MIB, HM_READ));
+	CHECK_OK(hm_map_protect(map, 0, MIB(1), HM_READ));
 	tokens = open_within((const char *const[]){ path }, 1, 4096);
 	CHECK_ERROR(-EACCES,
 		    hm_tokens_read(tokens, 0, 1000, HM_DTYPE_I64, hm_map_address(map)));

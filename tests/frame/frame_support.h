@@ -5,8 +5,6 @@
 
 #include "lib/support.h"
 
-#define KIB(n) ((uint64_t)(n) << 10)
-#define MIB(n) ((uint64_t)(n) << 20)
 #define SECOND_NS 1000000000ull
 
 /* A pool called "tested" of NV12 pictures of 64 x 32 pixels, which holds its device. */

@@ -105,7 +105,7 @@ static void *consumer(void *user)
 	return NULL;
 }
 
-static void run_all(enum hm_frame_policy policy, uint32_t n_most, struct rig *rig)
+static void run_all(enum hm_frame_policy policy, uint32_t n_most, struct accel_rig *rig)
 {
 	pthread_t producers[PRODUCERS], consumers[CONSUMERS];
 	struct hm_frame_pool_info info;
@@ -163,12 +163,12 @@ static void dropping_newest(void)
 
 static void with_work(void)
 {
-	struct rig rig;
+	struct accel_rig rig;
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	run_all(HM_FRAME_WAIT, 6, &rig);
 	run_all(HM_FRAME_DROP_OLDEST, 10, &rig);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 /* ---- a thread that waits, and others that come, go and end ---- */

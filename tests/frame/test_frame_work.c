@@ -10,7 +10,7 @@
 #include "accel/accel_support.h"
 #include "frame/frame_support.h"
 
-static struct hm_frame_pool *pool_of(struct rig *rig, enum hm_frame_policy policy,
+static struct hm_frame_pool *pool_of(struct accel_rig *rig, enum hm_frame_policy policy,
 				     uint32_t n_most)
 {
 	const struct hm_frame_pool_desc desc = {
@@ -34,10 +34,10 @@ static void kernel_writes(const char *accel)
 	struct hm_frame_pool *pool;
 	struct hm_frame_info info;
 	struct hm_frame *frame;
-	struct rig rig;
+	struct accel_rig rig;
 	uint32_t *pixels, i;
 
-	rig_open(&rig, accel, 0, 0);
+	accel_rig_open(&rig, accel, 0, 0);
 	pool = pool_of(&rig, HM_FRAME_WAIT, 1);
 	frame = frame_acquire(pool);
 	info = frame_info(frame);
@@ -66,7 +66,7 @@ static void kernel_writes(const char *accel)
 	CHECK(frame_info(frame).address[0] == pixels);
 	hm_frame_unref(frame);
 	hm_frame_pool_unref(pool);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void kernel_cpu(void)
@@ -213,10 +213,10 @@ static void failed_work(void)
 	struct hm_frame_pool *pool;
 	struct hm_frame *frame;
 	struct hm_fence *fence, *both = NULL;
-	struct rig rig;
+	struct accel_rig rig;
 	int event = event_open();
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	pool = pool_of(&rig, HM_FRAME_WAIT, 1);
 	frame = frame_acquire(pool);
 	CHECK_OK_FATAL(hm_launch(rig.queue, kernel, 1, &fence,
@@ -237,7 +237,7 @@ static void failed_work(void)
 	hm_frame_unref(frame);
 	hm_frame_pool_unref(pool);
 	hm_kernel_unref(kernel);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	close(event);
 }
 
@@ -248,10 +248,10 @@ static void queue_waits(void)
 	struct hm_frame_pool *pool;
 	struct hm_frame *frame;
 	uint32_t *pixels;
-	struct rig rig;
+	struct accel_rig rig;
 	int event = event_open();
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	pool = pool_of(&rig, HM_FRAME_WAIT, 1);
 	frame = frame_acquire(pool);
 	pixels = frame_info(frame).address[0];
@@ -266,7 +266,7 @@ static void queue_waits(void)
 	CHECK_EQUAL(pixels[0], 2);
 	hm_frame_unref(frame);
 	hm_frame_pool_unref(pool);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	close(event);
 }
 

@@ -10,7 +10,6 @@
 #include "hook/access_world.h"
 #include "lib/inject.h"
 
-#define PAGE 4096ull
 #define UNTOUCHED ((void *)0x10)
 #define EVERY (~0u)
 

@@ -11,7 +11,6 @@
 #include "hook/hook.h"
 #include "lib/support.h"
 
-#define PAGE 4096ull
 #define THREADS 3
 #define SWAPS 3000
 #define CALLS (TEST_ASAN || TEST_TSAN ? 20000u : 200000u)

@@ -86,7 +86,7 @@ void control_group_leave(uint64_t room)
 {
 	if (!put(GROUP "/memory.reclaim", "64M"))
 		CHECK_EQUAL(errno, EAGAIN); /* there was less */
-	control_group_throttle(control_group_bytes() - HETSIM_PAGE);
+	control_group_throttle(control_group_bytes() - PAGE);
 	CHECK_FATAL(put(GROUP "/memory.high", "max"));
 	control_group_limit(control_group_bytes() + room);
 }

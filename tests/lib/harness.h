@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/units.h"
+
 struct test {
 	const char *name;
 	void (*run)(void);

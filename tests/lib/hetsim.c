@@ -130,7 +130,6 @@ void hetsim_fence_check(int fence, int status)
 }
 
 #define TESTS_MAX 64
-#define MIB (1024ull * 1024)
 
 /* SIM_* of the device; all where there is none, which tests say themselves. */
 static unsigned int device_has(void)
@@ -146,13 +145,13 @@ static unsigned int device_has(void)
 		return has;
 	if (!hetsim_call(fd, HETSIM_HANDSHAKE, &shake) &&
 	    !hetsim_call(fd, HETSIM_QUERY, &query))
-		has = (query.vram_bytes <= 256 * MIB ? SIM_SMALL : 0) |
-		      (query.system_bytes <= 256 * MIB &&
+		has = (query.vram_bytes <= MIB(256) ? SIM_SMALL : 0) |
+		      (query.system_bytes <= MIB(256) &&
 				       query.opener_system_bytes < query.system_bytes ?
 			       SIM_LEFT :
 			       0) |
 		      (query.window_bytes ? 0 : SIM_REACHED) |
-		      (query.window_bytes && query.window_bytes <= 64 * MIB ? SIM_WINDOWED : 0);
+		      (query.window_bytes && query.window_bytes <= MIB(64) ? SIM_WINDOWED : 0);
 	if (!hetsim_call(fd, HETSIM_MIRROR, &mirror) &&
 	    mirror.migration != HETSIM_MIGRATION_NONE)
 		has |= SIM_MIGRATES;

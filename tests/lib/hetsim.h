@@ -19,7 +19,6 @@
 
 #define HETSIM_PATH "/dev/hetsim0"
 #define HETSIM_SECOND "/dev/hetsim1" /* where there are two */
-#define HETSIM_PAGE 4096ull
 
 /* An open file after its handshake. Skips the test and returns -1 without device. */
 int hetsim_open(int flags);

@@ -135,7 +135,7 @@ uint64_t hetsim_free_bytes(void)
 	CHECK_FATAL(zones != NULL);
 	while (fgets(line, sizeof(line), zones))
 		if (sscanf(line, " count: %lu", &pages) == 1)
-			bytes += pages * HETSIM_PAGE;
+			bytes += pages * PAGE;
 	fclose(zones);
 	return bytes;
 }

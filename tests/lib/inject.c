@@ -15,7 +15,6 @@
 #include "base/sys.h"
 
 #define KEPT_MAX 64
-#define PAGE 4096
 
 static struct sys_table real;
 

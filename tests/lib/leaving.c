@@ -11,7 +11,6 @@
 
 #include "accel/engine_support.h"
 
-#define PAGE 4096ull
 #define SIZE (4 * PAGE)
 
 struct leaving {

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define PAGE 4096
+#include "lib/units.h"
 
 #define GROWTH (HM_CAP_RESIZE | HM_CAP_APPEND | HM_CAP_REPLACE | HM_CAP_MULTI_MAP)
 

@@ -8,8 +8,6 @@
 
 #include "lib/support.h"
 
-#define PAGE 4096ull
-
 struct sim_case {
 	const char *name;
 	void (*run)(void);

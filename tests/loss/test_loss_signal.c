@@ -13,7 +13,6 @@
 #include "lib/support.h"
 #include "base/util.h"
 
-#define PAGE 4096ull
 #define SIZE (16 * PAGE)
 #define OBJECTS 8
 

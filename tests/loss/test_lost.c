@@ -17,7 +17,6 @@
 #include "lib/support.h"
 #include "base/sys.h"
 
-#define PAGE 4096ull
 #define SIZE (16 * PAGE)
 
 static void on_reattach(void *user, const struct hm_view_change *change)

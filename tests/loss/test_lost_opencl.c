@@ -112,7 +112,7 @@ static void check_success(const uint32_t *words, uint32_t value, uint32_t before
 
 static void *launch(void *user)
 {
-	struct rig *rig = user;
+	struct accel_rig *rig = user;
 	uint32_t *words = (uint32_t *)((char *)hm_map_address(map) + LAUNCHED);
 	uint32_t value = 1, generation;
 	struct hm_fence *fence;
@@ -168,11 +168,11 @@ static void all_rounds(void)
 {
 	pthread_t writers[WRITERS], launcher;
 	uint64_t state = test_seed(), round;
-	struct rig rig;
+	struct accel_rig rig;
 	unsigned int i;
 
 	/* Its compiler is done with before anything is taken away. */
-	rig_open(&rig, "opencl:0", 0, 0);
+	accel_rig_open(&rig, "opencl:0", 0, 0);
 	CHECK_OK_FATAL(hm_kernel_build(rig.kernel[FILL], rig.accel));
 	ending = false;
 	n_launched = n_right = n_failed = n_written = 0;
@@ -191,7 +191,7 @@ static void all_rounds(void)
 	pthread_join(launcher, NULL);
 	CHECK(n_written);
 	CHECK(n_failed || rounds() < 10);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void lose(uint32_t by)

@@ -11,7 +11,6 @@
 #include "lib/inject.h"
 #include "lib/sim_devices.h"
 
-#define MIB (1024ull * 1024)
 #define PAGES 8
 
 static bool text_has(const char *part)
@@ -219,7 +218,7 @@ static void make(struct lives *lives)
 	memset(lives, 0, sizeof(*lives));
 	lives->device = sim_open();
 	lives->bare = sim_make(lives->device, PAGE, 0, NULL);
-	lives->buffer = sim_make(lives->device, PAGES * PAGE, MIB, &lives->map);
+	lives->buffer = sim_make(lives->device, PAGES * PAGE, MIB(1), &lives->map);
 	CHECK_OK_FATAL(hm_map_create(lives->buffer, &desc, &lives->part));
 	CHECK_OK_FATAL(hm_view_create(lives->map, 0, 0, &ops, lives, &lives->view));
 	lives->base = hm_map_address(lives->map);
@@ -250,7 +249,7 @@ static void check_refused(struct lives *lives)
 	GONE(hm_map_create(lives->bare, NULL, &map));
 	GONE(hm_buffer_export(lives->buffer, 0, &fd));
 	GONE(hm_buffer_resize(lives->buffer, 2 * PAGE, 0));
-	GONE(hm_buffer_resize(lives->buffer, MIB, 0));
+	GONE(hm_buffer_resize(lives->buffer, MIB(1), 0));
 	GONE(hm_buffer_resize(lives->bare, 4 * PAGE, HM_MAY_MOVE));
 	GONE(hm_map_protect(lives->map, 0, PAGE, HM_READ));
 	GONE(hm_map_query(lives->map, &map_now));
@@ -310,8 +309,8 @@ static void test_unplug(void)
 		query = sim_query(fresh);
 		if (query.vram_used == 0)
 			CHECK_EQUAL(query.opener_used, 0);
-		buffer = sim_make(fresh, MIB, 0, &map);
-		CHECK(is_zero(hm_map_address(map), 0, MIB));
+		buffer = sim_make(fresh, MIB(1), 0, &map);
+		CHECK(is_zero(hm_map_address(map), 0, MIB(1)));
 		for (n = 0; n < 6; n++)
 			switch (orders[i][n]) {
 			case 0:
@@ -332,8 +331,8 @@ static void test_unplug(void)
 			default:
 				hm_view_unref(lives.view);
 			}
-		pattern_write(hm_map_address(map), 0, MIB, 3);
-		CHECK(pattern_holds(hm_map_address(map), 0, MIB, 3));
+		pattern_write(hm_map_address(map), 0, MIB(1), 3);
+		CHECK(pattern_holds(hm_map_address(map), 0, MIB(1), 3));
 		hm_map_unref(map);
 		hm_buffer_unref(buffer);
 		hm_device_unref(fresh);
@@ -345,7 +344,7 @@ static void test_unplug_after_growth(void)
 {
 	struct hm_device *device = sim_open();
 	struct hm_map *map;
-	struct hm_buffer *buffer = sim_make(device, 2 * PAGE, MIB, &map);
+	struct hm_buffer *buffer = sim_make(device, 2 * PAGE, MIB(1), &map);
 	char *base = hm_map_address(map);
 
 	CHECK_OK(hm_buffer_resize(buffer, 4 * PAGE, HM_GROW_APPEND));
@@ -377,7 +376,7 @@ static void test_unplug_out_of_memory(void)
 	inject_install();
 	for (n = 1; more && n < 100; n++) {
 		device = sim_open();
-		buffer = sim_make(device, 4 * PAGE, MIB, &map);
+		buffer = sim_make(device, 4 * PAGE, MIB(1), &map);
 		CHECK_OK(hm_map_protect(map, PAGE, PAGE, HM_READ));
 		base = hm_map_address(map);
 		memset(base, 1, PAGE);
@@ -430,7 +429,7 @@ static void *changer(void *user)
 	const struct hm_buffer_desc desc = {
 		.struct_size = sizeof(desc),
 		.size = 8 * PAGE,
-		.max_size = MIB,
+		.max_size = MIB(1),
 	};
 	struct hm_buffer *buffer;
 	struct hm_map *map;

@@ -17,8 +17,6 @@
 #include "soft/soft.h"
 #include "base/sys.h"
 
-#define PAGE 4096ull
-
 /* ---- soft:0, while it is opened ---- */
 
 static struct soft_file *other;
@@ -215,12 +213,12 @@ static void *mmap_fails(void *address, size_t length, int prot, int flags, int f
 static void while_testing(void)
 {
 	struct hm_device *soft;
-	struct rig rig;
+	struct accel_rig rig;
 	uint32_t *p;
 	int n;
 
 	use_stub("");
-	rig_open(&rig, "opencl:0", 0, 0);
+	accel_rig_open(&rig, "opencl:0", 0, 0);
 	CHECK_OK_FATAL(hm_device_open("soft:0", &soft));
 	for (n = 1; n <= 3; n++) { /* the twin maps it, too */
 		CHECK_OK_FATAL(hm_alloc(soft, PAGE, HM_READ | HM_WRITE, &p));
@@ -237,7 +235,7 @@ static void while_testing(void)
 	CHECK_EQUAL(way_of(&rig, p, 0), HM_WAY_HOST_PTR);
 	CHECK_OK(hm_free(p));
 	hm_device_unref(soft);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static const struct test tests[] = {

@@ -154,7 +154,8 @@ static int use_and_go(const struct hm_cpu_range *range, const struct hm_arg *arg
 }
 
 /* While a kernel runs on a CPU, which no device has a hand in. */
-static struct hm_fence *submit(struct rig *rig, struct bytes *bytes, char *other, bool writes)
+static struct hm_fence *submit(struct accel_rig *rig, struct bytes *bytes, char *other,
+			       bool writes)
 {
 	struct hm_kernel *kernel = make_kernel("use", "inout in", use_and_go);
 	struct hm_fence *fence;
@@ -167,7 +168,7 @@ static struct hm_fence *submit(struct rig *rig, struct bytes *bytes, char *other
 	return fence;
 }
 
-static int launch(struct rig *rig, struct bytes *bytes, char *other, bool writes)
+static int launch(struct accel_rig *rig, struct bytes *bytes, char *other, bool writes)
 {
 	struct hm_fence *fence = submit(rig, bytes, other, writes);
 	int r = hm_fence_wait(fence, UINT64_MAX);
@@ -177,7 +178,7 @@ static int launch(struct rig *rig, struct bytes *bytes, char *other, bool writes
 }
 
 /* Waited for as a part of a merged fence. */
-static int launch_merged(struct rig *rig, struct bytes *bytes, char *other, bool writes)
+static int launch_merged(struct accel_rig *rig, struct bytes *bytes, char *other, bool writes)
 {
 	struct hm_fence *fence = submit(rig, bytes, other, writes), *merged;
 	int r;
@@ -190,7 +191,7 @@ static int launch_merged(struct rig *rig, struct bytes *bytes, char *other, bool
 }
 
 /* As any accelerator makes it. It is gone before: whatever that reads, it is zeros. */
-static int queue_copy(struct rig *rig, struct bytes *bytes, char *other, bool writes)
+static int queue_copy(struct accel_rig *rig, struct bytes *bytes, char *other, bool writes)
 {
 	struct hm_fence *fence;
 	int r;
@@ -203,17 +204,17 @@ static int queue_copy(struct rig *rig, struct bytes *bytes, char *other, bool wr
 	return r;
 }
 
-static void by_accel(const char *accel,
-		     int (*use)(struct rig *rig, struct bytes *bytes, char *other, bool writes))
+static void by_accel(const char *accel, int (*use)(struct accel_rig *rig, struct bytes *bytes,
+						   char *other, bool writes))
 {
 	struct bytes bytes;
-	struct rig rig;
+	struct accel_rig rig;
 	char *other;
 	int writes;
 	size_t i;
 
 	CHECK_OK_FATAL(hm_backend_register(&unheard_backend));
-	rig_open(&rig, accel, 0, 0);
+	accel_rig_open(&rig, accel, 0, 0);
 	other = alloc_bytes(&rig, SIZE);
 	for (i = 0; i < ARRAY_SIZE(policies); i++)
 		for (writes = 0; writes < 2; writes++) {
@@ -224,7 +225,7 @@ static void by_accel(const char *accel,
 			end(&bytes);
 		}
 	CHECK_OK(hm_free(other));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void by_kernel(void)
@@ -276,12 +277,12 @@ static void asked_once(void)
 	struct hm_fence *fence;
 	struct hm_kernel *kernel;
 	struct bytes bytes, more;
-	struct rig rig;
+	struct accel_rig rig;
 	char *other;
 
 	CHECK_OK_FATAL(hm_backend_register(&unheard_backend));
 	CHECK_OK_FATAL(hm_handler_install(0));
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	kernel = make_kernel("use", "inout in in", use);
 	other = alloc_bytes(&rig, SIZE);
 	make(&bytes, NO_POLICY);
@@ -309,7 +310,7 @@ static void asked_once(void)
 	end(&bytes);
 	CHECK_OK(hm_free(other));
 	hm_kernel_unref(kernel);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	CHECK_OK(hm_handler_remove());
 }
 
@@ -320,12 +321,12 @@ static void asked_of_nothing(void)
 	struct hm_kernel *kernel;
 	struct hm_fence *fence;
 	struct bytes bytes;
-	struct rig rig;
+	struct accel_rig rig;
 
 	ops.name = name = "nothing";
 	ops.device_open = minimal_backend.device_open;
 	CHECK_OK_FATAL(hm_backend_register(&ops));
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	kernel = make_kernel("use", "inout", use);
 	make(&bytes, NO_POLICY);
 	asked();
@@ -335,7 +336,7 @@ static void asked_of_nothing(void)
 	CHECK_EQUAL(asked(), 1);
 	end(&bytes);
 	hm_kernel_unref(kernel);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static unsigned int ops_asked;

@@ -7,7 +7,6 @@
 
 #include "lib/support.h"
 
-#define PAGE 4096ull
 #define PAGES 8
 
 struct locked {

@@ -15,7 +15,7 @@
 #include "base/sys.h"
 #include "format/tokens_support.h"
 
-#define SIZE (16 * MIB)
+#define SIZE MIB(16)
 /* Without more than one announcement there are two: a window, and the one after it. */
 #define AT_ONCE 5
 #define PATIENCE_MS 20000
@@ -109,10 +109,10 @@ static void test_tokens(void)
 		.struct_size = sizeof(desc),
 		.order = HM_BATCHES_IN_ORDER,
 		.dtype = HM_DTYPE_U16,
-		.block = 2 * MIB,
+		.block = MIB(2),
 		.batch = 1,
 	};
-	uint16_t *x = malloc(8 * MIB), *y = x + 2 * MIB;
+	uint16_t *x = malloc(MIB(8)), *y = x + MIB(2);
 	struct hm_batches *batches;
 	struct hm_tokens *tokens;
 	struct slow slow;
@@ -131,7 +131,7 @@ static void test_tokens(void)
 		slow.scene.faults->at_most = 0;
 		slow.scene.faults->await = AT_ONCE;
 		CHECK_OK(hm_batches_next(batches, x, y, NULL));
-		CHECK(reader_is_data(x, 0, 4 * MIB));
+		CHECK(reader_is_data(x, 0, MIB(4)));
 		CHECK(slow.scene.faults->at_most >= AT_ONCE);
 		hm_batches_unref(batches);
 		hm_tokens_unref(tokens);
@@ -156,11 +156,11 @@ static void test_gathered(void)
 		return;
 	CHECK_OK_FATAL(hm_reader_open(slow.path, &desc, &reader));
 	for (i = 0; i < 16; i++)
-		pieces[i] = (struct hm_piece){ .offset = i * MIB, .bytes = sizeof(is) };
+		pieces[i] = (struct hm_piece){ .offset = i * MIB(1), .bytes = sizeof(is) };
 	CHECK_OK(hm_reader_gather(reader, pieces, 16, to));
 	CHECK(slow.scene.faults->at_most >= AT_ONCE);
 	for (i = 0; i < 16; i++) {
-		reader_fill(is, i * MIB, sizeof(is));
+		reader_fill(is, i * MIB(1), sizeof(is));
 		CHECK(!memcmp(to + i * sizeof(is), is, sizeof(is)));
 	}
 	hm_reader_unref(reader);
@@ -192,8 +192,8 @@ static void test_partition(void)
 	told = path;
 	real = sys_table;
 	sys_table.open = open_of_disk;
-	CHECK_EQUAL(announce_read_ahead(makedev(4711, 2)), 4 * MIB);
-	CHECK_EQUAL(announce_step(makedev(4711, 2)), 4 * MIB);
+	CHECK_EQUAL(announce_read_ahead(makedev(4711, 2)), MIB(4));
+	CHECK_EQUAL(announce_step(makedev(4711, 2)), MIB(4));
 	CHECK_EQUAL(announce_step(makedev(4711, 3)), 128 * 1024);
 	sys_table = real;
 	free(path);

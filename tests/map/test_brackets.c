@@ -17,7 +17,6 @@
 #include "lib/support.h"
 #include "base/sys.h"
 
-#define PAGE 4096ull
 #define SIZE (4 * PAGE)
 #define MAX_SIZE (64 * PAGE)
 

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "accel/accel_support.h"
+#include "lib/units.h"
 
-#define PAGE 4096ull
 #define PAGES 8
 #define RW (HM_READ | HM_WRITE)
 
@@ -361,9 +361,9 @@ static void launches(const char *accel)
 	struct hm_pointer_info info;
 	struct hm_scope *scope;
 	uint32_t *p, *q;
-	struct rig rig;
+	struct accel_rig rig;
 
-	rig_open(&rig, accel, 0, 0);
+	accel_rig_open(&rig, accel, 0, 0);
 	p = alloc_bytes(&rig, 2 * PAGE);
 	q = alloc_bytes(&rig, 2 * PAGE);
 	CHECK_OK(hm_pointer_find(p, &info));
@@ -391,7 +391,7 @@ static void launches(const char *accel)
 	CHECK(!strstr(hm_errmsg(), "scope"));
 	CHECK_OK(hm_free(p));
 	CHECK_OK(hm_free(q));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void on_cpu(void)

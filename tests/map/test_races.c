@@ -17,8 +17,8 @@
 
 #include "accel/accel_support.h"
 #include "base/util.h"
+#include "lib/units.h"
 
-#define PAGE 4096ull
 #define LEAST 4 /* pages: never cut off */
 #define MOST 64 /* of max_size */
 #define CHANGERS_MOST 3

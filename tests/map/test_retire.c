@@ -14,8 +14,8 @@
 #include "map/retire_support.h"
 #include "base/sys.h"
 #include "base/util.h"
+#include "lib/units.h"
 
-#define PAGE 4096ull
 #define SIZE (4 * PAGE)
 
 static struct hm_device *open_host(void)

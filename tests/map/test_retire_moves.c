@@ -8,8 +8,8 @@
 
 #include "map/retire_support.h"
 #include "base/util.h"
+#include "lib/units.h"
 
-#define PAGE 4096ull
 #define SIZE (4 * PAGE)
 #define GROWN (256 * PAGE)
 

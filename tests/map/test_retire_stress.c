@@ -21,7 +21,6 @@
 #include "lib/sim_devices.h"
 #include "base/util.h"
 
-#define PAGE 4096ull
 #define SIZE (4 * PAGE)
 
 /* ---- without a thread ---- */

@@ -11,7 +11,6 @@
 #include "lib/support.h"
 #include "base/sys.h"
 
-#define PAGE 4096ull
 #define SIZE (8 * PAGE)
 
 /* ---- msync(2) that takes as long as a test likes ---- */

@@ -12,7 +12,6 @@
 
 #include "lib/support.h"
 
-#define PAGE 4096ull
 #define THREADS 4
 #define OWN 3
 #define SHARED 3

@@ -17,7 +17,6 @@
 #include "change/resize.h"
 #include "lib/support.h"
 
-#define PAGE 4096ull
 #define SIZE (16 * PAGE)
 
 struct subject {

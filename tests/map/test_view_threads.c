@@ -11,8 +11,6 @@
 #include "lib/support.h"
 #include "map/view.h"
 
-#define PAGE 4096ull
-
 static _Atomic bool ending;
 static _Atomic uint64_t n_begun;
 

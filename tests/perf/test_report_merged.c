@@ -12,10 +12,8 @@
 #include "../../tools/perf/read/calls.h"
 #include "lib/command.h"
 
-#define PAGE UINT64_C(4096)
-#define MIB (UINT64_C(1) << 20)
 #define OLD UINT64_C(0x40000000) /* 64 MiB are there */
-#define OLD_BYTES (64 * MIB)
+#define OLD_BYTES MIB(64)
 #define TOUCHED 40 /* pages at a time */
 
 static char *text;
@@ -100,18 +98,18 @@ static void check(FILE *out, const struct expected *expected)
 static void test_below(void)
 {
 	const struct expected expected[] = { { "64 MiB of memory", 2 * TOUCHED + 10, OLD },
-					     { "16 MiB of memory", TOUCHED, OLD - 16 * MIB },
-					     { "12 MiB of memory", 20, OLD - 28 * MIB },
+					     { "16 MiB of memory", TOUCHED, OLD - MIB(16) },
+					     { "12 MiB of memory", 20, OLD - MIB(28) },
 					     { NULL, 0, 0 } };
 	FILE *out = begin();
 
 	put_map(out, OLD, OLD_BYTES, "rw-p");
 	touch(out, OLD, TOUCHED);
-	put_map(out, OLD - 16 * MIB, OLD_BYTES + 16 * MIB, "rw-p");
-	touch(out, OLD - 16 * MIB, TOUCHED);
+	put_map(out, OLD - MIB(16), OLD_BYTES + MIB(16), "rw-p");
+	touch(out, OLD - MIB(16), TOUCHED);
 	touch(out, OLD + TOUCHED * PAGE, TOUCHED);
-	put_map(out, OLD - 28 * MIB, OLD_BYTES + 28 * MIB, "rw-p");
-	touch(out, OLD - 28 * MIB, 20);
+	put_map(out, OLD - MIB(28), OLD_BYTES + MIB(28), "rw-p");
+	touch(out, OLD - MIB(28), 20);
 	touch(out, OLD + 2 * TOUCHED * PAGE, 10);
 	check(out, expected);
 }
@@ -125,7 +123,7 @@ static void test_above(void)
 
 	put_map(out, OLD, OLD_BYTES, "rw-p");
 	touch(out, OLD, TOUCHED);
-	put_map(out, OLD, OLD_BYTES + 16 * MIB, "rw-p");
+	put_map(out, OLD, OLD_BYTES + MIB(16), "rw-p");
 	touch(out, OLD + OLD_BYTES, 20);
 	touch(out, OLD + TOUCHED * PAGE, TOUCHED);
 	check(out, expected);
@@ -150,12 +148,11 @@ static void test_small(void)
 /* Touched pages fault again: they were unmapped, and larger memory is in their place. */
 static void test_replaced(void)
 {
-	const struct expected upwards[] = { { "80 MiB of memory", TOUCHED + 30,
-					      OLD - 16 * MIB },
+	const struct expected upwards[] = { { "80 MiB of memory", TOUCHED + 30, OLD - MIB(16) },
 					    { "64 MiB of memory", TOUCHED, OLD },
 					    { NULL, 0, 0 } };
 	const struct expected from_middle[] = { { "64 MiB of memory", 2 * TOUCHED - 2, OLD },
-						{ "80 MiB of memory", 1, OLD - 16 * MIB },
+						{ "80 MiB of memory", 1, OLD - MIB(16) },
 						{ NULL, 0, 0 } };
 	const struct expected small[] = { { "64 MiB of memory", TOUCHED, OLD },
 					  { "64 MiB of memory", TOUCHED, OLD },
@@ -165,15 +162,15 @@ static void test_replaced(void)
 
 	put_map(out, OLD, OLD_BYTES, "rw-p");
 	touch(out, OLD, TOUCHED);
-	put_map(out, OLD - 16 * MIB, OLD_BYTES + 16 * MIB, "rw-p");
-	touch(out, OLD - 16 * MIB, 30);
+	put_map(out, OLD - MIB(16), OLD_BYTES + MIB(16), "rw-p");
+	touch(out, OLD - MIB(16), 30);
 	touch(out, OLD, TOUCHED);
 	check(out, upwards);
 	/* The first touched page shows it, and so does the last one. */
 	out = begin();
 	put_map(out, OLD, OLD_BYTES, "rw-p");
 	touch(out, OLD, TOUCHED);
-	put_map(out, OLD - 16 * MIB, OLD_BYTES + 16 * MIB, "rw-p");
+	put_map(out, OLD - MIB(16), OLD_BYTES + MIB(16), "rw-p");
 	touch(out, OLD + PAGE, TOUCHED - 1);
 	check(out, from_middle);
 	/* The new part is too small to have a name. */
@@ -192,7 +189,7 @@ static void test_another(void)
 	const struct expected exactly[] = { { "64 MiB of memory", TOUCHED, OLD },
 					    { "64 MiB of memory", 20, OLD },
 					    { NULL, 0, 0 } };
-	const struct expected rights[] = { { "80 MiB of memory", TOUCHED, OLD - 16 * MIB },
+	const struct expected rights[] = { { "80 MiB of memory", TOUCHED, OLD - MIB(16) },
 					   { NULL, 0, 0 } };
 	FILE *out = begin();
 
@@ -203,7 +200,7 @@ static void test_another(void)
 	check(out, exactly);
 	out = begin();
 	put_map(out, OLD, OLD_BYTES, "---p");
-	put_map(out, OLD - 16 * MIB, OLD_BYTES + 16 * MIB, "rw-p");
+	put_map(out, OLD - MIB(16), OLD_BYTES + MIB(16), "rw-p");
 	touch(out, OLD + PAGE, TOUCHED);
 	check(out, rights);
 }
@@ -212,17 +209,17 @@ static void test_another(void)
 static void test_all_known(void)
 {
 	const struct expected expected[] = { { "64 MiB of memory", 2 * TOUCHED, OLD },
-					     { "16 MiB of memory", TOUCHED, OLD - 16 * MIB },
-					     { "16 MiB of memory", 20, OLD - 16 * MIB },
+					     { "16 MiB of memory", TOUCHED, OLD - MIB(16) },
+					     { "16 MiB of memory", 20, OLD - MIB(16) },
 					     { NULL, 0, 0 } };
 	FILE *out = begin();
 
-	put_map(out, OLD - 16 * MIB, 16 * MIB, "rw-p");
-	touch(out, OLD - 16 * MIB, TOUCHED);
+	put_map(out, OLD - MIB(16), MIB(16), "rw-p");
+	touch(out, OLD - MIB(16), TOUCHED);
 	put_map(out, OLD, OLD_BYTES, "rw-p");
 	touch(out, OLD, TOUCHED);
-	put_map(out, OLD - 16 * MIB, OLD_BYTES + 16 * MIB, "rw-p");
-	touch(out, OLD - 16 * MIB, 20);
+	put_map(out, OLD - MIB(16), OLD_BYTES + MIB(16), "rw-p");
+	touch(out, OLD - MIB(16), 20);
 	touch(out, OLD + TOUCHED * PAGE, TOUCHED);
 	check(out, expected);
 }
@@ -280,15 +277,15 @@ static void test_calls(void)
 	CHECK_FATAL(spaces && calls);
 	call_mmap(calls, OLD, OLD_BYTES, OLD, OLD_BYTES);
 	check_at(spaces, OLD, "64 MiB of memory");
-	call_mmap(calls, OLD - 16 * MIB, 16 * MIB, OLD - 16 * MIB, OLD_BYTES + 16 * MIB);
-	check_at(spaces, OLD - 16 * MIB, "16 MiB of memory");
+	call_mmap(calls, OLD - MIB(16), MIB(16), OLD - MIB(16), OLD_BYTES + MIB(16));
+	check_at(spaces, OLD - MIB(16), "16 MiB of memory");
 	check_at(spaces, OLD, "64 MiB of memory");
-	call_mmap(calls, OLD - 32 * MIB, OLD_BYTES + 32 * MIB, OLD - 32 * MIB,
-		  OLD_BYTES + 32 * MIB);
+	call_mmap(calls, OLD - MIB(32), OLD_BYTES + MIB(32), OLD - MIB(32),
+		  OLD_BYTES + MIB(32));
 	check_at(spaces, OLD + PAGE, "96 MiB of memory");
-	check_at(spaces, OLD - 16 * MIB + PAGE, "96 MiB of memory");
+	check_at(spaces, OLD - MIB(16) + PAGE, "96 MiB of memory");
 	/* And where more than that is told of it. */
-	call_mmap(calls, OLD, OLD_BYTES, OLD - 32 * MIB, OLD_BYTES + 32 * MIB);
+	call_mmap(calls, OLD, OLD_BYTES, OLD - MIB(32), OLD_BYTES + MIB(32));
 	check_at(spaces, OLD + 2 * PAGE, "64 MiB of memory");
 	check_at(spaces, OLD - 2 * PAGE, "96 MiB of memory");
 	calls_free(calls);

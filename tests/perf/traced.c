@@ -18,8 +18,7 @@
 #include <unistd.h>
 
 #include <hetmap/hetmap.h>
-
-#define PAGE ((size_t)4096)
+#include "lib/units.h"
 
 static char *memory(int advice)
 {

@@ -8,8 +8,7 @@
 #include <uapi/hetsim.h>
 
 #include "perf/traced.h"
-
-#define PAGE ((size_t)4096)
+#include "lib/units.h"
 
 struct world {
 	struct hm_device *device;

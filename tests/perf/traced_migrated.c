@@ -5,8 +5,7 @@
 #include <unistd.h>
 
 #include "perf/traced.h"
-
-#define PAGE ((size_t)4096)
+#include "lib/units.h"
 
 char *traced_memory(size_t size, int advice)
 {

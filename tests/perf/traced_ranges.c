@@ -6,8 +6,8 @@
 #include <hetmap/hetmap.h>
 
 #include "perf/traced.h"
+#include "lib/units.h"
 
-#define PAGE ((size_t)4096)
 /* Work at a time: shorter than an engine may take, on a slow machine, too. */
 #define PIECE (2048 * PAGE)
 

@@ -24,8 +24,6 @@
 #include "lib/harness.h"
 #include "base/util.h"
 
-#define PAGE WATCHED_PAGE
-
 static void tell(const volatile void *address)
 {
 	printf("0x%" PRIxPTR "\n", (uintptr_t)address);

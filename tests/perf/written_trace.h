@@ -26,7 +26,6 @@
 #include "lib/command.h"
 #include "lib/support.h"
 
-#define PAGE UINT64_C(4096)
 #define PID 7
 #define CODE UINT64_C(0x10000000)   /* where programs are */
 #define MEMORY UINT64_C(0x20000000) /* the memory that they touch */

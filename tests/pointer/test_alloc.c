@@ -12,8 +12,6 @@
 #include "lib/minimal_backend.h"
 #include "lib/support.h"
 
-#define MIB (1ull << 20)
-
 static struct hm_device *open_host(void)
 {
 	struct hm_device *device;
@@ -98,23 +96,23 @@ static void grows_in_place(void)
 	struct hm_stats before = stats_now();
 	unsigned char *bytes, *again = NULL;
 
-	CHECK_OK_FATAL(hm_alloc(device, MIB, HM_READ | HM_WRITE, &bytes));
-	CHECK(stats_now().bytes_reserved - before.bytes_reserved >= 64 * MIB);
-	pattern_write(bytes, 0, MIB, 1);
-	CHECK_OK(hm_realloc(bytes, 64 * MIB, 0, &again));
+	CHECK_OK_FATAL(hm_alloc(device, MIB(1), HM_READ | HM_WRITE, &bytes));
+	CHECK(stats_now().bytes_reserved - before.bytes_reserved >= MIB(64));
+	pattern_write(bytes, 0, MIB(1), 1);
+	CHECK_OK(hm_realloc(bytes, MIB(64), 0, &again));
 	CHECK(again == bytes);
-	CHECK(pattern_holds(bytes, 0, MIB, 1));
-	CHECK(is_zero(bytes, MIB, 64 * MIB));
+	CHECK(pattern_holds(bytes, 0, MIB(1), 1));
+	CHECK(is_zero(bytes, MIB(1), MIB(64)));
 	CHECK_OK(hm_realloc(bytes, 5, 0, NULL));
-	CHECK_OK(hm_realloc(bytes, 2 * MIB, 0, NULL));
+	CHECK_OK(hm_realloc(bytes, MIB(2), 0, NULL));
 	CHECK(pattern_holds(bytes, 0, 5, 1));
-	CHECK(is_zero(bytes, 5, 2 * MIB));
-	CHECK_ERROR(-ENOSPC, hm_realloc(bytes, 1024 * MIB, 0, &again));
+	CHECK(is_zero(bytes, 5, MIB(2)));
+	CHECK_ERROR(-ENOSPC, hm_realloc(bytes, MIB(1024), 0, &again));
 	CHECK(strstr(hm_errmsg(), "HM_MAY_MOVE") && !strstr(hm_errmsg(), "max_size"));
 	CHECK(again == bytes);
 	CHECK_OK(hm_free(bytes));
-	CHECK_OK_FATAL(hm_alloc(device, 8 * MIB, HM_READ | HM_WRITE, &bytes));
-	CHECK(stats_now().bytes_reserved - before.bytes_reserved >= 128 * MIB);
+	CHECK_OK_FATAL(hm_alloc(device, MIB(8), HM_READ | HM_WRITE, &bytes));
+	CHECK(stats_now().bytes_reserved - before.bytes_reserved >= MIB(128));
 	CHECK_OK(hm_free(bytes));
 	hm_device_unref(device);
 }
@@ -124,7 +122,7 @@ static unsigned long number_of(void *pointer)
 {
 	const char *name;
 
-	CHECK_ERROR(-ENOSPC, hm_realloc(pointer, 1024 * MIB, 0, NULL));
+	CHECK_ERROR(-ENOSPC, hm_realloc(pointer, MIB(1024), 0, NULL));
 	name = strstr(hm_errmsg(), "alloc-");
 	return name ? strtoul(name + strlen("alloc-"), NULL, 10) : 0;
 }
@@ -134,8 +132,8 @@ static void numbered(void)
 	struct hm_device *device = open_host();
 	void *first, *second;
 
-	CHECK_OK_FATAL(hm_alloc(device, MIB, HM_READ | HM_WRITE, &first));
-	CHECK_OK_FATAL(hm_alloc(device, MIB, HM_READ | HM_WRITE, &second));
+	CHECK_OK_FATAL(hm_alloc(device, MIB(1), HM_READ | HM_WRITE, &first));
+	CHECK_OK_FATAL(hm_alloc(device, MIB(1), HM_READ | HM_WRITE, &second));
 	CHECK(number_of(first) > 0);
 	CHECK_EQUAL(number_of(second), number_of(first) + 1);
 	CHECK_OK(hm_free(first));
@@ -151,8 +149,8 @@ static void cannot_move(void)
 
 	hm_backend_register(&minimal_backend);
 	CHECK_OK_FATAL(hm_device_open("minimal", &device));
-	CHECK_OK_FATAL(hm_alloc(device, MIB, HM_READ | HM_WRITE, &pointer));
-	CHECK_ERROR(-EOPNOTSUPP, hm_realloc(pointer, 1024 * MIB, HM_MAY_MOVE, &pointer));
+	CHECK_OK_FATAL(hm_alloc(device, MIB(1), HM_READ | HM_WRITE, &pointer));
+	CHECK_ERROR(-EOPNOTSUPP, hm_realloc(pointer, MIB(1024), HM_MAY_MOVE, &pointer));
 	CHECK(strstr(hm_errmsg(), "hm_alloc()") && !strstr(hm_errmsg(), "pass HM_MAY_MOVE"));
 	/* A smaller size is no lack of room. */
 	CHECK_ERROR(-EOPNOTSUPP, hm_realloc(pointer, 100, 0, &pointer));
@@ -167,13 +165,13 @@ static void moves(void)
 	struct hm_pointer_info info;
 	unsigned char *bytes, *moved = NULL;
 
-	CHECK_OK_FATAL(hm_alloc(device, MIB, HM_READ | HM_WRITE, &bytes));
-	pattern_write(bytes, 0, MIB, 1);
-	CHECK_OK_FATAL(hm_realloc(bytes, 100 * MIB, HM_MAY_MOVE, &moved));
-	CHECK(pattern_holds(moved, 0, MIB, 1));
-	CHECK(is_zero(moved, MIB, 2 * MIB));
-	moved[100 * MIB - 1] = 1;
-	CHECK_EQUAL(hm_pointer_find(moved + 100 * MIB - 1, &info), 0);
+	CHECK_OK_FATAL(hm_alloc(device, MIB(1), HM_READ | HM_WRITE, &bytes));
+	pattern_write(bytes, 0, MIB(1), 1);
+	CHECK_OK_FATAL(hm_realloc(bytes, MIB(100), HM_MAY_MOVE, &moved));
+	CHECK(pattern_holds(moved, 0, MIB(1), 1));
+	CHECK(is_zero(moved, MIB(1), MIB(2)));
+	moved[MIB(100) - 1] = 1;
+	CHECK_EQUAL(hm_pointer_find(moved + MIB(100) - 1, &info), 0);
 	CHECK(info.base == moved);
 	CHECK(info.generation > 0);
 	if (moved != bytes)
@@ -253,23 +251,23 @@ static void read_only(void)
 /* Below the wish, and down to the size itself, with a sentence that says so. */
 static void limited(void *user)
 {
-	struct rlimit limit = { 8 * MIB, 8 * MIB };
+	struct rlimit limit = { MIB(8), MIB(8) };
 	struct hm_device *device = open_host();
 	char *bytes;
 
 	(void)user;
 	CHECK(!setrlimit(RLIMIT_FSIZE, &limit));
 	test_forget_text();
-	CHECK_OK_FATAL(hm_alloc(device, MIB, HM_READ | HM_WRITE, &bytes));
+	CHECK_OK_FATAL(hm_alloc(device, MIB(1), HM_READ | HM_WRITE, &bytes));
 	CHECK(strstr(hm_warning(), "RLIMIT_FSIZE"));
-	pattern_write(bytes, 0, MIB, 1);
-	CHECK_OK(hm_realloc(bytes, 4 * MIB, 0, NULL));
-	CHECK(pattern_holds(bytes, 0, MIB, 1));
+	pattern_write(bytes, 0, MIB(1), 1);
+	CHECK_OK(hm_realloc(bytes, MIB(4), 0, NULL));
+	CHECK(pattern_holds(bytes, 0, MIB(1), 1));
 	CHECK_OK(hm_free(bytes));
-	CHECK_OK_FATAL(hm_alloc(device, 8 * MIB, HM_READ | HM_WRITE, &bytes));
+	CHECK_OK_FATAL(hm_alloc(device, MIB(8), HM_READ | HM_WRITE, &bytes));
 	CHECK_OK(hm_free(bytes));
 	bytes = NULL;
-	CHECK_ERROR(-EFBIG, hm_alloc(device, 8 * MIB + 1, HM_READ | HM_WRITE, &bytes));
+	CHECK_ERROR(-EFBIG, hm_alloc(device, MIB(8) + 1, HM_READ | HM_WRITE, &bytes));
 	CHECK(!bytes);
 	hm_device_unref(device);
 }
@@ -292,13 +290,13 @@ static void in_child(void *user)
 
 	(void)user;
 	for (i = 0; i < 2; i++) {
-		CHECK_ERROR(-EOWNERDEAD, hm_realloc(parents[i], 2 * MIB, HM_MAY_MOVE, &at));
+		CHECK_ERROR(-EOWNERDEAD, hm_realloc(parents[i], MIB(2), HM_MAY_MOVE, &at));
 		CHECK_ERROR(-EOWNERDEAD, hm_free(parents[i]));
 		CHECK_ERROR(-EOWNERDEAD, hm_free((char *)parents[i] + 64));
 		CHECK(!at);
 	}
 	/* Other calls that take a pointer. The child's own pointers are good for all of them. */
-	CHECK_OK_FATAL(hm_alloc(open_host(), MIB, HM_READ | HM_WRITE, &own));
+	CHECK_OK_FATAL(hm_alloc(open_host(), MIB(1), HM_READ | HM_WRITE, &own));
 	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &accel));
 	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
 	CHECK_OK_FATAL(hm_handler_install(0));
@@ -322,11 +320,11 @@ static void fork_child(void)
 
 	for (i = 0; i < 2; i++) {
 		CHECK_OK_FATAL(hm_device_open(names[i], &devices[i]));
-		CHECK_OK_FATAL(hm_alloc(devices[i], MIB, HM_READ | HM_WRITE, &parents[i]));
+		CHECK_OK_FATAL(hm_alloc(devices[i], MIB(1), HM_READ | HM_WRITE, &parents[i]));
 	}
 	CHECK_EQUAL(test_fork(in_child, NULL), 0);
 	for (i = 0; i < 2; i++) {
-		CHECK_OK(hm_realloc(parents[i], 2 * MIB, 0, NULL));
+		CHECK_OK(hm_realloc(parents[i], MIB(2), 0, NULL));
 		CHECK_OK(hm_free(parents[i]));
 		hm_device_unref(devices[i]);
 	}

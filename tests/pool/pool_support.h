@@ -5,9 +5,6 @@
 
 #include "lib/support.h"
 
-#define KIB(n) ((uint64_t)(n) << 10)
-#define MIB(n) ((uint64_t)(n) << 20)
-
 /* A pool called "tested", which holds its device; 0: no limit, blocks as the device likes. */
 struct hm_pool *pool_make(const char *device, uint64_t limit, uint64_t block_size);
 /* Its numbers, which add up. For pools that no other thread uses. */

@@ -9,7 +9,7 @@
 #include "accel/accel_support.h"
 #include "pool/pool_support.h"
 
-static struct hm_pool *pool_of(struct rig *rig)
+static struct hm_pool *pool_of(struct accel_rig *rig)
 {
 	struct hm_pool *pool;
 
@@ -22,10 +22,10 @@ static void launches_on(const char *accel)
 {
 	struct hm_fence_info info;
 	struct hm_pool *pool;
-	struct rig rig;
+	struct accel_rig rig;
 	uint32_t *one, *two, *freed, i;
 
-	rig_open(&rig, accel, 0, 0);
+	accel_rig_open(&rig, accel, 0, 0);
 	pool = pool_of(&rig);
 	one = pool_take(pool, 1000 * sizeof(*one));
 	two = pool_take(pool, 1000 * sizeof(*two));
@@ -55,7 +55,7 @@ static void launches_on(const char *accel)
 	CHECK_OK(hm_pool_free(pool, one));
 	CHECK_OK(hm_pool_free(pool, two));
 	hm_pool_unref(pool);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 static void launches_cpu(void)
@@ -94,9 +94,9 @@ static void freed_under_work(void)
 	struct hm_fence *fence;
 	char *bytes, *neighbour, *others[300];
 	unsigned int i;
-	struct rig rig;
+	struct accel_rig rig;
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	pool = pool_of(&rig);
 	bytes = pool_take(pool, 5000);
 	neighbour = pool_take(pool, 5000);
@@ -129,7 +129,7 @@ static void freed_under_work(void)
 	CHECK_EQUAL(pool_info(pool).blocks, 0);
 	hm_pool_unref(pool);
 	hm_kernel_unref(kernel);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 /* The pool has no references any more: work keeps the block. */
@@ -140,9 +140,9 @@ static void left_under_work(void)
 	struct hm_pool *pool;
 	struct hm_fence *fence;
 	char *bytes, *second;
-	struct rig rig;
+	struct accel_rig rig;
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	before = stats_now();
 	pool = pool_of(&rig);
 	second = pool_take(pool, KIB(64));
@@ -163,7 +163,7 @@ static void left_under_work(void)
 	CHECK_EQUAL(after.maps, before.maps);
 	CHECK_EQUAL(after.buffers, before.buffers);
 	hm_kernel_unref(kernel);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 }
 
 /* ---- guards ---- */

@@ -4,8 +4,7 @@
 #define HETMAP_TESTS_RANGE_SUPPORT_H
 
 #include "accel/engine_support.h"
-
-#define PAGE 4096ull
+#include "lib/units.h"
 
 /* Fills, adds and so on with any pointers: an engine and kernels of one step each. */
 struct any_rig {

@@ -239,11 +239,11 @@ static void any_on_stub(void)
 {
 	float *x = aligned_alloc(64, 4096), *y = aligned_alloc(64, 4096);
 	struct hm_fence_info work;
-	struct rig rig;
+	struct accel_rig rig;
 	uint32_t i;
 
 	use_stub("svm-system");
-	rig_open(&rig, "opencl:0", 0, 0);
+	accel_rig_open(&rig, "opencl:0", 0, 0);
 	for (i = 0; i < 1024; i++) {
 		x[i] = (float)i;
 		y[i] = 1;
@@ -253,7 +253,7 @@ static void any_on_stub(void)
 	CHECK_EQUAL(work.way_in, HM_WAY_SVM);
 	CHECK_EQUAL(work.bytes_copied, 0);
 	CHECK(y[1000] == 2001);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	free(x);
 	free(y);
 }
@@ -262,15 +262,15 @@ static void none_on_stub(void)
 {
 	float *x = aligned_alloc(64, 4096);
 	struct hm_fence *fence = NULL;
-	struct rig rig;
+	struct accel_rig rig;
 
 	use_stub("");
-	rig_open(&rig, "opencl:0", 0, 0);
+	accel_rig_open(&rig, "opencl:0", 0, 0);
 	CHECK_ERROR(-EOPNOTSUPP,
 		    hm_launch(rig.queue, rig.kernel[SAXPY], 1024, &fence, HM_F32(2),
 			      HM_ANY(x, 4096, HM_READ), HM_ANY(x, 4096, HM_READ | HM_WRITE)));
 	CHECK(text_has("HM_ACCEL_ANY_POINTER") && text_has("hm_buffer_import"));
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	free(x);
 }
 
@@ -300,8 +300,8 @@ static int nothing(const struct hm_cpu_range *range, const struct hm_arg *args)
 }
 
 /* @n launches on a piece of the file each, in order, from its end, or at random. */
-static void launch_pieces(struct rig *rig, struct hm_kernel *kernel, char *bytes, bool any,
-			  uint64_t n, long step)
+static void launch_pieces(struct accel_rig *rig, struct hm_kernel *kernel, char *bytes,
+			  bool any, uint64_t n, long step)
 {
 	const uint64_t piece = 16 * PAGE;
 	uint64_t state = 5, i, at;
@@ -328,10 +328,10 @@ static void check_learning(bool any)
 	struct hm_buffer *buffer = NULL;
 	struct hm_map *map = NULL;
 	struct hm_device *file;
-	struct rig rig;
+	struct accel_rig rig;
 	char *bytes;
 
-	rig_open(&rig, "cpu", 0, 0);
+	accel_rig_open(&rig, "cpu", 0, 0);
 	if (any) {
 		bytes = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
 		CHECK_FATAL(bytes != MAP_FAILED);
@@ -386,7 +386,7 @@ static void check_learning(bool any)
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_kernel_unref(kernel);
-	rig_close(&rig);
+	accel_rig_close(&rig);
 	close(fd);
 }
 

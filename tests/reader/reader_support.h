@@ -8,9 +8,6 @@
 #include "lib/command.h"
 #include "lib/support.h"
 
-#define PAGE 4096ull
-#define MIB (1ull << 20)
-#define GIB (1ull << 30)
 #define TIB (1ull << 40)
 #define UNTOUCHED ((void *)0x10)
 
@@ -46,7 +43,7 @@ uint64_t reader_bytes_of_a_hole(const char *path);
  * A file with a place in each 2 MiB, at another offset each time: a page table for each of
  * them. Some are not zero; the rest is a hole. FOLDER/NAME of @n places; free() it.
  */
-#define PLACE (2 * MIB)
+#define PLACE MIB(2)
 char *reader_places(const char *folder, const char *name, uint64_t n);
 /* Gathers the bytes of up to PLACES_MOST of them; returns their sum. */
 #define PLACES_MOST 512

@@ -14,10 +14,10 @@
 #include "fault/guard_support.h"
 #include "reader/reader_support.h"
 
-#define SIZE (2 * MIB + 123)
+#define SIZE (MIB(2) + 123)
 #define WINDOW (256 * 1024)
 /* No byte before it is bad, although read-ahead may reach here. */
-#define BAD_FROM (MIB + 3 * PAGE)
+#define BAD_FROM (MIB(1) + 3 * PAGE)
 #define BAD_TO (BAD_FROM + PAGE)
 
 struct bad_file {
@@ -52,8 +52,7 @@ static bool gives_maps(uint32_t policy)
 
 static struct hm_reader *open_windows(const struct bad_file *bad, uint32_t policy)
 {
-	struct hm_reader_desc desc =
-		reader_desc(HM_PATTERN_SEQUENTIAL, policy, WINDOW, 8 * MIB);
+	struct hm_reader_desc desc = reader_desc(HM_PATTERN_SEQUENTIAL, policy, WINDOW, MIB(8));
 	struct hm_reader *reader;
 
 	CHECK_OK_FATAL(hm_reader_open(bad->path, &desc, &reader));
@@ -115,7 +114,7 @@ static void check_windows(struct bad_file *bad, uint32_t policy, int error)
 	CHECK(r == -EIO || r == -error);
 	CHECK(bad->scene.faults->n_failed > failed);
 	/* All before the window with the bad page came, and none behind it. */
-	CHECK_EQUAL(at, MIB);
+	CHECK_EQUAL(at, MIB(1));
 	if (gives_maps(policy)) {
 		CHECK_EQUAL(fault.cause, HM_FAULT_UNREACHABLE);
 		CHECK_EQUAL(fault.signal, SIGBUS);
@@ -194,7 +193,7 @@ static void test_pieces(void)
 
 static void check_cut(struct bad_file *bad, uint32_t policy)
 {
-	struct hm_piece pieces[] = { { 5, 3000 }, { MIB + 50000, 3000 } };
+	struct hm_piece pieces[] = { { 5, 3000 }, { MIB(1) + 50000, 3000 } };
 	struct hm_fault fault = no_fault();
 	struct hm_reader *reader, *pieces_of;
 	uint64_t at = 0;
@@ -205,10 +204,10 @@ static void check_cut(struct bad_file *bad, uint32_t policy)
 	reader = open_windows(bad, policy);
 	pieces_of = reader_open(bad->path, HM_PATTERN_RANDOM, policy);
 	/* The kernel is not told. */
-	bad->scene.faults->cut = MIB + 100;
+	bad->scene.faults->cut = MIB(1) + 100;
 	r = read_on(reader, &at, &fault);
 	CHECK(r == -ENODATA || (gives_maps(policy) && r == -ERANGE));
-	CHECK_EQUAL(at, MIB);
+	CHECK_EQUAL(at, MIB(1));
 	CHECK_ERROR(-ENODATA, hm_reader_gather(pieces_of, pieces, 2, out));
 	CHECK(strstr(hm_errmsg(), "cut off") != NULL);
 	CHECK_OK(hm_reader_gather(pieces_of, pieces, 1, out));

@@ -15,8 +15,8 @@
 
 static void test_policies(void)
 {
-	static const uint64_t sizes[] = { 0, 1, PAGE - 1, PAGE, PAGE + 1, 3 * MIB + 17 };
-	static const uint64_t windows[] = { 0, 1, 3 * PAGE, MIB, UINT64_MAX };
+	static const uint64_t sizes[] = { 0, 1, PAGE - 1, PAGE, PAGE + 1, MIB(3) + 17 };
+	static const uint64_t windows[] = { 0, 1, 3 * PAGE, MIB(1), UINT64_MAX };
 	char *folder = folder_make(), *path;
 	struct hm_reader_desc desc;
 	struct hm_reader *reader;
@@ -59,12 +59,12 @@ static void test_range(void)
 		{ 1, 2 },
 		{ PAGE - 1, PAGE + 1 },
 		{ PAGE, 5 * PAGE },
-		{ 5000, MIB + 12345 },
-		{ MIB, MIB },
-		{ MIB - 7, 2 * MIB },
-		{ 2 * MIB - 1, 2 * MIB },
+		{ 5000, MIB(1) + 12345 },
+		{ MIB(1), MIB(1) },
+		{ MIB(1) - 7, MIB(2) },
+		{ MIB(2) - 1, MIB(2) },
 	};
-	char *folder = folder_make(), *path = reader_file(folder, "data", 2 * MIB);
+	char *folder = folder_make(), *path = reader_file(folder, "data", MIB(2));
 	struct hm_reader_desc desc;
 	struct hm_reader *reader;
 	const void *data;
@@ -89,20 +89,20 @@ static void test_range(void)
 		/* A refused call changes nothing, not even the window that is in use. */
 		CHECK_OK(hm_reader_range(reader, 100, 0, HM_PATTERN_SEQUENTIAL, policy));
 		CHECK_OK(hm_reader_next(reader, &data, &offset, &bytes));
-		CHECK_ERROR(-ERANGE, hm_reader_range(reader, 0, 2 * MIB + 1, 0, policy));
+		CHECK_ERROR(-ERANGE, hm_reader_range(reader, 0, MIB(2) + 1, 0, policy));
 		CHECK_ERROR(-ERANGE, hm_reader_range(reader, 5, 4, 0, policy));
 		CHECK_ERROR(-EINVAL, hm_reader_range(reader, 0, 0, 2, policy));
 		CHECK_ERROR(-EINVAL, hm_reader_range(reader, 0, 0, 0, 8));
 		CHECK(reader_is_data(data, 100, bytes));
-		reader_check_range(reader, 100 + bytes, 2 * MIB);
+		reader_check_range(reader, 100 + bytes, MIB(2));
 		hm_reader_unref(reader);
 	}
 	/* A file that has grown is taken as it is when a range is set. */
 	reader = reader_open(path, HM_PATTERN_SEQUENTIAL, HM_POLICY_AUTO);
-	free(reader_file(folder, "data", 2 * MIB + 5));
-	reader_check_range(reader, 0, 2 * MIB);
+	free(reader_file(folder, "data", MIB(2) + 5));
+	reader_check_range(reader, 0, MIB(2));
 	CHECK_OK(hm_reader_range(reader, 0, 0, HM_PATTERN_SEQUENTIAL, HM_POLICY_AUTO));
-	reader_check_range(reader, 0, 2 * MIB + 5);
+	reader_check_range(reader, 0, MIB(2) + 5);
 	hm_reader_unref(reader);
 	free(path);
 	folder_remove(folder);
@@ -113,8 +113,8 @@ static void test_range(void)
 static void test_gather(void)
 {
 	/* The second one is for reads where a fault may map 2 MiB. */
-	static const uint64_t budgets[] = { 0, 256 * 1024, 6 * MIB };
-	const uint64_t size = 10 * MIB + 77;
+	static const uint64_t budgets[] = { 0, 256 * 1024, MIB(6) };
+	const uint64_t size = MIB(10) + 77;
 	char *folder = folder_make(), *path = reader_file(folder, "data", size);
 	uint64_t state = test_seed();
 	struct hm_reader_desc desc;
@@ -244,14 +244,14 @@ static void test_refused(void)
 
 static void test_private_map(void)
 {
-	char *folder = folder_make(), *path = reader_file(folder, "data", MIB + 5);
+	char *folder = folder_make(), *path = reader_file(folder, "data", MIB(1) + 5);
 	struct hm_reader *reader;
 
 	make_table();
 	inject_shared_refused(ENODEV);
 	reader = reader_open(path, HM_PATTERN_SEQUENTIAL, HM_POLICY_AHEAD);
 	CHECK_EQUAL(reader_info(reader).flags, HM_READER_PRIVATE_MAP);
-	reader_check_range(reader, 0, MIB + 5);
+	reader_check_range(reader, 0, MIB(1) + 5);
 	inject_disarm();
 	hm_reader_unref(reader);
 	free(path);
@@ -317,30 +317,29 @@ static int next_few(struct hm_reader *reader, uint64_t total)
 
 static void read_with_little_room(void *user)
 {
-	struct hm_piece piece = { 99 * GIB, 100 };
+	struct hm_piece piece = { GIB(99), 100 };
 	struct hm_reader_desc desc;
 	struct hm_reader *reader;
 	uint32_t pattern, policy;
 	struct rlimit limit;
 	char out[100];
 
-	limit.rlim_cur = limit.rlim_max = test_status_bytes("VmSize") + 256 * MIB;
+	limit.rlim_cur = limit.rlim_max = test_status_bytes("VmSize") + MIB(256);
 	CHECK_FATAL(!setrlimit(RLIMIT_AS, &limit));
 	CHECK_OK_FATAL(hm_handler_install(0));
 	for (pattern = 0; pattern < 2; pattern++)
 		for (policy = HM_POLICY_AUTO; policy <= HM_POLICY_DIRECT; policy++) {
 			if (!reader_can(user, policy))
 				continue;
-			desc = reader_desc(pattern, policy, 0, 8 * MIB);
+			desc = reader_desc(pattern, policy, 0, MIB(8));
 			CHECK_OK_FATAL(hm_reader_open(user, &desc, &reader));
 			CHECK(!(reader_info(reader).flags & HM_READER_NO_MAP));
 			CHECK(reader_info(reader).map == NULL);
 			memset(out, 1, sizeof(out));
 			CHECK_OK(hm_reader_gather(reader, &piece, 1, out));
 			CHECK(is_zero(out, 0, sizeof(out)));
-			CHECK_OK(hm_reader_range(reader, 99 * GIB, 99 * GIB + 9 * MIB, 0,
-						 policy));
-			CHECK_OK_FATAL(next_few(reader, 9 * MIB));
+			CHECK_OK(hm_reader_range(reader, GIB(99), GIB(99) + MIB(9), 0, policy));
+			CHECK_OK_FATAL(next_few(reader, MIB(9)));
 			hm_reader_unref(reader);
 		}
 }
@@ -353,7 +352,7 @@ static void test_no_room(void)
 	if (TEST_ASAN || TEST_TSAN) {
 		test_skip("sanitizer", "its shadow has the address space");
 	} else {
-		file_sparse(folder, "data", 100 * GIB);
+		file_sparse(folder, "data", GIB(100));
 		CHECK_EQUAL(test_fork(read_with_little_room, path), 0);
 	}
 	free(path);
@@ -370,7 +369,7 @@ static bool by_reading(const struct hm_reader_info *info)
 
 static void test_chosen(void)
 {
-	char *folder = folder_make(), *path = reader_file(folder, "data", 4 * MIB);
+	char *folder = folder_make(), *path = reader_file(folder, "data", MIB(4));
 	struct hm_reader *reader;
 	struct hm_reader_info info;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -403,8 +402,8 @@ static void test_chosen(void)
 /* Announcing ends when a file turns out to be in memory, and begins when it is not. */
 static void test_looked_at_again(void)
 {
-	char *folder = folder_make(), *path = reader_file(folder, "data", 4 * MIB);
-	struct hm_piece piece = { MIB, 2000 };
+	char *folder = folder_make(), *path = reader_file(folder, "data", MIB(4));
+	struct hm_piece piece = { MIB(1), 2000 };
 	struct hm_reader *reader;
 	int fd = open(path, O_RDONLY | O_CLOEXEC), i;
 	char out[2000];
@@ -417,7 +416,7 @@ static void test_looked_at_again(void)
 		for (i = 0; i < 100; i++)
 			CHECK_OK(hm_reader_gather(reader, &piece, 1, out));
 		CHECK_EQUAL(reader_info(reader).policy, HM_POLICY_FAULT);
-		piece.offset = 3 * MIB;
+		piece.offset = MIB(3);
 		posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 		for (i = 0; i < 100 && reader_info(reader).policy == HM_POLICY_FAULT; i++) {
 			posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);

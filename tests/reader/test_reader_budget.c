@@ -16,17 +16,17 @@
 static void test_offsets(void)
 {
 	char *folder = folder_make(), *path = folder_path(folder, "data");
-	const uint64_t far = 5 * GIB + 4097;
-	struct hm_piece pieces[2] = { { far, 9000 }, { 4 * GIB - 3, 7 } };
+	const uint64_t far = GIB(5) + 4097;
+	struct hm_piece pieces[2] = { { far, 9000 }, { GIB(4) - 3, 7 } };
 	struct hm_reader *reader;
 	uint32_t policy;
 	char out[9007];
 	int fd;
 
-	file_sparse(folder, "data", 6 * GIB);
+	file_sparse(folder, "data", GIB(6));
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	reader_write(fd, far, 9000);
-	reader_write(fd, 4 * GIB - 3, 7);
+	reader_write(fd, GIB(4) - 3, 7);
 	close(fd);
 	CHECK_OK_FATAL(hm_handler_install(0));
 	for (policy = HM_POLICY_FAULT; policy <= HM_POLICY_DIRECT; policy++) {
@@ -46,7 +46,7 @@ static void test_offsets(void)
 }
 
 /* Slack for malloc(), the library's tables and the kernel's rounding. */
-#define SLACK MIB
+#define SLACK MIB(1)
 
 /* A byte of each 2 MiB: all at once would take a page table each. */
 static void check_places(uint64_t n, uint32_t policy, uint64_t budget)
@@ -58,7 +58,7 @@ static void check_places(uint64_t n, uint32_t policy, uint64_t budget)
 	struct hm_reader *reader;
 
 	/* Files in memory (tmpfs), where huge pages may be all there is. */
-	if (n * hole > GIB) {
+	if (n * hole > GIB(1)) {
 		test_skip("kernel", "files here are memory: %llu holes of them are %llu bytes",
 			  (unsigned long long)n, (unsigned long long)(n * hole));
 		goto out;
@@ -87,7 +87,7 @@ out:
 	folder_remove(folder);
 }
 
-#define BUDGET (6 * MIB)
+#define BUDGET MIB(6)
 
 static void test_budget_random(void)
 {
@@ -98,14 +98,14 @@ static void test_budget_random(void)
 static void test_terabyte(void)
 {
 	check_places((TEST_ASAN || TEST_TSAN ? TIB / 8 : TIB) / PLACE, HM_POLICY_FAULT,
-		     512 * MIB);
+		     MIB(512));
 }
 
 /* One piece larger than the budget comes in parts, and none of them is more than that. */
 static void test_budget_piece(void)
 {
 	char *folder = folder_make(), *path = folder_path(folder, "data");
-	struct hm_piece pieces[2] = { { 3, 48 * MIB }, { MIB, 48 * MIB + 5 } };
+	struct hm_piece pieces[2] = { { 3, MIB(48) }, { MIB(1), MIB(48) + 5 } };
 	uint64_t before, most, total = pieces[0].bytes + pieces[1].bytes;
 	char *out = malloc(total);
 	struct hm_reader_desc desc;
@@ -113,7 +113,7 @@ static void test_budget_piece(void)
 	uint32_t policy;
 
 	CHECK_FATAL(out != NULL);
-	file_sparse(folder, "data", 64 * MIB);
+	file_sparse(folder, "data", MIB(64));
 	CHECK_OK_FATAL(hm_handler_install(0));
 	for (policy = HM_POLICY_FAULT; policy <= HM_POLICY_POPULATE; policy++) {
 		desc = reader_desc(HM_PATTERN_RANDOM, policy, 0, BUDGET);
@@ -155,7 +155,7 @@ static void test_budget_sequential(void)
 	const void *data;
 	uint32_t policy;
 
-	file_sparse(folder, "data", 64 * MIB);
+	file_sparse(folder, "data", MIB(64));
 	for (policy = HM_POLICY_FAULT; policy <= HM_POLICY_DIRECT; policy++) {
 		if (!reader_can(path, policy))
 			continue;
@@ -174,7 +174,7 @@ static void test_budget_sequential(void)
 			if (held > before && held - before > most)
 				most = held - before;
 		} while (bytes);
-		CHECK_EQUAL(total, 64 * MIB);
+		CHECK_EQUAL(total, MIB(64));
 		most += test_status_bytes("RssAnon") > anonymous ?
 				test_status_bytes("RssAnon") - anonymous :
 				0;
@@ -182,7 +182,7 @@ static void test_budget_sequential(void)
 			test_fail(__FILE__, __LINE__, "%s had %llu bytes",
 				  hm_policy_name(policy), (unsigned long long)most);
 		info = reader_info(reader);
-		CHECK(info.peak <= BUDGET && info.peak > MIB / 2);
+		CHECK(info.peak <= BUDGET && info.peak > MIB(1) / 2);
 		hm_reader_unref(reader);
 	}
 	/* Too little: said, with the figure, which then is enough. */
@@ -208,8 +208,8 @@ static void test_budget_sequential(void)
 
 /* ---- in the user's hands ---- */
 
-#define HELD_SIZE (64 * MIB)
-#define HELD_BUDGET (16 * MIB)
+#define HELD_SIZE MIB(64)
+#define HELD_BUDGET MIB(16)
 #define BLOCK 65536ull
 
 /* Some of each block, which are more than the budget has room for. */

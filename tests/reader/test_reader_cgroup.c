@@ -31,12 +31,12 @@
 #define MOUNT "/tmp/hetmap-test.mount"
 #define FILE_HERE MOUNT "/data"
 
-#define MEMORY_MAX (256 * MIB)
+#define MEMORY_MAX MIB(256)
 /*
  * Slack for the process in its group: the test, malloc(), the library's tables, the file's
  * nodes in the page cache's tree; and counters that are a batch of each CPU's behind.
  */
-#define SLACK (8 * MIB)
+#define SLACK MIB(8)
 
 /* ---- the file system ---- */
 
@@ -156,7 +156,7 @@ static void check_alive(const struct outcome_of_group *outcome)
 
 /* ---- 1 TiB, a byte in each 2 MiB ---- */
 
-#define BUDGET (32 * MIB)
+#define BUDGET MIB(32)
 
 /* Emulation takes a minute for all of it; of a quarter the tables are twice the group's memory. */
 static uint64_t sparse_size(void)
@@ -175,7 +175,7 @@ static void plain_map(void)
 	for (i = 0; i < size; i += PLACE)
 		(void)bytes[i];
 	test_fail(__FILE__, __LINE__, "a plain map of %" PRIu64 " GiB lived in 256 MiB",
-		  (uint64_t)(size / GIB));
+		  (uint64_t)(size / GIB(1)));
 }
 
 static void gather_places(void)
@@ -215,7 +215,7 @@ static void gather_places(void)
 			  info.peak, most, group);
 	printf("    %" PRIu64 " GiB: peak %" PRIu64 " of a budget of %" PRIu64
 	       ", the process had %" PRIu64 ", its group %" PRIu64 "\n",
-	       (uint64_t)(info.size / GIB), info.peak, info.budget, most, group);
+	       (uint64_t)(info.size / GIB(1)), info.peak, info.budget, most, group);
 	hm_reader_unref(reader);
 	CHECK_OK(hm_handler_remove());
 }
@@ -240,16 +240,16 @@ static void test_terabyte(void)
 /* ---- all of a large file ---- */
 
 /* Each stride begins with some data. */
-#define STRIDE (256 * MIB)
+#define STRIDE MIB(256)
 #define DATA 65536u
-#define WINDOWS_BUDGET (16 * MIB)
+#define WINDOWS_BUDGET MIB(16)
 
 /* Emulation reads a GiB in seconds: the default is four times the group's memory. */
 static uint64_t whole_size(void)
 {
 	const char *text = getenv("HETMAP_READ_GIB");
 
-	return (text ? strtoull(text, NULL, 10) : 1) * GIB;
+	return (text ? strtoull(text, NULL, 10) : 1) * GIB(1);
 }
 
 static uint64_t sum_of(const void *data, uint64_t bytes)

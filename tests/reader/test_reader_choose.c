@@ -8,8 +8,6 @@
 
 #include "lib/harness.h"
 
-#define PAGE 4096ull
-
 static struct reader_facts facts_of(uint64_t size)
 {
 	return (struct reader_facts){

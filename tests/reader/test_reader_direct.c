@@ -11,7 +11,7 @@
 #include "reader/reader_support.h"
 #include "base/sys.h"
 
-#define SIZE (3 * MIB + 1017)
+#define SIZE (MIB(3) + 1017)
 
 #ifdef HAVE_LIBURING
 
@@ -88,10 +88,10 @@ static void read_all(const char *path, uint64_t unit)
 {
 	static const uint64_t windows[] = { 0, PAGE };
 	struct hm_piece pieces[] = {
-		{ 0, 1 },        { PAGE - 1, 2 },     { 70001, 700001 },
-		{ SIZE - 1, 1 }, { MIB - 600, 1200 }, { SIZE - 2000, 2000 }
+		{ 0, 1 },        { PAGE - 1, 2 },        { 70001, 700001 },
+		{ SIZE - 1, 1 }, { MIB(1) - 600, 1200 }, { SIZE - 2000, 2000 }
 	};
-	char text[64], *out = malloc(MIB);
+	char text[64], *out = malloc(MIB(1));
 	struct hm_reader_desc desc;
 	struct hm_reader_info info;
 	struct hm_reader *reader;
@@ -102,15 +102,15 @@ static void read_all(const char *path, uint64_t unit)
 	snprintf(text, sizeof(text), "direct in multiples of %llu bytes", (long long)unit);
 	for (i = 0; i < 2; i++) {
 		desc = reader_desc(HM_PATTERN_SEQUENTIAL, HM_POLICY_DIRECT, windows[i],
-				   i * 4 * MIB);
+				   i * 4 * MIB(1));
 		CHECK_OK_FATAL(hm_reader_open(path, &desc, &reader));
 		CHECK(strstr(reader_info(reader).why, text) == reader_info(reader).why);
 		CHECK_EQUAL(reader_info(reader).window % unit, 0);
 		reader_check_range(reader, 0, SIZE);
 		/* A begin that is no multiple of anything. */
-		CHECK_OK(hm_reader_range(reader, MIB + 77, SIZE - 5, HM_PATTERN_SEQUENTIAL,
+		CHECK_OK(hm_reader_range(reader, MIB(1) + 77, SIZE - 5, HM_PATTERN_SEQUENTIAL,
 					 HM_POLICY_DIRECT));
-		reader_check_range(reader, MIB + 77, SIZE - 5);
+		reader_check_range(reader, MIB(1) + 77, SIZE - 5);
 		CHECK_OK(hm_reader_range(reader, 0, 0, HM_PATTERN_RANDOM, HM_POLICY_DIRECT));
 		reader_gather(reader, SIZE, &state);
 		CHECK_OK(hm_reader_gather(reader, pieces, 6, out));
@@ -139,8 +139,8 @@ static void test_larger(void)
 	static const struct {
 		uint32_t memory, offset, unit;
 	} rows[] = {
-		{ PAGE, PAGE, PAGE }, { 4, 16384, 16384 }, { 65536, 8192, 65536 },
-		{ 8192, MIB, MIB },   { MIB, PAGE, MIB },
+		{ PAGE, PAGE, PAGE },     { 4, 16384, 16384 },      { 65536, 8192, 65536 },
+		{ 8192, MIB(1), MIB(1) }, { MIB(1), PAGE, MIB(1) },
 	};
 	char *folder = folder_make(), *path = reader_file(folder, "data", SIZE);
 	size_t i;
@@ -216,7 +216,7 @@ static void test_none(void)
 		{ 0, 0, "has no O_DIRECT for this file" },
 		{ 512, 0, "has no O_DIRECT for this file" },
 		{ 512, 24576, "multiples of 24576 bytes" },
-		{ 2 * MIB, 512, "multiples of 2097152 bytes" },
+		{ MIB(2), 512, "multiples of 2097152 bytes" },
 	};
 	char *folder = folder_make(), *path = reader_file(folder, "data", SIZE);
 	struct hm_reader_desc desc = reader_desc(0, HM_POLICY_DIRECT, 0, 0);

@@ -9,10 +9,10 @@
 #include "reader/reader_support.h"
 #include "format/tokens_support.h"
 
-#define BUDGET (6 * MIB)
+#define BUDGET MIB(6)
 /* Slack for malloc(), the library's tables and the kernel's rounding. */
-#define SLACK MIB
-#define SIZE (64 * MIB)
+#define SLACK MIB(1)
+#define SIZE MIB(64)
 
 /* By one call, which large folios are made of where the file system has some. */
 static char *write_file(const char *folder)
@@ -125,7 +125,7 @@ static void test_huge_pages(void)
 		goto out;
 	path = write_file(folder);
 	mapped = mapped_by_a_fault(path);
-	if (mapped > MIB)
+	if (mapped > MIB(1))
 		check_budgets(path);
 	else
 		test_skip("kernel", "tmpfs with huge pages maps %llu bytes by a fault",

@@ -11,7 +11,7 @@
 #include "reader/reader_support.h"
 #include "base/sys.h"
 
-#define SIZE (3 * MIB + 17)
+#define SIZE (MIB(3) + 17)
 
 /* ---- a file that is best read by many reads at a time ---- */
 

@@ -25,29 +25,29 @@ static void test_cut_off_windows(void)
 	int r;
 
 	for (policy = HM_POLICY_FAULT; policy <= HM_POLICY_DIRECT; policy++) {
-		path = reader_file(folder, "data", 8 * MIB);
+		path = reader_file(folder, "data", MIB(8));
 		if (!reader_can(path, policy)) {
 			free(path);
 			continue;
 		}
-		desc = reader_desc(HM_PATTERN_SEQUENTIAL, policy, MIB, 0);
+		desc = reader_desc(HM_PATTERN_SEQUENTIAL, policy, MIB(1), 0);
 		CHECK_OK_FATAL(hm_reader_open(path, &desc, &reader));
 		CHECK_OK(hm_reader_next(reader, &data, NULL, &bytes));
-		CHECK_EQUAL(truncate(path, 5 * MIB + 100), 0);
+		CHECK_EQUAL(truncate(path, MIB(5) + 100), 0);
 		total = bytes;
 		while (!(r = hm_reader_next(reader, &data, NULL, &bytes)) && bytes)
 			total += bytes;
 		/* Bytes read before may be given; missing ones are not. */
 		if (policy >= HM_POLICY_URING && !r) {
-			CHECK_EQUAL(total, 8 * MIB);
+			CHECK_EQUAL(total, MIB(8));
 		} else {
 			CHECK_EQUAL(r, -ENODATA);
 			CHECK(strstr(hm_errmsg(), "cut off") != NULL);
-			CHECK(total >= 5 * MIB);
+			CHECK(total >= MIB(5));
 			CHECK_ERROR(-ENODATA, hm_reader_next(reader, &data, NULL, &bytes));
 			/* The file is whole again: the same window can be read. */
-			free(reader_file(folder, "data", 8 * MIB));
-			reader_check_range(reader, total, 8 * MIB);
+			free(reader_file(folder, "data", MIB(8)));
+			reader_check_range(reader, total, MIB(8));
 		}
 		hm_reader_unref(reader);
 		free(path);
@@ -71,7 +71,7 @@ static void *keep_gathering(void *user)
 
 static void test_cut_off_pieces(void)
 {
-	struct hm_piece pieces[2] = { { 0, 5000 }, { MIB, 5000 } };
+	struct hm_piece pieces[2] = { { 0, 5000 }, { MIB(1), 5000 } };
 	struct hm_piece tail = { 6 * PAGE, 300 };
 	char *folder = folder_make(), *path, out[10000];
 	struct hm_reader *reader, *other;
@@ -82,7 +82,7 @@ static void test_cut_off_pieces(void)
 		if (guarded)
 			CHECK_OK_FATAL(hm_handler_install(0));
 		for (policy = HM_POLICY_FAULT; policy <= HM_POLICY_DIRECT; policy++) {
-			path = reader_file(folder, "data", 2 * MIB);
+			path = reader_file(folder, "data", MIB(2));
 			if (!reader_can(path, policy)) {
 				free(path);
 				continue;
@@ -196,11 +196,11 @@ static void test_failures(void)
 /* Giving pages back fails: the reader keeps them, and goes on. */
 static void test_give_back_fails(void)
 {
-	char *folder = folder_make(), *path = reader_file(folder, "data", 10 * MIB);
-	struct hm_piece piece = { 0, 10 * MIB };
+	char *folder = folder_make(), *path = reader_file(folder, "data", MIB(10));
+	struct hm_piece piece = { 0, MIB(10) };
 	struct hm_reader_desc desc;
 	struct hm_reader *reader;
-	char *out = malloc(10 * MIB);
+	char *out = malloc(MIB(10));
 	unsigned int n = 0;
 	bool failed = true;
 	int r;
@@ -209,14 +209,14 @@ static void test_give_back_fails(void)
 	make_table();
 	CHECK_OK_FATAL(hm_handler_install(0));
 	inject_install();
-	desc = reader_desc(HM_PATTERN_RANDOM, HM_POLICY_FAULT, 0, 6 * MIB);
+	desc = reader_desc(HM_PATTERN_RANDOM, HM_POLICY_FAULT, 0, MIB(6));
 	while (failed) {
 		CHECK_OK_FATAL(hm_reader_open(path, &desc, &reader));
 		inject_arm(++n, INJECT_ONE);
 		r = hm_reader_gather(reader, &piece, 1, out);
 		failed = inject_disarm();
 		if (!r)
-			CHECK(reader_is_data(out, 0, 10 * MIB));
+			CHECK(reader_is_data(out, 0, MIB(10)));
 		else
 			CHECK(failed && *hm_errmsg());
 		hm_reader_unref(reader);
@@ -258,13 +258,13 @@ static void *gather_some(void *user)
 {
 	uint64_t state = (uintptr_t)&state;
 
-	reader_gather(user, MIB, &state);
+	reader_gather(user, MIB(1), &state);
 	return NULL;
 }
 
 static void test_threads(void)
 {
-	char *folder = folder_make(), *path = reader_file(folder, "data", MIB);
+	char *folder = folder_make(), *path = reader_file(folder, "data", MIB(1));
 	struct hm_reader_desc desc;
 	struct hm_reader *reader;
 	pthread_t threads[4];

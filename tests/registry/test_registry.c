@@ -13,7 +13,6 @@
 #include "lib/harness.h"
 #include "base/sys.h"
 
-#define PAGE KIB(4)
 #define TIB(n) ((uint64_t)(n) << 40)
 
 /* Where no test of this file but one goes twice. */

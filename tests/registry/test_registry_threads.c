@@ -11,7 +11,6 @@
 #include "core/core.h"
 #include "lib/harness.h"
 
-#define PAGE KIB(4)
 #define AREA ((uint64_t)64 << 40)
 
 #define FIXED 8  /* always there, always changing */

@@ -8,7 +8,6 @@
 #include "share/control.h"
 #include "lib/support.h"
 
-#define PAGE 4096ull
 #define SIZE (3 * PAGE)
 #define MAX_SIZE (16 * PAGE)
 

@@ -6,7 +6,6 @@
 #include "share/share.h"
 #include "lib/support.h"
 
-#define PAGE 4096ull
 #define SIZE (5 * PAGE)
 #define MAX_SIZE (64 * PAGE)
 #define FDS_MAX 64

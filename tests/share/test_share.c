@@ -17,7 +17,6 @@
 #include "lib/peer.h"
 #include "lib/support.h"
 
-#define PAGE 4096ull
 #define SIZE (16 * PAGE + 40)
 #define MAX_SIZE (256 * PAGE)
 

@@ -13,7 +13,6 @@
 #include "lib/peer.h"
 #include "lib/support.h"
 
-#define PAGE 4096ull
 #define SIZE (3 * PAGE)
 #define MAX_SIZE (16 * PAGE)
 #define LARGE (test_is_slow() ? MIB(4) : MIB(16))

@@ -29,7 +29,6 @@
 #include "base/smaps.h"
 #include "lib/support.h"
 
-#define PAGE 4096ull
 #define BYTES (16 * PAGE)
 #define MAX_BYTES (64 * PAGE)
 #define PROCESSES 3u

@@ -20,8 +20,8 @@ int failslab_call(int fd, unsigned long cmd, void *argument)
 
 void *failslab_map(const struct failslab_scene *scene)
 {
-	return mmap(NULL, FAILSLAB_PAGES * HETSIM_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED,
-		    scene->fd, (off_t)scene->offset);
+	return mmap(NULL, FAILSLAB_PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, scene->fd,
+		    (off_t)scene->offset);
 }
 
 int failslab_export(struct failslab_scene *scene, uint32_t flags)
@@ -90,12 +90,12 @@ static int open_one(void)
 static void set_up(struct failslab_scene *scene)
 {
 	struct hetsim_buffer_create create = { .size = sizeof(create),
-					       .length = FAILSLAB_PAGES * HETSIM_PAGE,
+					       .length = FAILSLAB_PAGES * PAGE,
 					       .place = HETSIM_PLACE_SYSTEM };
 	struct hetsim_bind bind = { .size = sizeof(bind),
 				    .flags = HETSIM_BIND_WRITE,
 				    .address = FAILSLAB_BOUND_AT,
-				    .length = FAILSLAB_PAGES * HETSIM_PAGE };
+				    .length = FAILSLAB_PAGES * PAGE };
 	struct hetsim_queue_create queue = { .size = sizeof(queue) };
 	struct hetsim_command nothing = { .op = HETSIM_OP_NOTHING };
 	struct hetsim_submit submit = { .size = sizeof(submit),
@@ -134,9 +134,9 @@ static int replug(void)
 /* Also descriptors that were made and could not be told of: all but @nth_file. */
 static void tidy(struct failslab_scene *scene, int nth_file)
 {
-	munmap(scene->map, FAILSLAB_PAGES * HETSIM_PAGE);
+	munmap(scene->map, FAILSLAB_PAGES * PAGE);
 	if (scene->more != MAP_FAILED)
-		munmap(scene->more, FAILSLAB_PAGES * HETSIM_PAGE);
+		munmap(scene->more, FAILSLAB_PAGES * PAGE);
 	CHECK_EQUAL(close_range((unsigned int)nth_file + 1, ~0u, 0), 0);
 	if (scene->gone)
 		CHECK_EQUAL(failslab_plug(scene), 0);

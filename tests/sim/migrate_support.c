@@ -35,14 +35,14 @@ unsigned int migrate_on_device(const struct mirror *mirror, const void *bytes, s
 		.address = (uintptr_t)bytes,
 		.length = n,
 	};
-	struct hetsim_page *pages = calloc(n / MIRROR_PAGE, sizeof(*pages));
+	struct hetsim_page *pages = calloc(n / PAGE, sizeof(*pages));
 	unsigned int there = 0;
 	size_t i;
 
 	CHECK_FATAL(pages != NULL);
 	query.pages = (uintptr_t)pages;
 	CHECK_EQUAL(hetsim_call(mirror->fd, HETSIM_RANGE_QUERY, &query), 0);
-	for (i = 0; i < n / MIRROR_PAGE; i++)
+	for (i = 0; i < n / PAGE; i++)
 		there += pages[i].location == HETSIM_LOCATION_DEVICE;
 	free(pages);
 	return there;

@@ -25,11 +25,11 @@ bool mirror_start(struct mirror *mirror, int fd)
 		hetsim_close(fd);
 		return false;
 	}
-	CHECK_EQUAL(on.chunks, MIRROR_HUGE | 64u << 10 | MIRROR_PAGE);
-	mirror->segment = hetsim_query(fd).max_segment & ~(uint64_t)(MIRROR_PAGE - 1);
+	CHECK_EQUAL(on.chunks, MIRROR_HUGE | 64u << 10 | PAGE);
+	mirror->segment = hetsim_query(fd).max_segment & ~(uint64_t)(PAGE - 1);
 	mirror->queue = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, HETSIM_MAX_TIMEOUT_MS);
-	mirror->result = mmap(NULL, MIRROR_PAGE, PROT_READ | PROT_WRITE,
-			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	mirror->result =
+		mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK_FATAL(mirror->result != MAP_FAILED);
 	return true;
 }
@@ -44,7 +44,7 @@ bool mirror_open(struct mirror *mirror)
 void mirror_close(struct mirror *mirror)
 {
 	hetsim_close(mirror->fd);
-	CHECK_EQUAL(munmap(mirror->result, MIRROR_PAGE), 0);
+	CHECK_EQUAL(munmap(mirror->result, PAGE), 0);
 }
 
 struct mirror_end mirror_end_of(const struct mirror *mirror, uint32_t queue, uint64_t seqno)
@@ -137,8 +137,8 @@ struct hetsim_page mirror_page(const struct mirror *mirror, const void *address)
 	struct hetsim_page page = { 0 };
 	struct hetsim_range_query query = {
 		.size = sizeof(query),
-		.address = (uintptr_t)address & ~(uintptr_t)(MIRROR_PAGE - 1),
-		.length = MIRROR_PAGE,
+		.address = (uintptr_t)address & ~(uintptr_t)(PAGE - 1),
+		.length = PAGE,
 		.pages = (uintptr_t)&page,
 	};
 

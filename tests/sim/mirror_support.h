@@ -9,7 +9,6 @@
 
 #include "lib/hetsim.h"
 
-#define MIRROR_PAGE 4096u
 #define MIRROR_HUGE (2u << 20)
 
 struct mirror {

@@ -16,8 +16,6 @@
 #include "lib/hetsim.h"
 #include "sim/sim_tests.h"
 
-#define MIB (1024ull * 1024)
-
 static void test_handshake(void)
 {
 	struct hetsim_handshake shake = {
@@ -58,9 +56,9 @@ static void test_kinds(void)
 	static const struct {
 		uint64_t granule_min, granule_max, dma_align, max_segment;
 	} kinds[] = {
-		[HETSIM_KIND_GPU] = { 128 * MIB, 128 * MIB, 4, 1024 * MIB },
-		[HETSIM_KIND_FPGA] = { MIB / 16, MIB / 16, 64, MIB },
-		[HETSIM_KIND_NIC] = { 2 * MIB, 4 * MIB, 8, 4 * MIB },
+		[HETSIM_KIND_GPU] = { MIB(128), MIB(128), 4, MIB(1024) },
+		[HETSIM_KIND_FPGA] = { MIB(1) / 16, MIB(1) / 16, 64, MIB(1) },
+		[HETSIM_KIND_NIC] = { MIB(2), MIB(4), 8, MIB(4) },
 	};
 	struct hetsim_query query;
 	int fd = hetsim_open(O_RDWR);
@@ -98,7 +96,7 @@ static void test_struct_sizes(void)
 	/* An older caller, whose struct has no room for later members. */
 	arg.query.size++;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &arg), 0);
-	CHECK_EQUAL(arg.query.page_size, HETSIM_PAGE);
+	CHECK_EQUAL(arg.query.page_size, PAGE);
 	CHECK_EQUAL(arg.query.opener_system_bytes, 0);
 	arg.query.size = sizeof(arg.query) + 64;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &arg), 0);
@@ -134,29 +132,28 @@ static void test_constant_calls(void)
 
 	if (fd < 0)
 		return;
-	arg = mmap(NULL, HETSIM_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		   0);
+	arg = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK_FATAL(arg != MAP_FAILED);
-	CHECK_FATAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, 0, &buffer) == 0);
+	CHECK_FATAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_SYSTEM, 0, &buffer) == 0);
 	arg->close = (struct hetsim_buffer_close){ .size = sizeof(arg->close),
 						   .handle = buffer.handle };
-	CHECK_FATAL(mprotect(arg, HETSIM_PAGE, PROT_READ) == 0);
+	CHECK_FATAL(mprotect(arg, PAGE, PROT_READ) == 0);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_CLOSE, arg), 0);
 	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), -ENOENT);
 
 	queue = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 0);
-	CHECK_FATAL(mprotect(arg, HETSIM_PAGE, PROT_READ | PROT_WRITE) == 0);
+	CHECK_FATAL(mprotect(arg, PAGE, PROT_READ | PROT_WRITE) == 0);
 	arg->destroy =
 		(struct hetsim_queue_destroy){ .size = sizeof(arg->destroy), .queue = queue };
-	CHECK_FATAL(mprotect(arg, HETSIM_PAGE, PROT_READ) == 0);
+	CHECK_FATAL(mprotect(arg, PAGE, PROT_READ) == 0);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUEUE_DESTROY, arg), 0);
-	CHECK_EQUAL(munmap(arg, HETSIM_PAGE), 0);
+	CHECK_EQUAL(munmap(arg, PAGE), 0);
 	hetsim_close(fd);
 }
 
 static void test_create(void)
 {
-	struct hetsim_buffer_create arg = { .size = sizeof(arg), .length = MIB };
+	struct hetsim_buffer_create arg = { .size = sizeof(arg), .length = MIB(1) };
 	struct hetsim_buffer_info info = { .size = sizeof(info) };
 	struct hetsim_buffer buffer = { 0 };
 	struct hetsim_query before, now;
@@ -167,30 +164,28 @@ static void test_create(void)
 		return;
 	before = hetsim_query(fd);
 	for (place = HETSIM_PLACE_VRAM; place <= HETSIM_PLACE_SYSTEM; place++) {
-		CHECK_EQUAL(hetsim_buffer_create(fd, MIB, place, 0, &buffer), 0);
+		CHECK_EQUAL(hetsim_buffer_create(fd, MIB(1), place, 0, &buffer), 0);
 		info.handle = buffer.handle;
 		CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), 0);
-		CHECK_EQUAL(info.length, MIB);
+		CHECK_EQUAL(info.length, MIB(1));
 		CHECK_EQUAL(info.place, place);
 		CHECK_EQUAL(info.cache, HETSIM_CACHE_BACK);
 		CHECK_EQUAL(info.maps, 0);
 		now = hetsim_query(fd);
-		CHECK_EQUAL(now.opener_used, MIB);
+		CHECK_EQUAL(now.opener_used, MIB(1));
 		CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
 		CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), -ENOENT);
 		CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), -ENOENT);
-		CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB), -ENOENT);
+		CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(1)), -ENOENT);
 	}
 	CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
 
 	CHECK_EQUAL(hetsim_buffer_create(fd, 0, 0, 0, &buffer), -EINVAL);
 	CHECK_EQUAL(hetsim_buffer_create(fd, 1, 0, 0, &buffer), -EINVAL);
 	CHECK_EQUAL(hetsim_buffer_create(fd, UINT64_MAX, 0, 0, &buffer), -EINVAL);
-	CHECK_EQUAL(hetsim_buffer_create(fd, UINT64_MAX & ~(HETSIM_PAGE - 1), 0, 0, &buffer),
-		    -ENOSPC);
-	CHECK_EQUAL(hetsim_buffer_create(fd, before.vram_bytes + HETSIM_PAGE, 0, 0, &buffer),
-		    -ENOSPC);
-	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, 99, 0, &buffer), -EINVAL);
+	CHECK_EQUAL(hetsim_buffer_create(fd, UINT64_MAX & ~(PAGE - 1), 0, 0, &buffer), -ENOSPC);
+	CHECK_EQUAL(hetsim_buffer_create(fd, before.vram_bytes + PAGE, 0, 0, &buffer), -ENOSPC);
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB(1), 99, 0, &buffer), -EINVAL);
 	arg.cache = 7;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &arg), -EINVAL);
 	arg.cache = 0;
@@ -214,9 +209,9 @@ static void test_foreign_handles(void)
 	if (fd < 0)
 		return;
 	other = hetsim_open(O_RDWR);
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	CHECK_EQUAL(hetsim_close_handle(other, buffer.handle), -ENOENT);
-	CHECK_EQUAL(hetsim_buffer_resize(other, buffer.handle, MIB), -ENOENT);
+	CHECK_EQUAL(hetsim_buffer_resize(other, buffer.handle, MIB(1)), -ENOENT);
 	CHECK_EQUAL(hetsim_mmap(other, 4096, PROT_READ, buffer.offset, &bytes), -ENOENT);
 	CHECK_EQUAL(hetsim_pread(other, &byte, 1, buffer.offset), -ENOENT);
 	CHECK_EQUAL(hetsim_pwrite(other, &byte, 1, buffer.offset), -ENOENT);
@@ -233,21 +228,21 @@ static void test_resize(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, 4 * MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(4), HETSIM_PLACE_VRAM);
 	memset(buffer.bytes, 0x5a, buffer.length);
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB), 0);
-	CHECK_EQUAL(hetsim_query(fd).opener_used, MIB);
-	CHECK_EQUAL(buffer.bytes[MIB - 1], 0x5a);
-	CHECK_EQUAL(test_read_signal(buffer.bytes + MIB), SIGBUS);
-	CHECK_EQUAL(test_read_signal(buffer.bytes + 4 * MIB - 1), SIGBUS);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(1)), 0);
+	CHECK_EQUAL(hetsim_query(fd).opener_used, MIB(1));
+	CHECK_EQUAL(buffer.bytes[MIB(1) - 1], 0x5a);
+	CHECK_EQUAL(test_read_signal(buffer.bytes + MIB(1)), SIGBUS);
+	CHECK_EQUAL(test_read_signal(buffer.bytes + MIB(4) - 1), SIGBUS);
 
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 8 * MIB), 0);
-	CHECK_EQUAL(buffer.bytes[MIB - 1], 0x5a);
-	CHECK_EQUAL(buffer.bytes[MIB], 0);
-	CHECK_EQUAL(buffer.bytes[4 * MIB - 1], 0);
-	CHECK_FATAL(hetsim_mmap(fd, MIB, PROT_READ, buffer.offset + 7 * MIB, &bytes) == 0);
-	CHECK_EQUAL(bytes[MIB - 1], 0);
-	CHECK_EQUAL(hetsim_munmap(bytes, MIB), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(8)), 0);
+	CHECK_EQUAL(buffer.bytes[MIB(1) - 1], 0x5a);
+	CHECK_EQUAL(buffer.bytes[MIB(1)], 0);
+	CHECK_EQUAL(buffer.bytes[MIB(4) - 1], 0);
+	CHECK_FATAL(hetsim_mmap(fd, MIB(1), PROT_READ, buffer.offset + MIB(7), &bytes) == 0);
+	CHECK_EQUAL(bytes[MIB(1) - 1], 0);
+	CHECK_EQUAL(hetsim_munmap(bytes, MIB(1)), 0);
 
 	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 0), -EINVAL);
 	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 17), -EINVAL);
@@ -262,7 +257,7 @@ static void test_limit(void)
 	struct hetsim_buffer buffer;
 	uint32_t n = 0;
 	int fd = hetsim_open(O_RDWR), r = 0;
-	const uint64_t step = 64 * MIB;
+	const uint64_t step = MIB(64);
 
 	if (fd < 0)
 		return;
@@ -291,7 +286,7 @@ static void test_read_write(void)
 		return;
 	for (i = 0; i < sizeof(pattern); i++)
 		pattern[i] = (unsigned char)(i * 7 + 1);
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	CHECK_EQUAL(hetsim_pwrite(fd, pattern, sizeof(pattern), buffer.offset + 1000),
 		    sizeof(pattern));
 	CHECK(memcmp(buffer.bytes + 1000, pattern, sizeof(pattern)) == 0);
@@ -301,10 +296,10 @@ static void test_read_write(void)
 	CHECK(memcmp(back, pattern, sizeof(back)) == 0);
 
 	/* At and over the end. */
-	CHECK_EQUAL(hetsim_pread(fd, back, 4096, buffer.offset + MIB), 0);
-	CHECK_EQUAL(hetsim_pread(fd, back, 4096, buffer.offset + MIB - 10), 10);
-	CHECK_EQUAL(hetsim_pwrite(fd, back, 4096, buffer.offset + MIB - 10), 10);
-	CHECK_EQUAL(hetsim_pwrite(fd, back, 1, buffer.offset + MIB), -ENOSPC);
+	CHECK_EQUAL(hetsim_pread(fd, back, 4096, buffer.offset + MIB(1)), 0);
+	CHECK_EQUAL(hetsim_pread(fd, back, 4096, buffer.offset + MIB(1) - 10), 10);
+	CHECK_EQUAL(hetsim_pwrite(fd, back, 4096, buffer.offset + MIB(1) - 10), 10);
+	CHECK_EQUAL(hetsim_pwrite(fd, back, 1, buffer.offset + MIB(1)), -ENOSPC);
 
 	/* Positions that are no buffer's, pointers that lead nowhere. */
 	CHECK_EQUAL(hetsim_pread(fd, back, 1, 0), -ENOENT);
@@ -332,16 +327,16 @@ static void test_read_only_open(void)
 
 	if (fd < 0)
 		return;
-	CHECK_FATAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, 0, &buffer) == 0);
+	CHECK_FATAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_SYSTEM, 0, &buffer) == 0);
 	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).offset, buffer.offset);
-	CHECK_EQUAL(hetsim_mmap(fd, MIB, PROT_READ | PROT_WRITE, buffer.offset, &bytes),
+	CHECK_EQUAL(hetsim_mmap(fd, MIB(1), PROT_READ | PROT_WRITE, buffer.offset, &bytes),
 		    -EACCES);
-	CHECK_FATAL(hetsim_mmap(fd, MIB, PROT_READ, buffer.offset, &bytes) == 0);
+	CHECK_FATAL(hetsim_mmap(fd, MIB(1), PROT_READ, buffer.offset, &bytes) == 0);
 	CHECK_EQUAL(bytes[0], 0);
-	CHECK(mprotect(bytes, MIB, PROT_READ | PROT_WRITE) == -1 && errno == EACCES);
+	CHECK(mprotect(bytes, MIB(1), PROT_READ | PROT_WRITE) == -1 && errno == EACCES);
 	CHECK_EQUAL(hetsim_pwrite(fd, &byte, 1, buffer.offset), -EBADF);
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 2 * MIB), -EACCES);
-	CHECK_EQUAL(hetsim_munmap(bytes, MIB), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(2)), -EACCES);
+	CHECK_EQUAL(hetsim_munmap(bytes, MIB(1)), 0);
 	hetsim_close(fd);
 }
 
@@ -357,11 +352,11 @@ static void test_zeroed(void)
 		fd = hetsim_open(O_RDWR);
 		if (fd < 0)
 			return;
-		buffer = hetsim_buffer_make(fd, MIB, round & 1);
-		for (sum = 0, i = 0; i < MIB; i++)
+		buffer = hetsim_buffer_make(fd, MIB(1), round & 1);
+		for (sum = 0, i = 0; i < MIB(1); i++)
 			sum += buffer.bytes[i];
 		CHECK_EQUAL(sum, 0);
-		memset(buffer.bytes, 0xff, MIB);
+		memset(buffer.bytes, 0xff, MIB(1));
 		hetsim_buffer_drop(fd, &buffer);
 		hetsim_close(fd);
 	}
@@ -371,7 +366,7 @@ static void test_write_combining(void)
 {
 	struct hetsim_buffer_create arg = {
 		.size = sizeof(arg),
-		.length = 4 * MIB,
+		.length = MIB(4),
 		.place = HETSIM_PLACE_SYSTEM,
 		.cache = HETSIM_CACHE_COMBINE,
 	};
@@ -392,9 +387,9 @@ static void test_write_combining(void)
 		CHECK_FATAL(hetsim_mmap(fd, arg.length, PROT_READ | PROT_WRITE, arg.offset,
 					&bytes) == 0);
 		bytes[arg.length - 1] = 9;
-		CHECK_EQUAL(hetsim_buffer_resize(fd, arg.handle, 6 * MIB), 0);
+		CHECK_EQUAL(hetsim_buffer_resize(fd, arg.handle, MIB(6)), 0);
 		CHECK_EQUAL(bytes[arg.length - 1], 9);
-		CHECK_EQUAL(hetsim_buffer_resize(fd, arg.handle, MIB), 0);
+		CHECK_EQUAL(hetsim_buffer_resize(fd, arg.handle, MIB(1)), 0);
 		CHECK_EQUAL(hetsim_munmap(bytes, arg.length), 0);
 	}
 	hetsim_close(fd);
@@ -414,7 +409,7 @@ static void *race_resize(void *user)
 	unsigned int round;
 
 	for (round = 0; round < 200; round++) {
-		arg.length = (1 + round % 8) * MIB;
+		arg.length = (1 + round % 8) * MIB(1);
 		if (hetsim_call(race->fd, HETSIM_BUFFER_RESIZE, &arg))
 			test_fail(__FILE__, __LINE__, "resize failed");
 	}
@@ -425,22 +420,22 @@ static void *race_resize(void *user)
 /* pread, pwrite and faults below the part that comes and goes. */
 static void test_resize_race(void)
 {
-	static unsigned char bytes[MIB];
+	static unsigned char bytes[MIB(1)];
 	struct race race = { .fd = hetsim_open(O_RDWR) };
 	pthread_t thread;
 	unsigned int n = 0;
 
 	if (race.fd < 0)
 		return;
-	race.buffer = hetsim_buffer_make(race.fd, 8 * MIB, HETSIM_PLACE_VRAM);
+	race.buffer = hetsim_buffer_make(race.fd, MIB(8), HETSIM_PLACE_VRAM);
 	CHECK_FATAL(pthread_create(&thread, NULL, race_resize, &race) == 0);
 	while (!race.stop) {
 		n++;
-		race.buffer.bytes[(n * 4096) % MIB] = (unsigned char)n;
+		race.buffer.bytes[(n * 4096) % MIB(1)] = (unsigned char)n;
 		(void)!hetsim_pread(race.fd, bytes, sizeof(bytes),
-				    (race.buffer.offset + (n % 8) * MIB));
+				    (race.buffer.offset + (n % 8) * MIB(1)));
 		(void)!hetsim_pwrite(race.fd, bytes, sizeof(bytes),
-				     (race.buffer.offset + (1 + n % 7) * MIB));
+				     (race.buffer.offset + (1 + n % 7) * MIB(1)));
 	}
 	pthread_join(thread, NULL);
 	hetsim_buffer_drop(race.fd, &race.buffer);

@@ -13,7 +13,6 @@
 #include "sim/migrate_support.h"
 #include "sim/sim_tests.h"
 
-#define PAGE MIRROR_PAGE
 #define PAGES (MIRROR_HUGE / PAGE)
 #define LIMIT 16u /* pages */
 #define RW (PROT_READ | PROT_WRITE)

@@ -16,7 +16,6 @@
 #include "lib/hetsim_argument.h"
 #include "sim/sim_tests.h"
 
-#define PAGE HETSIM_PAGE
 #define BOUND (1ull << 40) /* where the buffer is bound */
 #define FREE (1ull << 41)  /* where nothing is */
 

@@ -13,7 +13,6 @@
 #include "lib/hetsim.h"
 #include "sim/sim_tests.h"
 
-#define MIB (1024ull * 1024)
 #define NO_ADDRESS 0x123450000ull
 
 static int map(int fd, uint64_t offset, uint64_t length, unsigned char **ret_bytes)
@@ -31,24 +30,23 @@ static void test_refusals(void)
 	if (fd < 0)
 		return;
 	max = hetsim_query(fd).max_buffer;
-	CHECK_EQUAL(hetsim_buffer_create(fd, 2 * MIB, HETSIM_PLACE_SYSTEM, MIB, &buffer),
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB(2), HETSIM_PLACE_SYSTEM, MIB(1), &buffer),
 		    -EINVAL);
-	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, MIB + 1, &buffer),
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_SYSTEM, MIB(1) + 1, &buffer),
 		    -EINVAL);
-	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, UINT64_MAX, &buffer),
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_SYSTEM, UINT64_MAX, &buffer),
 		    -EINVAL);
-	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, max + HETSIM_PAGE,
-					 &buffer),
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_SYSTEM, max + PAGE, &buffer),
 		    -ENOSPC);
-	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM,
-					 UINT64_MAX & ~(HETSIM_PAGE - 1), &buffer),
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_SYSTEM,
+					 UINT64_MAX & ~(PAGE - 1), &buffer),
 		    -ENOSPC);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
 
 	/* Only the length is charged, whatever the capacity. */
-	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, max, &buffer), 0);
-	CHECK_EQUAL(hetsim_query(fd).opener_used, MIB);
-	CHECK(map(fd, buffer.offset, max + HETSIM_PAGE, &bytes) < 0);
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_SYSTEM, max, &buffer), 0);
+	CHECK_EQUAL(hetsim_query(fd).opener_used, MIB(1));
+	CHECK(map(fd, buffer.offset, max + PAGE, &bytes) < 0);
 	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
 	hetsim_close(fd);
 }
@@ -61,40 +59,41 @@ static void test_grow_under_map(void)
 
 	if (fd < 0)
 		return;
-	CHECK_FATAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, 8 * MIB, &buffer) == 0);
-	CHECK_FATAL(map(fd, buffer.offset, 8 * MIB, &bytes) == 0);
-	CHECK_EQUAL(map(fd, buffer.offset, 8 * MIB + HETSIM_PAGE, &bad), -ERANGE);
-	CHECK_EQUAL(map(fd, buffer.offset + 8 * MIB, HETSIM_PAGE, &bad), -ERANGE);
-	memset(bytes, 0x21, MIB);
-	CHECK_EQUAL(test_read_signal(bytes + MIB), SIGBUS);
-	CHECK_EQUAL(test_write_signal(bytes + 8 * MIB - 1), SIGBUS);
-	CHECK_EQUAL(hetsim_pread(fd, &byte, 1, buffer.offset + MIB), 0);
+	CHECK_FATAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_SYSTEM, MIB(8), &buffer) ==
+		    0);
+	CHECK_FATAL(map(fd, buffer.offset, MIB(8), &bytes) == 0);
+	CHECK_EQUAL(map(fd, buffer.offset, MIB(8) + PAGE, &bad), -ERANGE);
+	CHECK_EQUAL(map(fd, buffer.offset + MIB(8), PAGE, &bad), -ERANGE);
+	memset(bytes, 0x21, MIB(1));
+	CHECK_EQUAL(test_read_signal(bytes + MIB(1)), SIGBUS);
+	CHECK_EQUAL(test_write_signal(bytes + MIB(8) - 1), SIGBUS);
+	CHECK_EQUAL(hetsim_pread(fd, &byte, 1, buffer.offset + MIB(1)), 0);
 
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 3 * MIB), 0);
-	CHECK_EQUAL(bytes[MIB - 1], 0x21);
-	CHECK_EQUAL(bytes[MIB], 0);
-	memset(bytes + MIB, 0x22, 2 * MIB);
-	CHECK_EQUAL(test_read_signal(bytes + 3 * MIB), SIGBUS);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(3)), 0);
+	CHECK_EQUAL(bytes[MIB(1) - 1], 0x21);
+	CHECK_EQUAL(bytes[MIB(1)], 0);
+	memset(bytes + MIB(1), 0x22, MIB(2));
+	CHECK_EQUAL(test_read_signal(bytes + MIB(3)), SIGBUS);
 
 	/* Back, and again: the bytes from in between are gone. */
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB), 0);
-	CHECK_EQUAL(test_read_signal(bytes + MIB), SIGBUS);
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 8 * MIB), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(1)), 0);
+	CHECK_EQUAL(test_read_signal(bytes + MIB(1)), SIGBUS);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(8)), 0);
 	CHECK_EQUAL(bytes[0], 0x21);
-	CHECK_EQUAL(bytes[MIB], 0);
-	CHECK_EQUAL(bytes[8 * MIB - 1], 0);
+	CHECK_EQUAL(bytes[MIB(1)], 0);
+	CHECK_EQUAL(bytes[MIB(8) - 1], 0);
 
 	/* Past the capacity, which is the new length then, and stays. */
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 9 * MIB), 0);
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB), 0);
-	CHECK_FATAL(map(fd, buffer.offset, 9 * MIB, &longer) == 0);
-	CHECK_EQUAL(map(fd, buffer.offset, 9 * MIB + HETSIM_PAGE, &bad), -ERANGE);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(9)), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(1)), 0);
+	CHECK_FATAL(map(fd, buffer.offset, MIB(9), &longer) == 0);
+	CHECK_EQUAL(map(fd, buffer.offset, MIB(9) + PAGE, &bad), -ERANGE);
 	CHECK_EQUAL(longer[0], 0x21);
-	CHECK_EQUAL(test_read_signal(longer + MIB), SIGBUS);
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 9 * MIB), 0);
-	CHECK_EQUAL(longer[9 * MIB - 1], 0);
-	CHECK_EQUAL(hetsim_munmap(longer, 9 * MIB), 0);
-	CHECK_EQUAL(hetsim_munmap(bytes, 8 * MIB), 0);
+	CHECK_EQUAL(test_read_signal(longer + MIB(1)), SIGBUS);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(9)), 0);
+	CHECK_EQUAL(longer[MIB(9) - 1], 0);
+	CHECK_EQUAL(hetsim_munmap(longer, MIB(9)), 0);
+	CHECK_EQUAL(hetsim_munmap(bytes, MIB(8)), 0);
 	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
 	hetsim_close(fd);
 }
@@ -108,12 +107,12 @@ static void test_default(void)
 
 	if (fd < 0)
 		return;
-	CHECK_FATAL(hetsim_buffer_create(fd, 2 * MIB, HETSIM_PLACE_SYSTEM, 0, &buffer) == 0);
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB), 0);
-	CHECK_FATAL(map(fd, buffer.offset, 2 * MIB, &bytes) == 0);
-	CHECK_EQUAL(test_read_signal(bytes + MIB), SIGBUS);
-	CHECK_EQUAL(map(fd, buffer.offset, 2 * MIB + HETSIM_PAGE, &bad), -ERANGE);
-	CHECK_EQUAL(hetsim_munmap(bytes, 2 * MIB), 0);
+	CHECK_FATAL(hetsim_buffer_create(fd, MIB(2), HETSIM_PLACE_SYSTEM, 0, &buffer) == 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(1)), 0);
+	CHECK_FATAL(map(fd, buffer.offset, MIB(2), &bytes) == 0);
+	CHECK_EQUAL(test_read_signal(bytes + MIB(1)), SIGBUS);
+	CHECK_EQUAL(map(fd, buffer.offset, MIB(2) + PAGE, &bad), -ERANGE);
+	CHECK_EQUAL(hetsim_munmap(bytes, MIB(2)), 0);
 	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
 	hetsim_close(fd);
 }
@@ -124,16 +123,16 @@ static void test_default(void)
  */
 static void test_bound_nothing(void)
 {
-	struct hetsim_buffer_resize resize = { .size = sizeof(resize), .length = HETSIM_PAGE };
+	struct hetsim_buffer_resize resize = { .size = sizeof(resize), .length = PAGE };
 	struct hetsim_buffer_create create = { .size = sizeof(create),
-					       .length = 2 * HETSIM_PAGE,
+					       .length = 2 * PAGE,
 					       .place = HETSIM_PLACE_SYSTEM };
 	struct hetsim_bind bind = { .size = sizeof(bind),
 				    .flags = HETSIM_BIND_WRITE,
-				    .address = NO_ADDRESS & ~(2 * MIB - 1),
-				    .offset = HETSIM_PAGE,
-				    .length = HETSIM_PAGE };
-	struct hetsim_unbind unbind = { .size = sizeof(unbind), .length = HETSIM_PAGE };
+				    .address = NO_ADDRESS & ~(MIB(2) - 1),
+				    .offset = PAGE,
+				    .length = PAGE };
+	struct hetsim_unbind unbind = { .size = sizeof(unbind), .length = PAGE };
 	struct hetsim_command fill = { .op = HETSIM_OP_FILL,
 				       .destination = bind.address,
 				       .length = 64,
@@ -152,18 +151,18 @@ static void test_bound_nothing(void)
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize), 0);
 	CHECK_EQUAL(hetsim_run(fd, queue, &fill), -EFAULT);
 
-	bind.address += HETSIM_PAGE;
+	bind.address += PAGE;
 	bind.offset = 0;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), 0);
 	unbind.address = bind.address;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_UNBIND, &unbind), 0);
 
-	resize.length = 2 * HETSIM_PAGE;
+	resize.length = 2 * PAGE;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize), 0);
 	CHECK_EQUAL(hetsim_run(fd, queue, &fill), 0);
-	CHECK_EQUAL(hetsim_pread(fd, &byte, 1, create.offset + HETSIM_PAGE), 1);
+	CHECK_EQUAL(hetsim_pread(fd, &byte, 1, create.offset + PAGE), 1);
 	CHECK_EQUAL(byte, 4);
-	unbind.address -= HETSIM_PAGE;
+	unbind.address -= PAGE;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_UNBIND, &unbind), 0);
 	hetsim_close(fd);
 }

@@ -14,7 +14,6 @@
 #include "lib/hetsim.h"
 #include "sim/sim_tests.h"
 
-#define MIB (1024ull * 1024)
 #define NO_ADDRESS 0x123450000ull
 
 static uint64_t at(const void *pointer)
@@ -83,11 +82,11 @@ static void test_commands(void)
 	struct hetsim_counters counters;
 	struct bench bench;
 	uint32_t *a, *b, *c, expected, counts[256] = { 0 };
-	size_t n = MIB / 4, i, edge;
+	size_t n = MIB(1) / 4, i, edge;
 	uint64_t first;
 	uint32_t op;
 
-	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB))
+	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB(1)))
 		return;
 	a = (uint32_t *)bench.a.bytes;
 	b = (uint32_t *)bench.b.bytes;
@@ -96,7 +95,7 @@ static void test_commands(void)
 
 	command = (struct hetsim_command){ .op = HETSIM_OP_FILL,
 					   .destination = at(c) + bench.align,
-					   .length = MIB - 2 * bench.align,
+					   .length = MIB(1) - 2 * bench.align,
 					   .value = 0xdeadbeef };
 	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &command), 0);
 	edge = bench.align / 4;
@@ -109,7 +108,7 @@ static void test_commands(void)
 			.destination = at(c),
 			.source = at(a),
 			.source2 = op == HETSIM_OP_ADD || op == HETSIM_OP_XOR ? at(b) : 0,
-			.length = MIB,
+			.length = MIB(1),
 			.value = op >= HETSIM_OP_SCALE ? 77777 : 0,
 		};
 		for (i = 0; i < n; i++)
@@ -158,7 +157,7 @@ static void test_commands(void)
 	counters = hetsim_counters(bench.fd, HETSIM_SCOPE_OPENER);
 	CHECK_EQUAL(counters.submissions, counters.commands);
 	CHECK(counters.tlb_hits > 0 && counters.tlb_misses > 0);
-	CHECK(counters.bytes_engine > 10 * MIB);
+	CHECK(counters.bytes_engine > MIB(10));
 	CHECK_EQUAL(counters.device_faults, 0);
 	CHECK_EQUAL(counters.resets, 0);
 	bench_close(&bench);
@@ -178,7 +177,7 @@ static void test_bad_commands(void)
 	struct hetsim_submit submit = { .size = sizeof(submit) };
 	struct bench bench;
 
-	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB))
+	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB(1)))
 		return;
 	good = (struct hetsim_command){ .op = HETSIM_OP_COPY,
 					.destination = at(bench.c.bytes),
@@ -243,20 +242,20 @@ static void test_bind(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, 4 * MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(4), HETSIM_PLACE_VRAM);
 	bind.handle = buffer.handle;
-	bind.length = MIB;
-	bind.address = 512 * MIB;
+	bind.length = MIB(1);
+	bind.address = MIB(512);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), 0);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), -EEXIST);
-	bind.address += MIB - 4096;
+	bind.address += MIB(1) - 4096;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), -EEXIST);
 	bind.address += 4096;
-	bind.offset = 3 * MIB;
+	bind.offset = MIB(3);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), 0);
 
-	bind.address = 2048 * MIB;
-	bind.offset = 3 * MIB + 4096;
+	bind.address = MIB(2048);
+	bind.offset = MIB(3) + 4096;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), -ERANGE);
 	bind.offset = UINT64_MAX & ~4095ull;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), -EOVERFLOW);
@@ -265,12 +264,12 @@ static void test_bind(void)
 	bind.offset = 0;
 	bind.length = 0;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), -EINVAL);
-	bind.length = MIB;
+	bind.length = MIB(1);
 	bind.address = (1ull << 48) - 4096;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), -ERANGE);
 	bind.address = UINT64_MAX & ~4095ull;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), -EOVERFLOW);
-	bind.address = (1ull << 48) - MIB;
+	bind.address = (1ull << 48) - MIB(1);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), 0);
 	bind.address = 0;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), 0);
@@ -285,12 +284,12 @@ static void test_bind(void)
 	bind.handle = 999;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), -ENOENT);
 
-	unbind.address = 512 * MIB;
-	unbind.length = MIB + 4096;
+	unbind.address = MIB(512);
+	unbind.length = MIB(1) + 4096;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_UNBIND, &unbind), -ERANGE);
 	unbind.length = 4096;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_UNBIND, &unbind), -ERANGE);
-	unbind.length = 2 * MIB;
+	unbind.length = MIB(2);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_UNBIND, &unbind), 0);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_UNBIND, &unbind), -ENOENT);
 	unbind.address = 0;
@@ -308,7 +307,7 @@ static void test_device_faults(void)
 	uint64_t seqno = 0, address = 0;
 	int status = 0;
 
-	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB))
+	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB(1)))
 		return;
 	/* Not bound; bound for reading; behind the end; unbound again; cut off. */
 	command = (struct hetsim_command){ .op = HETSIM_OP_FILL,
@@ -329,16 +328,16 @@ static void test_device_faults(void)
 	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &command), -EFAULT);
 
 	command.destination = at(bench.c.bytes);
-	command.length = MIB;
+	command.length = MIB(1);
 	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &command), 0);
 	resize.handle = bench.c.handle;
-	resize.length = MIB / 2;
+	resize.length = MIB(1) / 2;
 	CHECK_EQUAL(hetsim_call(bench.fd, HETSIM_BUFFER_RESIZE, &resize), 0);
 	CHECK_EQUAL(hetsim_submit(bench.fd, bench.queue, &command, 1, &seqno), 0);
 	CHECK_EQUAL(hetsim_wait(bench.fd, bench.queue, seqno, 60000, &status, &address), 0);
 	CHECK_EQUAL(status, -EFAULT);
-	CHECK_EQUAL(address, at(bench.c.bytes) + MIB / 2);
-	resize.length = MIB;
+	CHECK_EQUAL(address, at(bench.c.bytes) + MIB(1) / 2);
+	resize.length = MIB(1);
 	CHECK_EQUAL(hetsim_call(bench.fd, HETSIM_BUFFER_RESIZE, &resize), 0);
 	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &command), 0);
 
@@ -357,7 +356,7 @@ static void test_translated_before(void)
 					  .value = 0x05050505 };
 	struct bench bench;
 
-	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB))
+	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB(1)))
 		return;
 	bench.a.bytes[0] = 1;
 	command.destination = at(bench.c.bytes);
@@ -382,9 +381,9 @@ static void test_translated_before(void)
 	/* And cut off. */
 	CHECK_EQUAL(hetsim_unbind(bench.fd, &bench.c), 0);
 	CHECK_EQUAL(hetsim_bind(bench.fd, &bench.c, HETSIM_BIND_WRITE), 0);
-	command.destination = at(bench.c.bytes) + MIB / 2;
+	command.destination = at(bench.c.bytes) + MIB(1) / 2;
 	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &command), 0);
-	CHECK_EQUAL(hetsim_buffer_resize(bench.fd, bench.c.handle, MIB / 2), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(bench.fd, bench.c.handle, MIB(1) / 2), 0);
 	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &command), -EFAULT);
 	bench_close(&bench);
 }
@@ -399,7 +398,7 @@ static void test_parallel(void)
 	uint32_t slow, quick, i;
 	int status = 0;
 
-	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB))
+	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB(1)))
 		return;
 	slow = hetsim_queue_make(bench.fd, HETSIM_QUEUE_COUNTER, 60000);
 	quick = hetsim_queue_make(bench.fd, HETSIM_QUEUE_COUNTER, 0);
@@ -422,14 +421,14 @@ static void test_parallel(void)
 /* A queue of the other type waits for missing pages. */
 static void test_recoverable(void)
 {
-	struct hetsim_command command = { .op = HETSIM_OP_FILL, .length = MIB, .value = 3 };
+	struct hetsim_command command = { .op = HETSIM_OP_FILL, .length = MIB(1), .value = 3 };
 	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
 	struct bench bench;
 	uint64_t seqno = 0, address = 0;
 	uint32_t quick;
 	int status = 0;
 
-	if (!bench_open(&bench, HETSIM_QUEUE_COUNTER, MIB))
+	if (!bench_open(&bench, HETSIM_QUEUE_COUNTER, MIB(1)))
 		return;
 	command.destination = at(bench.c.bytes);
 	CHECK_EQUAL(hetsim_unbind(bench.fd, &bench.c), 0);
@@ -438,7 +437,7 @@ static void test_recoverable(void)
 	CHECK_EQUAL(hetsim_bind(bench.fd, &bench.c, HETSIM_BIND_WRITE), 0);
 	CHECK_EQUAL(hetsim_wait(bench.fd, bench.queue, seqno, 60000, &status, &address), 0);
 	CHECK_EQUAL(status, 0);
-	CHECK_EQUAL(bench.c.bytes[MIB - 4], 3);
+	CHECK_EQUAL(bench.c.bytes[MIB(1) - 4], 3);
 
 	fence.queue = bench.queue;
 	fence.seqno = seqno;
@@ -459,7 +458,7 @@ static void test_timeout(void)
 	uint32_t quick, i;
 	int status = 0;
 
-	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, 16 * MIB))
+	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB(16)))
 		return;
 	for (i = 0; i < 256; i++)
 		commands[i] = (struct hetsim_command){ .op = HETSIM_OP_CRC32,
@@ -509,7 +508,7 @@ static void test_fences(void)
 	uint64_t seqno = 0, value = 0;
 	int again;
 
-	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB))
+	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB(1)))
 		return;
 	fence.queue = event.queue = bench.queue;
 	CHECK_EQUAL(hetsim_call(bench.fd, HETSIM_FENCE_FD, &fence), -ERANGE);
@@ -561,7 +560,7 @@ static void test_order(void)
 	uint32_t *words;
 	int status = 0, r = 0;
 
-	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB))
+	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB(1)))
 		return;
 	words = (uint32_t *)bench.c.bytes;
 	words[1024] = 1;
@@ -600,7 +599,7 @@ static void test_failures_forgotten(void)
 	uint64_t address = 0;
 	int status = 0, i;
 
-	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB))
+	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB(1)))
 		return;
 	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &nothing), 0);
 	for (i = 0; i < 300; i++) { /* alike: one to remember */
@@ -634,7 +633,7 @@ static void test_destroy_under_wait(void)
 	struct hetsim_waiter waiter = { 0 };
 	struct bench bench;
 
-	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, 16 * MIB))
+	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB(16)))
 		return;
 	waiter.fd = bench.fd;
 	waiter.queue = bench.queue;

@@ -16,7 +16,6 @@
 #include "lib/hetsim.h"
 #include "sim/sim_tests.h"
 
-#define MIB (1024ull * 1024)
 #define BEHIND 300             /* more than a queue has records of failures */
 #define BEHIND_TIMEOUT_MS 2000 /* in which all of them are submitted */
 
@@ -144,9 +143,9 @@ static void test_pages(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	bytes = buffer.bytes;
-	memset(bytes, 7, MIB);
+	memset(bytes, 7, MIB(1));
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, buffer.handle, 40960), 0);
 	CHECK_EQUAL(test_read_signal(bytes + 40960), SIGBUS);
 	CHECK_EQUAL(test_read_signal(bytes + 40959), 0);
@@ -157,7 +156,7 @@ static void test_pages(void)
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, buffer.handle, UINT64_MAX), 0);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_POISON, buffer.handle, UINT64_MAX), 0);
 	CHECK(bytes[40960] == 7 && bytes[4097] == 7);
-	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, buffer.handle, MIB), -ERANGE);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, buffer.handle, MIB(1)), -ERANGE);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, 4711, 0), -ENOENT);
 
 	other = hetsim_open(O_RDWR);
@@ -175,15 +174,15 @@ static void test_eviction(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, 8 * MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(8), HETSIM_PLACE_VRAM);
 	memset(buffer.bytes, 3, buffer.length);
-	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, buffer.handle, 2 * MIB), 0);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, buffer.handle, MIB(2)), 0);
 	info.handle = buffer.handle;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), 0);
-	CHECK_EQUAL(info.system_bytes, 2 * MIB);
-	CHECK_EQUAL(info.vram_bytes, 6 * MIB);
+	CHECK_EQUAL(info.system_bytes, MIB(2));
+	CHECK_EQUAL(info.vram_bytes, MIB(6));
 	CHECK_EQUAL(info.evictions, 1);
-	CHECK(buffer.bytes[0] == 3 && buffer.bytes[8 * MIB - 1] == 3);
+	CHECK(buffer.bytes[0] == 3 && buffer.bytes[MIB(8) - 1] == 3);
 	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).evictions, 1);
 	hetsim_buffer_drop(fd, &buffer);
 	hetsim_close(fd);
@@ -192,7 +191,7 @@ static void test_eviction(void)
 /* Takes the rest of system memory, by as many openers as that needs. */
 static void fill_system(int *fds, int n)
 {
-	static const uint64_t lengths[] = { 16 * MIB, MIB, HETSIM_PAGE };
+	static const uint64_t lengths[] = { MIB(16), MIB(1), PAGE };
 	struct hetsim_buffer buffer;
 	size_t i;
 
@@ -215,24 +214,24 @@ static void test_eviction_refused(void)
 
 	if (fd < 0)
 		return;
-	CHECK_EQUAL(hetsim_buffer_create(fd, 8 * MIB, HETSIM_PLACE_VRAM, 0, &buffer), 0);
-	CHECK_EQUAL(hetsim_buffer_create(fd, 2 * MIB, HETSIM_PLACE_SYSTEM, 0, &room), 0);
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB(8), HETSIM_PLACE_VRAM, 0, &buffer), 0);
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB(2), HETSIM_PLACE_SYSTEM, 0, &room), 0);
 	fill_system(others, 4);
 	query = hetsim_query(fd);
 	CHECK_EQUAL(query.system_used, query.system_bytes);
-	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, buffer.handle, MIB), -ENOSPC);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, buffer.handle, MIB(1)), -ENOSPC);
 	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).system_bytes, 0);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, buffer.handle, 0), 0);
 
 	CHECK_EQUAL(hetsim_close_handle(fd, room.handle), 0);
-	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, buffer.handle, 8 * MIB), -ENOSPC);
-	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).system_bytes, 2 * MIB);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, buffer.handle, MIB(8)), -ENOSPC);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).system_bytes, MIB(2));
 
 	for (i = 0; i < 4; i++)
 		hetsim_close(others[i]);
-	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, buffer.handle, 8 * MIB), 0);
-	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).system_bytes, 8 * MIB);
-	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, buffer.handle, MIB), 0);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, buffer.handle, MIB(8)), 0);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).system_bytes, MIB(8));
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, buffer.handle, MIB(1)), 0);
 	hetsim_close(fd);
 }
 
@@ -240,12 +239,12 @@ static void test_eviction_refused(void)
 static void test_allocations(void)
 {
 	struct hetsim_buffer_create create = { .size = sizeof(create),
-					       .length = MIB,
+					       .length = MIB(1),
 					       .place = HETSIM_PLACE_SYSTEM };
-	struct hetsim_buffer_resize resize = { .size = sizeof(resize), .length = 2 * MIB };
+	struct hetsim_buffer_resize resize = { .size = sizeof(resize), .length = MIB(2) };
 	struct hetsim_buffer_move move = { .size = sizeof(move),
 					   .place = HETSIM_PLACE_VRAM,
-					   .length = MIB };
+					   .length = MIB(1) };
 	struct hetsim_command nothing = { 0 };
 	int fd = hetsim_open(O_RDWR), status, kind;
 	uint64_t seqno = 0, address;
@@ -263,7 +262,7 @@ static void test_allocations(void)
 		CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create), 0);
 		resize.handle = move.handle = create.handle;
 		CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize), expected);
-		CHECK_EQUAL(hetsim_query(fd).opener_used, MIB);
+		CHECK_EQUAL(hetsim_query(fd).opener_used, MIB(1));
 		CHECK_EQUAL(hetsim_inject(fd, kind, 0, 1), 0);
 		CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_MOVE, &move), expected);
 		CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_MOVE, &move), 0);

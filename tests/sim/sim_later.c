@@ -12,7 +12,7 @@
 #include "sim/sync_support.h"
 
 #define ADDRESS (1ull << 40)
-#define LENGTH (4 * HETSIM_PAGE)
+#define LENGTH (4 * PAGE)
 
 /* An open device with a queue, a buffer and a timeline. */
 struct world {
@@ -188,15 +188,15 @@ static void test_statuses(void)
 	CHECK_EQUAL(unbind_status(&world, unbind), -ENOENT);
 	CHECK_EQUAL(bind_status(&world, bind), 0);
 	CHECK_EQUAL(bind_status(&world, bind), -EEXIST);
-	unbind.length = HETSIM_PAGE;
+	unbind.length = PAGE;
 	CHECK_EQUAL(unbind_status(&world, unbind), -ERANGE);
 	unbind.length = LENGTH;
 	CHECK_EQUAL(unbind_status(&world, unbind), 0);
-	bind.offset = HETSIM_PAGE;
+	bind.offset = PAGE;
 	CHECK_EQUAL(bind_status(&world, bind), -ERANGE);
 	move = move_of(&world);
 	move.n_waits = move.n_signals = 0;
-	move.offset = HETSIM_PAGE;
+	move.offset = PAGE;
 	CHECK_EQUAL(hetsim_call(world.fd, HETSIM_BUFFER_MOVE, &move), 0);
 	CHECK_EQUAL(sync_status(world.fd, world.queue, move.seqno), -ERANGE);
 	/* None of it has changed anything, nor holds up the queue. */

@@ -17,8 +17,6 @@
 #include "sim/sim_tests.h"
 #include "sim/vgem_support.h"
 
-#define GIB (1024ull * 1024 * 1024)
-#define PAGE HETSIM_PAGE
 #define BUFFERS 16384  /* of an opener */
 #define BINDINGS 16384 /* of an opener */
 #define SHARE 4096     /* bindings of a buffer by its maker, and by all other files */
@@ -55,8 +53,8 @@ static void test_tables(void)
 	make_for_bindings(fd, 2 * PAGE, buffers);
 	unbind.length = (1ull << 48) - PAGE;
 	for (round = 0; round < 2; round++) {
-		bind.address = (1ull << 48) - GIB - PAGE;
-		for (n = 0, r = 0; !r && n < TABLES; n += !r, bind.address -= 2 * GIB) {
+		bind.address = (1ull << 48) - GIB(1) - PAGE;
+		for (n = 0, r = 0; !r && n < TABLES; n += !r, bind.address -= GIB(2)) {
 			bind.handle = buffers[n % (BINDINGS / SHARE)].handle;
 			r = hetsim_call(fd, HETSIM_BIND, &bind);
 		}

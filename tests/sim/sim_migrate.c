@@ -16,9 +16,7 @@
 #include "sim/migrate_support.h"
 #include "sim/sim_tests.h"
 
-#define PAGE MIRROR_PAGE
 #define PIECE (64u << 10)
-#define MIB (1u << 20)
 #define HUGE_PAGES (MIRROR_HUGE / PAGE)
 #define PRIVATE (MAP_PRIVATE | MAP_ANONYMOUS)
 #define RW (PROT_READ | PROT_WRITE)
@@ -125,12 +123,12 @@ static void test_advice_host(void)
 	if (!migrate_open(&mirror, &says))
 		return;
 	bytes = migrate_map(MIRROR_HUGE, 5);
-	CHECK_EQUAL(mirror_advise(&mirror, bytes, MIB, HETSIM_ADVISE_LOCATION,
+	CHECK_EQUAL(mirror_advise(&mirror, bytes, MIB(1), HETSIM_ADVISE_LOCATION,
 				  HETSIM_LOCATION_HOST),
 		    0);
 	migrate_there(&mirror, bytes, MIRROR_HUGE);
-	CHECK_EQUAL(migrate_on_device(&mirror, bytes, MIB), 0);
-	CHECK_EQUAL(migrate_on_device(&mirror, bytes + MIB, MIB), MIB / PAGE);
+	CHECK_EQUAL(migrate_on_device(&mirror, bytes, MIB(1)), 0);
+	CHECK_EQUAL(migrate_on_device(&mirror, bytes + MIB(1), MIB(1)), MIB(1) / PAGE);
 	/* The entries are there all the same. */
 	CHECK_EQUAL(mirror_page(&mirror, bytes).location, HETSIM_LOCATION_HOST);
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
@@ -236,16 +234,16 @@ static void test_rights(void)
 	if (!migrate_open(&mirror, &says))
 		return;
 	bytes = migrate_map(MIRROR_HUGE, 5);
-	CHECK_EQUAL(mprotect(bytes, MIB, PROT_READ), 0);
-	CHECK_DONE(mirror_prefetch(&mirror, bytes, MIB, HETSIM_LOCATION_DEVICE, 0));
-	CHECK_EQUAL(migrate_on_device(&mirror, bytes, MIB), MIB / PAGE);
+	CHECK_EQUAL(mprotect(bytes, MIB(1), PROT_READ), 0);
+	CHECK_DONE(mirror_prefetch(&mirror, bytes, MIB(1), HETSIM_LOCATION_DEVICE, 0));
+	CHECK_EQUAL(migrate_on_device(&mirror, bytes, MIB(1)), MIB(1) / PAGE);
 	CHECK_FAULT(mirror_fill(&mirror, bytes, PAGE, 1), HETSIM_REASON_WRITE, bytes, 1);
-	CHECK(migrate_is(bytes, MIB, 5));
-	CHECK_EQUAL(mprotect(bytes, MIB, RW), 0);
+	CHECK(migrate_is(bytes, MIB(1), 5));
+	CHECK_EQUAL(mprotect(bytes, MIB(1), RW), 0);
 	CHECK_DONE(mirror_fill(&mirror, bytes, PAGE, 1));
 	CHECK(mirror_words_are(bytes, PAGE, 1));
-	CHECK_EQUAL(mirror_advise(&mirror, bytes, MIB, HETSIM_ADVISE_NO_ACCESS, 1), 0);
-	CHECK_FAULT(mirror_prefetch(&mirror, bytes, MIB, HETSIM_LOCATION_DEVICE, 0),
+	CHECK_EQUAL(mirror_advise(&mirror, bytes, MIB(1), HETSIM_ADVISE_NO_ACCESS, 1), 0);
+	CHECK_FAULT(mirror_prefetch(&mirror, bytes, MIB(1), HETSIM_LOCATION_DEVICE, 0),
 		    HETSIM_REASON_NO_ACCESS, bytes, 0);
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 	mirror_close(&mirror);
@@ -292,14 +290,14 @@ static void test_account(void)
 	after = hetsim_query(mirror.fd);
 	CHECK_EQUAL(after.opener_used - before.opener_used, MIRROR_HUGE);
 	CHECK_EQUAL(after.vram_used - before.vram_used, MIRROR_HUGE);
-	migrate_back(&mirror, bytes, MIB);
+	migrate_back(&mirror, bytes, MIB(1));
 	CHECK_EQUAL(hetsim_query(mirror.fd).opener_used - before.opener_used,
-		    MIRROR_HUGE - MIB);
-	CHECK_EQUAL(madvise(bytes + MIB, MIB / 2, MADV_DONTNEED), 0);
+		    MIRROR_HUGE - MIB(1));
+	CHECK_EQUAL(madvise(bytes + MIB(1), MIB(1) / 2, MADV_DONTNEED), 0);
 	/* A look of the engine's tells the twin that they are gone. */
-	CHECK_DONE(mirror_read(&mirror, bytes + MIB, MIB / 2));
-	CHECK(migrate_is(bytes + MIB, MIB / 2, 0));
-	CHECK_EQUAL(hetsim_query(mirror.fd).opener_used - before.opener_used, MIB / 2);
+	CHECK_DONE(mirror_read(&mirror, bytes + MIB(1), MIB(1) / 2));
+	CHECK(migrate_is(bytes + MIB(1), MIB(1) / 2, 0));
+	CHECK_EQUAL(hetsim_query(mirror.fd).opener_used - before.opener_used, MIB(1) / 2);
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 	mirror_close(&mirror);
 }
@@ -442,8 +440,8 @@ static void test_events(void)
 	bytes = migrate_map(MIRROR_HUGE, 5);
 	migrate_there(&mirror, bytes, MIRROR_HUGE);
 	check_move(ask.fd, bytes, MIRROR_HUGE, HETSIM_LOCATION_DEVICE);
-	migrate_back(&mirror, bytes, MIB);
-	check_move(ask.fd, bytes, MIB, HETSIM_LOCATION_HOST);
+	migrate_back(&mirror, bytes, MIB(1));
+	check_move(ask.fd, bytes, MIB(1), HETSIM_LOCATION_HOST);
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 	mirror_close(&mirror);
 	close(ask.fd);
@@ -461,13 +459,13 @@ static void test_two_openers(void)
 	if (migrate_open(&other, &says)) {
 		bytes = migrate_map(MIRROR_HUGE, 5);
 		migrate_there(&mirror, bytes, MIRROR_HUGE);
-		CHECK_DONE(mirror_fill(&other, bytes, MIB, 6));
+		CHECK_DONE(mirror_fill(&other, bytes, MIB(1), 6));
 		CHECK_EQUAL(mirror_counters(&other).pages_migrated, 0);
 		CHECK_DONE(mirror_fill(&mirror, bytes, PAGE, 7));
 		mirror_close(&other);
 		CHECK(mirror_words_are(bytes, PAGE, 7));
-		CHECK(mirror_words_are(bytes + PAGE, MIB - PAGE, 6));
-		CHECK(migrate_is(bytes + MIB, MIB, 5));
+		CHECK(mirror_words_are(bytes + PAGE, MIB(1) - PAGE, 6));
+		CHECK(migrate_is(bytes + MIB(1), MIB(1), 5));
 		CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 	}
 	mirror_close(&mirror);

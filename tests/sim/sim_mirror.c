@@ -16,8 +16,6 @@
 #include "sim/mirror_support.h"
 #include "sim/sim_tests.h"
 
-#define PAGE MIRROR_PAGE
-#define MIB (1u << 20)
 #define PRIVATE (MAP_PRIVATE | MAP_ANONYMOUS)
 #define SHARED (MAP_SHARED | MAP_ANONYMOUS)
 #define RW (PROT_READ | PROT_WRITE)
@@ -43,12 +41,12 @@ static void both_ways(const struct mirror *mirror, unsigned char *bytes, size_t 
 
 static void test_malloc(void)
 {
-	unsigned char *bytes = aligned_alloc(64, MIB);
+	unsigned char *bytes = aligned_alloc(64, MIB(1));
 	struct mirror mirror;
 
 	CHECK_FATAL(bytes != NULL);
 	if (mirror_open(&mirror)) {
-		both_ways(&mirror, bytes, MIB);
+		both_ways(&mirror, bytes, MIB(1));
 		CHECK_EQUAL(mirror_counters(&mirror).bytes_read, 0);
 		CHECK_EQUAL(mirror_counters(&mirror).bytes_written, 0);
 		mirror_close(&mirror);
@@ -171,12 +169,12 @@ static void test_protect(void)
 	CHECK(mirror_words_are(bytes, MIRROR_HUGE, 8));
 
 	/* A part only: the rest goes on, and a range over both ends where the rights do. */
-	CHECK_EQUAL(mprotect(bytes + MIB, PAGE, PROT_NONE), 0);
+	CHECK_EQUAL(mprotect(bytes + MIB(1), PAGE, PROT_NONE), 0);
 	CHECK_FAULT(mirror_fill(&mirror, bytes, MIRROR_HUGE, 9), HETSIM_REASON_READ,
-		    bytes + MIB, 1);
-	CHECK(mirror_words_are(bytes, MIB, 9));
-	CHECK(mirror_words_are(bytes + MIB + PAGE, MIB - PAGE, 8));
-	CHECK_DONE(mirror_fill(&mirror, bytes + MIB + PAGE, MIB - PAGE, 10));
+		    bytes + MIB(1), 1);
+	CHECK(mirror_words_are(bytes, MIB(1), 9));
+	CHECK(mirror_words_are(bytes + MIB(1) + PAGE, MIB(1) - PAGE, 8));
+	CHECK_DONE(mirror_fill(&mirror, bytes + MIB(1) + PAGE, MIB(1) - PAGE, 10));
 	mirror_close(&mirror);
 out:
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
@@ -203,14 +201,14 @@ static void test_forked(void)
 		memset(bytes, 0xee, MIRROR_HUGE);
 		_exit(mirror_words_are(bytes, MIRROR_HUGE, 0xeeeeeeee) ? 0 : 2);
 	}
-	CHECK_DONE(mirror_fill(&mirror, bytes, MIB, 2));
+	CHECK_DONE(mirror_fill(&mirror, bytes, MIB(1), 2));
 	CHECK_EQUAL(write(go[1], &byte, 1), 1);
 	CHECK_EQUAL(waitpid(child, &status, 0), child);
 	CHECK_EQUAL(status, 0);
-	CHECK(mirror_words_are(bytes, MIB, 2));
-	CHECK(mirror_words_are(bytes + MIB, MIB, 1));
-	CHECK_DONE(mirror_fill(&mirror, bytes + MIB, MIB, 3));
-	CHECK(mirror_words_are(bytes + MIB, MIB, 3));
+	CHECK(mirror_words_are(bytes, MIB(1), 2));
+	CHECK(mirror_words_are(bytes + MIB(1), MIB(1), 1));
+	CHECK_DONE(mirror_fill(&mirror, bytes + MIB(1), MIB(1), 3));
+	CHECK(mirror_words_are(bytes + MIB(1), MIB(1), 3));
 	close(go[0]);
 	close(go[1]);
 	mirror_close(&mirror);
@@ -228,18 +226,18 @@ static void test_fork_shared(void)
 
 	if (!mirror_open(&mirror))
 		goto out;
-	CHECK_DONE(mirror_fill(&mirror, bytes, MIB, 4));
+	CHECK_DONE(mirror_fill(&mirror, bytes, MIB(1), 4));
 	child = fork();
 	if (!child) {
-		if (!mirror_words_are(bytes, MIB, 4))
+		if (!mirror_words_are(bytes, MIB(1), 4))
 			_exit(1);
-		memset(bytes, 0x11, MIB);
+		memset(bytes, 0x11, MIB(1));
 		_exit(0);
 	}
 	CHECK_EQUAL(waitpid(child, &status, 0), child);
 	CHECK_EQUAL(status, 0);
-	CHECK_DONE(mirror_copy(&mirror, bytes + MIB, bytes, MIB));
-	CHECK(mirror_words_are(bytes + MIB, MIB, 0x11111111));
+	CHECK_DONE(mirror_copy(&mirror, bytes + MIB(1), bytes, MIB(1)));
+	CHECK(mirror_words_are(bytes + MIB(1), MIB(1), 0x11111111));
 	mirror_close(&mirror);
 out:
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
@@ -254,17 +252,17 @@ static void test_unmap(void)
 	if (!mirror_open(&mirror))
 		goto out;
 	CHECK_DONE(mirror_fill(&mirror, bytes, 2 * MIRROR_HUGE, 1));
-	CHECK_EQUAL(munmap(bytes + MIB, MIRROR_HUGE), 0);
+	CHECK_EQUAL(munmap(bytes + MIB(1), MIRROR_HUGE), 0);
 	CHECK_FAULT(mirror_fill(&mirror, bytes, 2 * MIRROR_HUGE, 2), HETSIM_REASON_UNMAPPED,
-		    bytes + MIB, 1);
-	CHECK(mirror_words_are(bytes, MIB, 2));
-	CHECK(mirror_words_are(bytes + 3 * MIB, MIB, 1));
-	CHECK_EQUAL(mirror_page(&mirror, bytes + MIB).rights, 0);
+		    bytes + MIB(1), 1);
+	CHECK(mirror_words_are(bytes, MIB(1), 2));
+	CHECK(mirror_words_are(bytes + MIB(3), MIB(1), 1));
+	CHECK_EQUAL(mirror_page(&mirror, bytes + MIB(1)).rights, 0);
 
 	/* Something else at the same place. */
-	CHECK_FATAL(mmap(bytes + MIB, MIRROR_HUGE, RW, PRIVATE | MAP_FIXED, -1, 0) ==
-		    bytes + MIB);
-	CHECK_DONE(mirror_copy(&mirror, mirror.result, bytes + MIB, PAGE));
+	CHECK_FATAL(mmap(bytes + MIB(1), MIRROR_HUGE, RW, PRIVATE | MAP_FIXED, -1, 0) ==
+		    bytes + MIB(1));
+	CHECK_DONE(mirror_copy(&mirror, mirror.result, bytes + MIB(1), PAGE));
 	CHECK(mirror_words_are(mirror.result, PAGE, 0));
 	CHECK_DONE(mirror_fill(&mirror, bytes, 2 * MIRROR_HUGE, 3));
 	CHECK(mirror_words_are(bytes, 2 * MIRROR_HUGE, 3));
@@ -281,19 +279,19 @@ static void test_dontneed(void)
 	if (!mirror_open(&mirror))
 		goto out;
 	CHECK_DONE(mirror_fill(&mirror, bytes, MIRROR_HUGE, 1));
-	CHECK_EQUAL(madvise(bytes + MIB, MIB, MADV_DONTNEED), 0);
-	CHECK_DONE(mirror_copy(&mirror, mirror.result, bytes + MIB, PAGE));
+	CHECK_EQUAL(madvise(bytes + MIB(1), MIB(1), MADV_DONTNEED), 0);
+	CHECK_DONE(mirror_copy(&mirror, mirror.result, bytes + MIB(1), PAGE));
 	CHECK(mirror_words_are(mirror.result, PAGE, 0));
-	CHECK_DONE(mirror_fill(&mirror, bytes + MIB, PAGE, 2));
-	CHECK(mirror_words_are(bytes, MIB, 1));
-	CHECK(mirror_words_are(bytes + MIB, PAGE, 2));
-	CHECK(mirror_words_are(bytes + MIB + PAGE, MIB - PAGE, 0));
+	CHECK_DONE(mirror_fill(&mirror, bytes + MIB(1), PAGE, 2));
+	CHECK(mirror_words_are(bytes, MIB(1), 1));
+	CHECK(mirror_words_are(bytes + MIB(1), PAGE, 2));
+	CHECK(mirror_words_are(bytes + MIB(1) + PAGE, MIB(1) - PAGE, 0));
 	/* Memory that may go, until it is written to: by the engine, too. */
-	CHECK_DONE(mirror_fill(&mirror, bytes, MIB, 3));
-	CHECK_EQUAL(madvise(bytes, MIB, MADV_FREE), 0);
-	CHECK_DONE(mirror_fill(&mirror, bytes, MIB, 4));
-	CHECK_EQUAL(madvise(bytes, MIB, MADV_PAGEOUT), 0);
-	CHECK(mirror_words_are(bytes, MIB, 4));
+	CHECK_DONE(mirror_fill(&mirror, bytes, MIB(1), 3));
+	CHECK_EQUAL(madvise(bytes, MIB(1), MADV_FREE), 0);
+	CHECK_DONE(mirror_fill(&mirror, bytes, MIB(1), 4));
+	CHECK_EQUAL(madvise(bytes, MIB(1), MADV_PAGEOUT), 0);
+	CHECK(mirror_words_are(bytes, MIB(1), 4));
 	mirror_close(&mirror);
 out:
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
@@ -332,8 +330,8 @@ static void test_twice(void)
 	one = mirror_map(MIRROR_HUGE, RW, MAP_SHARED, file);
 	two = mirror_map(MIRROR_HUGE, RW, MAP_SHARED, file);
 	if (mirror_open(&mirror)) {
-		CHECK_DONE(mirror_fill(&mirror, one, MIB, 21));
-		CHECK_DONE(mirror_copy(&mirror, two + MIB, two, MIB));
+		CHECK_DONE(mirror_fill(&mirror, one, MIB(1), 21));
+		CHECK_DONE(mirror_copy(&mirror, two + MIB(1), two, MIB(1)));
 		CHECK(mirror_words_are(one, MIRROR_HUGE, 21));
 		mirror_close(&mirror);
 	}

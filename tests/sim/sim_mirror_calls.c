@@ -17,8 +17,6 @@
 #include "sim/mirror_support.h"
 #include "sim/sim_tests.h"
 
-#define PAGE MIRROR_PAGE
-#define MIB (1u << 20)
 #define PRIVATE (MAP_PRIVATE | MAP_ANONYMOUS)
 #define RW (PROT_READ | PROT_WRITE)
 
@@ -111,12 +109,12 @@ static void test_cut(void)
 	CHECK_EQUAL(ftruncate(file, MIRROR_HUGE), 0);
 	CHECK_DONE(mirror_fill(&mirror, bytes, MIRROR_HUGE, 5));
 	CHECK_EQUAL(file_word(file, 511), 5);
-	CHECK_EQUAL(fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, MIB, MIB) ?
-			    errno == EOPNOTSUPP :
-			    mirror_copy(&mirror, mirror.result, bytes + MIB, PAGE).status ==
-					    0 &&
-				    mirror_words_are(mirror.result, PAGE, 0),
-		    true);
+	CHECK_EQUAL(
+		fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, MIB(1), MIB(1)) ?
+			errno == EOPNOTSUPP :
+			mirror_copy(&mirror, mirror.result, bytes + MIB(1), PAGE).status == 0 &&
+				mirror_words_are(mirror.result, PAGE, 0),
+		true);
 	mirror_close(&mirror);
 out:
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
@@ -514,17 +512,17 @@ static void test_events(void)
 	event = event_next(stream, HETSIM_EVENT_FAULT);
 	CHECK(event.address == at && event.write == 1 && event.queue == mirror.queue);
 	CHECK(event.length && event.ns && event.duration_ns);
-	CHECK_EQUAL(munmap(bytes + MIB, MIB), 0);
-	CHECK_EQUAL(mirror_page(&mirror, bytes + MIB).rights, 0);
+	CHECK_EQUAL(munmap(bytes + MIB(1), MIB(1)), 0);
+	CHECK_EQUAL(mirror_page(&mirror, bytes + MIB(1)).rights, 0);
 	event = event_next(stream, HETSIM_EVENT_INVALIDATE);
-	CHECK(event.address <= at + MIB && event.address + event.length >= at + MIRROR_HUGE);
-	CHECK_FAULT(mirror_fill(&mirror, bytes + MIB, PAGE, 1), HETSIM_REASON_UNMAPPED,
-		    bytes + MIB, 1);
+	CHECK(event.address <= at + MIB(1) && event.address + event.length >= at + MIRROR_HUGE);
+	CHECK_FAULT(mirror_fill(&mirror, bytes + MIB(1), PAGE, 1), HETSIM_REASON_UNMAPPED,
+		    bytes + MIB(1), 1);
 	event = event_next(stream, HETSIM_EVENT_FAULT_REFUSED);
-	CHECK(event.address == at + MIB && event.value == HETSIM_REASON_UNMAPPED);
-	CHECK_DONE(mirror_prefetch(&mirror, bytes, MIB, HETSIM_LOCATION_DEVICE, 0));
+	CHECK(event.address == at + MIB(1) && event.value == HETSIM_REASON_UNMAPPED);
+	CHECK_DONE(mirror_prefetch(&mirror, bytes, MIB(1), HETSIM_LOCATION_DEVICE, 0));
 	event = event_next(stream, HETSIM_EVENT_PREFETCH);
-	CHECK(event.address == at && event.length == MIB && event.value == 0);
+	CHECK(event.address == at && event.length == MIB(1) && event.value == 0);
 
 	hetsim_close(mirror.fd);
 	while (read(stream, some, sizeof(some)) > 0)

@@ -19,7 +19,6 @@
 #include "sim/mirror_support.h"
 #include "sim/sim_tests.h"
 
-#define PAGE MIRROR_PAGE
 #define RW (PROT_READ | PROT_WRITE)
 #define THREADS 4
 #define DEVICES 2

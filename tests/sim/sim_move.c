@@ -15,8 +15,6 @@
 #include "lib/hetsim.h"
 #include "sim/sim_tests.h"
 
-#define MIB (1024ull * 1024)
-
 static bool filled(const unsigned char *bytes, uint64_t length, unsigned int seed)
 {
 	uint64_t i;
@@ -46,47 +44,49 @@ static void test_move(void)
 	if (fd < 0)
 		return;
 	query = hetsim_query(fd);
-	buffer = hetsim_buffer_make(fd, 8 * MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(8), HETSIM_PLACE_VRAM);
 	fill(buffer.bytes, buffer.length, 1);
-	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, 8 * MIB, HETSIM_PLACE_SYSTEM), 0);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB(8), HETSIM_PLACE_SYSTEM), 0);
 	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).place, HETSIM_PLACE_SYSTEM);
-	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).system_bytes, 8 * MIB);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).system_bytes, MIB(8));
 	CHECK_EQUAL(hetsim_query(fd).vram_used, query.vram_used);
-	CHECK_EQUAL(hetsim_query(fd).opener_used, 8 * MIB);
+	CHECK_EQUAL(hetsim_query(fd).opener_used, MIB(8));
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_ENOMEM, 0, 1), 0);
-	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, 8 * MIB, HETSIM_PLACE_VRAM),
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB(8), HETSIM_PLACE_VRAM),
 		    -ENOMEM);
 	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).place, HETSIM_PLACE_SYSTEM);
 	CHECK(filled(buffer.bytes, buffer.length, 1));
 
 	/* A part, twice. */
-	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, MIB + 4096, 3 * MIB,
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, MIB(1) + 4096, MIB(3),
 				       HETSIM_PLACE_VRAM),
 		    0);
-	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, MIB, 3 * MIB, HETSIM_PLACE_VRAM), 0);
-	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).vram_bytes, 3 * MIB + 4096);
-	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).system_bytes, 5 * MIB - 4096);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, MIB(1), MIB(3), HETSIM_PLACE_VRAM),
+		    0);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).vram_bytes, MIB(3) + 4096);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).system_bytes, MIB(5) - 4096);
 	CHECK(filled(buffer.bytes, buffer.length, 1));
 	counters = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
 	CHECK_EQUAL(counters.moves, 4);
-	CHECK_EQUAL(counters.bytes_moved, 11 * MIB + 4096);
+	CHECK_EQUAL(counters.bytes_moved, MIB(11) + 4096);
 
 	resize.handle = buffer.handle;
-	resize.length = 2 * MIB;
+	resize.length = MIB(2);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize), 0);
-	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).vram_bytes, MIB);
-	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).system_bytes, MIB);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).vram_bytes, MIB(1));
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).system_bytes, MIB(1));
 
-	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, 8 * MIB, HETSIM_PLACE_VRAM),
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB(8), HETSIM_PLACE_VRAM),
 		    -ERANGE);
 	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, 0, HETSIM_PLACE_VRAM), -EINVAL);
-	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 1, MIB, HETSIM_PLACE_VRAM), -EINVAL);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 1, MIB(1), HETSIM_PLACE_VRAM),
+		    -EINVAL);
 	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 4096, UINT64_MAX & ~4095ull, 0),
 		    -EOVERFLOW);
-	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_WINDOW),
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB(1), HETSIM_PLACE_WINDOW),
 		    -EOPNOTSUPP);
-	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, 3), -EINVAL);
-	CHECK_EQUAL(hetsim_buffer_move(fd, 4711, 0, MIB, 0), -ENOENT);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB(1), 3), -EINVAL);
+	CHECK_EQUAL(hetsim_buffer_move(fd, 4711, 0, MIB(1), 0), -ENOENT);
 	hetsim_buffer_drop(fd, &buffer);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
 	hetsim_close(fd);
@@ -115,38 +115,38 @@ static void test_move_under_use(void)
 {
 	static unsigned char bytes[64 * 1024];
 	struct race race = { .fd = hetsim_open(O_RDWR) };
-	struct hetsim_command command = { .op = HETSIM_OP_AXPY, .length = MIB, .value = 1 };
+	struct hetsim_command command = { .op = HETSIM_OP_AXPY, .length = MIB(1), .value = 1 };
 	uint32_t *words, queue, i, n, cpu = 0;
 	pthread_t thread;
 
 	if (race.fd < 0)
 		return;
-	race.buffer = hetsim_buffer_make(race.fd, 4 * MIB, HETSIM_PLACE_VRAM);
+	race.buffer = hetsim_buffer_make(race.fd, MIB(4), HETSIM_PLACE_VRAM);
 	CHECK_EQUAL(hetsim_bind(race.fd, &race.buffer, HETSIM_BIND_WRITE), 0);
 	queue = hetsim_queue_make(race.fd, HETSIM_QUEUE_DMA_FENCE, 30000);
 	words = (uint32_t *)race.buffer.bytes;
-	for (i = 0; i < MIB / 4; i++)
+	for (i = 0; i < MIB(1) / 4; i++)
 		words[i] = 1;
 	command.source = (uintptr_t)words;
-	command.destination = (uintptr_t)words + MIB;
+	command.destination = (uintptr_t)words + MIB(1);
 	CHECK_FATAL(pthread_create(&thread, NULL, race_move, &race) == 0);
 	for (n = 1; n <= 60; n++) {
 		CHECK_EQUAL(hetsim_run(race.fd, queue, &command), 0);
 		for (i = 0; i < 1000; i++)
-			words[2 * MIB / 4 + (i * 1024 + n) % (MIB / 4)] = ++cpu;
+			words[MIB(2) / 4 + (i * 1024 + n) % (MIB(1) / 4)] = ++cpu;
 		memset(bytes, (int)n, sizeof(bytes));
 		CHECK_EQUAL(hetsim_pwrite(race.fd, bytes, sizeof(bytes),
-					  (race.buffer.offset + 3 * MIB)),
+					  (race.buffer.offset + MIB(3))),
 			    sizeof(bytes));
-		CHECK(memcmp(race.buffer.bytes + 3 * MIB, bytes, sizeof(bytes)) == 0);
-		CHECK_EQUAL(words[2 * MIB / 4 + (999 * 1024 + n) % (MIB / 4)], cpu);
+		CHECK(memcmp(race.buffer.bytes + MIB(3), bytes, sizeof(bytes)) == 0);
+		CHECK_EQUAL(words[MIB(2) / 4 + (999 * 1024 + n) % (MIB(1) / 4)], cpu);
 	}
 	race.stop = true;
 	pthread_join(thread, NULL);
-	for (i = 0; i < MIB / 4; i++)
-		if (words[MIB / 4 + i] != 60)
+	for (i = 0; i < MIB(1) / 4; i++)
+		if (words[MIB(1) / 4 + i] != 60)
 			break;
-	CHECK_EQUAL(i, MIB / 4);
+	CHECK_EQUAL(i, MIB(1) / 4);
 	hetsim_buffer_drop(race.fd, &race.buffer);
 	hetsim_close(race.fd);
 }
@@ -163,7 +163,7 @@ static void test_eviction(void)
 
 	if (fd < 0)
 		return;
-	length = hetsim_query(fd).vram_bytes / 3 / MIB * MIB;
+	length = hetsim_query(fd).vram_bytes / 3 / MIB(1) * MIB(1);
 	for (i = 0; i < 3; i++) {
 		buffers[i] = hetsim_buffer_make(fd, length, HETSIM_PLACE_VRAM);
 		fill(buffers[i].bytes, length, i);
@@ -247,7 +247,7 @@ static void test_window_eviction(void)
 		return;
 	query = hetsim_query(fd);
 	window = query.window_bytes;
-	CHECK_EQUAL(hetsim_buffer_create(fd, window + HETSIM_PAGE, HETSIM_PLACE_WINDOW, 0, &a),
+	CHECK_EQUAL(hetsim_buffer_create(fd, window + PAGE, HETSIM_PLACE_WINDOW, 0, &a),
 		    -ENOSPC);
 	CHECK_FATAL(hetsim_buffer_create(fd, window, HETSIM_PLACE_WINDOW, 0, &a) == 0);
 	CHECK_EQUAL(hetsim_pwrite(fd, "a", 1, a.offset), 1);
@@ -275,8 +275,8 @@ static void test_window_eviction(void)
 
 	/* A page of it in reach is written, up to the first one out of reach. */
 	CHECK_EQUAL(hetsim_close_handle(fd, b.handle), 0);
-	CHECK_EQUAL(hetsim_buffer_move(fd, c.handle, 0, HETSIM_PAGE, HETSIM_PLACE_WINDOW), 0);
-	CHECK_EQUAL(hetsim_pwrite(fd, "cc", 2, c.offset + HETSIM_PAGE - 1), 1);
+	CHECK_EQUAL(hetsim_buffer_move(fd, c.handle, 0, PAGE, HETSIM_PLACE_WINDOW), 0);
+	CHECK_EQUAL(hetsim_pwrite(fd, "cc", 2, c.offset + PAGE - 1), 1);
 	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).moves, 1);
 	CHECK(hetsim_counters(fd, HETSIM_SCOPE_OPENER).evictions >= 2);
 	CHECK_EQUAL(hetsim_close_handle(fd, c.handle), 0);

@@ -15,8 +15,6 @@
 #include "lib/hetsim.h"
 #include "sim/sim_tests.h"
 
-#define MIB (1024ull * 1024)
-
 static void test_told(void)
 {
 	struct hetsim_buffer buffer = { 0 };
@@ -30,9 +28,9 @@ static void test_told(void)
 	if (query.opener_system_bytes != query.system_bytes)
 		CHECK_EQUAL(query.opener_system_bytes, query.system_bytes / 4 * 3);
 	CHECK_EQUAL(query.opener_system_used, 0);
-	CHECK_FATAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, 0, &buffer) == 0);
-	CHECK_EQUAL(hetsim_query(fd).opener_system_used, MIB);
-	CHECK_EQUAL(hetsim_query(fd).opener_used, MIB);
+	CHECK_FATAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_SYSTEM, 0, &buffer) == 0);
+	CHECK_EQUAL(hetsim_query(fd).opener_system_used, MIB(1));
+	CHECK_EQUAL(hetsim_query(fd).opener_used, MIB(1));
 	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
 	CHECK_EQUAL(hetsim_query(fd).opener_system_used, 0);
 	hetsim_close(fd);
@@ -42,7 +40,7 @@ static void test_told(void)
 static uint64_t take_all(int fd, uint32_t place)
 {
 	struct hetsim_buffer_create create = { .size = sizeof(create),
-					       .length = MIB,
+					       .length = MIB(1),
 					       .place = place };
 	uint64_t n = 0;
 	int r;
@@ -63,18 +61,18 @@ static void test_system_is_left(void)
 	if (fd < 0)
 		return;
 	query = hetsim_query(fd);
-	CHECK_FATAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_VRAM, 0, &buffer) == 0);
-	CHECK_EQUAL(take_all(fd, HETSIM_PLACE_SYSTEM), query.opener_system_bytes / MIB);
+	CHECK_FATAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_VRAM, 0, &buffer) == 0);
+	CHECK_EQUAL(take_all(fd, HETSIM_PLACE_SYSTEM), query.opener_system_bytes / MIB(1));
 	CHECK_EQUAL(hetsim_query(fd).opener_system_used, query.opener_system_bytes);
 	/* Nor by the other way. */
-	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_SYSTEM),
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB(1), HETSIM_PLACE_SYSTEM),
 		    -ENOSPC);
-	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).vram_bytes, MIB);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).vram_bytes, MIB(1));
 
 	other = hetsim_open(O_RDWR);
 	CHECK_FATAL(other >= 0);
-	CHECK_EQUAL(hetsim_buffer_create(other, 16 * MIB, HETSIM_PLACE_SYSTEM, 0, &own), 0);
-	CHECK_EQUAL(hetsim_query(other).opener_system_used, 16 * MIB);
+	CHECK_EQUAL(hetsim_buffer_create(other, MIB(16), HETSIM_PLACE_SYSTEM, 0, &own), 0);
+	CHECK_EQUAL(hetsim_query(other).opener_system_used, MIB(16));
 	hetsim_close(other);
 	hetsim_close(fd);
 }
@@ -101,9 +99,9 @@ static void test_evicted_injection(void)
 	CHECK(hetsim_buffer_info(fd, victim.handle).system_bytes >=
 	      2 * length - query.vram_bytes);
 	/* The faults are still to come. */
-	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, 0, &buffer), -ENOMEM);
-	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, 0, &buffer), -EINTR);
-	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, 0, &buffer), 0);
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_SYSTEM, 0, &buffer), -ENOMEM);
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_SYSTEM, 0, &buffer), -EINTR);
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_SYSTEM, 0, &buffer), 0);
 	hetsim_close(other);
 	hetsim_close(fd);
 }
@@ -124,7 +122,7 @@ static void leave_of_system(int fd, int other, uint64_t left)
 /* Room is made as long as system memory has pages for the evicted ones, and no further. */
 static void test_last_pages(void)
 {
-	const uint64_t left = 100 * HETSIM_PAGE;
+	const uint64_t left = 100 * PAGE;
 	struct hetsim_buffer victim = { 0 }, buffer = { 0 };
 	struct hetsim_query query;
 	int fd = hetsim_open(O_RDWR), others[2];
@@ -141,8 +139,7 @@ static void test_last_pages(void)
 	CHECK_EQUAL(hetsim_buffer_create(fd, left, HETSIM_PLACE_VRAM, 0, &buffer), 0);
 	CHECK_EQUAL(hetsim_buffer_info(others[1], victim.handle).system_bytes, left);
 	CHECK_EQUAL(hetsim_query(fd).system_used, query.system_bytes);
-	CHECK_EQUAL(hetsim_buffer_create(fd, HETSIM_PAGE, HETSIM_PLACE_VRAM, 0, &buffer),
-		    -ENOSPC);
+	CHECK_EQUAL(hetsim_buffer_create(fd, PAGE, HETSIM_PLACE_VRAM, 0, &buffer), -ENOSPC);
 	CHECK_EQUAL(hetsim_buffer_info(others[1], victim.handle).evictions, 1);
 	hetsim_close(others[1]);
 	hetsim_close(others[0]);
@@ -222,13 +219,13 @@ static void test_read_only(void)
 
 	if (fd < 0)
 		return;
-	CHECK_FATAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_VRAM, 0, &buffer) == 0);
+	CHECK_FATAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_VRAM, 0, &buffer) == 0);
 	dmabuf = hetsim_export(fd, buffer.handle, 0);
 	CHECK_FATAL(dmabuf >= 0);
 	reader = hetsim_open(O_RDONLY);
 	CHECK_FATAL(reader >= 0);
 	CHECK_FATAL(hetsim_import(reader, dmabuf, &import) == 0);
-	CHECK_EQUAL(hetsim_buffer_move(reader, import.handle, 0, MIB, HETSIM_PLACE_SYSTEM),
+	CHECK_EQUAL(hetsim_buffer_move(reader, import.handle, 0, MIB(1), HETSIM_PLACE_SYSTEM),
 		    -EACCES);
 	sample.handle = import.handle;
 	CHECK_EQUAL(hetsim_call(reader, HETSIM_BUFFER_SAMPLE, &sample), -EPERM);
@@ -239,7 +236,7 @@ static void test_read_only(void)
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
 	/* Which pages the maker uses is his to know. */
 	sample.action = HETSIM_SAMPLE_READ;
-	sample.length = HETSIM_PAGE;
+	sample.length = PAGE;
 	sample.counts = (uintptr_t)&count;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
 	sample.handle = import.handle;
@@ -261,27 +258,28 @@ static void test_length_is_the_makers(void)
 
 	if (fd < 0)
 		return;
-	CHECK_FATAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_VRAM, 0, &buffer) == 0);
+	CHECK_FATAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_VRAM, 0, &buffer) == 0);
 	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(dmabuf >= 0);
 	other = hetsim_open(O_RDWR);
 	CHECK_FATAL(other >= 0);
 	CHECK_FATAL(hetsim_import(other, dmabuf, &import) == 0);
 	CHECK_EQUAL(close(dmabuf), 0);
-	CHECK_EQUAL(hetsim_buffer_resize(other, import.handle, 2 * MIB), -EPERM);
-	CHECK_EQUAL(hetsim_buffer_resize(other, import.handle, MIB / 2), -EPERM);
-	CHECK_EQUAL(hetsim_buffer_resize(other, import.handle, MIB), -EPERM);
-	CHECK_EQUAL(hetsim_query(fd).opener_used, MIB);
-	CHECK_EQUAL(hetsim_buffer_move(other, import.handle, 0, MIB, HETSIM_PLACE_SYSTEM), 0);
-	CHECK_EQUAL(hetsim_query(fd).opener_system_used, MIB);
+	CHECK_EQUAL(hetsim_buffer_resize(other, import.handle, MIB(2)), -EPERM);
+	CHECK_EQUAL(hetsim_buffer_resize(other, import.handle, MIB(1) / 2), -EPERM);
+	CHECK_EQUAL(hetsim_buffer_resize(other, import.handle, MIB(1)), -EPERM);
+	CHECK_EQUAL(hetsim_query(fd).opener_used, MIB(1));
+	CHECK_EQUAL(hetsim_buffer_move(other, import.handle, 0, MIB(1), HETSIM_PLACE_SYSTEM),
+		    0);
+	CHECK_EQUAL(hetsim_query(fd).opener_system_used, MIB(1));
 	CHECK_EQUAL(hetsim_query(other).opener_used, 0);
 
 	/* With no handle of it either, as long as the file is open. */
 	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
-	CHECK_EQUAL(hetsim_buffer_resize(other, import.handle, 2 * MIB), -EPERM);
+	CHECK_EQUAL(hetsim_buffer_resize(other, import.handle, MIB(2)), -EPERM);
 	hetsim_close(fd);
-	CHECK_EQUAL(hetsim_buffer_resize(other, import.handle, 2 * MIB), 0);
-	CHECK_EQUAL(hetsim_buffer_info(other, import.handle).length, 2 * MIB);
+	CHECK_EQUAL(hetsim_buffer_resize(other, import.handle, MIB(2)), 0);
+	CHECK_EQUAL(hetsim_buffer_info(other, import.handle).length, MIB(2));
 	hetsim_close(other);
 }
 
@@ -290,7 +288,7 @@ static void inject_all(int fd, uint32_t handle, int expected)
 {
 	static const uint32_t kinds[] = { HETSIM_INJECT_SIGBUS, HETSIM_INJECT_POISON,
 					  HETSIM_INJECT_EVICTION };
-	static const uint64_t values[] = { HETSIM_PAGE, 0, UINT64_MAX };
+	static const uint64_t values[] = { PAGE, 0, UINT64_MAX };
 	unsigned int i, k;
 
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
@@ -309,7 +307,7 @@ static void test_injections_are_the_makers(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	memset(buffer.bytes, 7, buffer.length);
 	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(dmabuf >= 0);
@@ -321,18 +319,18 @@ static void test_injections_are_the_makers(void)
 	inject_all(other, import.handle, -EPERM);
 	after = hetsim_buffer_info(fd, buffer.handle);
 	CHECK(memcmp(&before, &after, sizeof(before)) == 0);
-	for (i = 0; i < buffer.length; i += HETSIM_PAGE)
+	for (i = 0; i < buffer.length; i += PAGE)
 		if (test_read_signal(buffer.bytes + i) || buffer.bytes[i] != 7)
 			break;
 	CHECK_EQUAL(i, buffer.length);
 
-	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, buffer.handle, HETSIM_PAGE), 0);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, buffer.handle, PAGE), 0);
 	CHECK_EQUAL(hetsim_inject(other, HETSIM_INJECT_SIGBUS, import.handle, UINT64_MAX),
 		    -EPERM);
-	CHECK_EQUAL(test_read_signal(buffer.bytes + HETSIM_PAGE), SIGBUS);
+	CHECK_EQUAL(test_read_signal(buffer.bytes + PAGE), SIGBUS);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, buffer.handle, UINT64_MAX), 0);
-	CHECK_EQUAL(buffer.bytes[HETSIM_PAGE], 7);
-	CHECK_FATAL(!hetsim_buffer_create(other, MIB, HETSIM_PLACE_SYSTEM, 0, &own));
+	CHECK_EQUAL(buffer.bytes[PAGE], 7);
+	CHECK_FATAL(!hetsim_buffer_create(other, MIB(1), HETSIM_PLACE_SYSTEM, 0, &own));
 	inject_all(other, own.handle, 0);
 
 	/* Nor when the maker is gone. */

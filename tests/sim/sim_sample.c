@@ -23,8 +23,8 @@ static int sample(int fd, uint32_t handle, uint32_t action, uint64_t first, uint
 		.size = sizeof(arg),
 		.handle = handle,
 		.action = action,
-		.offset = first * HETSIM_PAGE,
-		.length = n * HETSIM_PAGE,
+		.offset = first * PAGE,
+		.length = n * PAGE,
 		.counts = (uintptr_t)counts,
 	};
 
@@ -40,14 +40,14 @@ static void test_sample(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, PAGES * HETSIM_PAGE, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, PAGES * PAGE, HETSIM_PLACE_SYSTEM);
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_READ, 0, PAGES, counts), -ENOENT);
 	buffer.bytes[0] = 1; /* maps all around */
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_START, 0, 0, NULL), 0);
 	for (round = 1; round <= 3; round++) {
 		/* Stores: a load may be counted around it, too (test_loads). */
 		for (i = 0; i < PAGES; i += 3 * round)
-			buffer.bytes[(uint64_t)i * HETSIM_PAGE] = (unsigned char)round;
+			buffer.bytes[(uint64_t)i * PAGE] = (unsigned char)round;
 		CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_READ, 0, PAGES, counts), 0);
 		for (i = 0; i < PAGES; i++) {
 			uint32_t expected = (i % 3 == 0) + (round >= 2 && i % 6 == 0) +
@@ -101,12 +101,12 @@ static void test_loads(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, PAGES * HETSIM_PAGE, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, PAGES * PAGE, HETSIM_PLACE_SYSTEM);
 	bytes = buffer.bytes;
 	memset(buffer.bytes, 1, buffer.length);
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_START, 0, 0, NULL), 0);
 	for (i = 100; i < PAGES; i += 400)
-		CHECK_EQUAL(bytes[(uint64_t)i * HETSIM_PAGE], 1);
+		CHECK_EQUAL(bytes[(uint64_t)i * PAGE], 1);
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_READ, 0, PAGES, counts), 0);
 	for (i = 0; i < PAGES; i++) {
 		int off = (i + 300) % 400 < 200 ? (i + 300) % 400 : 400 - (i + 300) % 400;
@@ -122,7 +122,7 @@ static void test_loads(void)
 	CHECK_EQUAL(counts[0], 1);
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_STOP, 0, 0, NULL), 0);
 	for (i = 0; i < PAGES; i++)
-		if (bytes[(uint64_t)i * HETSIM_PAGE + 7] != 1)
+		if (bytes[(uint64_t)i * PAGE + 7] != 1)
 			break;
 	CHECK_EQUAL(i, PAGES);
 	hetsim_buffer_drop(fd, &buffer);
@@ -139,19 +139,19 @@ static void test_maps(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, PAGES * HETSIM_PAGE, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, PAGES * PAGE, HETSIM_PLACE_SYSTEM);
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_START, 0, 0, NULL), 0);
-	CHECK_FATAL(hetsim_mmap(fd, 4 * HETSIM_PAGE, PROT_READ | PROT_WRITE,
-				buffer.offset + 8 * HETSIM_PAGE, &late) == 0);
-	buffer.bytes[9 * HETSIM_PAGE] = 1;
-	late[HETSIM_PAGE] = 2;
-	late[2 * HETSIM_PAGE] = 2;
+	CHECK_FATAL(hetsim_mmap(fd, 4 * PAGE, PROT_READ | PROT_WRITE, buffer.offset + 8 * PAGE,
+				&late) == 0);
+	buffer.bytes[9 * PAGE] = 1;
+	late[PAGE] = 2;
+	late[2 * PAGE] = 2;
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_READ, 8, 4, counts), 0);
 	CHECK_EQUAL(counts[0], 0);
 	CHECK_EQUAL(counts[1], 2);
 	CHECK_EQUAL(counts[2], 1);
-	CHECK_EQUAL(buffer.bytes[9 * HETSIM_PAGE], 2);
-	CHECK_EQUAL(hetsim_munmap(late, 4 * HETSIM_PAGE), 0);
+	CHECK_EQUAL(buffer.bytes[9 * PAGE], 2);
+	CHECK_EQUAL(hetsim_munmap(late, 4 * PAGE), 0);
 	/* Another's file has no such buffer; this one's start begins anew. */
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_START, 0, 0, NULL), 0);
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_READ, 9, 1, counts), 0);
@@ -173,7 +173,7 @@ static void *touch_thread(void *user)
 
 	while (!toucher->stop) {
 		for (i = 0; i < PAGES; i += 5)
-			toucher->bytes[i * HETSIM_PAGE]++;
+			toucher->bytes[i * PAGE]++;
 		toucher->rounds++;
 	}
 	return NULL;
@@ -190,7 +190,7 @@ static void test_race(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, PAGES * HETSIM_PAGE, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, PAGES * PAGE, HETSIM_PLACE_SYSTEM);
 	toucher.bytes = buffer.bytes;
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_START, 0, 0, NULL), 0);
 	CHECK_FATAL(pthread_create(&thread, NULL, touch_thread, &toucher) == 0);
@@ -203,7 +203,7 @@ static void test_race(void)
 	for (i = 0; i < PAGES; i++) {
 		if (i % 5 ? counts[i] != 0 : !counts[i] || counts[i] > (uint32_t)reads + 2)
 			break;
-		if ((unsigned char)toucher.rounds != buffer.bytes[(uint64_t)i * HETSIM_PAGE] &&
+		if ((unsigned char)toucher.rounds != buffer.bytes[(uint64_t)i * PAGE] &&
 		    i % 5 == 0)
 			break;
 	}
@@ -258,14 +258,14 @@ static void test_moved(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, PAGES * HETSIM_PAGE, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, PAGES * PAGE, HETSIM_PLACE_SYSTEM);
 	memset(buffer.bytes, 1, buffer.length);
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_START, 0, 0, NULL), 0);
 	CHECK_FATAL(pthread_create(&thread, NULL, compact_thread, &stop) == 0);
 	while (i == PAGES && test_now() < until) {
 		gave_up = reclaim_gave_up();
 		for (i = 0; i < PAGES; i++)
-			buffer.bytes[(uint64_t)i * HETSIM_PAGE]++;
+			buffer.bytes[(uint64_t)i * PAGE]++;
 		CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_READ, 0, PAGES, counts), 0);
 		round++;
 		rounds++;

@@ -12,7 +12,6 @@
 #include "sim/migrate_support.h"
 #include "sim/sim_tests.h"
 
-#define PAGE MIRROR_PAGE
 #define PIECE (64u << 10)
 #define N 8 /* faults, which take more time together than the queue has */
 #define LIMIT_MS (TEST_TSAN ? 700 : 500) /* but one takes less */

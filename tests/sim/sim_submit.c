@@ -172,7 +172,7 @@ static void test_nobody_waits(void)
 	if (fd < 0)
 		return;
 	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
-	buffer = hetsim_buffer_make(fd, 64 * HETSIM_PAGE, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, 64 * PAGE, HETSIM_PLACE_VRAM);
 	CHECK_EQUAL(hetsim_bind(fd, &buffer, HETSIM_BIND_WRITE), 0);
 	fill.destination = (uintptr_t)buffer.bytes;
 	for (round = 0; round < 200; round++) {
@@ -261,7 +261,7 @@ __attribute__((no_sanitize("thread"))) static void *flicker_thread(void *user)
  */
 static void test_compare_flicker(void)
 {
-	const uint64_t page = HETSIM_PAGE, first = 32 * page, second = 64 * page;
+	const uint64_t page = PAGE, first = 32 * page, second = 64 * page;
 	struct flicker flicker = { 0 };
 	struct hetsim_command command = { .op = HETSIM_OP_COMPARE, .length = page };
 	struct hetsim_buffer buffer;

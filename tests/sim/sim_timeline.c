@@ -136,7 +136,7 @@ static void test_order(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, HETSIM_PAGE, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, PAGE, HETSIM_PLACE_VRAM);
 	CHECK_EQUAL(hetsim_bind(fd, &buffer, HETSIM_BIND_WRITE), 0);
 	late = sync_make_late(fd, HETSIM_QUEUE_COUNTER);
 	order(fd, &buffer, late, hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 60000));

@@ -16,8 +16,6 @@
 #include "lib/hetsim.h"
 #include "sim/sim_tests.h"
 
-#define MIB (1024ull * 1024)
-
 static void read_zero(void *user)
 {
 	volatile unsigned char *bytes = user;
@@ -44,8 +42,8 @@ static void test_unplug(void)
 	if (fd < 0)
 		return;
 	other = hetsim_open(O_RDWR);
-	a = hetsim_buffer_make(fd, 4 * MIB, HETSIM_PLACE_VRAM);
-	b = hetsim_buffer_make(other, 4 * MIB, HETSIM_PLACE_SYSTEM);
+	a = hetsim_buffer_make(fd, MIB(4), HETSIM_PLACE_VRAM);
+	b = hetsim_buffer_make(other, MIB(4), HETSIM_PLACE_SYSTEM);
 	memset(a.bytes, 1, a.length);
 	memset(b.bytes, 2, b.length);
 	CHECK_FATAL(hetsim_mmap(fd, a.length, PROT_READ | PROT_WRITE, a.offset, &again) == 0);
@@ -186,13 +184,13 @@ static void *load_thread(void *user)
 						  .flags = HETSIM_HANDSHAKE_ZERO_WHEN_LOST,
 						  .version_major = HETSIM_VERSION_MAJOR };
 		struct hetsim_buffer_create create = { .size = sizeof(create),
-						       .length = MIB,
+						       .length = MIB(1),
 						       .place = HETSIM_PLACE_SYSTEM };
 		struct hetsim_queue_create queue = { .size = sizeof(queue) };
 		struct hetsim_command command = { .op = HETSIM_OP_FILL,
-						  .length = MIB,
+						  .length = MIB(1),
 						  .value = 1 };
-		struct hetsim_buffer buffer = { .length = MIB };
+		struct hetsim_buffer buffer = { .length = MIB(1) };
 		int fd = hetsim_open_try(O_RDWR);
 
 		load->rounds++;
@@ -201,7 +199,7 @@ static void *load_thread(void *user)
 		hetsim_call(fd, HETSIM_HANDSHAKE, &shake);
 		if (hetsim_call(fd, HETSIM_BUFFER_CREATE, &create) == 0) {
 			buffer.handle = create.handle;
-			if (hetsim_mmap(fd, MIB, PROT_READ | PROT_WRITE, create.offset,
+			if (hetsim_mmap(fd, MIB(1), PROT_READ | PROT_WRITE, create.offset,
 					&buffer.bytes) == 0) {
 				hetsim_bind(fd, &buffer, HETSIM_BIND_WRITE);
 				command.destination = (uintptr_t)buffer.bytes;
@@ -209,8 +207,8 @@ static void *load_thread(void *user)
 				    hetsim_submit(fd, queue.queue, &command, 1, &seqno) == 0)
 					hetsim_wait(fd, queue.queue, seqno, 1000, &status,
 						    &address);
-				memset(buffer.bytes, 1, MIB);
-				hetsim_munmap(buffer.bytes, MIB);
+				memset(buffer.bytes, 1, MIB(1));
+				hetsim_munmap(buffer.bytes, MIB(1));
 			}
 		}
 		hetsim_close(fd);

@@ -29,8 +29,8 @@ static bool scene_make(struct scene *scene)
 	scene->fd = hetsim_open(O_RDWR);
 	if (scene->fd < 0)
 		return false;
-	scene->one = hetsim_buffer_make(scene->fd, HETSIM_PAGE, HETSIM_PLACE_SYSTEM);
-	scene->two = hetsim_buffer_make(scene->fd, HETSIM_PAGE, HETSIM_PLACE_SYSTEM);
+	scene->one = hetsim_buffer_make(scene->fd, PAGE, HETSIM_PLACE_SYSTEM);
+	scene->two = hetsim_buffer_make(scene->fd, PAGE, HETSIM_PLACE_SYSTEM);
 	scene->queue = hetsim_queue_make(scene->fd, FENCES, 60000);
 	return true;
 }
@@ -235,19 +235,17 @@ static void test_handed_over(void)
 	fill.length = copy.length = align;
 	for (i = 0; i < ROUNDS; i++) {
 		fill.value = i + 1;
-		copy.destination =
-			(uintptr_t)scene.two.bytes + i % (HETSIM_PAGE / align) * align;
+		copy.destination = (uintptr_t)scene.two.bytes + i % (PAGE / align) * align;
 		CHECK_EQUAL(sync_submit_uses(scene.fd, scene.queue, &fill, &writes, 1, &seqno),
 			    0);
 		CHECK_EQUAL(sync_submit_uses(scene.fd, other, &copy, &reads, 1, &seqno), 0);
 	}
 	CHECK_EQUAL(sync_status(scene.fd, other, seqno), 0);
-	for (i = ROUNDS -
-		 (uint32_t)(HETSIM_PAGE / align < ROUNDS ? HETSIM_PAGE / align : ROUNDS);
-	     i < ROUNDS; i++) {
+	for (i = ROUNDS - (uint32_t)(PAGE / align < ROUNDS ? PAGE / align : ROUNDS); i < ROUNDS;
+	     i++) {
 		uint32_t word;
 
-		memcpy(&word, scene.two.bytes + i % (HETSIM_PAGE / align) * align, 4);
+		memcpy(&word, scene.two.bytes + i % (PAGE / align) * align, 4);
 		CHECK_EQUAL(word, i + 1);
 	}
 	CHECK_EQUAL(hetsim_unbind(scene.fd, &scene.one), 0);

@@ -19,7 +19,6 @@
 #include "lib/hetsim.h"
 #include "sim/vgem_support.h"
 
-#define MIB (1024ull * 1024)
 #define BUS "/sys/bus/platform/"
 #define DRIVER BUS "drivers/hetsim/"
 #define DEVICE BUS "devices/hetsim.0"
@@ -174,10 +173,10 @@ static void test_open(void)
 	if (fd < 0)
 		return;
 	other = hetsim_open(O_RDWR);
-	zeros = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
-	signals = hetsim_buffer_make(other, MIB, HETSIM_PLACE_SYSTEM);
-	memset(zeros.bytes, 1, MIB);
-	memset(signals.bytes, 2, MIB);
+	zeros = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
+	signals = hetsim_buffer_make(other, MIB(1), HETSIM_PLACE_SYSTEM);
+	memset(zeros.bytes, 1, MIB(1));
+	memset(signals.bytes, 2, MIB(1));
 	dmabuf = hetsim_export(other, signals.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(dmabuf >= 0);
 	fence.fd =
@@ -199,8 +198,8 @@ static void test_open(void)
 	CHECK_EQUAL(hetsim_query(fresh).vram_used, 0);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &query), -ENODEV);
 	CHECK_EQUAL(hetsim_import(fresh, dmabuf, &import), -EOPNOTSUPP);
-	hetsim_munmap(zeros.bytes, MIB);
-	hetsim_munmap(signals.bytes, MIB);
+	hetsim_munmap(zeros.bytes, MIB(1));
+	hetsim_munmap(signals.bytes, MIB(1));
 	close(dmabuf);
 	hetsim_close(fresh);
 	hetsim_close(other);
@@ -224,7 +223,7 @@ static void load_queue(int fd, struct hetsim_buffer *buffer, unsigned long n)
 {
 	struct hetsim_command command = { .op = HETSIM_OP_FILL,
 					  .destination = (uintptr_t)buffer->bytes,
-					  .length = MIB,
+					  .length = MIB(1),
 					  .value = 1 };
 	struct hetsim_queue_create queue = { .size = sizeof(queue), .timeout_ms = 100 };
 	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
@@ -261,7 +260,7 @@ static void load_buffer(int fd, struct hetsim_buffer *buffer, unsigned long n)
 	int dmabuf;
 
 	hetsim_bind(fd, buffer, HETSIM_BIND_WRITE);
-	memset(buffer->bytes, 1, MIB);
+	memset(buffer->bytes, 1, MIB(1));
 	dmabuf = hetsim_export(fd, buffer->handle, HETSIM_EXPORT_WRITE);
 	load_queue(fd, buffer, n);
 	if (dmabuf >= 0)
@@ -271,7 +270,7 @@ static void load_buffer(int fd, struct hetsim_buffer *buffer, unsigned long n)
 static void *load_run(void *user)
 {
 	struct load *load = user;
-	int foreign = load->vgem >= 0 ? vgem_make(load->vgem, MIB, O_RDWR) : -1;
+	int foreign = load->vgem >= 0 ? vgem_make(load->vgem, MIB(1), O_RDWR) : -1;
 
 	while (!load->stop) {
 		struct hetsim_handshake shake = { .size = sizeof(shake),
@@ -287,11 +286,11 @@ static void *load_run(void *user)
 		load->opened++;
 		hetsim_call(fd, HETSIM_HANDSHAKE, &shake);
 		load_import(fd, foreign);
-		if (!hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, 0, &buffer) &&
-		    !hetsim_mmap(fd, MIB, PROT_READ | PROT_WRITE, buffer.offset,
+		if (!hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_SYSTEM, 0, &buffer) &&
+		    !hetsim_mmap(fd, MIB(1), PROT_READ | PROT_WRITE, buffer.offset,
 				 &buffer.bytes)) {
 			load_buffer(fd, &buffer, load->opened);
-			hetsim_munmap(buffer.bytes, MIB);
+			hetsim_munmap(buffer.bytes, MIB(1));
 		}
 		hetsim_close(fd);
 	}

@@ -11,8 +11,6 @@
 #include "lib/hetsim.h"
 #include "sim/sim_tests.h"
 
-#define MIB (1024ull * 1024)
-
 /* The twin is handed memory; the module, whatever a process passes. */
 static void test_bad_pointer(void)
 {
@@ -27,20 +25,20 @@ static void test_bad_pointer(void)
 /* A call that can't write its answer must leave no descriptor behind. */
 static void refuse_answer(int fd, unsigned long cmd, const void *argument, size_t size)
 {
-	void *page = mmap(NULL, HETSIM_PAGE, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *page =
+		mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	int next, after;
 
 	CHECK_FATAL(page != MAP_FAILED);
 	memcpy(page, argument, size);
-	CHECK_FATAL(!mprotect(page, HETSIM_PAGE, PROT_READ));
+	CHECK_FATAL(!mprotect(page, PAGE, PROT_READ));
 	next = dup(fd);
 	close(next);
 	CHECK_EQUAL(hetsim_call(fd, cmd, page), -EFAULT);
 	after = dup(fd);
 	CHECK_EQUAL(after, next);
 	close(after);
-	CHECK_EQUAL(munmap(page, HETSIM_PAGE), 0);
+	CHECK_EQUAL(munmap(page, PAGE), 0);
 }
 
 static void test_bad_answer(void)
@@ -53,7 +51,7 @@ static void test_bad_answer(void)
 
 	if (fd < 0)
 		return;
-	CHECK_FATAL(!hetsim_buffer_create(fd, HETSIM_PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer));
+	CHECK_FATAL(!hetsim_buffer_create(fd, PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer));
 	export.handle = buffer.handle;
 	refuse_answer(fd, HETSIM_EXPORT, &export, sizeof(export));
 	fence.queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
@@ -75,7 +73,7 @@ static void test_objects(void)
 		test_skip("kernel", "debugfs can't be read");
 		return;
 	}
-	buffer = hetsim_buffer_make(fd, MIB, 0);
+	buffer = hetsim_buffer_make(fd, MIB(1), 0);
 	CHECK_EQUAL(hetsim_objects(), n + 1);
 	CHECK_EQUAL(hetsim_bind(fd, &buffer, HETSIM_BIND_WRITE), 0);
 	CHECK_EQUAL(hetsim_objects(), n + 2);
@@ -163,7 +161,7 @@ static void check_entries(struct entry *entries, unsigned int n)
 static void test_combining(void)
 {
 	struct hetsim_buffer_create arg = { .size = sizeof(arg),
-					    .length = 4 * MIB,
+					    .length = MIB(4),
 					    .place = HETSIM_PLACE_SYSTEM,
 					    .cache = HETSIM_CACHE_COMBINE };
 	int fd = hetsim_open(O_RDWR);
@@ -180,7 +178,7 @@ static void test_combining(void)
 					       "this kernel has no write-combining pages");
 		return;
 	}
-	back = hetsim_buffer_make(fd, 4 * MIB, HETSIM_PLACE_SYSTEM);
+	back = hetsim_buffer_make(fd, MIB(4), HETSIM_PLACE_SYSTEM);
 	back.bytes[0] = 1;
 	CHECK_EQUAL(hetsim_buffer_info(fd, back.handle).cache, HETSIM_CACHE_BACK);
 	CHECK_EQUAL(combining_pages(), rest);
@@ -189,11 +187,11 @@ static void test_combining(void)
 	CHECK_FATAL(hetsim_mmap(fd, arg.length, PROT_READ | PROT_WRITE, arg.offset, &bytes) ==
 		    0);
 	bytes[arg.length - 1] = 9;
-	CHECK_EQUAL(combining_pages(), rest + (long)(arg.length / HETSIM_PAGE));
-	CHECK_EQUAL(hetsim_buffer_resize(fd, arg.handle, 6 * MIB), 0);
-	CHECK_EQUAL(combining_pages(), rest + (long)(6 * MIB / HETSIM_PAGE));
-	CHECK_EQUAL(hetsim_buffer_move(fd, arg.handle, 0, MIB, HETSIM_PLACE_SYSTEM), 0);
-	CHECK_EQUAL(combining_pages(), rest + (long)(6 * MIB / HETSIM_PAGE));
+	CHECK_EQUAL(combining_pages(), rest + (long)(arg.length / PAGE));
+	CHECK_EQUAL(hetsim_buffer_resize(fd, arg.handle, MIB(6)), 0);
+	CHECK_EQUAL(combining_pages(), rest + (long)(MIB(6) / PAGE));
+	CHECK_EQUAL(hetsim_buffer_move(fd, arg.handle, 0, MIB(1), HETSIM_PLACE_SYSTEM), 0);
+	CHECK_EQUAL(combining_pages(), rest + (long)(MIB(6) / PAGE));
 	CHECK_EQUAL(bytes[arg.length - 1], 9);
 	CHECK_EQUAL(bytes[0], 0);
 	check_entries(
@@ -201,8 +199,8 @@ static void test_combining(void)
 				  { bytes, HETSIM_CACHE_COMBINE, false }, /* moved */
 				  { bytes + arg.length - 1, HETSIM_CACHE_COMBINE, false } },
 		3);
-	CHECK_EQUAL(hetsim_buffer_resize(fd, arg.handle, MIB), 0);
-	CHECK_EQUAL(combining_pages(), rest + (long)(MIB / HETSIM_PAGE));
+	CHECK_EQUAL(hetsim_buffer_resize(fd, arg.handle, MIB(1)), 0);
+	CHECK_EQUAL(combining_pages(), rest + (long)(MIB(1) / PAGE));
 
 	/* The pages are ordinary ones for their next user. */
 	CHECK_EQUAL(hetsim_munmap(bytes, arg.length), 0);

@@ -41,7 +41,7 @@ static void test_low_offsets(void)
 	window = window_of(fd);
 	reach = MMAP2 / window - 1;
 	left = reach / 2 < SLOTS / 4 ? reach / 2 : SLOTS / 4;
-	CHECK_EQUAL(hetsim_buffer_create(fd, HETSIM_PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer), 0);
+	CHECK_EQUAL(hetsim_buffer_create(fd, PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer), 0);
 	CHECK(buffer.offset / window > left);
 	CHECK(buffer.offset / window <= reach);
 	hetsim_close(fd);
@@ -58,7 +58,7 @@ static int export_page(int fd, uint64_t *ret_offset)
 	struct hetsim_buffer buffer = { 0 };
 	int dmabuf;
 
-	if (hetsim_buffer_create(fd, HETSIM_PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer))
+	if (hetsim_buffer_create(fd, PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer))
 		return -1;
 	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(dmabuf >= 0 && !fcntl(dmabuf, F_SETFD, 0));

@@ -17,9 +17,6 @@
 #include "lib/hetsim.h"
 #include "sim/sim_tests.h"
 
-#define MIB (1024ull * 1024)
-#define PAGE HETSIM_PAGE
-
 /* A process that is traced, and stopped: it has its parent's maps. */
 struct tracee {
 	pid_t pid;
@@ -135,7 +132,7 @@ static void test_proc_mem(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	memset(buffer.bytes, 0x33, 16384);
 	mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
 	CHECK_FATAL(mem >= 0);
@@ -148,11 +145,11 @@ static void test_proc_mem(void)
 	CHECK(buffer.bytes[100] == 0x44 && buffer.bytes[6099] == 0x44);
 	CHECK_EQUAL(buffer.bytes[6100], 0x33);
 
-	readable = mmap(NULL, MIB, PROT_READ, MAP_SHARED, fd, (off_t)buffer.offset);
+	readable = mmap(NULL, MIB(1), PROT_READ, MAP_SHARED, fd, (off_t)buffer.offset);
 	CHECK_FATAL(readable != MAP_FAILED);
 	CHECK(pwrite(mem, bytes, 1, (off_t)(uintptr_t)readable) == -1);
 	CHECK_EQUAL(readable[0], 0x33);
-	CHECK_EQUAL(munmap(readable, MIB), 0);
+	CHECK_EQUAL(munmap(readable, MIB(1)), 0);
 	close(mem);
 	hetsim_buffer_drop(fd, &buffer);
 	close(fd);
@@ -169,8 +166,8 @@ static void test_traced(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
-	readable = mmap(NULL, MIB, PROT_READ, MAP_SHARED, fd, (off_t)buffer.offset);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
+	readable = mmap(NULL, MIB(1), PROT_READ, MAP_SHARED, fd, (off_t)buffer.offset);
 	CHECK_FATAL(readable != MAP_FAILED);
 	tracee = tracee_start(buffer.bytes);
 	/* Neither its map nor this one was touched before; across pages, too. */
@@ -185,7 +182,7 @@ static void test_traced(void)
 	CHECK_EQUAL(write_mem(&tracee, buffer.bytes, 1, 6), 1);
 	CHECK_EQUAL(tracee_end(&tracee), 6);
 	CHECK_EQUAL(buffer.bytes[0], 6);
-	CHECK_EQUAL(munmap(readable, MIB), 0);
+	CHECK_EQUAL(munmap(readable, MIB(1)), 0);
 	hetsim_buffer_drop(fd, &buffer);
 	close(fd);
 }
@@ -199,20 +196,20 @@ static void test_length(void)
 
 	if (fd < 0)
 		return;
-	CHECK_FATAL(!hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, 2 * MIB, &buffer));
-	CHECK_FATAL(!hetsim_mmap(fd, 2 * MIB, PROT_READ | PROT_WRITE, buffer.offset,
-				 &buffer.bytes));
-	memset(buffer.bytes, 0x33, MIB);
+	CHECK_FATAL(!hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_SYSTEM, MIB(2), &buffer));
+	CHECK_FATAL(
+		!hetsim_mmap(fd, MIB(2), PROT_READ | PROT_WRITE, buffer.offset, &buffer.bytes));
+	memset(buffer.bytes, 0x33, MIB(1));
 	tracee = tracee_start(buffer.bytes);
-	check_ends(&tracee, buffer.bytes + MIB, 0x33);
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB / 2), 0);
-	check_ends(&tracee, buffer.bytes + MIB / 2, 0x33);
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 2 * MIB), 0);
-	CHECK_EQUAL(read_mem(&tracee, buffer.bytes + MIB / 2, PAGE, 0), PAGE);
-	CHECK_EQUAL(write_mem(&tracee, buffer.bytes + 2 * MIB - PAGE, PAGE, 7), PAGE);
-	CHECK_EQUAL(buffer.bytes[2 * MIB - 1], 7);
+	check_ends(&tracee, buffer.bytes + MIB(1), 0x33);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(1) / 2), 0);
+	check_ends(&tracee, buffer.bytes + MIB(1) / 2, 0x33);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(2)), 0);
+	CHECK_EQUAL(read_mem(&tracee, buffer.bytes + MIB(1) / 2, PAGE, 0), PAGE);
+	CHECK_EQUAL(write_mem(&tracee, buffer.bytes + MIB(2) - PAGE, PAGE, 7), PAGE);
+	CHECK_EQUAL(buffer.bytes[MIB(2) - 1], 7);
 	tracee_kill(&tracee);
-	buffer.length = 2 * MIB;
+	buffer.length = MIB(2);
 	hetsim_buffer_drop(fd, &buffer);
 	close(fd);
 }
@@ -220,7 +217,7 @@ static void test_length(void)
 /* A page that answers CPUs with a signal on request, and answers them again later. */
 static void hurt(int fd, uint32_t kind)
 {
-	struct hetsim_buffer buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	struct hetsim_buffer buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	struct tracee tracee;
 
 	memset(buffer.bytes, 0x33, 8 * PAGE);
@@ -254,16 +251,17 @@ static void test_window(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
-	memset(buffer.bytes, 0x33, MIB);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
+	memset(buffer.bytes, 0x33, MIB(1));
 	tracee = tracee_start(buffer.bytes);
-	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, MIB / 2, MIB / 2, HETSIM_PLACE_VRAM),
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, MIB(1) / 2, MIB(1) / 2,
+				       HETSIM_PLACE_VRAM),
 		    0);
-	check_ends(&tracee, buffer.bytes + MIB / 2, 0x33);
-	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, MIB / 2, MIB / 2,
+	check_ends(&tracee, buffer.bytes + MIB(1) / 2, 0x33);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, MIB(1) / 2, MIB(1) / 2,
 				       HETSIM_PLACE_WINDOW),
 		    0);
-	CHECK_EQUAL(read_mem(&tracee, buffer.bytes + MIB / 2, PAGE, 0x33), PAGE);
+	CHECK_EQUAL(read_mem(&tracee, buffer.bytes + MIB(1) / 2, PAGE, 0x33), PAGE);
 	CHECK_EQUAL(tracee_end(&tracee), 0x33);
 	hetsim_buffer_drop(fd, &buffer);
 	close(fd);
@@ -280,10 +278,10 @@ static void test_unplugged(void)
 	if (fd < 0)
 		return;
 	other = hetsim_open(O_RDWR);
-	zeros = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
-	gone = hetsim_buffer_make(other, MIB, HETSIM_PLACE_VRAM);
-	memset(zeros.bytes, 0x33, MIB);
-	memset(gone.bytes, 0x33, MIB);
+	zeros = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
+	gone = hetsim_buffer_make(other, MIB(1), HETSIM_PLACE_VRAM);
+	memset(zeros.bytes, 0x33, MIB(1));
+	memset(gone.bytes, 0x33, MIB(1));
 	tracee = tracee_start(zeros.bytes);
 	CHECK_EQUAL(read_mem(&tracee, zeros.bytes, PAGE, 0x33), PAGE);
 	CHECK_EQUAL(read_mem(&tracee, gone.bytes, PAGE, 0x33), PAGE);

@@ -21,8 +21,6 @@
 #include "lib/peer.h"
 #include "sim/vgem_support.h"
 
-#define MIB (1024ull * 1024)
-
 static int sync_it(int dmabuf, uint64_t flags)
 {
 	struct dma_buf_sync sync = { .flags = flags };
@@ -42,33 +40,33 @@ static void test_share(void)
 	if (fd < 0)
 		return;
 	other = hetsim_open(O_RDWR);
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	buffer.bytes[0] = 1;
 	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(dmabuf >= 0);
-	CHECK_EQUAL(lseek(dmabuf, 0, SEEK_END), MIB);
+	CHECK_EQUAL(lseek(dmabuf, 0, SEEK_END), MIB(1));
 	CHECK_EQUAL(hetsim_import(other, dmabuf, &import), 0);
-	CHECK_EQUAL(import.length, MIB);
+	CHECK_EQUAL(import.length, MIB(1));
 	again = import.handle;
 	CHECK_EQUAL(hetsim_import(other, dmabuf, &import), 0);
 	CHECK_EQUAL(import.handle, again);
 	CHECK_EQUAL(hetsim_import(fd, dmabuf, &import), 0);
 	CHECK_EQUAL(import.handle, buffer.handle);
 
-	theirs = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, other,
+	theirs = mmap(NULL, MIB(1), PROT_READ | PROT_WRITE, MAP_SHARED, other,
 		      (off_t)import.offset);
-	direct = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf, 0);
+	direct = mmap(NULL, MIB(1), PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf, 0);
 	CHECK_FATAL(theirs != MAP_FAILED && direct != MAP_FAILED);
 	theirs[4096] = 2;
 	direct[8192] = 3;
 	CHECK(direct[0] == 1 && direct[4096] == 2 && buffer.bytes[8192] == 3);
-	CHECK(mmap(NULL, MIB, PROT_READ, MAP_PRIVATE, dmabuf, 0) == MAP_FAILED);
-	CHECK(mmap(NULL, 2 * MIB, PROT_READ, MAP_SHARED, dmabuf, 0) == MAP_FAILED);
+	CHECK(mmap(NULL, MIB(1), PROT_READ, MAP_PRIVATE, dmabuf, 0) == MAP_FAILED);
+	CHECK(mmap(NULL, MIB(2), PROT_READ, MAP_SHARED, dmabuf, 0) == MAP_FAILED);
 
 	resize.handle = buffer.handle;
-	resize.length = MIB / 2;
+	resize.length = MIB(1) / 2;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize), -EBUSY);
-	resize.length = 2 * MIB;
+	resize.length = MIB(2);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize), 0);
 	CHECK_EQUAL(direct[8192], 3);
 
@@ -79,28 +77,28 @@ static void test_share(void)
 	CHECK_EQUAL(theirs[8192], 3);
 	theirs[0] = 9;
 	CHECK_EQUAL(direct[0], 9);
-	CHECK_EQUAL(munmap(direct, MIB), 0);
-	resize.length = MIB / 2;
+	CHECK_EQUAL(munmap(direct, MIB(1)), 0);
+	resize.length = MIB(1) / 2;
 	CHECK_EQUAL(hetsim_call(other, HETSIM_BUFFER_RESIZE, &resize), 0);
-	CHECK_EQUAL(test_read_signal(theirs + MIB / 2), SIGBUS);
-	CHECK_EQUAL(munmap(theirs, MIB), 0);
+	CHECK_EQUAL(test_read_signal(theirs + MIB(1) / 2), SIGBUS);
+	CHECK_EQUAL(munmap(theirs, MIB(1)), 0);
 	close(other);
 }
 
 /* Revocation reaches maps of the dma-buf, too. */
 static void test_revoke(void)
 {
-	struct hetsim_buffer_move move = { .size = sizeof(move), .length = MIB };
+	struct hetsim_buffer_move move = { .size = sizeof(move), .length = MIB(1) };
 	struct hetsim_buffer buffer;
 	unsigned char *direct;
 	int fd = hetsim_open(O_RDWR), dmabuf;
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(dmabuf >= 0);
-	direct = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf, 0);
+	direct = mmap(NULL, MIB(1), PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf, 0);
 	CHECK_FATAL(direct != MAP_FAILED);
 	direct[5] = 5;
 	move.handle = buffer.handle;
@@ -111,7 +109,7 @@ static void test_revoke(void)
 	CHECK_EQUAL(direct[5], 6);
 	direct[5] = 7;
 	CHECK_EQUAL(buffer.bytes[5], 7);
-	CHECK_EQUAL(munmap(direct, MIB), 0);
+	CHECK_EQUAL(munmap(direct, MIB(1)), 0);
 	close(dmabuf);
 	hetsim_buffer_drop(fd, &buffer);
 	close(fd);
@@ -126,10 +124,10 @@ static void test_rights(void)
 	if (fd < 0)
 		return;
 	reader = hetsim_open(O_RDONLY);
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	dmabuf = hetsim_export(fd, buffer.handle, 0);
 	CHECK_FATAL(dmabuf >= 0);
-	CHECK(mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf, 0) == MAP_FAILED);
+	CHECK(mmap(NULL, MIB(1), PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf, 0) == MAP_FAILED);
 	CHECK_EQUAL(hetsim_import(fd, dmabuf, &import), -EACCES);
 	CHECK_EQUAL(hetsim_import(reader, dmabuf, &import), 0);
 	CHECK_EQUAL(hetsim_export(reader, import.handle, HETSIM_EXPORT_WRITE), -EACCES);
@@ -183,14 +181,14 @@ static void test_one_object(void)
 	if (fd < 0)
 		return;
 	other = hetsim_open(O_RDWR);
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	first = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	second = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	reading = export_it(fd, buffer.handle, 0);
 	one = object(first);
 	CHECK(first != second && object(second) == one);
 	CHECK(object(reading) != one);
-	CHECK(mmap(NULL, MIB, PROT_WRITE, MAP_SHARED, reading, 0) == MAP_FAILED);
+	CHECK(mmap(NULL, MIB(1), PROT_WRITE, MAP_SHARED, reading, 0) == MAP_FAILED);
 	vgem = vgem_open();
 	if (vgem >= 0) {
 		CHECK_EQUAL(taken_in(vgem, first), taken_in(vgem, second));
@@ -222,20 +220,20 @@ static void test_object_and_length(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	first = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 2 * MIB), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(2)), 0);
 	second = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK(object(first) != object(second));
-	CHECK_EQUAL(lseek(first, 0, SEEK_END), MIB);
-	CHECK_EQUAL(lseek(second, 0, SEEK_END), 2 * MIB);
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB), -EBUSY);
+	CHECK_EQUAL(lseek(first, 0, SEEK_END), MIB(1));
+	CHECK_EQUAL(lseek(second, 0, SEEK_END), MIB(2));
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(1)), -EBUSY);
 	close(second);
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB), -EBUSY);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(1)), -EBUSY);
 	close(first);
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB / 2), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(1) / 2), 0);
 	first = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
-	CHECK_EQUAL(lseek(first, 0, SEEK_END), MIB / 2);
+	CHECK_EQUAL(lseek(first, 0, SEEK_END), MIB(1) / 2);
 	close(first);
 	hetsim_buffer_drop(fd, &buffer);
 	/* Nothing keeps itself. */
@@ -261,7 +259,7 @@ static void test_fence_of_all(void)
 	if (fd < 0)
 		return;
 	worker = hetsim_open(O_RDWR);
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	dmabufs[0] = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	dmabufs[1] = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	dmabufs[2] = export_it(fd, buffer.handle, 0);
@@ -275,7 +273,7 @@ static void test_fence_of_all(void)
 	import.fd = fence.fd;
 	CHECK_EQUAL(ioctl(dmabufs[0], DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import), 0);
 	close(fence.fd);
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 2 * MIB), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(2)), 0);
 	dmabufs[3] = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	for (i = 0; i < 4; i++)
 		CHECK(!is_ready(dmabufs[i]));
@@ -316,9 +314,10 @@ static void test_objects_at_once(void)
 	for (i = 0; i < 2; i++)
 		CHECK_FATAL(!pthread_create(&threads[i], NULL, export_often, &fd));
 	for (i = 0; i < 100; i++) {
-		CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, 0, &buffer), 0);
-		CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 2 * MIB), 0);
-		r = hetsim_buffer_resize(fd, buffer.handle, MIB);
+		CHECK_EQUAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_SYSTEM, 0, &buffer),
+			    0);
+		CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(2)), 0);
+		r = hetsim_buffer_resize(fd, buffer.handle, MIB(1));
 		CHECK(!r || r == -EBUSY);
 		CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
 	}
@@ -336,7 +335,7 @@ static void test_brackets(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(dmabuf >= 0);
 	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW), 0);
@@ -380,7 +379,7 @@ static int export_one(struct hetsim_buffer *buffer, int *ret_dmabuf)
 
 	if (fd < 0)
 		return -1;
-	*buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	*buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	*ret_dmabuf = hetsim_export(fd, buffer->handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(*ret_dmabuf >= 0);
 	return fd;
@@ -468,7 +467,7 @@ static void test_brackets_of_dead(void)
 	if (fd < 0)
 		return;
 	before = missed(fd, HETSIM_SCOPE_DEVICE);
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(dmabuf >= 0);
 	CHECK_EQUAL(sync_it(dmabuf, start), 0);

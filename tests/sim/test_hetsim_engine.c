@@ -12,22 +12,20 @@
 #include "lib/hetsim.h"
 #include "sim/sim_tests.h"
 
-#define MIB (1024ull * 1024)
-
 /* Work for a while, in a process that waits for it until it is killed. */
 static void work_and_wait(uint32_t type)
 {
 	struct hetsim_command commands[64];
 	struct hetsim_buffer buffer;
 	int fd = hetsim_open(O_RDWR), status;
-	uint64_t seqno = 0, address, length = 16 * MIB;
+	uint64_t seqno = 0, address, length = MIB(16);
 	uint32_t queue, i;
 
 	if (fd < 0)
 		return;
 	if (hetsim_query(fd).max_segment < length)
 		length = hetsim_query(fd).max_segment;
-	buffer = hetsim_buffer_make(fd, 16 * MIB, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, MIB(16), HETSIM_PLACE_SYSTEM);
 	CHECK_EQUAL(hetsim_bind(fd, &buffer, HETSIM_BIND_WRITE), 0);
 	queue = hetsim_queue_make(fd, type, 0);
 	for (i = 0; i < 64; i++)

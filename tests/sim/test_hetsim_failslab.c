@@ -48,7 +48,7 @@ static int run_counters(struct failslab_scene *scene)
 static int run_create(struct failslab_scene *scene)
 {
 	struct hetsim_buffer_create arg = { .size = sizeof(arg),
-					    .length = FAILSLAB_PAGES * HETSIM_PAGE,
+					    .length = FAILSLAB_PAGES * PAGE,
 					    .place = HETSIM_PLACE_VRAM };
 
 	return failslab_call(scene->fd, HETSIM_BUFFER_CREATE, &arg);
@@ -58,7 +58,7 @@ static int run_create(struct failslab_scene *scene)
 static int run_create_combining(struct failslab_scene *scene)
 {
 	struct hetsim_buffer_create arg = { .size = sizeof(arg),
-					    .length = 4 * HETSIM_PAGE,
+					    .length = 4 * PAGE,
 					    .place = HETSIM_PLACE_SYSTEM,
 					    .cache = HETSIM_CACHE_COMBINE };
 
@@ -69,7 +69,7 @@ static int resize_to(struct failslab_scene *scene, uint64_t pages)
 {
 	struct hetsim_buffer_resize arg = { .size = sizeof(arg),
 					    .handle = scene->handle,
-					    .length = pages * HETSIM_PAGE };
+					    .length = pages * PAGE };
 
 	return failslab_call(scene->fd, HETSIM_BUFFER_RESIZE, &arg);
 }
@@ -97,7 +97,7 @@ static int run_move(struct failslab_scene *scene)
 	struct hetsim_buffer_move arg = { .size = sizeof(arg),
 					  .handle = scene->handle,
 					  .place = HETSIM_PLACE_VRAM,
-					  .length = FAILSLAB_PAGES * HETSIM_PAGE };
+					  .length = FAILSLAB_PAGES * PAGE };
 
 	return failslab_call(scene->fd, HETSIM_BUFFER_MOVE, &arg);
 }
@@ -113,7 +113,7 @@ static int run_sample(struct failslab_scene *scene)
 	if (r)
 		return r;
 	arg.action = HETSIM_SAMPLE_READ;
-	arg.length = FAILSLAB_PAGES * HETSIM_PAGE;
+	arg.length = FAILSLAB_PAGES * PAGE;
 	arg.counts = (uintptr_t)counts;
 	return failslab_call(scene->fd, HETSIM_BUFFER_SAMPLE, &arg);
 }
@@ -155,7 +155,7 @@ static int run_bind(struct failslab_scene *scene)
 				   .flags = HETSIM_BIND_WRITE,
 				   .handle = scene->handle,
 				   .address = BIND_AT,
-				   .length = FAILSLAB_PAGES * HETSIM_PAGE };
+				   .length = FAILSLAB_PAGES * PAGE };
 
 	return failslab_call(scene->fd, HETSIM_BIND, &arg);
 }
@@ -164,7 +164,7 @@ static int run_unbind(struct failslab_scene *scene)
 {
 	struct hetsim_unbind arg = { .size = sizeof(arg),
 				     .address = FAILSLAB_BOUND_AT,
-				     .length = FAILSLAB_PAGES * HETSIM_PAGE };
+				     .length = FAILSLAB_PAGES * PAGE };
 
 	return failslab_call(scene->fd, HETSIM_UNBIND, &arg);
 }
@@ -174,7 +174,7 @@ static int run_evict(struct failslab_scene *scene)
 	struct hetsim_inject arg = { .size = sizeof(arg),
 				     .kind = HETSIM_INJECT_EVICTION,
 				     .target = scene->handle,
-				     .value = FAILSLAB_PAGES * HETSIM_PAGE };
+				     .value = FAILSLAB_PAGES * PAGE };
 
 	return failslab_call(scene->fd, HETSIM_INJECT, &arg);
 }
@@ -194,8 +194,8 @@ static int run_mmap(struct failslab_scene *scene)
 
 static int run_mmap_dmabuf(struct failslab_scene *scene)
 {
-	scene->more = mmap(NULL, FAILSLAB_PAGES * HETSIM_PAGE, PROT_READ, MAP_SHARED,
-			   scene->dmabuf, 0);
+	scene->more =
+		mmap(NULL, FAILSLAB_PAGES * PAGE, PROT_READ, MAP_SHARED, scene->dmabuf, 0);
 	return scene->more == MAP_FAILED ? -errno : 0;
 }
 
@@ -210,7 +210,7 @@ static int run_touch(struct failslab_scene *scene)
 /* A map in three parts, the middle one by itself. */
 static int run_split(struct failslab_scene *scene)
 {
-	return mprotect(scene->map + 8 * HETSIM_PAGE, HETSIM_PAGE, PROT_READ) ? -errno : 0;
+	return mprotect(scene->map + 8 * PAGE, PAGE, PROT_READ) ? -errno : 0;
 }
 
 static int run_fork(struct failslab_scene *scene)
@@ -227,7 +227,7 @@ static int run_fork(struct failslab_scene *scene)
 
 static int run_read(struct failslab_scene *scene)
 {
-	static unsigned char bytes[2 * HETSIM_PAGE];
+	static unsigned char bytes[2 * PAGE];
 
 	return pread(scene->fd, bytes, sizeof(bytes), (off_t)scene->offset + 100) < 0 ? -errno :
 											0;
@@ -235,7 +235,7 @@ static int run_read(struct failslab_scene *scene)
 
 static int run_write(struct failslab_scene *scene)
 {
-	static unsigned char bytes[2 * HETSIM_PAGE];
+	static unsigned char bytes[2 * PAGE];
 
 	return pwrite(scene->fd, bytes, sizeof(bytes), (off_t)scene->offset + 100) < 0 ?
 		       -errno :
@@ -249,8 +249,7 @@ static int run_close(struct failslab_scene *scene)
 
 static int run_munmap(struct failslab_scene *scene)
 {
-	int r = munmap(scene->map + HETSIM_PAGE, (FAILSLAB_PAGES - 2) * HETSIM_PAGE) ? -errno :
-										       0;
+	int r = munmap(scene->map + PAGE, (FAILSLAB_PAGES - 2) * PAGE) ? -errno : 0;
 
 	return r;
 }

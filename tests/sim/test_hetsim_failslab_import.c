@@ -18,7 +18,7 @@
 #include "lib/hetsim.h"
 #include "sim/vgem_support.h"
 
-#define SIZE (16 * HETSIM_PAGE)
+#define SIZE (16 * PAGE)
 #define BIND_AT 0x5000000000ull
 
 /* Another device, of which there is one file. */
@@ -133,7 +133,7 @@ static int run_bind(void *user)
 /* On the exporter's pages, from one into the next. */
 static int run_read(void *user)
 {
-	static unsigned char bytes[2 * HETSIM_PAGE];
+	static unsigned char bytes[2 * PAGE];
 	struct scene *scene = user;
 	ssize_t n = hetsim_pread(scene->fd, bytes, sizeof(bytes), scene->import.offset + 100);
 
@@ -142,7 +142,7 @@ static int run_read(void *user)
 
 static int run_write(void *user)
 {
-	static unsigned char bytes[2 * HETSIM_PAGE];
+	static unsigned char bytes[2 * PAGE];
 	struct scene *scene = user;
 	ssize_t n = hetsim_pwrite(scene->fd, bytes, sizeof(bytes), scene->import.offset + 100);
 

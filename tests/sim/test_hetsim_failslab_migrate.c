@@ -19,7 +19,6 @@
 #include "sim/migrate_support.h"
 #include "sim/module_support.h"
 
-#define PAGE MIRROR_PAGE
 #define PAGES 16u /* as many as a CPU's fault brings back */
 #define BYTES (PAGES * PAGE)
 #define RW (PROT_READ | PROT_WRITE)

@@ -14,7 +14,7 @@
 #include "lib/support.h"
 
 #define PAGES 64
-#define BYTES (PAGES * HETSIM_PAGE)
+#define BYTES (PAGES * PAGE)
 #define VICTIMS 2
 
 /*

@@ -30,7 +30,7 @@ static int run_submit(struct failslab_scene *scene)
 {
 	struct hetsim_command fill = { .op = HETSIM_OP_FILL,
 				       .destination = FAILSLAB_BOUND_AT,
-				       .length = FAILSLAB_PAGES * HETSIM_PAGE };
+				       .length = FAILSLAB_PAGES * PAGE };
 	struct hetsim_submit arg = { .size = sizeof(arg),
 				     .queue = scene->queue,
 				     .commands = (uintptr_t)&fill,
@@ -106,7 +106,7 @@ static int run_move_later(struct failslab_scene *scene)
 	struct hetsim_buffer_move arg = { .size = sizeof(arg),
 					  .handle = scene->handle,
 					  .place = HETSIM_PLACE_VRAM,
-					  .length = FAILSLAB_PAGES * HETSIM_PAGE,
+					  .length = FAILSLAB_PAGES * PAGE,
 					  .queue = scene->counter };
 
 	return failslab_call(scene->fd, HETSIM_BUFFER_MOVE, &arg);
@@ -117,7 +117,7 @@ static int run_bind_later(struct failslab_scene *scene)
 	struct hetsim_bind arg = { .size = sizeof(arg),
 				   .handle = scene->handle,
 				   .address = BIND_AT,
-				   .length = FAILSLAB_PAGES * HETSIM_PAGE,
+				   .length = FAILSLAB_PAGES * PAGE,
 				   .queue = scene->counter };
 
 	return failslab_call(scene->fd, HETSIM_BIND, &arg);
@@ -127,7 +127,7 @@ static int run_unbind_later(struct failslab_scene *scene)
 {
 	struct hetsim_unbind arg = { .size = sizeof(arg),
 				     .address = FAILSLAB_BOUND_AT,
-				     .length = FAILSLAB_PAGES * HETSIM_PAGE,
+				     .length = FAILSLAB_PAGES * PAGE,
 				     .queue = scene->counter };
 
 	return failslab_call(scene->fd, HETSIM_UNBIND, &arg);
@@ -155,8 +155,8 @@ static int run_advise(struct failslab_scene *scene)
 {
 	struct hetsim_advise arg = { .size = sizeof(arg),
 				     .advice = HETSIM_ADVISE_ACCESSED_BY,
-				     .address = (uintptr_t)scene & ~(HETSIM_PAGE - 1),
-				     .length = HETSIM_PAGE,
+				     .address = (uintptr_t)scene & ~(PAGE - 1),
+				     .length = PAGE,
 				     .value = 1 };
 
 	return failslab_call(scene->fd, HETSIM_ADVISE, &arg);
@@ -167,8 +167,8 @@ static int run_prefetch(struct failslab_scene *scene)
 	struct hetsim_prefetch arg = { .size = sizeof(arg),
 				       .queue = scene->counter,
 				       .location = HETSIM_LOCATION_DEVICE,
-				       .address = (uintptr_t)scene & ~(HETSIM_PAGE - 1),
-				       .length = HETSIM_PAGE };
+				       .address = (uintptr_t)scene & ~(PAGE - 1),
+				       .length = PAGE };
 
 	return failslab_call(scene->fd, HETSIM_PREFETCH, &arg);
 }
@@ -177,8 +177,8 @@ static int run_range_query(struct failslab_scene *scene)
 {
 	struct hetsim_page page;
 	struct hetsim_range_query arg = { .size = sizeof(arg),
-					  .address = (uintptr_t)scene & ~(HETSIM_PAGE - 1),
-					  .length = HETSIM_PAGE,
+					  .address = (uintptr_t)scene & ~(PAGE - 1),
+					  .length = PAGE,
 					  .pages = (uintptr_t)&page };
 
 	return failslab_call(scene->fd, HETSIM_RANGE_QUERY, &arg);
@@ -212,7 +212,7 @@ static void mirror_it(struct failslab_scene *scene)
 /* A second buffer, and work that holds up users of both until the file is closed. */
 static void make_uses(struct failslab_scene *scene)
 {
-	struct hetsim_buffer_create create = { .size = sizeof(create), .length = HETSIM_PAGE };
+	struct hetsim_buffer_create create = { .size = sizeof(create), .length = PAGE };
 	struct hetsim_queue_create queue = { .size = sizeof(queue), .timeout_ms = 60000 };
 	struct hetsim_inject stuck = { .size = sizeof(stuck),
 				       .kind = HETSIM_INJECT_STUCK,

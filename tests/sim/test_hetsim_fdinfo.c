@@ -14,7 +14,6 @@
 
 #include "lib/hetsim.h"
 
-#define MIB (1024ull * 1024)
 #define KIB_OF_MIB 1024ull
 #define NOTHING UINT64_MAX
 
@@ -187,13 +186,13 @@ static void test_memory(void)
 	other = hetsim_open(O_RDWR);
 	check_memory(fd, "vram", 0, 0, 0);
 	check_memory(fd, "memory", 0, 0, 0);
-	vram = hetsim_buffer_make(fd, 4 * MIB, HETSIM_PLACE_VRAM);
-	system = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	vram = hetsim_buffer_make(fd, MIB(4), HETSIM_PLACE_VRAM);
+	system = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	check_memory(fd, "vram", 4, 0, 4);
 	check_memory(fd, "memory", 1, 0, 1);
 
 	/* Evicted pages are somewhere else; the buffer is to be where it was. */
-	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, vram.handle, 2 * MIB), 0);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, vram.handle, MIB(2)), 0);
 	check_memory(fd, "vram", 4, 0, 2);
 	check_memory(fd, "memory", 1, 0, 3);
 

@@ -20,8 +20,6 @@
 #include "lib/hetsim.h"
 #include "sim/vgem_support.h"
 
-#define MIB (1024ull * 1024)
-
 /* References on the module: of open files, dma-bufs and fences. */
 static long references(void)
 {
@@ -103,7 +101,7 @@ static void test_leftovers(void)
 	CHECK_EQUAL(hetsim_submit(fd, fence.queue, &nothing, 1, &seqno), 0);
 	fence.seqno = seqno;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_FENCE_FD, &fence), 0);
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(dmabuf >= 0);
 	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
@@ -172,7 +170,7 @@ static void test_in_dmabuf(void)
 		return;
 	}
 	rest = references_at_rest();
-	dmabuf = vgem_make(vgem, MIB, DRM_RDWR);
+	dmabuf = vgem_make(vgem, MIB(1), DRM_RDWR);
 	import.fd = fence_stuck(fd);
 	CHECK_EQUAL(ioctl(dmabuf, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import), 0);
 	close(import.fd);
@@ -280,7 +278,7 @@ static void test_lost(void)
 	}
 	rest = references_at_rest();
 	other = hetsim_open(O_RDWR);
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(dmabuf >= 0);
 	fence = fence_stuck(other);
@@ -316,8 +314,8 @@ static void check_gone(int dmabuf, unsigned char *bytes)
 	int another = vgem_open();
 
 	CHECK_EQUAL(test_read_signal(bytes), SIGBUS);
-	CHECK_EQUAL(test_write_signal(bytes + HETSIM_PAGE), SIGBUS);
-	CHECK(mmap(NULL, MIB, PROT_READ, MAP_SHARED, dmabuf, 0) == MAP_FAILED &&
+	CHECK_EQUAL(test_write_signal(bytes + PAGE), SIGBUS);
+	CHECK(mmap(NULL, MIB(1), PROT_READ, MAP_SHARED, dmabuf, 0) == MAP_FAILED &&
 	      errno == ENODEV);
 	CHECK(ioctl(dmabuf, DMA_BUF_IOCTL_SYNC, &sync) == -1 && errno == ENODEV);
 	/* A driver that did not have the addresses before does not get them. */
@@ -355,10 +353,10 @@ static void lose_attached(int fd, int vgem, bool handle_first)
 	size_t lists;
 	long rest = references_at_rest();
 
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	prime.fd = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(prime.fd >= 0);
-	direct = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, prime.fd, 0);
+	direct = mmap(NULL, MIB(1), PROT_READ | PROT_WRITE, MAP_SHARED, prime.fd, 0);
 	CHECK_FATAL(direct != MAP_FAILED);
 	direct[0] = 1;
 	CHECK_FATAL(ioctl(vgem, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime) == 0);
@@ -370,7 +368,7 @@ static void lose_attached(int fd, int vgem, bool handle_first)
 	CHECK_EQUAL(lost_objects(&lists), 2); /* the opener, the buffer */
 	close(fd);
 	CHECK_EQUAL(munmap(buffer.bytes, buffer.length), 0);
-	CHECK_EQUAL(munmap(direct, MIB), 0);
+	CHECK_EQUAL(munmap(direct, MIB(1)), 0);
 	let_go(vgem, prime.handle, prime.fd, handle_first, rest);
 	CHECK_EQUAL(hetsim_objects(), 0);
 }

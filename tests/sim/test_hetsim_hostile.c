@@ -16,9 +16,6 @@
 #include "lib/hetsim.h"
 #include "lib/kernel_log.h"
 
-#define MIB (1024ull * 1024)
-#define PAGE HETSIM_PAGE
-
 /* The longest structure there is, and then some. */
 union argument {
 	uint32_t size;
@@ -139,7 +136,7 @@ static int call_with_handle(int fd, unsigned int i, uint32_t handle)
 		break;
 	case HETSIM_BUFFER_RESIZE:
 		arg.resize.handle = handle;
-		arg.resize.length = MIB;
+		arg.resize.length = MIB(1);
 		break;
 	case HETSIM_BUFFER_INFO:
 		arg.info.handle = handle;
@@ -204,8 +201,8 @@ static void test_names(void)
 	if (fd < 0)
 		return;
 	other = hetsim_open(O_RDWR);
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
-	freed = hetsim_buffer_make(other, MIB, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
+	freed = hetsim_buffer_make(other, MIB(1), HETSIM_PLACE_SYSTEM);
 	hetsim_buffer_drop(other, &freed);
 	queue = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 0);
 	destroy.queue = hetsim_queue_make(other, HETSIM_QUEUE_COUNTER, 0);
@@ -239,10 +236,18 @@ static void test_names(void)
 /* Numbers at which sums wrap or arrays end. */
 static void test_numbers(void)
 {
-	static const uint64_t bad[] = { 0,          1,          PAGE - 1,
-					PAGE + 1,   MIB + PAGE, 1ull << 31,
-					1ull << 32, 1ull << 47, 1ull << 48,
-					1ull << 52, 1ull << 63, UINT64_MAX & ~(PAGE - 1),
+	static const uint64_t bad[] = { 0,
+					1,
+					PAGE - 1,
+					PAGE + 1,
+					MIB(1) + PAGE,
+					1ull << 31,
+					1ull << 32,
+					1ull << 47,
+					1ull << 48,
+					1ull << 52,
+					1ull << 63,
+					UINT64_MAX & ~(PAGE - 1),
 					UINT64_MAX };
 	const unsigned int n = sizeof(bad) / sizeof(bad[0]);
 	struct hetsim_command nothing[2] = { { 0 }, { 0 } };
@@ -255,7 +260,7 @@ static void test_numbers(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	submit.queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
 	before = hetsim_query(fd);
 	objects = hetsim_objects();
@@ -289,7 +294,7 @@ static void test_numbers(void)
 			int status = 0;
 
 			/* Not the lengths that could be had. */
-			if (bad[i] != MIB + PAGE && bad[i] < 1ull << 31)
+			if (bad[i] != MIB(1) + PAGE && bad[i] < 1ull << 31)
 				CHECK(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create) < 0);
 			CHECK(hetsim_call(fd, HETSIM_BIND, &bind) < 0);
 			bind.offset = 0;
@@ -346,11 +351,11 @@ static void test_bad_answers(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	sample.handle = buffer.handle;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
 	sample.action = HETSIM_SAMPLE_READ;
-	sample.length = MIB;
+	sample.length = MIB(1);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), -EFAULT);
 	sample.counts = UINT64_MAX - 7;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), -EFAULT);

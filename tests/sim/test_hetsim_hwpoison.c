@@ -14,7 +14,6 @@
 
 #include "lib/support.h"
 
-#define PAGE 4096ull
 #define SIZE (16 * PAGE)
 
 #ifndef MADV_HWPOISON

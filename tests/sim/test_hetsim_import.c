@@ -17,8 +17,6 @@
 #include "lib/hetsim.h"
 #include "sim/vgem_support.h"
 
-#define MIB (1024ull * 1024)
-
 /* The device and vgem; false: the test was skipped. */
 static bool open_with_vgem(int *ret_fd, int *ret_vgem)
 {
@@ -58,7 +56,7 @@ static int export_tenths(int fd, uint32_t tenths, uint32_t *ret_handle)
 					       .place = HETSIM_PLACE_VRAM };
 	int dmabuf;
 
-	create.length = hetsim_query(fd).vram_bytes / 10 * tenths & ~(HETSIM_PAGE - 1);
+	create.length = hetsim_query(fd).vram_bytes / 10 * tenths & ~(PAGE - 1);
 	CHECK_FATAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create) == 0);
 	dmabuf = hetsim_export(fd, create.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(dmabuf >= 0);
@@ -184,7 +182,7 @@ static void test_growth_refused(void)
 		return;
 	other = hetsim_open(O_RDWR);
 	CHECK_FATAL(other >= 0);
-	tenth = hetsim_query(fd).vram_bytes / 10 & ~(HETSIM_PAGE - 1);
+	tenth = hetsim_query(fd).vram_bytes / 10 & ~(PAGE - 1);
 	dmabufs[0] = export_tenths(fd, 2, &sample.handle);
 	CHECK_EQUAL(prime_import(vgem, dmabufs[0]), 0);
 	dmabufs[1] = export_new(other, 5 * tenth, HETSIM_PLACE_VRAM);
@@ -193,7 +191,7 @@ static void test_growth_refused(void)
 	CHECK_EQUAL(hetsim_buffer_resize(fd, sample.handle, 6 * tenth), -ENOSPC);
 	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_DEVICE).evictions, evicted);
 	sample.action = HETSIM_SAMPLE_READ;
-	sample.length = HETSIM_PAGE;
+	sample.length = PAGE;
 	sample.counts = (uintptr_t)&count;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
 	CHECK_EQUAL(count, 0);
@@ -221,7 +219,7 @@ static void test_pinned_stays(void)
 		return;
 	dmabuf = export_tenths(fd, 1, &info.handle);
 	CHECK_EQUAL(prime_import(vgem, dmabuf), 0);
-	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, info.handle, MIB), -EBUSY);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, info.handle, MIB(1)), -EBUSY);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), 0);
 	CHECK_EQUAL(info.system_bytes, 0);
 	close(vgem);
@@ -250,7 +248,7 @@ static void *take_slots(void *argument)
 		for (i = 0; i < SMALL; i++)
 			small[i].handle = 0;
 		for (i = 0; i < SMALL; i++)
-			hetsim_buffer_create(taker->fd, 16 * HETSIM_PAGE, HETSIM_PLACE_VRAM, 0,
+			hetsim_buffer_create(taker->fd, 16 * PAGE, HETSIM_PLACE_VRAM, 0,
 					     &small[i]);
 		for (i = 0; i < SMALL; i++) {
 			hetsim_close_handle(taker->fd, small[i].handle);
@@ -278,11 +276,11 @@ static void test_slot_taken(void)
 	if (!open_with_vgem(&fd, &vgem))
 		return;
 	query = hetsim_query(fd);
-	length = query.vram_bytes - SMALL / 4 * 16 * HETSIM_PAGE;
+	length = query.vram_bytes - SMALL / 4 * 16 * PAGE;
 	taker.fd = hetsim_open(O_RDWR);
 	CHECK_FATAL(taker.fd >= 0);
 	for (i = 0; i < SMALL; i++)
-		taker.dmabufs[i] = vgem_make(vgem, 16 * HETSIM_PAGE, DRM_RDWR);
+		taker.dmabufs[i] = vgem_make(vgem, 16 * PAGE, DRM_RDWR);
 	CHECK_FATAL(pthread_create(&thread, NULL, take_slots, &taker) == 0);
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	do {
@@ -309,7 +307,7 @@ static void test_slot_taken(void)
 /* The engine, both maps and both copying paths see the same bytes. */
 static void use(int fd, int dmabuf, const struct hetsim_import *import)
 {
-	struct hetsim_command command = { .op = HETSIM_OP_FILL, .length = MIB };
+	struct hetsim_command command = { .op = HETSIM_OP_FILL, .length = MIB(1) };
 	struct hetsim_buffer imported = {
 		.handle = import->handle,
 		.length = import->length,
@@ -323,34 +321,34 @@ static void use(int fd, int dmabuf, const struct hetsim_import *import)
 	uint32_t queue;
 	uint64_t i;
 
-	imported.bytes =
-		mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)import->offset);
-	direct = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf, 0);
+	imported.bytes = mmap(NULL, MIB(1), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+			      (off_t)import->offset);
+	direct = mmap(NULL, MIB(1), PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf, 0);
 	CHECK_FATAL(imported.bytes != MAP_FAILED && direct != MAP_FAILED);
 	imported.bytes[0] = 1;
-	direct[MIB - 1] = 2;
+	direct[MIB(1) - 1] = 2;
 	CHECK_EQUAL(direct[0], 1);
-	CHECK_EQUAL(imported.bytes[MIB - 1], 2);
+	CHECK_EQUAL(imported.bytes[MIB(1) - 1], 2);
 
-	own = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	own = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	CHECK_EQUAL(hetsim_bind(fd, &imported, HETSIM_BIND_WRITE), 0);
 	CHECK_EQUAL(hetsim_bind(fd, &own, HETSIM_BIND_WRITE), 0);
 	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
 	command.destination = (uintptr_t)imported.bytes;
 	command.value = 0x01020304;
 	CHECK_EQUAL(hetsim_run(fd, queue, &command), 0);
-	for (i = 0; i < MIB && imported.bytes[i] == 4 - i % 4; i++)
+	for (i = 0; i < MIB(1) && imported.bytes[i] == 4 - i % 4; i++)
 		;
-	CHECK_EQUAL(i, MIB);
+	CHECK_EQUAL(i, MIB(1));
 	direct[77] = 99;
 	command = (struct hetsim_command){
 		.op = HETSIM_OP_COPY,
-		.length = MIB,
+		.length = MIB(1),
 		.source = (uintptr_t)imported.bytes,
 		.destination = (uintptr_t)own.bytes,
 	};
 	CHECK_EQUAL(hetsim_run(fd, queue, &command), 0);
-	CHECK(memcmp(own.bytes, direct, MIB) == 0);
+	CHECK(memcmp(own.bytes, direct, MIB(1)) == 0);
 
 	/* Across pages, and at the end. */
 	for (i = 0; i < sizeof(bytes); i++)
@@ -363,17 +361,17 @@ static void use(int fd, int dmabuf, const struct hetsim_import *import)
 	CHECK_EQUAL(pread(fd, bytes, sizeof(bytes), (off_t)(import->offset + 2000)),
 		    sizeof(bytes));
 	CHECK(memcmp(direct + 2000, bytes, sizeof(bytes)) == 0);
-	CHECK_EQUAL(pread(fd, bytes, 4096, (off_t)(import->offset + MIB - 10)), 10);
-	CHECK_EQUAL(pread(fd, bytes, 1, (off_t)(import->offset + MIB)), 0);
-	CHECK(pwrite(fd, bytes, 1, (off_t)(import->offset + MIB)) == -1 && errno == ENOSPC);
+	CHECK_EQUAL(pread(fd, bytes, 4096, (off_t)(import->offset + MIB(1) - 10)), 10);
+	CHECK_EQUAL(pread(fd, bytes, 1, (off_t)(import->offset + MIB(1))), 0);
+	CHECK(pwrite(fd, bytes, 1, (off_t)(import->offset + MIB(1))) == -1 && errno == ENOSPC);
 	CHECK(pread(fd, (void *)nowhere, 4096, (off_t)import->offset) == -1 && errno == EFAULT);
 
 	CHECK_EQUAL(hetsim_unbind(fd, &own), 0);
 	hetsim_buffer_drop(fd, &own);
 	destroy.queue = queue;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUEUE_DESTROY, &destroy), 0);
-	CHECK_EQUAL(munmap(direct, MIB), 0);
-	CHECK_EQUAL(munmap(imported.bytes, MIB), 0);
+	CHECK_EQUAL(munmap(direct, MIB(1)), 0);
+	CHECK_EQUAL(munmap(imported.bytes, MIB(1)), 0);
 	CHECK_EQUAL(hetsim_unbind(fd, &imported), 0);
 }
 
@@ -382,7 +380,7 @@ static void refuse(int fd, const struct hetsim_import *import)
 {
 	struct hetsim_buffer_resize resize = { .size = sizeof(resize),
 					       .handle = import->handle,
-					       .length = 2 * MIB };
+					       .length = MIB(2) };
 	struct hetsim_buffer_sample sample = { .size = sizeof(sample),
 					       .handle = import->handle,
 					       .action = HETSIM_SAMPLE_START };
@@ -390,15 +388,16 @@ static void refuse(int fd, const struct hetsim_import *import)
 
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize), -EOPNOTSUPP);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), -EOPNOTSUPP);
-	CHECK_EQUAL(hetsim_buffer_move(fd, import->handle, 0, MIB, HETSIM_PLACE_VRAM),
+	CHECK_EQUAL(hetsim_buffer_move(fd, import->handle, 0, MIB(1), HETSIM_PLACE_VRAM),
 		    -EOPNOTSUPP);
 	CHECK_EQUAL(hetsim_export(fd, import->handle, 0), -EOPNOTSUPP);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, import->handle, 0), -EOPNOTSUPP);
-	CHECK(mmap(NULL, MIB, PROT_READ, MAP_PRIVATE, fd, offset) == MAP_FAILED &&
+	CHECK(mmap(NULL, MIB(1), PROT_READ, MAP_PRIVATE, fd, offset) == MAP_FAILED &&
 	      errno == EINVAL);
-	CHECK(mmap(NULL, MIB + 4096, PROT_READ, MAP_SHARED, fd, offset) == MAP_FAILED &&
+	CHECK(mmap(NULL, MIB(1) + 4096, PROT_READ, MAP_SHARED, fd, offset) == MAP_FAILED &&
 	      errno == ERANGE);
-	CHECK(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, offset + (off_t)MIB) == MAP_FAILED &&
+	CHECK(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, offset + (off_t)MIB(1)) ==
+		      MAP_FAILED &&
 	      errno == ERANGE);
 }
 
@@ -411,7 +410,7 @@ static void take_in(int fd, int other, int dmabuf)
 
 	CHECK_FATAL(dmabuf >= 0);
 	CHECK_FATAL(hetsim_import(fd, dmabuf, &import) == 0);
-	CHECK_EQUAL(import.length, MIB);
+	CHECK_EQUAL(import.length, MIB(1));
 	CHECK_EQUAL(hetsim_import(fd, dmabuf, &again), 0);
 	CHECK_EQUAL(again.handle, import.handle);
 	CHECK_EQUAL(hetsim_import(other, dmabuf, &again), 0);
@@ -419,7 +418,7 @@ static void take_in(int fd, int other, int dmabuf)
 	CHECK_EQUAL(hetsim_close_handle(other, again.handle), 0);
 	info.handle = import.handle;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), 0);
-	CHECK_EQUAL(info.length, MIB);
+	CHECK_EQUAL(info.length, MIB(1));
 	CHECK_EQUAL(info.vram_bytes + info.system_bytes + info.window_bytes, 0);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
 
@@ -428,12 +427,13 @@ static void take_in(int fd, int other, int dmabuf)
 
 	/* The handle keeps it, then a map does. */
 	close(dmabuf);
-	bytes = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)import.offset);
+	bytes = mmap(NULL, MIB(1), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		     (off_t)import.offset);
 	CHECK_FATAL(bytes != MAP_FAILED);
 	CHECK_EQUAL(bytes[0], 4);
 	CHECK_EQUAL(hetsim_close_handle(fd, import.handle), 0);
 	CHECK_EQUAL(bytes[0], 4);
-	CHECK_EQUAL(munmap(bytes, MIB), 0);
+	CHECK_EQUAL(munmap(bytes, MIB(1)), 0);
 }
 
 static void test_vgem(void)
@@ -444,7 +444,7 @@ static void test_vgem(void)
 		return;
 	other = hetsim_open(O_RDWR);
 	objects = hetsim_objects();
-	take_in(fd, other, vgem_make(vgem, MIB, DRM_RDWR));
+	take_in(fd, other, vgem_make(vgem, MIB(1), DRM_RDWR));
 	CHECK_EQUAL(hetsim_objects(), objects);
 	close(vgem);
 	close(other);
@@ -455,16 +455,16 @@ static void test_vgem(void)
 static void test_rights(void)
 {
 	struct hetsim_import import;
-	struct hetsim_bind bind = { .size = sizeof(bind), .length = MIB, .address = MIB };
+	struct hetsim_bind bind = { .size = sizeof(bind), .length = MIB(1), .address = MIB(1) };
 	int fd, reader, vgem, dmabuf;
 
 	if (!open_with_vgem(&fd, &vgem))
 		return;
 	reader = hetsim_open(O_RDONLY);
-	dmabuf = vgem_make(vgem, MIB, 0);
+	dmabuf = vgem_make(vgem, MIB(1), 0);
 	CHECK_EQUAL(hetsim_import(fd, dmabuf, &import), -EACCES);
 	CHECK_EQUAL(hetsim_import(reader, dmabuf, &import), 0);
-	CHECK(mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, reader,
+	CHECK(mmap(NULL, MIB(1), PROT_READ | PROT_WRITE, MAP_SHARED, reader,
 		   (off_t)import.offset) == MAP_FAILED &&
 	      errno == EACCES);
 	bind.handle = import.handle;
@@ -483,7 +483,7 @@ static void test_rights(void)
 
 static void test_udmabuf(void)
 {
-	struct udmabuf_create create = { .flags = UDMABUF_FLAGS_CLOEXEC, .size = MIB };
+	struct udmabuf_create create = { .flags = UDMABUF_FLAGS_CLOEXEC, .size = MIB(1) };
 	int fd = hetsim_open(O_RDWR), other, udmabuf, memory;
 
 	if (fd < 0)
@@ -494,7 +494,7 @@ static void test_udmabuf(void)
 		return;
 	}
 	memory = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	CHECK_FATAL(memory >= 0 && ftruncate(memory, MIB) == 0);
+	CHECK_FATAL(memory >= 0 && ftruncate(memory, MIB(1)) == 0);
 	CHECK_EQUAL(fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK), 0);
 	create.memfd = (uint32_t)memory;
 	other = hetsim_open(O_RDWR);
@@ -507,7 +507,8 @@ static void test_udmabuf(void)
 
 static void test_heap(void)
 {
-	struct dma_heap_allocation_data data = { .len = MIB, .fd_flags = O_RDWR | O_CLOEXEC };
+	struct dma_heap_allocation_data data = { .len = MIB(1),
+						 .fd_flags = O_RDWR | O_CLOEXEC };
 	int fd = hetsim_open(O_RDWR), other, heap;
 
 	if (fd < 0)
@@ -540,16 +541,17 @@ static void test_two_devices(void)
 		close(fd); /* tests/vm/variants has them */
 		return;
 	}
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_EQUAL(hetsim_import(second, dmabuf, &import), 0);
-	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM), -EBUSY);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB(1), HETSIM_PLACE_VRAM),
+		    -EBUSY);
 	CHECK_EQUAL(hetsim_close_handle(second, import.handle), 0);
-	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM), 0);
-	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_SYSTEM), 0);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB(1), HETSIM_PLACE_VRAM), 0);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB(1), HETSIM_PLACE_SYSTEM), 0);
 	take_in(second, third, dmabuf);
 	CHECK_EQUAL(buffer.bytes[0], 4);
-	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM), 0);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB(1), HETSIM_PLACE_VRAM), 0);
 	hetsim_buffer_drop(fd, &buffer);
 	close(third);
 	close(second);
@@ -566,19 +568,21 @@ static void test_pinned(void)
 
 	if (!open_with_vgem(&fd, &vgem))
 		return;
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	prime.fd = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
-	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM), 0);
-	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_SYSTEM), 0);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB(1), HETSIM_PLACE_VRAM), 0);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB(1), HETSIM_PLACE_SYSTEM), 0);
 	CHECK_FATAL(ioctl(vgem, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime) == 0);
 	buffer.bytes[0] = 5;
-	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM), -EBUSY);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB(1), HETSIM_PLACE_VRAM),
+		    -EBUSY);
 	CHECK_EQUAL(buffer.bytes[0], 5);
 	close(prime.fd);
-	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM), -EBUSY);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB(1), HETSIM_PLACE_VRAM),
+		    -EBUSY);
 	gem_close.handle = prime.handle;
 	CHECK_EQUAL(ioctl(vgem, DRM_IOCTL_GEM_CLOSE, &gem_close), 0);
-	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM), 0);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB(1), HETSIM_PLACE_VRAM), 0);
 	hetsim_buffer_drop(fd, &buffer);
 	close(vgem);
 	close(fd);
@@ -589,7 +593,7 @@ static void test_unplug(void)
 {
 	struct hetsim_import import;
 	int fd = hetsim_open(O_RDWR), vgem, dmabuf, plug;
-	struct hetsim_bind bind = { .size = sizeof(bind), .length = MIB, .address = MIB };
+	struct hetsim_bind bind = { .size = sizeof(bind), .length = MIB(1), .address = MIB(1) };
 	unsigned char *bytes, byte;
 
 	if (fd < 0)
@@ -599,24 +603,25 @@ static void test_unplug(void)
 		test_skip("kernel", vgem < 0 ? "no vgem" : "no test=1, or not root");
 		goto out;
 	}
-	dmabuf = vgem_make(vgem, MIB, DRM_RDWR);
+	dmabuf = vgem_make(vgem, MIB(1), DRM_RDWR);
 	CHECK_EQUAL(hetsim_import(fd, dmabuf, &import), 0);
 	bind.handle = import.handle;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), 0);
-	bytes = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)import.offset);
+	bytes = mmap(NULL, MIB(1), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		     (off_t)import.offset);
 	CHECK_FATAL(bytes != MAP_FAILED);
 	bytes[0] = 3;
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_UNPLUG, 0, 0), 0);
 	CHECK_EQUAL(bytes[0], 3);
-	bytes[MIB - 1] = 4;
+	bytes[MIB(1) - 1] = 4;
 	CHECK(pread(fd, &byte, 1, (off_t)import.offset) == -1 && errno == ENODEV);
 	CHECK_EQUAL(hetsim_import(fd, dmabuf, &import), -ENODEV);
 	plug = open("/sys/kernel/debug/hetsim/plug", O_WRONLY | O_CLOEXEC);
 	CHECK_EQUAL(write(plug, "0", 1), 1);
 	close(plug);
 	close(dmabuf);
-	CHECK_EQUAL(bytes[MIB - 1], 4);
-	CHECK_EQUAL(munmap(bytes, MIB), 0);
+	CHECK_EQUAL(bytes[MIB(1) - 1], 4);
+	CHECK_EQUAL(munmap(bytes, MIB(1)), 0);
 out:
 	if (vgem >= 0)
 		close(vgem);
@@ -626,7 +631,7 @@ out:
 /* A device that goes lets go of other devices' memory, which may move again. */
 static void test_unplug_lets_go(void)
 {
-	struct hetsim_bind bind = { .size = sizeof(bind), .length = MIB, .address = MIB };
+	struct hetsim_bind bind = { .size = sizeof(bind), .length = MIB(1), .address = MIB(1) };
 	struct hetsim_buffer buffer = { 0 };
 	struct hetsim_import import;
 	int fd = hetsim_open(O_RDWR), second, dmabuf;
@@ -638,15 +643,15 @@ static void test_unplug_lets_go(void)
 		close(fd); /* tests/vm/variants has them */
 		return;
 	}
-	CHECK_FATAL(!hetsim_buffer_create(second, MIB, HETSIM_PLACE_SYSTEM, 0, &buffer));
+	CHECK_FATAL(!hetsim_buffer_create(second, MIB(1), HETSIM_PLACE_SYSTEM, 0, &buffer));
 	dmabuf = hetsim_export(second, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(!hetsim_import(fd, dmabuf, &import));
 	bind.handle = import.handle;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), 0);
-	CHECK_EQUAL(hetsim_buffer_move(second, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM),
+	CHECK_EQUAL(hetsim_buffer_move(second, buffer.handle, 0, MIB(1), HETSIM_PLACE_VRAM),
 		    -EBUSY);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_UNPLUG, 0, 0), 0);
-	CHECK_EQUAL(hetsim_buffer_move(second, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM), 0);
+	CHECK_EQUAL(hetsim_buffer_move(second, buffer.handle, 0, MIB(1), HETSIM_PLACE_VRAM), 0);
 	hetsim_plug();
 	close(fd);
 	close(dmabuf);

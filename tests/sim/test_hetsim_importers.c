@@ -20,7 +20,6 @@
 #include "sim/vgem_support.h"
 #include "vm/importer/importer.h"
 
-#define MIB (1024ull * 1024)
 #define SOME 64 /* bytes */
 
 /* Both devices, opened. */
@@ -166,13 +165,13 @@ static void test_iommu(void)
 
 	if (!devices_open(&devices))
 		return;
-	dmabuf = export_new(devices.fd, MIB, HETSIM_PLACE_SYSTEM, &buffer);
+	dmabuf = export_new(devices.fd, MIB(1), HETSIM_PLACE_SYSTEM, &buffer);
 	CHECK_EQUAL(take_in(devices.importer, dmabuf), 0);
 	use(&devices, &buffer, 10);
-	CHECK_EQUAL(hetsim_buffer_move(devices.fd, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM),
+	CHECK_EQUAL(hetsim_buffer_move(devices.fd, buffer.handle, 0, MIB(1), HETSIM_PLACE_VRAM),
 		    -EBUSY);
 	CHECK_EQUAL(let_go(devices.importer), 0);
-	CHECK_EQUAL(hetsim_buffer_move(devices.fd, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM),
+	CHECK_EQUAL(hetsim_buffer_move(devices.fd, buffer.handle, 0, MIB(1), HETSIM_PLACE_VRAM),
 		    0);
 
 	CHECK_FATAL(!ioctl(devices.importer, IMPORTER_BOUNCE));
@@ -193,14 +192,14 @@ static void check_stale(const struct devices *devices)
 	int vgem = vgem_open(), dmabuf;
 
 	CHECK_FATAL(vgem >= 0);
-	dmabuf = vgem_make(vgem, MIB, DRM_RDWR);
-	CHECK_FATAL(!hetsim_mmap(dmabuf, MIB, PROT_READ | PROT_WRITE, 0, &bytes));
+	dmabuf = vgem_make(vgem, MIB(1), DRM_RDWR);
+	CHECK_FATAL(!hetsim_mmap(dmabuf, MIB(1), PROT_READ | PROT_WRITE, 0, &bytes));
 	CHECK_EQUAL(take_in(devices->importer, dmabuf), 0);
 	memset(bytes, 0x5a, SOME);
 	CHECK_EQUAL(copy(devices->importer, IMPORTER_READ, 0, seen), 0);
 	CHECK(memcmp(seen, bytes, SOME));
 	CHECK_EQUAL(let_go(devices->importer), 0);
-	hetsim_munmap(bytes, MIB);
+	hetsim_munmap(bytes, MIB(1));
 	close(dmabuf);
 	close(vgem);
 }
@@ -239,7 +238,7 @@ static void test_bounced(void)
 		return;
 	devices_change(&devices, "identity");
 	check_stale(&devices);
-	dmabuf = export_new(devices.fd, MIB, HETSIM_PLACE_SYSTEM, &buffer);
+	dmabuf = export_new(devices.fd, MIB(1), HETSIM_PLACE_SYSTEM, &buffer);
 	counting.number = (volatile uint64_t *)buffer.bytes;
 	CHECK_FATAL(!pthread_create(&thread, NULL, count, &counting));
 	for (i = 0; i < 100 && r == -EOPNOTSUPP; i++)
@@ -248,7 +247,7 @@ static void test_bounced(void)
 	__atomic_store_n(&counting.stop, true, __ATOMIC_RELAXED);
 	CHECK_EQUAL(pthread_join(thread, NULL), 0);
 	CHECK_EQUAL(counting.lost, 0);
-	CHECK_EQUAL(hetsim_buffer_move(devices.fd, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM),
+	CHECK_EQUAL(hetsim_buffer_move(devices.fd, buffer.handle, 0, MIB(1), HETSIM_PLACE_VRAM),
 		    0);
 	CHECK_EQUAL(let_go(devices.importer), -EINVAL);
 	close(dmabuf);
@@ -271,7 +270,7 @@ static void test_taken_in_bounced(void)
 	}
 	vgem = vgem_open();
 	CHECK_FATAL(vgem >= 0);
-	dmabuf = vgem_make(vgem, MIB, DRM_RDWR);
+	dmabuf = vgem_make(vgem, MIB(1), DRM_RDWR);
 	CHECK_EQUAL(hetsim_import(fd, dmabuf, &import), -EOPNOTSUPP);
 	close(dmabuf);
 	close(vgem);
@@ -350,10 +349,10 @@ static void test_revoked(void)
 		devices_close(&devices);
 		return;
 	}
-	dmabuf = export_new(devices.fd, MIB, HETSIM_PLACE_SYSTEM, &buffer);
+	dmabuf = export_new(devices.fd, MIB(1), HETSIM_PLACE_SYSTEM, &buffer);
 	CHECK_FATAL(!ioctl(devices.importer, IMPORTER_ATTACH_DYNAMIC, &dmabuf));
 	use(&devices, &buffer, 30);
-	CHECK_EQUAL(hetsim_buffer_move(devices.fd, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM),
+	CHECK_EQUAL(hetsim_buffer_move(devices.fd, buffer.handle, 0, MIB(1), HETSIM_PLACE_VRAM),
 		    -EBUSY);
 	CHECK_EQUAL(notices(devices.importer), 0);
 	CHECK_EQUAL(hetsim_inject(devices.fd, HETSIM_INJECT_UNPLUG, 0, 0), 0);
@@ -363,7 +362,7 @@ static void test_revoked(void)
 	CHECK_EQUAL(take_in(devices.importer, dmabuf), -ENODEV);
 	hetsim_plug();
 	CHECK_EQUAL(hetsim_objects(), 0);
-	hetsim_munmap(buffer.bytes, MIB);
+	hetsim_munmap(buffer.bytes, MIB(1));
 	close(dmabuf);
 	devices_close(&devices);
 }

@@ -35,19 +35,19 @@ static void test_codes(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, 2 * HETSIM_PAGE, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, 2 * PAGE, HETSIM_PLACE_SYSTEM);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_POISON, buffer.handle, 0), 0);
 	/* Faults beside it do not use up its answers, which are limited in number. */
 	for (i = 0; i < 400; i++) {
 		CHECK_FATAL(hetsim_mmap(fd, buffer.length, PROT_READ, buffer.offset, &beside) ==
 			    0);
-		CHECK_EQUAL(((volatile unsigned char *)beside)[HETSIM_PAGE], 0);
+		CHECK_EQUAL(((volatile unsigned char *)beside)[PAGE], 0);
 		CHECK_EQUAL(hetsim_munmap(beside, buffer.length), 0);
 	}
 	CHECK_EQUAL(test_fork(touch, buffer.bytes), -BUS_MCEERR_AR);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_POISON, buffer.handle, UINT64_MAX), 0);
-	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, buffer.handle, HETSIM_PAGE), 0);
-	CHECK_EQUAL(test_fork(touch, buffer.bytes + HETSIM_PAGE), -BUS_ADRERR);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, buffer.handle, PAGE), 0);
+	CHECK_EQUAL(test_fork(touch, buffer.bytes + PAGE), -BUS_ADRERR);
 	CHECK_EQUAL(test_fork(touch, buffer.bytes), 0);
 	hetsim_buffer_drop(fd, &buffer);
 	hetsim_close(fd);
@@ -83,7 +83,7 @@ static void test_poison_permission(void)
 		test_skip("kernel", "only root can be two users");
 		goto out;
 	}
-	CHECK_FATAL(!hetsim_buffer_create(fd, HETSIM_PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer));
+	CHECK_FATAL(!hetsim_buffer_create(fd, PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer));
 	CHECK_FATAL(!seteuid(65534));
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_POISON, buffer.handle, 0), -EPERM);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, buffer.handle, 0), 0);

@@ -22,7 +22,6 @@
 #include "lib/kernel_log.h"
 #include "lib/support.h"
 
-#define MIB (1024ull * 1024)
 #define NOBODY 65534
 
 /* ---- references in flight ---- */
@@ -241,7 +240,7 @@ static void test_direct_io(void)
 
 /* ---- references on the pages of one large entry ---- */
 
-#define BLOCK (2 * MIB)
+#define BLOCK MIB(2)
 #define BLOCKS 16
 
 struct block_ways {
@@ -262,7 +261,7 @@ static void try_references(struct block_ways *ways, unsigned int round)
 	struct iovec whole = { ways->target, BLOCK };
 
 	CHECK(pread(ways->disk, ways->target, CHUNK, 0) == -1 && errno == EFAULT);
-	CHECK(pread(ways->disk, ways->target + MIB + HETSIM_PAGE, CHUNK, 0) == -1 &&
+	CHECK(pread(ways->disk, ways->target + MIB(1) + PAGE, CHUNK, 0) == -1 &&
 	      errno == EFAULT);
 	CHECK(vmsplice(ways->pipes[1], &whole, 1, SPLICE_F_NONBLOCK) == -1 && errno == EFAULT);
 	memset(bytes, THEIRS, CHUNK);
@@ -288,13 +287,13 @@ static void block_refuses(struct block_ways *ways, int fd, unsigned int round)
 	CHECK_FATAL(mmap(ways->target, BLOCK, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
 			 fd, (off_t)buffer.offset) == ways->target);
 	before = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
-	for (i = 0; i < BLOCK; i += HETSIM_PAGE)
+	for (i = 0; i < BLOCK; i += PAGE)
 		ways->target[i] = value;
 	after = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
 	CHECK_EQUAL(after.faults_huge - before.faults_huge, hetsim_has_blocks() ? 1 : 0);
 	CHECK_EQUAL(after.faults - before.faults, 1);
 	try_references(ways, round);
-	for (i = 0; i < BLOCK; i += HETSIM_PAGE)
+	for (i = 0; i < BLOCK; i += PAGE)
 		if (ways->target[i] != value)
 			break;
 	CHECK_EQUAL(i, BLOCK);
@@ -357,7 +356,7 @@ static void ordinary(void *user)
 	become_nobody();
 	fd = hetsim_open(O_RDWR);
 	CHECK_FATAL(fd >= 0);
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	buffer.bytes[0] = 1;
 	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
 	CHECK_EQUAL(hetsim_run(fd, queue, &nothing), 0);
@@ -402,20 +401,20 @@ static void receiver(void *user)
 	munmap(passed->secret.bytes, passed->secret.length);
 	become_nobody();
 	fd = receive_fd(passed->socket);
-	bytes = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+	bytes = mmap(NULL, MIB(1), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 		     (off_t)passed->mine.offset);
 	CHECK_FATAL(bytes != MAP_FAILED);
 	CHECK_EQUAL(bytes[0], 11);
 	bytes[0] = 12;
 	info.handle = passed->secret.handle;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), -ENOENT);
-	CHECK(mmap(NULL, MIB, PROT_READ, MAP_SHARED, fd, (off_t)passed->secret.offset) ==
+	CHECK(mmap(NULL, MIB(1), PROT_READ, MAP_SHARED, fd, (off_t)passed->secret.offset) ==
 		      MAP_FAILED &&
 	      errno == ENOENT);
 	CHECK(pread(fd, &byte, 1, (off_t)passed->secret.offset) == -1 && errno == ENOENT);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, passed->secret.handle, 0), -ENOENT);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_UNPLUG, 0, 0), -EPERM);
-	CHECK_EQUAL(munmap(bytes, MIB), 0);
+	CHECK_EQUAL(munmap(bytes, MIB(1)), 0);
 	close(fd);
 }
 
@@ -434,8 +433,8 @@ static void test_passed_file(void)
 		return;
 	}
 	other = hetsim_open(O_RDWR);
-	passed.mine = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
-	passed.secret = hetsim_buffer_make(other, MIB, HETSIM_PLACE_SYSTEM);
+	passed.mine = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
+	passed.secret = hetsim_buffer_make(other, MIB(1), HETSIM_PLACE_SYSTEM);
 	passed.mine.bytes[0] = 11;
 	passed.secret.bytes[0] = 22;
 	CHECK_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) == 0);
@@ -474,27 +473,27 @@ static double seconds_now(void)
 static void hog(int ready)
 {
 	static struct hetsim_command work[256];
-	struct hetsim_buffer_create create = { .size = sizeof(create), .length = 4 * MIB };
+	struct hetsim_buffer_create create = { .size = sizeof(create), .length = MIB(4) };
 	struct hetsim_buffer buffer;
 	uint32_t queues[64], n = 0, i;
 	uint64_t seqno, taken = 0;
 	int fd = hetsim_open(O_RDWR);
 
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	hetsim_bind(fd, &buffer, HETSIM_BIND_WRITE);
 	/* Not more than the machine has, where the device could have it. */
-	while (taken < 256 * MIB && hetsim_call(fd, HETSIM_BUFFER_CREATE, &create) == 0)
+	while (taken < MIB(256) && hetsim_call(fd, HETSIM_BUFFER_CREATE, &create) == 0)
 		taken += create.length;
 	create.place = HETSIM_PLACE_SYSTEM;
-	while (taken < 256 * MIB && hetsim_call(fd, HETSIM_BUFFER_CREATE, &create) == 0)
+	while (taken < MIB(256) && hetsim_call(fd, HETSIM_BUFFER_CREATE, &create) == 0)
 		taken += create.length;
-	create.length = HETSIM_PAGE;
+	create.length = PAGE;
 	while (hetsim_call(fd, HETSIM_BUFFER_CREATE, &create) == 0)
 		;
 	for (i = 0; i < 256; i++)
 		work[i] = (struct hetsim_command){ .op = HETSIM_OP_FILL,
 						   .destination = (uintptr_t)buffer.bytes,
-						   .length = MIB };
+						   .length = MIB(1) };
 	while (n < 64) {
 		struct hetsim_queue_create queue = { .size = sizeof(queue),
 						     .timeout_ms = HETSIM_MAX_TIMEOUT_MS };
@@ -534,7 +533,7 @@ static void test_no_starving(void)
 	CHECK_EQUAL(read(pipes[0], &byte, 1), 1);
 
 	begin = seconds_now();
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	CHECK_EQUAL(hetsim_bind(fd, &buffer, HETSIM_BIND_WRITE), 0);
 	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
 	command.destination = (uintptr_t)buffer.bytes;
@@ -555,7 +554,7 @@ static void test_no_starving(void)
 
 static void in_group(void *user)
 {
-	struct hetsim_buffer_create create = { .size = sizeof(create), .length = 80 * MIB };
+	struct hetsim_buffer_create create = { .size = sizeof(create), .length = MIB(80) };
 	struct hetsim_export export = { .size = sizeof(export), .flags = HETSIM_EXPORT_WRITE };
 	int fd, *socket = user;
 	uint64_t begin;
@@ -566,25 +565,25 @@ static void in_group(void *user)
 	begin = control_group_bytes();
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create), -ENOMEM);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
-	CHECK(control_group_bytes() < begin + 8 * MIB);
+	CHECK(control_group_bytes() < begin + MIB(8));
 
 	/* A size that fits is charged, and given back. */
-	create.length = 32 * MIB;
+	create.length = MIB(32);
 	create.place = HETSIM_PLACE_SYSTEM;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create), 0);
-	CHECK(control_group_bytes() >= 32 * MIB);
+	CHECK(control_group_bytes() >= MIB(32));
 	CHECK_EQUAL(hetsim_close_handle(fd, create.handle), 0);
-	CHECK(control_group_bytes() < 16 * MIB);
+	CHECK(control_group_bytes() < MIB(16));
 
 	/* An importer outside of the group that grows the buffer does so at the maker's expense. */
-	create.length = MIB;
+	create.length = MIB(1);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create), 0);
 	export.handle = create.handle;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_EXPORT, &export), 0);
 	close(fd);
 	send_fd(*socket, export.fd);
 	CHECK_EQUAL(read(*socket, &byte, 1), 1);
-	CHECK(control_group_bytes() >= 24 * MIB);
+	CHECK(control_group_bytes() >= MIB(24));
 	close(export.fd);
 }
 
@@ -600,7 +599,7 @@ static void test_control_group(void)
 
 	if (fd < 0)
 		return;
-	if (!control_group_make(64 * MIB)) {
+	if (!control_group_make(MIB(64))) {
 		close(fd);
 		return;
 	}
@@ -612,9 +611,9 @@ static void test_control_group(void)
 	from.import.fd = receive_fd(sockets[0]);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_IMPORT, &from.import), 0);
 	from.resize.handle = from.import.handle;
-	from.resize.length = 24 * MIB;
+	from.resize.length = MIB(24);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &from.resize), 0);
-	from.resize.length = 80 * MIB;
+	from.resize.length = MIB(80);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &from.resize), -ENOMEM);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
 	CHECK_EQUAL(write(sockets[0], "", 1), 1);
@@ -622,10 +621,10 @@ static void test_control_group(void)
 	CHECK_EQUAL(status, 0);
 
 	/* Its last process is gone; the buffer is not, and still its. */
-	CHECK(control_group_bytes() >= 24 * MIB);
+	CHECK(control_group_bytes() >= MIB(24));
 	close(from.import.fd);
 	CHECK_EQUAL(hetsim_close_handle(fd, from.import.handle), 0);
-	CHECK(control_group_bytes() < 8 * MIB);
+	CHECK(control_group_bytes() < MIB(8));
 	control_group_remove();
 	close(sockets[0]);
 	close(sockets[1]);
@@ -641,13 +640,13 @@ static void read_all(int fd, uint64_t most)
 	unsigned int n = 0, i;
 	uint64_t k;
 
-	for (n = 0; n < 64 && (n + 1) * 4 * MIB <= most; n++) {
-		buffers[n] = hetsim_buffer_make(fd, 4 * MIB, n & 1);
-		for (k = 0; k < 4 * MIB; k += 512)
+	for (n = 0; n < 64 && (n + 1) * 4 * MIB(1) <= most; n++) {
+		buffers[n] = hetsim_buffer_make(fd, MIB(4), n & 1);
+		for (k = 0; k < MIB(4); k += 512)
 			if (memcmp(buffers[n].bytes + k, "\0\0\0\0\0\0\0", 8) != 0)
 				break;
-		CHECK_EQUAL(k, 4 * MIB);
-		memset(buffers[n].bytes, 0x5e, 4 * MIB);
+		CHECK_EQUAL(k, MIB(4));
+		memset(buffers[n].bytes, 0x5e, MIB(4));
 	}
 	for (i = 0; i < n; i++)
 		hetsim_buffer_drop(fd, &buffers[i]);
@@ -659,10 +658,10 @@ static void test_zeroed(void)
 
 	if (fd < 0)
 		return;
-	read_all(fd, 32 * MIB);
+	read_all(fd, MIB(32));
 	close(fd);
 	fd = hetsim_open(O_RDWR);
-	read_all(fd, 32 * MIB);
+	read_all(fd, MIB(32));
 	if (!hetsim_may_unplug(fd)) {
 		close(fd);
 		return;
@@ -674,7 +673,7 @@ static void test_zeroed(void)
 		CHECK_EQUAL(write(plug, "0", 1), 1);
 		close(plug);
 		fd = hetsim_open(O_RDWR);
-		read_all(fd, 32 * MIB);
+		read_all(fd, MIB(32));
 	}
 	close(fd);
 }

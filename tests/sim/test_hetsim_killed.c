@@ -16,9 +16,7 @@
 #include "sim/sim_tests.h"
 #include "sim/vgem_support.h"
 
-#define MIB (1024ull * 1024)
-#define PAGE HETSIM_PAGE
-#define LENGTH (8 * MIB)
+#define LENGTH MIB(8)
 #define ROUNDS 3
 
 static void doing_wait(int fd, struct hetsim_buffer *buffer)
@@ -58,14 +56,14 @@ static void doing_submits(int fd, struct hetsim_buffer *buffer)
 	for (i = 0; i < 256; i++)
 		commands[i] = (struct hetsim_command){ .op = HETSIM_OP_FILL,
 						       .destination = (uintptr_t)buffer->bytes,
-						       .length = MIB };
+						       .length = MIB(1) };
 	for (;;)
 		hetsim_submit(fd, queue, commands, 256, &seqno);
 }
 
 static void doing_creates(int fd, struct hetsim_buffer *buffer)
 {
-	struct hetsim_buffer_create create = { .size = sizeof(create), .length = 48 * MIB };
+	struct hetsim_buffer_create create = { .size = sizeof(create), .length = MIB(48) };
 
 	(void)buffer;
 	for (;;)
@@ -110,7 +108,7 @@ static void doing_resizes(int fd, struct hetsim_buffer *buffer)
 					       .handle = buffer->handle };
 
 	for (;;) {
-		resize.length = resize.length == MIB ? 32 * MIB : MIB;
+		resize.length = resize.length == MIB(1) ? MIB(32) : MIB(1);
 		hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize);
 	}
 }
@@ -118,7 +116,7 @@ static void doing_resizes(int fd, struct hetsim_buffer *buffer)
 /* Its dma-buf, which another device has mapped, and another device's. */
 static void doing_shares(int fd, struct hetsim_buffer *buffer)
 {
-	int vgem = vgem_open(), theirs = vgem < 0 ? -1 : vgem_make(vgem, MIB, DRM_RDWR);
+	int vgem = vgem_open(), theirs = vgem < 0 ? -1 : vgem_make(vgem, MIB(1), DRM_RDWR);
 	struct drm_prime_handle prime = { 0 };
 	struct hetsim_import import;
 
@@ -142,7 +140,7 @@ static void doing_maps(int fd, struct hetsim_buffer *buffer)
 		if (hetsim_mmap(fd, LENGTH, PROT_READ | PROT_WRITE, buffer->offset, &bytes))
 			continue;
 		bytes[0]++;
-		munmap(bytes + MIB, PAGE);
+		munmap(bytes + MIB(1), PAGE);
 		bytes[LENGTH - 1]++;
 		munmap(bytes, LENGTH);
 	}
@@ -251,7 +249,7 @@ static void test_killed(void)
 	}
 	CHECK_EQUAL(objects_soon(before), before);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	buffer.bytes[0] = 1;
 	hetsim_buffer_drop(fd, &buffer);
 	close(fd);

@@ -17,7 +17,6 @@
 #include "lib/kernel_log.h"
 #include "sim/sim_tests.h"
 
-#define MIB (1024ull * 1024)
 #define QUEUES 512      /* of a device */
 #define USER_QUEUES 128 /* of a user without CAP_SYS_RESOURCE */
 
@@ -193,8 +192,8 @@ static void test_ticks(void)
 	if (fd < 0)
 		return;
 	length = hetsim_query(fd).opener_bytes / 2;
-	if (length > 96 * MIB)
-		length = 96 * MIB;
+	if (length > MIB(96))
+		length = MIB(96);
 	CHECK_EQUAL(sigaction(SIGUSR1, &action, NULL), 0);
 	CHECK_EQUAL(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
 	CHECK_EQUAL(timer_settime(timer, 0, &often, NULL), 0);

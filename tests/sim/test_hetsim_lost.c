@@ -9,10 +9,9 @@
 #include "lib/control_group.h"
 #include "lib/hetsim.h"
 
-#define MIB (1024ull * 1024)
-#define LIMIT (64 * MIB)
-#define SIZE (16 * MIB)
-#define TOUCHED (8 * MIB)
+#define LIMIT MIB(64)
+#define SIZE MIB(16)
+#define TOUCHED MIB(8)
 
 static void check_about(uint64_t bytes, uint64_t expected)
 {
@@ -83,8 +82,8 @@ static void touch_zeros(void *user)
 	begin = control_group_bytes();
 	/* Reading and writing; and there is one page for each, however often. */
 	for (round = 0; round < 2; round++) {
-		for (i = 0; i < TOUCHED; i += HETSIM_PAGE) {
-			if (i & HETSIM_PAGE)
+		for (i = 0; i < TOUCHED; i += PAGE) {
+			if (i & PAGE)
 				bytes[i] = 1;
 			else
 				CHECK_EQUAL(bytes[i], 0);
@@ -111,7 +110,7 @@ static void test_zeros(void)
 	/* The child's pages went with its map, and ours are no expense of its group. */
 	begin = control_group_bytes();
 	CHECK(begin < TOUCHED / 2);
-	for (i = 0; i < TOUCHED; i += HETSIM_PAGE)
+	for (i = 0; i < TOUCHED; i += PAGE)
 		CHECK_EQUAL(((volatile unsigned char *)buffer.bytes)[i], 0);
 	CHECK(control_group_bytes() < begin + CONTROL_GROUP_AHEAD);
 	hetsim_plug();

@@ -16,8 +16,6 @@
 #include "lib/harness.h"
 #include "lib/hetsim.h"
 
-#define MIB (1024ull * 1024)
-
 static void test_fault_around(void)
 {
 	struct hetsim_counters before, after;
@@ -27,18 +25,18 @@ static void test_fault_around(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, 32 * MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(32), HETSIM_PLACE_VRAM);
 	before = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
-	for (i = 0; i < buffer.length; i += HETSIM_PAGE)
+	for (i = 0; i < buffer.length; i += PAGE)
 		buffer.bytes[i] = (unsigned char)(i >> 12);
 	after = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
 	CHECK(after.faults - before.faults <= 17);
-	CHECK_EQUAL(after.fault_pages - before.fault_pages, buffer.length / HETSIM_PAGE);
+	CHECK_EQUAL(after.fault_pages - before.fault_pages, buffer.length / PAGE);
 	for (i = 0; i < 10; i++)
 		orders += after.faults_by_order[i];
 	CHECK_EQUAL(orders, after.faults);
 	CHECK_EQUAL(after.faults_refused, 0);
-	for (i = 0; i < buffer.length; i += HETSIM_PAGE)
+	for (i = 0; i < buffer.length; i += PAGE)
 		if (buffer.bytes[i] != (unsigned char)(i >> 12))
 			break;
 	CHECK_EQUAL(i, buffer.length);
@@ -57,7 +55,7 @@ static void *touch_blocks(void *argument)
 	uint64_t i;
 
 	while (!__atomic_load_n(&touching->stop, __ATOMIC_RELAXED))
-		for (i = 5; i < 8 * MIB; i += 256 * 1024)
+		for (i = 5; i < MIB(8); i += 256 * 1024)
 			__atomic_fetch_add(&touching->bytes[i], 1, __ATOMIC_RELAXED);
 	return NULL;
 }
@@ -67,7 +65,7 @@ static void test_blocks(void)
 {
 	struct hetsim_inject inject = { .size = sizeof(inject), .kind = HETSIM_INJECT_SIGBUS };
 	struct hetsim_counters before, after;
-	struct hetsim_buffer_resize resize = { .size = sizeof(resize), .length = 6 * MIB };
+	struct hetsim_buffer_resize resize = { .size = sizeof(resize), .length = MIB(6) };
 	struct hetsim_buffer buffer, grown;
 	uint64_t huge = hetsim_has_blocks() ? 4 : 0, i;
 	int fd = hetsim_open(O_RDWR);
@@ -75,9 +73,9 @@ static void test_blocks(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, 8 * MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(8), HETSIM_PLACE_VRAM);
 	before = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
-	for (i = 0; i < buffer.length; i += HETSIM_PAGE)
+	for (i = 0; i < buffer.length; i += PAGE)
 		buffer.bytes[i] = (unsigned char)(i >> 12);
 	after = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
 	CHECK_EQUAL(after.faults - before.faults, 4);
@@ -85,50 +83,50 @@ static void test_blocks(void)
 	CHECK_EQUAL(after.fault_pages - before.fault_pages, 2048);
 
 	/* A read-only part: its block is in single entries then, the rest are not. */
-	CHECK_EQUAL(mprotect(buffer.bytes + 3 * MIB, 4096, PROT_READ), 0);
-	CHECK_EQUAL(test_write_signal(buffer.bytes + 3 * MIB), SIGSEGV);
-	buffer.bytes[3 * MIB + 4096]++;
-	buffer.bytes[3 * MIB - 4096]++;
+	CHECK_EQUAL(mprotect(buffer.bytes + MIB(3), 4096, PROT_READ), 0);
+	CHECK_EQUAL(test_write_signal(buffer.bytes + MIB(3)), SIGSEGV);
+	buffer.bytes[MIB(3) + 4096]++;
+	buffer.bytes[MIB(3) - 4096]++;
 	before = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
 	CHECK_EQUAL(before.faults_huge, after.faults_huge);
-	CHECK_EQUAL(mprotect(buffer.bytes + 3 * MIB, 4096, PROT_READ | PROT_WRITE), 0);
-	buffer.bytes[3 * MIB]++;
+	CHECK_EQUAL(mprotect(buffer.bytes + MIB(3), 4096, PROT_READ | PROT_WRITE), 0);
+	buffer.bytes[MIB(3)]++;
 
 	/* A page that answers SIGBUS takes its block's entry away, not its neighbours'. */
 	inject.target = buffer.handle;
-	inject.value = 5 * MIB;
+	inject.value = MIB(5);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_INJECT, &inject), 0);
-	CHECK_EQUAL(test_write_signal(buffer.bytes + 5 * MIB), SIGBUS);
-	CHECK_EQUAL(buffer.bytes[5 * MIB + 4096], (unsigned char)((5 * MIB + 4096) >> 12));
+	CHECK_EQUAL(test_write_signal(buffer.bytes + MIB(5)), SIGBUS);
+	CHECK_EQUAL(buffer.bytes[MIB(5) + 4096], (unsigned char)((MIB(5) + 4096) >> 12));
 	inject.value = UINT64_MAX;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_INJECT, &inject), 0);
-	CHECK_EQUAL(buffer.bytes[5 * MIB], (unsigned char)(5 * MIB >> 12));
+	CHECK_EQUAL(buffer.bytes[MIB(5)], (unsigned char)(MIB(5) >> 12));
 
 	/* Moved as a whole, to where only whole blocks are, at another address. */
-	hole = mmap(NULL, 4 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	hole = mmap(NULL, MIB(4), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK_FATAL(hole != MAP_FAILED);
-	moved = hole + (-(uintptr_t)hole & (2 * MIB - 1));
-	CHECK(mremap(buffer.bytes + 6 * MIB, 2 * MIB, 2 * MIB, MREMAP_MAYMOVE | MREMAP_FIXED,
+	moved = hole + (-(uintptr_t)hole & (MIB(2) - 1));
+	CHECK(mremap(buffer.bytes + MIB(6), MIB(2), MIB(2), MREMAP_MAYMOVE | MREMAP_FIXED,
 		     moved) == moved);
-	CHECK_EQUAL(moved[4096], (unsigned char)((6 * MIB + 4096) >> 12));
-	CHECK_EQUAL(munmap(hole, 4 * MIB), 0);
-	CHECK_EQUAL(munmap(buffer.bytes, 6 * MIB), 0);
+	CHECK_EQUAL(moved[4096], (unsigned char)((MIB(6) + 4096) >> 12));
+	CHECK_EQUAL(munmap(hole, MIB(4)), 0);
+	CHECK_EQUAL(munmap(buffer.bytes, MIB(6)), 0);
 	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
 
 	/* A buffer that is not a block long, and its growth. */
-	grown = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	grown = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	resize.handle = grown.handle;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize), 0);
-	CHECK_EQUAL(munmap(grown.bytes, MIB), 0);
-	grown.bytes = mmap(NULL, 6 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-			   (off_t)grown.offset);
+	CHECK_EQUAL(munmap(grown.bytes, MIB(1)), 0);
+	grown.bytes =
+		mmap(NULL, MIB(6), PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)grown.offset);
 	CHECK_FATAL(grown.bytes != MAP_FAILED);
 	before = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
-	for (i = 0; i < 6 * MIB; i += HETSIM_PAGE)
+	for (i = 0; i < MIB(6); i += PAGE)
 		CHECK_EQUAL(grown.bytes[i], 0);
 	after = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
 	CHECK_EQUAL(after.faults_huge - before.faults_huge, huge / 2);
-	CHECK_EQUAL(munmap(grown.bytes, 6 * MIB), 0);
+	CHECK_EQUAL(munmap(grown.bytes, MIB(6)), 0);
 	CHECK_EQUAL(hetsim_close_handle(fd, grown.handle), 0);
 	close(fd);
 }
@@ -142,16 +140,16 @@ static void test_dirty_tracked(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, 4 * MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(4), HETSIM_PLACE_VRAM);
 	CHECK_EQUAL(buffer.bytes[0], 0);
 	clear = open("/proc/self/clear_refs", O_WRONLY);
 	CHECK_FATAL(clear >= 0);
 	CHECK_EQUAL(write(clear, "4", 1), 1);
 	close(clear);
 	/* A block that is mapped for reading, and an untouched one. */
-	for (i = 0; i < buffer.length; i += HETSIM_PAGE)
+	for (i = 0; i < buffer.length; i += PAGE)
 		buffer.bytes[i] = (unsigned char)(i >> 12);
-	for (i = 0; i < buffer.length; i += HETSIM_PAGE)
+	for (i = 0; i < buffer.length; i += PAGE)
 		if (buffer.bytes[i] != (unsigned char)(i >> 12))
 			break;
 	CHECK_EQUAL(i, buffer.length);
@@ -172,20 +170,20 @@ static void test_blocks_race(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, 8 * MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(8), HETSIM_PLACE_VRAM);
 	touching.bytes = buffer.bytes;
 	for (i = 0; i < 3; i++)
 		CHECK_FATAL(pthread_create(&threads[i], NULL, touch_blocks, &touching) == 0);
 	inject.target = move.handle = buffer.handle;
 	reached = hetsim_query(fd).window_bytes ? HETSIM_PLACE_WINDOW : HETSIM_PLACE_VRAM;
 	for (i = 0; i < 60; i++) {
-		inject.value = i % 2 ? UINT64_MAX : (uint64_t)(i % 8) * MIB + 8192;
+		inject.value = i % 2 ? UINT64_MAX : (uint64_t)(i % 8) * MIB(1) + 8192;
 		CHECK_EQUAL(hetsim_call(fd, HETSIM_INJECT, &inject), 0);
 		move.offset = 0;
-		move.length = i % 3 ? 8 * MIB : MIB + 4096;
+		move.length = i % 3 ? MIB(8) : MIB(1) + 4096;
 		move.place = i % 2 ? reached : HETSIM_PLACE_SYSTEM;
 		CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_MOVE, &move), 0);
-		CHECK_EQUAL(mprotect(buffer.bytes + MIB, 3 * MIB,
+		CHECK_EQUAL(mprotect(buffer.bytes + MIB(1), MIB(3),
 				     i % 4 ? PROT_READ | PROT_WRITE :
 					     PROT_READ | PROT_WRITE | PROT_EXEC),
 			    0);
@@ -205,20 +203,22 @@ static void test_refusals(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	offset = (off_t)buffer.offset;
-	CHECK(mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, offset) == MAP_FAILED &&
+	CHECK(mmap(NULL, MIB(1), PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, offset) ==
+		      MAP_FAILED &&
 	      errno == EINVAL);
-	CHECK(mmap(NULL, MIB, PROT_READ, MAP_PRIVATE, fd, offset) == MAP_FAILED &&
+	CHECK(mmap(NULL, MIB(1), PROT_READ, MAP_PRIVATE, fd, offset) == MAP_FAILED &&
 	      errno == EINVAL);
-	CHECK(mmap(NULL, MIB + 4096, PROT_READ, MAP_SHARED, fd, offset) == MAP_FAILED &&
+	CHECK(mmap(NULL, MIB(1) + 4096, PROT_READ, MAP_SHARED, fd, offset) == MAP_FAILED &&
 	      errno == ERANGE);
-	CHECK(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, offset + (off_t)MIB) == MAP_FAILED &&
+	CHECK(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, offset + (off_t)MIB(1)) ==
+		      MAP_FAILED &&
 	      errno == ERANGE);
 	CHECK(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED && errno == ENOENT);
 	CHECK(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, INT64_MAX & ~4095l) == MAP_FAILED &&
 	      (errno == ENOENT || errno == EOVERFLOW));
-	CHECK(mremap(buffer.bytes, MIB, 2 * MIB, MREMAP_MAYMOVE) == MAP_FAILED &&
+	CHECK(mremap(buffer.bytes, MIB(1), MIB(2), MREMAP_MAYMOVE) == MAP_FAILED &&
 	      errno == EFAULT);
 	hetsim_buffer_drop(fd, &buffer);
 	close(fd);
@@ -241,26 +241,26 @@ static void test_pieces(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, 4 * MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(4), HETSIM_PLACE_VRAM);
 	memset(buffer.bytes, 1, buffer.length);
 	CHECK_EQUAL(maps_of(fd, buffer.handle), 1);
-	CHECK_EQUAL(munmap(buffer.bytes + MIB, MIB), 0);
+	CHECK_EQUAL(munmap(buffer.bytes + MIB(1), MIB(1)), 0);
 	CHECK_EQUAL(maps_of(fd, buffer.handle), 2);
-	CHECK_EQUAL(mprotect(buffer.bytes + 3 * MIB, 4096, PROT_READ), 0);
+	CHECK_EQUAL(mprotect(buffer.bytes + MIB(3), 4096, PROT_READ), 0);
 	CHECK_EQUAL(maps_of(fd, buffer.handle), 4);
-	CHECK_EQUAL(test_write_signal(buffer.bytes + 3 * MIB), SIGSEGV);
-	buffer.bytes[3 * MIB - 1] = 7;
+	CHECK_EQUAL(test_write_signal(buffer.bytes + MIB(3)), SIGSEGV);
+	buffer.bytes[MIB(3) - 1] = 7;
 
-	moved = mremap(buffer.bytes, MIB, MIB / 2, 0);
+	moved = mremap(buffer.bytes, MIB(1), MIB(1) / 2, 0);
 	CHECK(moved == buffer.bytes);
-	moved = mmap(NULL, MIB / 2, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	moved = mmap(NULL, MIB(1) / 2, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK_FATAL(moved != MAP_FAILED);
-	CHECK(mremap(buffer.bytes, MIB / 2, MIB / 2, MREMAP_MAYMOVE | MREMAP_FIXED, moved) ==
-	      moved);
-	CHECK_EQUAL(moved[MIB / 2 - 1], 1);
+	CHECK(mremap(buffer.bytes, MIB(1) / 2, MIB(1) / 2, MREMAP_MAYMOVE | MREMAP_FIXED,
+		     moved) == moved);
+	CHECK_EQUAL(moved[MIB(1) / 2 - 1], 1);
 	moved[0] = 3;
-	CHECK_EQUAL(munmap(moved, MIB / 2), 0);
-	CHECK_EQUAL(munmap(buffer.bytes + 2 * MIB, 2 * MIB), 0);
+	CHECK_EQUAL(munmap(moved, MIB(1) / 2), 0);
+	CHECK_EQUAL(munmap(buffer.bytes + MIB(2), MIB(2)), 0);
 	CHECK_EQUAL(maps_of(fd, buffer.handle), 0);
 	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
 	close(fd);
@@ -281,7 +281,7 @@ static void test_child(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	buffer.bytes[0] = 4;
 	CHECK_EQUAL(test_fork(write_byte, buffer.bytes), 0);
 	CHECK_EQUAL(buffer.bytes[0], 5);
@@ -308,7 +308,7 @@ static void test_exec(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	buffer.bytes[0] = 4;
 	CHECK_EQUAL(fcntl(fd, F_SETFD, 0), 0); /* the program has the file, too */
 	CHECK_EQUAL(test_fork(run_true, buffer.bytes), 0);
@@ -324,9 +324,9 @@ static uint64_t touch_both(int fd, const struct hetsim_buffer *a, uint64_t lengt
 {
 	uint64_t before = hetsim_counters(fd, HETSIM_SCOPE_OPENER).faults, i;
 
-	for (i = 0; i < length; i += HETSIM_PAGE)
+	for (i = 0; i < length; i += PAGE)
 		a->bytes[i]++;
-	for (i = 0; i < b->length; i += HETSIM_PAGE)
+	for (i = 0; i < b->length; i += PAGE)
 		b->bytes[i]++;
 	return hetsim_counters(fd, HETSIM_SCOPE_OPENER).faults - before;
 }
@@ -344,25 +344,25 @@ static void test_revoked(void)
 
 	if (fd < 0)
 		return;
-	a = hetsim_buffer_make(fd, 8 * MIB, HETSIM_PLACE_VRAM);
-	b = hetsim_buffer_make(fd, 8 * MIB, HETSIM_PLACE_VRAM);
+	a = hetsim_buffer_make(fd, MIB(8), HETSIM_PLACE_VRAM);
+	b = hetsim_buffer_make(fd, MIB(8), HETSIM_PLACE_VRAM);
 	CHECK(touch_both(fd, &a, a.length, &b) >= 8);
 	CHECK_EQUAL(touch_both(fd, &a, a.length, &b), 0);
 	/* Where there is a window, it was not made in VRAM. */
 	other = hetsim_buffer_info(fd, a.handle).place == HETSIM_PLACE_SYSTEM ?
 			HETSIM_PLACE_WINDOW :
 			HETSIM_PLACE_SYSTEM;
-	CHECK_EQUAL(hetsim_buffer_move(fd, a.handle, 2 * MIB, MIB, other), 0);
+	CHECK_EQUAL(hetsim_buffer_move(fd, a.handle, MIB(2), MIB(1), other), 0);
 	n = touch_both(fd, &a, a.length, &b);
 	CHECK(n == 1 || n == 2);
-	CHECK_EQUAL(hetsim_buffer_resize(fd, a.handle, 4 * MIB), 0);
-	CHECK_EQUAL(touch_both(fd, &a, 4 * MIB, &b), 0);
-	CHECK_EQUAL(hetsim_buffer_resize(fd, a.handle, 8 * MIB), 0);
-	CHECK_EQUAL(touch_both(fd, &a, 4 * MIB, &b), 0);
-	n = touch_both(fd, &a, 8 * MIB, &b);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, a.handle, MIB(4)), 0);
+	CHECK_EQUAL(touch_both(fd, &a, MIB(4), &b), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, a.handle, MIB(8)), 0);
+	CHECK_EQUAL(touch_both(fd, &a, MIB(4), &b), 0);
+	n = touch_both(fd, &a, MIB(8), &b);
 	CHECK(n == 2 || n == 3);
 	CHECK_EQUAL(a.bytes[0], 6);
-	CHECK_EQUAL(a.bytes[4 * MIB], 1);
+	CHECK_EQUAL(a.bytes[MIB(4)], 1);
 	hetsim_buffer_drop(fd, &a);
 	hetsim_buffer_drop(fd, &b);
 	close(fd);
@@ -378,7 +378,7 @@ static void test_no_references(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	buffer.bytes[0] = 1;
 	local = (struct iovec){ &byte, 1 };
 	remote = (struct iovec){ buffer.bytes, 1 };

@@ -22,8 +22,6 @@
 #include "sim/module_support.h"
 #include "sim/sim_tests.h"
 
-#define PAGE MIRROR_PAGE
-#define MIB (1u << 20)
 #define HUGE_PAGES (MIRROR_HUGE / PAGE)
 #define PRIVATE (MAP_PRIVATE | MAP_ANONYMOUS)
 #define RW (PROT_READ | PROT_WRITE)
@@ -77,7 +75,7 @@ static void test_cpu(void)
 		return;
 	bytes = migrate_map(MIRROR_HUGE, 5);
 	migrate_there(&mirror, bytes, MIRROR_HUGE);
-	CHECK_DONE(mirror_fill(&mirror, bytes, MIB, 0x01010101));
+	CHECK_DONE(mirror_fill(&mirror, bytes, MIB(1), 0x01010101));
 	back = says.migration == HETSIM_MIGRATION_PRIVATE ? 16 : 0;
 	CHECK_EQUAL(bytes[5 * PAGE], 1);
 	CHECK_EQUAL(mirror_counters(&mirror).pages_returned, back);
@@ -86,9 +84,9 @@ static void test_cpu(void)
 	CHECK_DONE(mirror_copy(&mirror, mirror.result, bytes + 5 * PAGE, PAGE));
 	CHECK_EQUAL(mirror.result[0], 9);
 	CHECK_EQUAL(mirror.result[1], 1);
-	CHECK(migrate_is(bytes + MIB, MIB, 5));
+	CHECK(migrate_is(bytes + MIB(1), MIB(1), 5));
 	counters = mirror_counters(&mirror);
-	CHECK_EQUAL(counters.pages_returned, back ? 16 + MIB / PAGE : 0);
+	CHECK_EQUAL(counters.pages_returned, back ? 16 + MIB(1) / PAGE : 0);
 	CHECK_EQUAL(counters.pages_evicted, 0);
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 	mirror_close(&mirror);
@@ -110,8 +108,8 @@ static void test_kernel_uses(void)
 	migrate_there(&mirror, bytes, MIRROR_HUGE);
 	CHECK_FATAL(pipe2(pipe_of, O_CLOEXEC) == 0);
 	CHECK_EQUAL(write(pipe_of[1], bytes, PAGE), PAGE);
-	CHECK_EQUAL(read(pipe_of[0], bytes + MIB, PAGE), PAGE);
-	CHECK(migrate_is(bytes + MIB, PAGE, 5));
+	CHECK_EQUAL(read(pipe_of[0], bytes + MIB(1), PAGE), PAGE);
+	CHECK(migrate_is(bytes + MIB(1), PAGE, 5));
 	memset(got, 0, sizeof(got));
 	from = (struct iovec){ .iov_base = bytes + 300 * PAGE, .iov_len = PAGE };
 	to = (struct iovec){ .iov_base = got, .iov_len = PAGE };
@@ -142,14 +140,14 @@ static void test_forked(void)
 	child = fork();
 	if (!child) {
 		ok = read(go[0], &byte, 1) == 1 && migrate_is(bytes, MIRROR_HUGE, 5);
-		memset(bytes, 8, MIB);
-		_exit(ok && migrate_is(bytes, MIB, 8) ? 0 : 1);
+		memset(bytes, 8, MIB(1));
+		_exit(ok && migrate_is(bytes, MIB(1), 8) ? 0 : 1);
 	}
-	CHECK_DONE(mirror_fill(&mirror, bytes, MIB, 6));
+	CHECK_DONE(mirror_fill(&mirror, bytes, MIB(1), 6));
 	CHECK_EQUAL(write(go[1], &byte, 1), 1);
 	child_check(child);
-	CHECK(mirror_words_are(bytes, MIB, 6));
-	CHECK(migrate_is(bytes + MIB, MIB, 5));
+	CHECK(mirror_words_are(bytes, MIB(1), 6));
+	CHECK(migrate_is(bytes + MIB(1), MIB(1), 5));
 	close(go[0]);
 	close(go[1]);
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
@@ -217,9 +215,9 @@ static void test_thp(void)
 	if (migrate_open(&mirror, &says)) {
 		migrate_there(&mirror, bytes, MIRROR_HUGE);
 		CHECK_EQUAL(migrate_on_device(&mirror, bytes, MIRROR_HUGE), HUGE_PAGES);
-		CHECK_DONE(mirror_fill(&mirror, bytes, MIB, 6));
-		CHECK(mirror_words_are(bytes, MIB, 6));
-		CHECK(migrate_is(bytes + MIB, MIB, 5));
+		CHECK_DONE(mirror_fill(&mirror, bytes, MIB(1), 6));
+		CHECK(mirror_words_are(bytes, MIB(1), 6));
+		CHECK(migrate_is(bytes + MIB(1), MIB(1), 5));
 		mirror_close(&mirror);
 	}
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
@@ -240,11 +238,11 @@ static void test_held(void)
 	bytes = migrate_map(MIRROR_HUGE, 5);
 	CHECK_EQUAL(mlock(bytes, 16 * PAGE), 0);
 	CHECK_FATAL(pipe2(pipe_of, O_CLOEXEC) == 0);
-	part = (struct iovec){ .iov_base = bytes + MIB, .iov_len = PAGE };
+	part = (struct iovec){ .iov_base = bytes + MIB(1), .iov_len = PAGE };
 	CHECK_EQUAL(vmsplice(pipe_of[1], &part, 1, 0), PAGE);
 	migrate_there(&mirror, bytes, MIRROR_HUGE);
 	CHECK_EQUAL(migrate_on_device(&mirror, bytes, 16 * PAGE), 0);
-	CHECK_EQUAL(migrate_on_device(&mirror, bytes + MIB, PAGE), 0);
+	CHECK_EQUAL(migrate_on_device(&mirror, bytes + MIB(1), PAGE), 0);
 	CHECK_EQUAL(migrate_on_device(&mirror, bytes, MIRROR_HUGE), HUGE_PAGES - 17);
 	CHECK(migrate_is(bytes, MIRROR_HUGE, 5));
 	CHECK_EQUAL(read(pipe_of[0], got, PAGE), PAGE);
@@ -440,17 +438,17 @@ static void test_reclaim(void)
 	migrate_there(&mirror, bytes, MIRROR_HUGE);
 	madvise(bytes, MIRROR_HUGE, MADV_COLD);
 	madvise(bytes, MIRROR_HUGE, MADV_PAGEOUT);
-	CHECK_DONE(mirror_fill(&mirror, bytes, MIB, 6));
-	CHECK(mirror_words_are(bytes, MIB, 6));
-	CHECK(migrate_is(bytes + MIB, MIB, 5));
+	CHECK_DONE(mirror_fill(&mirror, bytes, MIB(1), 6));
+	CHECK(mirror_words_are(bytes, MIB(1), 6));
+	CHECK(migrate_is(bytes + MIB(1), MIB(1), 5));
 	/* Pages that may be forgotten, unless they are written to: the engine does. */
 	migrate_back(&mirror, bytes, MIRROR_HUGE);
 	CHECK_EQUAL(madvise(bytes, MIRROR_HUGE, MADV_FREE), 0);
-	migrate_there(&mirror, bytes, MIB);
-	CHECK_DONE(mirror_fill(&mirror, bytes, MIB, 7));
-	migrate_back(&mirror, bytes, MIB);
+	migrate_there(&mirror, bytes, MIB(1));
+	CHECK_DONE(mirror_fill(&mirror, bytes, MIB(1), 7));
+	migrate_back(&mirror, bytes, MIB(1));
 	madvise(bytes, MIRROR_HUGE, MADV_PAGEOUT);
-	CHECK(mirror_words_are(bytes, MIB, 7));
+	CHECK(mirror_words_are(bytes, MIB(1), 7));
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 	mirror_close(&mirror);
 }
@@ -467,10 +465,10 @@ static void test_unplug(void)
 	bytes = migrate_map(MIRROR_HUGE, 5);
 	if (hetsim_may_unplug(mirror.fd)) {
 		migrate_there(&mirror, bytes, MIRROR_HUGE);
-		CHECK_DONE(mirror_fill(&mirror, bytes, MIB, 6));
+		CHECK_DONE(mirror_fill(&mirror, bytes, MIB(1), 6));
 		CHECK_EQUAL(hetsim_inject(mirror.fd, HETSIM_INJECT_UNPLUG, 0, 0), 0);
-		CHECK(mirror_words_are(bytes, MIB, 6));
-		CHECK(migrate_is(bytes + MIB, MIB, 5));
+		CHECK(mirror_words_are(bytes, MIB(1), 6));
+		CHECK(migrate_is(bytes + MIB(1), MIB(1), 5));
 		hetsim_plug();
 	}
 	mirror_close(&mirror);

@@ -18,7 +18,6 @@
 #include "sim/module_support.h"
 #include "sim/sim_tests.h"
 
-#define PAGE MIRROR_PAGE
 #define WORKERS 3
 #define PAGES 48u  /* of a worker, whose words are all the same */
 #define COUNTS 16u /* pages behind them, each with a number that another thread counts up */

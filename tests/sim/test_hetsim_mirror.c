@@ -21,8 +21,6 @@
 #include "sim/mirror_support.h"
 #include "sim/sim_tests.h"
 
-#define PAGE MIRROR_PAGE
-#define MIB (1u << 20)
 #define PRIVATE (MAP_PRIVATE | MAP_ANONYMOUS)
 #define RW (PROT_READ | PROT_WRITE)
 
@@ -71,11 +69,11 @@ static void test_thp(void)
 	CHECK(mirror_words_are(bytes, MIRROR_HUGE, 4));
 
 	/* Split by a right for a part. */
-	CHECK_EQUAL(mprotect(bytes + MIB, PAGE, PROT_READ), 0);
+	CHECK_EQUAL(mprotect(bytes + MIB(1), PAGE, PROT_READ), 0);
 	CHECK_FAULT(mirror_fill(&mirror, bytes, MIRROR_HUGE, 5), HETSIM_REASON_WRITE,
-		    bytes + MIB, 1);
-	CHECK(mirror_words_are(bytes, MIB, 5));
-	CHECK(mirror_words_are(bytes + MIB, MIB, 4));
+		    bytes + MIB(1), 1);
+	CHECK(mirror_words_are(bytes, MIB(1), 5));
+	CHECK(mirror_words_are(bytes + MIB(1), MIB(1), 4));
 	CHECK_EQUAL(mirror_page(&mirror, bytes).order, 0);
 	mirror_close(&mirror);
 out:
@@ -101,12 +99,12 @@ static void test_thp_fork(void)
 		_exit(read(go[0], &byte, 1) == 1 && mirror_words_are(bytes, MIRROR_HUGE, 3) ?
 			      0 :
 			      1);
-	CHECK_DONE(mirror_fill(&mirror, bytes + MIB, PAGE, 4));
+	CHECK_DONE(mirror_fill(&mirror, bytes + MIB(1), PAGE, 4));
 	CHECK_EQUAL(write(go[1], &byte, 1), 1);
 	CHECK_EQUAL(waitpid(child, &status, 0), child);
 	CHECK_EQUAL(status, 0);
-	CHECK(mirror_words_are(bytes + MIB, PAGE, 4));
-	CHECK(mirror_words_are(bytes, MIB, 3));
+	CHECK(mirror_words_are(bytes + MIB(1), PAGE, 4));
+	CHECK(mirror_words_are(bytes, MIB(1), 3));
 	close(go[0]);
 	close(go[1]);
 	mirror_close(&mirror);
@@ -345,7 +343,7 @@ static void test_exited(void)
 	CHECK_FATAL(mirror.fd >= 0 && pipe2(files, O_CLOEXEC) == 0);
 	mirror.queue =
 		hetsim_queue_make(mirror.fd, HETSIM_QUEUE_COUNTER, HETSIM_MAX_TIMEOUT_MS);
-	mirror.segment = MIB;
+	mirror.segment = MIB(1);
 	child = fork();
 	if (!child) {
 		struct hetsim_mirror on = { .size = sizeof(on) };
@@ -355,7 +353,7 @@ static void test_exited(void)
 		/* Work that begins when its process is gone. */
 		hetsim_inject(mirror.fd, HETSIM_INJECT_LATENCY, mirror.queue, 500000000);
 		bytes = mirror_map(MIRROR_HUGE, RW, PRIVATE, -1);
-		start_long(&mirror, bytes, MIB, &seqno);
+		start_long(&mirror, bytes, MIB(1), &seqno);
 		_exit(write(files[1], &seqno, sizeof(seqno)) == sizeof(seqno) ? 0 : 2);
 	}
 	CHECK_EQUAL(waitpid(child, &status, 0), child);
@@ -399,7 +397,7 @@ static void test_shootdown(void)
 	CHECK_DONE(mirror_run_on(&mirror, other, &command));
 	CHECK_EQUAL(mirror_counters(&mirror).tlb_misses, after.tlb_misses);
 	/* A range that the device has no entry for. */
-	CHECK_EQUAL(madvise(bytes + MIB, PAGE, MADV_DONTNEED), 0);
+	CHECK_EQUAL(madvise(bytes + MIB(1), PAGE, MADV_DONTNEED), 0);
 	CHECK_EQUAL(mirror_counters(&mirror).tlb_shootdowns, after.tlb_shootdowns);
 	mirror_close(&mirror);
 out:

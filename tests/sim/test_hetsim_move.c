@@ -7,8 +7,6 @@
 #include "lib/hetsim.h"
 #include "sim/sim_tests.h"
 
-#define MIB (1024ull * 1024)
-
 /*
  * A map that was touched last, by a page fault, keeps its pages: the module knows of faults. It
  * does not see a touch that finds its entry there.
@@ -22,7 +20,7 @@ static void test_touched(void)
 
 	if (fd < 0)
 		return;
-	length = hetsim_query(fd).vram_bytes / 3 / MIB * MIB;
+	length = hetsim_query(fd).vram_bytes / 3 / MIB(1) * MIB(1);
 	for (i = 0; i < 3; i++)
 		buffers[i] = hetsim_buffer_make(fd, length, HETSIM_PLACE_VRAM);
 	buffers[0].bytes[length - 1] = 1;

@@ -11,8 +11,6 @@
 #include "lib/hetsim.h"
 #include "sim/sim_tests.h"
 
-#define MIB (1024ull * 1024)
-
 /* In a group that is let have little at a time: a page in VRAM becomes a quarter of it. */
 static void grow_slowly(bool *grown)
 {
@@ -21,7 +19,7 @@ static void grow_slowly(bool *grown)
 
 	control_group_enter();
 	fd = hetsim_open(O_RDWR);
-	if (!hetsim_buffer_create(fd, HETSIM_PAGE, HETSIM_PLACE_VRAM, 0, &buffer) &&
+	if (!hetsim_buffer_create(fd, PAGE, HETSIM_PLACE_VRAM, 0, &buffer) &&
 	    !hetsim_buffer_resize(fd, buffer.handle, hetsim_query(fd).vram_bytes / 4))
 		__atomic_store_n(grown, true, __ATOMIC_RELEASE);
 	pause();
@@ -39,13 +37,12 @@ static void test_slow_change(void)
 	if (fd < 0)
 		return;
 	vram = hetsim_query(fd).vram_bytes;
-	if (vram > 256 * MIB || !control_group_make(vram)) {
+	if (vram > MIB(256) || !control_group_make(vram)) {
 		close(fd); /* tests/vm/variants has small ones */
 		return;
 	}
-	control_group_throttle(2 * MIB);
-	grown = mmap(NULL, HETSIM_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		     0);
+	control_group_throttle(MIB(2));
+	grown = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK_FATAL(grown != MAP_FAILED);
 	child = fork();
 	CHECK_FATAL(child >= 0);
@@ -66,7 +63,7 @@ static void test_slow_change(void)
 	CHECK(WIFSIGNALED(status));
 	CHECK_EQUAL(hetsim_query(fd).vram_used, vram / 4 * 3);
 	control_group_remove();
-	CHECK_EQUAL(munmap(grown, HETSIM_PAGE), 0);
+	CHECK_EQUAL(munmap(grown, PAGE), 0);
 	close(fd);
 }
 

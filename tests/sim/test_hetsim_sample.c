@@ -18,18 +18,18 @@ static void test_failed_resize(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, 2 * HETSIM_PAGE, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, 2 * PAGE, HETSIM_PLACE_SYSTEM);
 	sample.handle = buffer.handle;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
 	buffer.bytes[0] = 1;
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_ENOMEM, 0, 1), 0);
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 4 * HETSIM_PAGE), -ENOMEM);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 4 * PAGE), -ENOMEM);
 	sample.action = HETSIM_SAMPLE_READ;
-	sample.length = HETSIM_PAGE;
+	sample.length = PAGE;
 	sample.counts = (uintptr_t)&count;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
 	CHECK_EQUAL(count, 1);
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 4 * HETSIM_PAGE), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 4 * PAGE), 0);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), -ENOENT);
 	hetsim_buffer_drop(fd, &buffer);
 	hetsim_close(fd);

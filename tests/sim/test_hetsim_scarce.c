@@ -20,7 +20,6 @@
 #include "lib/sim_devices.h"
 #include "base/smaps.h"
 
-#define MIB (1ull << 20)
 #define MAX_MAP_COUNT "/proc/sys/vm/max_map_count"
 #define OVERCOMMIT "/proc/sys/vm/overcommit_memory"
 #define COMMIT_KBYTES "/proc/sys/vm/overcommit_kbytes"
@@ -100,17 +99,17 @@ static const struct scarcity commit = {
 
 static bool group_is_ours(void)
 {
-	return is_ours() && control_group_make(64 * MIB);
+	return is_ours() && control_group_make(MIB(64));
 }
 
 static void little_of_group(uint64_t room)
 {
-	control_group_leave(room * HETSIM_PAGE);
+	control_group_leave(room * PAGE);
 }
 
 static void all_of_group(void)
 {
-	control_group_limit(64 * MIB);
+	control_group_limit(MIB(64));
 }
 
 /* In pages. Pages are charged at a touch, and the kernel kills at the limit [cgroup-v2.rst]. */
@@ -129,7 +128,7 @@ static const struct scarcity group = {
 /* A buffer may be larger than the group, as it takes nothing yet; but not one made at once. */
 static void in_group(void *user)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 80 * MIB };
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = MIB(80) };
 	struct hm_device *device, *sim;
 	struct hm_buffer *buffer = NULL;
 	char *bytes;
@@ -143,13 +142,13 @@ static void in_group(void *user)
 		desc.place = HM_PLACE_SYSTEM;
 	CHECK_ERROR(-ENOMEM, hm_buffer_create(sim, &desc, &buffer));
 	CHECK(!buffer);
-	desc.size = 8 * MIB;
+	desc.size = MIB(8);
 	CHECK_OK_FATAL(hm_buffer_create(sim, &desc, &buffer));
 	hm_buffer_unref(buffer);
-	CHECK_OK_FATAL(hm_alloc(device, 256 * MIB, HM_READ | HM_WRITE, &bytes));
-	pattern_write(bytes, 0, 24 * MIB, 1);
-	CHECK(pattern_holds(bytes, 0, 24 * MIB, 1));
-	CHECK_OK(hm_realloc(bytes, MIB, 0, NULL));
+	CHECK_OK_FATAL(hm_alloc(device, MIB(256), HM_READ | HM_WRITE, &bytes));
+	pattern_write(bytes, 0, MIB(24), 1);
+	CHECK(pattern_holds(bytes, 0, MIB(24), 1));
+	CHECK_OK(hm_realloc(bytes, MIB(1), 0, NULL));
 	CHECK_OK(hm_free(bytes));
 	hm_device_unref(sim);
 	hm_device_unref(device);
@@ -172,8 +171,8 @@ static int bind_sparsely(int fd, uint32_t handle, unsigned int most)
 	unsigned int i;
 	int r = 0;
 
-	bind.length = 2 * HETSIM_PAGE;
-	bind.address = (1ull << 30) - HETSIM_PAGE;
+	bind.length = 2 * PAGE;
+	bind.address = (1ull << 30) - PAGE;
 	for (i = 0; i < most && !r; i++, bind.address += 2ull << 30)
 		r = hetsim_call(fd, HETSIM_BIND, &bind);
 	return r;
@@ -211,14 +210,13 @@ static void calls_in_group(void *user)
 	(void)user;
 	control_group_enter();
 	fd = hetsim_open(O_RDWR);
-	CHECK_FATAL(
-		!hetsim_buffer_create(fd, 2 * HETSIM_PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer));
+	CHECK_FATAL(!hetsim_buffer_create(fd, 2 * PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer));
 	queue = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, HETSIM_MAX_TIMEOUT_MS);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_STUCK, queue, 1), 0);
 	for (round = 0; round < 2; round++) {
 		if (round) {
 			CHECK_FATAL(!mlockall(MCL_CURRENT));
-			control_group_leave(4 * MIB);
+			control_group_leave(MIB(4));
 		}
 		CHECK_EQUAL(bind_sparsely(fd, buffer.handle, round ? 4096 : 1),
 			    round ? -ENOMEM : 0);
@@ -289,7 +287,7 @@ static void engine_in_group(void *user)
 
 	control_group_enter();
 	fd = hetsim_open(O_RDWR);
-	buffer = hetsim_buffer_make(fd, 4 * MIB, HETSIM_PLACE_SYSTEM);
+	buffer = hetsim_buffer_make(fd, MIB(4), HETSIM_PLACE_SYSTEM);
 	CHECK_EQUAL(hetsim_bind(fd, &buffer, HETSIM_BIND_WRITE), 0);
 	queue = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, HETSIM_MAX_TIMEOUT_MS);
 	/* The limit is not for this process. */

@@ -11,7 +11,6 @@
 #include "share/share.h"
 #include "lib/support.h"
 
-#define PAGE 4096ull
 #define SIZE (16 * PAGE)
 #define MAX_SIZE (256 * PAGE)
 

@@ -17,7 +17,6 @@
 #include "sim/module_support.h"
 #include "sim/sim_tests.h"
 
-#define PAGE MIRROR_PAGE
 #define PARAMETERS 1024
 
 static void test_slow(void)

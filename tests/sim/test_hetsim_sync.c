@@ -31,12 +31,11 @@ static void test_unwritable(void)
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, submit.queue,
 				  2 * SIM_TIMEOUT_MS * 1000000ull),
 		    0);
-	signals = mmap(NULL, HETSIM_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		       -1, 0);
+	signals = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK_FATAL(signals != MAP_FAILED);
 	for (i = 0; i < 2; i++)
 		signals[i] = (struct hetsim_sync){ .kind = HETSIM_SYNC_FENCE, .fd = -5 };
-	CHECK_EQUAL(mprotect(signals, HETSIM_PAGE, PROT_READ), 0);
+	CHECK_EQUAL(mprotect(signals, PAGE, PROT_READ), 0);
 	submit.signals = (uintptr_t)signals;
 	/* Four of them take 1.6 time-outs of the queue. */
 	for (i = 0; i < 4; i++)
@@ -48,7 +47,7 @@ static void test_unwritable(void)
 	CHECK_EQUAL(status, 0);
 	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).resets, 0);
 	CHECK_EQUAL(signals[0].fd, -5);
-	munmap(signals, HETSIM_PAGE);
+	munmap(signals, PAGE);
 	hetsim_close(fd);
 }
 

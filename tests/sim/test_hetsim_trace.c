@@ -18,7 +18,6 @@
 #include "lib/hetsim.h"
 #include "sim/vgem_support.h"
 
-#define MIB (1024ull * 1024)
 #define TRACE "/sys/kernel/tracing/instances/hetsim-test"
 #define OBJECTS "/sys/kernel/debug/hetsim/hetsim0/objects"
 
@@ -94,8 +93,8 @@ static void test_fdinfo(void)
 	text = read_file(path);
 	has(text, "hetsim-device:\thetsim0\n");
 	free(text);
-	a = hetsim_buffer_make(fd, 2 * MIB, HETSIM_PLACE_VRAM);
-	b = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	a = hetsim_buffer_make(fd, MIB(2), HETSIM_PLACE_VRAM);
+	b = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	CHECK_EQUAL(fdinfo(fd, "hetsim-memory-vram") + fdinfo(fd, "hetsim-memory-window"),
 		    2048);
 	CHECK_EQUAL(fdinfo(fd, "hetsim-memory-system"), 1024);
@@ -113,7 +112,7 @@ static void test_fdinfo(void)
 	text = read_file(path);
 	CHECK(text && !strstr(text, "hetsim-evicted:"));
 	free(text);
-	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, a.handle, MIB), 0);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, a.handle, MIB(1)), 0);
 	text = read_file(path);
 	has(text, "hetsim-evicted:\t%" PRIx64 "-%" PRIx64 " 1\n", a.offset,
 	    a.offset + (b.offset - a.offset) / (b.handle - a.handle));
@@ -181,7 +180,7 @@ static void check_binding(int fd, uint64_t maker, const struct hetsim_buffer *bu
 /* Each object with its maker, and how often each kind of user holds the buffer. */
 static void check_owners(int fd, int other, int vgem)
 {
-	struct hetsim_buffer buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	struct hetsim_buffer buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	uint32_t queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
 	uint64_t id = fdinfo(fd, "hetsim-client-id");
 	struct drm_gem_close gem_close = { 0 };
@@ -199,11 +198,11 @@ static void check_owners(int fd, int other, int vgem)
 	check_listed(buffer.handle, id, 2, 1, 0, 0); /* handle and map */
 	check_binding(fd, id, &buffer);
 	check_listed(buffer.handle, id, 3, 1, 0, 0);
-	CHECK_FATAL(!hetsim_mmap(fd, MIB, PROT_READ, buffer.offset, &again));
+	CHECK_FATAL(!hetsim_mmap(fd, MIB(1), PROT_READ, buffer.offset, &again));
 	check_listed(buffer.handle, id, 4, 2, 0, 0);
-	CHECK_EQUAL(hetsim_munmap(again + HETSIM_PAGE, HETSIM_PAGE), 0); /* two parts of one */
+	CHECK_EQUAL(hetsim_munmap(again + PAGE, PAGE), 0); /* two parts of one */
 	check_listed(buffer.handle, id, 4, 3, 0, 0);
-	CHECK_EQUAL(hetsim_munmap(again, MIB), 0);
+	CHECK_EQUAL(hetsim_munmap(again, MIB(1)), 0);
 	check_listed(buffer.handle, id, 3, 1, 0, 0);
 
 	prime.fd = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
@@ -257,9 +256,9 @@ static void act(int fd, struct hetsim_buffer *buffer, uint32_t queue)
 				      .length = 64 };
 	struct hetsim_fence_fd fence = { .size = sizeof(fence), .queue = queue, .seqno = 2 };
 
-	buffer->bytes[5 * HETSIM_PAGE] = 1;
+	buffer->bytes[5 * PAGE] = 1;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
-	buffer->bytes[3 * HETSIM_PAGE] = 1;
+	buffer->bytes[3 * PAGE] = 1;
 	CHECK_EQUAL(hetsim_buffer_move(fd, buffer->handle, 0, buffer->length,
 				       HETSIM_PLACE_SYSTEM),
 		    0);
@@ -293,7 +292,7 @@ static void test_tracepoints(void)
 	if (!instance_make(fd))
 		return;
 	id = fdinfo(fd, "hetsim-client-id");
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
 	CHECK(write_file(TRACE "/trace", ""));
 	CHECK(write_file(TRACE "/events/hetsim/enable", "1"));

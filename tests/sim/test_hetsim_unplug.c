@@ -19,8 +19,6 @@
 #include "sim/sim_tests.h"
 #include "sim/vgem_support.h"
 
-#define MIB (1024ull * 1024)
-
 static void read_own_zero(void *user)
 {
 	volatile unsigned char *bytes = user;
@@ -46,8 +44,8 @@ static void test_kept_on_fork(void)
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
-	CHECK_EQUAL(madvise(buffer.bytes, MIB, MADV_KEEPONFORK), 0);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
+	CHECK_EQUAL(madvise(buffer.bytes, MIB(1), MADV_KEEPONFORK), 0);
 	buffer.bytes[0] = 5;
 	CHECK_EQUAL(test_fork(read_bytes, buffer.bytes), 0);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_UNPLUG, 0, 0), 0);
@@ -81,7 +79,7 @@ static struct hetsim_buffer taken_in(int from, uint32_t handle, int fd)
 		.flags = HETSIM_EXPORT_WRITE,
 	};
 	struct hetsim_import import = { .size = sizeof(import) };
-	struct hetsim_buffer buffer = { .length = MIB };
+	struct hetsim_buffer buffer = { .length = MIB(1) };
 
 	CHECK_FATAL(!hetsim_call(from, HETSIM_EXPORT, &export));
 	import.fd = export.fd;
@@ -90,7 +88,7 @@ static struct hetsim_buffer taken_in(int from, uint32_t handle, int fd)
 	buffer.handle = import.handle;
 	buffer.offset = import.offset;
 	CHECK_FATAL(
-		!hetsim_mmap(fd, MIB, PROT_READ | PROT_WRITE, import.offset, &buffer.bytes));
+		!hetsim_mmap(fd, MIB(1), PROT_READ | PROT_WRITE, import.offset, &buffer.bytes));
 	return buffer;
 }
 
@@ -117,13 +115,13 @@ static void test_when_lost(void)
 		return;
 	second = hetsim_open_zero();
 	CHECK_FATAL(second >= 0);
-	marked = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
-	other = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
-	cleared = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
-	closed = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	marked = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
+	other = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
+	cleared = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
+	closed = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	taken = taken_in(fd, marked.handle, second);
 	marked.bytes[0] = other.bytes[0] = cleared.bytes[0] = closed.bytes[0] = 5;
-	CHECK_EQUAL(mprotect(marked.bytes + MIB / 2, HETSIM_PAGE, PROT_READ), 0);
+	CHECK_EQUAL(mprotect(marked.bytes + MIB(1) / 2, PAGE, PROT_READ), 0);
 	CHECK_EQUAL(when_lost(fd, marked.handle, HETSIM_WHEN_LOST_SIGNAL), 0);
 	CHECK_EQUAL(when_lost(fd, cleared.handle, HETSIM_WHEN_LOST_SIGNAL), 0);
 	CHECK_EQUAL(when_lost(fd, cleared.handle, HETSIM_WHEN_LOST_DEFAULT), 0);
@@ -135,27 +133,27 @@ static void test_when_lost(void)
 	CHECK(marked.bytes[0] == 5 && taken.bytes[0] == 5);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_UNPLUG, 0, 0), 0);
 	CHECK_EQUAL(test_read_signal(marked.bytes), SIGBUS);
-	CHECK_EQUAL(test_read_signal(marked.bytes + MIB / 2), SIGBUS);
-	CHECK_EQUAL(test_write_signal(marked.bytes + MIB - 1), SIGBUS);
+	CHECK_EQUAL(test_read_signal(marked.bytes + MIB(1) / 2), SIGBUS);
+	CHECK_EQUAL(test_write_signal(marked.bytes + MIB(1) - 1), SIGBUS);
 	CHECK_EQUAL(peek(marked.bytes, &byte), -1);
 	CHECK_EQUAL(byte, 7);
 	CHECK(!taken.bytes[0] && !other.bytes[0] && !cleared.bytes[0] && !closed.bytes[0]);
-	CHECK_EQUAL(peek(other.bytes + HETSIM_PAGE, &byte), 1);
+	CHECK_EQUAL(peek(other.bytes + PAGE, &byte), 1);
 	CHECK_EQUAL(byte, 0);
 	CHECK_EQUAL(when_lost(fd, other.handle, HETSIM_WHEN_LOST_SIGNAL), -ENODEV);
 	hetsim_plug();
-	hetsim_munmap(marked.bytes, MIB);
-	hetsim_munmap(other.bytes, MIB);
-	hetsim_munmap(cleared.bytes, MIB);
-	hetsim_munmap(closed.bytes, MIB);
-	hetsim_munmap(taken.bytes, MIB);
+	hetsim_munmap(marked.bytes, MIB(1));
+	hetsim_munmap(other.bytes, MIB(1));
+	hetsim_munmap(cleared.bytes, MIB(1));
+	hetsim_munmap(closed.bytes, MIB(1));
+	hetsim_munmap(taken.bytes, MIB(1));
 	close(second);
 	close(fd);
 }
 
 /* ---- the library, which is not told ---- */
 
-#define SIZE (16 * HETSIM_PAGE)
+#define SIZE (16 * PAGE)
 
 /* As another process would, by an open file of its own. */
 static void unplug_behind(void)
@@ -425,7 +423,7 @@ static void unplug_among(int vgem)
 	for (i = 0; i < IMPORTERS; i++) {
 		importers[i] = (struct importer){
 			.fd = hetsim_open(O_RDWR),
-			.dmabuf = vgem_make(vgem, MIB, DRM_RDWR),
+			.dmabuf = vgem_make(vgem, MIB(1), DRM_RDWR),
 		};
 		CHECK_FATAL(importers[i].fd >= 0);
 		CHECK_FATAL(!pthread_create(&importers[i].thread, NULL, import_until_lost,

@@ -21,10 +21,8 @@
 
 #include "lib/support.h"
 
-#define PAGE 4096ull
-#define MIB (1ull << 20)
-#define SIZE (8 * MIB)
-#define FAR (4 * MIB) /* in another block of those that the handler replaces */
+#define SIZE MIB(8)
+#define FAR (MIB(4)) /* in another block of those that the handler replaces */
 #define FILE_NODE 2
 #define SALT 3
 
@@ -246,7 +244,7 @@ static void set_up(struct storage *storage)
 					   &storage->buffer));
 	CHECK_OK_FATAL(hm_map_create(storage->buffer, NULL, &storage->map));
 	storage->base = hm_map_address(storage->map);
-	CHECK(pattern_holds((void *)storage->base, 0, MIB, SALT));
+	CHECK(pattern_holds((void *)storage->base, 0, MIB(1), SALT));
 }
 
 static void end_server(struct storage *storage)
@@ -305,7 +303,7 @@ static void check_unguarded(struct storage *storage)
 	CHECK_ERROR(-EIO, hm_map_end_cpu(storage->map, FAR, PAGE, HM_READ));
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(storage->map, FAR, PAGE, HM_READ));
 	/* The other blocks are the file's as before. */
-	CHECK(pattern_holds((void *)storage->base, 0, MIB, SALT));
+	CHECK(pattern_holds((void *)storage->base, 0, MIB(1), SALT));
 	CHECK_OK(hm_map_begin_cpu(storage->map, 0, PAGE, HM_READ));
 	CHECK_OK(hm_map_end_cpu(storage->map, 0, PAGE, HM_READ));
 }
@@ -322,7 +320,7 @@ static void storage_fails(void)
 	CHECK(shared->n_failed > 0);
 	/* The storage may work a moment later: nothing was replaced so far. */
 	shared->failing = false;
-	CHECK(pattern_holds((void *)storage.base, FAR, FAR + MIB, SALT));
+	CHECK(pattern_holds((void *)storage.base, FAR, FAR + MIB(1), SALT));
 	shared->failing = true;
 	storage.base[FAR] = storage.base[FAR];
 	CHECK_ERROR(-EIO, hm_map_sync(storage.map, FAR, PAGE, 0));
@@ -343,7 +341,7 @@ static void storage_fails_unguarded(void)
 	hm_map_unref(storage.map);
 	CHECK_OK_FATAL(hm_map_create(storage.buffer, NULL, &storage.map));
 	storage.base = hm_map_address(storage.map);
-	CHECK(pattern_holds((void *)storage.base, FAR, FAR + MIB, SALT));
+	CHECK(pattern_holds((void *)storage.base, FAR, FAR + MIB(1), SALT));
 	tear_down(&storage);
 }
 
@@ -367,7 +365,7 @@ static void storage_fails_shadowed(void)
 	CHECK(!posix_fadvise(fd, FAR, 0, POSIX_FADV_DONTNEED));
 	close(fd);
 	shared->failing = true;
-	CHECK(pattern_holds((void *)storage.base, FAR, FAR + MIB, SALT));
+	CHECK(pattern_holds((void *)storage.base, FAR, FAR + MIB(1), SALT));
 	CHECK(shared->n_failed > 0);
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(storage.map, FAR, PAGE, HM_READ));
 	tear_down(&storage);

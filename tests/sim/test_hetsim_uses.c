@@ -18,7 +18,6 @@
 #include "sim/sync_support.h"
 #include "sim/vgem_support.h"
 
-#define MIB (1024ull * 1024)
 #define FENCES HETSIM_QUEUE_DMA_FENCE
 
 /* POLLIN: what a reader would wait for is over; POLLOUT: a writer. */
@@ -68,7 +67,7 @@ static bool scene_make(struct scene *scene)
 	scene->fd = hetsim_open(O_RDWR);
 	if (scene->fd < 0)
 		return false;
-	scene->buffer = hetsim_buffer_make(scene->fd, MIB, HETSIM_PLACE_VRAM);
+	scene->buffer = hetsim_buffer_make(scene->fd, MIB(1), HETSIM_PLACE_VRAM);
 	scene->dmabuf = hetsim_export(scene->fd, scene->buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(scene->dmabuf >= 0);
 	scene->queue = hetsim_queue_make(scene->fd, FENCES, 60000);
@@ -193,7 +192,7 @@ static void test_foreign(void)
 		close(fd);
 		return;
 	}
-	dmabuf = vgem_make(vgem, MIB, DRM_RDWR);
+	dmabuf = vgem_make(vgem, MIB(1), DRM_RDWR);
 	CHECK_EQUAL(hetsim_import(fd, dmabuf, &import), 0);
 	queue = hetsim_queue_make(fd, FENCES, 60000);
 	fence = vgem_fence_attach(vgem, dmabuf);

@@ -18,8 +18,6 @@
 #include "lib/inject.h"
 #include "soft/soft.h"
 
-#define MIB (1024ull * 1024)
-
 static void test_settings(void)
 {
 	static const char *const wrong[] = {
@@ -56,12 +54,12 @@ static void test_settings(void)
 	CHECK_EQUAL(soft_count(), 3);
 	fd = hetsim_open(O_RDWR);
 	query = hetsim_query(fd);
-	CHECK_EQUAL(query.vram_bytes, 7 * MIB);
-	CHECK_EQUAL(query.system_bytes, 5 * MIB);
-	CHECK_EQUAL(query.opener_bytes, 9 * MIB);
-	CHECK_EQUAL(query.max_buffer, 7 * MIB);
+	CHECK_EQUAL(query.vram_bytes, MIB(7));
+	CHECK_EQUAL(query.system_bytes, MIB(5));
+	CHECK_EQUAL(query.opener_bytes, MIB(9));
+	CHECK_EQUAL(query.max_buffer, MIB(7));
 	CHECK_EQUAL(query.kind, HETSIM_KIND_NIC);
-	CHECK_EQUAL(query.granule_min, 2 * MIB);
+	CHECK_EQUAL(query.granule_min, MIB(2));
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_RESET, 0, 0), -EPERM);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_UNPLUG, 0, 0), -EPERM);
 
@@ -87,17 +85,17 @@ static void test_opener_limit(void)
 	settings_use("vram_mb=8 system_mb=8 opener_mb=6");
 	fd = hetsim_open(O_RDWR);
 	other = hetsim_open(O_RDWR);
-	CHECK_EQUAL(hetsim_buffer_create(fd, 4 * MIB, HETSIM_PLACE_VRAM, 0, &buffer), 0);
-	CHECK_EQUAL(hetsim_buffer_create(fd, 3 * MIB, HETSIM_PLACE_VRAM, 0, &buffer), -ENOSPC);
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 7 * MIB), -ENOSPC);
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 6 * MIB), 0);
-	CHECK_EQUAL(hetsim_buffer_create(other, 6 * MIB, HETSIM_PLACE_VRAM, 0, &others),
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB(4), HETSIM_PLACE_VRAM, 0, &buffer), 0);
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB(3), HETSIM_PLACE_VRAM, 0, &buffer), -ENOSPC);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(7)), -ENOSPC);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(6)), 0);
+	CHECK_EQUAL(hetsim_buffer_create(other, MIB(6), HETSIM_PLACE_VRAM, 0, &others),
 		    0); /* evicts */
-	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).system_bytes, 4 * MIB);
-	CHECK_EQUAL(hetsim_query(fd).vram_used, 8 * MIB);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).system_bytes, MIB(4));
+	CHECK_EQUAL(hetsim_query(fd).vram_used, MIB(8));
 	hetsim_close(other);
-	CHECK_EQUAL(hetsim_query(fd).vram_used, 2 * MIB);
-	CHECK_EQUAL(hetsim_query(fd).system_used, 4 * MIB);
+	CHECK_EQUAL(hetsim_query(fd).vram_used, MIB(2));
+	CHECK_EQUAL(hetsim_query(fd).system_used, MIB(4));
 	hetsim_close(fd);
 	CHECK_EQUAL(soft_objects(0), 0);
 }
@@ -112,8 +110,8 @@ static void test_map_fd(void)
 	};
 	struct hetsim_buffer_create arg = {
 		.size = sizeof(arg),
-		.length = MIB,
-		.capacity = 4 * MIB,
+		.length = MIB(1),
+		.capacity = MIB(4),
 	};
 	uint64_t position = 7;
 	char *bytes;
@@ -126,17 +124,17 @@ static void test_map_fd(void)
 	CHECK_EQUAL(soft_map_fd(file, 0, &fd, &position), -ENOENT);
 	CHECK_EQUAL(soft_map_fd(file, UINT64_MAX, &fd, &position), -ENOENT);
 	CHECK_EQUAL(soft_call(file, HETSIM_BUFFER_CREATE, &arg), 0);
-	CHECK_EQUAL(soft_map_fd(file, arg.offset + 4 * MIB, &fd, &position), -ERANGE);
+	CHECK_EQUAL(soft_map_fd(file, arg.offset + MIB(4), &fd, &position), -ERANGE);
 	CHECK(fd == -1 && position == 7);
-	CHECK_EQUAL(soft_map_fd(file, arg.offset + 3 * MIB, &fd, &position), 0);
-	CHECK_EQUAL(position, 3 * MIB);
+	CHECK_EQUAL(soft_map_fd(file, arg.offset + MIB(3), &fd, &position), 0);
+	CHECK_EQUAL(position, MIB(3));
 	CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == -1 && errno == EPERM);
-	bytes = mmap(NULL, 4 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	bytes = mmap(NULL, MIB(4), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	CHECK_FATAL(bytes != MAP_FAILED);
 	CHECK_EQUAL(test_read_signal(bytes), 0);
-	CHECK_EQUAL(test_read_signal(bytes + MIB), SIGBUS);
-	munmap(bytes, 4 * MIB);
+	CHECK_EQUAL(test_read_signal(bytes + MIB(1)), SIGBUS);
+	munmap(bytes, MIB(4));
 	soft_close(file);
 }
 
@@ -147,11 +145,11 @@ static void *race_grow(void *user)
 	unsigned int i;
 
 	for (i = 0; i < 60; i++) {
-		buffer->length += MIB;
+		buffer->length += MIB(1);
 		if (hetsim_buffer_resize((int)buffer->offset, buffer->handle, buffer->length))
 			test_fail(__FILE__, __LINE__, "resize failed");
 		if (i % 8 == 7) { /* below the used bytes */
-			if (hetsim_buffer_resize((int)buffer->offset, buffer->handle, 2 * MIB))
+			if (hetsim_buffer_resize((int)buffer->offset, buffer->handle, MIB(2)))
 				test_fail(__FILE__, __LINE__, "resize failed");
 		}
 	}
@@ -160,7 +158,7 @@ static void *race_grow(void *user)
 
 static void test_grow_under_engine(void)
 {
-	struct hetsim_command command = { .op = HETSIM_OP_AXPY, .length = MIB, .value = 1 };
+	struct hetsim_command command = { .op = HETSIM_OP_AXPY, .length = MIB(1), .value = 1 };
 	struct hetsim_buffer buffer, growing;
 	uint32_t *words, queue, i, n = 0;
 	pthread_t thread;
@@ -168,29 +166,29 @@ static void test_grow_under_engine(void)
 
 	settings_use("vram_mb=128 system_mb=128");
 	fd = hetsim_open(O_RDWR);
-	buffer = hetsim_buffer_make(fd, 2 * MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(2), HETSIM_PLACE_VRAM);
 	CHECK_EQUAL(hetsim_bind(fd, &buffer, HETSIM_BIND_WRITE), 0);
 	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 30000);
 	words = (uint32_t *)buffer.bytes;
-	for (i = 0; i < MIB / 4; i++)
+	for (i = 0; i < MIB(1) / 4; i++)
 		words[i] = 1;
 	command.source = (uintptr_t)words;
-	command.destination = (uintptr_t)words + MIB;
+	command.destination = (uintptr_t)words + MIB(1);
 	growing = (struct hetsim_buffer){
 		.handle = buffer.handle,
-		.length = 2 * MIB,
+		.length = MIB(2),
 		.offset = (uint64_t)fd,
 	};
 	CHECK_FATAL(pthread_create(&thread, NULL, race_grow, &growing) == 0);
 	do {
 		CHECK_EQUAL(hetsim_run(fd, queue, &command), 0);
 		n++;
-	} while (hetsim_buffer_info(fd, buffer.handle).length < 60 * MIB && n < 200);
+	} while (hetsim_buffer_info(fd, buffer.handle).length < MIB(60) && n < 200);
 	pthread_join(thread, NULL);
-	for (i = 0; i < MIB / 4; i++)
-		if (words[MIB / 4 + i] != n)
+	for (i = 0; i < MIB(1) / 4; i++)
+		if (words[MIB(1) / 4 + i] != n)
 			break;
-	CHECK_EQUAL(i, MIB / 4);
+	CHECK_EQUAL(i, MIB(1) / 4);
 	hetsim_buffer_drop(fd, &buffer);
 	hetsim_close(fd);
 }
@@ -211,19 +209,20 @@ static void test_rights(void)
 	fd = hetsim_open(O_RDWR);
 	other = hetsim_open(O_RDWR);
 	reader = hetsim_open(O_RDONLY);
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	buffer.bytes[5] = 5;
 
 	read_only = hetsim_export(fd, buffer.handle, 0);
 	CHECK_FATAL(read_only >= 0);
 	CHECK(fcntl(read_only, F_GETFD) & FD_CLOEXEC);
-	CHECK(mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, read_only, 0) == MAP_FAILED &&
+	CHECK(mmap(NULL, MIB(1), PROT_READ | PROT_WRITE, MAP_SHARED, read_only, 0) ==
+		      MAP_FAILED &&
 	      errno == EACCES);
 	CHECK(write(read_only, &byte, 1) == -1 && ftruncate(read_only, 0) == -1);
 	CHECK(pread(read_only, &byte, 1, 5) == 1 && byte == 5);
 	CHECK_EQUAL(hetsim_import(other, read_only, &import), -EACCES);
 	CHECK_EQUAL(hetsim_import(reader, read_only, &import), 0);
-	CHECK_EQUAL(import.length, MIB);
+	CHECK_EQUAL(import.length, MIB(1));
 	CHECK_EQUAL(hetsim_export(reader, import.handle, HETSIM_EXPORT_WRITE), -EACCES);
 	CHECK_EQUAL(hetsim_export(fd, buffer.handle, 2), -EINVAL);
 	CHECK_EQUAL(hetsim_export(fd, 4711, 0), -ENOENT);
@@ -233,12 +232,13 @@ static void test_rights(void)
 	CHECK_EQUAL(hetsim_import(other, file, &import), 0);
 	CHECK_EQUAL(hetsim_pread(other, &byte, 1, import.offset + 5), 1);
 	CHECK_EQUAL(byte, 5);
-	CHECK_EQUAL(hetsim_inject(other, HETSIM_INJECT_EVICTION, import.handle, MIB), -EPERM);
+	CHECK_EQUAL(hetsim_inject(other, HETSIM_INJECT_EVICTION, import.handle, MIB(1)),
+		    -EPERM);
 	CHECK_EQUAL(hetsim_query(other).opener_used, 0);
-	CHECK_EQUAL(hetsim_buffer_resize(other, import.handle, 2 * MIB), -EPERM);
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB / 2), -EBUSY);
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 2 * MIB), 0);
-	CHECK_EQUAL(hetsim_query(fd).opener_used, 2 * MIB);
+	CHECK_EQUAL(hetsim_buffer_resize(other, import.handle, MIB(2)), -EPERM);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(1) / 2), -EBUSY);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(2)), 0);
+	CHECK_EQUAL(hetsim_query(fd).opener_used, MIB(2));
 
 	/* Files of other devices. */
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -258,7 +258,7 @@ static void test_rights(void)
 	hetsim_buffer_drop(fd, &buffer);
 	hetsim_close(fd);
 	CHECK_EQUAL(hetsim_pread(other, &byte, 1, buffer.offset + 5), 1);
-	CHECK_EQUAL(hetsim_query(other).vram_used, 2 * MIB);
+	CHECK_EQUAL(hetsim_query(other).vram_used, MIB(2));
 	hetsim_close(other);
 	hetsim_close(reader);
 	CHECK_EQUAL(soft_objects(0), 0);
@@ -333,19 +333,19 @@ static bool hides(struct soft_file *file, uint32_t handle, uint64_t bus)
 {
 	uint64_t at, length;
 
-	for (at = 0; at < 2 * MIB; at += length)
-		if (soft_hidden(file, handle, at, 2 * MIB - at, &length) != (at == bus) ||
+	for (at = 0; at < MIB(2); at += length)
+		if (soft_hidden(file, handle, at, MIB(2) - at, &length) != (at == bus) ||
 		    (at == bus && length != 4096))
 			return false;
-	return at == 2 * MIB;
+	return at == MIB(2);
 }
 
 static void test_hooks(void)
 {
 	struct hetsim_buffer_create arg = {
 		.size = sizeof(arg),
-		.length = MIB,
-		.capacity = 2 * MIB,
+		.length = MIB(1),
+		.capacity = MIB(2),
 	};
 	struct hetsim_export export = { .size = sizeof(export), .flags = HETSIM_EXPORT_WRITE };
 	struct hetsim_import import = { .size = sizeof(import) };
@@ -376,7 +376,7 @@ static void test_hooks(void)
 	CHECK(hides(file, h, 0));
 	CHECK_EQUAL(see_inject(file, HETSIM_INJECT_POISON, h, UINT64_MAX), 0);
 	CHECK(seen.pages == 5 && hides(file, h, UINT64_MAX));
-	CHECK_EQUAL(see_inject(file, HETSIM_INJECT_SIGBUS, h, MIB), -ERANGE);
+	CHECK_EQUAL(see_inject(file, HETSIM_INJECT_SIGBUS, h, MIB(1)), -ERANGE);
 	CHECK_EQUAL(see_inject(sharer, HETSIM_INJECT_SIGBUS, h, 0), -EPERM);
 	CHECK_EQUAL(seen.pages, 5);
 
@@ -416,7 +416,7 @@ static void *close_thread(void *user)
 /* Arguments of a hook are valid until it returns. */
 static void test_close_under_hook(void)
 {
-	struct hetsim_buffer_create arg = { .size = sizeof(arg), .length = MIB };
+	struct hetsim_buffer_create arg = { .size = sizeof(arg), .length = MIB(1) };
 	struct seen seen, other_seen;
 	struct soft_file *file, *other;
 	_Atomic bool closed = false;
@@ -458,7 +458,7 @@ static void test_sample_alone(void)
 
 	settings_use("vram_mb=8 system_mb=8");
 	fd = hetsim_open(O_RDWR);
-	buffer = hetsim_buffer_make(fd, sizeof(counts) / 4 * HETSIM_PAGE, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, sizeof(counts) / 4 * PAGE, HETSIM_PLACE_VRAM);
 	bytes = buffer.bytes;
 	memset(buffer.bytes, 1, buffer.length);
 	sample.handle = buffer.handle;
@@ -470,11 +470,11 @@ static void test_sample_alone(void)
 	sample.action = HETSIM_SAMPLE_READ;
 	sample.length = buffer.length;
 	sample.counts = (uintptr_t)counts;
-	bytes[5 * HETSIM_PAGE] = 2;
+	bytes[5 * PAGE] = 2;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
 	for (i = 0; i < 64; i++)
 		CHECK_EQUAL(counts[i], i == 5);
-	CHECK_EQUAL(bytes[40 * HETSIM_PAGE], 1);
+	CHECK_EQUAL(bytes[40 * PAGE], 1);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
 	CHECK_EQUAL(counts[40], 1);
 	for (i = 0; i < 64; i++) {
@@ -500,7 +500,7 @@ static void peer_run(void *user)
 	struct peer *peer = user;
 	unsigned char *bytes, byte = 0;
 
-	bytes = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, peer->file, 0);
+	bytes = mmap(NULL, MIB(1), PROT_READ | PROT_WRITE, MAP_SHARED, peer->file, 0);
 	if (bytes == MAP_FAILED || bytes[7] != 7)
 		_exit(1);
 	bytes[8] = 8;
@@ -529,7 +529,7 @@ static void test_peer(void)
 
 	settings_use("vram_mb=8 system_mb=8 test=1");
 	peer.fd = hetsim_open(O_RDWR);
-	buffer = hetsim_buffer_make(peer.fd, MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(peer.fd, MIB(1), HETSIM_PLACE_VRAM);
 	buffer.bytes[7] = 7;
 	peer.file = hetsim_export(peer.fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(peer.file >= 0);
@@ -552,7 +552,7 @@ static void test_peer(void)
 /* The child's devices are its own, with its own settings. */
 static void child_run(void *user)
 {
-	struct hetsim_command command = { .op = HETSIM_OP_FILL, .length = MIB, .value = 3 };
+	struct hetsim_command command = { .op = HETSIM_OP_FILL, .length = MIB(1), .value = 3 };
 	struct hetsim_buffer buffer;
 	struct hetsim_query query;
 	int fd;
@@ -562,14 +562,14 @@ static void child_run(void *user)
 	CHECK_FATAL(fd >= 0);
 	query = hetsim_query(fd);
 	CHECK_EQUAL(query.vram_used, 0);
-	CHECK_EQUAL(query.vram_bytes, 16 * MIB);
+	CHECK_EQUAL(query.vram_bytes, MIB(16));
 	CHECK_EQUAL(soft_objects(0), 0);
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	CHECK_EQUAL(hetsim_bind(fd, &buffer, HETSIM_BIND_WRITE), 0);
 	command.destination = (uintptr_t)buffer.bytes;
 	CHECK_EQUAL(hetsim_run(fd, hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 0), &command),
 		    0);
-	CHECK_EQUAL(buffer.bytes[MIB - 4], 3);
+	CHECK_EQUAL(buffer.bytes[MIB(1) - 4], 3);
 	hetsim_buffer_drop(fd, &buffer);
 	hetsim_close(fd);
 	CHECK_EQUAL(soft_objects(0), 0);
@@ -585,7 +585,7 @@ static void *busy_thread(void *user)
 		fd = hetsim_open_try(O_RDWR);
 		if (fd < 0)
 			continue;
-		hetsim_buffer_create(fd, MIB, HETSIM_PLACE_VRAM, 0, &buffer);
+		hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_VRAM, 0, &buffer);
 		hetsim_close(fd);
 	}
 	return NULL;
@@ -594,7 +594,7 @@ static void *busy_thread(void *user)
 /* While another thread of the parent is in the middle of everything. */
 static void test_child(void)
 {
-	struct hetsim_command command = { .op = HETSIM_OP_FILL, .length = MIB, .value = 9 };
+	struct hetsim_command command = { .op = HETSIM_OP_FILL, .length = MIB(1), .value = 9 };
 	struct hetsim_buffer buffer;
 	_Atomic bool stop = false;
 	pthread_t thread;
@@ -607,7 +607,7 @@ static void test_child(void)
 	}
 	settings_use("vram_mb=32 system_mb=8");
 	fd = hetsim_open(O_RDWR);
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	CHECK_EQUAL(hetsim_bind(fd, &buffer, HETSIM_BIND_WRITE), 0);
 	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
 	command.destination = (uintptr_t)buffer.bytes;
@@ -617,11 +617,11 @@ static void test_child(void)
 		CHECK_EQUAL(test_fork(child_run, "vram_mb=16 system_mb=8"), 0);
 	stop = true;
 	pthread_join(thread, NULL);
-	CHECK_EQUAL(buffer.bytes[MIB - 4], 9);
+	CHECK_EQUAL(buffer.bytes[MIB(1) - 4], 9);
 	command.value = 10;
 	CHECK_EQUAL(hetsim_run(fd, queue, &command), 0);
 	CHECK_EQUAL(buffer.bytes[0], 10);
-	CHECK_EQUAL(hetsim_query(fd).vram_used, MIB);
+	CHECK_EQUAL(hetsim_query(fd).vram_used, MIB(1));
 	hetsim_buffer_drop(fd, &buffer);
 	hetsim_close(fd);
 }
@@ -630,23 +630,23 @@ static void test_child(void)
 
 static void limit_run(void *user)
 {
-	const struct rlimit low = { MIB, RLIM_INFINITY };
+	const struct rlimit low = { MIB(1), RLIM_INFINITY };
 	unsigned char bytes[8192] = { 1 };
 	struct hetsim_buffer buffer = { 0 }, big = { 0 };
 	int fd;
 
 	(void)user;
 	fd = hetsim_open(O_RDWR);
-	CHECK_EQUAL(hetsim_buffer_create(fd, 2 * MIB, HETSIM_PLACE_VRAM, 0, &big), 0);
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB(2), HETSIM_PLACE_VRAM, 0, &big), 0);
 	CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &low), 0);
-	CHECK_EQUAL(hetsim_buffer_create(fd, MIB + 4096, HETSIM_PLACE_VRAM, 0, &buffer),
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB(1) + 4096, HETSIM_PLACE_VRAM, 0, &buffer),
 		    -EFBIG);
-	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_VRAM, 4 * MIB, &buffer), 0);
-	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB + 4096), -EFBIG);
-	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).length, MIB);
-	CHECK_EQUAL(hetsim_query(fd).opener_used, 3 * MIB);
-	CHECK_EQUAL(hetsim_pwrite(fd, bytes, 8192, big.offset + MIB - 4096), 4096);
-	CHECK_EQUAL(hetsim_pwrite(fd, bytes, 1, big.offset + MIB), -EFBIG);
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_VRAM, MIB(4), &buffer), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(1) + 4096), -EFBIG);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).length, MIB(1));
+	CHECK_EQUAL(hetsim_query(fd).opener_used, MIB(3));
+	CHECK_EQUAL(hetsim_pwrite(fd, bytes, 8192, big.offset + MIB(1) - 4096), 4096);
+	CHECK_EQUAL(hetsim_pwrite(fd, bytes, 1, big.offset + MIB(1)), -EFBIG);
 	CHECK_EQUAL(hetsim_buffer_resize(fd, big.handle, 4096), 0);
 	hetsim_close(fd);
 }

@@ -13,8 +13,6 @@
 
 #include "lib/sim_devices.h"
 
-#define MIB (1024ull * 1024)
-
 static _Atomic bool stop, failed;
 
 /* A map's pages are replaced under it, which to a race detector is another's store. */
@@ -29,12 +27,12 @@ static __attribute__((no_sanitize("thread"), noinline)) void touch(volatile char
 static void *replacer(void *user)
 {
 	struct hm_buffer *buffer = user;
-	uint64_t size = 4 * MIB;
+	uint64_t size = MIB(4);
 	int r = 0;
 
 	while (!stop && !r) {
-		size = size == 4 * MIB ? 4 * MIB + PAGE : 4 * MIB;
-		r = hm_buffer_resize(buffer, size, size > 4 * MIB ? HM_GROW_REPLACE : 0);
+		size = size == MIB(4) ? MIB(4) + PAGE : MIB(4);
+		r = hm_buffer_resize(buffer, size, size > MIB(4) ? HM_GROW_REPLACE : 0);
 	}
 	failed = failed || (r && r != -ENODEV);
 	return NULL;
@@ -51,7 +49,7 @@ static void test_unplug_while_replaced(void)
 	failed = false;
 	while (rounds--) {
 		device = sim_open();
-		buffer = sim_make(device, 4 * MIB, 8 * MIB, NULL);
+		buffer = sim_make(device, MIB(4), MIB(8), NULL);
 		stop = false;
 		CHECK_FATAL(!pthread_create(&thread, NULL, replacer, buffer));
 		usleep(2000 + 373 * (unsigned int)rounds);

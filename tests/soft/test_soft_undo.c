@@ -18,8 +18,6 @@
 
 #include <uapi/hetsim.h>
 
-#define PAGE 4096ull
-#define MIB (1024ull * 1024)
 #define ADDRESS (1ull << 32)
 #define CALLS_MAX 100 /* far more than any call makes */
 #define UNTOUCHED 0x5a5a5a5a
@@ -66,7 +64,7 @@ static int visit_maps(void *user, uint32_t handle, soft_visit *visit, void *cont
 	struct world *world = user;
 
 	return world->bytes && handle == world->buffer.handle ?
-		       visit(context, world->bytes, 0, MIB) :
+		       visit(context, world->bytes, 0, MIB(1)) :
 		       0;
 }
 
@@ -82,7 +80,7 @@ static int sample(struct world *world, uint32_t action, uint32_t *counts)
 		.size = sizeof(arg),
 		.handle = world->buffer.handle,
 		.action = action,
-		.length = counts ? MIB : 0,
+		.length = counts ? MIB(1) : 0,
 		.counts = (uintptr_t)counts,
 	};
 
@@ -96,7 +94,7 @@ static void map_it(struct world *world)
 	int fd;
 
 	CHECK_FATAL(soft_map_fd(world->file, world->buffer.offset, &fd, &offset) == 0);
-	bytes = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+	bytes = mmap(NULL, MIB(1), PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
 	CHECK_FATAL(bytes != MAP_FAILED);
 	world->bytes = bytes;
 }
@@ -156,7 +154,7 @@ static int bind_at(struct world *world, uint64_t address)
 		.flags = HETSIM_BIND_WRITE,
 		.handle = world->buffer.handle,
 		.address = address,
-		.length = MIB,
+		.length = MIB(1),
 	};
 
 	return call(world->file, HETSIM_BIND, &arg);
@@ -222,27 +220,27 @@ static void make_user(struct world *world)
 }
 
 /* The same in each world, of which there are thousands: made once. */
-static unsigned char pattern[MIB];
+static unsigned char pattern[MIB(1)];
 
 __attribute__((constructor)) static void pattern_make(void)
 {
 	size_t i;
 
-	for (i = 0; i < MIB; i++)
+	for (i = 0; i < MIB(1); i++)
 		pattern[i] = (unsigned char)(i * 7 + (i >> 12));
 }
 
 static void write_pattern(struct world *world)
 {
-	CHECK_EQUAL(soft_write(world->file, pattern, MIB, world->buffer.offset), MIB);
+	CHECK_EQUAL(soft_write(world->file, pattern, MIB(1), world->buffer.offset), MIB(1));
 }
 
 static void check_pattern(struct world *world)
 {
-	static unsigned char bytes[MIB];
+	static unsigned char bytes[MIB(1)];
 
-	CHECK_EQUAL(soft_read(world->file, bytes, MIB, world->buffer.offset), MIB);
-	CHECK(memcmp(bytes, pattern, MIB) == 0);
+	CHECK_EQUAL(soft_read(world->file, bytes, MIB(1), world->buffer.offset), MIB(1));
+	CHECK(memcmp(bytes, pattern, MIB(1)) == 0);
 }
 
 static void set_up(struct world *world, const struct operation *operation)
@@ -258,7 +256,7 @@ static void set_up(struct world *world, const struct operation *operation)
 	world->timeline = -1;
 	world->ret_fd = -1;
 	world->ret_handle = UNTOUCHED;
-	CHECK_FATAL(create(world->file, MIB, 2 * MIB, &world->buffer) == 0);
+	CHECK_FATAL(create(world->file, MIB(1), MIB(2), &world->buffer) == 0);
 	for (i = 0; i < operation->further; i++)
 		CHECK_FATAL(create(world->file, PAGE, 0, &further) == 0);
 	CHECK_FATAL(bind_at(world, ADDRESS) == 0);
@@ -284,7 +282,7 @@ static void set_up(struct world *world, const struct operation *operation)
 static void tear_down(struct world *world)
 {
 	if (world->bytes)
-		munmap(world->bytes, MIB);
+		munmap(world->bytes, MIB(1));
 	world->bytes = NULL;
 	if (world->ret_file)
 		soft_close(world->ret_file);
@@ -310,7 +308,7 @@ static int run_open(struct world *world)
 static int run_create(struct world *world)
 {
 	struct hetsim_buffer_create arg;
-	int r = create(world->file, 3 * MIB, 5 * MIB, &arg);
+	int r = create(world->file, MIB(3), MIB(5), &arg);
 
 	world->ret_handle = arg.handle;
 	return r;
@@ -329,12 +327,12 @@ static int resize(struct world *world, uint64_t length)
 
 static int run_grow(struct world *world)
 {
-	return resize(world, 2 * MIB);
+	return resize(world, MIB(2));
 }
 
 static int run_grow_beyond(struct world *world)
 {
-	return resize(world, 6 * MIB);
+	return resize(world, MIB(6));
 }
 
 static int run_shrink(struct world *world)
@@ -377,7 +375,7 @@ static int run_move(struct world *world)
 		.size = sizeof(arg),
 		.handle = world->buffer.handle,
 		.place = HETSIM_PLACE_SYSTEM,
-		.length = MIB,
+		.length = MIB(1),
 	};
 
 	return call(world->file, HETSIM_BUFFER_MOVE, &arg);
@@ -406,7 +404,7 @@ static int run_sample(struct world *world)
 
 static int run_sample_read(struct world *world)
 {
-	static uint32_t counts[MIB / PAGE];
+	static uint32_t counts[MIB(1) / PAGE];
 
 	return sample(world, HETSIM_SAMPLE_READ, counts);
 }
@@ -499,8 +497,8 @@ static void check_blocks(struct world *world)
 
 	CHECK_EQUAL(soft_map_fd(world->file, world->buffer.offset, &fd, &offset), 0);
 	CHECK_EQUAL(fstat(fd, &st), 0);
-	CHECK_EQUAL(st.st_size, MIB);
-	CHECK_EQUAL(st.st_blocks * 512, MIB);
+	CHECK_EQUAL(st.st_size, MIB(1));
+	CHECK_EQUAL(st.st_blocks * 512, MIB(1));
 }
 
 /* The address space is right after a failure: new bytes are zero, and can go. */
@@ -509,10 +507,10 @@ static void check_resizes(struct world *world)
 	unsigned char bytes[16];
 	static const unsigned char zero[16];
 
-	if (world->exported >= 0 || resize(world, 3 * MIB))
+	if (world->exported >= 0 || resize(world, MIB(3)))
 		return;
 	memset(bytes, 1, sizeof(bytes));
-	CHECK_EQUAL(soft_read(world->file, bytes, sizeof(bytes), world->buffer.offset + MIB),
+	CHECK_EQUAL(soft_read(world->file, bytes, sizeof(bytes), world->buffer.offset + MIB(1)),
 		    sizeof(bytes));
 	CHECK(!memcmp(bytes, zero, sizeof(bytes)));
 	check_pattern(world);

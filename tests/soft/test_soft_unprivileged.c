@@ -20,7 +20,6 @@
 #include "lib/hetsim.h"
 #include "sim/sim_tests.h"
 
-#define MIB (1024ull * 1024)
 #define NOBODY 65534
 #define HAS (SIM_REACHED | SIM_SMALL | SIM_LEFT)
 
@@ -66,8 +65,8 @@ static void run_other(void *user)
 static void pass(int fd)
 {
 	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
-	struct hetsim_command fill = { .op = HETSIM_OP_FILL, .length = MIB, .value = 3 };
-	struct hetsim_buffer buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	struct hetsim_command fill = { .op = HETSIM_OP_FILL, .length = MIB(1), .value = 3 };
+	struct hetsim_buffer buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	struct hetsim_import import;
 	int other = hetsim_open(O_RDONLY), dmabuf, status = 1;
 	uint64_t seqno = 0, address;
@@ -83,9 +82,9 @@ static void pass(int fd)
 	CHECK_EQUAL(status, 0);
 	hetsim_fence_check(fence.fd, 0);
 	close(fence.fd);
-	CHECK_EQUAL(buffer.bytes[MIB - 4], 3);
+	CHECK_EQUAL(buffer.bytes[MIB(1) - 4], 3);
 
-	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_SYSTEM), 0);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB(1), HETSIM_PLACE_SYSTEM), 0);
 	dmabuf = hetsim_export(fd, buffer.handle, 0);
 	CHECK_FATAL(dmabuf >= 0);
 	CHECK_EQUAL(hetsim_import(other, dmabuf, &import), 0);
@@ -111,7 +110,7 @@ static void run_pass(void *user)
 	fd = hetsim_open(O_RDWR);
 	CHECK_FATAL(fd >= 0);
 	pass(fd);
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	sample.handle = buffer.handle;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), *pagemap ? 0 : -EOPNOTSUPP);
 	hetsim_buffer_drop(fd, &buffer);

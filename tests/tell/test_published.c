@@ -20,7 +20,6 @@
 #include "lib/inject.h"
 #include "lib/support.h"
 
-#define PAGE 4096
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 #define WALKED 42 /* the exit status of a child that met no failure */
 #define LINK "/memfd:hetmap:maps (deleted)"

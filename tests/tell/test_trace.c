@@ -20,7 +20,6 @@
 #include "base/sys.h"
 #include "tell/trace.h"
 
-#define PAGE 4096ull
 #define THREADS 4
 #define ROUNDS 2000
 

@@ -16,7 +16,6 @@
 
 #define NODE 2
 #define DEVICE "node:2"
-#define PAGE 4096u
 #define MEBI (1ull << 20)
 #define SIZE (8 * MEBI)
 #define BLOCK (64u * 1024)

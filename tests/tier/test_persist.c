@@ -18,8 +18,6 @@
 #include "base/sys.h"
 #include "lib/support.h"
 
-#define PAGE 4096u
-
 static char folder[64];
 
 static void folder_begin(const char *parent)

@@ -13,7 +13,6 @@
 
 #include "lib/support.h"
 
-#define PAGE 4096u
 #define SIZE (16u * PAGE)
 #define BROKEN 5u /* page */
 

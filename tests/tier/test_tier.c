@@ -20,7 +20,6 @@
 
 #define NODES "/sys/devices/system/node"
 #define STATUS "/proc/self/status"
-#define PAGE 4096u
 
 /* ---- a machine in a folder ---- */
 

@@ -13,7 +13,6 @@
 #include "lib/support.h"
 #include "tier/tier.h"
 
-#define PAGE 4096u
 #define MEBI (1ull << 20)
 #define KERNEL_WEIGHTS "/sys/kernel/mm/mempolicy/weighted_interleave"
 

@@ -19,7 +19,6 @@
 #include "tier/tier.h"
 #include "tiering/tiering.h"
 
-#define PAGE 4096u
 #define BLOCK (64u * 1024)
 #define BLOCKS 32u
 #define SIZE ((uint64_t)BLOCKS * BLOCK)

@@ -8,8 +8,7 @@
 #include <hetmap/hetmap.h>
 #include <hetmap/sim.h>
 #include <uapi/hetsim.h>
-
-#define PAGE 4096ull
+#include "lib/units.h"
 
 #define DO(call)                                                         \
 	do {                                                             \

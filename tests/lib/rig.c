@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+/* A device, a buffer, a map: what most tests begin with. */
+#include "lib/rig.h"
+
+struct hm_device *rig_device(const char *name)
+{
+	struct hm_device *device = NULL;
+
+	CHECK_OK_FATAL(hm_device_open(name, &device));
+	return device;
+}
+
+struct hm_buffer *rig_buffer(struct hm_device *device, const struct hm_buffer_desc *desc)
+{
+	struct hm_buffer *buffer = NULL;
+
+	CHECK_OK_FATAL(hm_buffer_create(device, desc, &buffer));
+	return buffer;
+}
+
+struct hm_map *rig_map(struct hm_buffer *buffer, const struct hm_map_desc *desc)
+{
+	struct hm_map *map = NULL;
+
+	CHECK_OK_FATAL(hm_map_create(buffer, desc, &map));
+	return map;
+}
+
+struct rig rig_make(const char *device, const struct hm_buffer_desc *desc)
+{
+	struct rig rig = { .device = rig_device(device) };
+
+	rig.buffer = rig_buffer(rig.device, desc);
+	rig.map = rig_map(rig.buffer, NULL);
+	rig.bytes = hm_map_address(rig.map);
+	return rig;
+}
+
+void rig_drop(struct rig *rig)
+{
+	hm_map_unref(rig->map);
+	hm_buffer_unref(rig->buffer);
+	hm_device_unref(rig->device);
+	*rig = (struct rig){ 0 };
+}
