@@ -67,17 +67,12 @@ static int store(const struct hm_cpu_range *range, const struct hm_arg *args)
 
 static void make_map(struct leaving *l, const char *name)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
-	const struct hm_loss_desc loss = {
-		.struct_size = sizeof(loss),
-		.policy = HM_LOSS_SHADOW,
-	};
 	static const struct hm_view_ops ops = { .struct_size = sizeof(ops), .quiesce = agree };
 
 	MUST(hm_device_open(name, &l->device));
-	MUST(hm_buffer_create(l->device, &desc, &l->buffer));
+	MUST(hm_buffer_create(l->device, DESC(hm_buffer_desc, .size = SIZE), &l->buffer));
 	MUST(hm_map_create(l->buffer, NULL, &l->map));
-	MAY(hm_buffer_set_loss(l->buffer, &loss));
+	MAY(hm_buffer_set_loss(l->buffer, DESC(hm_loss_desc, .policy = HM_LOSS_SHADOW)));
 	MAY(hm_map_lock(l->map, 0, PAGE, HM_LOCK_PARTIAL, NULL));
 	MUST(hm_view_create(l->map, 0, 0, &ops, NULL, &l->view));
 	MAY(hm_map_protect_begin(l->map, PAGE, PAGE, HM_READ, &l->scope));
@@ -98,11 +93,9 @@ static void make_work(struct leaving *l, const char *name)
 
 static void make_received(struct leaving *l)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
-
 	must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, l->ends), "socketpair");
 	MUST(hm_device_open("host", &l->host));
-	MUST(hm_buffer_create(l->host, &desc, &l->sent));
+	MUST(hm_buffer_create(l->host, DESC(hm_buffer_desc, .size = SIZE), &l->sent));
 	MUST(hm_buffer_send(l->sent, l->ends[0], 0));
 	MUST(hm_buffer_receive(l->host, l->ends[1], NULL, &l->received));
 	MUST(hm_map_create(l->received, NULL, &l->received_map));

@@ -19,14 +19,11 @@ struct order {
 
 int peer_receive(struct peer_world *world, uint64_t flags, uint64_t max_size, uint64_t c)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = (uint32_t)flags,
-		.max_size = max_size,
-	};
-
 	(void)c;
-	return hm_buffer_receive(world->device, world->socket, &desc, &world->buffer);
+	return hm_buffer_receive(world->device, world->socket,
+				 DESC(hm_buffer_desc, .flags = (uint32_t)flags,
+				      .max_size = max_size),
+				 &world->buffer);
 }
 
 int peer_import(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c)
@@ -41,13 +38,9 @@ int peer_import(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c)
 
 int peer_map(struct peer_world *world, uint64_t access, uint64_t b, uint64_t c)
 {
-	struct hm_map_desc desc = {
-		.struct_size = sizeof(desc),
-		.access = (uint32_t)access,
-	};
-
 	(void)b, (void)c;
-	return hm_map_create(world->buffer, &desc, &world->map);
+	return hm_map_create(world->buffer, DESC(hm_map_desc, .access = (uint32_t)access),
+			     &world->map);
 }
 
 int peer_write(struct peer_world *world, uint64_t from, uint64_t to, uint64_t salt)
@@ -108,12 +101,9 @@ int peer_resize(struct peer_world *world, uint64_t size, uint64_t b, uint64_t c)
 
 int peer_send(struct peer_world *world, uint64_t size, uint64_t max_size, uint64_t flags)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = size,
-		.max_size = max_size,
-	};
-	int r = hm_buffer_create(world->device, &desc, &world->buffer);
+	int r = hm_buffer_create(world->device,
+				 DESC(hm_buffer_desc, .size = size, .max_size = max_size),
+				 &world->buffer);
 
 	if (!r)
 		r = hm_map_create(world->buffer, NULL, &world->map);

@@ -26,6 +26,40 @@ struct hm_map *rig_map(struct hm_buffer *buffer, const struct hm_map_desc *desc)
 	return map;
 }
 
+struct hm_buffer *rig_file(struct hm_device *device, const char *path, int fd,
+			   const struct hm_buffer_desc *desc)
+{
+	struct hm_buffer *buffer = NULL;
+
+	CHECK_OK_FATAL(hm_buffer_from_file(device, path, fd, desc, &buffer));
+	return buffer;
+}
+
+struct hm_buffer *rig_import(struct hm_device *device, int fd,
+			     const struct hm_buffer_desc *desc)
+{
+	struct hm_buffer *buffer = NULL;
+
+	CHECK_OK_FATAL(hm_buffer_import(device, fd, desc, &buffer));
+	return buffer;
+}
+
+struct hm_accel *rig_accel(const char *name, const struct hm_accel_desc *desc)
+{
+	struct hm_accel *accel = NULL;
+
+	CHECK_OK_FATAL(hm_accel_open(name, desc, &accel));
+	return accel;
+}
+
+struct hm_queue *rig_queue(struct hm_accel *accel, uint32_t flags)
+{
+	struct hm_queue *queue = NULL;
+
+	CHECK_OK_FATAL(hm_queue_create(accel, flags, &queue));
+	return queue;
+}
+
 struct rig rig_make(const char *device, const struct hm_buffer_desc *desc)
 {
 	struct rig rig = { .device = rig_device(device) };

@@ -50,6 +50,15 @@ struct hm_buffer *rig_buffer(struct hm_device *device, const struct hm_buffer_de
 /* NULL: all of the buffer, to read and to write. */
 struct hm_map *rig_map(struct hm_buffer *buffer, const struct hm_map_desc *desc);
 
+/* A buffer of a file, by its path or by its descriptor, and one of another buffer's descriptor. */
+struct hm_buffer *rig_file(struct hm_device *device, const char *path, int fd,
+			   const struct hm_buffer_desc *desc);
+struct hm_buffer *rig_import(struct hm_device *device, int fd,
+			     const struct hm_buffer_desc *desc);
+
+struct hm_accel *rig_accel(const char *name, const struct hm_accel_desc *desc);
+struct hm_queue *rig_queue(struct hm_accel *accel, uint32_t flags);
+
 struct rig rig_make(const char *device, const struct hm_buffer_desc *desc);
 /* Releases all three, and leaves none. */
 void rig_drop(struct rig *rig);

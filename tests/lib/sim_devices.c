@@ -40,15 +40,12 @@ struct hm_device *sim_open(void)
 struct hm_buffer *sim_make(struct hm_device *device, uint64_t size, uint64_t max_size,
 			   struct hm_map **ret_map)
 {
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = size,
-		.max_size = max_size,
-		.name = "simulated",
-	};
 	struct hm_buffer *buffer;
 
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_create(device,
+					DESC(hm_buffer_desc, .size = size, .max_size = max_size,
+					     .name = "simulated"),
+					&buffer));
 	if (ret_map)
 		CHECK_OK_FATAL(hm_map_create(buffer, NULL, ret_map));
 	return buffer;

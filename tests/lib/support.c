@@ -89,17 +89,7 @@ struct hm_stats stats_now(void)
 
 void make_table(void)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 4096 };
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
-
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
+	AUTO(rig) r = rig_make("host", DESC(hm_buffer_desc, .size = 4096));
 }
 
 int scratch_file(uint64_t size)

@@ -6,6 +6,7 @@
 #include <hetmap/hetmap.h>
 
 #include "lib/harness.h"
+#include "lib/rig.h"
 
 /*
  * Writes a pattern that depends on @salt into bytes [from, to) of @base, and checks it. Both look
