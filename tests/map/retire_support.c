@@ -65,11 +65,10 @@ void defer(uint64_t objects, uint64_t bytes)
 
 struct hm_map *lone_map(struct hm_device *device, uint64_t size)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = size };
 	struct hm_buffer *buffer;
 	struct hm_map *map = NULL;
 
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = size), &buffer));
 	CHECK_OK(hm_map_create(buffer, NULL, &map));
 	hm_buffer_unref(buffer);
 	CHECK_FATAL(map);

@@ -105,13 +105,6 @@ static void test_prefetched(void)
 /* Blocks of 4 MiB, out of maps, and where the handler is not installed, by pread(2). */
 static void test_tokens(void)
 {
-	const struct hm_batches_desc desc = {
-		.struct_size = sizeof(desc),
-		.order = HM_BATCHES_IN_ORDER,
-		.dtype = HM_DTYPE_U16,
-		.block = MIB(2),
-		.batch = 1,
-	};
 	uint16_t *x = malloc(MIB(8)), *y = x + MIB(2);
 	struct hm_batches *batches;
 	struct hm_tokens *tokens;
@@ -127,7 +120,11 @@ static void test_tokens(void)
 		fuse_forget(slow.path);
 		slow.scene.faults->await = 0;
 		tokens = tokens_open(slow.path, NULL);
-		CHECK_OK_FATAL(hm_batches_create(tokens, &desc, &batches));
+		CHECK_OK_FATAL(hm_batches_create(
+			tokens,
+			DESC(hm_batches_desc, .order = HM_BATCHES_IN_ORDER,
+			     .dtype = HM_DTYPE_U16, .block = MIB(2), .batch = 1),
+			&batches));
 		slow.scene.faults->at_most = 0;
 		slow.scene.faults->await = AT_ONCE;
 		CHECK_OK(hm_batches_next(batches, x, y, NULL));

@@ -117,12 +117,6 @@ struct slow {
 
 static void slow_make(struct slow *slow, uint64_t max_size)
 {
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = SIZE,
-		.max_size = max_size,
-	};
-
 	slow_backend = growing_backend;
 	slow_backend.name = "slow";
 	slow_backend.caps |= HM_CAP_BRACKET | HM_BACKEND_BRACKET_END;
@@ -137,7 +131,9 @@ static void slow_make(struct slow *slow, uint64_t max_size)
 	CHECK_FATAL(hm_device_open("slow", &slow->device) == 0 ||
 		    (hm_backend_register(&slow_backend) == 0 &&
 		     hm_device_open("slow", &slow->device) == 0));
-	CHECK_OK_FATAL(hm_buffer_create(slow->device, &desc, &slow->buffer));
+	CHECK_OK_FATAL(hm_buffer_create(
+		slow->device, DESC(hm_buffer_desc, .size = SIZE, .max_size = max_size),
+		&slow->buffer));
 	CHECK_OK_FATAL(hm_map_create(slow->buffer, NULL, &slow->map));
 }
 
@@ -333,27 +329,14 @@ static int counting_ioctl(int fd, unsigned long cmd, void *argument)
 static void calls_none(uint32_t flags)
 {
 	int (*real_ioctl)(int fd, unsigned long cmd, void *argument) = sys_table.ioctl;
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = SIZE,
-		.flags = flags,
-	};
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(rig) r = rig_make("host", DESC(hm_buffer_desc, .size = SIZE, .flags = flags));
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	n_ioctl = 0;
 	sys_table.ioctl = counting_ioctl;
-	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, HM_READ | HM_WRITE));
-	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, HM_READ | HM_WRITE));
+	CHECK_OK(hm_map_begin_cpu(r.map, 0, SIZE, HM_READ | HM_WRITE));
+	CHECK_OK(hm_map_end_cpu(r.map, 0, SIZE, HM_READ | HM_WRITE));
 	sys_table.ioctl = real_ioctl;
 	CHECK_EQUAL(n_ioctl, 0);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static void no_calls(void)

@@ -26,15 +26,11 @@ struct world {
 
 static void set_up(struct world *w, uint32_t flags, uint64_t max_size)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = flags,
-		.size = PAGES * PAGE,
-		.max_size = max_size,
-	};
-
 	CHECK_OK_FATAL(hm_device_open("host", &w->device));
-	CHECK_OK_FATAL(hm_buffer_create(w->device, &desc, &w->buffer));
+	CHECK_OK_FATAL(hm_buffer_create(w->device,
+					DESC(hm_buffer_desc, .flags = flags,
+					     .size = PAGES * PAGE, .max_size = max_size),
+					&w->buffer));
 	CHECK_OK_FATAL(hm_map_create(w->buffer, NULL, &w->map));
 	w->bytes = hm_map_address(w->map);
 }
@@ -270,7 +266,6 @@ static void in_child(void *user)
 static void arguments(void)
 {
 	struct hm_scope *scope = (struct hm_scope *)0x10, *open;
-	struct hm_map_desc desc = { .struct_size = sizeof(desc), .access = HM_READ };
 	struct hm_map *map;
 	struct world w;
 
@@ -290,7 +285,7 @@ static void arguments(void)
 	CHECK_EQUAL(test_fork(in_child, open), 0);
 	CHECK_OK(hm_map_protect_end(open));
 	/* A scope can't give a right that the map, or the buffer, has not. */
-	CHECK_OK_FATAL(hm_map_create(w.buffer, &desc, &map));
+	CHECK_OK_FATAL(hm_map_create(w.buffer, DESC(hm_map_desc, .access = HM_READ), &map));
 	CHECK_OK_FATAL(hm_map_protect_begin(map, 0, PAGE, RW, &open));
 	CHECK_EQUAL(found(hm_map_address(map)), HM_READ);
 	CHECK_OK(hm_map_protect_end(open));
@@ -468,12 +463,11 @@ static void brackets(void)
 /* HM_WRITE can't be withdrawn from a read-only map, although a bracket may name it. */
 static void brackets_to_read(void)
 {
-	struct hm_map_desc desc = { .struct_size = sizeof(desc), .access = HM_READ };
 	struct hm_map *map;
 	struct world w;
 
 	set_up(&w, 0, 0);
-	CHECK_OK_FATAL(hm_map_create(w.buffer, &desc, &map));
+	CHECK_OK_FATAL(hm_map_create(w.buffer, DESC(hm_map_desc, .access = HM_READ), &map));
 	CHECK_OK(hm_map_begin_cpu(map, 0, PAGE, RW));
 	CHECK_OK(hm_map_protect(map, PAGE, PAGE, HM_NONE));
 	CHECK_OK(hm_map_end_cpu(map, 0, PAGE, RW));

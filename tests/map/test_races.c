@@ -242,29 +242,24 @@ static int do_nothing(const struct hm_cpu_range *range, const struct hm_arg *arg
 
 static void *launcher(void *user)
 {
-	struct hm_kernel *kernel = make_kernel("nothing", "in", do_nothing);
-	struct hm_queue *queue = NULL;
-	struct hm_accel *accel = NULL;
+	AUTO(hm_kernel) *kernel = make_kernel("nothing", "in", do_nothing);
+	AUTO(hm_queue) *queue = NULL;
+	AUTO(hm_accel) *accel = NULL;
 	struct race *race = user;
 	uint64_t state = race->seed + 4, page;
-	struct hm_fence *fence;
 	int r;
 
 	if (hm_accel_open("cpu", NULL, &accel) || hm_queue_create(accel, 0, &queue))
 		test_fail(__FILE__, __LINE__, "%s", hm_errmsg());
 	while (queue && goes_on(race)) {
 		page = test_random(&state) % MOST;
-		fence = NULL;
+		AUTO(hm_fence) *fence = NULL;
 		r = hm_launch(queue, kernel, 1, &fence,
 			      HM_RANGE(race->base + page * PAGE, PAGE, HM_READ));
 		count(race, r, "a launch");
 		if (!r && hm_fence_wait(fence, UINT64_MAX))
 			test_fail(__FILE__, __LINE__, "%s", hm_errmsg());
-		hm_fence_unref(fence);
 	}
-	hm_queue_unref(queue);
-	hm_accel_unref(accel);
-	hm_kernel_unref(kernel);
 	return NULL;
 }
 

@@ -18,14 +18,6 @@
 
 #define SIZE (4 * PAGE)
 
-static struct hm_device *open_host(void)
-{
-	struct hm_device *device;
-
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	return device;
-}
-
 static struct test_holding holding_with_table(void)
 {
 	make_table();
@@ -81,7 +73,7 @@ static void arguments(void)
 
 static void in_place_at_first(void)
 {
-	struct hm_device *device = open_host();
+	AUTO(hm_device) *device = rig_device("host");
 	struct test_holding before = holding_with_table();
 	uint64_t retired = stats_now().retired, in_place = stats_now().retired_in_place;
 	struct hm_map *map = lone_map(device, SIZE);
@@ -93,13 +85,12 @@ static void in_place_at_first(void)
 	CHECK_EQUAL(test_holding_now().fds, before.fds);
 	CHECK_EQUAL(stats_now().retired, retired);
 	CHECK_EQUAL(stats_now().retired_in_place, in_place);
-	hm_device_unref(device);
 }
 
 /* The handle and the look-up end at once; mapping, descriptor and memory later. */
 static void deferred(void)
 {
-	struct hm_device *device = open_host();
+	AUTO(hm_device) *device = rig_device("host");
 	struct test_holding before = holding_with_table();
 	struct hm_pointer_info info;
 	struct hm_stats old = stats_now(), now;
@@ -134,13 +125,11 @@ static void deferred(void)
 	CHECK_EQUAL(now.retired_in_place, old.retired_in_place);
 	CHECK_EQUAL(test_holding_now().fds, before.fds);
 	defer(0, 0);
-	hm_device_unref(device);
 }
 
 /* A buffer alone, and the device that only the backlog holds. */
 static void last_ones(void)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
 	_Atomic int *objects = counted_objects();
 	struct section section;
 	struct hm_buffer *buffer;
@@ -149,7 +138,7 @@ static void last_ones(void)
 	defer(16, MIB(1));
 	section_begin(&section);
 	CHECK_OK_FATAL(hm_device_open("counted", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = SIZE), &buffer));
 	hm_device_unref(device);
 	hm_buffer_unref(buffer);
 	CHECK_EQUAL(*objects, 1);
@@ -186,7 +175,7 @@ static void *look(void *user)
 
 static void readers_keep(void)
 {
-	struct hm_device *device = open_host();
+	AUTO(hm_device) *device = rig_device("host");
 	struct looking looking;
 	struct hm_map *map;
 	pthread_t thread;
@@ -208,7 +197,6 @@ static void readers_keep(void)
 	CHECK_OK(hm_retire_flush());
 	CHECK(!is_mapped(looking.address));
 	defer(0, 0);
-	hm_device_unref(device);
 	sem_destroy(&looking.found);
 	sem_destroy(&looking.go_on);
 }
@@ -264,13 +252,12 @@ static void one_too_many(struct hm_device *device, unsigned int fit, uint64_t si
 
 static void bounds(void)
 {
-	struct hm_device *device = open_host();
+	AUTO(hm_device) *device = rig_device("host");
 
 	one_too_many(device, 4, SIZE, 4, MIB(1));
 	one_too_many(device, 3, SIZE, 16, 4 * SIZE - 1);
 	/* Larger than the bound by itself. */
 	one_too_many(device, 0, 2 * SIZE, 16, SIZE);
-	hm_device_unref(device);
 }
 
 /* A buffer beyond the bound and a map of its first page, which are both dropped. */
@@ -297,9 +284,6 @@ static void *part(void *user)
 static void part_of(struct hm_device *device, uint64_t size, bool buffer_first, bool waits)
 {
 	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = size };
-	const struct hm_map_desc page = { .struct_size = sizeof(page),
-					  .access = HM_READ,
-					  .length = PAGE };
 	uint64_t buffers = stats_now().buffers, in_place = stats_now().retired_in_place;
 	struct parting parting = { .buffer_first = buffer_first };
 	struct section section;
@@ -307,7 +291,9 @@ static void part_of(struct hm_device *device, uint64_t size, bool buffer_first, 
 	int tries;
 
 	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &parting.buffer));
-	CHECK_OK_FATAL(hm_map_create(parting.buffer, &page, &parting.map));
+	CHECK_OK_FATAL(hm_map_create(parting.buffer,
+				     DESC(hm_map_desc, .access = HM_READ, .length = PAGE),
+				     &parting.map));
 	section_begin(&section);
 	CHECK_FATAL(!pthread_create(&thread, NULL, part, &parting));
 	for (tries = 0; tries < 1000 && !atomic_load(&parting.done) &&
@@ -328,7 +314,7 @@ static void part_of(struct hm_device *device, uint64_t size, bool buffer_first, 
 /* A map of a part holds its whole buffer. */
 static void parts(void)
 {
-	struct hm_device *device = open_host();
+	AUTO(hm_device) *device = rig_device("host");
 	int i;
 
 	defer(16, MIB(1));
@@ -337,13 +323,12 @@ static void parts(void)
 		part_of(device, MIB(1), i, true);
 	}
 	defer(0, 0);
-	hm_device_unref(device);
 }
 
 /* Objects beyond a lowered bound are waited for. */
 static void lowered(void)
 {
-	struct hm_device *device = open_host();
+	AUTO(hm_device) *device = rig_device("host");
 	struct section section;
 	int i;
 
@@ -363,13 +348,12 @@ static void lowered(void)
 	defer(0, 0);
 	CHECK_EQUAL(stats_now().backlog, 0);
 	section_join(&section);
-	hm_device_unref(device);
 }
 
 /* A thread that waited in its own section would wait for ever. */
 static void own_section(void)
 {
-	struct hm_device *device = open_host();
+	AUTO(hm_device) *device = rig_device("host");
 	struct hm_map *map[5], *locked;
 	int i;
 
@@ -389,7 +373,6 @@ static void own_section(void)
 	CHECK_OK(hm_retire_flush());
 	CHECK_EQUAL(stats_now().backlog, 0);
 	defer(0, 0);
-	hm_device_unref(device);
 }
 
 /* ---- in place ---- */
@@ -397,7 +380,7 @@ static void own_section(void)
 /* The limit of locked bytes is the process's: retirement returns them at once. */
 static void locked_bytes(void)
 {
-	struct hm_device *device = open_host();
+	AUTO(hm_device) *device = rig_device("host");
 	uint64_t before = test_status_bytes("VmLck"), retired;
 	struct hm_map *map;
 
@@ -410,14 +393,13 @@ static void locked_bytes(void)
 	CHECK_EQUAL(test_status_bytes("VmLck"), before);
 	CHECK_EQUAL(stats_now().retired, retired);
 	defer(0, 0);
-	hm_device_unref(device);
 }
 
 /* ---- the backlog holds something that is needed ---- */
 
 static void relieves_descriptors(void)
 {
-	struct hm_device *device = open_host();
+	AUTO(hm_device) *device = rig_device("host");
 	struct rlimit limit, before;
 	struct section section;
 	struct hm_map *map;
@@ -442,16 +424,11 @@ static void relieves_descriptors(void)
 	/* Nothing is waited for where nothing waits, and it fails as ever. */
 	limit.rlim_cur = 0;
 	CHECK_FATAL(!setrlimit(RLIMIT_NOFILE, &limit));
-	CHECK_ERROR(-EMFILE,
-		    hm_buffer_create(device,
-				     &(struct hm_buffer_desc){
-					     .struct_size = sizeof(struct hm_buffer_desc),
-					     .size = SIZE },
-				     &(struct hm_buffer *){ NULL }));
+	CHECK_ERROR(-EMFILE, hm_buffer_create(device, DESC(hm_buffer_desc, .size = SIZE),
+					      &(struct hm_buffer *){ NULL }));
 	CHECK_FATAL(!setrlimit(RLIMIT_NOFILE, &before));
 	hm_map_unref(map);
 	defer(0, 0);
-	hm_device_unref(device);
 }
 
 /* Device memory that fits once. */
@@ -459,11 +436,10 @@ static void relieves_device(void)
 {
 	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = MIB(12) };
 	struct hm_buffer *buffer = NULL;
-	struct hm_device *device;
 	struct section section;
 
 	setenv("HETMAP_SOFT", "vram_mb=16 system_mb=4 opener_mb=20", 1);
-	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
+	AUTO(hm_device) *device = rig_device("soft:0");
 	defer(64, GIB(1));
 	section_begin(&section);
 	hm_map_unref(lone_map(device, MIB(12)));
@@ -478,7 +454,6 @@ static void relieves_device(void)
 	section_join(&section);
 	CHECK_OK(hm_retire_flush());
 	defer(0, 0);
-	hm_device_unref(device);
 }
 
 /* Address space, as RLIMIT_AS and vm.max_map_count limit it. */
@@ -511,16 +486,14 @@ static void *short_just_now(void *address, size_t length, int prot, int flags, i
 
 static void relieves_address_space(void)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-					     .size = SIZE,
-					     .max_size = 8 * SIZE };
-	struct hm_device *device = open_host();
+	AUTO(hm_device) *device = rig_device("host");
 	struct hm_buffer *buffer;
 	struct section section;
 	struct hm_map *map = NULL;
 
 	defer(64, MIB(1));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_create(
+		device, DESC(hm_buffer_desc, .size = SIZE, .max_size = 8 * SIZE), &buffer));
 	section_begin(&section);
 	hm_map_unref(lone_map(device, SIZE));
 	sys_table.mmap = short_of_space;
@@ -549,21 +522,19 @@ static void relieves_address_space(void)
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	defer(0, 0);
-	hm_device_unref(device);
 }
 
 /* ---- fork ---- */
 
 static void child(void *user)
 {
-	struct hm_device *device;
 	char *address;
 	struct hm_map *map;
 
 	(void)user;
 	CHECK_EQUAL(stats_now().backlog, 0);
 	CHECK_OK(hm_retire_flush());
-	device = open_host();
+	AUTO(hm_device) *device = rig_device("host");
 	map = lone_map(device, SIZE);
 	address = hm_map_address(map);
 	hm_map_unref(map);
@@ -575,23 +546,20 @@ static void child(void *user)
 		CHECK_OK(hm_retire_flush());
 		defer(0, 0);
 	}
-	hm_device_unref(device);
 }
 
 static void child_of_section(void *user)
 {
-	struct hm_retire_desc desc = { .struct_size = sizeof(desc), .flags = HM_RETIRE_DEFER };
-	struct hm_device *device = open_host();
+	AUTO(hm_device) *device = rig_device("host");
 
 	(void)user;
-	CHECK_ERROR(-EOPNOTSUPP, hm_retire_set(&desc));
+	CHECK_ERROR(-EOPNOTSUPP, hm_retire_set(DESC(hm_retire_desc, .flags = HM_RETIRE_DEFER)));
 	hm_map_unref(lone_map(device, SIZE));
-	hm_device_unref(device);
 }
 
 static void forks(void)
 {
-	struct hm_device *device = open_host();
+	AUTO(hm_device) *device = rig_device("host");
 	uint64_t retired = stats_now().retired;
 	struct section section;
 
@@ -614,7 +582,6 @@ static void forks(void)
 	CHECK_EQUAL(stats_now().backlog, 0);
 	CHECK_EQUAL(stats_now().retired, retired + 3);
 	defer(0, 0);
-	hm_device_unref(device);
 }
 
 /* ---- the environment ---- */
@@ -626,7 +593,7 @@ static void environment_child(void *user)
 	uint64_t expected = text[0] == '7';
 
 	setenv("HETMAP_RETIRE", text, 1);
-	device = open_host();
+	device = rig_device("host");
 	hm_map_unref(lone_map(device, SIZE));
 	CHECK_EQUAL(stats_now().retired, expected);
 	hm_device_unref(device);

@@ -23,15 +23,11 @@ struct moving {
 
 static void begin(struct moving *moving, const char *device)
 {
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = SIZE,
-		.max_size = SIZE,
-	};
-
 	*moving = (struct moving){ 0 };
 	CHECK_OK_FATAL(hm_device_open(device, &moving->device));
-	CHECK_OK_FATAL(hm_buffer_create(moving->device, &desc, &moving->buffer));
+	CHECK_OK_FATAL(hm_buffer_create(moving->device,
+					DESC(hm_buffer_desc, .size = SIZE, .max_size = SIZE),
+					&moving->buffer));
 	CHECK_OK_FATAL(hm_map_create(moving->buffer, NULL, &moving->map));
 	moving->old = hm_map_address(moving->map);
 	pattern_write(moving->old, 0, SIZE, 1);

@@ -49,12 +49,11 @@ static void without_thread(void)
 	const struct hm_retire_desc desc = { .struct_size = sizeof(desc),
 					     .flags = HM_RETIRE_DEFER };
 	unsigned char present;
-	struct hm_device *device;
 	struct hm_map *map;
 	pthread_attr_t usual;
 	char *address;
+	AUTO(hm_device) *device = rig_device("host");
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
 	refuse_threads(&usual);
 	CHECK_ERROR(-EAGAIN, hm_retire_set(&desc));
 	CHECK(text_has("RLIMIT_NPROC"));
@@ -77,7 +76,6 @@ static void without_thread(void)
 	CHECK(mincore(address, PAGE, &present));
 	allow_threads(&usual);
 	CHECK_OK(hm_retire_set(NULL));
-	hm_device_unref(device);
 }
 
 /* HETMAP_RETIRE asks for it when a device is opened, until it has it. */
@@ -456,9 +454,8 @@ static void callbacks_with(struct hm_device *device)
 static void callbacks(void)
 {
 	_Atomic int *objects = counted_objects();
-	struct hm_device *device;
+	AUTO(hm_device) *device = rig_device("counted");
 
-	CHECK_OK_FATAL(hm_device_open("counted", &device));
 	callbacks_with(device);
 	defer(1, MIB(1));
 	callbacks_with(device);
@@ -466,7 +463,6 @@ static void callbacks(void)
 	callbacks_with(device);
 	defer(0, 0);
 	CHECK_EQUAL(*objects, 0);
-	hm_device_unref(device);
 }
 
 /* ---- at exit ---- */

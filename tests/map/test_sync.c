@@ -60,11 +60,6 @@ static void *sync_all(void *user)
 static void begin(struct scene *scene)
 {
 	static struct hm_backend_ops ops;
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = SIZE,
-		.max_size = 2 * SIZE,
-	};
 
 	ops = growing_backend;
 	ops.name = "stored";
@@ -72,7 +67,9 @@ static void begin(struct scene *scene)
 	ops.create = create;
 	CHECK_OK_FATAL(hm_backend_register(&ops));
 	CHECK_OK_FATAL(hm_device_open("stored", &scene->device));
-	CHECK_OK_FATAL(hm_buffer_create(scene->device, &desc, &scene->buffer));
+	CHECK_OK_FATAL(hm_buffer_create(
+		scene->device, DESC(hm_buffer_desc, .size = SIZE, .max_size = 2 * SIZE),
+		&scene->buffer));
 	CHECK_OK_FATAL(hm_map_create(scene->buffer, NULL, &scene->map));
 	pattern_write(hm_map_address(scene->map), 0, SIZE, 1);
 	real = sys_table;

@@ -42,14 +42,10 @@ static uint64_t below(struct worker *w, uint64_t n)
 static int make_buffer(struct worker *w, uint64_t size, uint32_t flags,
 		       struct hm_buffer **ret_buffer)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = flags,
-		.size = size,
-		.max_size = MAX_PAGES * PAGE,
-	};
-
-	return hm_buffer_create(w->device, &desc, ret_buffer);
+	return hm_buffer_create(w->device,
+				DESC(hm_buffer_desc, .flags = flags, .size = size,
+				     .max_size = MAX_PAGES * PAGE),
+				ret_buffer);
 }
 
 /* ---- a thread's own ---- */
@@ -172,7 +168,7 @@ static void shared_map(struct worker *w, struct hm_buffer *buffer)
 {
 	struct hm_pointer_info info;
 	struct hm_view *view;
-	struct hm_map *map;
+	AUTO(hm_map) *map = NULL;
 	int r = hm_map_create(buffer, NULL, &map);
 
 	if (r) {
@@ -188,7 +184,6 @@ static void shared_map(struct worker *w, struct hm_buffer *buffer)
 	expect(hm_map_end_cpu(map, 0, 1, HM_READ), "bracketing");
 	if (!r)
 		hm_view_unref(view);
-	hm_map_unref(map);
 }
 
 static void shared_step(struct worker *w)
@@ -294,17 +289,13 @@ static void *read_on(void *user)
 
 static void readers(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-				       .size = PAGE,
-				       .max_size = 64 * PAGE };
 	struct reading reading = { .short_length = PAGE, .long_length = 64 * PAGE };
-	struct hm_device *device;
-	struct hm_buffer *buffer;
 	pthread_t threads[2];
 	int i;
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer =
+		rig_buffer(device, DESC(hm_buffer_desc, .size = PAGE, .max_size = 64 * PAGE));
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &reading.map));
 	reading.base = hm_map_address(reading.map);
 	for (i = 0; i < 2; i++)
@@ -318,8 +309,6 @@ static void readers(void)
 	for (i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
 	hm_map_unref(reading.map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static const struct test tests[] = {

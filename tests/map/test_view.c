@@ -27,14 +27,10 @@ struct subject {
 
 static void make(struct subject *s, uint64_t max_size)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = SIZE,
-		.max_size = max_size,
-	};
-
 	CHECK_OK_FATAL(hm_device_open("host", &s->device));
-	CHECK_OK_FATAL(hm_buffer_create(s->device, &desc, &s->buffer));
+	CHECK_OK_FATAL(hm_buffer_create(
+		s->device, DESC(hm_buffer_desc, .size = SIZE, .max_size = max_size),
+		&s->buffer));
 	CHECK_OK_FATAL(hm_map_create(s->buffer, NULL, &s->map));
 }
 
@@ -68,14 +64,13 @@ static void note(struct log *log, char what, const struct hm_view_change *change
 /* Tries calls that wait for changes of other maps, or for callbacks that may. */
 static void try_elsewhere(struct log *log)
 {
-	const struct hm_loss_desc loss = { .struct_size = sizeof(loss) };
 	struct hm_handler_info info = { .struct_size = sizeof(info) };
 
 	log->r_install = hm_handler_install(0);
 	log->r_remove = hm_handler_remove();
 	log->r_chained = hm_handler_chained();
 	log->r_query = hm_handler_query(&info);
-	log->r_loss = hm_buffer_set_loss(log->other, &loss);
+	log->r_loss = hm_buffer_set_loss(log->other, DESC(hm_loss_desc));
 }
 
 static int on_quiesce(void *user, const struct hm_view_change *change)

@@ -35,42 +35,28 @@ static void *bracket(void *user)
 /* A first launch attaches its accelerator's view without the map's change. */
 static void attached_meanwhile(void)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 2 * PAGE };
 	const struct hm_view_ops ops = { .struct_size = sizeof(ops) };
-	struct hm_accel *accel;
-	struct hm_queue *queue;
 	struct hm_fence *fence;
-	struct hm_view *view;
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
 	pthread_t thread;
 	int i;
+	AUTO(rig) r = rig_make("soft:0", DESC(hm_buffer_desc, .size = 2 * PAGE));
+	AUTO(hm_view) *view = NULL;
 
-	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	ending = false;
 	n_begun = 0;
-	CHECK_OK_FATAL(remap_lock(map));
-	CHECK_OK_FATAL(view_create_locked(map, 0, 0, &ops, on_begin, NULL, &view));
-	remap_unlock(map);
-	CHECK_FATAL(!pthread_create(&thread, NULL, bracket, map));
+	CHECK_OK_FATAL(remap_lock(r.map));
+	CHECK_OK_FATAL(view_create_locked(r.map, 0, 0, &ops, on_begin, NULL, &view));
+	remap_unlock(r.map);
+	CHECK_FATAL(!pthread_create(&thread, NULL, bracket, r.map));
 	for (i = 0; i < 100; i++) {
-		CHECK_OK_FATAL(hm_accel_open("soft:0", NULL, &accel));
-		CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
-		CHECK_OK(hm_queue_fill(queue, hm_map_address(map), 0, 64, &fence));
+		AUTO(hm_accel) *accel = rig_accel("soft:0", NULL);
+		AUTO(hm_queue) *queue = rig_queue(accel, 0);
+		CHECK_OK(hm_queue_fill(queue, hm_map_address(r.map), 0, 64, &fence));
 		finish(fence);
-		hm_queue_unref(queue);
-		hm_accel_unref(accel);
 	}
 	ending = true;
 	CHECK_FATAL(!pthread_join(thread, NULL));
 	CHECK(n_begun);
-	hm_view_unref(view);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* ---- ended in callbacks ---- */
@@ -166,10 +152,9 @@ static void change_both(void)
 
 static void end_each_others_views(void)
 {
-	struct hm_device *device;
 	int i;
+	AUTO(hm_device) *device = rig_device("host");
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
 	make_sides(device);
 	for (i = 0; i < 2; i++)
 		CHECK_OK_FATAL(
@@ -177,17 +162,15 @@ static void end_each_others_views(void)
 	change_both();
 	/* Ended before its map's change came to that. */
 	CHECK_EQUAL(n_told, 0);
-	hm_device_unref(device);
 }
 
 /* Each has a view of both maps: of the one being changed by its callback's own thread. */
 static void end_accelerators(void)
 {
-	struct hm_device *device;
 	struct hm_fence *fence;
 	int i, k;
+	AUTO(hm_device) *device = rig_device("soft:0");
 
-	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
 	make_sides(device);
 	for (i = 0; i < 2; i++) {
 		CHECK_OK_FATAL(hm_accel_open("soft:0", NULL, &sides[i].accel));
@@ -200,7 +183,6 @@ static void end_accelerators(void)
 	}
 	CHECK_EQUAL(stats_now().views, 6);
 	change_both();
-	hm_device_unref(device);
 }
 
 static const struct test tests[] = {
