@@ -44,15 +44,11 @@ static unsigned int add_named(struct subject *subjects, unsigned int capacity)
 
 static uint32_t place_of(struct hm_device *device, uint32_t asked)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = 4096,
-		.place = asked,
-	};
 	struct hm_buffer_info info = { .struct_size = sizeof(info) };
 	struct hm_buffer *buffer;
 
-	if (hm_buffer_create(device, &desc, &buffer))
+	if (hm_buffer_create(device, DESC(hm_buffer_desc, .size = 4096, .place = asked),
+			     &buffer))
 		return HM_PLACE_DEFAULT;
 	hm_buffer_query(buffer, &info);
 	hm_buffer_unref(buffer);
@@ -61,14 +57,13 @@ static uint32_t place_of(struct hm_device *device, uint32_t asked)
 
 static bool has_memory(const char *name)
 {
-	struct hm_device *device;
+	AUTO(hm_device) *device = NULL;
 	bool more;
 
 	if (hm_device_open(name, &device))
 		return false;
 	more = place_of(device, HM_PLACE_DEFAULT) == HM_PLACE_SYSTEM &&
 	       place_of(device, HM_PLACE_DEVICE) == HM_PLACE_DEVICE;
-	hm_device_unref(device);
 	return more;
 }
 
@@ -211,8 +206,6 @@ struct hm_buffer *fixture_make(struct fixture *f, uint64_t size, uint64_t max_si
 /* The page size is known once there is a buffer: the second one has UNITS of it. */
 void fixture_open(struct fixture *f, const struct subject *subject)
 {
-	struct hm_buffer *buffer;
-
 	memset(f, 0, sizeof(*f));
 	f->subject = subject;
 	if (subject->settings)
@@ -220,14 +213,13 @@ void fixture_open(struct fixture *f, const struct subject *subject)
 	f->device_info.struct_size = sizeof(f->device_info);
 	CHECK_OK_FATAL(hm_device_open(subject->device, &f->device));
 	CHECK_OK_FATAL(hm_device_query(f->device, &f->device_info));
-	buffer = fixture_make(f, 1, 0, NULL);
+	AUTO(hm_buffer) *buffer = fixture_make(f, 1, 0, NULL);
 	f->unit = buffer_info(buffer).page_size;
 	hm_buffer_unref(buffer);
 	buffer = fixture_make(f, UNITS * f->unit, MAX_UNITS * f->unit, NULL);
 	f->info = buffer_info(buffer);
 	f->caps = f->info.caps;
 	f->writable = f->info.access & HM_WRITE;
-	hm_buffer_unref(buffer);
 }
 
 void fixture_close(struct fixture *f)

@@ -45,14 +45,8 @@ static void check_same(struct hm_buffer_stats now, struct hm_buffer_stats expect
 
 static void counts_of_maps(struct fixture *f)
 {
-	struct hm_map_desc part = {
-		.struct_size = sizeof(part),
-		.access = HM_READ,
-		.offset = f->unit,
-		.length = 2 * f->unit,
-	};
 	struct hm_map_desc outside = { .struct_size = sizeof(outside), .access = HM_READ };
-	struct hm_buffer *buffer = fixture_make(f, BYTES - 5, 0, NULL);
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES - 5, 0, NULL);
 	struct hm_map *map, *other = NULL;
 	struct hm_buffer_stats expected = { .bytes = BYTES };
 	int round;
@@ -67,7 +61,10 @@ static void counts_of_maps(struct fixture *f)
 		    hm_map_create(buffer, &outside, &other));
 	check_same(of_buffer(buffer), expected);
 	for (round = 0; round < 3 && has(f, HM_CAP_MULTI_MAP); round++) {
-		CHECK_OK_FATAL(hm_map_create(buffer, &part, &other));
+		CHECK_OK_FATAL(hm_map_create(buffer,
+					     DESC(hm_map_desc, .access = HM_READ,
+						  .offset = f->unit, .length = 2 * f->unit),
+					     &other));
 		expected.maps++;
 		expected.maps_ever++;
 		expected.bytes_mapped += 2 * f->unit;
@@ -80,7 +77,6 @@ static void counts_of_maps(struct fixture *f)
 	hm_map_unref(map);
 	expected.maps = expected.bytes_mapped = 0;
 	check_same(of_buffer(buffer), expected);
-	hm_buffer_unref(buffer);
 }
 
 /* A bracket that is open when its map ends was one. */
@@ -89,8 +85,8 @@ static void counts_of_brackets(struct fixture *f)
 	struct hm_buffer_stats expected = {
 		.bytes = BYTES, .maps = 1, .maps_ever = 1, .bytes_mapped = BYTES
 	};
-	struct hm_map *map;
-	struct hm_buffer *buffer = fixture_make(f, BYTES, 0, &map);
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
 
 	CHECK_OK(hm_map_begin_cpu(map, 0, BYTES, HM_READ));
 	CHECK_OK(hm_map_begin_cpu(map, 1, 7, HM_READ));
@@ -110,8 +106,6 @@ static void counts_of_brackets(struct fixture *f)
 	CHECK_OK(hm_map_end_cpu(map, 0, BYTES, HM_READ));
 	CHECK_EQUAL(of_buffer(buffer).brackets, 3);
 	CHECK_EQUAL(of_buffer(buffer).brackets_open, 0);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 /* Each resize by one unit and a byte: the pages are one more than the size's. */
@@ -161,7 +155,7 @@ static void counts_of_rights_and_locks(struct fixture *f)
 		.bytes = BYTES, .maps = 1, .maps_ever = 1, .bytes_mapped = BYTES
 	};
 	struct hm_map *map;
-	struct hm_buffer *buffer = fixture_make(f, BYTES, 0, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
 	struct hm_scope *scope;
 	struct hm_view *view;
 
@@ -189,17 +183,13 @@ static void counts_of_rights_and_locks(struct fixture *f)
 	expected.views = expected.bytes_locked = 0;
 	expected.maps = expected.bytes_mapped = 0;
 	check_same(of_buffer(buffer), expected);
-	hm_buffer_unref(buffer);
 }
 
 /* From one half of the buffer to the other: one launch, and it was used by it once. */
 static void counts_of_launches(struct fixture *f)
 {
-	struct hm_accel *accel;
-	struct hm_buffer *buffer;
-	struct hm_queue *queue;
 	struct hm_fence *fence;
-	struct hm_map *map;
+	AUTO(hm_map) *map = NULL;
 	char *base;
 
 	if (TEST_TSAN && getenv("HETMAP_RETIRE")) {
@@ -207,10 +197,10 @@ static void counts_of_launches(struct fixture *f)
 				       "one that releases, start one");
 		return;
 	}
-	buffer = fixture_make(f, BYTES, 0, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
 	base = hm_map_address(map);
-	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &accel));
-	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
+	AUTO(hm_accel) *accel = rig_accel("cpu", NULL);
+	AUTO(hm_queue) *queue = rig_queue(accel, 0);
 	CHECK_ERROR(-EFAULT, hm_queue_fill(queue, (void *)64, 1, f->unit, &fence));
 	CHECK_EQUAL(of_buffer(buffer).launches, 0);
 	if (f->writable) {
@@ -224,10 +214,6 @@ static void counts_of_launches(struct fixture *f)
 		CHECK_EQUAL(of_buffer(buffer).launches, 2);
 		CHECK_EQUAL(of_buffer(buffer).bytes_copied, 0);
 	}
-	hm_queue_unref(queue);
-	hm_accel_unref(accel);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 /* Events of an ended buffer stay in its device's counts; its sizes do not. */
@@ -275,7 +261,7 @@ static void counts_refused(struct fixture *f)
 	} large = { .stats.struct_size = sizeof(large) };
 	struct hm_buffer_stats untouched, stats = { .struct_size = 8, .maps = 7 };
 	struct hm_device_stats of_it = { .struct_size = sizeof(of_it) };
-	struct hm_buffer *buffer = fixture_make(f, f->unit, 0, NULL);
+	AUTO(hm_buffer) *buffer = fixture_make(f, f->unit, 0, NULL);
 
 	untouched = stats;
 	CHECK_ERROR(-EINVAL, hm_buffer_stats_get(NULL, &stats));
@@ -290,7 +276,6 @@ static void counts_refused(struct fixture *f)
 	CHECK_ERROR(-EINVAL, hm_device_stats_get(f->device, &of_it));
 	of_it.struct_size = sizeof(of_it) + 8;
 	CHECK_ERROR(-E2BIG, hm_device_stats_get(f->device, &of_it));
-	hm_buffer_unref(buffer);
 }
 
 const struct conformance_case conformance_counts[] = {

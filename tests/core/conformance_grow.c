@@ -9,18 +9,15 @@
 
 static bool refuses(struct fixture *f, uint64_t cap, uint32_t flags)
 {
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 
 	if (has(f, cap))
 		return false;
 	/* Inside max_size, but for a move: -ENOSPC is another answer. */
-	buffer = fixture_make(f, UNITS * f->unit,
-			      flags == HM_MAY_MOVE ? 0 : MAX_UNITS * f->unit, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(
+		f, UNITS * f->unit, flags == HM_MAY_MOVE ? 0 : MAX_UNITS * f->unit, &map);
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_resize(buffer, 2 * UNITS * f->unit, flags));
 	CHECK_EQUAL(buffer_info(buffer).size, UNITS * f->unit);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 	return true;
 }
 
@@ -28,14 +25,13 @@ static void replace(struct fixture *f)
 {
 	uint64_t old = UNITS * f->unit, size = 2 * old;
 	struct hm_stats before;
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 	uint32_t generation;
 	char *base;
 
 	if (refuses(f, HM_CAP_REPLACE, HM_GROW_REPLACE))
 		return;
-	buffer = fixture_make(f, old, 2 * size, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, old, 2 * size, &map);
 	base = hm_map_address(map);
 	generation = buffer_info(buffer).generation;
 	put(f, base, 0, old, 1);
@@ -57,26 +53,22 @@ static void replace(struct fixture *f)
 		CHECK_OK(hm_buffer_resize(buffer, size, 0));
 		CHECK(is_zero(base, f->unit, size));
 	}
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 /* A new object would part the users of the old one. */
 static void replace_busy(struct fixture *f)
 {
 	uint64_t old = UNITS * f->unit;
-	struct hm_map *map, *second;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 	int fd;
 
 	if (refuses(f, HM_CAP_REPLACE, HM_GROW_REPLACE))
 		return;
-	buffer = fixture_make(f, old, 4 * old, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, old, 4 * old, &map);
 	put(f, hm_map_address(map), 0, old, 1);
 	if (has(f, HM_CAP_MULTI_MAP)) {
-		CHECK_OK_FATAL(hm_map_create(buffer, NULL, &second));
+		AUTO(hm_map) *second = rig_map(buffer, NULL);
 		CHECK_ERROR(-EBUSY, hm_buffer_resize(buffer, 2 * old, HM_GROW_REPLACE));
-		hm_map_unref(second);
 	}
 	if (has(f, HM_CAP_EXPORT)) {
 		CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
@@ -85,21 +77,18 @@ static void replace_busy(struct fixture *f)
 	}
 	CHECK_EQUAL(hm_map_length(map), old);
 	CHECK(holds(f, hm_map_address(map), 0, old, 1));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 static void may_move(struct fixture *f)
 {
 	uint64_t old = UNITS * f->unit, size = 3 * old + 5;
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 	struct hm_pointer_info found;
 	uint32_t generation;
 
 	if (refuses(f, HM_CAP_REPLACE, HM_MAY_MOVE))
 		return;
-	buffer = fixture_make(f, old, 0, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, old, 0, &map);
 	generation = map_info(map, 0).generation;
 	put(f, hm_map_address(map), 0, old, 1);
 	CHECK_OK(hm_buffer_resize(buffer, size, HM_MAY_MOVE));
@@ -113,22 +102,19 @@ static void may_move(struct fixture *f)
 	CHECK(found.map == map);
 	CHECK_EQUAL(found.generation, map_info(map, 0).generation);
 	CHECK(buffer_info(buffer).max_size >= size);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 /* A map that moves may no longer be found at its old address. */
 static void old_address(struct fixture *f)
 {
 	uint64_t old = UNITS * f->unit;
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 	struct hm_pointer_info found;
 	char *base;
 
 	if (refuses(f, HM_CAP_REPLACE, HM_MAY_MOVE))
 		return;
-	buffer = fixture_make(f, old, 0, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, old, 0, &map);
 	base = hm_map_address(map);
 	CHECK_OK(hm_buffer_resize(buffer, 1000 * old, HM_MAY_MOVE));
 	if (hm_map_address(map) != base) {
@@ -141,41 +127,35 @@ static void old_address(struct fixture *f)
 				CHECK_EQUAL(test_read_signal(base), SIGSEGV);
 		}
 	}
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 /* Inside max_size nothing needs to move, whatever is allowed. */
 static void may_move_inside(struct fixture *f)
 {
 	uint64_t old = UNITS * f->unit, size = 2 * old;
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 	char *base;
 
 	if (!has(f, HM_CAP_RESIZE) || refuses(f, HM_CAP_REPLACE, HM_MAY_MOVE))
 		return;
-	buffer = fixture_make(f, old, size, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, old, size, &map);
 	base = hm_map_address(map);
 	CHECK_OK(hm_buffer_resize(buffer, size, HM_MAY_MOVE));
 	CHECK(hm_map_address(map) == base);
 	CHECK_EQUAL(map_info(map, 0).generation, RESIZE_STEP);
 	CHECK_OK(hm_buffer_resize(buffer, f->unit, HM_MAY_MOVE));
 	CHECK(hm_map_address(map) == base);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 static void append(struct fixture *f)
 {
 	uint64_t old = UNITS * f->unit, size = 2 * old + f->unit;
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 	char *base;
 
 	if (refuses(f, HM_CAP_APPEND, HM_GROW_APPEND))
 		return;
-	buffer = fixture_make(f, old, MAX_UNITS * f->unit, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, old, MAX_UNITS * f->unit, &map);
 	base = hm_map_address(map);
 	put(f, base, 0, old, 1);
 	CHECK_OK(hm_buffer_resize(buffer, size, HM_GROW_APPEND));
@@ -193,8 +173,6 @@ static void append(struct fixture *f)
 		CHECK_EQUAL(hm_map_length(map), f->unit);
 		CHECK(holds(f, base, 0, 1, 2));
 	}
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 static void append_maps(struct fixture *f)
@@ -206,34 +184,30 @@ static void append_maps(struct fixture *f)
 		.offset = old - f->unit,
 		.length = 2 * f->unit,
 	};
-	struct hm_map *whole, *across;
-	struct hm_buffer *buffer;
+	struct hm_map *whole;
 
 	if (!has(f, HM_CAP_MULTI_MAP) || refuses(f, HM_CAP_APPEND, HM_GROW_APPEND))
 		return;
-	buffer = fixture_make(f, old, MAX_UNITS * f->unit, &whole);
+	AUTO(hm_buffer) *buffer = fixture_make(f, old, MAX_UNITS * f->unit, &whole);
 	CHECK_OK(hm_buffer_resize(buffer, size, HM_GROW_APPEND));
 	put(f, hm_map_address(whole), 0, size, 7);
-	CHECK_OK_FATAL(hm_map_create(buffer, &desc, &across));
+	AUTO(hm_map) *across = rig_map(buffer, &desc);
 	put(f, (char *)hm_map_address(whole) + desc.offset, 0, desc.length, 8);
 	CHECK(holds(f, hm_map_address(across), 0, desc.length, 8));
 	hm_map_unref(whole);
 	CHECK(holds(f, hm_map_address(across), 0, desc.length, 8));
-	hm_map_unref(across);
-	hm_buffer_unref(buffer);
 }
 
 static void coalesce(struct fixture *f)
 {
 	uint64_t old = UNITS * f->unit, size = 2 * old;
 	struct hm_stats before;
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 	int fd = -7;
 
 	if (!has(f, HM_CAP_EXPORT) || refuses(f, HM_CAP_APPEND, HM_GROW_APPEND))
 		return;
-	buffer = fixture_make(f, old, MAX_UNITS * f->unit, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, old, MAX_UNITS * f->unit, &map);
 	put(f, hm_map_address(map), 0, old, 1);
 	CHECK_OK(hm_buffer_resize(buffer, size, HM_GROW_APPEND));
 	put(f, hm_map_address(map), old, size, 2);
@@ -247,8 +221,6 @@ static void coalesce(struct fixture *f)
 	CHECK(holds(f, hm_map_address(map), 0, old, 1));
 	CHECK(holds(f, hm_map_address(map), old, size, 2));
 	close(fd);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 const struct conformance_case conformance_grow[] = {

@@ -9,14 +9,9 @@
 static int map_part(struct hm_buffer *buffer, uint64_t offset, uint64_t length, uint32_t access,
 		    struct hm_map **ret_map)
 {
-	struct hm_map_desc desc = {
-		.struct_size = sizeof(desc),
-		.access = access,
-		.offset = offset,
-		.length = length,
-	};
-
-	return hm_map_create(buffer, &desc, ret_map);
+	return hm_map_create(
+		buffer, DESC(hm_map_desc, .access = access, .offset = offset, .length = length),
+		ret_map);
 }
 
 static uint32_t most_access(const struct fixture *f)
@@ -28,7 +23,7 @@ static void touch(struct fixture *f)
 {
 	uint64_t size = 5 * f->unit + 123;
 	struct hm_map *map;
-	struct hm_buffer *buffer = fixture_make(f, size, MAX_UNITS * f->unit, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, size, MAX_UNITS * f->unit, &map);
 	struct hm_map_info info = map_info(map, 0);
 	struct hm_pointer_info found;
 	char *base = hm_map_address(map);
@@ -59,27 +54,24 @@ static void touch(struct fixture *f)
 	CHECK_EQUAL(hm_pointer_find(base + size, &found), -ENOENT);
 	hm_map_unref(map);
 	CHECK_EQUAL(hm_pointer_find(base, &found), -ENOENT);
-	hm_buffer_unref(buffer);
 }
 
 static void one_byte(struct fixture *f)
 {
-	struct hm_map *map;
-	struct hm_buffer *buffer = fixture_make(f, 1, 0, &map);
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = fixture_make(f, 1, 0, &map);
 	struct hm_pointer_info found;
 
 	put(f, hm_map_address(map), 0, 1, 1);
 	CHECK(holds(f, hm_map_address(map), 0, 1, 1));
 	CHECK_EQUAL(hm_map_length(map), 1);
 	CHECK_EQUAL(hm_pointer_find((char *)hm_map_address(map) + 1, &found), -ENOENT);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 static void second_map(struct fixture *f)
 {
 	struct hm_map *first, *second = NULL;
-	struct hm_buffer *buffer = fixture_make(f, UNITS * f->unit, 0, &first);
+	AUTO(hm_buffer) *buffer = fixture_make(f, UNITS * f->unit, 0, &first);
 
 	if (!has(f, HM_CAP_MULTI_MAP)) {
 		CHECK_ERROR(-EBUSY, hm_map_create(buffer, NULL, &second));
@@ -99,13 +91,12 @@ static void second_map(struct fixture *f)
 	/* Gone, the first leaves room for another. */
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &first));
 	hm_map_unref(first);
-	hm_buffer_unref(buffer);
 }
 
 static void many_maps(struct fixture *f)
 {
 	struct hm_map *maps[50];
-	struct hm_buffer *buffer = fixture_make(f, UNITS * f->unit, 0, NULL);
+	AUTO(hm_buffer) *buffer = fixture_make(f, UNITS * f->unit, 0, NULL);
 	unsigned int i, n = has(f, HM_CAP_MULTI_MAP) ? 50 : 1;
 
 	for (i = 0; i < n; i++)
@@ -117,13 +108,12 @@ static void many_maps(struct fixture *f)
 	for (i = 0; i < n; i++)
 		hm_map_unref(maps[i * 7 % n]);
 	CHECK_EQUAL(buffer_info(buffer).maps, 0);
-	hm_buffer_unref(buffer);
 }
 
 static void part(struct fixture *f)
 {
-	struct hm_map *map, *whole;
-	struct hm_buffer *buffer = fixture_make(f, UNITS * f->unit, 0, NULL);
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = fixture_make(f, UNITS * f->unit, 0, NULL);
 	uint64_t length = 2 * f->unit + 17;
 	struct hm_pointer_info found;
 	char *base;
@@ -139,13 +129,10 @@ static void part(struct fixture *f)
 	CHECK_EQUAL(found.map_offset, 1);
 	CHECK_EQUAL(found.buffer_offset, 3 * f->unit + 1);
 	if (has(f, HM_CAP_MULTI_MAP)) {
-		CHECK_OK_FATAL(hm_map_create(buffer, NULL, &whole));
+		AUTO(hm_map) *whole = rig_map(buffer, NULL);
 		CHECK(holds(f, (char *)hm_map_address(whole) + 3 * f->unit, 0, length, 2));
 		CHECK(is_zero(hm_map_address(whole), 0, 3 * f->unit));
-		hm_map_unref(whole);
 	}
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 static void part_rules(struct fixture *f)
@@ -166,12 +153,12 @@ static void part_rules(struct fixture *f)
 		{ f->unit, UINT64_MAX - f->unit + 1, -ERANGE },
 		{ UINT64_MAX - f->unit + 1, f->unit, -ERANGE },
 	};
-	struct hm_map *poison = (void *)16, *map;
-	struct hm_buffer *buffer = fixture_make(f, size, 0, NULL);
+	struct hm_map *poison = (void *)16;
+	AUTO(hm_buffer) *buffer = fixture_make(f, size, 0, NULL);
 	size_t i;
 
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		map = poison;
+		AUTO(hm_map) *map = poison;
 		if (rows[i].r) {
 			CHECK_ERROR(rows[i].r, map_part(buffer, rows[i].offset, rows[i].length,
 							HM_READ, &map));
@@ -180,10 +167,8 @@ static void part_rules(struct fixture *f)
 		}
 		CHECK_OK_FATAL(map_part(buffer, rows[i].offset, rows[i].length, HM_READ, &map));
 		CHECK_EQUAL(hm_map_length(map), rows[i].length);
-		hm_map_unref(map);
 	}
 	CHECK_EQUAL(buffer_info(buffer).maps, 0);
-	hm_buffer_unref(buffer);
 }
 
 /* ---- rights ---- */
@@ -197,7 +182,7 @@ static int kills(const void *address, uint32_t access)
 
 static void access_of_map(struct fixture *f)
 {
-	struct hm_buffer *buffer = fixture_make(f, f->unit, 0, NULL);
+	AUTO(hm_buffer) *buffer = fixture_make(f, f->unit, 0, NULL);
 	struct hm_map *map = NULL;
 
 	CHECK_OK_FATAL(map_part(buffer, 0, 0, HM_READ, &map));
@@ -217,7 +202,6 @@ static void access_of_map(struct fixture *f)
 		CHECK_ERROR(-EACCES, map_part(buffer, 0, 0, HM_READ | HM_WRITE, &map));
 		CHECK(!map);
 	}
-	hm_buffer_unref(buffer);
 }
 
 static uint32_t access_at(const char *address)
@@ -232,16 +216,15 @@ static uint32_t access_at(const char *address)
 static void cut(struct fixture *f)
 {
 	uint64_t size = MAX_UNITS * f->unit;
-	struct hm_map *map, *fresh;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 	uint64_t at;
 
 	if (!has(f, HM_CAP_PROTECT) || !has(f, HM_CAP_MULTI_MAP))
 		return;
-	buffer = fixture_make(f, size, 2 * size, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, size, 2 * size, &map);
 	put(f, hm_map_address(map), 0, size, 1);
 	/* No page of the map has been touched when it is cut. */
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &fresh));
+	AUTO(hm_map) *fresh = rig_map(buffer, NULL);
 	for (at = 0; at < MAX_UNITS; at += 4)
 		CHECK_OK(hm_map_protect(fresh, at * f->unit, f->unit, HM_NONE));
 	CHECK_OK(hm_map_protect(fresh, 0, size, HM_READ));
@@ -252,9 +235,6 @@ static void cut(struct fixture *f)
 	CHECK_OK(hm_map_protect(fresh, 2 * f->unit, f->unit, HM_READ));
 	put(f, (char *)hm_map_address(map) + 5 * f->unit, 0, 9 * f->unit, 2);
 	CHECK(holds(f, hm_map_address(fresh), 0, 9 * f->unit, 2));
-	hm_map_unref(fresh);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 static void protect(struct fixture *f)
@@ -310,8 +290,8 @@ static void protect_rules(struct fixture *f)
 		{ 0, unit, 1u << 7, -EINVAL },
 		{ 0, unit, HM_READ | HM_WRITE, f->writable ? 0 : -EACCES },
 	};
-	struct hm_map *map;
-	struct hm_buffer *buffer = fixture_make(f, size, 0, &map);
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = fixture_make(f, size, 0, &map);
 	size_t i;
 
 	for (i = 0; has(f, HM_CAP_PROTECT) && i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -321,8 +301,6 @@ static void protect_rules(struct fixture *f)
 		else
 			CHECK_OK(hm_map_protect(map, rows[i].offset, rows[i].length,
 						rows[i].access));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 /* ---- guard pages ---- */
@@ -345,10 +323,9 @@ static void guards(struct fixture *f)
 		.flags = HM_MAP_GUARD,
 		.access = most_access(f),
 	};
-	struct hm_buffer *buffer = fixture_make(f, 4 * f->unit, 6 * f->unit, NULL);
-	struct hm_map *map;
+	AUTO(hm_buffer) *buffer = fixture_make(f, 4 * f->unit, 6 * f->unit, NULL);
+	AUTO(hm_map) *map = rig_map(buffer, &desc);
 
-	CHECK_OK_FATAL(hm_map_create(buffer, &desc, &map));
 	check_guards(f, map);
 	if (has(f, HM_CAP_RESIZE)) {
 		CHECK_OK(hm_buffer_resize(buffer, 6 * f->unit, 0));
@@ -356,13 +333,11 @@ static void guards(struct fixture *f)
 		CHECK_OK(hm_buffer_resize(buffer, f->unit, 0));
 		check_guards(f, map);
 	}
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 static void unknown_map_flags(struct fixture *f)
 {
-	struct hm_buffer *buffer = fixture_make(f, f->unit, 0, NULL);
+	AUTO(hm_buffer) *buffer = fixture_make(f, f->unit, 0, NULL);
 	struct hm_map_desc desc = { .struct_size = sizeof(desc), .access = HM_READ };
 	struct hm_map *poison = (void *)16, *map = poison;
 
@@ -374,7 +349,6 @@ static void unknown_map_flags(struct fixture *f)
 	desc.access = 1u << 9;
 	CHECK_ERROR(-EINVAL, hm_map_create(buffer, &desc, &map));
 	CHECK(map == poison);
-	hm_buffer_unref(buffer);
 }
 
 const struct conformance_case conformance_maps[] = {

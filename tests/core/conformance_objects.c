@@ -17,7 +17,6 @@
 static void device_query(struct fixture *f)
 {
 	struct hm_device_info info = { .struct_size = sizeof(info) };
-	struct hm_device *again;
 
 	CHECK(f->device_info.name[0]);
 	CHECK(f->device_info.backend[0]);
@@ -25,22 +24,19 @@ static void device_query(struct fixture *f)
 	CHECK(f->device_info.page_size >= 4096);
 	CHECK(f->device_info.granule >= f->device_info.page_size);
 	CHECK(f->device_info.memory_free <= f->device_info.memory_total);
-	CHECK_OK_FATAL(hm_device_open(f->device_info.name, &again));
+	AUTO(hm_device) *again = rig_device(f->device_info.name);
 	CHECK_OK(hm_device_query(again, &info));
 	CHECK(!strcmp(info.name, f->device_info.name));
 	CHECK_EQUAL(info.caps, f->device_info.caps);
-	hm_device_unref(again);
 }
 
 static void buffer_query(struct fixture *f)
 {
 	uint64_t size = 3 * f->unit + 5, max_size = 7 * f->unit;
-	struct hm_buffer *first, *second;
-	struct hm_buffer_info info;
+	AUTO(hm_buffer) *first = fixture_make(f, size, max_size, NULL);
+	AUTO(hm_buffer) *second = fixture_make(f, size, 0, NULL);
+	struct hm_buffer_info info = buffer_info(first);
 
-	first = fixture_make(f, size, max_size, NULL);
-	second = fixture_make(f, size, 0, NULL);
-	info = buffer_info(first);
 	CHECK_EQUAL(info.size, size);
 	CHECK(info.max_size >= max_size);
 	CHECK_EQUAL(info.segments, 1);
@@ -50,8 +46,6 @@ static void buffer_query(struct fixture *f)
 	CHECK(info.access & HM_READ);
 	CHECK(info.serial != buffer_info(second).serial);
 	CHECK(buffer_info(second).max_size >= size);
-	hm_buffer_unref(first);
-	hm_buffer_unref(second);
 }
 
 /* A buffer has no capability that its device lacks; flags are those that hold. */
@@ -153,14 +147,12 @@ static void check_node(struct fixture *f, struct hm_buffer *buffer)
 		.struct_size = sizeof(detail),
 		.fields = HM_POINTER_NODE,
 	};
-	struct hm_map *map;
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	put(f, hm_map_address(map), 0, 4 * f->unit, 1);
 	CHECK(holds(f, hm_map_address(map), 0, 4 * f->unit, 1));
 	CHECK_OK(hm_pointer_query(hm_map_address(map), &detail));
 	CHECK_EQUAL(detail.numa_node, 0);
-	hm_map_unref(map);
 }
 
 /* Pages of the huge pool are taken before a policy could place them. */
@@ -205,11 +197,10 @@ static int make_in(struct fixture *f, uint32_t place, struct hm_buffer **ret_buf
 static void check_place(struct fixture *f, struct hm_buffer *buffer, uint32_t place)
 {
 	uint64_t used = 2 * f->unit, grown = 3 * f->unit;
-	struct hm_map *map;
 	void *base;
 
 	CHECK_EQUAL(buffer_info(buffer).place, place);
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 	base = hm_map_address(map);
 	CHECK(is_zero(base, 0, used));
 	put(f, base, 0, used, 1);
@@ -219,7 +210,6 @@ static void check_place(struct fixture *f, struct hm_buffer *buffer, uint32_t pl
 		CHECK(is_zero(base, used, grown));
 	}
 	CHECK(holds(f, base, 0, used, 1));
-	hm_map_unref(map);
 }
 
 /* Made there, or refused with a reason; no device has neither memory. */
@@ -275,8 +265,8 @@ static bool maps_line(const void *address, char *ret_line, size_t size)
 
 static void names(struct fixture *f)
 {
-	struct hm_map *map;
-	struct hm_buffer *buffer = fixture_make(f, 2 * f->unit, 4 * f->unit, &map);
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = fixture_make(f, 2 * f->unit, 4 * f->unit, &map);
 	void *page = aligned_alloc(4096, 4096);
 	bool memory_named = kernel_names_memory(page);
 	char line[512] = "";
@@ -287,8 +277,6 @@ static void names(struct fixture *f)
 		CHECK(strstr(line, "[anon:") && strstr(line, "conformance"));
 	if (f->info.backing == HM_BACKING_MEMFD || f->info.backing == HM_BACKING_HUGETLB)
 		CHECK(strstr(line, "memfd:") && strstr(line, "conformance"));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 /* ---- references ---- */

@@ -17,17 +17,14 @@ static uint32_t most_access(const struct fixture *f)
 
 static bool refuses_lock(struct fixture *f)
 {
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 	uint64_t before = test_status_bytes("VmLck");
 
 	if (has(f, HM_CAP_LOCK))
 		return false;
-	buffer = fixture_make(f, BYTES, 0, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
 	CHECK_ERROR(-EOPNOTSUPP, hm_map_lock(map, 0, BYTES, 0, NULL));
 	CHECK_EQUAL(test_status_bytes("VmLck"), before);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 	return true;
 }
 
@@ -70,12 +67,11 @@ static void lock(struct fixture *f)
 static void lock_rules(struct fixture *f)
 {
 	uint64_t locked = 4711;
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 
 	if (refuses_lock(f))
 		return;
-	buffer = fixture_make(f, BYTES, 0, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
 	CHECK_ERROR(-EINVAL, hm_map_lock(map, 0, 0, 0, &locked));
 	CHECK_ERROR(-EINVAL, hm_map_lock(map, 1, f->unit, 0, &locked));
 	CHECK_ERROR(-ERANGE, hm_map_lock(map, 0, BYTES + 1, 0, &locked));
@@ -90,20 +86,17 @@ static void lock_rules(struct fixture *f)
 	}
 	CHECK_EQUAL(locked, 4711);
 	CHECK_EQUAL(stats_now().bytes_locked, 0);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 static void lock_on_fault(struct fixture *f)
 {
 	uint64_t before, locked = 0;
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 
 	if (refuses_lock(f))
 		return;
 	before = test_status_bytes("VmLck");
-	buffer = fixture_make(f, BYTES, 0, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
 	CHECK_OK(hm_map_lock(map, 0, BYTES, HM_LOCK_ONFAULT, &locked));
 	CHECK_EQUAL(locked, BYTES);
 	CHECK_EQUAL(test_status_bytes("VmLck") - before, BYTES);
@@ -112,8 +105,6 @@ static void lock_on_fault(struct fixture *f)
 	CHECK(holds(f, hm_map_address(map), 0, f->unit, 1));
 	CHECK(map_info(map, HM_MAP_RESIDENT).resident >= f->unit);
 	CHECK_OK(hm_map_unlock(map, 0, BYTES));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 struct limited {
@@ -190,13 +181,12 @@ static void lock_limits(struct fixture *f)
 static void lock_and_resize(struct fixture *f)
 {
 	uint64_t before;
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 
 	if (!has(f, HM_CAP_RESIZE) || refuses_lock(f))
 		return;
 	before = test_status_bytes("VmLck");
-	buffer = fixture_make(f, BYTES, 2 * BYTES, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 2 * BYTES, &map);
 	CHECK_OK(hm_map_lock(map, 0, BYTES, 0, NULL));
 	CHECK_OK(hm_buffer_resize(buffer, 2 * f->unit, 0));
 	CHECK_EQUAL(test_status_bytes("VmLck") - before, 2 * f->unit);
@@ -204,8 +194,6 @@ static void lock_and_resize(struct fixture *f)
 	CHECK_EQUAL(map_info(map, HM_MAP_LOCKED).locked, 2 * f->unit);
 	CHECK_OK(hm_map_unlock(map, 0, 2 * f->unit));
 	CHECK_EQUAL(test_status_bytes("VmLck"), before);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 static void lock_and_replace(struct fixture *f)
@@ -238,8 +226,8 @@ static void advise(struct fixture *f)
 		HM_ADVICE_COLD,       HM_ADVICE_PAGEOUT,    HM_ADVICE_NORMAL,
 		HM_ADVICE_HUGEPAGE,   HM_ADVICE_NOHUGEPAGE,
 	};
-	struct hm_map *map;
-	struct hm_buffer *buffer = fixture_make(f, BYTES, 0, &map);
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
 	char *base = hm_map_address(map);
 	size_t i;
 	int r;
@@ -258,8 +246,6 @@ static void advise(struct fixture *f)
 	CHECK_ERROR(-EINVAL, hm_map_advise(map, 0, 0, HM_ADVICE_NORMAL));
 	CHECK_ERROR(-EINVAL, hm_map_advise(map, 1, f->unit, HM_ADVICE_NORMAL));
 	CHECK_ERROR(-ERANGE, hm_map_advise(map, f->unit, BYTES, HM_ADVICE_NORMAL));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 /* Pages of [from, to) that mincore() sees. */
@@ -276,14 +262,12 @@ static uint64_t present(const char *base, uint64_t from, uint64_t to)
 
 static void prefetch(struct fixture *f)
 {
-	struct hm_map *map;
-	struct hm_buffer *buffer = fixture_make(f, BYTES, 0, &map);
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
 	char *base = hm_map_address(map);
 
 	if (!has(f, HM_CAP_POPULATE)) {
 		CHECK_ERROR(-EOPNOTSUPP, hm_map_prefetch(map, 0, BYTES, HM_READ));
-		hm_map_unref(map);
-		hm_buffer_unref(buffer);
 		return;
 	}
 	CHECK_OK(hm_map_prefetch(map, f->unit, 2 * f->unit, most_access(f)));
@@ -304,8 +288,6 @@ static void prefetch(struct fixture *f)
 	CHECK_ERROR(-EINVAL, hm_map_prefetch(map, 0, BYTES, HM_NONE));
 	CHECK_ERROR(-EINVAL, hm_map_prefetch(map, 0, BYTES, 1u << 8));
 	CHECK_ERROR(-ERANGE, hm_map_prefetch(map, 0, BYTES + 1, HM_READ));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 /* The resident size in /proc lags behind, up to 64 pages before Linux 6.2. */
@@ -324,8 +306,8 @@ static void populate(struct fixture *f)
 		.flags = HM_MAP_POPULATE,
 		.access = most_access(f),
 	};
-	struct hm_buffer *buffer = fixture_make(f, BYTES, 0, NULL);
-	struct hm_map *map = NULL;
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, NULL);
+	AUTO(hm_map) *map = NULL;
 	uint64_t before;
 
 	if (has(f, HM_CAP_POPULATE)) {
@@ -339,8 +321,6 @@ static void populate(struct fixture *f)
 	} else {
 		CHECK_ERROR(-EOPNOTSUPP, hm_map_create(buffer, &desc, &map));
 	}
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 /* ---- brackets and sync ---- */
@@ -351,8 +331,8 @@ static void populate(struct fixture *f)
 
 static void brackets(struct fixture *f)
 {
-	struct hm_map *map;
-	struct hm_buffer *buffer = fixture_make(f, BYTES, 0, &map);
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
 
 	CHECK_OK(hm_map_begin_cpu(map, 3, 100, HM_READ));
 	CHECK_OK(hm_map_begin_cpu(map, 0, BYTES, HM_READ | HM_WRITE));
@@ -377,8 +357,6 @@ static void brackets(struct fixture *f)
 		CHECK_OK(hm_map_end_cpu(map, 0, BYTES, HM_READ));
 		CHECK_EQUAL(map_info(map, 0).brackets, 0);
 	}
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 /* A bracket brings crowded-out bytes back to where CPUs reach them, or nothing does. */
@@ -413,8 +391,8 @@ static void crowded(struct fixture *f)
 
 static void sync_map(struct fixture *f)
 {
-	struct hm_map *map;
-	struct hm_buffer *buffer = fixture_make(f, BYTES, 0, &map);
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
 
 	put(f, hm_map_address(map), 0, BYTES, 1);
 	CHECK_OK(hm_map_sync(map, 0, BYTES, 0));
@@ -423,8 +401,6 @@ static void sync_map(struct fixture *f)
 	CHECK_ERROR(-EINVAL, hm_map_sync(map, 0, BYTES, 1u << 4));
 	CHECK_ERROR(-ERANGE, hm_map_sync(map, 0, BYTES + 1, 0));
 	CHECK(holds(f, hm_map_address(map), 0, BYTES, 1));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 /* hm_pointer_query() agrees with hm_map_query(). */
@@ -434,8 +410,8 @@ static void pointer_query(struct fixture *f)
 		.struct_size = sizeof(detail),
 		.fields = HM_POINTER_PAGE_SIZE,
 	};
-	struct hm_map *map;
-	struct hm_buffer *buffer = fixture_make(f, BYTES, 0, &map);
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
 	char *base = hm_map_address(map);
 
 	put(f, base, 0, BYTES, 1);
@@ -471,8 +447,6 @@ static void pointer_query(struct fixture *f)
 	CHECK_ERROR(-ENOENT, hm_pointer_query(&detail, &detail));
 	detail.fields = 1u << 20;
 	CHECK_ERROR(-EINVAL, hm_pointer_query(base, &detail));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 const struct conformance_case conformance_pages[] = {

@@ -8,18 +8,15 @@
 /* Where there is no resize every size is refused and nothing changes. */
 static bool refuses_resize(struct fixture *f)
 {
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 
 	if (has(f, HM_CAP_RESIZE))
 		return false;
-	buffer = fixture_make(f, UNITS * f->unit, MAX_UNITS * f->unit, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, UNITS * f->unit, MAX_UNITS * f->unit, &map);
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_resize(buffer, (UNITS + 1) * f->unit, 0));
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_resize(buffer, f->unit, 0));
 	CHECK_EQUAL(buffer_info(buffer).size, UNITS * f->unit);
 	CHECK_EQUAL(hm_map_length(map), UNITS * f->unit);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 	return true;
 }
 
@@ -40,14 +37,13 @@ static void check_sizes(struct hm_buffer *buffer, struct hm_map *map, uint64_t s
 static void grow(struct fixture *f)
 {
 	uint64_t old = UNITS * f->unit, size = MAX_UNITS * f->unit;
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 	uint32_t generation;
 	char *base;
 
 	if (refuses_resize(f))
 		return;
-	buffer = fixture_make(f, old, size, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, old, size, &map);
 	base = hm_map_address(map);
 	generation = map_info(map, 0).generation;
 	put(f, base, 0, old, 1);
@@ -61,20 +57,17 @@ static void grow(struct fixture *f)
 	CHECK_EQUAL(map_info(map, 0).generation, generation + RESIZE_STEP);
 	CHECK_EQUAL(buffer_info(buffer).segments, 1);
 	CHECK(buffer_info(buffer).caps & HM_CAP_CONTIGUOUS);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 static void shrink(struct fixture *f)
 {
 	uint64_t old = UNITS * f->unit, size = 3 * f->unit;
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 	char *base;
 
 	if (refuses_resize(f))
 		return;
-	buffer = fixture_make(f, old, 0, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, old, 0, &map);
 	base = hm_map_address(map);
 	put(f, base, 0, old, 1);
 	CHECK_OK(hm_buffer_resize(buffer, size, 0));
@@ -86,8 +79,6 @@ static void shrink(struct fixture *f)
 	check_sizes(buffer, map, old);
 	CHECK(holds(f, base, 0, size, 1));
 	CHECK(is_zero(base, size, old));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 /* Sizes that are no multiples of a page: cut bytes must not come back either. */
@@ -98,14 +89,13 @@ static void odd_sizes(struct fixture *f)
 		1,           MAX_UNITS * f->unit, 100, 3 * f->unit + 7,
 	};
 	uint64_t size = 2 * f->unit + 77, kept;
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 	char *base;
 	size_t i;
 
 	if (refuses_resize(f))
 		return;
-	buffer = fixture_make(f, size, MAX_UNITS * f->unit, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, size, MAX_UNITS * f->unit, &map);
 	base = hm_map_address(map);
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		put(f, base, 0, size, (uint32_t)i);
@@ -119,8 +109,6 @@ static void odd_sizes(struct fixture *f)
 		size = sizes[i];
 	}
 	CHECK(hm_map_address(map) == base);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 /*
@@ -131,13 +119,12 @@ static void stored_behind_the_end(struct fixture *f)
 {
 	const uint64_t sizes[] = { 2 * f->unit + 5, f->unit + 9, f->unit + 90, f->unit + 9 };
 	uint64_t size = f->unit + 77, i, end;
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 	char *base;
 
 	if (refuses_resize(f))
 		return;
-	buffer = fixture_make(f, size, MAX_UNITS * f->unit, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, size, MAX_UNITS * f->unit, &map);
 	base = hm_map_address(map);
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		put(f, base, 0, size, (uint32_t)i);
@@ -151,20 +138,17 @@ static void stored_behind_the_end(struct fixture *f)
 		size = sizes[i];
 	}
 	CHECK(hm_map_address(map) == base);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 static void random_sizes(struct fixture *f)
 {
 	uint64_t state = test_seed(), max_size = MAX_UNITS * f->unit, size = f->unit, next;
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 	int i;
 
 	if (refuses_resize(f))
 		return;
-	buffer = fixture_make(f, size, max_size, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, size, max_size, &map);
 	for (i = 0; i < 60; i++) {
 		next = test_random(&state) % max_size + 1;
 		if (i % 3 == 0)
@@ -178,19 +162,16 @@ static void random_sizes(struct fixture *f)
 		}
 		size = next;
 	}
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 static void without_a_map(struct fixture *f)
 {
 	uint64_t size = UNITS * f->unit;
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 
 	if (refuses_resize(f))
 		return;
-	buffer = fixture_make(f, size, MAX_UNITS * f->unit, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, size, MAX_UNITS * f->unit, &map);
 	put(f, hm_map_address(map), 0, size, 1);
 	hm_map_unref(map);
 	CHECK_OK(hm_buffer_resize(buffer, 2 * f->unit, 0));
@@ -198,15 +179,13 @@ static void without_a_map(struct fixture *f)
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	CHECK_EQUAL(hm_map_length(map), size);
 	CHECK(is_zero(hm_map_address(map), 2 * f->unit, size));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 static void past_the_end(struct fixture *f)
 {
 	uint64_t size = UNITS * f->unit;
-	struct hm_map *map;
-	struct hm_buffer *buffer = fixture_make(f, size, 2 * size, &map);
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = fixture_make(f, size, 2 * size, &map);
 	uint64_t max_size = buffer_info(buffer).max_size;
 	int past = has(f, HM_CAP_RESIZE) ? -ENOSPC : -EOPNOTSUPP;
 
@@ -216,26 +195,20 @@ static void past_the_end(struct fixture *f)
 	CHECK_ERROR(-EINVAL, hm_buffer_resize(buffer, size, 1u << 30));
 	check_sizes(buffer, map, size);
 	CHECK(holds(f, hm_map_address(map), 0, size, 1));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 /* Maps of a part never change; a shrink that would cut one is refused. */
 static void parts(struct fixture *f)
 {
-	struct hm_map_desc desc = {
-		.struct_size = sizeof(desc),
-		.access = HM_READ,
-		.offset = 2 * f->unit,
-		.length = 2 * f->unit,
-	};
 	struct hm_map *part;
-	struct hm_buffer *buffer;
 
 	if (refuses_resize(f))
 		return;
-	buffer = fixture_make(f, UNITS * f->unit, MAX_UNITS * f->unit, NULL);
-	CHECK_OK_FATAL(hm_map_create(buffer, &desc, &part));
+	AUTO(hm_buffer) *buffer = fixture_make(f, UNITS * f->unit, MAX_UNITS * f->unit, NULL);
+	CHECK_OK_FATAL(hm_map_create(buffer,
+				     DESC(hm_map_desc, .access = HM_READ, .offset = 2 * f->unit,
+					  .length = 2 * f->unit),
+				     &part));
 	CHECK_OK(hm_buffer_resize(buffer, MAX_UNITS * f->unit, 0));
 	CHECK_EQUAL(hm_map_length(part), 2 * f->unit);
 	CHECK_ERROR(-EBUSY, hm_buffer_resize(buffer, 4 * f->unit - 1, 0));
@@ -245,19 +218,17 @@ static void parts(struct fixture *f)
 	CHECK(is_zero(hm_map_address(part), 0, 2 * f->unit));
 	hm_map_unref(part);
 	CHECK_OK(hm_buffer_resize(buffer, f->unit, 0));
-	hm_buffer_unref(buffer);
 }
 
 static void every_whole_map_follows(struct fixture *f)
 {
-	struct hm_map *first, *second;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *first = NULL;
 	uint64_t size = UNITS * f->unit, grown = MAX_UNITS * f->unit;
 
 	if (!has(f, HM_CAP_MULTI_MAP) || refuses_resize(f))
 		return;
-	buffer = fixture_make(f, size, grown, &first);
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &second));
+	AUTO(hm_buffer) *buffer = fixture_make(f, size, grown, &first);
+	AUTO(hm_map) *second = rig_map(buffer, NULL);
 	CHECK_OK(hm_buffer_resize(buffer, grown, 0));
 	/* Two maps can't both move to a new object: a further one, or none. */
 	CHECK_EQUAL(buffer_info(buffer).segments, 1 + RESIZE_STEP);
@@ -269,23 +240,19 @@ static void every_whole_map_follows(struct fixture *f)
 	CHECK_OK(hm_buffer_resize(buffer, f->unit, 0));
 	check_sizes(buffer, first, f->unit);
 	check_sizes(buffer, second, f->unit);
-	hm_map_unref(second);
-	hm_map_unref(first);
-	hm_buffer_unref(buffer);
 }
 
 /* Rights stay with their bytes; new bytes get the rights the map was made with. */
 static void rights(struct fixture *f)
 {
 	struct hm_pointer_info found;
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 	uint64_t unit = f->unit;
 	char *base;
 
 	if (!has(f, HM_CAP_PROTECT) || refuses_resize(f))
 		return;
-	buffer = fixture_make(f, 4 * unit, 8 * unit, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, 4 * unit, 8 * unit, &map);
 	base = hm_map_address(map);
 	CHECK_OK(hm_map_protect(map, 2 * unit, 2 * unit, HM_NONE));
 	CHECK_OK(hm_buffer_resize(buffer, 6 * unit, 0));
@@ -299,8 +266,6 @@ static void rights(struct fixture *f)
 	CHECK_EQUAL(map_info(map, 0).runs, 1);
 	CHECK_OK(hm_buffer_resize(buffer, 4 * unit, 0));
 	CHECK_EQUAL(test_read_signal(base + 3 * unit), 0);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 static void accounting(struct fixture *f)

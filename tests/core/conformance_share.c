@@ -58,16 +58,14 @@ static int peer_writes(struct peer_world *world, uint64_t from, uint64_t to, uin
 static int peer_can_write(struct peer_world *world, uint64_t unit, uint64_t b, uint64_t c)
 {
 	char *base = hm_map_address(world->map);
-	const struct hm_map_desc desc = {
-		.struct_size = sizeof(desc),
-		.access = HM_READ | HM_WRITE,
-	};
 	struct hm_map *further;
 	int fd, bad = 0;
 
 	(void)b, (void)c;
 	bad |= (hm_map_protect(world->map, 0, unit, HM_READ | HM_WRITE) == 0) << 0;
-	bad |= (hm_map_create(world->buffer, &desc, &further) != -EACCES) << 1;
+	bad |= (hm_map_create(world->buffer, DESC(hm_map_desc, .access = HM_READ | HM_WRITE),
+			      &further) != -EACCES)
+	       << 1;
 	bad |= (mprotect(base, unit, PROT_READ | PROT_WRITE) == 0) << 2;
 	/* A receiver may pass its buffer on. */
 	if (hm_buffer_export(world->buffer, 0, &fd))
@@ -203,7 +201,7 @@ static void lie_end(const struct lie *lie)
 
 static int tell(struct fixture *f, const struct lie *lie)
 {
-	struct hm_buffer *buffer = NULL;
+	AUTO(hm_buffer) *buffer = NULL;
 	int pair[2], r;
 
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
@@ -211,7 +209,6 @@ static int tell(struct fixture *f, const struct lie *lie)
 	r = hm_buffer_receive(f->device, pair[1], NULL, &buffer);
 	CHECK(!r == !!buffer);
 	CHECK(!r || hm_errmsg()[0]);
-	hm_buffer_unref(buffer);
 	close(pair[0]);
 	close(pair[1]);
 	return r;
@@ -233,17 +230,13 @@ static uint32_t cache_of_import(struct fixture *f, const struct lie *lie)
 		.struct_size = sizeof(desc),
 		.flags = lie->message.access & HM_WRITE ? 0 : HM_BUFFER_READ_ONLY,
 	};
-	struct hm_buffer *buffer;
-	struct hm_map *map;
 	uint32_t cache;
 
 	if (lie->message.memory & HM_MEMORY_STORAGE)
 		return lie->message.cache;
-	CHECK_OK_FATAL(hm_buffer_import(f->device, lie->fds[SHARE_FD_OBJECT], &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	AUTO(hm_buffer) *buffer = rig_import(f->device, lie->fds[SHARE_FD_OBJECT], &desc);
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 	cache = map_info(map, 0).cache;
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 	return cache;
 }
 
@@ -265,13 +258,13 @@ static void lies_about_cache(struct fixture *f, const struct lie *lie)
 
 static void lies(struct fixture *f)
 {
-	struct hm_buffer *buffer, *small;
+	struct hm_buffer *small;
 	struct lie lie, changed;
 	int fd, unsealed;
 
 	if (!fixture_is_sent(f, 0))
 		return;
-	buffer = fixture_make(f, BYTES, BYTES, NULL);
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, BYTES, NULL);
 	lie_begin(buffer, &lie);
 	CHECK_EQUAL(tell(f, &lie), 0);
 
@@ -302,7 +295,6 @@ static void lies(struct fixture *f)
 	CHECK(tell_of(f, &lie, fd) < 0);
 	close(fd);
 	lie_end(&lie);
-	hm_buffer_unref(buffer);
 }
 
 const struct conformance_case conformance_share[] = {

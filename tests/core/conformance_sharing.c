@@ -20,16 +20,14 @@
 
 static bool refuses_export(struct fixture *f)
 {
-	struct hm_buffer *buffer;
 	int fd = -7;
 
 	if (has(f, HM_CAP_EXPORT))
 		return false;
-	buffer = fixture_make(f, BYTES, 0, NULL);
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, NULL);
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_export(buffer, 0, &fd));
 	CHECK_EQUAL(fd, -7);
 	CHECK_EQUAL(buffer_info(buffer).exported, 0);
-	hm_buffer_unref(buffer);
 	return true;
 }
 
@@ -63,18 +61,16 @@ static void export_fd(struct fixture *f)
 /* A way to export that is a capability of its own. */
 static bool refuses_way(struct fixture *f, uint64_t cap, uint32_t flags)
 {
-	struct hm_buffer *buffer;
 	int fd = -7;
 
 	if (refuses_export(f))
 		return true;
 	if (has(f, cap))
 		return false;
-	buffer = fixture_make(f, BYTES, 0, NULL);
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, NULL);
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_export(buffer, flags, &fd));
 	CHECK_EQUAL(fd, -7);
 	CHECK_EQUAL(buffer_info(buffer).exported, 0);
-	hm_buffer_unref(buffer);
 	return true;
 }
 
@@ -139,12 +135,11 @@ static void check_reopened(struct fixture *f, int fd)
 static void export_read_only(struct fixture *f)
 {
 	struct hm_map *map, *further;
-	struct hm_buffer *buffer;
 	int fd, r;
 
 	if (refuses_way(f, HM_CAP_READ_ONLY, HM_EXPORT_READ_ONLY))
 		return;
-	buffer = fixture_make(f, BYTES, 0, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
 	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_READ_ONLY, &fd));
 	CHECK(mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
 	put(f, hm_map_address(map), 0, BYTES, 1);
@@ -159,20 +154,19 @@ static void export_read_only(struct fixture *f)
 	close(fd);
 	CHECK_ERROR(-EINVAL, hm_buffer_export(buffer, 1u << 29, &fd));
 	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 static void import(struct fixture *f)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc) };
 	struct hm_map *map, *other_map;
-	struct hm_buffer *buffer, *other;
+	struct hm_buffer *other;
 	uint64_t size;
 	int fd;
 
 	if (!(f->device_info.caps & HM_CAP_IMPORT) || refuses_export(f))
 		return;
-	buffer = fixture_make(f, BYTES, BYTES, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, BYTES, &map);
 	put(f, hm_map_address(map), 0, BYTES, 1);
 	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
 	CHECK_OK_FATAL(hm_buffer_import(f->device, fd, NULL, &other));
@@ -192,7 +186,6 @@ static void import(struct fixture *f)
 	CHECK(!other);
 	close(fd);
 	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 /* Import refuses bytes that another process could cut off, and objects that are no buffer. */
@@ -226,12 +219,11 @@ static void import_foreign(struct fixture *f)
 
 static void seals(struct fixture *f)
 {
-	struct hm_buffer *buffer;
 	int fd, set;
 
 	if (refuses_export(f))
 		return;
-	buffer = fixture_make(f, BYTES, 0, NULL);
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, NULL);
 	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
 	set = fcntl(fd, F_GET_SEALS);
 	if (set >= 0 &&
@@ -244,28 +236,24 @@ static void seals(struct fixture *f)
 		CHECK(fcntl(fd, F_GET_SEALS) & F_SEAL_FUTURE_WRITE);
 	}
 	close(fd);
-	hm_buffer_unref(buffer);
 }
 
 /* Sealed against writing, the buffer can no longer be punched: it says so. */
 static void shrink_after_read_only(struct fixture *f)
 {
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 	int fd;
 
 	if (!has(f, HM_CAP_RESIZE) || f->info.backing != HM_BACKING_MEMFD ||
 	    refuses_way(f, HM_CAP_READ_ONLY, HM_EXPORT_READ_ONLY))
 		return;
-	buffer = fixture_make(f, BYTES, 0, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
 	put(f, hm_map_address(map), 0, BYTES, 1);
 	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_READ_ONLY, &fd));
 	CHECK_ERROR(-EPERM, hm_buffer_resize(buffer, f->unit, 0));
 	CHECK_EQUAL(hm_map_length(map), BYTES);
 	CHECK(holds(f, hm_map_address(map), 0, BYTES, 1));
 	close(fd);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 /* ---- fork ---- */
@@ -356,8 +344,8 @@ static void fork_after_growth(struct fixture *f)
 		{ HM_CAP_REPLACE, HM_MAY_MOVE, 10 * MAX_UNITS },
 	};
 	int expected = has(f, HM_CAP_FORK) ? 0 : SIGSEGV;
-	struct hm_map *map;
-	struct hm_buffer *buffer = fixture_make(f, BYTES, MAX_UNITS * f->unit, &map);
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, MAX_UNITS * f->unit, &map);
 	struct hm_map_info info;
 	size_t i;
 
@@ -370,34 +358,27 @@ static void fork_after_growth(struct fixture *f)
 		CHECK_EQUAL(test_fork(child_reads, (char *)info.address + info.length - 1),
 			    expected);
 	}
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 static void child_works(void *user)
 {
 	struct fixture *f = user;
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 
 	CHECK_OK_FATAL(hm_device_open(f->subject->device, &f->device));
-	buffer = fixture_make(f, BYTES, 0, &map);
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
 	put(f, hm_map_address(map), 0, BYTES, 1);
 	CHECK(holds(f, hm_map_address(map), 0, BYTES, 1));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 	hm_device_unref(f->device);
 }
 
 /* A child that opens its own works like any process. */
 static void fork_child_works(struct fixture *f)
 {
-	struct hm_map *map;
-	struct hm_buffer *buffer = fixture_make(f, BYTES, 0, &map);
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
 
 	CHECK_EQUAL(test_fork(child_works, f), 0);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 /* ---- views ---- */
@@ -443,8 +424,8 @@ static const struct hm_view_ops watch = {
 static void views_are_told(struct fixture *f)
 {
 	struct watcher watcher = { 0 };
-	struct hm_map *map;
-	struct hm_buffer *buffer = fixture_make(f, BYTES, 2 * BYTES, &map);
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 2 * BYTES, &map);
 	struct hm_view *view;
 	char *base = hm_map_address(map);
 
@@ -470,16 +451,15 @@ static void views_are_told(struct fixture *f)
 	}
 	hm_view_unref(view);
 	CHECK_EQUAL(map_info(map, 0).views, 0);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 static void views_refuse(struct fixture *f)
 {
 	struct watcher willing = { 0 }, refusing = { .refuse = -EAGAIN };
-	struct hm_map *map;
-	struct hm_buffer *buffer = fixture_make(f, BYTES, 2 * BYTES, &map);
-	struct hm_view *first, *second;
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 2 * BYTES, &map);
+	AUTO(hm_view) *first = NULL;
+	AUTO(hm_view) *second = NULL;
 
 	put(f, hm_map_address(map), 0, BYTES, 1);
 	CHECK_OK_FATAL(hm_view_create(map, 0, 0, &watch, &willing, &first));
@@ -499,10 +479,6 @@ static void views_refuse(struct fixture *f)
 	refusing.refuse = 0;
 	if (has(f, HM_CAP_RESIZE))
 		CHECK_OK(hm_buffer_resize(buffer, f->unit, 0));
-	hm_view_unref(first);
-	hm_view_unref(second);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 const struct conformance_case conformance_sharing[] = {

@@ -160,10 +160,8 @@ static void builtin(void)
 /* A shorter table, of an older plug-in, works; its missing operations are -EOPNOTSUPP. */
 static void shorter(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 5000 };
-	struct hm_device *device;
-	struct hm_buffer *buffer, *other = NULL;
-	struct hm_map *map;
+	AUTO(hm_device) *device = NULL;
+	struct hm_buffer *other = NULL;
 	int fd = -7;
 
 	/* Registered for the life of the process: the second round finds it there. */
@@ -171,8 +169,8 @@ static void shorter(void)
 		    (hm_backend_register(&minimal_backend) == 0 &&
 		     hm_device_open("minimal", &device) == 0));
 	CHECK_ERROR(-EEXIST, hm_backend_register(&minimal_backend));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	AUTO(hm_buffer) *buffer = rig_buffer(device, DESC(hm_buffer_desc, .size = 5000));
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 	pattern_write(hm_map_address(map), 0, 5000, 1);
 	CHECK(pattern_holds(hm_map_address(map), 0, 5000, 1));
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_from_file(device, "/etc/passwd", -1, NULL, &other));
@@ -180,9 +178,6 @@ static void shorter(void)
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_export(buffer, 0, &fd));
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_resize(buffer, 1, 0));
 	CHECK(!other && fd == -7);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static int (*real_fstat)(int fd, struct stat *ret_stat);
@@ -199,24 +194,18 @@ static int huge_fstat(int fd, struct stat *ret_stat)
 /* Only memory of the huge pool is imported as such. */
 static void import_is_not_huge(void)
 {
-	struct hm_buffer *buffer, *other;
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 5000 };
-	struct hm_device *device;
 	int fd;
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer = rig_buffer(device, DESC(hm_buffer_desc, .size = 5000));
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
 	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
 	real_fstat = sys_table.fstat;
 	sys_table.fstat = huge_fstat;
-	CHECK_OK_FATAL(hm_buffer_import(device, fd, NULL, &other));
+	AUTO(hm_buffer) *other = rig_import(device, fd, NULL);
 	sys_table.fstat = real_fstat;
 	CHECK_EQUAL(buffer_info(other).page_size, buffer_info(buffer).page_size);
 	CHECK_EQUAL(buffer_info(other).flags, 0);
 	CHECK(buffer_info(other).caps & HM_CAP_LOCK);
-	hm_buffer_unref(other);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(fd);
 }
 
@@ -251,8 +240,7 @@ static void described_memory(void)
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 5000 };
 	struct hm_device_info info = { .struct_size = sizeof(info) };
 	struct hm_backend_ops ops = growing_backend;
-	struct hm_device *device;
-	struct hm_buffer *buffer;
+	AUTO(hm_device) *device = NULL;
 	size_t i;
 
 	ops.name = "described";
@@ -267,12 +255,10 @@ static void described_memory(void)
 	CHECK_EQUAL(info.caps, growing_backend.caps);
 	for (i = 0; i < ARRAY_SIZE(rows); i++) {
 		described = rows[i].memory;
-		CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+		AUTO(hm_buffer) *buffer = rig_buffer(device, &desc);
 		CHECK_EQUAL(buffer_info(buffer).backing, rows[i].backing);
 		CHECK_EQUAL(buffer_info(buffer).caps & HM_BACKEND_CAPS, 0);
-		hm_buffer_unref(buffer);
 	}
-	hm_device_unref(device);
 }
 
 static int export_described(void *device, const struct hm_segment *segment, uint32_t flags,
@@ -309,9 +295,7 @@ static void strays_go(void)
 				       .size = 4096,
 				       .max_size = 3 * 4096 };
 	struct hm_backend_ops ops = growing_backend;
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(hm_device) *device = NULL;
 	int fd;
 
 	ops.name = "sparse";
@@ -323,15 +307,12 @@ static void strays_go(void)
 	/* The second round finds it there. */
 	CHECK_FATAL(hm_device_open("sparse", &device) == 0 ||
 		    (hm_backend_register(&ops) == 0 && hm_device_open("sparse", &device) == 0));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	AUTO(hm_buffer) *buffer = rig_buffer(device, &desc);
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
 	CHECK_EQUAL(pwrite(fd, "stray", 5, 8192), 5);
 	CHECK_OK(hm_buffer_resize(buffer, desc.max_size, 0));
 	CHECK_EQUAL(((char *)hm_map_address(map))[8192], 0);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(fd);
 }
 
@@ -399,7 +380,7 @@ static void plug_in_fails(void)
 				       .size = 5000,
 				       .max_size = 20000 };
 	struct hm_device *device, *nobody;
-	struct hm_buffer *buffer, *other = NULL;
+	struct hm_buffer *other = NULL;
 	int fd = scratch_file(5000), export = -7;
 
 	ops.name = "failing";
@@ -415,7 +396,7 @@ static void plug_in_fails(void)
 	CHECK_FATAL(
 		hm_device_open("failing", &device) == 0 ||
 		(hm_backend_register(&ops) == 0 && hm_device_open("failing", &device) == 0));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	AUTO(hm_buffer) *buffer = rig_buffer(device, &desc);
 	failing = true;
 	CHECK_EXPLAINED("device_open", hm_device_open("failing", &nobody));
 	CHECK_EXPLAINED("create", hm_buffer_create(device, &desc, &other));
@@ -436,7 +417,6 @@ static void plug_in_fails(void)
 	CHECK_OK(hm_buffer_resize(buffer, 10000, HM_GROW_REPLACE));
 	CHECK(!(buffer_info(buffer).caps & HM_CAP_EXPORT));
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_export(buffer, 0, &export));
-	hm_buffer_unref(buffer);
 	hm_device_unref(device);
 	close(fd);
 }

@@ -42,10 +42,8 @@ static int make(struct hm_device *device, int fd, const struct hm_buffer_desc *d
 static void is_made(const char *name, int fd, int r, int read)
 {
 	struct hm_buffer *buffer = POISON;
-	struct hm_device *device;
-	struct hm_map *map;
+	AUTO(hm_device) *device = rig_device(name);
 
-	CHECK_OK_FATAL(hm_device_open(name, &device));
 	CHECK_ERROR(r, make(device, fd, NULL, &buffer));
 	CHECK(buffer == POISON);
 	if (read) {
@@ -55,11 +53,9 @@ static void is_made(const char *name, int fd, int r, int read)
 		CHECK(strstr(hm_errmsg(), "HM_BUFFER_READ_ONLY"));
 		CHECK_OK_FATAL(make(device, fd, &reader, &buffer));
 		CHECK_EQUAL(buffer_info(buffer).access, HM_READ);
-		CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-		hm_map_unref(map);
+		AUTO(hm_map) *map = rig_map(buffer, NULL);
 		hm_buffer_unref(buffer);
 	}
-	hm_device_unref(device);
 }
 
 static void modes(void)
@@ -104,14 +100,13 @@ static void seals(void)
 /* A dma-buf can't be opened again, except to read its name. */
 static void dmabufs(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
 	struct hm_buffer *buffer;
 	struct hm_device *host;
 	char path[40];
 	int fd, name;
 
 	CHECK_OK_FATAL(hm_device_open("host", &host));
-	CHECK_OK_FATAL(hm_buffer_create(host, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_create(host, DESC(hm_buffer_desc, .size = SIZE), &buffer));
 	/* Without udmabuf no dma-buf can be made here; the machines have it. */
 	if (!(buffer_info(buffer).caps & HM_CAP_DMABUF)) {
 		CHECK_ERROR(-EOPNOTSUPP, hm_buffer_export(buffer, HM_EXPORT_DMABUF, &fd));
@@ -133,9 +128,6 @@ out:
 /* The program closes all descriptors, and opens a file under the number of the library's. */
 static void closed_by_program(void)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-					     .size = SIZE,
-					     .max_size = 2 * SIZE };
 	struct hm_device *host;
 	struct hm_buffer *buffer;
 	int first = dup(STDERR_FILENO), i, fd;
@@ -143,7 +135,8 @@ static void closed_by_program(void)
 	CHECK_FATAL(first > STDERR_FILENO);
 	close(first);
 	CHECK_OK_FATAL(hm_device_open("host", &host));
-	CHECK_OK_FATAL(hm_buffer_create(host, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_create(
+		host, DESC(hm_buffer_desc, .size = SIZE, .max_size = 2 * SIZE), &buffer));
 	CHECK_FATAL(!close_range((unsigned int)first, ~0u, 0));
 	CHECK_ERROR(-EBADF, hm_buffer_resize(buffer, SIZE / 2, 0));
 	CHECK_EQUAL(buffer_info(buffer).size, SIZE);

@@ -154,22 +154,16 @@ static void on_sim_for_ever(void)
 
 static void lost_buffer(struct world *world)
 {
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = SIZE,
-		.max_size = MAX_SIZE,
-	};
-	const struct hm_loss_desc loss = {
-		.struct_size = sizeof(loss),
-		.policy = HM_LOSS_SHADOW,
-	};
 	struct hetsim_inject unplug = { .size = sizeof(unplug), .kind = HETSIM_INJECT_UNPLUG };
 
 	CHECK_OK_FATAL(hm_device_open("soft:0", &world->device));
-	CHECK_OK_FATAL(hm_buffer_create(world->device, &desc, &world->buffer));
+	CHECK_OK_FATAL(hm_buffer_create(
+		world->device, DESC(hm_buffer_desc, .size = SIZE, .max_size = MAX_SIZE),
+		&world->buffer));
 	CHECK_OK_FATAL(hm_map_create(world->buffer, NULL, &world->map));
 	pattern_write(hm_map_address(world->map), 0, SIZE, 1);
-	CHECK_OK_FATAL(hm_buffer_set_loss(world->buffer, &loss));
+	CHECK_OK_FATAL(hm_buffer_set_loss(world->buffer,
+					  DESC(hm_loss_desc, .policy = HM_LOSS_SHADOW)));
 	CHECK_OK_FATAL(hm_sim_call(world->device, HETSIM_INJECT, &unplug));
 	CHECK_OK_FATAL(hm_sim_plug("soft:0"));
 }

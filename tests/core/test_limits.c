@@ -21,24 +21,11 @@
 
 #define SIZE (8 * PAGE)
 
-static struct hm_device *open_host(void)
-{
-	struct hm_device *device;
-
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	return device;
-}
-
 static int create(struct hm_device *device, uint64_t size, uint64_t max_size,
 		  struct hm_buffer **ret_buffer)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = size,
-		.max_size = max_size,
-	};
-
-	return hm_buffer_create(device, &desc, ret_buffer);
+	return hm_buffer_create(
+		device, DESC(hm_buffer_desc, .size = size, .max_size = max_size), ret_buffer);
 }
 
 static void set_limit(int resource, uint64_t value)
@@ -61,12 +48,12 @@ static void in_child(void (*run)(void *user))
 
 static void few_descriptors(void *user)
 {
-	struct hm_device *device = open_host(), *files;
+	AUTO(hm_device) *device = rig_device("host");
 	struct hm_buffer *buffers[BUFFERS], *one = NULL;
 	int n = 0, r = 0, fd = -7;
+	AUTO(hm_device) *files = rig_device("file");
 
 	(void)user;
-	CHECK_OK_FATAL(hm_device_open("file", &files));
 	set_limit(RLIMIT_NOFILE, 30);
 	while (n < BUFFERS && !(r = create(device, SIZE, 0, &buffers[n])))
 		n++;
@@ -84,8 +71,6 @@ static void few_descriptors(void *user)
 	CHECK_OK(create(device, SIZE, 0, &buffers[n++]));
 	while (n--)
 		hm_buffer_unref(buffers[n]);
-	hm_device_unref(files);
-	hm_device_unref(device);
 }
 
 static void descriptors(void)
@@ -97,9 +82,9 @@ static void descriptors(void)
 
 static void little_space(void *user)
 {
-	struct hm_device *device = open_host();
-	struct hm_buffer *buffer;
-	struct hm_map *map = NULL;
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer = NULL;
+	AUTO(hm_map) *map = NULL;
 	char *bytes;
 
 	(void)user;
@@ -120,49 +105,39 @@ static void little_space(void *user)
 	CHECK_OK(hm_free(bytes));
 	set_limit(RLIMIT_AS, RLIM_INFINITY);
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* soft has room for all that a buffer may become, from the start. */
 static void little_space_on_soft(void *user)
 {
-	struct hm_buffer *buffer = NULL;
-	struct hm_device *device;
+	AUTO(hm_device) *device = rig_device("soft:0");
+	AUTO(hm_buffer) *buffer = NULL;
 
 	(void)user;
-	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
 	set_limit(RLIMIT_AS, test_status_bytes("VmSize") + MIB(24));
 	CHECK_ERROR(-ENOMEM, create(device, SIZE, MIB(512), &buffer));
 	CHECK(strstr(hm_errmsg(), "RLIMIT_AS"));
 	CHECK(!buffer);
 	set_limit(RLIMIT_AS, RLIM_INFINITY);
 	CHECK_OK_FATAL(create(device, SIZE, MIB(512), &buffer));
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* Growth past max_size makes room for more, but only where there is some. */
 static void just_enough_space(void *user)
 {
 	const uint64_t size = MIB(32);
-	struct hm_device *device = open_host();
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer = NULL;
 
 	(void)user;
 	CHECK_OK_FATAL(create(device, size, 0, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 	/* A new object, and the old one once more to copy from it. */
 	set_limit(RLIMIT_AS, test_status_bytes("VmSize") + 2 * size + MIB(12));
 	CHECK_OK(hm_buffer_resize(buffer, size + PAGE, HM_MAY_MOVE));
 	CHECK_EQUAL(buffer_info(buffer).max_size, size + PAGE);
 	CHECK_EQUAL(hm_map_length(map), size + PAGE);
 	set_limit(RLIMIT_AS, RLIM_INFINITY);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /*
@@ -173,9 +148,9 @@ static void space_for_one_map(void *user)
 	const struct hm_map_desc guarded = { .struct_size = sizeof(guarded),
 					     .access = HM_READ | HM_WRITE,
 					     .flags = HM_MAP_GUARD };
-	struct hm_device *device = open_host();
+	AUTO(hm_device) *device = rig_device("host");
 	const uint64_t size = MIB(8);
-	struct hm_buffer *buffer;
+	AUTO(hm_buffer) *buffer = NULL;
 	struct hm_map *map = NULL;
 	uint64_t before;
 
@@ -201,8 +176,6 @@ static void space_for_one_map(void *user)
 	CHECK(strstr(hm_errmsg(), "beyond RLIMIT_AS, "));
 	CHECK(!map);
 	set_limit(RLIMIT_AS, RLIM_INFINITY);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 #define HOLE (512ull << 30)
@@ -210,8 +183,8 @@ static void space_for_one_map(void *user)
 /* All address space is in use, except one place that is as large as a map. */
 static void one_hole(void *user)
 {
-	struct hm_device *device = open_host();
-	struct hm_buffer *buffer;
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer = NULL;
 	struct hm_map *map = NULL;
 	char *ranges[512];
 	int n = 0;
@@ -236,8 +209,6 @@ static void one_hole(void *user)
 	n--;
 	while (n)
 		munmap(ranges[--n], HOLE);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* Private memory that may be written counts against a limit of its own. */
@@ -246,23 +217,16 @@ static void little_data(void *user)
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
 				       .flags = HM_BUFFER_PRIVATE,
 				       .size = MIB(8) };
-	struct hm_device *device = open_host();
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(rig) r = rig_make("host", &desc);
 
 	(void)user;
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	CHECK_OK_FATAL(hm_map_protect(map, 0, desc.size, HM_READ));
+	CHECK_OK_FATAL(hm_map_protect(r.map, 0, desc.size, HM_READ));
 	set_limit(RLIMIT_DATA, test_status_bytes("VmData") + MIB(4));
-	CHECK_ERROR(-ENOMEM, hm_map_protect(map, 0, desc.size, HM_READ | HM_WRITE));
+	CHECK_ERROR(-ENOMEM, hm_map_protect(r.map, 0, desc.size, HM_READ | HM_WRITE));
 	CHECK(strstr(hm_errmsg(), "beyond RLIMIT_DATA, "));
 	CHECK(strstr(hm_errmsg(), "(ulimit -d)"));
 	set_limit(RLIMIT_DATA, RLIM_INFINITY);
-	CHECK_OK(hm_map_protect(map, 0, desc.size, HM_READ | HM_WRITE));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
+	CHECK_OK(hm_map_protect(r.map, 0, desc.size, HM_READ | HM_WRITE));
 }
 
 /* A thread's stack finds no room: of several descriptors there is no one, nor a new one. */
@@ -315,8 +279,8 @@ static void address_space(void)
 
 static void small_files(void *user)
 {
-	struct hm_device *device = open_host();
-	struct hm_buffer *buffer = NULL;
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer = NULL;
 
 	(void)user;
 	set_limit(RLIMIT_FSIZE, MIB(1));
@@ -328,8 +292,6 @@ static void small_files(void *user)
 	CHECK_ERROR(-EFBIG, hm_buffer_resize(buffer, MIB(2), HM_MAY_MOVE));
 	CHECK(strstr(hm_errmsg(), "RLIMIT_FSIZE"));
 	CHECK_EQUAL(buffer_info(buffer).size, MIB(1));
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static void file_size(void)
@@ -553,9 +515,9 @@ static void mappings(void)
 
 static void everything_locked(void *user)
 {
-	struct hm_device *device = open_host();
-	struct hm_buffer *buffer;
-	struct hm_map *map = NULL;
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer = NULL;
+	AUTO(hm_map) *map = NULL;
 	char *bytes;
 
 	(void)user;
@@ -575,9 +537,6 @@ static void everything_locked(void *user)
 	CHECK_OK(hm_free(bytes));
 	syscall(SYS_munlockall);
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* Pages that mlockall() keeps are given back by a shrink all the same. */
@@ -586,7 +545,7 @@ static void shrink_locked(void *user)
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
 				       .flags = HM_BUFFER_PRIVATE,
 				       .size = SIZE };
-	struct hm_device *device = open_host();
+	struct hm_device *device = rig_device("host");
 	struct hm_buffer *buffer;
 	struct hm_map *map;
 
@@ -618,14 +577,13 @@ static void all_locked(void)
 /* The text names the limit, the locked bytes, and the missing ones. */
 static void few_locked(void *user)
 {
-	struct hm_device *device = open_host();
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer = NULL;
 	char needed[32];
 
 	(void)user;
 	CHECK_OK_FATAL(create(device, SIZE, 0, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 	limit_memlock(3 * PAGE);
 	CHECK_OK(hm_map_lock(map, 0, PAGE, 0, NULL));
 	CHECK_ERROR(-ENOMEM, hm_map_lock(map, PAGE, 4 * PAGE, 0, NULL));
@@ -634,9 +592,6 @@ static void few_locked(void *user)
 	CHECK(strstr(hm_errmsg(), "RLIMIT_MEMLOCK"));
 	CHECK(strstr(hm_errmsg(), needed));
 	CHECK(strstr(hm_errmsg(), "8192")); /* two pages short */
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static void locked(void)

@@ -164,12 +164,7 @@ int undo_guard_blocked(struct world *world)
 
 int undo_set_loss(struct world *world)
 {
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = HM_LOSS_SHADOW,
-	};
-
-	return hm_buffer_set_loss(world->buffer, &desc);
+	return hm_buffer_set_loss(world->buffer, DESC(hm_loss_desc, .policy = HM_LOSS_SHADOW));
 }
 
 int undo_shadow(struct world *world)
@@ -181,11 +176,7 @@ int undo_shadow(struct world *world)
 
 int undo_retire(struct world *world)
 {
-	const struct hm_retire_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = HM_RETIRE_DEFER,
-	};
-	int r = hm_retire_set(&desc);
+	int r = hm_retire_set(DESC(hm_retire_desc, .flags = HM_RETIRE_DEFER));
 
 	if (r)
 		return r;

@@ -26,27 +26,20 @@ static void open_file(struct world *world)
 
 static void make(struct world *world, uint32_t flags)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = flags,
-		.size = SIZE,
-		.max_size = MAX_SIZE,
-	};
-
 	open_device(world);
-	CHECK_OK_FATAL(hm_buffer_create(world->device, &desc, &world->buffer));
+	CHECK_OK_FATAL(hm_buffer_create(world->device,
+					DESC(hm_buffer_desc, .flags = flags, .size = SIZE,
+					     .max_size = MAX_SIZE),
+					&world->buffer));
 }
 
 static void make_map(struct world *world, uint32_t flags, uint32_t map_flags)
 {
-	struct hm_map_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = map_flags,
-		.access = HM_READ | HM_WRITE,
-	};
-
 	make(world, flags);
-	CHECK_OK_FATAL(hm_map_create(world->buffer, &desc, &world->map));
+	CHECK_OK_FATAL(hm_map_create(world->buffer,
+				     DESC(hm_map_desc, .flags = map_flags,
+					  .access = HM_READ | HM_WRITE),
+				     &world->map));
 	pattern_write(hm_map_address(world->map), 0, SIZE, 1);
 }
 
@@ -363,16 +356,11 @@ static int device_list(struct world *world)
 
 static int create(struct world *world, uint32_t flags, uint32_t numa_mode)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = flags,
-		.size = SIZE,
-		.max_size = MAX_SIZE,
-		.numa_mode = numa_mode,
-		.numa_nodes = numa_mode ? 1 : 0,
-	};
-
-	return hm_buffer_create(world->device, &desc, &world->ret_buffer);
+	return hm_buffer_create(world->device,
+				DESC(hm_buffer_desc, .flags = flags, .size = SIZE,
+				     .max_size = MAX_SIZE, .numa_mode = numa_mode,
+				     .numa_nodes = numa_mode ? 1 : 0),
+				&world->ret_buffer);
 }
 
 static int create_shared(struct world *world)
@@ -436,15 +424,10 @@ static int export_coalesced(struct world *world)
 
 static int map(struct world *world, uint32_t flags, uint64_t offset, uint64_t length)
 {
-	struct hm_map_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = flags,
-		.access = HM_READ | HM_WRITE,
-		.offset = offset,
-		.length = length,
-	};
-
-	return hm_map_create(world->buffer, &desc, &world->ret_map);
+	return hm_map_create(world->buffer,
+			     DESC(hm_map_desc, .flags = flags, .access = HM_READ | HM_WRITE,
+				  .offset = offset, .length = length),
+			     &world->ret_map);
 }
 
 static int map_whole(struct world *world)
@@ -635,12 +618,11 @@ bool undo_runs_on(const struct operation *operation, const char *name)
 	};
 	struct hm_device_info info = { .struct_size = sizeof(info) };
 	uint64_t needs = needed[operation->place];
-	struct hm_device *device;
+	AUTO(hm_device) *device = NULL;
 	bool runs;
 
 	if (operation->place == UNDO_HOST || hm_device_open(name, &device))
 		return !strcmp(name, "host");
 	runs = !hm_device_query(device, &info) && (info.caps & needs) == needs;
-	hm_device_unref(device);
 	return runs;
 }
