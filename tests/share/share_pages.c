@@ -13,14 +13,10 @@
 
 struct hm_buffer *share_make(struct hm_device *device)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = SIZE,
-		.max_size = MAX_SIZE,
-	};
 	struct hm_buffer *buffer;
 
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_create(
+		device, DESC(hm_buffer_desc, .size = SIZE, .max_size = MAX_SIZE), &buffer));
 	return buffer;
 }
 

@@ -9,18 +9,15 @@
 
 void scene_begin(struct scene *scene, int type)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = SIZE,
-		.max_size = MAX_SIZE,
-	};
 	int pair[2];
 
 	memset(scene, 0, sizeof(*scene));
 	scene->type = type;
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 	CHECK_OK_FATAL(hm_device_open("host", &scene->device));
-	CHECK_OK_FATAL(hm_buffer_create(scene->device, &desc, &scene->owned));
+	CHECK_OK_FATAL(hm_buffer_create(
+		scene->device, DESC(hm_buffer_desc, .size = SIZE, .max_size = MAX_SIZE),
+		&scene->owned));
 	CHECK_OK_FATAL(hm_buffer_send(scene->owned, pair[0], 0));
 	CHECK_OK_FATAL(share_message_receive(pair[1], &scene->message, scene->own));
 	close(pair[0]);

@@ -34,15 +34,11 @@ struct sides {
 
 static void begin_on(struct sides *s, int type, const char *device, uint64_t size)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = size,
-		.max_size = MAX_SIZE,
-	};
-
 	peer_start(&s->peer, type, device);
 	CHECK_OK_FATAL(hm_device_open(device, &s->device));
-	CHECK_OK_FATAL(hm_buffer_create(s->device, &desc, &s->buffer));
+	CHECK_OK_FATAL(hm_buffer_create(
+		s->device, DESC(hm_buffer_desc, .size = size, .max_size = MAX_SIZE),
+		&s->buffer));
 	CHECK_OK_FATAL(hm_map_create(s->buffer, NULL, &s->map));
 	pattern_write(hm_map_address(s->map), 0, size, 1);
 }
@@ -155,17 +151,14 @@ static void resizes_are_counted(void)
 
 static int map_part(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c)
 {
-	struct hm_map_desc desc = {
-		.struct_size = sizeof(desc),
-		.access = HM_READ,
-		.offset = 8 * PAGE,
-		.length = 4 * PAGE,
-	};
 	struct hm_map *part;
 	int r;
 
 	(void)a, (void)b, (void)c;
-	r = hm_map_create(world->buffer, &desc, &part);
+	r = hm_map_create(world->buffer,
+			  DESC(hm_map_desc, .access = HM_READ, .offset = 8 * PAGE,
+			       .length = 4 * PAGE),
+			  &part);
 	if (r)
 		return r;
 	hm_map_unref(world->map);
@@ -221,11 +214,7 @@ static int be_read_only(struct peer_world *world, uint64_t a, uint64_t b, uint64
 
 	(void)a, (void)b, (void)c;
 	bad |= (hm_map_protect(world->map, 0, PAGE, HM_READ | HM_WRITE) != -EACCES) << 0;
-	bad |= (hm_map_create(world->buffer,
-			      &(struct hm_map_desc){
-				      .struct_size = sizeof(struct hm_map_desc),
-				      .access = HM_READ | HM_WRITE,
-			      },
+	bad |= (hm_map_create(world->buffer, DESC(hm_map_desc, .access = HM_READ | HM_WRITE),
 			      &further) != -EACCES)
 	       << 1;
 	/* Without the library, too. */
@@ -330,13 +319,11 @@ static void read_only_by_choice(void)
 /* The bytes stay, and the receiver learns of the owner's end. */
 static void owner_ends(bool killed)
 {
-	struct hm_buffer *buffer;
-	struct hm_device *device;
-	struct hm_map *map;
+	AUTO(hm_buffer) *buffer = NULL;
 	struct peer peer;
 
 	peer_start(&peer, SOCK_STREAM, "host");
-	CHECK_OK_FATAL(hm_device_open("host", &device));
+	AUTO(hm_device) *device = rig_device("host");
 	CHECK_EQUAL(peer_call(&peer, peer_send, SIZE, MAX_SIZE, 0), 0);
 	CHECK_EQUAL(peer_call(&peer, peer_write, 0, SIZE, 7), 0);
 	CHECK_OK_FATAL(hm_buffer_receive(device, peer.socket, NULL, &buffer));
@@ -348,14 +335,11 @@ static void owner_ends(bool killed)
 		CHECK_EQUAL(peer_call(&peer, peer_drop, 0, 0, 0), 0);
 	CHECK_EQUAL(buffer_info(buffer).sharing, HM_SHARING_RECEIVED | HM_SHARING_OWNER_GONE);
 	CHECK_ERROR(-EOWNERDEAD, hm_buffer_resize(buffer, PAGE, 0));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 7));
 	pattern_write(hm_map_address(map), 0, SIZE, 8);
 	if (!killed)
 		peer_stop(&peer);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static void owner_killed(void)
@@ -415,17 +399,10 @@ static void nobody_receives(void)
 {
 	struct test_holding before, after;
 	unsigned int i, sent = 0, refused_ones = 0;
-	struct hm_device *device;
-	struct hm_buffer *buffer;
 	int pair[2], r;
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer = rig_buffer(device, DESC(hm_buffer_desc, .size = SIZE));
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device,
-					&(struct hm_buffer_desc){
-						.struct_size = sizeof(struct hm_buffer_desc),
-						.size = SIZE,
-					},
-					&buffer));
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair));
 	CHECK_OK(hm_buffer_send(buffer, pair[0], 0)); /* makes the control page */
 	before = test_holding_now();
@@ -441,8 +418,6 @@ static void nobody_receives(void)
 	CHECK_EQUAL(after.mapped, before.mapped);
 	close(pair[0]);
 	close(pair[1]);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static int count_hetmap_fds(bool inherited)
@@ -557,18 +532,15 @@ static void ping_pong(void)
 /* A file: the bytes, its growth, and the offset where the buffer begins. */
 static void file(void)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.offset = 2 * PAGE,
-		.max_size = MAX_SIZE,
-	};
 	struct sides s;
 	int fd;
 
 	peer_start(&s.peer, SOCK_SEQPACKET, "file");
 	CHECK_OK_FATAL(hm_device_open("file", &s.device));
 	fd = scratch_file(2 * PAGE + SIZE);
-	CHECK_OK_FATAL(hm_buffer_from_file(s.device, NULL, fd, &desc, &s.buffer));
+	CHECK_OK_FATAL(hm_buffer_from_file(
+		s.device, NULL, fd,
+		DESC(hm_buffer_desc, .offset = 2 * PAGE, .max_size = MAX_SIZE), &s.buffer));
 	close(fd);
 	CHECK_OK_FATAL(hm_map_create(s.buffer, NULL, &s.map));
 	pattern_write(hm_map_address(s.map), 0, SIZE, 1);
@@ -588,17 +560,15 @@ static void file(void)
 
 static void file_read_only(void)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = HM_BUFFER_READ_ONLY,
-	};
 	struct sides s;
 	int fd;
 
 	peer_start(&s.peer, SOCK_STREAM, "file");
 	CHECK_OK_FATAL(hm_device_open("file", &s.device));
 	fd = scratch_file(SIZE);
-	CHECK_OK_FATAL(hm_buffer_from_file(s.device, NULL, fd, &desc, &s.buffer));
+	CHECK_OK_FATAL(hm_buffer_from_file(s.device, NULL, fd,
+					   DESC(hm_buffer_desc, .flags = HM_BUFFER_READ_ONLY),
+					   &s.buffer));
 	CHECK_EQUAL(pwrite(fd, "abc", 3, 100), 3);
 	close(fd);
 	s.map = NULL;

@@ -73,11 +73,10 @@ static void copy_whole(struct hm_buffer *buffer, struct hm_map *seen, unsigned c
 	const uint64_t sizes[] = { PAGE, PAGE + 100, LARGE - 100 };
 	struct cut cut = { .buffer = buffer };
 	pthread_t thread;
-	struct hm_map *map;
 	const void *from;
 	int r, i;
 
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 	from = hm_map_address(seen ? seen : map);
 	memset(hm_map_address(map), 0x5a, LARGE);
 	cut.most_ns = time_copy(copy, to, from);
@@ -96,12 +95,10 @@ static void copy_whole(struct hm_buffer *buffer, struct hm_map *seen, unsigned c
 		pthread_join(thread, NULL);
 	}
 	CHECK_OK(copy(to, from));
-	hm_map_unref(map);
 }
 
 static void copied_whole(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = LARGE };
 	struct hm_buffer *buffer, *received;
 	struct hm_device *device;
 	unsigned char *to = malloc(LARGE);
@@ -111,7 +108,7 @@ static void copied_whole(void)
 	CHECK_FATAL(to != NULL);
 	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = LARGE), &buffer));
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 	CHECK_OK_FATAL(hm_buffer_send(buffer, pair[0], 0));
 	CHECK_OK_FATAL(hm_buffer_receive(device, pair[1], NULL, &received));
@@ -132,23 +129,16 @@ static void copied_whole_own(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = LARGE };
 	const char *const devices[] = { "host", "soft:0" };
-	struct hm_buffer *buffer, *other;
-	struct hm_device *device;
-	struct hm_map *to;
 	size_t i;
 
 	CHECK_OK_FATAL(hm_handler_install(0));
 	for (i = 0; i < ARRAY_SIZE(devices); i++) {
-		CHECK_OK_FATAL(hm_device_open(devices[i], &device));
-		CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-		CHECK_OK_FATAL(hm_buffer_create(device, &desc, &other));
-		CHECK_OK_FATAL(hm_map_create(other, NULL, &to));
+		AUTO(hm_device) *device = rig_device(devices[i]);
+		AUTO(hm_buffer) *buffer = rig_buffer(device, &desc);
+		AUTO(hm_buffer) *other = rig_buffer(device, &desc);
+		AUTO(hm_map) *to = rig_map(other, NULL);
 		copy_whole(buffer, NULL, hm_map_address(to), copy_out);
 		copy_whole(buffer, NULL, hm_map_address(to), copy_in);
-		hm_map_unref(to);
-		hm_buffer_unref(other);
-		hm_buffer_unref(buffer);
-		hm_device_unref(device);
 	}
 	CHECK_OK(hm_handler_remove());
 }
@@ -172,7 +162,6 @@ static void copied_behind_the_end(void)
 	unsigned char *from = malloc(LARGE);
 	struct hm_device *device;
 	struct cut cut;
-	struct hm_map *map;
 	pthread_t thread;
 	size_t i, j;
 	char *to;
@@ -186,7 +175,7 @@ static void copied_behind_the_end(void)
 		desc.flags = flags[i];
 		cut.size = LARGE - 100;
 		CHECK_OK_FATAL(hm_buffer_create(device, &desc, &cut.buffer));
-		CHECK_OK_FATAL(hm_map_create(cut.buffer, NULL, &map));
+		AUTO(hm_map) *map = rig_map(cut.buffer, NULL);
 		to = hm_map_address(map);
 		cut.most_ns = time_copy(copy_in, to, from);
 		for (j = 0; j < 20; j++) {
@@ -197,7 +186,6 @@ static void copied_behind_the_end(void)
 			CHECK_OK(hm_buffer_resize(cut.buffer, LARGE, 0));
 			CHECK(is_zero(to, LARGE - 100, LARGE));
 		}
-		hm_map_unref(map);
 		hm_buffer_unref(cut.buffer);
 	}
 	hm_device_unref(device);
@@ -240,24 +228,17 @@ static void beside_a_cut(void)
 /* A map of a part keeps its length when the owner cuts into it: it has fewer bytes all the same. */
 static void part_cut_off(void)
 {
-	const struct hm_map_desc desc = {
-		.struct_size = sizeof(desc),
-		.access = HM_READ,
-		.offset = PAGE,
-		.length = 2 * PAGE,
-	};
 	struct hm_fault fault = { .struct_size = sizeof(fault) };
-	struct hm_device *device;
-	struct hm_buffer *buffer;
+	AUTO(hm_buffer) *buffer = NULL;
 	unsigned char bytes[2 * PAGE];
-	struct hm_map *part;
 	struct peer peer;
 
 	peer_start(&peer, SOCK_STREAM, "host");
-	CHECK_OK_FATAL(hm_device_open("host", &device));
+	AUTO(hm_device) *device = rig_device("host");
 	CHECK_EQUAL(peer_call(&peer, peer_send, SIZE, MAX_SIZE, 0), 0);
 	CHECK_OK_FATAL(hm_buffer_receive(device, peer.socket, NULL, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, &desc, &part));
+	AUTO(hm_map) *part = rig_map(buffer, DESC(hm_map_desc, .access = HM_READ,
+						  .offset = PAGE, .length = 2 * PAGE));
 	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK(hm_copy_out(bytes, hm_map_address(part), 2 * PAGE, NULL));
 	CHECK_EQUAL(peer_call(&peer, peer_resize, 2 * PAGE, 0, 0), 0);
@@ -267,9 +248,6 @@ static void part_cut_off(void)
 	CHECK_EQUAL(fault.offset, PAGE);
 	CHECK_OK(hm_handler_remove());
 	peer_kill(&peer);
-	hm_map_unref(part);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static int descriptors(void)
@@ -289,12 +267,11 @@ static void many_received(void)
 {
 	enum { MANY = 200 };
 	struct hm_buffer *buffers[MANY];
-	struct hm_device *device;
 	struct peer peer;
 	int i, before;
 
 	peer_start(&peer, SOCK_STREAM, "host");
-	CHECK_OK_FATAL(hm_device_open("host", &device));
+	AUTO(hm_device) *device = rig_device("host");
 	before = descriptors();
 	for (i = 0; i < MANY; i++) {
 		CHECK_EQUAL(peer_call(&peer, peer_send, SIZE, MAX_SIZE, 0), 0);
@@ -307,7 +284,6 @@ static void many_received(void)
 	for (i = 0; i < MANY; i++)
 		hm_buffer_unref(buffers[i]);
 	CHECK(descriptors() <= before);
-	hm_device_unref(device);
 }
 
 /* As a resize of it by its owner begins, and ends. */
@@ -331,17 +307,15 @@ static int resize_ends(struct peer_world *world, uint64_t delay_ms, uint64_t b, 
 /* Bytes go one after the other in a resize: a copy waits for its end, or its owner's. */
 static void copied_behind_a_resize(void)
 {
-	struct hm_buffer *buffer;
-	struct hm_device *device;
+	AUTO(hm_buffer) *buffer = NULL;
 	unsigned char byte = 1;
-	struct hm_map *map;
 	struct peer peer;
 
 	peer_start(&peer, SOCK_STREAM, "host");
-	CHECK_OK_FATAL(hm_device_open("host", &device));
+	AUTO(hm_device) *device = rig_device("host");
 	CHECK_EQUAL(peer_call(&peer, peer_send, SIZE, MAX_SIZE, 0), 0);
 	CHECK_OK_FATAL(hm_buffer_receive(device, peer.socket, NULL, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_EQUAL(peer_call(&peer, resize_begins, 0, 0, 0), 0);
 	CHECK_ERROR(-EAGAIN, hm_copy_out(&byte, hm_map_address(map), 1, NULL));
@@ -356,45 +330,31 @@ static void copied_behind_a_resize(void)
 	peer_kill(&peer);
 	CHECK_OK(hm_copy_out(&byte, hm_map_address(map), 1, NULL));
 	CHECK_OK(hm_handler_remove());
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* A receiver stores by its old map, without a call since the cut: no byte comes back. */
 static void stored_into_what_was_cut(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-				       .size = MAX_SIZE,
-				       .max_size = MAX_SIZE };
-	struct hm_buffer *buffer, *received;
-	struct hm_device *device;
-	struct hm_map *own, *seen;
 	int pair[2];
+	AUTO(rig) r =
+		rig_make("host", DESC(hm_buffer_desc, .size = MAX_SIZE, .max_size = MAX_SIZE));
+	AUTO(hm_buffer) *received = NULL;
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &own));
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
-	CHECK_OK_FATAL(hm_buffer_send(buffer, pair[0], 0));
-	CHECK_OK_FATAL(hm_buffer_receive(device, pair[1], NULL, &received));
-	CHECK_OK_FATAL(hm_map_create(received, NULL, &seen));
-	pattern_write(hm_map_address(own), 0, SIZE + 5, 1);
-	CHECK_OK(hm_buffer_resize(buffer, SIZE + 5, 0));
+	CHECK_OK_FATAL(hm_buffer_send(r.buffer, pair[0], 0));
+	CHECK_OK_FATAL(hm_buffer_receive(r.device, pair[1], NULL, &received));
+	AUTO(hm_map) *seen = rig_map(received, NULL);
+	pattern_write(hm_map_address(r.map), 0, SIZE + 5, 1);
+	CHECK_OK(hm_buffer_resize(r.buffer, SIZE + 5, 0));
 	memset((char *)hm_map_address(seen) + SIZE + 5, 0x55, MAX_SIZE - SIZE - 5);
-	CHECK_OK(hm_buffer_resize(buffer, MAX_SIZE - PAGE, 0));
-	CHECK(pattern_holds(hm_map_address(own), 0, SIZE + 5, 1));
-	CHECK(is_zero(hm_map_address(own), SIZE + 5, MAX_SIZE - PAGE));
-	CHECK_OK(hm_buffer_resize(buffer, MAX_SIZE, 0));
-	CHECK(is_zero(hm_map_address(own), SIZE + 5, MAX_SIZE));
+	CHECK_OK(hm_buffer_resize(r.buffer, MAX_SIZE - PAGE, 0));
+	CHECK(pattern_holds(hm_map_address(r.map), 0, SIZE + 5, 1));
+	CHECK(is_zero(hm_map_address(r.map), SIZE + 5, MAX_SIZE - PAGE));
+	CHECK_OK(hm_buffer_resize(r.buffer, MAX_SIZE, 0));
+	CHECK(is_zero(hm_map_address(r.map), SIZE + 5, MAX_SIZE));
 	CHECK(is_zero(hm_map_address(seen), SIZE + 5, MAX_SIZE));
 	close(pair[0]);
 	close(pair[1]);
-	hm_map_unref(seen);
-	hm_map_unref(own);
-	hm_buffer_unref(received);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static const struct test tests[] = {

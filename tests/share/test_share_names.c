@@ -24,13 +24,12 @@ static unsigned int receive_over(const int pair[2], const struct sent *scene,
 				 const struct share_message *message, const int fds[SHARE_FDS],
 				 pid_t owner)
 {
-	struct hm_buffer *buffer;
+	AUTO(hm_buffer) *buffer = NULL;
 
 	CHECK_OK_FATAL(share_message_send(pair[0], message, fds));
 	n_fstat = 0;
 	CHECK_OK_FATAL(hm_buffer_receive(scene->device, pair[1], NULL, &buffer));
 	CHECK_EQUAL(control_owner_pid(buffer->share), owner);
-	hm_buffer_unref(buffer);
 	return n_fstat;
 }
 

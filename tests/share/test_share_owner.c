@@ -50,11 +50,10 @@ static void many(void)
 	const uint32_t picked[] = { 0, CONTROL_SLOTS - 1, N - 1 };
 	struct share_message messages[3];
 	int fds[3][SHARE_FDS], ignored[SHARE_FDS];
-	struct hm_device *device;
 	uint32_t i, k = 0;
 
 	CHECK_FATAL(!setrlimit(RLIMIT_NOFILE, &room));
-	CHECK_OK_FATAL(hm_device_open("host", &device));
+	AUTO(hm_device) *device = rig_device("host");
 	for (i = 0; i < N; i++) {
 		struct share_message message;
 
@@ -95,7 +94,6 @@ static void many(void)
 		hm_buffer_unref(received[k]);
 	for (i = 0; i < N; i++)
 		hm_buffer_unref(owned[i]);
-	hm_device_unref(device);
 }
 
 /* A receiver and the owner count the owner's changes alike, and the object stays the same. */
@@ -112,11 +110,10 @@ static void generation(void)
 {
 	struct hm_buffer *buffer, *received;
 	struct share_message message;
-	struct hm_device *device;
 	int fds[SHARE_FDS];
 	uint32_t i;
+	AUTO(hm_device) *device = rig_device("host");
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
 	buffer = share_make(device);
 	CHECK_OK(hm_buffer_resize(buffer, 2 * SIZE, 0)); /* no process has it yet */
 	share_message_of(buffer, &message, fds);
@@ -133,60 +130,51 @@ static void generation(void)
 	check_generation(received, 3, SIZE);
 	share_message_close(fds, SHARE_FDS);
 	hm_buffer_unref(received);
-	hm_device_unref(device);
 }
 
 /* The owner's last change shows after he has let go of the buffer, too. */
 static void last_size(void)
 {
-	struct hm_buffer *buffer, *received, *next;
+	struct hm_buffer *buffer, *received;
 	struct share_message message;
 	int fds[SHARE_FDS];
-	struct hm_device *device;
-	struct hm_map *map;
 	char *bytes;
+	AUTO(hm_device) *device = rig_device("host");
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
 	buffer = share_make(device);
 	share_message_of(buffer, &message, fds);
 	CHECK_OK_FATAL(receive_of(device, &message, fds, &received));
-	CHECK_OK_FATAL(hm_map_create(received, NULL, &map));
+	AUTO(hm_map) *map = rig_map(received, NULL);
 	CHECK_OK(hm_buffer_resize(buffer, 2 * SIZE, 0));
 	hm_buffer_unref(buffer);
-	next = share_make(device);
+	AUTO(hm_buffer) *next = share_make(device);
 	CHECK_EQUAL(buffer_info(received).size, 2 * SIZE);
 	CHECK_EQUAL(buffer_info(received).sharing, HM_SHARING_RECEIVED | HM_SHARING_OWNER_GONE);
 	CHECK_EQUAL(hm_map_length(map), 2 * SIZE);
 	bytes = hm_map_address(map);
 	bytes[2 * SIZE - 1] = 1;
 	share_message_close(fds, SHARE_FDS);
-	hm_map_unref(map);
 	hm_buffer_unref(received);
-	hm_buffer_unref(next);
-	hm_device_unref(device);
 }
 
 /* Sent, and let go of before it has arrived: the bytes do, with the size of then. */
 static void let_go_on_the_way(void)
 {
-	struct hm_buffer *buffer, *received, *next;
+	struct hm_buffer *buffer, *received;
 	struct share_message message;
-	struct hm_device *device;
 	int fds[SHARE_FDS];
+	AUTO(hm_device) *device = rig_device("host");
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
 	buffer = share_make(device);
 	share_message_of(buffer, &message, fds);
 	hm_buffer_unref(buffer);
-	next = share_make(device);
+	AUTO(hm_buffer) *next = share_make(device);
 	CHECK_OK_FATAL(receive_of(device, &message, fds, &received));
 	CHECK_EQUAL(buffer_info(received).size, SIZE);
 	CHECK_EQUAL(buffer_info(received).sharing, HM_SHARING_RECEIVED | HM_SHARING_OWNER_GONE);
 	CHECK_ERROR(-EOWNERDEAD, hm_buffer_resize(received, PAGE, 0));
 	share_message_close(fds, SHARE_FDS);
 	hm_buffer_unref(received);
-	hm_buffer_unref(next);
-	hm_device_unref(device);
 }
 
 /* ---- the owner ---- */
@@ -201,12 +189,11 @@ static int use_no_pidfd(struct peer_world *world, uint64_t a, uint64_t b, uint64
 /* A receiver learns that the owner was killed: by pidfd, and without. */
 static void killed(bool pidfd)
 {
-	struct hm_buffer *buffer;
-	struct hm_device *device;
+	AUTO(hm_buffer) *buffer = NULL;
 	struct peer peer;
 
 	peer_start(&peer, SOCK_STREAM, "host");
-	CHECK_OK_FATAL(hm_device_open("host", &device));
+	AUTO(hm_device) *device = rig_device("host");
 	if (!pidfd)
 		CHECK_EQUAL(peer_call(&peer, use_no_pidfd, 0, 0, 0), 0);
 	CHECK_EQUAL(peer_call(&peer, peer_send, SIZE, MAX_SIZE, 0), 0);
@@ -218,8 +205,6 @@ static void killed(bool pidfd)
 	CHECK_ERROR(-EOWNERDEAD, hm_buffer_resize(buffer, PAGE, 0));
 	CHECK_EQUAL(buffer_info(buffer).sharing, HM_SHARING_RECEIVED | HM_SHARING_OWNER_GONE);
 	CHECK_EQUAL(buffer_info(buffer).size, SIZE);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static void killed_by_pidfd(void)
@@ -251,20 +236,17 @@ static int leave_a_child(struct peer_world *world, uint64_t a, uint64_t b, uint6
 
 static void child_lives_on(void)
 {
-	struct hm_buffer *buffer;
-	struct hm_device *device;
+	AUTO(hm_buffer) *buffer = NULL;
 	struct peer peer;
 
 	peer_start(&peer, SOCK_STREAM, "host");
-	CHECK_OK_FATAL(hm_device_open("host", &device));
+	AUTO(hm_device) *device = rig_device("host");
 	CHECK_EQUAL(peer_call(&peer, peer_send, SIZE, MAX_SIZE, 0), 0);
 	CHECK_EQUAL(peer_call(&peer, leave_a_child, 0, 0, 0), 0);
 	CHECK_OK_FATAL(hm_buffer_receive(device, peer.socket, NULL, &buffer));
 	CHECK_EQUAL(buffer_info(buffer).sharing, HM_SHARING_RECEIVED);
 	peer_kill(&peer);
 	CHECK_EQUAL(buffer_info(buffer).sharing, HM_SHARING_RECEIVED | HM_SHARING_OWNER_GONE);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* The first process of a pid namespace sends a buffer, and waits for its end. */
@@ -440,12 +422,10 @@ static void send_first(void *user)
 {
 	struct first *first = user;
 	struct test_holding before, after;
-	struct hm_device *device;
-	struct hm_buffer *buffer;
 	int r;
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer = share_make(device);
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	buffer = share_make(device);
 	before = test_holding_now();
 	test_forget_text();
 	inject_arm(first->n, INJECT_ONE);
@@ -460,8 +440,6 @@ static void send_first(void *user)
 	}
 	if (r)
 		CHECK_OK(hm_buffer_send(buffer, first->socket, 0));
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* In processes that have no page yet: each call of a first send fails. */
@@ -494,7 +472,6 @@ static void undo_first_send(void)
 static void undo_first_receive(void)
 {
 	struct test_holding before, after;
-	struct hm_buffer *buffer;
 	int fds[SHARE_FDS], r;
 	bool failed = true;
 	struct sent scene;
@@ -511,7 +488,7 @@ static void undo_first_receive(void)
 		fds[SHARE_FD_CONTROL] = share_page_of(getpid(), &scene.message);
 		CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 		CHECK_OK_FATAL(share_message_send(pair[0], &scene.message, fds));
-		buffer = NULL;
+		AUTO(hm_buffer) *buffer = NULL;
 		before = test_holding_now();
 		test_forget_text();
 		inject_arm(n, INJECT_ONE);
@@ -525,7 +502,6 @@ static void undo_first_receive(void)
 				  inject_failed(), r, before.fds, after.fds);
 		CHECK(!r == !!buffer);
 		CHECK(r || failed || n > 8);
-		hm_buffer_unref(buffer);
 		close(fds[SHARE_FD_CONTROL]);
 		close(pair[0]);
 		close(pair[1]);

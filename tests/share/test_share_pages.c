@@ -101,12 +101,11 @@ static void import(void)
 {
 	static const uint64_t there[] = { 0, 1, 300, PAGES - 1 };
 	struct hm_buffer *buffer;
-	struct hm_device *device;
 	struct hm_map *map;
 	size_t i;
 	int fd;
+	AUTO(hm_device) *device = rig_device("host");
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
 	for (i = 0; i < ARRAY_SIZE(there); i++) {
 		fd = play(there[i]);
 		buffer = NULL;
@@ -128,7 +127,6 @@ static void import(void)
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	stop(fd);
-	hm_device_unref(device);
 }
 
 /* The sender alone says that pages have to be there. */
@@ -183,7 +181,6 @@ static void huge_pages(void)
 	static const int seals[] = { F_SEAL_SHRINK, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE };
 	struct hm_buffer *buffer;
 	struct scene scene;
-	struct hm_map *map;
 	size_t i;
 	int fd, r;
 
@@ -199,9 +196,8 @@ static void huge_pages(void)
 		CHECK(r != -EPERM ||
 		      strstr(scene_text, i ? "vm.nr_hugepages" : "HM_EXPORT_READ_ONLY"));
 		if (!r) {
-			CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+			AUTO(hm_map) *map = rig_map(buffer, NULL);
 			CHECK(is_zero(hm_map_address(map), 0, hm_map_length(map)));
-			hm_map_unref(map);
 			hm_buffer_unref(buffer);
 		}
 		scene_end(&scene);
@@ -215,22 +211,16 @@ static void huge_pages(void)
  */
 static void huge_shadow(void)
 {
-	const struct hm_loss_desc loss = { .struct_size = sizeof(loss),
-					   .policy = HM_LOSS_SHADOW };
-	struct hm_buffer *buffer;
-	struct hm_device *device;
 	int fd = huge_memfd(F_SEAL_SHRINK), r;
 
 	if (fd < 0)
 		return;
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_import(device, fd, NULL, &buffer));
-	r = hm_buffer_set_loss(buffer, &loss);
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer = rig_import(device, fd, NULL);
+	r = hm_buffer_set_loss(buffer, DESC(hm_loss_desc, .policy = HM_LOSS_SHADOW));
 	/* A pool that has pages gives them. */
 	CHECK(!r || r == -EIO);
 	CHECK(!r || strstr(hm_errmsg(), "can't be read"));
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(fd);
 }
 

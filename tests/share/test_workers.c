@@ -22,7 +22,7 @@
 static int map_file(const char *path, struct hm_map **ret_map)
 {
 	struct hm_device *device;
-	struct hm_buffer *buffer;
+	AUTO(hm_buffer) *buffer = NULL;
 	int r;
 
 	r = hm_device_open("file", &device);
@@ -33,7 +33,6 @@ static int map_file(const char *path, struct hm_map **ret_map)
 	if (r)
 		return r;
 	r = hm_map_create(buffer, NULL, ret_map);
-	hm_buffer_unref(buffer);
 	return r;
 }
 
@@ -64,7 +63,7 @@ static void work(const char *path, uint32_t number)
 static void one_round(const char *path, uint64_t *state)
 {
 	uint32_t i, killed = (uint32_t)(test_random(state) % WORKERS);
-	struct hm_map *map;
+	AUTO(hm_map) *map = NULL;
 	pid_t pid[WORKERS];
 	int status;
 	char *base;
@@ -91,7 +90,6 @@ static void one_round(const char *path, uint64_t *state)
 		if (i != killed)
 			CHECK(pattern_holds(base + READ_ONLY_PART + i * PART, 0, PART,
 					    i << 16 | PASSES));
-	hm_map_unref(map);
 }
 
 static void one_killed(void)
