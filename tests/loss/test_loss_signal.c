@@ -140,30 +140,21 @@ struct scene {
 
 static void set_policy(struct scene *scene, uint32_t policy)
 {
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = policy,
-		.lost = count,
-	};
-
-	CHECK_OK_FATAL(hm_buffer_set_loss(scene->buffer, &desc));
+	CHECK_OK_FATAL(hm_buffer_set_loss(scene->buffer,
+					  DESC(hm_loss_desc, .policy = policy, .lost = count)));
 }
 
 static void begin(struct scene *scene)
 {
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = SIZE,
-		.max_size = 4 * SIZE,
-	};
-
 	there = true;
 	heard = false;
 	refusal = 0;
 	goes = 0;
 	n_taken = n_part = 0;
 	CHECK_OK_FATAL(hm_device_open("signals", &scene->device));
-	CHECK_OK_FATAL(hm_buffer_create(scene->device, &desc, &scene->buffer));
+	CHECK_OK_FATAL(hm_buffer_create(
+		scene->device, DESC(hm_buffer_desc, .size = SIZE, .max_size = 4 * SIZE),
+		&scene->buffer));
 	CHECK_OK_FATAL(hm_map_create(scene->buffer, NULL, &scene->map));
 	scene->base = hm_map_address(scene->map);
 	pattern_write(scene->base, 0, SIZE, 1);

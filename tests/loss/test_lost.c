@@ -33,9 +33,6 @@ static void on_lost(void *user)
 static void lost(void)
 {
 	struct hm_map_info info = { .struct_size = sizeof(info) };
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-				       .size = SIZE,
-				       .max_size = 2 * SIZE };
 	static const struct hm_view_ops ops = {
 		.struct_size = sizeof(ops),
 		.reattach = on_reattach,
@@ -45,51 +42,42 @@ static void lost(void)
 	struct map_use use = { .length = PAGE, .access = HM_READ };
 	struct hm_scope *scope;
 	struct hm_view *view;
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
 	char told[8] = "";
-	char *base;
+	AUTO(rig) r =
+		rig_make("host", DESC(hm_buffer_desc, .size = SIZE, .max_size = 2 * SIZE));
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	base = hm_map_address(map);
-	pattern_write(base, 0, SIZE, 1);
-	CHECK_OK(hm_map_protect(map, PAGE, PAGE, HM_READ));
-	CHECK_OK_FATAL(hm_map_protect_begin(map, 0, 2 * PAGE, HM_READ, &scope));
-	CHECK_OK_FATAL(hm_view_create(map, 0, 0, &ops, told, &view));
+	pattern_write(r.bytes, 0, SIZE, 1);
+	CHECK_OK(hm_map_protect(r.map, PAGE, PAGE, HM_READ));
+	CHECK_OK_FATAL(hm_map_protect_begin(r.map, 0, 2 * PAGE, HM_READ, &scope));
+	CHECK_OK_FATAL(hm_view_create(r.map, 0, 0, &ops, told, &view));
 	losing_move_begin();
-	CHECK_ERROR(-ENOMEM, hm_buffer_resize(buffer, 2 * SIZE, HM_GROW_REPLACE));
+	CHECK_ERROR(-ENOMEM, hm_buffer_resize(r.buffer, 2 * SIZE, HM_GROW_REPLACE));
 	losing_move_end();
 	CHECK(strstr(hm_errmsg(), "lost"));
 	CHECK(!strcmp(told, "l"));
-	CHECK_EQUAL(test_read_signal(base), SIGSEGV);
-	CHECK_OK(hm_pointer_find(base, &found));
+	CHECK_EQUAL(test_read_signal(r.bytes), SIGSEGV);
+	CHECK_OK(hm_pointer_find(r.bytes, &found));
 	CHECK_EQUAL(found.access, HM_NONE);
 	CHECK_EQUAL(found.generation, 1);
 	/* Nothing revives it with other bytes. */
-	CHECK_ERROR(-ENODEV, hm_map_protect(map, 0, PAGE, HM_READ | HM_WRITE));
-	CHECK_ERROR(-ENODEV, hm_map_query(map, &info));
-	CHECK_ERROR(-ENODEV, hm_map_begin_cpu(map, 0, PAGE, HM_READ));
-	CHECK_ERROR(-ENODEV, hm_buffer_resize(buffer, 2 * SIZE, 0));
-	use.map = map;
+	CHECK_ERROR(-ENODEV, hm_map_protect(r.map, 0, PAGE, HM_READ | HM_WRITE));
+	CHECK_ERROR(-ENODEV, hm_map_query(r.map, &info));
+	CHECK_ERROR(-ENODEV, hm_map_begin_cpu(r.map, 0, PAGE, HM_READ));
+	CHECK_ERROR(-ENODEV, hm_buffer_resize(r.buffer, 2 * SIZE, 0));
+	use.map = r.map;
 	CHECK_ERROR(-ENODEV, map_use_begin(&use));
 	/* The scope has no right to give back. */
 	CHECK_ERROR(-ENODEV, hm_map_protect_end(scope));
-	CHECK_EQUAL(test_read_signal(base), SIGSEGV);
-	CHECK_OK(hm_pointer_find(base, &found));
+	CHECK_EQUAL(test_read_signal(r.bytes), SIGSEGV);
+	CHECK_OK(hm_pointer_find(r.bytes, &found));
 	CHECK_EQUAL(found.access, HM_NONE);
 	hm_view_unref(view);
-	hm_map_unref(map);
+	hm_map_unref(r.map);
 	CHECK_EQUAL(stats_now().bytes_reserved, 0);
 	/* The buffer is as it was. */
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 1));
-	CHECK_OK(hm_buffer_resize(buffer, 2 * SIZE, HM_GROW_REPLACE));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
+	CHECK_OK_FATAL(hm_map_create(r.buffer, NULL, &r.map));
+	CHECK(pattern_holds(hm_map_address(r.map), 0, SIZE, 1));
+	CHECK_OK(hm_buffer_resize(r.buffer, 2 * SIZE, HM_GROW_REPLACE));
 }
 
 static struct sys_table real;
@@ -110,35 +98,23 @@ static void *failing_append(void *address, size_t length, int prot, int flags, i
 /* Spare room that is no longer the object's must not be grown into. */
 static void lost_room(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-				       .size = SIZE,
-				       .max_size = 4 * SIZE };
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
-	char *base;
+	AUTO(rig) r =
+		rig_make("host", DESC(hm_buffer_desc, .size = SIZE, .max_size = 4 * SIZE));
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	base = hm_map_address(map);
-	pattern_write(base, 0, SIZE, 1);
+	pattern_write(r.bytes, 0, SIZE, 1);
 	real = sys_table;
 	n_append = 0;
 	sys_table.mmap = failing_append;
-	CHECK_ERROR(-ENOMEM, hm_buffer_resize(buffer, 2 * SIZE, HM_GROW_APPEND));
+	CHECK_ERROR(-ENOMEM, hm_buffer_resize(r.buffer, 2 * SIZE, HM_GROW_APPEND));
 	sys_table = real;
 	CHECK_EQUAL(n_append, 2);
-	CHECK(pattern_holds(base, 0, SIZE, 1));
-	CHECK_EQUAL(buffer_info(buffer).max_size, SIZE);
-	CHECK_ERROR(-ENOSPC, hm_buffer_resize(buffer, 2 * SIZE, 0));
+	CHECK(pattern_holds(r.bytes, 0, SIZE, 1));
+	CHECK_EQUAL(buffer_info(r.buffer).max_size, SIZE);
+	CHECK_ERROR(-ENOSPC, hm_buffer_resize(r.buffer, 2 * SIZE, 0));
 	/* Elsewhere there is room. */
-	CHECK_OK(hm_buffer_resize(buffer, 2 * SIZE, HM_MAY_MOVE));
-	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 1));
-	CHECK(is_zero(hm_map_address(map), SIZE, 2 * SIZE));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
+	CHECK_OK(hm_buffer_resize(r.buffer, 2 * SIZE, HM_MAY_MOVE));
+	CHECK(pattern_holds(hm_map_address(r.map), 0, SIZE, 1));
+	CHECK(is_zero(hm_map_address(r.map), SIZE, 2 * SIZE));
 }
 
 /* ---- the replacement of lost bytes ---- */
@@ -298,13 +274,12 @@ static void *touch(void *user)
 static void not_starved(void)
 {
 	pthread_t threads[TOUCHERS];
-	struct hm_device *device;
 	char nobody;
 	int i;
 
 	ending = false;
 	n_touched = 0;
-	CHECK_OK_FATAL(hm_device_open("host", &device));
+	AUTO(hm_device) *device = rig_device("host");
 	for (i = 0; i < TOUCHERS; i++)
 		CHECK_FATAL(!pthread_create(&threads[i], NULL, touch, device));
 	while (n_touched < 10 * TOUCHERS)
@@ -315,7 +290,6 @@ static void not_starved(void)
 	ending = true;
 	for (i = 0; i < TOUCHERS; i++)
 		pthread_join(threads[i], NULL);
-	hm_device_unref(device);
 }
 
 static const struct test tests[] = {

@@ -196,14 +196,12 @@ static void all_rounds(void)
 
 static void lose(uint32_t by)
 {
-	const struct hm_loss_desc desc = { .struct_size = sizeof(desc), .policy = by };
-
 	if (!use_pocl("pthread"))
 		return;
 	policy = by;
 	device = sim_open();
 	buffer = sim_make(device, LAUNCHED + LENGTH, 0, &map);
-	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, DESC(hm_loss_desc, .policy = by)));
 	if (may_unplug())
 		all_rounds();
 	hm_map_unref(map);

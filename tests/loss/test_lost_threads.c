@@ -92,23 +92,19 @@ static int stamp_kernel(const struct hm_cpu_range *range, const struct hm_arg *a
 
 static void *launch_pages(void *user)
 {
-	const struct hm_kernel_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = "stamp",
-		.cpu = stamp_kernel,
-		.signature = "u32 out",
-	};
 	uint64_t state = test_seed() + 99, page;
-	struct hm_kernel *kernel;
-	struct hm_accel *accel;
-	struct hm_queue *queue;
+	AUTO(hm_kernel) *kernel = NULL;
+	AUTO(hm_accel) *accel = NULL;
+	AUTO(hm_queue) *queue = NULL;
 	struct hm_fence *fence;
 	uint32_t value = 0;
 
 	(void)user;
 	CHECK_OK(hm_accel_open("cpu", NULL, &accel));
 	CHECK_OK(hm_queue_create(accel, 0, &queue));
-	CHECK_OK(hm_kernel_create(&desc, &kernel));
+	CHECK_OK(hm_kernel_create(DESC(hm_kernel_desc, .name = "stamp", .cpu = stamp_kernel,
+				       .signature = "u32 out"),
+				  &kernel));
 	while (!ending) {
 		page = LAUNCHED + test_random(&state) % PAGES_EACH;
 		value++;
@@ -122,17 +118,14 @@ static void *launch_pages(void *user)
 			done[page] = value;
 		hm_fence_unref(fence);
 	}
-	hm_kernel_unref(kernel);
-	hm_queue_unref(queue);
-	hm_accel_unref(accel);
 	return NULL;
 }
 
 /* Its work is in flight when its device goes: then the engine is opened again. */
 static int fill_pages_until_lost(uint64_t *state, uint32_t *value)
 {
-	struct hm_accel *accel = NULL;
-	struct hm_queue *queue = NULL;
+	AUTO(hm_accel) *accel = NULL;
+	AUTO(hm_queue) *queue = NULL;
 	struct hm_fence *fence;
 	uint64_t page;
 	int r;
@@ -153,8 +146,6 @@ static int fill_pages_until_lost(uint64_t *state, uint32_t *value)
 		done[page] = *value;
 		n_filled++;
 	}
-	hm_queue_unref(queue);
-	hm_accel_unref(accel);
 	return r;
 }
 
@@ -260,12 +251,6 @@ static void drop_maps(void)
 
 static void all_threads(void)
 {
-	struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = HM_LOSS_SHADOW,
-		.lost = on_lost,
-	};
-	struct hm_map_desc read_only = { .struct_size = sizeof(read_only), .access = HM_READ };
 	static void *(*const others[])(void *) = { launch_pages, fill_pages, look_at_pages };
 	pthread_t threads[WRITERS + ARRAY_SIZE(others)];
 	uint64_t state = test_seed(), round;
@@ -273,12 +258,13 @@ static void all_threads(void)
 
 	device = sim_open();
 	buffer = sim_make(device, PAGES * PAGE, 0, &map);
-	CHECK_OK_FATAL(hm_map_create(buffer, &read_only, &watched));
+	CHECK_OK_FATAL(hm_map_create(buffer, DESC(hm_map_desc, .access = HM_READ), &watched));
 	ending = false;
 	n_told = n_filled = 0;
 	memset(begun, 0, sizeof(begun));
 	memset(done, 0, sizeof(done));
-	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, DESC(hm_loss_desc, .policy = HM_LOSS_SHADOW,
+						       .lost = on_lost)));
 	if (!sim_unplug(device))
 		goto out;
 	sim_plug();
@@ -311,10 +297,7 @@ static void test_handled(void)
 
 static void open_maps(void)
 {
-	const struct hm_map_desc read_only = { .struct_size = sizeof(read_only),
-					       .access = HM_READ };
-
-	CHECK_OK_FATAL(hm_map_create(buffer, &read_only, &watched));
+	CHECK_OK_FATAL(hm_map_create(buffer, DESC(hm_map_desc, .access = HM_READ), &watched));
 	ending = false;
 	memset(begun, 0, sizeof(begun));
 	memset(done, 0, sizeof(done));
@@ -483,7 +466,6 @@ static void wait_for_scans(const struct quiet *readers)
 /* Each of them by its own map: one can be stored through, the other can not. */
 static void quiet_begin(struct quiet *readers, uint32_t policy)
 {
-	const struct hm_loss_desc desc = { .struct_size = sizeof(desc), .policy = policy };
 	bool module = strncmp(sim_device(), "soft", 4) != 0;
 	uint64_t i;
 
@@ -491,7 +473,7 @@ static void quiet_begin(struct quiet *readers, uint32_t policy)
 	open_maps();
 	for (i = 0; i < PAGES; i++)
 		stamp(page_of(map, i), word_of_shadow(i));
-	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, DESC(hm_loss_desc, .policy = policy)));
 	/* In no bracket: the shadow lacks it. */
 	for (i = 0; i < PAGES; i++)
 		stamp(page_of(map, i), word_of_old(i));
@@ -583,10 +565,6 @@ static void test_quiet_handled(void)
 /* A plain reader finds the shadow's bytes in pages that were cut off, or replaced. */
 static void cut_round(uint64_t *state)
 {
-	static const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = HM_LOSS_SHADOW,
-	};
 	static void *(*const others[])(void *) = { look_at_pages };
 	pthread_t threads[WRITERS + ARRAY_SIZE(others)];
 	int fd = scratch_file(PAGES * PAGE);
@@ -597,7 +575,8 @@ static void cut_round(uint64_t *state)
 	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, NULL, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	open_maps();
-	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+	CHECK_OK_FATAL(
+		hm_buffer_set_loss(buffer, DESC(hm_loss_desc, .policy = HM_LOSS_SHADOW)));
 	start(threads, others, ARRAY_SIZE(others));
 	usleep(1000 + test_random(state) % 5000);
 	for (i = 0; i < PAGES; i++)
@@ -647,10 +626,6 @@ static void *copy_out(void *user)
 /* A device that goes and is there again while a copy runs: that copy has failed. */
 static void test_copies(void)
 {
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = HM_LOSS_RECREATE,
-	};
 	char *to = malloc(COPIED);
 	uint64_t state = test_seed(), round;
 	pthread_t thread;
@@ -659,7 +634,8 @@ static void test_copies(void)
 	CHECK_OK_FATAL(hm_handler_install(0));
 	device = sim_open();
 	buffer = sim_make(device, COPIED, 0, &map);
-	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+	CHECK_OK_FATAL(
+		hm_buffer_set_loss(buffer, DESC(hm_loss_desc, .policy = HM_LOSS_RECREATE)));
 	ending = copying = false;
 	CHECK_FATAL(!pthread_create(&thread, NULL, copy_out, to));
 	for (round = 0; round < rounds(); round++) {

@@ -61,16 +61,10 @@ static int on_refill(struct hm_buffer *buffer, void *bytes, uint64_t offset, uin
 static int set_policy(struct hm_buffer *buffer, uint32_t policy, uint32_t flags, bool refill,
 		      struct told *told)
 {
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = policy,
-		.flags = flags,
-		.lost = told ? on_lost : NULL,
-		.refill = refill ? on_refill : NULL,
-		.user = told,
-	};
-
-	return hm_buffer_set_loss(buffer, &desc);
+	return hm_buffer_set_loss(buffer,
+				  DESC(hm_loss_desc, .policy = policy, .flags = flags,
+				       .lost = told ? on_lost : NULL,
+				       .refill = refill ? on_refill : NULL, .user = told));
 }
 
 /* ---- each policy ---- */
@@ -103,13 +97,6 @@ static void on_reattach(void *user, const struct hm_view_change *change)
 
 static void make(struct lives *lives)
 {
-	const struct hm_map_desc desc = {
-		.struct_size = sizeof(desc),
-		.access = HM_READ | HM_WRITE,
-		.flags = HM_MAP_GUARD,
-		.offset = 8 * PAGE,
-		.length = 4 * PAGE,
-	};
 	const struct hm_view_ops ops = {
 		.struct_size = sizeof(ops),
 		.lost = on_view_lost,
@@ -120,7 +107,11 @@ static void make(struct lives *lives)
 	lives->device = sim_open();
 	lives->told.device = lives->device;
 	lives->buffer = sim_make(lives->device, SIZE, 2 * SIZE, &lives->map);
-	CHECK_OK_FATAL(hm_map_create(lives->buffer, &desc, &lives->part));
+	CHECK_OK_FATAL(hm_map_create(lives->buffer,
+				     DESC(hm_map_desc, .access = HM_READ | HM_WRITE,
+					  .flags = HM_MAP_GUARD, .offset = 8 * PAGE,
+					  .length = 4 * PAGE),
+				     &lives->part));
 	lives->base = hm_map_address(lives->map);
 	CHECK_OK_FATAL(hm_view_create(lives->map, 0, 0, &ops, lives, &lives->view));
 	sim_write(lives->map, 0, SIZE, 1);
@@ -499,15 +490,15 @@ static void test_scopes_beside_recovery(void)
 
 static void test_left(void)
 {
-	struct hm_device *device = sim_open();
+	AUTO(hm_device) *device = sim_open();
 	struct hm_map *map, *exported_map;
-	struct hm_buffer *buffer = sim_make(device, SIZE, 0, &map);
-	struct hm_buffer *exported = sim_make(device, SIZE, 0, &exported_map), *imported;
+	AUTO(hm_buffer) *buffer = sim_make(device, SIZE, 0, &map);
+	AUTO(hm_buffer) *exported = sim_make(device, SIZE, 0, &exported_map);
 	struct hm_recover_info info;
 	int fd;
 
 	CHECK_OK_FATAL(hm_buffer_export(exported, 0, &fd));
-	CHECK_OK_FATAL(hm_buffer_import(device, fd, NULL, &imported));
+	AUTO(hm_buffer) *imported = rig_import(device, fd, NULL);
 	close(fd);
 	CHECK_ERROR(-EOPNOTSUPP, set_policy(imported, HM_LOSS_RECREATE, 0, false, NULL));
 	CHECK_OK(set_policy(imported, HM_LOSS_SHADOW, 0, false, NULL));
@@ -529,10 +520,6 @@ static void test_left(void)
 	}
 	hm_map_unref(map);
 	hm_map_unref(exported_map);
-	hm_buffer_unref(imported);
-	hm_buffer_unref(exported);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* A device that is there: nothing happens, nothing is told. */

@@ -63,8 +63,8 @@ static void test_beside_callback(void)
 		.policy = HM_LOSS_RECREATE,
 		.user = &meeting,
 	};
-	struct hm_buffer *first = sim_make(meeting.device, SIZE, 0, NULL);
-	struct hm_buffer *second = sim_make(meeting.device, SIZE, 0, NULL);
+	AUTO(hm_buffer) *first = sim_make(meeting.device, SIZE, 0, NULL);
+	AUTO(hm_buffer) *second = sim_make(meeting.device, SIZE, 0, NULL);
 	pthread_t thread;
 
 	/* Told, and recovered, in this order. */
@@ -82,8 +82,6 @@ static void test_beside_callback(void)
 		CHECK(!strcmp(meeting.calls, "tr"));
 	}
 	CHECK_FATAL(!pthread_join(thread, NULL));
-	hm_buffer_unref(first);
-	hm_buffer_unref(second);
 	hm_device_unref(meeting.device);
 }
 
@@ -125,16 +123,11 @@ static void *take_again(void *user)
 static void test_in_order(void)
 {
 	struct again again = { .device = sim_open() };
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = HM_LOSS_RECREATE,
-		.lost = lost_again,
-		.user = &again,
-	};
-	struct hm_buffer *buffer = sim_make(again.device, SIZE, 0, NULL);
+	AUTO(hm_buffer) *buffer = sim_make(again.device, SIZE, 0, NULL);
 	pthread_t thread;
 
-	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, DESC(hm_loss_desc, .policy = HM_LOSS_RECREATE,
+						       .lost = lost_again, .user = &again)));
 	if (sim_unplug(again.device)) {
 		sim_plug();
 		CHECK_FATAL(!pthread_create(&thread, NULL, take_again, &again));
@@ -145,7 +138,6 @@ static void test_in_order(void)
 		CHECK_EQUAL(sim_recover(again.device, 0).buffers_back, 1);
 		CHECK(!strcmp(again.calls, "trtr"));
 	}
-	hm_buffer_unref(buffer);
 	hm_device_unref(again.device);
 }
 
@@ -194,16 +186,11 @@ static void *take_during(void *user)
 static void test_during(void)
 {
 	struct during during = { .device = sim_open() };
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = HM_LOSS_RECREATE,
-		.lost = lost_during,
-		.user = &during,
-	};
-	struct hm_buffer *buffer = sim_make(during.device, SIZE, 0, NULL);
+	AUTO(hm_buffer) *buffer = sim_make(during.device, SIZE, 0, NULL);
 	pthread_t thread;
 
-	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, DESC(hm_loss_desc, .policy = HM_LOSS_RECREATE,
+						       .lost = lost_during, .user = &during)));
 	CHECK_FATAL(!pthread_create(&thread, NULL, take_during, &during));
 	if (sim_unplug(during.device))
 		CHECK_EQUAL(during.taken, 2);
@@ -211,7 +198,6 @@ static void test_during(void)
 		during.back = true;
 	CHECK_FATAL(!pthread_join(thread, NULL));
 	sim_plug();
-	hm_buffer_unref(buffer);
 	hm_device_unref(during.device);
 }
 
@@ -222,17 +208,13 @@ struct slow {
 
 static void slow_lost(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
 {
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.lost = slow_lost,
-		.user = user,
-	};
 	struct slow *slow = user;
 
 	if (event != HM_LOSS_RECOVERED)
 		return;
 	/* Here it does not wait for itself. */
-	CHECK_OK(hm_buffer_set_loss(buffer, &desc));
+	CHECK_OK(hm_buffer_set_loss(buffer,
+				    DESC(hm_loss_desc, .lost = slow_lost, .user = user)));
 	slow->running = true;
 	usleep(100000);
 	slow->ended = true;
@@ -257,7 +239,7 @@ static void test_drained(void)
 		.lost = slow_lost,
 		.user = &slow,
 	};
-	struct hm_buffer *buffer = sim_make(slow.device, SIZE, 0, NULL);
+	AUTO(hm_buffer) *buffer = sim_make(slow.device, SIZE, 0, NULL);
 	pthread_t thread;
 
 	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
@@ -271,7 +253,6 @@ static void test_drained(void)
 		CHECK(slow.ended);
 		CHECK_FATAL(!pthread_join(thread, NULL));
 	}
-	hm_buffer_unref(buffer);
 	hm_device_unref(slow.device);
 }
 
@@ -327,31 +308,17 @@ static void *recover_side(void *user)
 
 static void side_begin(struct side *side, struct hm_device *device)
 {
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = HM_LOSS_RECREATE,
-		.lost = side_lost,
-		.refill = side_refill,
-		.user = side,
-	};
-
 	side->device = device;
 	side->buffer = sim_make(device, SIZE, 0, NULL);
-	CHECK_OK_FATAL(hm_buffer_set_loss(side->buffer, &desc));
+	CHECK_OK_FATAL(hm_buffer_set_loss(
+		side->buffer, DESC(hm_loss_desc, .policy = HM_LOSS_RECREATE, .lost = side_lost,
+				   .refill = side_refill, .user = side)));
 }
 
 static void side_end(struct side *side)
 {
 	hm_buffer_unref(side->buffer);
 	hm_device_unref(side->device);
-}
-
-static struct hm_device *open_other(void)
-{
-	struct hm_device *device;
-
-	CHECK_OK_FATAL(hm_device_open(OTHER, &device));
-	return device;
 }
 
 /* False: nothing can be taken away here. */
@@ -377,7 +344,7 @@ static void test_each_other(void)
 	a.barrier = b.barrier = &barrier;
 	pthread_barrier_init(&barrier, NULL, 2);
 	side_begin(&a, sim_open());
-	side_begin(&b, open_other());
+	side_begin(&b, rig_device(OTHER));
 	for (i = 0; i < 3 && lose_both(a.device, b.device); i++) {
 		a.at = b.at = callbacks[i];
 		CHECK_FATAL(!pthread_create(&thread, NULL, recover_side, &b));
@@ -422,11 +389,10 @@ static void setting_lost(struct hm_buffer *buffer, enum hm_loss_event event, voi
 static int setting_refill(struct hm_buffer *buffer, void *bytes, uint64_t offset,
 			  uint64_t length, void *user)
 {
-	const struct hm_loss_desc none = { .struct_size = sizeof(none) };
 	struct setting *setting = user;
 
 	(void)buffer, (void)bytes, (void)offset, (void)length;
-	CHECK_OK(hm_buffer_set_loss(setting->told, &none));
+	CHECK_OK(hm_buffer_set_loss(setting->told, DESC(hm_loss_desc)));
 	CHECK(!setting->ended);
 	setting->set = true;
 	return 0;
@@ -443,13 +409,13 @@ static void *recover_other(void *user)
 /* A refill callback sets a policy without waiting for a lost callback, which may wait for it. */
 static void test_set_in_refill(void)
 {
-	struct setting setting = { .device = sim_open(), .other = open_other() };
+	struct setting setting = { .device = sim_open(), .other = rig_device(OTHER) };
 	struct hm_loss_desc desc = {
 		.struct_size = sizeof(desc),
 		.policy = HM_LOSS_RECREATE,
 		.user = &setting,
 	};
-	struct hm_buffer *buffer = sim_make(setting.device, SIZE, 0, NULL);
+	AUTO(hm_buffer) *buffer = sim_make(setting.device, SIZE, 0, NULL);
 	pthread_t thread;
 
 	setting.told = sim_make(setting.other, SIZE, 0, NULL);
@@ -465,7 +431,6 @@ static void test_set_in_refill(void)
 		CHECK_EQUAL(sim_recover(setting.device, 0).buffers_back, 1);
 		CHECK_FATAL(!pthread_join(thread, NULL));
 	}
-	hm_buffer_unref(buffer);
 	hm_buffer_unref(setting.told);
 	hm_device_unref(setting.device);
 	hm_device_unref(setting.other);
@@ -490,14 +455,12 @@ static int count_refill(struct hm_buffer *buffer, void *bytes, uint64_t offset, 
 /* The work on the engine hangs, and a reset ends it. */
 static void reset_under_work(struct hm_device *device, struct hm_map *map)
 {
-	struct hm_accel *accel;
-	struct hm_queue *queue;
-	struct hm_fence *fence;
 	uint32_t number;
 	int r;
+	AUTO(hm_accel) *accel = rig_accel(sim_device(), NULL);
+	AUTO(hm_queue) *queue = rig_queue(accel, 0);
+	AUTO(hm_fence) *fence = NULL;
 
-	CHECK_OK_FATAL(hm_accel_open(sim_device(), NULL, &accel));
-	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
 	CHECK_OK_FATAL(hm_sim_queue(queue, &number));
 	CHECK_OK(sim_inject(device, HETSIM_INJECT_STUCK, number, 1));
 	CHECK_OK_FATAL(hm_queue_fill(queue, hm_map_address(map), 7, PAGE, &fence));
@@ -507,9 +470,6 @@ static void reset_under_work(struct hm_device *device, struct hm_map *map)
 		r = hm_fence_wait(fence, 1000000);
 	} while (r == -ETIME);
 	CHECK_EQUAL(r, -ECANCELED);
-	hm_fence_unref(fence);
-	hm_queue_unref(queue);
-	hm_accel_unref(accel);
 }
 
 /* Memory is none of its business: under no policy is anything lost, told or refilled. */
@@ -517,24 +477,20 @@ static void test_reset(void)
 {
 	static const uint32_t policies[] = { HM_LOSS_ZERO, HM_LOSS_SHADOW, HM_LOSS_RECREATE };
 	enum { N = ARRAY_SIZE(policies) };
-	struct hm_device *device = sim_open();
+	AUTO(hm_device) *device = sim_open();
 	struct hm_buffer *buffer[N];
 	struct hm_map *map[N];
 	unsigned int i, n_told[N] = { 0 };
 	bool may;
 
 	for (i = 0; i < N; i++) {
-		const struct hm_loss_desc desc = {
-			.struct_size = sizeof(desc),
-			.policy = policies[i],
-			.lost = count_lost,
-			.refill = policies[i] == HM_LOSS_RECREATE ? count_refill : NULL,
-			.user = &n_told[i],
-		};
-
 		buffer[i] = sim_make(device, SIZE, 0, &map[i]);
 		sim_write(map[i], 0, SIZE, i);
-		CHECK_OK_FATAL(hm_buffer_set_loss(buffer[i], &desc));
+		CHECK_OK_FATAL(hm_buffer_set_loss(
+			buffer[i],
+			DESC(hm_loss_desc, .policy = policies[i], .lost = count_lost,
+			     .refill = policies[i] == HM_LOSS_RECREATE ? count_refill : NULL,
+			     .user = &n_told[i])));
 	}
 	may = sim_inject(device, HETSIM_INJECT_RESET, 0, 0) != -EPERM;
 	if (!may)
@@ -552,7 +508,6 @@ static void test_reset(void)
 		hm_map_unref(map[i]);
 		hm_buffer_unref(buffer[i]);
 	}
-	hm_device_unref(device);
 }
 
 static const struct sim_case cases[] = {

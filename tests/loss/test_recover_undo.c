@@ -31,29 +31,19 @@ static int set_policy(struct lives *lives, uint32_t policy, uint32_t flags,
 		      int (*refill)(struct hm_buffer *buffer, void *bytes, uint64_t offset,
 				    uint64_t length, void *user))
 {
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = policy,
-		.flags = flags,
-		.refill = refill,
-	};
-
-	return hm_buffer_set_loss(lives->buffer, &desc);
+	return hm_buffer_set_loss(lives->buffer, DESC(hm_loss_desc, .policy = policy,
+						      .flags = flags, .refill = refill));
 }
 
 static void make(struct lives *lives)
 {
-	const struct hm_map_desc desc = {
-		.struct_size = sizeof(desc),
-		.access = HM_READ,
-		.offset = 2 * PAGE,
-		.length = 2 * PAGE,
-	};
-
 	memset(lives, 0, sizeof(*lives));
 	lives->device = sim_open();
 	lives->buffer = sim_make(lives->device, SIZE, 4 * SIZE, &lives->map);
-	CHECK_OK_FATAL(hm_map_create(lives->buffer, &desc, &lives->part));
+	CHECK_OK_FATAL(hm_map_create(lives->buffer,
+				     DESC(hm_map_desc, .access = HM_READ, .offset = 2 * PAGE,
+					  .length = 2 * PAGE),
+				     &lives->part));
 	lives->base = hm_map_address(lives->map);
 	pattern_write(lives->base, 0, SIZE, 1);
 	CHECK_OK(hm_map_protect(lives->map, 4 * PAGE, PAGE, HM_READ));

@@ -42,15 +42,12 @@ static void test_brackets(void)
 	struct hm_device *device = sim_open();
 	struct hm_map *map, *part;
 	struct hm_buffer *buffer = sim_make(device, SIZE, 4 * SIZE, &map);
-	const struct hm_map_desc desc = {
-		.struct_size = sizeof(desc),
-		.access = HM_READ,
-		.offset = 8 * PAGE,
-		.length = 4 * PAGE,
-	};
 	char *base = hm_map_address(map), *part_base;
 
-	CHECK_OK_FATAL(hm_map_create(buffer, &desc, &part));
+	CHECK_OK_FATAL(hm_map_create(buffer,
+				     DESC(hm_map_desc, .access = HM_READ, .offset = 8 * PAGE,
+					  .length = 4 * PAGE),
+				     &part));
 	part_base = hm_map_address(part);
 	sim_write(map, 0, SIZE, 1);
 	CHECK_EQUAL(buffer_info(buffer).loss, HM_LOSS_ZERO);
@@ -116,14 +113,13 @@ static void test_on_demand(void)
 /* Policies that are changed: the last one counts. */
 static void test_changed(void)
 {
-	struct hm_loss_desc desc = { .struct_size = sizeof(desc), .policy = 3 };
 	struct hm_device *device = sim_open();
 	struct hm_map *map;
 	struct hm_buffer *buffer = sim_make(device, SIZE, 0, &map);
 	char *base = hm_map_address(map);
 
 	CHECK_ERROR(-EINVAL, hm_buffer_set_loss(buffer, NULL));
-	CHECK_ERROR(-EINVAL, hm_buffer_set_loss(buffer, &desc));
+	CHECK_ERROR(-EINVAL, hm_buffer_set_loss(buffer, DESC(hm_loss_desc, .policy = 3)));
 	CHECK_ERROR(-EINVAL, set_policy(buffer, HM_LOSS_SHADOW, HM_LOSS_WITH_SHADOW));
 	CHECK_ERROR(-EINVAL, set_policy(buffer, HM_LOSS_RECREATE, 2));
 	sim_write(map, 0, SIZE, 1);
@@ -202,16 +198,11 @@ struct work {
 
 static void work_begin(struct work *work)
 {
-	const struct hm_kernel_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = "add_one",
-		.cpu = add_one,
-		.signature = "inout",
-	};
-
 	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &work->accel));
 	CHECK_OK_FATAL(hm_queue_create(work->accel, 0, &work->queue));
-	CHECK_OK_FATAL(hm_kernel_create(&desc, &work->kernel));
+	CHECK_OK_FATAL(hm_kernel_create(DESC(hm_kernel_desc, .name = "add_one", .cpu = add_one,
+					     .signature = "inout"),
+					&work->kernel));
 }
 
 static void work_end(struct work *work)
@@ -270,7 +261,7 @@ static void test_launches(void)
 static int fill_page(struct hm_queue *queue, struct hm_map *map, uint32_t value,
 		     struct hm_device *reset)
 {
-	struct hm_fence *fence;
+	AUTO(hm_fence) *fence = NULL;
 	int r;
 
 	CHECK_OK_FATAL(hm_queue_fill(queue, hm_map_address(map), value, PAGE, &fence));
@@ -280,7 +271,6 @@ static int fill_page(struct hm_queue *queue, struct hm_map *map, uint32_t value,
 			CHECK_OK(sim_inject(reset, HETSIM_INJECT_RESET, 0, 0));
 		r = hm_fence_wait(fence, reset ? MS : UINT64_MAX);
 	} while (r == -ETIME);
-	hm_fence_unref(fence);
 	return r;
 }
 
@@ -606,14 +596,13 @@ static void *mmap_without_pages(void *address, size_t length, int prot, int flag
 /* To read where nothing was stored takes a page: without one it is an error. */
 static void test_read_without_memory(void)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
 	struct hm_device *device;
 	struct hm_buffer *buffer;
 
 	no_bytes = memfd_create("no bytes", MFD_CLOEXEC);
 	CHECK_FATAL(no_bytes >= 0);
 	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = SIZE), &buffer));
 	real = sys_table;
 	sys_table.mmap = mmap_without_pages;
 	CHECK_ERROR(-ENOMEM, set_policy(buffer, HM_LOSS_SHADOW, 0));

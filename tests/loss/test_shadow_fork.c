@@ -44,11 +44,6 @@ static void fill(int fd, int value)
 
 static void begin(struct scene *scene)
 {
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = HM_LOSS_SHADOW,
-	};
-
 	scene->fd = scratch_file(SIZE);
 	fill(scene->fd, 'a');
 	/* An unrepaired access ends its process; a sanitizer would report of its own. */
@@ -60,7 +55,8 @@ static void begin(struct scene *scene)
 	CHECK_OK_FATAL(
 		hm_buffer_from_file(scene->device, NULL, scene->fd, NULL, &scene->buffer));
 	CHECK_OK_FATAL(hm_map_create(scene->buffer, NULL, &scene->map));
-	CHECK_OK_FATAL(hm_buffer_set_loss(scene->buffer, &desc));
+	CHECK_OK_FATAL(hm_buffer_set_loss(scene->buffer,
+					  DESC(hm_loss_desc, .policy = HM_LOSS_SHADOW)));
 	scene->base = hm_map_address(scene->map);
 	CHECK_FATAL(!pipe(scene->told) && !pipe(scene->asked));
 }

@@ -22,20 +22,15 @@ static bool text_has(const char *part)
 
 static void page_fails(uint32_t fault)
 {
-	struct hm_map_desc desc = {
-		.struct_size = sizeof(desc),
-		.access = HM_READ,
-		.offset = 2 * PAGE,
-		.length = 2 * PAGE,
-	};
-	struct hm_device *device = sim_open();
-	struct hm_map *map, *part;
-	struct hm_buffer *buffer = sim_make(device, PAGES * PAGE, 2 * PAGES * PAGE, &map);
+	AUTO(hm_device) *device = sim_open();
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = sim_make(device, PAGES * PAGE, 2 * PAGES * PAGE, &map);
 	char *base = hm_map_address(map), *part_base;
 	uint32_t handle;
 
 	CHECK_OK_FATAL(hm_sim_buffer(buffer, &handle));
-	CHECK_OK_FATAL(hm_map_create(buffer, &desc, &part));
+	AUTO(hm_map) *part = rig_map(buffer, DESC(hm_map_desc, .access = HM_READ,
+						  .offset = 2 * PAGE, .length = 2 * PAGE));
 	part_base = hm_map_address(part);
 	pattern_write(base, 0, PAGES * PAGE, 1);
 	CHECK_OK(sim_inject(device, fault, handle, 3 * PAGE + 17));
@@ -61,10 +56,6 @@ static void page_fails(uint32_t fault)
 	CHECK(pattern_holds(part_base - 2 * PAGE, 2 * PAGE, 4 * PAGE, 2));
 	CHECK_OK(hm_buffer_resize(buffer, 2 * PAGES * PAGE, 0));
 	CHECK(pattern_holds(base, 0, PAGES * PAGE, 2));
-	hm_map_unref(part);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* A fault of memory that is broken is a SIGBUS, too, with another code. */
@@ -86,10 +77,9 @@ static void check_page_3(struct hm_map *map, uint64_t to, uint32_t salt)
 /* Maps that are made, or changed, once a page has failed, know of it. */
 static void test_pages_of_later_maps(void)
 {
-	struct hm_device *device = sim_open();
-	struct hm_map *map, *later, *imported_map;
-	struct hm_buffer *buffer = sim_make(device, PAGES * PAGE, 4 * PAGES * PAGE, &map);
-	struct hm_buffer *imported;
+	AUTO(hm_device) *device = sim_open();
+	struct hm_map *map, *later;
+	AUTO(hm_buffer) *buffer = sim_make(device, PAGES * PAGE, 4 * PAGES * PAGE, &map);
 	uint32_t handle;
 	int fd;
 
@@ -122,18 +112,14 @@ static void test_pages_of_later_maps(void)
 	pattern_write(hm_map_address(map), 0, PAGES * PAGE, 3);
 	CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, handle, 3 * PAGE));
 	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
-	CHECK_OK_FATAL(hm_buffer_import(device, fd, NULL, &imported));
+	AUTO(hm_buffer) *imported = rig_import(device, fd, NULL);
 	close(fd);
-	CHECK_OK_FATAL(hm_map_create(imported, NULL, &imported_map));
+	AUTO(hm_map) *imported_map = rig_map(imported, NULL);
 	check_page_3(imported_map, PAGES * PAGE, 3);
 	CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, handle, UINT64_MAX));
 	CHECK(pattern_holds(hm_map_address(imported_map), 0, PAGES * PAGE, 3));
 	CHECK(pattern_holds(hm_map_address(map), 0, PAGES * PAGE, 3));
-	hm_map_unref(imported_map);
-	hm_buffer_unref(imported);
 	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /*
@@ -142,9 +128,9 @@ static void test_pages_of_later_maps(void)
  */
 static void test_pages_without_memory(void)
 {
-	struct hm_device *device = sim_open();
-	struct hm_map *map;
-	struct hm_buffer *buffer = sim_make(device, PAGES * PAGE, 0, &map);
+	AUTO(hm_device) *device = sim_open();
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = sim_make(device, PAGES * PAGE, 0, &map);
 	char *base = hm_map_address(map);
 	uint32_t handle;
 	unsigned int n = 0;
@@ -172,9 +158,6 @@ static void test_pages_without_memory(void)
 		CHECK_FATAL(pattern_holds(base, 0, PAGES * PAGE, 1));
 	} while (failed && n < 100);
 	CHECK(n < 100);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* ---- whole devices ---- */
@@ -201,13 +184,6 @@ static int never(void *user, const struct hm_view_change *change)
 
 static void make(struct lives *lives)
 {
-	const struct hm_map_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = HM_MAP_GUARD,
-		.access = HM_READ | HM_WRITE,
-		.offset = PAGE,
-		.length = 2 * PAGE,
-	};
 	/* The device goes, whatever the view answers. */
 	const struct hm_view_ops ops = {
 		.struct_size = sizeof(ops),
@@ -219,7 +195,11 @@ static void make(struct lives *lives)
 	lives->device = sim_open();
 	lives->bare = sim_make(lives->device, PAGE, 0, NULL);
 	lives->buffer = sim_make(lives->device, PAGES * PAGE, MIB(1), &lives->map);
-	CHECK_OK_FATAL(hm_map_create(lives->buffer, &desc, &lives->part));
+	CHECK_OK_FATAL(hm_map_create(lives->buffer,
+				     DESC(hm_map_desc, .flags = HM_MAP_GUARD,
+					  .access = HM_READ | HM_WRITE, .offset = PAGE,
+					  .length = 2 * PAGE),
+				     &lives->part));
 	CHECK_OK_FATAL(hm_view_create(lives->map, 0, 0, &ops, lives, &lives->view));
 	lives->base = hm_map_address(lives->map);
 	lives->part_base = hm_map_address(lives->part);
@@ -232,7 +212,6 @@ static void check_refused(struct lives *lives)
 	struct hetsim_query query = { .size = sizeof(query) };
 	struct hm_device_info info = { .struct_size = sizeof(info) };
 	struct hm_map_info map_now = { .struct_size = sizeof(map_now) };
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = PAGE };
 	struct hm_buffer *buffer = NULL;
 	struct hm_map *map = NULL;
 	int fd = -7;
@@ -244,7 +223,7 @@ static void check_refused(struct lives *lives)
 	} while (0)
 	GONE(hm_device_query(lives->device, &info));
 	GONE(hm_sim_call(lives->device, HETSIM_QUERY, &query));
-	GONE(hm_buffer_create(lives->device, &desc, &buffer));
+	GONE(hm_buffer_create(lives->device, DESC(hm_buffer_desc, .size = PAGE), &buffer));
 	GONE(hm_map_create(lives->buffer, NULL, &map));
 	GONE(hm_map_create(lives->bare, NULL, &map));
 	GONE(hm_buffer_export(lives->buffer, 0, &fd));
@@ -290,7 +269,6 @@ static void test_unplug(void)
 	struct hetsim_query query;
 	struct lives lives;
 	struct hm_device *fresh;
-	struct hm_buffer *buffer;
 	struct hm_map *map;
 	size_t i, n;
 
@@ -309,7 +287,7 @@ static void test_unplug(void)
 		query = sim_query(fresh);
 		if (query.vram_used == 0)
 			CHECK_EQUAL(query.opener_used, 0);
-		buffer = sim_make(fresh, MIB(1), 0, &map);
+		AUTO(hm_buffer) *buffer = sim_make(fresh, MIB(1), 0, &map);
 		CHECK(is_zero(hm_map_address(map), 0, MIB(1)));
 		for (n = 0; n < 6; n++)
 			switch (orders[i][n]) {
@@ -334,7 +312,6 @@ static void test_unplug(void)
 		pattern_write(hm_map_address(map), 0, MIB(1), 3);
 		CHECK(pattern_holds(hm_map_address(map), 0, MIB(1), 3));
 		hm_map_unref(map);
-		hm_buffer_unref(buffer);
 		hm_device_unref(fresh);
 	}
 }
@@ -342,9 +319,9 @@ static void test_unplug(void)
 /* A map that grew by another object still hears of its device's loss. */
 static void test_unplug_after_growth(void)
 {
-	struct hm_device *device = sim_open();
-	struct hm_map *map;
-	struct hm_buffer *buffer = sim_make(device, 2 * PAGE, MIB(1), &map);
+	AUTO(hm_device) *device = sim_open();
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = sim_make(device, 2 * PAGE, MIB(1), &map);
 	char *base = hm_map_address(map);
 
 	CHECK_OK(hm_buffer_resize(buffer, 4 * PAGE, HM_GROW_APPEND));
@@ -357,9 +334,6 @@ static void test_unplug_after_growth(void)
 		CHECK_EQUAL(test_write_signal(base + 2 * PAGE), 0);
 		sim_plug();
 	}
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* Each step of it may fail: then there is no access, or no news, but nothing else. */
@@ -426,18 +400,15 @@ static void *toucher(void *user)
 static void *changer(void *user)
 {
 	struct hm_device *device = user;
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = 8 * PAGE,
-		.max_size = MIB(1),
-	};
 	struct hm_buffer *buffer;
 	struct hm_map *map;
 	char *base;
 	int r;
 
 	while (!stop) {
-		r = hm_buffer_create(device, &desc, &buffer);
+		r = hm_buffer_create(device,
+				     DESC(hm_buffer_desc, .size = 8 * PAGE, .max_size = MIB(1)),
+				     &buffer);
 		if (r) {
 			failed = failed || r != -ENODEV;
 			continue;
@@ -462,7 +433,7 @@ static void *changer(void *user)
 /* No thread that touches, makes or changes maps meanwhile is killed, or hangs. */
 static void unplug_under_load(void)
 {
-	struct hm_device *device = sim_open();
+	AUTO(hm_device) *device = sim_open();
 	pthread_t threads[3];
 	struct hm_map *map;
 	struct hm_buffer *buffer;
@@ -490,7 +461,6 @@ static void unplug_under_load(void)
 		hm_device_unref(device);
 		device = sim_open();
 	}
-	hm_device_unref(device);
 }
 
 static void test_unplug_under_load(void)
@@ -554,11 +524,6 @@ static void test_found_in_callbacks(void)
 		.struct_size = sizeof(ops),
 		.quiesce = quiesce_and_ask,
 	};
-	struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = HM_LOSS_ZERO,
-		.lost = on_taken,
-	};
 	struct hm_device *device = sim_open();
 	struct hm_buffer *buffer[2];
 	struct hm_view *view[2];
@@ -570,7 +535,9 @@ static void test_found_in_callbacks(void)
 	CHECK_FATAL(!pthread_barrier_init(&all_in, NULL, 3));
 	for (i = 0; i < 2; i++) {
 		buffer[i] = sim_make(device, 2 * PAGE, 0, &map[i]);
-		CHECK_OK_FATAL(hm_buffer_set_loss(buffer[i], &desc));
+		CHECK_OK_FATAL(
+			hm_buffer_set_loss(buffer[i], DESC(hm_loss_desc, .policy = HM_LOSS_ZERO,
+							   .lost = on_taken)));
 		CHECK_OK_FATAL(hm_view_create(map[i], 0, 0, &ops, device, &view[i]));
 		CHECK_FATAL(!pthread_create(&thread[i], NULL, protect_with_view, map[i]));
 	}

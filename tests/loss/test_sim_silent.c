@@ -70,25 +70,13 @@ struct scene {
 
 static int set_policy(struct hm_buffer *buffer, uint32_t policy, uint32_t flags)
 {
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = policy,
-		.flags = flags,
-		.lost = count,
-	};
-
-	return hm_buffer_set_loss(buffer, &desc);
+	return hm_buffer_set_loss(buffer, DESC(hm_loss_desc, .policy = policy, .flags = flags,
+					       .lost = count));
 }
 
 /* False: it may not be taken away here, and the test was skipped. */
 static bool begin(struct scene *scene, uint32_t policy, uint32_t flags)
 {
-	const struct hm_map_desc desc = {
-		.struct_size = sizeof(desc),
-		.access = HM_READ,
-		.offset = MIB(1),
-	};
-
 	n_taken = n_part = 0;
 	scene->device = sim_open();
 	if (!sim_unplug(scene->device)) {
@@ -99,7 +87,9 @@ static bool begin(struct scene *scene, uint32_t policy, uint32_t flags)
 	hm_device_unref(scene->device);
 	scene->device = sim_open();
 	scene->buffer = sim_make(scene->device, SIZE, 4 * SIZE, &scene->map);
-	CHECK_OK_FATAL(hm_map_create(scene->buffer, &desc, &scene->watched));
+	CHECK_OK_FATAL(hm_map_create(scene->buffer,
+				     DESC(hm_map_desc, .access = HM_READ, .offset = MIB(1)),
+				     &scene->watched));
 	scene->base = hm_map_address(scene->map);
 	scene->read_only = hm_map_address(scene->watched);
 	sim_write(scene->map, 0, SIZE, 1);

@@ -79,11 +79,9 @@ static void while_creating(void)
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = PAGE };
 	struct hm_buffer *buffer = NULL;
 	struct sim_port_ops ops;
-	struct hm_device *device;
-	struct sim_port *port;
+	AUTO(hm_device) *device = rig_device("soft:0");
+	struct sim_port *port = sim_port_of(device);
 
-	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
-	port = sim_port_of(device);
 	port_ops = port->ops;
 	ops = *port_ops;
 	ops.call = call_without_info;
@@ -92,7 +90,6 @@ static void while_creating(void)
 	CHECK(!buffer);
 	port->ops = port_ops;
 	CHECK_EQUAL(soft_objects(0), 0);
-	hm_device_unref(device);
 }
 
 /* ---- while a map is made ---- */
@@ -107,11 +104,8 @@ static int device_check(void *device)
 
 static void while_mapping(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = PAGE };
 	struct hm_backend_ops ops = minimal_backend;
 	struct hm_map *map = NULL;
-	struct hm_device *device;
-	struct hm_buffer *buffer;
 
 	ops.size = sizeof(ops);
 	ops.name = "fleeting";
@@ -119,15 +113,13 @@ static void while_mapping(void)
 	ops.device_check = device_check;
 	gone = 0;
 	CHECK_OK_FATAL(hm_backend_register(&ops));
-	CHECK_OK_FATAL(hm_device_open("fleeting", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	AUTO(hm_device) *device = rig_device("fleeting");
+	AUTO(hm_buffer) *buffer = rig_buffer(device, DESC(hm_buffer_desc, .size = PAGE));
 	gone = -ENODEV;
 	CHECK_ERROR(-ENODEV, hm_map_create(buffer, NULL, &map));
 	CHECK(!map);
 	CHECK_EQUAL(buffer_info(buffer).maps, 0);
 	CHECK_EQUAL(stats_now().maps, 0);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* ---- another device that comes under its name ---- */
@@ -161,14 +153,10 @@ static int begin_cpu(void *device, const struct hm_segment *segments, uint32_t n
 
 static void another_kind(void)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 2 * PAGE };
 	const struct hm_loss_desc loss = { .struct_size = sizeof(loss),
 					   .policy = HM_LOSS_RECREATE };
 	struct hm_recover_info info = { .struct_size = sizeof(info) };
 	struct hm_backend_ops ops = fleeting_backend;
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
 
 	ops.name = "changing";
 	ops.caps |= HM_CAP_BRACKET;
@@ -176,27 +164,22 @@ static void another_kind(void)
 	ops.begin_cpu = begin_cpu;
 	kind = AS_BEFORE;
 	CHECK_OK_FATAL(hm_backend_register(&ops));
-	CHECK_OK_FATAL(hm_device_open("changing", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &loss));
+	AUTO(rig) r = rig_make("changing", DESC(hm_buffer_desc, .size = 2 * PAGE));
+	CHECK_OK_FATAL(hm_buffer_set_loss(r.buffer, &loss));
 	fleeting_go();
-	CHECK_ERROR(-ENODEV, hm_device_recover(device, 0, NULL));
+	CHECK_ERROR(-ENODEV, hm_device_recover(r.device, 0, NULL));
 	fleeting_come();
 	for (kind = WITH_WINDOW; kind < KINDS; kind++) {
-		CHECK_OK(hm_device_recover(device, 0, &info));
+		CHECK_OK(hm_device_recover(r.device, 0, &info));
 		CHECK_EQUAL(info.buffers_left, 1);
 		CHECK_EQUAL(info.error, -EOPNOTSUPP);
-		CHECK_ERROR(-ENODEV, hm_map_begin_cpu(map, 0, PAGE, HM_READ));
+		CHECK_ERROR(-ENODEV, hm_map_begin_cpu(r.map, 0, PAGE, HM_READ));
 	}
 	kind = AS_BEFORE;
-	CHECK_OK(hm_device_recover(device, 0, &info));
+	CHECK_OK(hm_device_recover(r.device, 0, &info));
 	CHECK_EQUAL(info.buffers_back, 1);
-	CHECK_OK(hm_map_begin_cpu(map, 0, PAGE, HM_READ));
-	CHECK_OK(hm_map_end_cpu(map, 0, PAGE, HM_READ));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
+	CHECK_OK(hm_map_begin_cpu(r.map, 0, PAGE, HM_READ));
+	CHECK_OK(hm_map_end_cpu(r.map, 0, PAGE, HM_READ));
 }
 
 /* ---- calls of OpenCL's self-test fail ---- */

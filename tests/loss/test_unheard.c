@@ -108,16 +108,14 @@ static int copy_in(struct bytes *bytes)
 /* The end that was not named. */
 static int copy_between(struct bytes *bytes)
 {
-	struct hm_device *host;
 	char *to;
 	int r;
+	AUTO(hm_device) *host = rig_device("host");
 
-	CHECK_OK_FATAL(hm_device_open("host", &host));
 	CHECK_OK_FATAL(hm_alloc(host, SIZE, HM_READ | HM_WRITE, &to));
 	unheard_go();
 	r = hm_copy_in(to, bytes->base, SIZE, NULL);
 	CHECK_OK(hm_free(to));
-	hm_device_unref(host);
 	return r;
 }
 
@@ -157,23 +155,21 @@ static int use_and_go(const struct hm_cpu_range *range, const struct hm_arg *arg
 static struct hm_fence *submit(struct accel_rig *rig, struct bytes *bytes, char *other,
 			       bool writes)
 {
-	struct hm_kernel *kernel = make_kernel("use", "inout in", use_and_go);
+	AUTO(hm_kernel) *kernel = make_kernel("use", "inout in", use_and_go);
 	struct hm_fence *fence;
 
 	CHECK_OK_FATAL(
 		hm_launch(rig->queue, kernel, 1, &fence,
 			  HM_RANGE(writes ? bytes->base : other, SIZE, HM_READ | HM_WRITE),
 			  HM_RANGE(writes ? other : bytes->base, SIZE, HM_READ)));
-	hm_kernel_unref(kernel);
 	return fence;
 }
 
 static int launch(struct accel_rig *rig, struct bytes *bytes, char *other, bool writes)
 {
-	struct hm_fence *fence = submit(rig, bytes, other, writes);
+	AUTO(hm_fence) *fence = submit(rig, bytes, other, writes);
 	int r = hm_fence_wait(fence, UINT64_MAX);
 
-	hm_fence_unref(fence);
 	return r;
 }
 
@@ -193,14 +189,13 @@ static int launch_merged(struct accel_rig *rig, struct bytes *bytes, char *other
 /* As any accelerator makes it. It is gone before: whatever that reads, it is zeros. */
 static int queue_copy(struct accel_rig *rig, struct bytes *bytes, char *other, bool writes)
 {
-	struct hm_fence *fence;
+	AUTO(hm_fence) *fence = NULL;
 	int r;
 
 	unheard_go();
 	CHECK_OK_FATAL(hm_queue_copy(rig->queue, writes ? bytes->base : other,
 				     writes ? other : bytes->base, SIZE, &fence));
 	r = hm_fence_wait(fence, UINT64_MAX);
-	hm_fence_unref(fence);
 	return r;
 }
 
