@@ -22,17 +22,11 @@
 
 static void whole_copies(const char *name)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
 	struct hm_fault fault = no_fault();
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
 	char *bytes, *base;
+	AUTO(rig) r = rig_make(name, DESC(hm_buffer_desc, .size = SIZE));
 
-	CHECK_OK_FATAL(hm_device_open(name, &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	base = hm_map_address(map);
+	base = hm_map_address(r.map);
 	bytes = malloc(SIZE);
 	pattern_write(bytes, 0, SIZE, 3);
 	CHECK_OK(hm_copy_in(base, bytes, SIZE, &fault));
@@ -45,9 +39,6 @@ static void whole_copies(const char *name)
 	CHECK(!memcmp(base + 5, "abc", 3));
 	CHECK_EQUAL(fault.cause, HM_FAULT_NONE);
 	free(bytes);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static void whole(void)
@@ -168,7 +159,6 @@ static void rights(void)
 /* The last check is no fault: the owner in another buffer has cut bytes off. */
 static void shared(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
 	struct hm_fault fault = no_fault();
 	struct hm_buffer *owner, *buffer;
 	struct hm_device *device;
@@ -179,7 +169,7 @@ static void shared(void)
 	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
 	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &owner));
+	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = SIZE), &owner));
 	CHECK_OK_FATAL(hm_buffer_send(owner, ends[0], 0));
 	CHECK_OK_FATAL(hm_buffer_receive(device, ends[1], NULL, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
@@ -198,7 +188,6 @@ static void shared(void)
 
 static void lost_device(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
 	struct hm_fault fault = no_fault();
 	struct hm_device *device;
 	struct hm_buffer *buffer;
@@ -211,7 +200,7 @@ static void lost_device(void)
 	setenv("HETMAP_SOFT", "vram_mb=16 system_mb=16 test=1", 1);
 	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = SIZE), &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	CHECK_OK(hm_copy_in(hm_map_address(map), "bytes", 5, &fault));
 	CHECK_OK(sim_inject(device, HETSIM_INJECT_UNPLUG, 0, 0));
@@ -447,7 +436,6 @@ static void scope_of_unknown(void)
 /* Bytes that a resize takes from under a scope, and gives back. */
 static void shrunk_in_scope(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
 	struct hm_device *device;
 	struct hm_buffer *buffer;
 	struct hm_guard guard;
@@ -457,7 +445,7 @@ static void shrunk_in_scope(void)
 
 	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = SIZE), &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	base = hm_map_address(map);
 	HM_GUARD_INIT(&guard);

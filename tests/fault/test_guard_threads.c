@@ -624,16 +624,14 @@ static void after_others(void)
 
 static unsigned int looks_on(const char *name)
 {
-	struct hm_device *device;
 	unsigned int looks;
 	char *bytes;
+	AUTO(hm_device) *device = rig_device(name);
 
-	CHECK_OK_FATAL(hm_device_open(name, &device));
 	CHECK_OK_FATAL(hm_alloc(device, SIZE, HM_READ | HM_WRITE, &bytes));
 	looks_of(bytes, 1);
 	looks = looks_of(bytes, 10);
 	CHECK_OK(hm_free(bytes));
-	hm_device_unref(device);
 	return looks;
 }
 
@@ -643,7 +641,6 @@ static unsigned int looks_on(const char *name)
  */
 static void after_asking(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
 	struct hm_buffer *owner, *buffer;
 	struct hm_device *device;
 	struct hm_map *map, *received;
@@ -652,7 +649,7 @@ static void after_asking(void)
 	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
 	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &owner));
+	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = SIZE), &owner));
 	CHECK_OK_FATAL(hm_map_create(owner, NULL, &map));
 	CHECK_OK_FATAL(hm_buffer_send(owner, ends[0], 0));
 	CHECK_OK_FATAL(hm_buffer_receive(device, ends[1], NULL, &buffer));

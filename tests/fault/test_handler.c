@@ -372,12 +372,11 @@ static void give_back_after(int signal)
 /* A map of a page without access. */
 static char *make_map(struct hm_map **ret_map)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = PAGE };
 	struct hm_device *device;
 	struct hm_buffer *buffer;
 
 	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = PAGE), &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, ret_map));
 	CHECK_OK(hm_map_protect(*ret_map, 0, PAGE, HM_NONE));
 	hm_buffer_unref(buffer);
@@ -542,7 +541,7 @@ static bool may_fail(const char *call)
 static void undone(void)
 {
 	struct sigaction was[2], is[2];
-	struct hm_map *map;
+	AUTO(hm_map) *map = NULL;
 	unsigned int n;
 	bool failed;
 	int r;
@@ -583,7 +582,6 @@ static void undone(void)
 	CHECK(n > 5);
 	lifecycle_is_lenient = false;
 	CHECK_OK(hm_handler_remove());
-	hm_map_unref(map);
 }
 
 static int (*kernels_madvise)(void *address, size_t length, int advice);
@@ -622,7 +620,7 @@ static void copies_nothing(void *base)
 static void on_its_way(void)
 {
 	pthread_t threads[2];
-	struct hm_map *map;
+	AUTO(hm_map) *map = NULL;
 	char *base, byte;
 	int i;
 
@@ -645,7 +643,6 @@ static void on_its_way(void)
 	pthread_join(threads[1], NULL);
 	sys_table.madvise = kernels_madvise;
 	CHECK_OK(hm_handler_remove());
-	hm_map_unref(map);
 }
 
 static const struct test tests[] = {

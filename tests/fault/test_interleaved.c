@@ -292,8 +292,8 @@ static void *read_in_bracket(void *user)
 /* Without a policy, so that no bracket's end asks the device: it is the map that tells. */
 static void test_bracket_over_loss(void)
 {
-	struct hm_device *device = sim_open();
-	struct hm_buffer *buffer = sim_make(device, SIZE, 0, &losing.map);
+	AUTO(hm_device) *device = sim_open();
+	AUTO(hm_buffer) *buffer = sim_make(device, SIZE, 0, &losing.map);
 	pthread_t thread;
 
 	sim_write(losing.map, 0, SIZE, 1);
@@ -318,8 +318,6 @@ static void test_bracket_over_loss(void)
 	}
 	sys_table = losing.real;
 	hm_map_unref(losing.map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* ---- a handler that is held with a shadow in its hands ---- */
@@ -357,8 +355,6 @@ static void test_policy_under_handler(void)
 {
 	const struct hm_loss_desc shadow = { .struct_size = sizeof(shadow),
 					     .policy = HM_LOSS_SHADOW };
-	const struct hm_loss_desc zero = { .struct_size = sizeof(zero),
-					   .policy = HM_LOSS_ZERO };
 	struct file_map file;
 	pthread_t thread;
 
@@ -374,7 +370,7 @@ static void test_policy_under_handler(void)
 	CHECK_FATAL(!pthread_create(&thread, NULL, touch_lost, NULL));
 	while (!mapping.there)
 		sched_yield();
-	CHECK_OK(hm_buffer_set_loss(file.buffer, &zero));
+	CHECK_OK(hm_buffer_set_loss(file.buffer, DESC(hm_loss_desc, .policy = HM_LOSS_ZERO)));
 	mapping.changed = true;
 	pthread_join(thread, NULL);
 	sys_table = mapping.real;

@@ -119,15 +119,12 @@ static void replaced(void)
 /* With a shadow a block that was cut off has the bytes of its last refresh. */
 static void shadowed(void)
 {
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = HM_LOSS_SHADOW,
-	};
 	struct file_map file;
 
 	CHECK_OK_FATAL(hm_handler_install(0));
 	open_file_map(&file);
-	CHECK_OK_FATAL(hm_buffer_set_loss(file.buffer, &desc));
+	CHECK_OK_FATAL(
+		hm_buffer_set_loss(file.buffer, DESC(hm_loss_desc, .policy = HM_LOSS_SHADOW)));
 	CHECK_OK(hm_map_begin_cpu(file.map, REPAIR_BLOCK, PAGE, HM_READ | HM_WRITE));
 	pattern_write((char *)file.base + REPAIR_BLOCK, 0, PAGE, 2);
 	CHECK_OK(hm_map_end_cpu(file.map, REPAIR_BLOCK, PAGE, HM_READ | HM_WRITE));
@@ -218,9 +215,6 @@ static void touch_read_only(void *user)
 
 static void touch_behind(void *user)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-				       .size = PAGE,
-				       .max_size = 4 * PAGE };
 	struct hm_device *device;
 	struct hm_buffer *buffer;
 	struct hm_map *map;
@@ -228,7 +222,8 @@ static void touch_behind(void *user)
 	(void)user;
 	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_create(
+		device, DESC(hm_buffer_desc, .size = PAGE, .max_size = 4 * PAGE), &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	(void)*((volatile char *)hm_map_address(map) + 2 * PAGE);
 }
@@ -491,16 +486,14 @@ static void beside_moves(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 2 * REPAIR_BLOCK };
 	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
 	pthread_t thread;
 	unsigned int i;
 
 	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK_FATAL(hm_device_open("host", &device));
 	for (i = 0; i < 30; i++) {
-		CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-		CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+		AUTO(hm_buffer) *buffer = rig_buffer(device, &desc);
+		AUTO(hm_map) *map = rig_map(buffer, NULL);
 		changes_over = false;
 		CHECK_FATAL(!pthread_create(&thread, NULL, bracket, map));
 		while (buffer_info(buffer).max_size < 8 * REPAIR_BLOCK)
@@ -508,8 +501,6 @@ static void beside_moves(void)
 				buffer, buffer_info(buffer).max_size + PAGE, HM_MAY_MOVE));
 		changes_over = true;
 		pthread_join(thread, NULL);
-		hm_map_unref(map);
-		hm_buffer_unref(buffer);
 	}
 	hm_device_unref(device);
 	CHECK_OK(hm_handler_remove());
@@ -568,9 +559,6 @@ static void left_by_fork(void)
 
 static void undone(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-				       .size = 2 * PAGE,
-				       .max_size = 2 * PAGE };
 	struct hm_device *device;
 	struct hm_buffer *buffer;
 	struct hm_map *map, *second;
@@ -581,7 +569,8 @@ static void undone(void)
 
 	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_create(
+		device, DESC(hm_buffer_desc, .size = 2 * PAGE, .max_size = 2 * PAGE), &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	reserved = stats_now().bytes_reserved;
 	for (n = 1, failed = true; failed; n++) {

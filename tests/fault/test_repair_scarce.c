@@ -36,10 +36,6 @@ static char *use_up(uint64_t *ret_length)
 
 static void at_the_limit(void)
 {
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = HM_LOSS_SHADOW,
-	};
 	int fd = scratch_file(SIZE);
 	struct hm_device *device;
 	struct hm_buffer *buffer;
@@ -60,7 +56,8 @@ static void at_the_limit(void)
 	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, HM_WRITE));
 	pattern_write(base, 0, SIZE, 1);
 	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, HM_WRITE));
-	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+	CHECK_OK_FATAL(
+		hm_buffer_set_loss(buffer, DESC(hm_loss_desc, .policy = HM_LOSS_SHADOW)));
 	CHECK(!ftruncate(fd, PAGE));
 	used = use_up(&length);
 	if (used) {

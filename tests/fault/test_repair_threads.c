@@ -112,17 +112,15 @@ static void check_round(unsigned int round, bool may_be_lost)
 static void run_rounds(struct hm_buffer *buffer)
 {
 	uint64_t before = n_repaired();
-	struct hm_map *map;
 	unsigned int i;
 
 	for (i = 0; i < race.rounds; i++) {
-		CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+		AUTO(hm_map) *map = rig_map(buffer, NULL);
 		race.base = hm_map_address(map);
 		pthread_barrier_wait(&race.barrier);
 		pthread_barrier_wait(&race.barrier);
 		check_round(i, false);
 		CHECK_ERROR(-EIO, hm_map_begin_cpu(map, race.first, 1, HM_READ));
-		hm_map_unref(map);
 	}
 	CHECK_EQUAL(n_repaired(), before + race.rounds);
 }
@@ -130,12 +128,10 @@ static void run_rounds(struct hm_buffer *buffer)
 /* Sets the policy, and the bytes that it gives for the map as it is now. */
 static void set_policy(struct hm_buffer *buffer, const struct hm_map *map, uint32_t policy)
 {
-	const struct hm_loss_desc desc = { .struct_size = sizeof(desc), .policy = policy };
-
 	memset(race.expected, 0, SIZE);
 	if (policy == HM_LOSS_SHADOW)
 		memcpy(race.expected, hm_map_address(map), SIZE);
-	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, DESC(hm_loss_desc, .policy = policy)));
 }
 
 static void race_on_file(uint32_t policy)
@@ -312,7 +308,6 @@ static void store_beside(void *user)
 {
 	unsigned int i, rounds = test_is_slow() ? HURT_ROUNDS_MIN : HURT_ROUNDS;
 	double begin = test_now();
-	struct hm_buffer *buffer;
 	struct hm_map *map;
 	pthread_t thread;
 	uint64_t before;
@@ -323,7 +318,7 @@ static void store_beside(void *user)
 	for (i = 0; i < rounds; i++) {
 		if (i >= HURT_ROUNDS_MIN && test_now() - begin > HURT_SECONDS)
 			break;
-		buffer = sim_make(hurting.device, SIZE, 0, &map);
+		AUTO(hm_buffer) *buffer = sim_make(hurting.device, SIZE, 0, &map);
 		hurting.handle = sim_handle(buffer);
 		hurting.over = buffer_info(buffer).caps & HM_CAP_BRACKET;
 		before = n_repaired();
@@ -335,7 +330,6 @@ static void store_beside(void *user)
 		hurting.over = true;
 		pthread_join(thread, NULL);
 		hm_map_unref(map);
-		hm_buffer_unref(buffer);
 	}
 	hm_device_unref(hurting.device);
 	CHECK_OK(hm_handler_remove());

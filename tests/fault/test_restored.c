@@ -370,16 +370,12 @@ static void on_slow(struct hm_buffer *buffer, enum hm_loss_event event, void *us
 
 static void open_slow(uint32_t event)
 {
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = HM_LOSS_SHADOW,
-		.lost = on_slow,
-	};
-
 	memset(&slow, 0, sizeof(slow));
 	slow.event = event;
 	victim_open_file(&slow.victim);
-	CHECK_OK_FATAL(hm_buffer_set_loss(slow.victim.buffer, &desc));
+	CHECK_OK_FATAL(hm_buffer_set_loss(slow.victim.buffer,
+					  DESC(hm_loss_desc, .policy = HM_LOSS_SHADOW,
+					       .lost = on_slow)));
 }
 
 static void *find_out(void *user)

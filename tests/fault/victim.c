@@ -35,16 +35,10 @@ static int on_refill(struct hm_buffer *buffer, void *bytes, uint64_t offset, uin
 
 void victim_choose(struct victim *victim, uint32_t policy, uint32_t flags)
 {
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = policy,
-		.flags = flags,
-		.lost = on_lost,
-		.refill = victim->salt ? on_refill : NULL,
-		.user = victim,
-	};
-
-	CHECK_OK_FATAL(hm_buffer_set_loss(victim->buffer, &desc));
+	CHECK_OK_FATAL(hm_buffer_set_loss(
+		victim->buffer,
+		DESC(hm_loss_desc, .policy = policy, .flags = flags, .lost = on_lost,
+		     .refill = victim->salt ? on_refill : NULL, .user = victim)));
 }
 
 void victim_open_file(struct victim *victim)
