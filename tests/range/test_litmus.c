@@ -79,17 +79,12 @@ static int cpu_add(const struct hm_cpu_range *range, const struct hm_arg *args)
 static struct hm_kernel *make(const char *name, const char *signature, hm_cpu_function *cpu,
 			      const struct hm_engine_step *steps, uint32_t n)
 {
-	const struct hm_kernel_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = name,
-		.signature = signature,
-		.cpu = cpu,
-		.engine = steps,
-		.n_engine = n,
-	};
 	struct hm_kernel *kernel;
 
-	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+	CHECK_OK_FATAL(
+		hm_kernel_create(DESC(hm_kernel_desc, .name = name, .signature = signature,
+				      .cpu = cpu, .engine = steps, .n_engine = n),
+				 &kernel));
 	return kernel;
 }
 

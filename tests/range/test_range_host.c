@@ -167,13 +167,6 @@ static const char add_source[] = "kernel void add_one(global const uint *from, g
 /* On @accel, whose capability says whether it takes any pointer. */
 static void check_any(const char *name)
 {
-	const struct hm_kernel_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = "add_one",
-		.opencl = add_source,
-		.cpu = add_one,
-		.signature = "in out",
-	};
 	struct hm_accel_info info = { .struct_size = sizeof(info) };
 	struct hm_fence_info work = { .struct_size = sizeof(work) };
 	uint32_t *from = malloc(LENGTH), on_stack[1024], i, wrong = 0;
@@ -186,7 +179,10 @@ static void check_any(const char *name)
 	CHECK_OK_FATAL(hm_accel_open(name, NULL, &accel));
 	CHECK_OK(hm_accel_query(accel, &info));
 	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
-	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+	CHECK_OK_FATAL(
+		hm_kernel_create(DESC(hm_kernel_desc, .name = "add_one", .opencl = add_source,
+				      .cpu = add_one, .signature = "in out"),
+				 &kernel));
 	for (i = 0; i < 1024; i++)
 		from[i] = 3 * i;
 	r = hm_launch(queue, kernel, 1024, &fence, HM_ANY(from, 4096, HM_READ),
@@ -327,7 +323,6 @@ static void check_learning(bool any)
 	struct hm_range_counts before, after;
 	struct hm_buffer *buffer = NULL;
 	struct hm_map *map = NULL;
-	struct hm_device *file;
 	struct accel_rig rig;
 	char *bytes;
 
@@ -339,12 +334,11 @@ static void check_learning(bool any)
 		const struct hm_buffer_desc desc = { .struct_size = sizeof(desc) };
 		const struct hm_map_desc map_desc = { .struct_size = sizeof(map_desc),
 						      .access = HM_READ };
+		AUTO(hm_device) *file = rig_device("file");
 
-		CHECK_OK_FATAL(hm_device_open("file", &file));
 		CHECK_OK_FATAL(hm_buffer_from_file(file, NULL, fd, &desc, &buffer));
 		CHECK_OK_FATAL(hm_map_create(buffer, &map_desc, &map));
 		bytes = hm_map_address(map);
-		hm_device_unref(file);
 	}
 	madvise_before = sys_table.madvise;
 	sys_table.madvise = counting_madvise;
