@@ -6,18 +6,13 @@
 
 struct hm_pool *pool_make(const char *name, uint64_t limit, uint64_t block_size)
 {
-	const struct hm_pool_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = "tested",
-		.limit = limit,
-		.block_size = block_size,
-	};
-	struct hm_device *device;
 	struct hm_pool *pool;
+	AUTO(hm_device) *device = rig_device(name);
 
-	CHECK_OK_FATAL(hm_device_open(name, &device));
-	CHECK_OK_FATAL(hm_pool_create(device, &desc, &pool));
-	hm_device_unref(device);
+	CHECK_OK_FATAL(hm_pool_create(device,
+				      DESC(hm_pool_desc, .name = "tested", .limit = limit,
+					   .block_size = block_size),
+				      &pool));
 	return pool;
 }
 

@@ -67,21 +67,15 @@ static void alignments(void)
 static void refused_desc(uint32_t flags, uint64_t limit, uint64_t block, uint64_t alignment,
 			 const char *name)
 {
-	const struct hm_pool_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = flags,
-		.name = name,
-		.limit = limit,
-		.block_size = block,
-		.alignment = alignment,
-	};
-	struct hm_device *device;
 	struct hm_pool *pool = NULL;
+	AUTO(hm_device) *device = rig_device("host");
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_ERROR(-EINVAL, hm_pool_create(device, &desc, &pool));
+	CHECK_ERROR(-EINVAL, hm_pool_create(device,
+					    DESC(hm_pool_desc, .flags = flags, .name = name,
+						 .limit = limit, .block_size = block,
+						 .alignment = alignment),
+					    &pool));
 	CHECK(!pool && hm_errmsg()[0]);
-	hm_device_unref(device);
 }
 
 static void refuses(void)

@@ -8,14 +8,11 @@
 
 static struct hm_pool *pool_on(struct hm_device *device)
 {
-	const struct hm_pool_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = "on a device",
-		.block_size = MIB(1),
-	};
 	struct hm_pool *pool;
 
-	CHECK_OK_FATAL(hm_pool_create(device, &desc, &pool));
+	CHECK_OK_FATAL(hm_pool_create(
+		device, DESC(hm_pool_desc, .name = "on a device", .block_size = MIB(1)),
+		&pool));
 	return pool;
 }
 
@@ -88,17 +85,14 @@ out:
 /* Growth whose new bytes can't be cleared does not happen. */
 static void lost_before_clearing(void)
 {
-	struct hm_pool_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = HM_POOL_ZERO,
-		.block_size = MIB(4),
-	};
 	struct hm_device *device = sim_open();
 	struct hm_pool *pool;
 	struct hm_pool_info before;
 	char *bytes, *pages;
 
-	CHECK_OK_FATAL(hm_pool_create(device, &desc, &pool));
+	CHECK_OK_FATAL(hm_pool_create(
+		device, DESC(hm_pool_desc, .flags = HM_POOL_ZERO, .block_size = MIB(4)),
+		&pool));
 	bytes = pool_take(pool, 100);
 	pages = pool_take(pool, MIB(1) + 1);
 	before = pool_info(pool);
@@ -153,17 +147,13 @@ out:
 /* With a shadow the bytes come back, at their addresses, and the block goes on. */
 static void shadowed(void)
 {
-	const struct hm_loss_desc loss = {
-		.struct_size = sizeof(loss),
-		.policy = HM_LOSS_SHADOW,
-	};
 	struct hm_device *device = sim_open();
 	struct hm_pool *pool = pool_on(device);
 	char *bytes = pool_take(pool, 1000), *fresh;
 	struct hm_pointer_info old, at;
 
 	CHECK_EQUAL(hm_pointer_find(bytes, &old), 0);
-	CHECK_OK(hm_buffer_set_loss(old.buffer, &loss));
+	CHECK_OK(hm_buffer_set_loss(old.buffer, DESC(hm_loss_desc, .policy = HM_LOSS_SHADOW)));
 	write_in_bracket(bytes, 1000, 3);
 	CHECK_OK(hm_buffer_shadow(old.buffer, 0, MIB(1)));
 	if (!sim_unplug(device))
@@ -185,17 +175,13 @@ out:
 /* A block that stays lost at first, and comes back by a second recovery, goes on as well. */
 static void shadowed_later(void)
 {
-	const struct hm_loss_desc loss = {
-		.struct_size = sizeof(loss),
-		.policy = HM_LOSS_SHADOW,
-	};
 	struct hm_device *device = sim_open();
 	struct hm_pool *pool = pool_on(device);
 	char *bytes = pool_take(pool, 1000), *fresh;
 	struct hm_pointer_info old, at;
 
 	CHECK_EQUAL(hm_pointer_find(bytes, &old), 0);
-	CHECK_OK(hm_buffer_set_loss(old.buffer, &loss));
+	CHECK_OK(hm_buffer_set_loss(old.buffer, DESC(hm_loss_desc, .policy = HM_LOSS_SHADOW)));
 	if (!sim_unplug(device))
 		goto out;
 	sim_plug();
@@ -225,17 +211,14 @@ out:
 /* The pool's own touches of bytes are in brackets, too. */
 static void windowed(void)
 {
-	struct hm_pool_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = HM_POOL_ZERO,
-		.block_size = MIB(2),
-	};
-	struct hm_device *device = sim_open();
+	AUTO(hm_device) *device = sim_open();
 	struct hm_pool *pool;
 	char *bytes, *again, *others[8];
 	unsigned int i;
 
-	CHECK_OK_FATAL(hm_pool_create(device, &desc, &pool));
+	CHECK_OK_FATAL(hm_pool_create(
+		device, DESC(hm_pool_desc, .flags = HM_POOL_ZERO, .block_size = MIB(2)),
+		&pool));
 	bytes = pool_take(pool, 300000);
 	write_in_bracket(bytes, 300000, 4);
 	/* As much as the window: the bytes leave it. */
@@ -251,7 +234,6 @@ static void windowed(void)
 	}
 	CHECK_OK(hm_pool_free(pool, again));
 	hm_pool_unref(pool);
-	hm_device_unref(device);
 }
 
 static const struct sim_case cases[] = {

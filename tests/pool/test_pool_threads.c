@@ -474,10 +474,9 @@ struct undo {
 
 static int run_all(struct hm_device *device, unsigned int n, struct undo *undo)
 {
-	struct hm_pool_desc desc = { .struct_size = sizeof(desc), .block_size = KIB(256) };
 	int r;
 
-	r = hm_pool_create(device, &desc, &undo->pool);
+	r = hm_pool_create(device, DESC(hm_pool_desc, .block_size = KIB(256)), &undo->pool);
 	if (!r)
 		r = hm_pool_alloc(undo->pool, 100, 0, &undo->bytes[0]);
 	if (!r)
@@ -495,12 +494,11 @@ static int run_all(struct hm_device *device, unsigned int n, struct undo *undo)
 
 static void undoes(void)
 {
-	struct hm_device *device;
 	struct hm_stats before;
 	unsigned int n, i;
 	bool failed;
+	AUTO(hm_device) *device = rig_device("host");
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
 	inject_install();
 	make_table();
 	before = stats_now();
@@ -526,7 +524,6 @@ static void undoes(void)
 			break;
 	}
 	CHECK(n > 10);
-	hm_device_unref(device);
 }
 
 #define SHRUNK 600
