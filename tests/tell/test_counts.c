@@ -32,17 +32,14 @@ static struct hm_device_stats of_device(struct hm_device *device)
 /* Two maps are lost, and come back; a third one ends while it is lost. */
 static void test_lost(void)
 {
-	const struct hm_loss_desc policy = {
-		.struct_size = sizeof(policy),
-		.policy = HM_LOSS_RECREATE,
-	};
-	struct hm_device *device = sim_open();
-	struct hm_map *map, *second, *third;
-	struct hm_buffer *buffer = sim_make(device, SIZE, 0, &map);
+	AUTO(hm_device) *device = sim_open();
+	struct hm_map *map, *third;
+	AUTO(hm_buffer) *buffer = sim_make(device, SIZE, 0, &map);
+	AUTO(hm_map) *second = rig_map(buffer, NULL);
 
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &second));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &third));
-	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &policy));
+	CHECK_OK_FATAL(
+		hm_buffer_set_loss(buffer, DESC(hm_loss_desc, .policy = HM_LOSS_RECREATE)));
 	CHECK_EQUAL(of_buffer(buffer).maps_lost, 0);
 	if (sim_unplug(device)) {
 		CHECK_EQUAL(of_buffer(buffer).maps_lost, 3);
@@ -58,30 +55,24 @@ static void test_lost(void)
 	} else {
 		hm_map_unref(third);
 	}
-	hm_map_unref(second);
 	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* Each buffer counts its own copied bytes, and the process has the sum. */
 static void test_copied(void)
 {
-	const struct hm_accel_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = HM_ACCEL_FORCE_COPY,
-	};
-	struct hm_device *device = sim_open();
+	AUTO(hm_device) *device = sim_open();
 	uint64_t before = stats_now().bytes_copied;
-	struct hm_buffer *from, *to;
-	struct hm_map *source, *target;
+	AUTO(hm_map) *source = NULL;
+	AUTO(hm_map) *target = NULL;
 	struct hm_accel *accel;
 	struct hm_queue *queue;
 	struct hm_fence *fence;
+	AUTO(hm_buffer) *from = sim_make(device, SIZE, 0, &source);
+	AUTO(hm_buffer) *to = sim_make(device, SIZE, 0, &target);
 
-	from = sim_make(device, SIZE, 0, &source);
-	to = sim_make(device, SIZE, 0, &target);
-	CHECK_OK_FATAL(hm_accel_open(sim_device(), &desc, &accel));
+	CHECK_OK_FATAL(hm_accel_open(
+		sim_device(), DESC(hm_accel_desc, .flags = HM_ACCEL_FORCE_COPY), &accel));
 	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
 	CHECK_OK_FATAL(hm_queue_copy(queue, hm_map_address(target), hm_map_address(source),
 				     3 * PAGE, &fence));
@@ -97,11 +88,6 @@ static void test_copied(void)
 	hm_queue_unref(queue);
 	hm_accel_unref(accel);
 	CHECK_EQUAL(of_device(device).views, 0);
-	hm_map_unref(source);
-	hm_map_unref(target);
-	hm_buffer_unref(from);
-	hm_buffer_unref(to);
-	hm_device_unref(device);
 }
 
 struct shared {
@@ -181,9 +167,9 @@ static void test_threads(void)
 static void test_carry(void)
 {
 	const uint64_t many = BRACKET_CARRY / BRACKET_ENDED;
-	struct hm_device *device = sim_open();
+	AUTO(hm_device) *device = sim_open();
 	struct hm_map *map;
-	struct hm_buffer *buffer = sim_make(device, SIZE, 0, &map);
+	AUTO(hm_buffer) *buffer = sim_make(device, SIZE, 0, &map);
 	int i;
 
 	atomic_store(&map->brackets->n, (many - 2) * BRACKET_ENDED);
@@ -198,8 +184,6 @@ static void test_carry(void)
 	CHECK(atomic_load(&map->brackets->n) < 8 * BRACKET_ENDED);
 	hm_map_unref(map);
 	CHECK_EQUAL(of_buffer(buffer).brackets, many + 6);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* A callback of the very change asks, and does not wait. */
@@ -217,14 +201,13 @@ static void test_callback(void)
 {
 	const struct hm_view_ops ops = { .struct_size = sizeof(ops), .quiesce = asks };
 	struct shared shared = { 0 };
-	struct hm_view *view;
+	AUTO(hm_view) *view = NULL;
 
 	shared.device = sim_open();
 	shared.buffer = sim_make(shared.device, SIZE, 0, &shared.map);
 	CHECK_OK_FATAL(hm_view_create(shared.map, 0, 0, &ops, &shared, &view));
 	CHECK_OK(hm_map_protect(shared.map, 0, PAGE, HM_READ));
 	CHECK_EQUAL(of_buffer(shared.buffer).protects, 1);
-	hm_view_unref(view);
 	hm_map_unref(shared.map);
 	hm_buffer_unref(shared.buffer);
 	hm_device_unref(shared.device);

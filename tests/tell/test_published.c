@@ -100,14 +100,11 @@ static const volatile uint64_t *at(uint64_t address)
 static void life_on(const char *name)
 {
 	struct hm_published_entry entry, ended;
-	struct hm_device *device;
-	struct hm_buffer *buffer;
 	struct hm_map *map;
-	int fd;
+	AUTO(hm_device) *device = rig_device(name);
+	AUTO(hm_buffer) *buffer = make(device, "life", 8 * PAGE, &map);
+	int fd = open_table();
 
-	CHECK_OK_FATAL(hm_device_open(name, &device));
-	buffer = make(device, "life", 8 * PAGE, &map);
-	fd = open_table();
 	CHECK_FATAL(fd >= 0);
 	CHECK_EQUAL(head_of(fd).pid, getpid());
 	entry = entry_of(fd, "life");
@@ -136,8 +133,6 @@ static void life_on(const char *name)
 	ended = entry_of(fd, "life");
 	CHECK_EQUAL(ended.serial, entry.serial);
 	CHECK(ended.end_ns > ended.begin_ns);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(fd);
 }
 
@@ -150,36 +145,25 @@ static void life(void)
 /* Another object's are counted elsewhere. */
 static void evictions(void)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-					     .size = 8 * PAGE,
-					     .name = "evicted" };
 	struct hetsim_inject out = { .size = sizeof(out),
 				     .kind = HETSIM_INJECT_EVICTION,
 				     .value = PAGE };
 	struct hm_published_entry entry;
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
 	uint64_t pages;
-	int fd;
+	AUTO(rig) r =
+		rig_make("soft:0", DESC(hm_buffer_desc, .size = 8 * PAGE, .name = "evicted"));
+	int fd = open_table();
 
-	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	fd = open_table();
 	CHECK_FATAL(fd >= 0);
 	for (pages = 64; pages <= 4096; pages *= 8) {
 		entry = entry_of(fd, "evicted");
 		CHECK_FATAL(entry.evictions != 0);
 		CHECK_EQUAL(*at(entry.evictions), 0);
-		CHECK_OK(hm_sim_buffer(buffer, &out.target));
-		CHECK_OK(hm_sim_call(device, HETSIM_INJECT, &out));
+		CHECK_OK(hm_sim_buffer(r.buffer, &out.target));
+		CHECK_OK(hm_sim_call(r.device, HETSIM_INJECT, &out));
 		CHECK_EQUAL(*at(entry.evictions), 1);
-		CHECK_OK(hm_buffer_resize(buffer, pages * PAGE, HM_MAY_MOVE));
+		CHECK_OK(hm_buffer_resize(r.buffer, pages * PAGE, HM_MAY_MOVE));
 	}
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(fd);
 }
 
@@ -187,14 +171,11 @@ static void evictions(void)
 static void moved(void)
 {
 	struct hm_published_entry before, after, old;
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
-	int fd;
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer = make(device, "moved", PAGE, &map);
+	int fd = open_table();
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	buffer = make(device, "moved", PAGE, &map);
-	fd = open_table();
 	CHECK_FATAL(fd >= 0);
 	before = entry_of(fd, "moved");
 	CHECK_OK(hm_buffer_resize(buffer, 4096 * PAGE, HM_MAY_MOVE));
@@ -206,23 +187,18 @@ static void moved(void)
 	CHECK_EQUAL(old.serial, before.serial);
 	CHECK_EQUAL(old.address, before.address);
 	CHECK(old.end_ns && old.end_ns <= after.begin_ns);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(fd);
 }
 
 /* No other process can write to it, change its size, or undo that. */
 static void sealed(void)
 {
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(hm_map) *map = NULL;
 	int fd, again;
 	char path[32];
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer = make(device, "sealed", PAGE, &map);
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	buffer = make(device, "sealed", PAGE, &map);
 	fd = open_table();
 	CHECK_FATAL(fd >= 0);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
@@ -234,42 +210,32 @@ static void sealed(void)
 	CHECK(ftruncate(again, 0) < 0);
 	close(again);
 	close(fd);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static void in_child(void *user)
 {
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(hm_map) *map = NULL;
 	int fd;
 
 	(void)user;
 	CHECK(open_table() < 0);
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	buffer = make(device, "child", PAGE, &map);
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer = make(device, "child", PAGE, &map);
 	fd = open_table();
 	CHECK_FATAL(fd >= 0);
 	CHECK_EQUAL(head_of(fd).pid, getpid());
 	CHECK_EQUAL(entry_of(fd, "child").length, PAGE);
 	CHECK_EQUAL(entry_of(fd, "parent").serial, 0);
 	close(fd);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static void forked(void)
 {
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(hm_map) *map = NULL;
 	int fd;
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer = make(device, "parent", PAGE, &map);
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	buffer = make(device, "parent", PAGE, &map);
 	CHECK_EQUAL(test_fork(in_child, NULL), 0);
 	fd = open_table();
 	CHECK_FATAL(fd >= 0);
@@ -277,27 +243,21 @@ static void forked(void)
 	CHECK_EQUAL(entry_of(fd, "parent").flags & HM_PUBLISHED_INHERITED,
 		    HM_PUBLISHED_INHERITED);
 	close(fd);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* More maps than are remembered: the oldest are forgotten, and counted. */
 static void history(void)
 {
 	struct hm_published_head head;
-	struct hm_device *device;
-	struct hm_buffer *buffer;
 	struct hm_map *map;
 	char name[16];
 	int fd, i;
+	AUTO(hm_device) *device = rig_device("host");
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
 	for (i = 0; i < 5000; i++) {
 		snprintf(name, sizeof(name), "h%d", i);
-		buffer = make(device, name, PAGE, &map);
+		AUTO(hm_buffer) *buffer = make(device, name, PAGE, &map);
 		hm_map_unref(map);
-		hm_buffer_unref(buffer);
 	}
 	fd = open_table();
 	CHECK_FATAL(fd >= 0);
@@ -309,25 +269,22 @@ static void history(void)
 	CHECK(entry_of(fd, "h1000").end_ns != 0);
 	CHECK_EQUAL(stats_now().unpublished, 0);
 	close(fd);
-	hm_device_unref(device);
 }
 
 /* In a folder it is a file; "0" is none; and where it can't be made, maps work without. */
 static void as_wished(void *user)
 {
 	const char *wish = user;
-	struct hm_device *device;
-	struct hm_buffer *buffer;
 	struct hm_map *map;
 	bool none = !strcmp(wish, "0");
 	char path[512];
 	int fd;
 
 	setenv("HETMAP_PUBLISH", wish, 1);
-	CHECK_OK_FATAL(hm_device_open("host", &device));
+	AUTO(hm_device) *device = rig_device("host");
 	CHECK(!strstr(hm_warning(), "HETMAP_PUBLISH: no table") ==
 	      !!strcmp(wish, "/nonexistent"));
-	buffer = make(device, "wish", PAGE, &map);
+	AUTO(hm_buffer) *buffer = make(device, "wish", PAGE, &map);
 	snprintf(path, sizeof(path), "%s/maps.%d", wish, (int)getpid());
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (none) {
@@ -346,22 +303,19 @@ static void as_wished(void *user)
 	if (fd >= 0)
 		CHECK(entry_of(fd, "wish").end_ns != 0);
 	close(fd);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* The file is cut off, and written to by another: the process goes on as it was. */
 static void in_hostile_folder(void *user)
 {
 	const char *folder = user;
-	struct hm_device *device;
 	struct hm_buffer *buffer;
 	struct hm_map *map;
 	char path[512];
 	int fd, i;
 
 	setenv("HETMAP_PUBLISH", folder, 1);
-	CHECK_OK_FATAL(hm_device_open("host", &device));
+	AUTO(hm_device) *device = rig_device("host");
 	buffer = make(device, "first", PAGE, &map);
 	snprintf(path, sizeof(path), "%s/maps.%d", folder, (int)getpid());
 	fd = open(path, O_RDWR | O_CLOEXEC);
@@ -378,7 +332,6 @@ static void in_hostile_folder(void *user)
 		hm_buffer_unref(buffer);
 	}
 	close(fd);
-	hm_device_unref(device);
 }
 
 static uint64_t changes_in(int fd)
@@ -393,16 +346,14 @@ static uint64_t changes_in(int fd)
 static void changes_in_folder(void *user)
 {
 	const char *folder = user;
-	struct hm_device *device;
-	struct hm_buffer *buffer;
 	uint64_t changes;
 	struct hm_map *map;
 	char path[512];
 	int fd;
 
 	setenv("HETMAP_PUBLISH", folder, 1);
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	buffer = make(device, "watched", PAGE, &map);
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer = make(device, "watched", PAGE, &map);
 	snprintf(path, sizeof(path), "%s/maps.%d", folder, (int)getpid());
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	CHECK_FATAL(fd >= 0);
@@ -413,8 +364,6 @@ static void changes_in_folder(void *user)
 	changes = changes_in(fd);
 	hm_map_unref(map);
 	CHECK(changes_in(fd) > changes);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(fd);
 }
 
@@ -478,7 +427,6 @@ static void with_log(void *user)
 	const char *folder = user;
 	struct hm_buffer *first, *buffers[MANY];
 	struct hm_map *map, *maps[MANY];
-	struct hm_device *device;
 	int number, log, i;
 	struct stat st;
 
@@ -486,7 +434,7 @@ static void with_log(void *user)
 		setenv("HETMAP_PUBLISH", folder, 1);
 	else
 		unsetenv("HETMAP_PUBLISH");
-	CHECK_OK_FATAL(hm_device_open("host", &device));
+	AUTO(hm_device) *device = rig_device("host");
 	first = make(device, "first", PAGE, &map);
 	number = number_of_table(folder);
 	CHECK_FATAL(number >= 0);
@@ -507,7 +455,6 @@ static void with_log(void *user)
 	CHECK_EQUAL(st.st_size, 5);
 	/* The log is the child's, too. */
 	CHECK_EQUAL(test_fork(is_still_open, &number), 0);
-	hm_device_unref(device);
 }
 
 static void descriptor_reused(void)
@@ -535,19 +482,14 @@ static void takes_little(void *user)
 {
 	const uint64_t room = UINT64_C(16) << 20;
 	uint64_t before;
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(hm_map) *map = NULL;
 
 	setenv("HETMAP_PUBLISH", user, 1);
-	CHECK_OK_FATAL(hm_device_open("host", &device));
+	AUTO(hm_device) *device = rig_device("host");
 	before = address_space();
-	buffer = make(device, "first", PAGE, &map);
+	AUTO(hm_buffer) *buffer = make(device, "first", PAGE, &map);
 	CHECK(number_of_table(user) >= 0);
 	CHECK(address_space() - before < room);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static void address_space_of_file(void)
@@ -563,20 +505,16 @@ static const char *scarce_folder; /* that the table is to be in; NULL: in memory
 /* The @user-th call of the first map fails: it is in a table, in none, or is no map. */
 static void with_failure(void *user)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-					     .size = PAGE,
-					     .name = "first" };
 	unsigned int n = *(unsigned int *)user;
 	struct test_holding before;
-	struct hm_device *device;
-	struct hm_buffer *buffer;
 	struct hm_map *map;
 	int fd, r;
 
 	if (scarce_folder)
 		setenv("HETMAP_PUBLISH", scarce_folder, 1);
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer =
+		rig_buffer(device, DESC(hm_buffer_desc, .size = PAGE, .name = "first"));
 	before = test_holding_now();
 	inject_install();
 	inject_arm(n, INJECT_ONE);
@@ -599,8 +537,6 @@ static void with_failure(void *user)
 		}
 		hm_map_unref(map);
 	}
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static void walk_scarce(const char *folder)

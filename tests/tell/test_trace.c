@@ -163,16 +163,13 @@ static const json_t *nth(const json_t *events, const char *name, unsigned int n)
 static struct hm_buffer *make(const char *device_name, const char *name,
 			      struct hm_device **ret_device, struct hm_map **ret_map)
 {
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = 8 * PAGE,
-		.max_size = 16 * PAGE,
-		.name = name,
-	};
 	struct hm_buffer *buffer;
 
 	CHECK_OK_FATAL(hm_device_open(device_name, ret_device));
-	CHECK_OK_FATAL(hm_buffer_create(*ret_device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_create(*ret_device,
+					DESC(hm_buffer_desc, .size = 8 * PAGE,
+					     .max_size = 16 * PAGE, .name = name),
+					&buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, ret_map));
 	return buffer;
 }
@@ -279,16 +276,12 @@ static void test_events(void)
 
 static void lose(void)
 {
-	const struct hm_loss_desc policy = {
-		.struct_size = sizeof(policy),
-		.policy = HM_LOSS_RECREATE,
-	};
 	struct hetsim_inject unplug = { .size = sizeof(unplug), .kind = HETSIM_INJECT_UNPLUG };
 	struct hm_device *device;
 	struct hm_map *map;
 	struct hm_buffer *buffer = make("soft:0", "frames", &device, &map);
 
-	CHECK_OK(hm_buffer_set_loss(buffer, &policy));
+	CHECK_OK(hm_buffer_set_loss(buffer, DESC(hm_loss_desc, .policy = HM_LOSS_RECREATE)));
 	CHECK_OK(hm_sim_call(device, HETSIM_INJECT, &unplug));
 	CHECK_OK(hm_sim_plug("soft:0"));
 	CHECK_OK(hm_device_recover(device, 0, NULL));
