@@ -41,15 +41,13 @@ static void *replacer(void *user)
 /* Only the library has mapped the buffer, and copies its bytes. */
 static void test_unplug_while_replaced(void)
 {
-	struct hm_device *device;
-	struct hm_buffer *buffer;
 	pthread_t thread;
 	int rounds = 40;
 
 	failed = false;
 	while (rounds--) {
-		device = sim_open();
-		buffer = sim_make(device, MIB(4), MIB(8), NULL);
+		AUTO(hm_device) *device = sim_open();
+		AUTO(hm_buffer) *buffer = sim_make(device, MIB(4), MIB(8), NULL);
 		stop = false;
 		CHECK_FATAL(!pthread_create(&thread, NULL, replacer, buffer));
 		usleep(2000 + 373 * (unsigned int)rounds);
@@ -60,8 +58,6 @@ static void test_unplug_while_replaced(void)
 		stop = true;
 		pthread_join(thread, NULL);
 		CHECK(!failed);
-		hm_buffer_unref(buffer);
-		hm_device_unref(device);
 	}
 }
 
@@ -83,9 +79,9 @@ static void *reader(void *user)
 
 static void test_unplug_while_read(void)
 {
-	struct hm_device *device = sim_open();
-	struct hm_map *map;
-	struct hm_buffer *buffer = sim_make(device, PAGE, 0, &map);
+	AUTO(hm_device) *device = sim_open();
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = sim_make(device, PAGE, 0, &map);
 	pthread_t thread;
 
 	stop = false;
@@ -99,9 +95,6 @@ static void test_unplug_while_read(void)
 	stop = true;
 	pthread_join(thread, NULL);
 	CHECK(!failed);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* ---- shrinking that is refused ---- */
@@ -118,9 +111,9 @@ static void *watcher(void *user)
 /* A holder of the exported buffer keeps all of its bytes, at all times. */
 static void test_refused_shrink(void)
 {
-	struct hm_device *device = sim_open();
-	struct hm_map *map;
-	struct hm_buffer *buffer = sim_make(device, 2 * PAGE, 0, &map);
+	AUTO(hm_device) *device = sim_open();
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = sim_make(device, 2 * PAGE, 0, &map);
 	char *base = hm_map_address(map);
 	pthread_t thread;
 	int fd, i;
@@ -136,9 +129,6 @@ static void test_refused_shrink(void)
 	pthread_join(thread, NULL);
 	CHECK(!failed);
 	close(fd);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* ---- everything at once ---- */
@@ -163,16 +153,12 @@ static struct hm_kernel *fill_kernel(void)
 	static const struct hm_engine_step step = {
 		HM_ENGINE_FILL, 0, HM_ENGINE_NONE, HM_ENGINE_NONE, 1, 2, 0
 	};
-	const struct hm_kernel_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = "fill",
-		.signature = "out u64 u32",
-		.engine = &step,
-		.n_engine = 1,
-	};
 	struct hm_kernel *kernel = NULL;
 
-	check_result(hm_kernel_create(&desc, &kernel));
+	check_result(hm_kernel_create(DESC(hm_kernel_desc, .name = "fill",
+					   .signature = "out u64 u32", .engine = &step,
+					   .n_engine = 1),
+				      &kernel));
 	return kernel;
 }
 
@@ -260,17 +246,15 @@ static void work(struct actor *actor, struct hm_device *device)
 static void change(struct actor *actor, struct hm_device *device)
 {
 	static const uint32_t flags[] = { 0, HM_MAY_MOVE, HM_GROW_REPLACE, HM_GROW_APPEND };
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = 4 * PAGE,
-		.max_size = 32 * PAGE,
-	};
-	struct hm_buffer *buffer, *again = NULL;
-	struct hm_map *map = NULL, *other = NULL;
+	AUTO(hm_buffer) *buffer = NULL;
+	AUTO(hm_buffer) *again = NULL;
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_map) *other = NULL;
 	unsigned int n = test_random(&actor->state) % 6;
 	int r, fd;
 
-	r = hm_buffer_create(device, &desc, &buffer);
+	r = hm_buffer_create(
+		device, DESC(hm_buffer_desc, .size = 4 * PAGE, .max_size = 32 * PAGE), &buffer);
 	check_result(r);
 	if (r)
 		return;
@@ -291,10 +275,6 @@ static void change(struct actor *actor, struct hm_device *device)
 	}
 	if (other)
 		touch(hm_map_address(other));
-	hm_buffer_unref(buffer);
-	hm_map_unref(map);
-	hm_buffer_unref(again);
-	hm_map_unref(other);
 }
 
 static void *actor_main(void *user)
@@ -413,28 +393,20 @@ static void test_churn(void)
 /* Source and destination share bytes, which their addresses do not show: refused, nothing moved. */
 static void test_aliased_copy(void)
 {
-	struct hm_device *device = sim_open();
-	struct hm_map *map, *other;
-	struct hm_buffer *buffer = sim_make(device, 16 * PAGE, 0, &map);
+	AUTO(hm_device) *device = sim_open();
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = sim_make(device, 16 * PAGE, 0, &map);
 	struct hm_fence *fence = NULL;
-	struct hm_accel *accel;
-	struct hm_queue *queue;
 	char *from = hm_map_address(map), *to;
+	AUTO(hm_map) *other = rig_map(buffer, NULL);
+	AUTO(hm_accel) *accel = rig_accel(sim_device(), NULL);
+	AUTO(hm_queue) *queue = rig_queue(accel, 0);
 
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &other));
-	CHECK_OK_FATAL(hm_accel_open(sim_device(), NULL, &accel));
-	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
 	to = hm_map_address(other);
 	memset(from, 7, 16 * PAGE);
 	from[64] = 8;
 	CHECK_ERROR(-EINVAL, hm_queue_copy(queue, to + 64, from, 12 * PAGE, &fence));
 	CHECK(!fence && from[64] == 8);
-	hm_queue_unref(queue);
-	hm_accel_unref(accel);
-	hm_map_unref(other);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* ---- many maps ---- */
@@ -457,7 +429,7 @@ static void test_unplug_many(void)
 {
 	static struct hm_buffer *buffers[MANY];
 	static struct hm_map *maps[MANY];
-	struct hm_device *device = sim_open();
+	AUTO(hm_device) *device = sim_open();
 	int i;
 
 	allow_files();
@@ -474,7 +446,6 @@ static void test_unplug_many(void)
 		hm_map_unref(maps[i]);
 		hm_buffer_unref(buffers[i]);
 	}
-	hm_device_unref(device);
 }
 
 static const struct sim_case cases[] = {
