@@ -20,10 +20,9 @@ struct hm_device *open_device(const char *name)
 
 struct hm_buffer *make(struct hm_device *device, uint64_t size)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = size };
 	struct hm_buffer *buffer;
 
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = size), &buffer));
 	return buffer;
 }
 
@@ -55,10 +54,9 @@ bool is_idle(int dmabuf, uint32_t access, int timeout_ms)
 
 static bool is_there(const char *name)
 {
-	struct hm_device *device = NULL;
+	AUTO(hm_device) *device = NULL;
 	bool there = !hm_device_open(name, &device);
 
-	hm_device_unref(device);
 	return there;
 }
 

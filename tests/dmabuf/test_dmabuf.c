@@ -31,14 +31,12 @@
 
 static void calls(const char *name)
 {
-	struct hm_device *device;
-	struct hm_buffer *buffer;
 	uint64_t size = 0;
 	int fd, r, fence = -1;
 	char seen[32] = "";
+	AUTO(hm_device) *device = open_device(name);
+	AUTO(hm_buffer) *buffer = make(device, SIZE);
 
-	device = open_device(name);
-	buffer = make(device, SIZE);
 	fd = export_of(buffer);
 	CHECK(dmabuf_is(fd));
 	CHECK_OK(dmabuf_size(fd, &size));
@@ -57,8 +55,6 @@ static void calls(const char *name)
 		close(fence);
 	}
 	close(fd);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static void test_calls_heap(void)
@@ -81,7 +77,6 @@ static void test_no_dmabuf(void)
 {
 	int fds[2], memfd = memfd_create("none", MFD_CLOEXEC), fence = -7;
 	struct hm_buffer *buffer = NULL;
-	struct hm_device *device;
 	uint64_t size = 77;
 	char number[64];
 
@@ -97,11 +92,10 @@ static void test_no_dmabuf(void)
 	CHECK(dmabuf_set_name(memfd, "x") < 0);
 	CHECK(dmabuf_export_fence(memfd, HM_READ, &fence) < 0);
 	CHECK_EQUAL(fence, -7);
-	device = open_device("host");
+	AUTO(hm_device) *device = open_device("host");
 	CHECK_ERROR(-EINVAL, hm_buffer_import(device, fds[0], NULL, &buffer));
 	CHECK(text_has("dma-buf"));
 	CHECK(!buffer);
-	hm_device_unref(device);
 	close(memfd);
 	close(fds[0]);
 	close(fds[1]);
@@ -123,18 +117,16 @@ static void test_names(void)
 static void test_absent(void)
 {
 	static const char *const names[] = { "heap:system", "udmabuf", "sim:0" };
-	struct hm_device *device;
 	size_t i;
 	int r;
 
 	for (i = 0; i < ARRAY_SIZE(names); i++) {
-		device = NULL;
+		AUTO(hm_device) *device = NULL;
 		test_forget_text();
 		r = hm_device_open(names[i], &device);
 		CHECK(r == 0 || (r == -ENODEV && (strstr(hm_errmsg(), "modprobe") ||
 						  strstr(hm_errmsg(), "insmod"))));
 		CHECK(!r == (device != NULL));
-		hm_device_unref(device);
 	}
 }
 
@@ -143,13 +135,11 @@ static void test_absent(void)
 static void test_size_mismatch(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE + 1 };
-	struct hm_buffer *buffer, *other = NULL;
-	struct hm_device *device;
-	int fd;
+	struct hm_buffer *other = NULL;
+	AUTO(hm_device) *device = open_device("heap:system");
+	AUTO(hm_buffer) *buffer = make(device, SIZE);
+	int fd = export_of(buffer);
 
-	device = open_device("heap:system");
-	buffer = make(device, SIZE);
-	fd = export_of(buffer);
 	CHECK_ERROR(-EINVAL, hm_buffer_import(device, fd, &desc, &other));
 	CHECK(text_has("16384") && text_has("16385"));
 	CHECK(!other);
@@ -164,8 +154,6 @@ static void test_size_mismatch(void)
 	CHECK(text_has("heap:system") && text_has("ENOMEM") && text_has("available"));
 	CHECK(!other);
 	close(fd);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* Exported read-only first and wanted writable later. */
@@ -173,25 +161,22 @@ static void test_read_only(void)
 {
 	const struct hm_buffer_desc reader = { .struct_size = sizeof(reader),
 					       .flags = HM_BUFFER_READ_ONLY };
-	struct hm_map_desc desc = {
-		.struct_size = sizeof(desc),
-		.access = HM_READ | HM_WRITE,
-	};
-	struct hm_device *sim, *host;
-	struct hm_buffer *buffer, *other;
-	struct hm_map *map = NULL;
 	int fd, again = -7;
+	AUTO(hm_device) *sim = open_device("sim:0");
+	AUTO(hm_device) *host = open_device("host");
+	AUTO(hm_buffer) *buffer = make(sim, SIZE);
+	AUTO(hm_buffer) *other = NULL;
+	AUTO(hm_map) *map = NULL;
 
-	sim = open_device("sim:0");
-	host = open_device("host");
-	buffer = make(sim, SIZE);
 	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_READ_ONLY | HM_EXPORT_DMABUF, &fd));
 	CHECK_ERROR(-EACCES, hm_buffer_import(host, fd, NULL, &other));
 	CHECK(strstr(hm_errmsg(), "HM_BUFFER_READ_ONLY"));
 	CHECK_OK_FATAL(hm_buffer_import(host, fd, &reader, &other));
 	CHECK_EQUAL(buffer_info(other).access, HM_READ);
 	CHECK(buffer_info(other).flags & HM_BUFFER_READ_ONLY);
-	CHECK_ERROR(-EACCES, hm_map_create(other, &desc, &map));
+	CHECK_ERROR(-EACCES,
+		    hm_map_create(other, DESC(hm_map_desc, .access = HM_READ | HM_WRITE),
+				  &map));
 	map = map_of(other);
 	CHECK_ERROR(-EACCES, hm_map_protect(map, 0, SIZE, HM_READ | HM_WRITE));
 	CHECK_EQUAL(test_write_signal(hm_map_address(map)), SIGSEGV);
@@ -199,42 +184,31 @@ static void test_read_only(void)
 	CHECK_OK_FATAL(hm_buffer_export(other, 0, &again));
 	CHECK(mmap(NULL, SIZE, PROT_WRITE, MAP_SHARED, again, 0) == MAP_FAILED);
 	close(again);
-	hm_map_unref(map);
-	hm_buffer_unref(other);
 	close(fd);
-	hm_buffer_unref(buffer);
-	hm_device_unref(host);
-	hm_device_unref(sim);
 }
 
 static void test_too_large(void)
 {
-	struct hm_buffer *buffer;
-	struct hm_device *device;
 	uint64_t limit;
 	int fd = -7;
+	AUTO(hm_device) *device = open_device("udmabuf");
 
-	device = open_device("udmabuf");
 	CHECK_FATAL(proc_number("/sys/module/udmabuf/parameters/size_limit_mb", &limit));
-	buffer = make(device, MIB(limit + 1));
+	AUTO(hm_buffer) *buffer = make(device, MIB(limit + 1));
 	CHECK_ERROR(-E2BIG, hm_buffer_export(buffer, 0, &fd));
 	CHECK(text_has("udmabuf") && text_has("E2BIG") && text_has("size_limit_mb"));
 	CHECK_EQUAL(fd, -7);
 	CHECK_EQUAL(buffer_info(buffer).exported, 0);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* A sealed memfd becomes no dma-buf, and a dma-buf's memfd gives no page back. */
 static void test_seals(void)
 {
-	struct hm_buffer *buffer;
-	struct hm_device *device, *udmabuf;
 	int fd, dmabuf = -7;
+	AUTO(hm_device) *udmabuf = open_device("udmabuf");
+	AUTO(hm_device) *device = open_device("host");
+	AUTO(hm_buffer) *buffer = make(device, SIZE);
 
-	udmabuf = open_device("udmabuf");
-	device = open_device("host");
-	buffer = make(device, SIZE);
 	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_READ_ONLY, &fd));
 	CHECK_ERROR(-EPERM, hm_buffer_export(buffer, HM_EXPORT_DMABUF, &dmabuf));
 	CHECK_EQUAL(dmabuf, -7);
@@ -243,9 +217,6 @@ static void test_seals(void)
 	CHECK_ERROR(-EOPNOTSUPP,
 		    hm_buffer_export(buffer, HM_EXPORT_READ_ONLY | HM_EXPORT_DMABUF, &dmabuf));
 	close(fd);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
-	hm_device_unref(udmabuf);
 }
 
 /* ---- lifetimes ---- */
@@ -253,14 +224,11 @@ static void test_seals(void)
 /* Its descriptor's number is another file's now: brackets say so, the map lives on. */
 static void test_closed_behind(void)
 {
-	struct hm_buffer *buffer;
-	struct hm_device *device;
-	struct hm_map *map;
 	int number, kept;
+	AUTO(hm_device) *device = open_device("heap:system");
+	AUTO(hm_buffer) *buffer = make(device, SIZE);
+	AUTO(hm_map) *map = map_of(buffer);
 
-	device = open_device("heap:system");
-	buffer = make(device, SIZE);
-	map = map_of(buffer);
 	pattern_write(hm_map_address(map), 0, SIZE, 1);
 	close(export_of(buffer)); /* brackets make no call without another holder */
 	number = buffer->segment[0].fd;
@@ -274,16 +242,12 @@ static void test_closed_behind(void)
 	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, HM_READ));
 	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, HM_READ));
 	close(kept);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static void test_outlives(void)
 {
 	struct hm_buffer *buffer, *other;
 	struct hm_device *device, *host;
-	struct hm_map *map;
 	int fd;
 
 	device = open_device("heap:system");
@@ -291,7 +255,7 @@ static void test_outlives(void)
 	buffer = make(device, SIZE);
 	fd = export_of(buffer);
 	CHECK_OK_FATAL(hm_buffer_import(host, fd, NULL, &other));
-	map = map_of(other);
+	AUTO(hm_map) *map = map_of(other);
 	close(fd);
 	hm_buffer_unref(other);
 	hm_buffer_unref(buffer);
@@ -302,28 +266,23 @@ static void test_outlives(void)
 	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, HM_READ));
 	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 1));
 	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, HM_READ));
-	hm_map_unref(map);
 }
 
 /* No importer: a thousand exports leave nothing behind. */
 static void exports(const char *name)
 {
-	struct hm_buffer *buffer;
-	struct hm_device *device;
 	uint64_t before, after;
 	unsigned int i;
+	AUTO(hm_device) *device = open_device(name);
 
-	device = open_device(name);
 	before = meminfo_read("MemAvailable");
 	for (i = 0; i < THOUSAND; i++) {
-		buffer = make(device, MIB(1));
+		AUTO(hm_buffer) *buffer = make(device, MIB(1));
 		close(export_of(buffer));
-		hm_buffer_unref(buffer);
 	}
 	after = meminfo_read("MemAvailable");
 	/* A thousand MiB were made. */
 	CHECK(after + MIB(100) > before);
-	hm_device_unref(device);
 }
 
 static void test_exports_heap(void)
@@ -618,8 +577,8 @@ static int swap_memfd(int fd, unsigned long cmd, void *argument)
 static void test_shows_others(void)
 {
 	int (*before)(int fd, unsigned long cmd, void *argument) = sys_table.ioctl;
-	struct hm_device *device = open_device("host");
-	struct hm_buffer *buffer = make(device, SIZE);
+	AUTO(hm_device) *device = open_device("host");
+	AUTO(hm_buffer) *buffer = make(device, SIZE);
 	int fd = -1;
 
 	play_as = memfd_create("others", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -633,8 +592,6 @@ static void test_shows_others(void)
 	CHECK_OK(hm_buffer_export(buffer, HM_EXPORT_DMABUF, &fd));
 	close(fd);
 	close(play_as);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static const struct dmabuf_test tests[] = {

@@ -32,19 +32,13 @@ static int counting_ioctl(int fd, unsigned long cmd, void *argument)
 /* Calls of a begin and its end on a buffer of that device. */
 static unsigned int calls_of_bracket(const char *name)
 {
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(hm_device) *device = open_device(name);
+	AUTO(hm_buffer) *buffer = make(device, SIZE);
+	AUTO(hm_map) *map = map_of(buffer);
 
-	device = open_device(name);
-	buffer = make(device, SIZE);
-	map = map_of(buffer);
 	n_sync = 0;
 	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, HM_READ | HM_WRITE));
 	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, HM_READ | HM_WRITE));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	return n_sync;
 }
 
@@ -72,20 +66,14 @@ static unsigned int calls_of(struct hm_map *map, uint64_t offset, uint64_t lengt
 /* An object that has left stays the first; those behind it come and go. */
 static void test_bracket_calls_exported(void)
 {
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = SIZE,
-		.max_size = 4 * SIZE,
-	};
-	struct hm_device *device = open_device("heap:system");
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(hm_device) *device = open_device("heap:system");
 	int fd;
 
 	sys_table.ioctl = counting_ioctl;
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	AUTO(hm_buffer) *buffer =
+		rig_buffer(device, DESC(hm_buffer_desc, .size = SIZE, .max_size = 4 * SIZE));
 	fd = export_of(buffer);
-	map = map_of(buffer);
+	AUTO(hm_map) *map = map_of(buffer);
 	CHECK_EQUAL(calls_of(map, 0, SIZE), 2);
 	CHECK_ERROR(-EINVAL, hm_map_end_cpu(map, 0, SIZE, HM_READ));
 	CHECK_OK_FATAL(hm_buffer_resize(buffer, 2 * SIZE, HM_GROW_APPEND));
@@ -100,9 +88,6 @@ static void test_bracket_calls_exported(void)
 	CHECK_EQUAL(n_sync, 1);
 	CHECK_EQUAL(calls_of(map, 0, SIZE), 2);
 	close(fd);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /*
@@ -111,26 +96,20 @@ static void test_bracket_calls_exported(void)
  */
 static void leaves(const char *name)
 {
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = SIZE,
-		.max_size = 4 * SIZE,
-	};
-	struct hm_device *device = open_device(name);
+	AUTO(hm_device) *device = open_device(name);
 	struct stat first, second;
-	struct hm_buffer *buffer;
-	struct hm_map *map, *later;
 	int fd, again;
 
 	sys_table.ioctl = counting_ioctl;
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	map = map_of(buffer);
+	AUTO(hm_buffer) *buffer =
+		rig_buffer(device, DESC(hm_buffer_desc, .size = SIZE, .max_size = 4 * SIZE));
+	AUTO(hm_map) *map = map_of(buffer);
 	CHECK_EQUAL(calls_of(map, 0, SIZE), 0);
 	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, HM_READ));
 	fd = export_of(buffer);
 	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, HM_READ));
 	CHECK(buffer_info(buffer).caps & HM_CAP_BRACKET);
-	later = map_of(buffer);
+	AUTO(hm_map) *later = map_of(buffer);
 	CHECK_EQUAL(calls_of(map, 0, SIZE), 2);
 	CHECK_EQUAL(calls_of(later, SIZE - 1, 1), 2);
 
@@ -155,10 +134,6 @@ static void leaves(const char *name)
 	CHECK_EQUAL(calls_of(later, 0, 2 * SIZE), 2);
 	close(again);
 	close(fd);
-	hm_map_unref(later);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static void test_host_leaves(void)
@@ -249,24 +224,17 @@ static int increments(const struct hm_cpu_range *range, const struct hm_arg *arg
 /* A launch whose second argument is refused has not ended the CPU's turn. */
 static void check_refused(const struct counted *counted, struct hm_queue *queue)
 {
-	struct hm_kernel *kernel = make_kernel("increments_two", "inout inout", increments);
-	struct hm_buffer *buffer;
-	struct hm_device *host;
+	AUTO(hm_kernel) *kernel = make_kernel("increments_two", "inout inout", increments);
 	struct hm_fence *fence;
-	struct hm_map *map;
+	AUTO(hm_device) *host = open_device("host");
+	AUTO(hm_buffer) *buffer = make(host, SIZE);
+	AUTO(hm_map) *map = map_of(buffer);
 
-	host = open_device("host");
-	buffer = make(host, SIZE);
-	map = map_of(buffer);
 	CHECK_OK_FATAL(hm_map_protect(map, 0, SIZE, HM_READ));
 	CHECK_ERROR(-EACCES, hm_launch(queue, kernel, SIZE / 4, &fence,
 				       HM_INOUT(hm_map_address(counted->map)),
 				       HM_INOUT(hm_map_address(map))));
 	CHECK_EQUAL(atomic_load(&counted->map->turn), HM_READ | HM_WRITE);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(host);
-	hm_kernel_unref(kernel);
 }
 
 /* The CPU's turn begins with the wait, and ends with the next launch that is made, or the map. */
@@ -327,12 +295,11 @@ static int long_work(int fd, struct hetsim_buffer *buffer, uint32_t *ret_queue)
 static void test_fences(void)
 {
 	struct hetsim_queue_destroy destroy = { .size = sizeof(destroy) };
-	struct hm_device *device;
 	struct hm_buffer *buffer;
 	struct hetsim_buffer work;
 	int fd, dmabuf, fence, out, r;
+	AUTO(hm_device) *device = open_device("sim:0");
 
-	device = open_device("sim:0");
 	fd = hetsim_open(O_RDWR);
 	work = hetsim_buffer_make(fd, MIB(8), HETSIM_PLACE_VRAM);
 	buffer = make(device, SIZE);
@@ -358,7 +325,6 @@ static void test_fences(void)
 	hetsim_unbind(fd, &work);
 	hetsim_buffer_drop(fd, &work);
 	hetsim_close(fd);
-	hm_device_unref(device);
 }
 
 static const struct dmabuf_test tests[] = {
