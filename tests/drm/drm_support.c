@@ -143,10 +143,9 @@ const char *drm_device_of_test(void)
 
 int drm_try_make(struct hm_device *device, uint64_t size, struct drm_made *made)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = size };
 	int r;
 
-	r = hm_buffer_create(device, &desc, &made->buffer);
+	r = hm_buffer_create(device, DESC(hm_buffer_desc, .size = size), &made->buffer);
 	if (r)
 		return r;
 	r = hm_map_create(made->buffer, NULL, &made->map);

@@ -94,7 +94,7 @@ static void check_caps(const struct hm_drm_node *node)
 	const uint64_t dumb = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT;
 	const uint64_t told = dumb | HM_CAP_PLACE;
 	struct hm_device_info info = { .struct_size = sizeof(info) };
-	struct hm_device *device;
+	AUTO(hm_device) *device = NULL;
 	char name[80];
 
 	CHECK_EQUAL(node->caps & ~told, 0);
@@ -106,7 +106,6 @@ static void check_caps(const struct hm_drm_node *node)
 		return;
 	CHECK_OK(hm_device_query(device, &info));
 	CHECK_EQUAL(node->caps, info.caps & told);
-	hm_device_unref(device);
 }
 
 #define NODES_MAX 32

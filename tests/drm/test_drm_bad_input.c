@@ -192,11 +192,7 @@ static void no_dmabufs(enum fake_drm_node node)
 	CHECK_OK(hm_device_query(device, &info));
 	CHECK_EQUAL(info.caps & none, 0);
 	CHECK_OK_FATAL(hm_device_open("host", &host));
-	CHECK_OK_FATAL(hm_buffer_create(
-		device,
-		&(struct hm_buffer_desc){ .struct_size = sizeof(struct hm_buffer_desc),
-					  .size = 4096 },
-		&buffer));
+	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = 4096), &buffer));
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_export(buffer, 0, &fd));
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_export(buffer, HM_EXPORT_DMABUF, &fd));
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_import(device, STDIN_FILENO, NULL, &other));
@@ -314,7 +310,7 @@ static void without_descriptors(enum fake_drm_node node)
 		{ EMFILE, "EMFILE", "RLIMIT_NOFILE" },
 		{ ENFILE, "ENFILE", "fs.file-max" },
 	};
-	struct hm_device *device = open_node(node);
+	AUTO(hm_device) *device = open_node(node);
 	struct hm_buffer *buffer = make(device, SIZE), *twin = NULL;
 	int exported = export_of(buffer), fd = -1;
 	char path[64];
@@ -338,7 +334,6 @@ static void without_descriptors(enum fake_drm_node node)
 	CHECK(!twin && fd == -1);
 	close(exported);
 	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static unsigned int n_duplicates;
@@ -346,8 +341,8 @@ static unsigned int n_duplicates;
 /* A dma-buf that the driver can't map by its node, or can't wait for, is kept by a duplicate. */
 static void without_duplicates(enum fake_drm_node at)
 {
-	struct hm_device *other = open_node(at == FAKE_XE ? FAKE_NOUVEAU : FAKE_XE);
-	struct hm_buffer *buffer = make(other, SIZE);
+	AUTO(hm_device) *other = open_node(at == FAKE_XE ? FAKE_NOUVEAU : FAKE_XE);
+	AUTO(hm_buffer) *buffer = make(other, SIZE);
 	struct drm_node *node = drm_open_fake(at);
 	int exported = export_of(buffer), r;
 	struct drm_object *object;
@@ -364,8 +359,6 @@ static void without_duplicates(enum fake_drm_node at)
 	}
 	close(exported);
 	drm_node_put(node);
-	hm_buffer_unref(buffer);
-	hm_device_unref(other);
 }
 
 static void no_descriptors(void)
@@ -402,9 +395,9 @@ static void check_lost(enum fake_drm_node at, struct hm_device *device,
 
 static void closed_behind(enum fake_drm_node at)
 {
-	struct hm_device *device = open_node(at);
-	struct hm_buffer *buffer = make(device, SIZE);
-	struct hm_map *map = map_of(buffer);
+	AUTO(hm_device) *device = open_node(at);
+	AUTO(hm_buffer) *buffer = make(device, SIZE);
+	AUTO(hm_map) *map = map_of(buffer);
 	struct drm_object *object = buffer->segment[0].object;
 	int number = object->node->fd, kept = dup(number);
 
@@ -419,9 +412,6 @@ static void closed_behind(enum fake_drm_node at)
 	hm_device_unref(open_node(at));
 	CHECK_FATAL(dup3(kept, number, O_CLOEXEC) == number);
 	close(kept);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static void node_closed_behind(void)
@@ -488,7 +478,7 @@ static void node_becomes_another(void)
 static void no_dmabuf(enum fake_drm_node at)
 {
 	int memfd = memfd_create("none", MFD_CLOEXEC), pipes[2];
-	struct hm_device *device = open_node(at);
+	AUTO(hm_device) *device = open_node(at);
 	struct hm_buffer *buffer = NULL;
 
 	CHECK_FATAL(!ftruncate(memfd, SIZE) && !pipe2(pipes, O_CLOEXEC));
@@ -501,7 +491,6 @@ static void no_dmabuf(enum fake_drm_node at)
 	close(memfd);
 	close(pipes[0]);
 	close(pipes[1]);
-	hm_device_unref(device);
 }
 
 static void nodes_take_no_file(void)
@@ -512,7 +501,7 @@ static void nodes_take_no_file(void)
 /* Exported read-only first, wanted writable later: by its maker, and by the importer. */
 static void read_only_first(enum fake_drm_node at)
 {
-	struct hm_device *device = open_node(at);
+	AUTO(hm_device) *device = open_node(at);
 	struct hm_buffer *buffer = make(device, SIZE), *other = NULL;
 	int fd, none = -7;
 
@@ -527,7 +516,6 @@ static void read_only_first(enum fake_drm_node at)
 	CHECK(!other && none == -7);
 	close(fd);
 	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static void nodes_keep_rights(void)
@@ -540,7 +528,7 @@ static void nodes_keep_rights(void)
 static void too_large(enum fake_drm_node at)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = GIB(64) };
-	struct hm_device *device = open_node(at);
+	AUTO(hm_device) *device = open_node(at);
 	struct hm_buffer *buffer = NULL;
 	int r;
 
@@ -553,7 +541,6 @@ static void too_large(enum fake_drm_node at)
 	desc.size = UINT64_MAX;
 	CHECK(hm_buffer_create(device, &desc, &buffer) < 0 && *hm_errmsg());
 	CHECK(!buffer);
-	hm_device_unref(device);
 }
 
 static void nodes_are_finite(void)

@@ -28,16 +28,13 @@ struct shared {
 
 static void make_map(struct drm_node *node, struct shared *s)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = SIZE,
-		.max_size = 2 * SIZE,
-	};
 	char name[80];
 
 	snprintf(name, sizeof(name), "drm:%s", node->path);
 	CHECK_OK_FATAL(hm_device_open(name, &s->device));
-	CHECK_OK_FATAL(hm_buffer_create(s->device, &desc, &s->buffer));
+	CHECK_OK_FATAL(hm_buffer_create(
+		s->device, DESC(hm_buffer_desc, .size = SIZE, .max_size = 2 * SIZE),
+		&s->buffer));
 	CHECK_OK_FATAL(hm_map_create(s->buffer, NULL, &s->map));
 }
 

@@ -179,18 +179,16 @@ static void ways_of_mapping(void)
 static void check_mapped_again(struct hm_device *device)
 {
 	struct drm_made made = drm_make(device, SIZE);
-	struct hm_map *other;
 	int i;
 
 	pattern_write(made.bytes, 0, SIZE, 5);
 	for (i = 0; i < 3; i++) {
 		hm_map_unref(made.map);
 		CHECK_OK_FATAL(hm_map_create(made.buffer, NULL, &made.map));
-		CHECK_OK_FATAL(hm_map_create(made.buffer, NULL, &other));
+		AUTO(hm_map) *other = rig_map(made.buffer, NULL);
 		CHECK(pattern_holds(hm_map_address(made.map), 0, SIZE, 5));
 		CHECK(pattern_holds(hm_map_address(other), 0, SIZE, 5));
 		CHECK(hm_map_address(other) != hm_map_address(made.map));
-		hm_map_unref(other);
 	}
 	/* The mapping that was kept is of the object that was. */
 	hm_map_unref(made.map);
@@ -439,12 +437,8 @@ static void memory_is_short(void)
 /* An object that was never mapped: its next user maps it. */
 static char *leave_unmapped(struct hm_device *device, uint64_t size)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = size };
-	struct hm_buffer *buffer;
-
 	drm_idle_empty();
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	hm_buffer_unref(buffer);
+	AUTO(hm_buffer) *buffer = rig_buffer(device, DESC(hm_buffer_desc, .size = size));
 	return NULL;
 }
 
@@ -585,8 +579,6 @@ static void threads(void)
 
 static void in_child(void *user)
 {
-	struct hm_device *device;
-
 	(void)user;
 	CHECK_EQUAL(stats_now().bytes_idle, 0);
 	/*
@@ -595,24 +587,22 @@ static void in_child(void *user)
 	 */
 	if (TEST_TSAN || TEST_ASAN)
 		return;
-	CHECK_OK_FATAL(hm_device_open(names[0], &device));
+	AUTO(hm_device) *device = rig_device(names[0]);
 	leave(device, SIZE);
 	check_used_again(device, SIZE);
 	CHECK(ends_by_itself());
-	hm_device_unref(device);
 }
 
 /* A child has none of them, no thread, and its own. */
 static void forked(void)
 {
-	struct hm_device *device = open_at(0, "64");
+	AUTO(hm_device) *device = open_at(0, "64");
 	char *stale = leave(device, SIZE);
 
 	CHECK_EQUAL(test_fork(in_child, NULL), 0);
 	CHECK_EQUAL(test_read_signal(stale), SIGSEGV);
 	leave(device, SIZE);
 	check_used_again(device, SIZE);
-	hm_device_unref(device);
 }
 
 static const struct test tests[] = {

@@ -22,31 +22,19 @@
 
 #define SIZE (16 * PAGE)
 
-static struct hm_device *open_device(const char *name)
-{
-	struct hm_device *device;
-
-	CHECK_OK_FATAL(hm_device_open(name, &device));
-	return device;
-}
-
 static struct hm_device *open_vgem(void)
 {
 	char name[80];
 
-	return open_device(drm_vgem_name(name, sizeof(name)));
+	return rig_device(drm_vgem_name(name, sizeof(name)));
 }
 
 static struct hm_buffer *make(struct hm_device *device, uint64_t size, struct hm_map **ret_map)
 {
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = size,
-		.max_size = 4 * size,
-	};
 	struct hm_buffer *buffer;
 
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_create(
+		device, DESC(hm_buffer_desc, .size = size, .max_size = 4 * size), &buffer));
 	if (ret_map)
 		CHECK_OK_FATAL(hm_map_create(buffer, NULL, ret_map));
 	return buffer;
@@ -66,7 +54,7 @@ static void names(void)
 {
 	struct drm_found node = drm_find("virtio_gpu", false);
 	struct hm_device_info info = { .struct_size = sizeof(info) };
-	struct hm_device *device, *none = NULL;
+	struct hm_device *none = NULL;
 	char path[80], address[80], link[200];
 	const char *const all[] = { path, address, link, "drm:virtio_gpu", "drm:virtio_gpu#0" };
 	size_t i;
@@ -79,11 +67,10 @@ static void names(void)
 	snprintf(link, sizeof(link), "drm:/tmp/hetmap-node-%d", getpid());
 	CHECK_FATAL(!symlink(node.path, link + 4));
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		device = open_device(all[i]);
+		AUTO(hm_device) *device = rig_device(all[i]);
 		CHECK_OK(hm_device_query(device, &info));
 		CHECK(!strcmp(info.name, path));
 		CHECK(strstr(info.description, "virtio_gpu"));
-		hm_device_unref(device);
 	}
 	unlink(link + 4);
 	CHECK_ERROR(-ENODEV, hm_device_open("drm:virtio_gpu#1", &none));
@@ -217,7 +204,7 @@ static void containers(void)
 /* One object for each handle of the kernel's, however often it comes in. */
 static void evil_twins(void)
 {
-	struct hm_device *device = open_device("drm:virtio_gpu");
+	struct hm_device *device = rig_device("drm:virtio_gpu");
 	struct hm_map *map, *map_of[2];
 	struct hm_buffer *buffer = make(device, SIZE, &map), *twin[2];
 	int fd, i;
@@ -245,7 +232,7 @@ static void evil_twins(void)
 
 static void between(struct hm_device *from, struct hm_device *to)
 {
-	struct hm_map *map, *other_map;
+	struct hm_map *map;
 	struct hm_buffer *buffer = make(from, SIZE, &map), *other = NULL;
 	int fd, r;
 
@@ -259,11 +246,10 @@ static void between(struct hm_device *from, struct hm_device *to)
 		says("virtio_gpu imports its own dma-bufs only");
 	} else {
 		CHECK_EQUAL(buffer_info(other).size, SIZE);
-		CHECK_OK_FATAL(hm_map_create(other, NULL, &other_map));
+		AUTO(hm_map) *other_map = rig_map(other, NULL);
 		hm_map_unref(map);
 		hm_buffer_unref(buffer);
 		CHECK(pattern_holds(hm_map_address(other_map), 0, SIZE, 3));
-		hm_map_unref(other_map);
 		hm_buffer_unref(other);
 		return;
 	}
@@ -273,13 +259,12 @@ static void between(struct hm_device *from, struct hm_device *to)
 
 static void devices_share(void)
 {
-	struct hm_device *gpu = open_device("drm:virtio_gpu"), *vgem = open_vgem();
+	AUTO(hm_device) *gpu = rig_device("drm:virtio_gpu");
+	AUTO(hm_device) *vgem = open_vgem();
 
 	between(gpu, vgem);
 	between(vgem, gpu);
 	between(vgem, vgem);
-	hm_device_unref(gpu);
-	hm_device_unref(vgem);
 }
 
 /* Each import of a dma-buf shows its bytes, wherever a map begins or is cut. */
@@ -291,8 +276,7 @@ static void check_shown(struct hm_device *to, const char *name, int fd)
 		.offset = 4 * PAGE,
 		.length = 8 * PAGE,
 	};
-	struct hm_buffer *buffer;
-	struct hm_map *map, *later;
+	AUTO(hm_buffer) *buffer = NULL;
 	int r = hm_buffer_import(to, fd, NULL, &buffer);
 
 	if (r) {
@@ -300,9 +284,9 @@ static void check_shown(struct hm_device *to, const char *name, int fd)
 		CHECK(r == -EOPNOTSUPP && says("its own dma-bufs only"));
 		return;
 	}
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 	CHECK_OK(hm_map_protect(map, 3 * PAGE, 2 * PAGE, HM_READ));
-	CHECK_OK_FATAL(hm_map_create(buffer, &part, &later));
+	AUTO(hm_map) *later = rig_map(buffer, &part);
 	CHECK_OK(hm_map_protect(later, PAGE, PAGE, HM_NONE));
 	CHECK_OK(hm_map_protect(later, PAGE, PAGE, HM_READ));
 	if (!pattern_holds(hm_map_address(map), 0, SIZE, 3))
@@ -311,9 +295,6 @@ static void check_shown(struct hm_device *to, const char *name, int fd)
 	if (!pattern_holds((char *)hm_map_address(later) - part.offset, part.offset, 12 * PAGE,
 			   3))
 		test_fail(__FILE__, __LINE__, "%s shows other bytes in a map of a part", name);
-	hm_map_unref(later);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 static void shown_by_all(struct hm_device *from)
@@ -323,8 +304,8 @@ static void shown_by_all(struct hm_device *from)
 		"host",  "heap:system",    "udmabuf",
 		"sim:0", "drm:virtio_gpu", drm_vgem_name(vgem, sizeof(vgem)),
 	};
-	struct hm_map *map;
-	struct hm_buffer *buffer = make(from, SIZE, &map);
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = make(from, SIZE, &map);
 	struct hm_device *to;
 	size_t i;
 	int fd;
@@ -339,18 +320,15 @@ static void shown_by_all(struct hm_device *from)
 		hm_device_unref(to);
 	}
 	close(fd);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 static void same_bytes_everywhere(void)
 {
-	struct hm_device *gpu = open_device("drm:virtio_gpu"), *vgem = open_vgem();
+	AUTO(hm_device) *gpu = rig_device("drm:virtio_gpu");
+	AUTO(hm_device) *vgem = open_vgem();
 
 	shown_by_all(gpu);
 	shown_by_all(vgem);
-	hm_device_unref(gpu);
-	hm_device_unref(vgem);
 }
 
 /* ---- memory ---- */
@@ -383,39 +361,33 @@ static void shrinking_frees(struct hm_device *device)
 {
 	const uint64_t size = 48ull << 20, most = 8ull << 20;
 	uint64_t before = shared_memory();
-	struct hm_map *map;
-	struct hm_buffer *buffer = make(device, size, &map);
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = make(device, size, &map);
 
 	pattern_write(hm_map_address(map), 0, size, 1);
 	CHECK(shared_memory() - before > size - most);
 	CHECK_OK(hm_buffer_resize(buffer, PAGE, 0));
 	CHECK(falls_below(before + most));
 	CHECK(pattern_holds(hm_map_address(map), 0, PAGE, 1));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 static void shrinking_gives_back(void)
 {
-	struct hm_device *gpu = open_device("drm:virtio_gpu"), *vgem = open_vgem();
+	AUTO(hm_device) *gpu = rig_device("drm:virtio_gpu");
+	AUTO(hm_device) *vgem = open_vgem();
 	uint64_t before = shared_memory();
 
 	shrinking_frees(gpu);
 	CHECK(falls_below(before + (1 << 20)));
 	shrinking_frees(vgem);
-	hm_device_unref(gpu);
-	hm_device_unref(vgem);
 }
 
 static void check_too_large(struct hm_device *device, const char *driver, const char *remedy)
 {
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = 5ull << 30,
-	};
 	struct hm_buffer *buffer = NULL;
 
-	CHECK_ERROR(-ENOSPC, hm_buffer_create(device, &desc, &buffer));
+	CHECK_ERROR(-ENOSPC, hm_buffer_create(device, DESC(hm_buffer_desc, .size = 5ull << 30),
+					      &buffer));
 	says("5368709120");
 	says("/dev/dri/");
 	says(driver);
@@ -427,15 +399,15 @@ static void check_too_large(struct hm_device *device, const char *driver, const 
 
 static void too_large(void)
 {
-	check_too_large(open_device("drm:virtio_gpu"), "virtio_gpu",
+	check_too_large(rig_device("drm:virtio_gpu"), "virtio_gpu",
 			"more than a buffer without blobs");
 	check_too_large(open_vgem(), "vgem", "HM_GROW_APPEND");
 }
 
 static void many_exports(void)
 {
-	struct hm_device *device = open_device("drm:virtio_gpu");
-	struct hm_buffer *buffer = make(device, SIZE, NULL);
+	AUTO(hm_device) *device = rig_device("drm:virtio_gpu");
+	AUTO(hm_buffer) *buffer = make(device, SIZE, NULL);
 	uint64_t before = shared_memory();
 	int i, fd;
 
@@ -444,8 +416,6 @@ static void many_exports(void)
 		close(fd);
 	}
 	CHECK(shared_memory() <= before + (1 << 20));
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* ---- taken away ---- */
@@ -484,7 +454,7 @@ static void *keep_writing(void *user)
 static void unbound(void)
 {
 	struct drm_found node = drm_find("virtio_gpu", false);
-	struct hm_device *device = open_device("drm:virtio_gpu"), *none = NULL;
+	struct hm_device *device = rig_device("drm:virtio_gpu"), *none = NULL;
 	struct hm_device_info info = { .struct_size = sizeof(info) };
 	struct writer writer = { 0 };
 	struct hm_map *map, *second = NULL, *further = NULL;
@@ -561,13 +531,8 @@ static void unbound_handled(void)
 
 static void set_loss(struct hm_buffer *buffer, uint32_t policy, uint32_t flags)
 {
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = policy,
-		.flags = flags,
-	};
-
-	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, DESC(hm_loss_desc, .policy = policy,
+						       .flags = flags)));
 }
 
 static void write_bracket(struct hm_map *map, uint32_t salt)
@@ -581,12 +546,13 @@ static void write_bracket(struct hm_map *map, uint32_t salt)
 static void bound_again(void)
 {
 	struct drm_found node = drm_find("virtio_gpu", false);
-	struct hm_device *device = open_device("drm:virtio_gpu");
+	AUTO(hm_device) *device = rig_device("drm:virtio_gpu");
 	struct hm_device_info info = { .struct_size = sizeof(info) };
 	struct hm_recover_info back = { .struct_size = sizeof(back) };
-	struct hm_map *kept, *made;
-	struct hm_buffer *shadowed = make(device, SIZE, &kept);
-	struct hm_buffer *recreated = make(device, SIZE, &made);
+	AUTO(hm_map) *kept = NULL;
+	AUTO(hm_map) *made = NULL;
+	AUTO(hm_buffer) *shadowed = make(device, SIZE, &kept);
+	AUTO(hm_buffer) *recreated = make(device, SIZE, &made);
 	char *at = hm_map_address(kept), *other = hm_map_address(made);
 	int tries, r;
 
@@ -622,11 +588,6 @@ static void bound_again(void)
 	CHECK_OK(hm_device_query(device, &info));
 	CHECK_OK(hm_buffer_resize(shadowed, 2 * SIZE, 0));
 	CHECK(pattern_holds(hm_map_address(kept), 0, SIZE, 3));
-	hm_map_unref(kept);
-	hm_map_unref(made);
-	hm_buffer_unref(shadowed);
-	hm_buffer_unref(recreated);
-	hm_device_unref(device);
 }
 
 static const struct test tests[] = {

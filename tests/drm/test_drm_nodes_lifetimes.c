@@ -156,13 +156,11 @@ static void thousand_exports(void)
 {
 	struct given before = given_now();
 	struct hm_device *device = open_device(drm_device_of_test());
-	struct hm_buffer *buffer;
 	int i;
 
 	for (i = 0; i < THOUSAND; i++) {
-		buffer = make(device, 16 * PAGE);
+		AUTO(hm_buffer) *buffer = make(device, 16 * PAGE);
 		close(export_of(buffer));
-		hm_buffer_unref(buffer);
 	}
 	check_given_back(&before);
 	hm_device_unref(device);
@@ -270,7 +268,7 @@ static int unload(void)
 static void module_stays(void)
 {
 	char name[80];
-	struct hm_device *device = open_device(drm_vgem_name(name, sizeof(name)));
+	AUTO(hm_device) *device = open_device(drm_vgem_name(name, sizeof(name)));
 	struct hm_buffer *buffer;
 	struct hm_map *map;
 	int fd;
@@ -305,7 +303,6 @@ static void module_stays(void)
 	CHECK(!chmod(drm_find("vgem", false).path, 0666));
 	device = open_device(drm_vgem_name(name, sizeof(name)));
 	hm_buffer_unref(make(device, SIZE));
-	hm_device_unref(device);
 }
 
 #define ON_DRM(run)                                     \

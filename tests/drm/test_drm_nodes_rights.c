@@ -14,31 +14,18 @@
 
 #define SIZE (16 * 4096ull)
 
-static struct hm_device *open_device(const char *name)
-{
-	struct hm_device *device;
-
-	CHECK_OK_FATAL(hm_device_open(name, &device));
-	return device;
-}
-
 static struct hm_buffer *make(struct hm_device *device)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
 	struct hm_buffer *buffer;
 
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = SIZE), &buffer));
 	return buffer;
 }
 
 /* The kernel keeps one dma-buf of an object, with the rights of the first time. */
 static void rights_of_exports(void)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = HM_BUFFER_READ_ONLY,
-	};
-	struct hm_device *device = open_device("drm:virtio_gpu");
+	AUTO(hm_device) *device = rig_device("drm:virtio_gpu");
 	struct hm_buffer *buffer = make(device), *other = NULL;
 	struct hm_map *map;
 	int fd, none = -7;
@@ -48,7 +35,8 @@ static void rights_of_exports(void)
 	CHECK(strstr(hm_errmsg(), "read-only first"));
 	CHECK_ERROR(-EACCES, hm_buffer_import(device, fd, NULL, &other));
 	CHECK(!other && none == -7);
-	CHECK_OK_FATAL(hm_buffer_import(device, fd, &desc, &other));
+	CHECK_OK_FATAL(hm_buffer_import(
+		device, fd, DESC(hm_buffer_desc, .flags = HM_BUFFER_READ_ONLY), &other));
 	CHECK_OK_FATAL(hm_map_create(other, NULL, &map));
 	CHECK_EQUAL(test_write_signal(hm_map_address(map)), SIGSEGV);
 	CHECK_ERROR(-EACCES, hm_map_protect(map, 0, SIZE, HM_READ | HM_WRITE));
@@ -62,7 +50,6 @@ static void rights_of_exports(void)
 	CHECK(none == -7);
 	hm_buffer_unref(buffer);
 	close(fd);
-	hm_device_unref(device);
 }
 
 /* Why nothing here is shared read-only: a process that may open the node can write to it. */
@@ -70,14 +57,12 @@ static void reading_is_no_right(void)
 {
 	struct drm_prime_handle prime = { .fd = -1 };
 	struct drm_mode_map_dumb map = { .handle = 0 };
-	struct hm_device *device;
-	struct hm_buffer *buffer;
 	char name[80];
 	char *bytes;
 	int fd, node;
+	AUTO(hm_device) *device = rig_device(drm_vgem_name(name, sizeof(name)));
+	AUTO(hm_buffer) *buffer = make(device);
 
-	device = open_device(drm_vgem_name(name, sizeof(name)));
-	buffer = make(device);
 	fd = drm_export_read_only(buffer);
 	CHECK(mmap(NULL, SIZE, PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
 	node = open(name + strlen("drm:"), O_RDWR | O_CLOEXEC);
@@ -92,8 +77,6 @@ static void reading_is_no_right(void)
 	munmap(bytes, SIZE);
 	close(node);
 	close(fd);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static const struct test tests[] = {

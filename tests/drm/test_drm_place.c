@@ -82,13 +82,8 @@ static struct hm_device *open_node(unsigned int at)
 static int make(struct hm_device *device, uint64_t size, uint32_t place,
 		struct hm_buffer **ret_buffer)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = size,
-		.place = place,
-	};
-
-	return hm_buffer_create(device, &desc, ret_buffer);
+	return hm_buffer_create(device, DESC(hm_buffer_desc, .size = size, .place = place),
+				ret_buffer);
 }
 
 static bool sent(const char *part)
@@ -101,7 +96,7 @@ static bool sent(const char *part)
 
 static void check_node(struct hm_device *device, const struct expected *one, uint32_t place)
 {
-	struct hm_buffer *buffer = (void *)16;
+	AUTO(hm_buffer) *buffer = (void *)16;
 
 	fake->trace_clear();
 	if ((one->no_device && place == HM_PLACE_DEVICE) ||
@@ -118,7 +113,6 @@ static void check_node(struct hm_device *device, const struct expected *one, uin
 	CHECK_OK(hm_buffer_resize(buffer, SIZE / 2, HM_GROW_REPLACE));
 	CHECK_OK(hm_buffer_resize(buffer, SIZE, HM_GROW_REPLACE));
 	CHECK_EQUAL(buffer_info(buffer).place, place ? place : one->by_default);
-	hm_buffer_unref(buffer);
 }
 
 static void asked(void)
@@ -142,36 +136,32 @@ static void asked(void)
 /* Full VRAM becomes GTT without a word [amdgpu_gem_create_ioctl()]: the buffer says so. */
 static void full(void)
 {
-	struct hm_device *device = open_node(FAKE_AMDGPU);
-	struct hm_buffer *buffer;
+	AUTO(hm_device) *device = open_node(FAKE_AMDGPU);
+	AUTO(hm_buffer) *buffer = NULL;
 
 	CHECK_OK_FATAL(make(device, MIB(512), HM_PLACE_DEVICE, &buffer));
 	CHECK_EQUAL(buffer_info(buffer).place, HM_PLACE_SYSTEM);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* An import stays in its place: the driver is asked, where it tells. */
 static void brought_in(void)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.place = HM_PLACE_SYSTEM,
-	};
-	struct hm_device *device = open_node(FAKE_VIRTIO_HOST), *other;
-	struct hm_buffer *buffer, *came;
+	struct hm_device *device = open_node(FAKE_VIRTIO_HOST);
+	struct hm_buffer *buffer;
 	int fd;
 
 	CHECK_OK_FATAL(make(device, SIZE, HM_PLACE_DEVICE, &buffer));
 	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
 	hm_buffer_unref(buffer);
-	CHECK_OK_FATAL(hm_buffer_import(device, fd, NULL, &came));
+	AUTO(hm_buffer) *came = rig_import(device, fd, NULL);
 	CHECK_EQUAL(buffer_info(came).place, HM_PLACE_DEVICE);
-	CHECK_ERROR(-EINVAL, hm_buffer_import(device, fd, &desc, &buffer));
+	CHECK_ERROR(-EINVAL,
+		    hm_buffer_import(device, fd, DESC(hm_buffer_desc, .place = HM_PLACE_SYSTEM),
+				     &buffer));
 	hm_buffer_unref(came);
 	hm_device_unref(device);
 	/* Another card's memory: of amdgpu it is in GTT, and i915 does not tell. */
-	other = open_node(FAKE_AMDGPU);
+	AUTO(hm_device) *other = open_node(FAKE_AMDGPU);
 	CHECK_OK_FATAL(hm_buffer_import(other, fd, NULL, &came));
 	CHECK_EQUAL(buffer_info(came).place, HM_PLACE_SYSTEM);
 	hm_buffer_unref(came);
@@ -179,28 +169,25 @@ static void brought_in(void)
 	other = open_node(FAKE_I915);
 	CHECK_OK_FATAL(hm_buffer_import(other, fd, NULL, &came));
 	CHECK_EQUAL(buffer_info(came).place, HM_PLACE_DEFAULT);
-	hm_buffer_unref(came);
-	hm_device_unref(other);
 	close(fd);
 }
 
 /* The kernel maps a host blob as a whole or not at all [virtio_gpu_vram_mmap()]. */
 static void whole(void)
 {
-	struct hm_device *device = open_node(FAKE_VIRTIO_HOST);
+	AUTO(hm_device) *device = open_node(FAKE_VIRTIO_HOST);
 	struct hm_map_desc part = {
 		.struct_size = sizeof(part),
 		.offset = 4 * PAGE,
 		.length = 2 * PAGE,
 		.access = HM_READ,
 	};
-	struct hm_map *all, *middle;
-	struct hm_buffer *buffer;
+	AUTO(hm_buffer) *buffer = NULL;
 
 	CHECK_OK_FATAL(make(device, SIZE, HM_PLACE_DEVICE, &buffer));
 	CHECK(!(buffer_info(buffer).caps & HM_CAP_APPEND));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &all));
-	CHECK_OK_FATAL(hm_map_create(buffer, &part, &middle));
+	AUTO(hm_map) *all = rig_map(buffer, NULL);
+	AUTO(hm_map) *middle = rig_map(buffer, &part);
 	pattern_write(hm_map_address(all), 0, SIZE, 1);
 	CHECK(!memcmp(hm_map_address(middle), (char *)hm_map_address(all) + 4 * PAGE,
 		      2 * PAGE));
@@ -211,10 +198,6 @@ static void whole(void)
 	/* Nothing is cut off it, as a further object would; past its room it moves. */
 	CHECK_ERROR(-EOPNOTSUPP,
 		    hm_buffer_resize(buffer, 2 * SIZE, HM_MAY_MOVE | HM_GROW_APPEND));
-	hm_map_unref(middle);
-	hm_map_unref(all);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static const struct test tests[] = {

@@ -46,15 +46,10 @@ static struct hm_device *open_node(enum fake_drm_node at)
 
 static void begin(enum fake_drm_node at, struct scene *c)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = SIZE,
-		.max_size = GROWN,
-	};
-
 	c->gpu = open_node(at);
 	CHECK_OK_FATAL(hm_device_open("host", &c->host));
-	CHECK_OK_FATAL(hm_buffer_create(c->host, &desc, &c->buffer));
+	CHECK_OK_FATAL(hm_buffer_create(
+		c->host, DESC(hm_buffer_desc, .size = SIZE, .max_size = GROWN), &c->buffer));
 	CHECK_OK_FATAL(hm_map_create(c->buffer, NULL, &c->map));
 	fake->trace_clear();
 }
@@ -325,7 +320,6 @@ static void arguments(void)
 {
 	static const enum fake_drm_node others[] = { FAKE_XE, FAKE_NOUVEAU, FAKE_VIRTIO };
 	struct hm_drm_handle handle = { .struct_size = sizeof(handle) + 8 };
-	struct hm_device *other;
 	struct hm_drm_view *view;
 	struct scene c;
 	size_t i;
@@ -342,9 +336,8 @@ static void arguments(void)
 	try(-ERANGE, c.map, 0, SIZE + PAGE, c.gpu, HM_READ, "");
 	CHECK_ERROR(-EINVAL, hm_drm_view_create(c.map, 0, 0, c.gpu, HM_READ, NULL));
 	for (i = 0; i < ARRAY_SIZE(others); i++) {
-		other = open_node(others[i]);
+		AUTO(hm_device) *other = open_node(others[i]);
 		try(-EOPNOTSUPP, c.map, 0, 0, other, HM_READ, "amdgpu and i915");
-		hm_device_unref(other);
 	}
 	view = view_of(&c, 0, 0, HM_READ);
 	CHECK_ERROR(-E2BIG, hm_drm_view_hold(view, &handle));
@@ -357,18 +350,12 @@ static void arguments(void)
 /* A device's own pages are shared in another way. */
 static void of_devices(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
-	struct hm_device *amdgpu = open_node(FAKE_AMDGPU), *i915 = open_node(FAKE_I915);
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(hm_device) *amdgpu = open_node(FAKE_AMDGPU);
+	AUTO(hm_device) *i915 = open_node(FAKE_I915);
+	AUTO(hm_buffer) *buffer = rig_buffer(amdgpu, DESC(hm_buffer_desc, .size = SIZE));
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 
-	CHECK_OK_FATAL(hm_buffer_create(amdgpu, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	try(-EOPNOTSUPP, map, 0, 0, i915, HM_READ, "export");
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(amdgpu);
-	hm_device_unref(i915);
 }
 
 /* ---- when something fails ---- */
@@ -593,13 +580,11 @@ static void views_are_asked_for(void)
 
 static void handles_are_asked_for(void)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
 	struct hm_drm_handle handle = { .struct_size = sizeof(handle), .handle = 77 };
 	struct access_log log = { .refuse = ~0u, .r = -EPERM };
-	struct hm_device *gpu = open_node(FAKE_AMDGPU);
-	struct hm_buffer *buffer;
+	AUTO(hm_device) *gpu = open_node(FAKE_AMDGPU);
+	AUTO(hm_buffer) *buffer = rig_buffer(gpu, DESC(hm_buffer_desc, .size = SIZE));
 
-	CHECK_OK_FATAL(hm_buffer_create(gpu, &desc, &buffer));
 	CHECK_OK(hm_access_hook_set(access_log_hook, &log));
 	CHECK_ERROR(-EPERM, hm_drm_buffer_handle(buffer, 0, &handle));
 	CHECK_EQUAL(handle.handle, 77);
@@ -609,8 +594,6 @@ static void handles_are_asked_for(void)
 	CHECK(handle.handle != 77);
 	CHECK_EQUAL(log.n, 2);
 	CHECK_OK(hm_access_hook_set(NULL, NULL));
-	hm_buffer_unref(buffer);
-	hm_device_unref(gpu);
 }
 
 static const struct test tests[] = {
