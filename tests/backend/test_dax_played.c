@@ -118,14 +118,6 @@ static void clean_up(void)
 	CHECK_EQUAL(rmdir(folder), 0);
 }
 
-static struct hm_device *open_device(void)
-{
-	struct hm_device *device;
-
-	CHECK_OK_FATAL(hm_device_open("dax:" DEVICE, &device));
-	return device;
-}
-
 static uint64_t memory_free(struct hm_device *device)
 {
 	struct hm_device_info info = { .struct_size = sizeof(info) };
@@ -137,15 +129,13 @@ static uint64_t memory_free(struct hm_device *device)
 
 static int create(struct hm_device *device, uint64_t size, struct hm_buffer **ret_buffer)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = size };
-
-	return hm_buffer_create(device, &desc, ret_buffer);
+	return hm_buffer_create(device, DESC(hm_buffer_desc, .size = size), ret_buffer);
 }
 
 /* Buffers have parts of their own, zeroed; too large ones are refused with the figures. */
 static void parts(void)
 {
-	struct hm_device *device = open_device();
+	AUTO(hm_device) *device = rig_device("dax:" DEVICE);
 	struct hm_buffer *first, *second, *third = NULL;
 	struct hm_map *map;
 
@@ -163,14 +153,13 @@ static void parts(void)
 	hm_buffer_unref(first);
 	CHECK_EQUAL(memory_free(device), 2 * UNIT);
 	hm_buffer_unref(second);
-	hm_device_unref(device);
 }
 
 /* A part whose bytes can't be cleared is given back. */
 static void not_cleared(void)
 {
-	struct hm_device *device = open_device();
-	struct hm_buffer *buffer = NULL;
+	AUTO(hm_device) *device = rig_device("dax:" DEVICE);
+	AUTO(hm_buffer) *buffer = NULL;
 
 	inject_shared_refused(ENOMEM);
 	CHECK_ERROR(-ENOMEM, create(device, UNIT, &buffer));
@@ -178,8 +167,6 @@ static void not_cleared(void)
 	CHECK(!buffer);
 	CHECK_EQUAL(memory_free(device), SIZE);
 	CHECK_OK_FATAL(create(device, SIZE, &buffer));
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static const struct test tests[] = {

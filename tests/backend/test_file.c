@@ -16,14 +16,6 @@
 
 #define SIZE (4 * PAGE + 321)
 
-static struct hm_device *open_device(void)
-{
-	struct hm_device *device;
-
-	CHECK_OK_FATAL(hm_device_open("file", &device));
-	return device;
-}
-
 /* A file that holds the pattern: an open descriptor, without a name. */
 static int make_file(uint64_t size)
 {
@@ -58,29 +50,24 @@ static bool file_holds(int fd, uint64_t from, uint64_t to, uint32_t salt)
 
 static void whole(void)
 {
-	struct hm_device *device = open_device();
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(hm_device) *device = rig_device("file");
 	int fd = make_file(SIZE);
+	AUTO(hm_buffer) *buffer = rig_file(device, NULL, fd, NULL);
 
-	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, NULL, &buffer));
 	CHECK_EQUAL(buffer_info(buffer).size, SIZE);
 	CHECK_EQUAL(buffer_info(buffer).backing, HM_BACKING_FILE);
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 1));
 	pattern_write(hm_map_address(map), 0, SIZE, 2);
 	CHECK_OK(hm_map_sync(map, 0, SIZE, 0));
 	CHECK(file_holds(fd, 0, SIZE, 2));
 	CHECK_EQUAL(file_size(fd), SIZE);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(fd);
 }
 
 static void by_path(void)
 {
-	struct hm_device *device = open_device();
+	AUTO(hm_device) *device = rig_device("file");
 	char path[] = "/tmp/hetmap-test-XXXXXX";
 	struct hm_buffer *buffer = NULL;
 	struct hm_map *map;
@@ -98,7 +85,6 @@ static void by_path(void)
 	CHECK_ERROR(-ENOENT, hm_buffer_from_file(device, path, -1, NULL, &buffer));
 	CHECK(strstr(hm_errmsg(), path));
 	CHECK(!buffer);
-	hm_device_unref(device);
 	close(fd);
 }
 
@@ -113,17 +99,15 @@ static void part(void)
 		{ 512, PAGE, 0 },     { 0, SIZE + 1, 0 },       { PAGE, SIZE, 0 },
 	};
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc) };
-	struct hm_device *device = open_device();
+	AUTO(hm_device) *device = rig_device("file");
 	unsigned char *shifted;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
 	int fd = make_file(SIZE);
 	size_t i;
 
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		desc.offset = rows[i].offset;
 		desc.size = rows[i].size;
-		buffer = NULL;
+		AUTO(hm_buffer) *buffer = NULL;
 		if (!rows[i].expect) {
 			CHECK_ERROR(-EINVAL,
 				    hm_buffer_from_file(device, NULL, fd, &desc, &buffer));
@@ -132,31 +116,25 @@ static void part(void)
 		}
 		CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, &desc, &buffer));
 		CHECK_EQUAL(buffer_info(buffer).size, rows[i].expect);
-		CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+		AUTO(hm_map) *map = rig_map(buffer, NULL);
 		CHECK_EQUAL(hm_map_length(map), rows[i].expect);
 		/* The pattern is that of the file's offsets. */
 		shifted = (unsigned char *)hm_map_address(map) - desc.offset;
 		CHECK(pattern_holds(shifted, desc.offset, desc.offset + rows[i].expect, 1));
-		hm_map_unref(map);
-		hm_buffer_unref(buffer);
 	}
-	hm_device_unref(device);
 	close(fd);
 }
 
 /* A private copy: writes stay in the process. */
 static void private_copy(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-				       .flags = HM_BUFFER_PRIVATE };
-	struct hm_device *device = open_device();
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(hm_device) *device = rig_device("file");
 	int fd = make_file(SIZE), out = -7;
+	AUTO(hm_buffer) *buffer =
+		rig_file(device, NULL, fd, DESC(hm_buffer_desc, .flags = HM_BUFFER_PRIVATE));
 
-	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, &desc, &buffer));
 	CHECK_EQUAL(buffer_info(buffer).backing, HM_BACKING_FILE_PRIVATE);
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 	pattern_write(hm_map_address(map), 0, SIZE, 2);
 	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 2));
 	CHECK_OK(hm_map_sync(map, 0, SIZE, 0));
@@ -164,9 +142,6 @@ static void private_copy(void)
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_export(buffer, 0, &out));
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_resize(buffer, 2 * SIZE, 0));
 	CHECK_EQUAL(file_size(fd), SIZE);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(fd);
 }
 
@@ -177,7 +152,7 @@ static void read_only(void)
 				       .flags = HM_BUFFER_READ_ONLY };
 	struct hm_map_desc writable = { .struct_size = sizeof(writable),
 					.access = HM_READ | HM_WRITE };
-	struct hm_device *device = open_device();
+	AUTO(hm_device) *device = rig_device("file");
 	char path[64];
 	struct hm_buffer *buffer = NULL;
 	struct hm_map *map = NULL;
@@ -210,7 +185,6 @@ static void read_only(void)
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	CHECK(file_holds(fd, 0, SIZE, 1));
-	hm_device_unref(device);
 	close(writer);
 	close(reader);
 	close(fd);
@@ -219,14 +193,12 @@ static void read_only(void)
 /* Where the file system refuses MAP_SHARED a reader gets a private map, visibly. */
 static void shared_refused(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-				       .flags = HM_BUFFER_READ_ONLY };
-	struct hm_device *device = open_device();
-	struct hm_buffer *buffer;
+	AUTO(hm_device) *device = rig_device("file");
 	struct hm_map *map = NULL;
 	int fd = make_file(SIZE);
+	AUTO(hm_buffer) *buffer =
+		rig_file(device, NULL, fd, DESC(hm_buffer_desc, .flags = HM_BUFFER_READ_ONLY));
 
-	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, &desc, &buffer));
 	inject_shared_refused(ENODEV);
 	CHECK_OK(hm_map_create(buffer, NULL, &map));
 	CHECK(inject_disarm());
@@ -246,8 +218,6 @@ static void shared_refused(void)
 	CHECK(inject_disarm());
 	CHECK(!map);
 	CHECK_EQUAL(buffer_info(buffer).backing, HM_BACKING_FILE);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(fd);
 }
 
@@ -256,14 +226,12 @@ static void shared_refused(void)
 static void sync_errors(void)
 {
 	static const int errors[] = { EIO, ENOSPC, EDQUOT };
-	struct hm_device *device = open_device();
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(hm_device) *device = rig_device("file");
 	int fd = make_file(SIZE);
 	size_t i;
+	AUTO(hm_buffer) *buffer = rig_file(device, NULL, fd, NULL);
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 
-	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, NULL, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	pattern_write(hm_map_address(map), 0, SIZE, 2);
 	for (i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
 		inject_always("msync", errors[i]);
@@ -274,9 +242,6 @@ static void sync_errors(void)
 	CHECK_OK(hm_map_sync(map, 0, SIZE, 0));
 	CHECK_OK(hm_map_sync(map, PAGE, PAGE, HM_SYNC_ASYNC));
 	CHECK(file_holds(fd, 0, SIZE, 2));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(fd);
 }
 
@@ -285,7 +250,7 @@ static void sync_errors(void)
 static void grows(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .max_size = 64 * PAGE };
-	struct hm_device *device = open_device();
+	AUTO(hm_device) *device = rig_device("file");
 	struct hm_buffer *buffer;
 	struct hm_map *map;
 	int fd = make_file(SIZE);
@@ -308,7 +273,6 @@ static void grows(void)
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	CHECK_EQUAL(file_size(fd), 2 * PAGE);
-	hm_device_unref(device);
 	close(fd);
 }
 
@@ -316,16 +280,13 @@ static void grows(void)
 static void appends(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .max_size = 256 * PAGE };
-	struct hm_device *device = open_device();
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(hm_device) *device = rig_device("file");
 	int fd = make_file(1);
 	uint64_t size = 1, step;
-	char *base;
+	AUTO(hm_buffer) *buffer = rig_file(device, NULL, fd, &desc);
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
+	char *base = hm_map_address(map);
 
-	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	base = hm_map_address(map);
 	for (step = 1; size + step * 331 <= desc.max_size; step++) {
 		CHECK_OK_FATAL(hm_buffer_resize(buffer, size + step * 331, 0));
 		CHECK_FATAL(hm_map_address(map) == base);
@@ -351,9 +312,6 @@ static void appends(void)
 		CHECK_EQUAL((unsigned char)base[size], (unsigned char)step);
 		CHECK_EQUAL((unsigned char)base[size + step * 331 - 1], (unsigned char)step);
 	}
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(fd);
 }
 
@@ -361,17 +319,14 @@ static void appends(void)
 static void part_stays(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = PAGE };
-	struct hm_device *device = open_device();
-	struct hm_buffer *buffer;
+	AUTO(hm_device) *device = rig_device("file");
 	int fd = make_file(SIZE);
+	AUTO(hm_buffer) *buffer = rig_file(device, NULL, fd, &desc);
 
-	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, &desc, &buffer));
 	CHECK(!(buffer_info(buffer).caps & HM_CAP_RESIZE));
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_resize(buffer, 2 * PAGE, 0));
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_resize(buffer, 10, 0));
 	CHECK_EQUAL(file_size(fd), SIZE);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(fd);
 }
 
@@ -379,18 +334,15 @@ static void part_stays(void)
 static void changed_by_others(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .max_size = 64 * PAGE };
-	struct hm_device *device = open_device();
-	struct hm_buffer *buffer;
+	AUTO(hm_device) *device = rig_device("file");
 	int fd = make_file(SIZE);
+	AUTO(hm_buffer) *buffer = rig_file(device, NULL, fd, &desc);
 
-	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, &desc, &buffer));
 	CHECK(!ftruncate(fd, (off_t)(30 * PAGE)));
 	CHECK_ERROR(-EBUSY, hm_buffer_resize(buffer, PAGE, 0));
 	CHECK_ERROR(-EBUSY, hm_buffer_resize(buffer, 10 * PAGE, 0));
 	CHECK_EQUAL(file_size(fd), 30 * PAGE);
 	CHECK_EQUAL(buffer_info(buffer).size, SIZE);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(fd);
 }
 
@@ -399,14 +351,12 @@ static void beyond_limit(void *user)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .max_size = 64 * PAGE };
 	struct rlimit limit = { 8 * PAGE, RLIM_INFINITY };
-	struct hm_device *device = open_device();
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(hm_device) *device = rig_device("file");
 	int fd = make_file(SIZE);
+	AUTO(hm_buffer) *buffer = rig_file(device, NULL, fd, &desc);
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 
 	(void)user;
-	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	CHECK(!setrlimit(RLIMIT_FSIZE, &limit));
 	CHECK_ERROR(-EFBIG, hm_buffer_resize(buffer, 8 * PAGE + 1, 0));
 	CHECK(strstr(hm_errmsg(), "RLIMIT_FSIZE"));
@@ -422,9 +372,6 @@ static void beyond_limit(void *user)
 	/* Coverage writes more than the limit at the end. */
 	limit.rlim_cur = RLIM_INFINITY;
 	CHECK(!setrlimit(RLIMIT_FSIZE, &limit));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(fd);
 }
 
@@ -436,20 +383,15 @@ static void file_size_limit(void)
 /* A page that the file no longer has is an error of prefetch, not a signal. */
 static void truncated(void)
 {
-	struct hm_device *device = open_device();
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(hm_device) *device = rig_device("file");
 	int fd = make_file(SIZE);
+	AUTO(hm_buffer) *buffer = rig_file(device, NULL, fd, NULL);
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 
-	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, NULL, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	CHECK(!ftruncate(fd, (off_t)PAGE));
 	CHECK_ERROR(-EFAULT, hm_map_prefetch(map, 0, SIZE, HM_READ));
 	CHECK_EQUAL(test_read_signal((char *)hm_map_address(map) + 2 * PAGE), SIGBUS);
 	CHECK(pattern_holds(hm_map_address(map), 0, PAGE, 1));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(fd);
 }
 
@@ -468,7 +410,7 @@ static void odd_paths(void)
 	};
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
 				       .flags = HM_BUFFER_READ_ONLY };
-	struct hm_device *device = open_device();
+	AUTO(hm_device) *device = rig_device("file");
 	char dir[] = "/tmp/hetmap-test-XXXXXX", path[64];
 	struct hm_buffer *buffer = NULL;
 	size_t i;
@@ -490,7 +432,6 @@ static void odd_paths(void)
 	unlink(path);
 	rmdir(dir);
 	CHECK(!buffer);
-	hm_device_unref(device);
 }
 
 /* A file of memory: its file system keeps bytes that were stored behind the end. */
@@ -498,14 +439,12 @@ static void grows_in_memory(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .max_size = 64 * PAGE };
 	int fd = memfd_create("file", MFD_CLOEXEC);
-	struct hm_device *device = open_device();
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(hm_device) *device = rig_device("file");
 	char *base;
 
 	CHECK_FATAL(fd >= 0 && !ftruncate(fd, SIZE));
-	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	AUTO(hm_buffer) *buffer = rig_file(device, NULL, fd, &desc);
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 	base = hm_map_address(map);
 	pattern_write(base, 0, SIZE, 1);
 	memset(base + SIZE, 0x55, 5 * PAGE - SIZE);
@@ -515,9 +454,6 @@ static void grows_in_memory(void)
 	CHECK(pattern_holds(base, 0, SIZE, 1));
 	CHECK(is_zero(base, SIZE, SIZE + 9));
 	CHECK(is_zero(base, SIZE + 9, 5 * PAGE + 1));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(fd);
 }
 
@@ -539,7 +475,7 @@ static void locks_of_fcntl(void)
 {
 	struct flock own = { .l_type = F_WRLCK, .l_start = 0, .l_len = 1 };
 	struct flock open_file = { .l_type = F_WRLCK, .l_start = 1, .l_len = 1 };
-	struct hm_device *device = open_device();
+	struct hm_device *device = rig_device("file");
 	char path[] = "/tmp/hetmap-test-XXXXXX";
 	struct hm_buffer *buffer;
 	int fd = mkostemp(path, O_CLOEXEC);

@@ -93,8 +93,8 @@ static void test_calls(void)
 {
 	struct hetsim_handshake shake = { .size = sizeof(shake) };
 	struct hetsim_query query = { .size = 4 };
-	struct hm_device *device = sim_open(), *host;
-	struct hm_buffer *buffer = sim_make(device, PAGE, 16 * PAGE, NULL), *other;
+	AUTO(hm_device) *device = sim_open();
+	AUTO(hm_buffer) *buffer = sim_make(device, PAGE, 16 * PAGE, NULL);
 	uint32_t handle = 4711;
 
 	CHECK_ERROR(-EINVAL, hm_sim_call(device, HETSIM_QUERY, NULL));
@@ -104,9 +104,9 @@ static void test_calls(void)
 	CHECK_ERROR(-ENOTTY, hm_sim_call(device, 0, &query));
 	CHECK(strstr(hm_errmsg(), "call 0x0"));
 	CHECK_ERROR(-EPERM, hm_sim_call(device, HETSIM_HANDSHAKE, &shake));
-	CHECK_OK_FATAL(hm_device_open("host", &host));
+	AUTO(hm_device) *host = rig_device("host");
 	CHECK_ERROR(-EOPNOTSUPP, hm_sim_call(host, HETSIM_QUERY, &query));
-	other = sim_make(host, PAGE, 0, NULL);
+	AUTO(hm_buffer) *other = sim_make(host, PAGE, 0, NULL);
 	CHECK_ERROR(-EOPNOTSUPP, hm_sim_buffer(other, &handle));
 	CHECK_ERROR(-EINVAL, hm_sim_buffer(NULL, &handle));
 	CHECK_ERROR(-EINVAL, hm_sim_buffer(buffer, NULL));
@@ -117,10 +117,6 @@ static void test_calls(void)
 	CHECK_ERROR(-EINVAL, hm_sim_plug("host"));
 	CHECK_ERROR(-EINVAL, hm_sim_plug("soft:0x"));
 	CHECK_ERROR(-EEXIST, hm_sim_plug("soft:0"));
-	hm_buffer_unref(other);
-	hm_device_unref(host);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* ---- memory ---- */
@@ -128,7 +124,7 @@ static void test_calls(void)
 /* Growth inside max_size keeps the object, and the device gets cut bytes back. */
 static void test_capacity(void)
 {
-	struct hm_device *device = sim_open();
+	AUTO(hm_device) *device = sim_open();
 	struct hm_map *map;
 	struct hm_buffer *buffer = sim_make(device, MIB(1), MIB(8), &map);
 	uint32_t handle, again;
@@ -150,25 +146,19 @@ static void test_capacity(void)
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	CHECK_EQUAL(sim_query(device).opener_used, 0);
-	hm_device_unref(device);
 }
 
 static int make_of(struct hm_device *device, uint64_t size, uint64_t max_size,
 		   struct hm_buffer **ret_buffer)
 {
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = size,
-		.max_size = max_size,
-	};
-
-	return hm_buffer_create(device, &desc, ret_buffer);
+	return hm_buffer_create(
+		device, DESC(hm_buffer_desc, .size = size, .max_size = max_size), ret_buffer);
 }
 
 /* The text has the limit, and how much of it is used. */
 static void test_limits(void)
 {
-	struct hm_device *device = sim_open();
+	AUTO(hm_device) *device = sim_open();
 	struct hetsim_query query = sim_query(device);
 	struct hm_buffer *large, *none = NULL;
 	struct hm_map *map;
@@ -203,7 +193,6 @@ static void test_limits(void)
 	}
 	CHECK(!none);
 	CHECK_EQUAL(sim_query(device).opener_used, 0);
-	hm_device_unref(device);
 }
 
 /* ---- sharing ---- */
@@ -211,7 +200,7 @@ static void test_limits(void)
 /* A device has one name for a buffer, which its last holder gives up. */
 static void test_import_twice(void)
 {
-	struct hm_device *device = sim_open();
+	AUTO(hm_device) *device = sim_open();
 	struct hm_map *map, *second_map;
 	struct hm_buffer *buffer = sim_make(device, 2 * PAGE, 0, &map), *second, *third;
 	uint32_t handle, same;
@@ -236,7 +225,6 @@ static void test_import_twice(void)
 	hm_map_unref(second_map);
 	hm_buffer_unref(second);
 	CHECK_EQUAL(sim_query(device).opener_used, 0);
-	hm_device_unref(device);
 }
 
 /*
@@ -271,9 +259,9 @@ static void test_read_only(void)
 		.flags = HM_BUFFER_READ_ONLY,
 	};
 	struct hm_buffer_desc fresh = reader;
-	struct hm_device *device = sim_open();
+	AUTO(hm_device) *device = sim_open();
 	struct hm_map *map, *read_map;
-	struct hm_buffer *buffer = sim_make(device, 2 * PAGE, 0, &map), *seen, *none = NULL;
+	struct hm_buffer *buffer = sim_make(device, 2 * PAGE, 0, &map), *none = NULL;
 	uint32_t handle = 4711;
 	int fd;
 
@@ -285,7 +273,7 @@ static void test_read_only(void)
 	CHECK_ERROR(-EACCES, hm_buffer_import(device, fd, NULL, &none));
 	CHECK(text_has("HM_BUFFER_READ_ONLY"));
 	CHECK(!none);
-	CHECK_OK_FATAL(hm_buffer_import(device, fd, &reader, &seen));
+	AUTO(hm_buffer) *seen = rig_import(device, fd, &reader);
 	close(fd);
 	CHECK_EQUAL(buffer_info(seen).access, HM_READ);
 	CHECK_EQUAL(buffer_info(seen).size, 2 * PAGE);
@@ -304,10 +292,8 @@ static void test_read_only(void)
 	close(fd);
 	CHECK_EQUAL(buffer_info(seen).access, HM_READ);
 	CHECK_OK(hm_sim_buffer(seen, &handle));
-	hm_buffer_unref(seen);
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* ---- fork ---- */
@@ -315,37 +301,29 @@ static void test_read_only(void)
 static void child(void *user)
 {
 	struct hetsim_query query = { .size = sizeof(query) };
-	struct hm_device *device;
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 
 	CHECK_ERROR(-EOWNERDEAD, hm_sim_call(user, HETSIM_QUERY, &query));
-	device = sim_open();
+	AUTO(hm_device) *device = sim_open();
 	/* Nothing of the parent's is its own. */
 	CHECK_EQUAL(sim_query(device).opener_used, 0);
-	buffer = sim_make(device, MIB(1), MIB(2), &map);
+	AUTO(hm_buffer) *buffer = sim_make(device, MIB(1), MIB(2), &map);
 	pattern_write(hm_map_address(map), 0, MIB(1), 3);
 	CHECK_OK(hm_buffer_resize(buffer, MIB(2), 0));
 	CHECK(pattern_holds(hm_map_address(map), 0, MIB(1), 3));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	hm_device_unref(user);
 }
 
 static void test_fork_child(void)
 {
-	struct hm_device *device = sim_open();
-	struct hm_map *map;
-	struct hm_buffer *buffer = sim_make(device, MIB(1), 0, &map);
+	AUTO(hm_device) *device = sim_open();
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = sim_make(device, MIB(1), 0, &map);
 
 	pattern_write(hm_map_address(map), 0, MIB(1), 1);
 	CHECK_EQUAL(test_fork(child, device), 0);
 	CHECK(pattern_holds(hm_map_address(map), 0, MIB(1), 1));
 	CHECK_EQUAL(sim_query(device).opener_used, MIB(1));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* ---- a foreign file answers ---- */

@@ -25,19 +25,14 @@ static int sample(struct hm_device *device, struct hm_buffer *buffer, uint32_t a
 /* Samples of all maps, at their places in the buffer, however rights split them. */
 static void test_maps(void)
 {
-	struct hm_map_desc desc = {
-		.struct_size = sizeof(desc),
-		.access = HM_READ | HM_WRITE,
-		.offset = 32 * PAGE,
-		.length = 8 * PAGE,
-	};
-	struct hm_device *device = sim_open();
-	struct hm_map *map, *part;
-	struct hm_buffer *buffer = sim_make(device, PAGES * PAGE, 2 * PAGES * PAGE, &map);
+	AUTO(hm_device) *device = sim_open();
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = sim_make(device, PAGES * PAGE, 2 * PAGES * PAGE, &map);
 	uint32_t counts[PAGES], i, wrong = 0;
 	char *base = hm_map_address(map), *part_base;
+	AUTO(hm_map) *part = rig_map(buffer, DESC(hm_map_desc, .access = HM_READ | HM_WRITE,
+						  .offset = 32 * PAGE, .length = 8 * PAGE));
 
-	CHECK_OK_FATAL(hm_map_create(buffer, &desc, &part));
 	part_base = hm_map_address(part);
 	pattern_write(base, 0, PAGES * PAGE, 1);
 	CHECK_ERROR(-ENOENT, sample(device, buffer, HETSIM_SAMPLE_READ, PAGES, counts));
@@ -53,18 +48,14 @@ static void test_maps(void)
 	CHECK_OK(hm_buffer_resize(buffer, 2 * PAGES * PAGE, 0));
 	CHECK_ERROR(-ENOENT, sample(device, buffer, HETSIM_SAMPLE_READ, PAGES, counts));
 	CHECK(pattern_holds(base, 34 * PAGE + 1, PAGES * PAGE, 1));
-	hm_map_unref(part);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* Locked pages keep their page-table entries. */
 static void test_locked(void)
 {
-	struct hm_device *device = sim_open();
-	struct hm_map *map;
-	struct hm_buffer *buffer = sim_make(device, PAGES * PAGE, 0, &map);
+	AUTO(hm_device) *device = sim_open();
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = sim_make(device, PAGES * PAGE, 0, &map);
 	uint32_t counts[PAGES];
 
 	if (buffer_info(buffer).caps & HM_CAP_LOCK) {
@@ -80,17 +71,14 @@ static void test_locked(void)
 		CHECK_OK(sample(device, buffer, HETSIM_SAMPLE_READ, 8, counts)); /* before it */
 	}
 	CHECK_OK(sample(device, buffer, HETSIM_SAMPLE_STOP, 0, NULL));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* Pages that replaced lost ones are not the buffer's: they keep their stores. */
 static void test_replaced(void)
 {
-	struct hm_device *device = sim_open();
-	struct hm_map *map;
-	struct hm_buffer *buffer = sim_make(device, 2 * REPAIR_BLOCK, 0, &map);
+	AUTO(hm_device) *device = sim_open();
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = sim_make(device, 2 * REPAIR_BLOCK, 0, &map);
 	uint32_t counts[2 * REPAIR_BLOCK / PAGE], i, n_used = 0;
 	volatile char *base = hm_map_address(map);
 
@@ -116,17 +104,14 @@ static void test_replaced(void)
 		CHECK_OK(sample(device, buffer, HETSIM_SAMPLE_STOP, 0, NULL));
 		CHECK_OK(hm_handler_remove());
 	}
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* The same if the buffer has grown since, in the same block: the new pages are the buffer's. */
 static void test_replaced_grown(void)
 {
-	struct hm_device *device = sim_open();
-	struct hm_map *map;
-	struct hm_buffer *buffer = sim_make(device, REPAIR_BLOCK / 2, REPAIR_BLOCK, &map);
+	AUTO(hm_device) *device = sim_open();
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = sim_make(device, REPAIR_BLOCK / 2, REPAIR_BLOCK, &map);
 	uint32_t counts[REPAIR_BLOCK / PAGE * 3 / 4], i, n_used = 0;
 	volatile char *base = hm_map_address(map);
 
@@ -155,9 +140,6 @@ static void test_replaced_grown(void)
 		CHECK_OK(sample(device, buffer, HETSIM_SAMPLE_STOP, 0, NULL));
 		CHECK_OK(hm_handler_remove());
 	}
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static const struct sim_case cases[] = {

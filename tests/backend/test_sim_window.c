@@ -27,9 +27,9 @@ static bool text_has(const char *part)
 static void test_capability(void)
 {
 	struct hm_device_info info = { .struct_size = sizeof(info) };
-	struct hm_device *device = sim_open();
-	struct hm_map *map;
-	struct hm_buffer *buffer = sim_make(device, PAGE, 0, &map);
+	AUTO(hm_device) *device = sim_open();
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = sim_make(device, PAGE, 0, &map);
 	uint64_t cap = sim_query(device).window_bytes ? HM_CAP_BRACKET : 0;
 
 	CHECK_OK(hm_device_query(device, &info));
@@ -37,16 +37,13 @@ static void test_capability(void)
 	CHECK_EQUAL(buffer_info(buffer).caps & HM_CAP_BRACKET, cap);
 	CHECK_OK(hm_map_begin_cpu(map, 0, PAGE, HM_READ));
 	CHECK_OK(hm_map_end_cpu(map, 0, PAGE, HM_READ));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* Crowded-out bytes are a SIGBUS until a bracket brings them back as they were. */
 static void test_brackets(void)
 {
 	uint64_t window, size;
-	struct hm_device *device = sim_open_windowed(&window);
+	AUTO(hm_device) *device = sim_open_windowed(&window);
 	struct hm_map *map;
 	struct hm_buffer *buffer;
 	char *base;
@@ -82,7 +79,6 @@ static void test_brackets(void)
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	CHECK_EQUAL(sim_query(device).opener_used, 0);
-	hm_device_unref(device);
 }
 
 /* Two objects that the window holds one of: an error with the numbers, and a way out. */
@@ -90,9 +86,9 @@ static void test_too_large(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc) };
 	uint64_t window, size;
-	struct hm_device *device = sim_open_windowed(&window);
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_device) *device = sim_open_windowed(&window);
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = NULL;
 	char *base;
 
 	if (!device)
@@ -121,22 +117,13 @@ static void test_too_large(void)
 	CHECK_OK(hm_map_begin_cpu(map, 0, size, HM_READ));
 	CHECK(pattern_holds(base, 0, size, 1));
 	CHECK_OK(hm_map_end_cpu(map, 0, size, HM_READ));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* Maps of all sorts show the right bytes after every change. */
 static void test_maps(void)
 {
-	struct hm_map_desc desc = {
-		.struct_size = sizeof(desc),
-		.access = HM_READ,
-		.offset = PAGE,
-		.length = 2 * PAGE,
-	};
 	uint64_t window, size = 8 * PAGE;
-	struct hm_device *device = sim_open_windowed(&window);
+	AUTO(hm_device) *device = sim_open_windowed(&window);
 	struct hm_map *map, *part, *late;
 	struct hm_buffer *buffer;
 	char *base, *other;
@@ -144,7 +131,10 @@ static void test_maps(void)
 	if (!device)
 		return;
 	buffer = sim_make(device, size, 4 * size, &map);
-	CHECK_OK_FATAL(hm_map_create(buffer, &desc, &part));
+	CHECK_OK_FATAL(hm_map_create(buffer,
+				     DESC(hm_map_desc, .access = HM_READ, .offset = PAGE,
+					  .length = 2 * PAGE),
+				     &part));
 	base = hm_map_address(map);
 	other = hm_map_address(part);
 	pattern_write(base, 0, size, 1);
@@ -195,7 +185,6 @@ static void test_maps(void)
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	CHECK_EQUAL(sim_query(device).opener_used, 0);
-	hm_device_unref(device);
 }
 
 /* ---- all at once ---- */
@@ -238,10 +227,9 @@ static void test_race(void)
 {
 	struct race races[3] = { 0 };
 	uint64_t window, size;
-	struct hm_device *device = sim_open_windowed(&window);
+	AUTO(hm_device) *device = sim_open_windowed(&window);
 	_Atomic bool stop = false;
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_map) *map = NULL;
 	pthread_t threads[3];
 	unsigned int i;
 	char *base;
@@ -249,7 +237,7 @@ static void test_race(void)
 	if (!device)
 		return;
 	size = window / 4;
-	buffer = sim_make(device, size, 0, &map);
+	AUTO(hm_buffer) *buffer = sim_make(device, size, 0, &map);
 	base = hm_map_address(map);
 	pattern_write(base, 0, size, 1);
 	for (i = 0; i < 3; i++) {
@@ -276,9 +264,6 @@ static void test_race(void)
 	CHECK_OK(hm_map_begin_cpu(map, 0, size, HM_READ));
 	CHECK(pattern_holds(base, 0, size, 1));
 	CHECK_OK(hm_map_end_cpu(map, 0, size, HM_READ));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 struct shadowing {
@@ -308,24 +293,12 @@ static int do_nothing(const struct hm_cpu_range *range, const struct hm_arg *arg
 /* A change that waits for work, while a refresh shows maps, which that work waits for. */
 static void test_shadow_race(void)
 {
-	const struct hm_loss_desc loss = {
-		.struct_size = sizeof(loss),
-		.policy = HM_LOSS_SHADOW,
-	};
-	const struct hm_kernel_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = "do_nothing",
-		.cpu = do_nothing,
-		.signature = "out",
-	};
 	struct shadowing shadowing = { 0 };
-	struct hm_kernel *kernel;
-	struct hm_accel *accel;
-	struct hm_queue *queue;
+	AUTO(hm_kernel) *kernel = NULL;
 	struct hm_fence *fence;
 	uint64_t window, size;
-	struct hm_device *device = sim_open_windowed(&window);
-	struct hm_map *map;
+	AUTO(hm_device) *device = sim_open_windowed(&window);
+	AUTO(hm_map) *map = NULL;
 	pthread_t thread;
 	unsigned int i;
 
@@ -335,10 +308,13 @@ static void test_shadow_race(void)
 	shadowing.length = 2 * size;
 	shadowing.buffer = sim_make(device, size, 2 * size, &map);
 	CHECK_OK_FATAL(hm_buffer_resize(shadowing.buffer, 2 * size, HM_GROW_APPEND));
-	CHECK_OK_FATAL(hm_buffer_set_loss(shadowing.buffer, &loss));
-	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &accel));
-	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
-	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+	CHECK_OK_FATAL(hm_buffer_set_loss(shadowing.buffer,
+					  DESC(hm_loss_desc, .policy = HM_LOSS_SHADOW)));
+	AUTO(hm_accel) *accel = rig_accel("cpu", NULL);
+	AUTO(hm_queue) *queue = rig_queue(accel, 0);
+	CHECK_OK_FATAL(hm_kernel_create(DESC(hm_kernel_desc, .name = "do_nothing",
+					     .cpu = do_nothing, .signature = "out"),
+					&kernel));
 	CHECK_FATAL(pthread_create(&thread, NULL, shadow_thread, &shadowing) == 0);
 	for (i = 0; i < 20; i++) {
 		CHECK_OK_FATAL(hm_launch(queue, kernel, 1, &fence,
@@ -350,12 +326,7 @@ static void test_shadow_race(void)
 	}
 	shadowing.stop = true;
 	pthread_join(thread, NULL);
-	hm_kernel_unref(kernel);
-	hm_queue_unref(queue);
-	hm_accel_unref(accel);
-	hm_map_unref(map);
 	hm_buffer_unref(shadowing.buffer);
-	hm_device_unref(device);
 }
 
 /* ---- failures on the way ---- */
@@ -364,15 +335,14 @@ static void test_shadow_race(void)
 static void test_replace_without_memory(void)
 {
 	uint64_t window, size, n = 0;
-	struct hm_device *device = sim_open_windowed(&window);
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_device) *device = sim_open_windowed(&window);
+	AUTO(hm_map) *map = NULL;
 	int r;
 
 	if (!device)
 		return;
 	size = window / 4 * 3;
-	buffer = sim_make(device, size, 2 * size, &map);
+	AUTO(hm_buffer) *buffer = sim_make(device, size, 2 * size, &map);
 	pattern_write(hm_map_address(map), 0, size, 1);
 	do {
 		sim_crowd_out(device, window);
@@ -388,9 +358,6 @@ static void test_replace_without_memory(void)
 		CHECK_OK(hm_map_end_cpu(map, 0, size, HM_READ));
 	} while (r && n < 100);
 	CHECK(n > 2 && n < 100);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* Bytes that were cut off out of reach, which could not be cleared then, are now. */
@@ -398,14 +365,13 @@ static void test_append_without_memory(void)
 {
 	const uint64_t size = 2 * PAGE, cut = PAGE + 1000, grown = 5 * PAGE;
 	uint64_t window;
-	struct hm_device *device = sim_open_windowed(&window);
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_device) *device = sim_open_windowed(&window);
+	AUTO(hm_map) *map = NULL;
 	char *base;
 
 	if (!device)
 		return;
-	buffer = sim_make(device, size, 8 * PAGE, &map);
+	AUTO(hm_buffer) *buffer = sim_make(device, size, 8 * PAGE, &map);
 	base = hm_map_address(map);
 	pattern_write(base, 0, size, 1);
 	CHECK_OK_FATAL(sim_move(device, buffer, 0, size, HETSIM_PLACE_VRAM));
@@ -419,9 +385,6 @@ static void test_append_without_memory(void)
 	CHECK(pattern_holds(base, 0, cut, 1));
 	CHECK(is_zero(base, cut, grown));
 	CHECK_OK(hm_map_end_cpu(map, 0, grown, HM_READ));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* Maps a buffer that is out of reach, with each call of the library's failing in turn. */
@@ -429,19 +392,17 @@ static void test_map_without_memory(void)
 {
 	unsigned int n = 0;
 	uint64_t window;
-	struct hm_device *device = sim_open_windowed(&window);
-	struct hm_map *map;
-	struct hm_buffer *buffer;
+	AUTO(hm_device) *device = sim_open_windowed(&window);
 	bool failed;
 	int r;
 
 	if (!device)
 		return;
-	buffer = sim_make(device, 4 * PAGE, 0, NULL);
+	AUTO(hm_buffer) *buffer = sim_make(device, 4 * PAGE, 0, NULL);
 	sim_crowd_out(device, window);
 	inject_install();
 	do {
-		map = NULL;
+		AUTO(hm_map) *map = NULL;
 		inject_arm(++n, INJECT_ONE);
 		r = hm_map_create(buffer, NULL, &map);
 		failed = inject_disarm();
@@ -450,13 +411,10 @@ static void test_map_without_memory(void)
 		CHECK(!r || *hm_errmsg());
 		if (map && !failed)
 			CHECK_EQUAL(test_read_signal(hm_map_address(map)), SIGBUS);
-		hm_map_unref(map);
 	} while (failed && n < 100);
 	CHECK(n > 3 && n < 100);
 	CHECK_OK(r);
 	CHECK_EQUAL(buffer_info(buffer).maps, 0);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /*
@@ -466,10 +424,9 @@ static void test_map_without_memory(void)
 static void test_brackets_without_memory(void)
 {
 	uint64_t window, size = 4 * PAGE;
-	struct hm_device *device = sim_open_windowed(&window);
-	struct hm_buffer *buffer;
+	AUTO(hm_device) *device = sim_open_windowed(&window);
 	enum inject_mode mode;
-	struct hm_map *map;
+	AUTO(hm_map) *map = NULL;
 	unsigned int n;
 	bool failed;
 	char *base;
@@ -477,7 +434,7 @@ static void test_brackets_without_memory(void)
 
 	if (!device)
 		return;
-	buffer = sim_make(device, size, 0, &map);
+	AUTO(hm_buffer) *buffer = sim_make(device, size, 0, &map);
 	base = hm_map_address(map);
 	pattern_write(base, 0, size, 1);
 	inject_install();
@@ -500,9 +457,6 @@ static void test_brackets_without_memory(void)
 		} while (failed && n < 100);
 		CHECK(n > 1 && n < 100); /* the module's maps are the kernel's matter */
 	}
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static int refuse(struct map_view *view, uint64_t offset, uint64_t length, uint32_t access)
@@ -522,9 +476,9 @@ static void test_view_refuses(void)
 	static const struct view_hooks hooks = { .begin_cpu = refuse, .release = let_go };
 	struct map_view view = { .hooks = &hooks };
 	struct hm_map_info info = { .struct_size = sizeof(info) };
-	struct hm_device *device = sim_open();
-	struct hm_map *map;
-	struct hm_buffer *buffer = sim_make(device, PAGE, 0, &map);
+	AUTO(hm_device) *device = sim_open();
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_buffer) *buffer = sim_make(device, PAGE, 0, &map);
 
 	pthread_mutex_lock(&view_mutex);
 	view_attach_locked(map, &view);
@@ -533,9 +487,6 @@ static void test_view_refuses(void)
 	CHECK(text_has("never ready"));
 	CHECK_OK(hm_map_query(map, &info));
 	CHECK_EQUAL(info.brackets, 0);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* The bytes that the device counts in its own memory and in the machine's. */
@@ -554,21 +505,19 @@ static void check_counts(struct hm_device *device, struct hm_buffer *buffer, uin
 /* The buffer and its growth are at the wanted place, and nothing moves them. */
 static void test_place(void)
 {
-	struct hm_device *device = sim_open();
+	AUTO(hm_device) *device = sim_open();
 	struct hm_buffer_desc desc = {
 		.struct_size = sizeof(desc),
 		.size = 4 * PAGE,
 		.max_size = 8 * PAGE,
 	};
-	struct hm_buffer *buffer;
-	struct hm_map *map;
 
 	for (desc.place = HM_PLACE_DEFAULT; desc.place <= HM_PLACE_SYSTEM; desc.place++) {
-		CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+		AUTO(hm_buffer) *buffer = rig_buffer(device, &desc);
 		CHECK_EQUAL(buffer_info(buffer).place,
 			    desc.place ? desc.place : HM_PLACE_DEVICE);
 		check_counts(device, buffer, desc.place);
-		CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+		AUTO(hm_map) *map = rig_map(buffer, NULL);
 		CHECK_OK(hm_buffer_resize(buffer, 8 * PAGE, 0));
 		CHECK_OK(hm_map_begin_cpu(map, 0, 8 * PAGE, HM_READ | HM_WRITE));
 		pattern_write(hm_map_address(map), 0, 8 * PAGE, 1);
@@ -579,10 +528,7 @@ static void test_place(void)
 		CHECK(pattern_holds(hm_map_address(map), 0, 8 * PAGE, 1));
 		CHECK_OK(hm_map_end_cpu(map, 0, 8 * PAGE, HM_READ));
 		check_counts(device, buffer, desc.place);
-		hm_map_unref(map);
-		hm_buffer_unref(buffer);
 	}
-	hm_device_unref(device);
 }
 
 static const struct sim_case cases[] = {

@@ -30,13 +30,6 @@ static bool adder_open(struct adder *adder)
 	static const struct hm_engine_step steps[] = {
 		{ HM_ENGINE_ADD, 1, 0, 1, HM_ENGINE_NONE, HM_ENGINE_NONE, 0 },
 	};
-	const struct hm_kernel_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = "add",
-		.signature = "in inout",
-		.engine = steps,
-		.n_engine = 1,
-	};
 	uint64_t i;
 
 	adder->size = 16 * PAGE;
@@ -45,7 +38,10 @@ static bool adder_open(struct adder *adder)
 		return false;
 	CHECK_OK_FATAL(hm_accel_open(sim_device(), 0, &adder->accel));
 	CHECK_OK_FATAL(hm_queue_create(adder->accel, 0, &adder->queue));
-	CHECK_OK_FATAL(hm_kernel_create(&desc, &adder->kernel));
+	CHECK_OK_FATAL(
+		hm_kernel_create(DESC(hm_kernel_desc, .name = "add", .signature = "in inout",
+				      .engine = steps, .n_engine = 1),
+				 &adder->kernel));
 	adder->a = sim_make(adder->device, adder->size, 0, &adder->map_x);
 	adder->b = sim_make(adder->device, adder->size, 0, &adder->map_y);
 	adder->x = hm_map_address(adder->map_x);
