@@ -123,12 +123,11 @@ static void refused(void)
 		{ 0, HM_BUFFER_PUBLISH, 0 },
 	};
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc) };
-	struct hm_device *device, *host;
 	struct hm_buffer *buffer;
 	int fd = scratch_file(SIZE), r;
 	size_t i;
+	AUTO(hm_device) *device = rig_device("file");
 
-	CHECK_OK_FATAL(hm_device_open("file", &device));
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		pretend(rows[i].type);
 		desc.flags = rows[i].flags;
@@ -146,30 +145,24 @@ static void refused(void)
 		hm_buffer_unref(buffer);
 	}
 	the_truth();
-	CHECK_OK_FATAL(hm_device_open("host", &host));
+	AUTO(hm_device) *host = rig_device("host");
 	desc = (struct hm_buffer_desc){ .struct_size = sizeof(desc),
 					.size = PAGE,
 					.flags = HM_BUFFER_PUBLISH };
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_create(host, &desc, &buffer));
-	hm_device_unref(host);
-	hm_device_unref(device);
 	close(fd);
 }
 
 static void protocol(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-				       .flags = HM_BUFFER_PUBLISH };
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
 	int fd = scratch_file(SIZE);
 	char byte;
 
 	pretend(0x6969);
-	CHECK_OK_FATAL(hm_device_open("file", &device));
-	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	AUTO(hm_device) *device = rig_device("file");
+	AUTO(hm_buffer) *buffer =
+		rig_file(device, NULL, fd, DESC(hm_buffer_desc, .flags = HM_BUFFER_PUBLISH));
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 	((volatile char *)hm_map_address(map))[PAGE] = 7;
 	CHECK_OK(hm_file_publish(map, PAGE, PAGE));
 	CHECK(pread(fd, &byte, 1, (off_t)PAGE) == 1 && byte == 7);
@@ -201,35 +194,26 @@ static void protocol(void)
 	CHECK_ERROR(-ENOSPC, hm_map_sync(map, 0, PAGE, 0));
 	CHECK(strstr(hm_errmsg(), "ENOSPC"));
 	inject_disarm();
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(fd);
 }
 
 static int refresh_of(long as, uint32_t flags, bool shared_refused)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .flags = flags };
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
 	int fd = scratch_file(SIZE), r;
+	AUTO(hm_device) *device = rig_device("file");
 
-	CHECK_OK_FATAL(hm_device_open("file", &device));
 	if (shared_refused)
 		inject_shared_refused(ENODEV);
 	pretend(as);
-	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	AUTO(hm_buffer) *buffer = rig_file(device, NULL, fd, &desc);
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 	CHECK_EQUAL(buffer_info(buffer).backing, flags & HM_BUFFER_PRIVATE || shared_refused ?
 							 HM_BACKING_FILE_PRIVATE :
 							 HM_BACKING_FILE);
 	r = hm_file_refresh(map, 0, PAGE);
 	the_truth();
 	inject_disarm();
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(fd);
 	return r;
 }
@@ -266,23 +250,17 @@ static void not_refreshed(void)
 static int publish_of(uint32_t flags, bool shared_refused)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .flags = flags };
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
 	int fd = scratch_file(SIZE), r;
+	AUTO(hm_device) *device = rig_device("file");
 
-	CHECK_OK_FATAL(hm_device_open("file", &device));
 	if (shared_refused)
 		inject_shared_refused(ENODEV);
-	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	AUTO(hm_buffer) *buffer = rig_file(device, NULL, fd, &desc);
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 	if (!(flags & HM_BUFFER_READ_ONLY))
 		((volatile char *)hm_map_address(map))[PAGE] = 7;
 	r = hm_file_publish(map, 0, SIZE);
 	inject_disarm();
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(fd);
 	return r;
 }
@@ -361,12 +339,7 @@ static bool fail_once(const struct protocol_call *call, struct hm_map *map, unsi
 
 static void each_call_fails(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-				       .flags = HM_BUFFER_PUBLISH };
 	int fd = scratch_file(SIZE), other;
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
 	unsigned int n;
 	char path[64];
 	size_t i;
@@ -376,9 +349,10 @@ static void each_call_fails(void)
 	CHECK_FATAL(other >= 0);
 	inject_install();
 	pretend(0x6969);
-	CHECK_OK_FATAL(hm_device_open("file", &device));
-	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	AUTO(hm_device) *device = rig_device("file");
+	AUTO(hm_buffer) *buffer =
+		rig_file(device, NULL, fd, DESC(hm_buffer_desc, .flags = HM_BUFFER_PUBLISH));
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 	for (i = 0; i < sizeof(protocol_calls) / sizeof(protocol_calls[0]); i++) {
 		for (n = 1; n < CALLS_MAX; n++)
 			if (!fail_once(&protocol_calls[i], map, n, other))
@@ -386,9 +360,6 @@ static void each_call_fails(void)
 		CHECK(n > protocol_calls[i].least && n < CALLS_MAX);
 	}
 	the_truth();
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(other);
 	close(fd);
 }

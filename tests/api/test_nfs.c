@@ -108,7 +108,6 @@ static uint32_t run_job(const struct job *job)
 	uint32_t i, k, right = 0;
 	int ready[2], go[2], status;
 	pid_t pid[WRITERS];
-	struct hm_map *map;
 	char byte = 0;
 	char *base;
 
@@ -122,7 +121,7 @@ static uint32_t run_job(const struct job *job)
 	}
 	for (i = 0; i < WRITERS; i++)
 		CHECK_EQUAL(read(ready[0], &byte, 1), 1);
-	map = map_at(1, "array");
+	AUTO(hm_map) *map = map_at(1, "array");
 	base = hm_map_address(map);
 	CHECK(is_zero(base, 0, size_of(job)));
 	for (i = 0; i < WRITERS; i++)
@@ -139,7 +138,6 @@ static uint32_t run_job(const struct job *job)
 			;
 		right += k == job->slice;
 	}
-	hm_map_unref(map);
 	close(ready[0]);
 	close(ready[1]);
 	close(go[0]);
@@ -176,7 +174,6 @@ static void with_protocol(void)
 {
 	static const uint64_t slices[] = { 1000, PAGE, 6000 };
 	struct job job = { .protocol = true };
-	struct hm_map *map;
 	size_t i;
 
 	if (!have_clients())
@@ -191,11 +188,10 @@ static void with_protocol(void)
 	}
 	/* Slices that share a page are refused, whichever would win. */
 	make_file("array", 2 * PAGE);
-	map = map_at(0, "array");
+	AUTO(hm_map) *map = map_at(0, "array");
 	CHECK_ERROR(-EINVAL, hm_file_publish(map, 1000, PAGE));
 	CHECK_ERROR(-EINVAL, hm_file_publish(map, 0, 1000));
 	CHECK_ERROR(-EINVAL, hm_file_refresh(map, 0, 6000));
-	hm_map_unref(map);
 }
 
 static void refused(void)
