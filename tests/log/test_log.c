@@ -54,27 +54,22 @@ static void files_end(void)
 static struct hm_map *map_file(uint32_t flags)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .flags = flags };
-	struct hm_device *device;
-	struct hm_buffer *buffer;
 	struct hm_map *map;
 	char name[80];
 
 	snprintf(name, sizeof(name), "pmem:%s", folder);
-	CHECK_OK_FATAL(hm_device_open(name, &device));
-	CHECK_OK_FATAL(hm_buffer_from_file(device, path, -1, &desc, &buffer));
+	AUTO(hm_device) *device = rig_device(name);
+	AUTO(hm_buffer) *buffer = rig_file(device, path, -1, &desc);
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	return map;
 }
 
 static struct hm_log *open_log(uint32_t flags)
 {
-	struct hm_map *map = map_file(0);
+	AUTO(hm_map) *map = map_file(0);
 	struct hm_log *log = NULL;
 
 	CHECK_OK_FATAL(hm_log_open(map, flags, &log));
-	hm_map_unref(map);
 	return log;
 }
 
@@ -248,13 +243,12 @@ static void test_refused(void)
 {
 	struct hm_log_info info = { .struct_size = sizeof(info) + 8 };
 	struct hm_log *log = NULL;
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
 	struct hm_device *device;
 	struct hm_buffer *buffer;
 	struct hm_map *map;
 
 	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = SIZE), &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	CHECK_ERROR(-EOPNOTSUPP, hm_log_open(map, HM_LOG_CREATE, &log));
 	hm_map_unref(map);
@@ -327,28 +321,19 @@ static void test_threads(void)
 /* On devices whose bytes last by cache lines: those of a machine. */
 static void check_device(const char *name)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
-	struct hm_device *device;
-	struct hm_buffer *buffer;
 	struct hm_log *log;
-	struct hm_map *map;
 	uint64_t i;
+	AUTO(rig) r = rig_make(name, DESC(hm_buffer_desc, .size = SIZE));
 
-	CHECK_OK_FATAL(hm_device_open(name, &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	CHECK_OK_FATAL(hm_log_open(map, HM_LOG_CREATE, &log));
+	CHECK_OK_FATAL(hm_log_open(r.map, HM_LOG_CREATE, &log));
 	CHECK_EQUAL(info_of(log).persist, HM_PERSIST_LINE);
 	for (i = 1; i <= 300; i++)
 		append(log, i);
 	CHECK_OK(hm_log_root_set(log, &i, sizeof(i)));
 	hm_log_close(log);
-	CHECK_OK_FATAL(hm_log_open(map, 0, &log));
+	CHECK_OK_FATAL(hm_log_open(r.map, 0, &log));
 	check_records(log, 300);
 	hm_log_close(log);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static void test_lines(void)
