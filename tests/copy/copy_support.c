@@ -100,11 +100,10 @@ void mode_close(struct mode_map *mode)
 
 bool device_is_there(const char *name)
 {
-	struct hm_device *device;
+	AUTO(hm_device) *device = NULL;
 
 	if (hm_device_open(name, &device))
 		return false;
-	hm_device_unref(device);
 	return true;
 }
 

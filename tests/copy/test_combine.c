@@ -20,10 +20,9 @@
 
 static struct hm_combine *combine_make(struct hm_map *map, uint64_t lines)
 {
-	const struct hm_combine_desc desc = { .struct_size = sizeof(desc), .lines = lines };
 	struct hm_combine *combine;
 
-	CHECK_OK_FATAL(hm_combine_create(map, &desc, &combine));
+	CHECK_OK_FATAL(hm_combine_create(map, DESC(hm_combine_desc, .lines = lines), &combine));
 	return combine;
 }
 
@@ -280,7 +279,6 @@ static void brackets(void)
 static void arguments(void)
 {
 	struct hm_combine_desc desc = { .struct_size = sizeof(desc) };
-	struct hm_map_desc readable = { .struct_size = sizeof(readable), .access = HM_READ };
 	struct hm_combine_info info = { .struct_size = sizeof(info) + 8 };
 	struct hm_fault fault = { .struct_size = sizeof(fault) + 8 };
 	struct hm_combine *combine = NULL;
@@ -295,7 +293,7 @@ static void arguments(void)
 	desc.flags = 0;
 	desc.lines = (1u << 20) + 1;
 	CHECK_ERROR(-EINVAL, hm_combine_create(to.map, &desc, &combine));
-	CHECK_OK_FATAL(hm_map_create(to.buffer, &readable, &map));
+	CHECK_OK_FATAL(hm_map_create(to.buffer, DESC(hm_map_desc, .access = HM_READ), &map));
 	CHECK_ERROR(-EACCES, hm_combine_create(map, NULL, &combine));
 	hm_map_unref(map);
 	CHECK(!combine);

@@ -16,10 +16,9 @@
 
 static struct hm_combine *combine_make(struct hm_map *map, uint64_t lines)
 {
-	const struct hm_combine_desc desc = { .struct_size = sizeof(desc), .lines = lines };
 	struct hm_combine *combine;
 
-	CHECK_OK_FATAL(hm_combine_create(map, &desc, &combine));
+	CHECK_OK_FATAL(hm_combine_create(map, DESC(hm_combine_desc, .lines = lines), &combine));
 	return combine;
 }
 
@@ -93,15 +92,9 @@ static void drop_lines(struct hm_buffer *buffer, enum hm_loss_event event, void 
 
 static void open_told(struct mode_map *to, struct told *told)
 {
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = HM_LOSS_ZERO,
-		.lost = drop_lines,
-		.user = told,
-	};
-
 	device_map_open(to, "fleeting", 65536);
-	CHECK_OK_FATAL(hm_buffer_set_loss(to->buffer, &desc));
+	CHECK_OK_FATAL(hm_buffer_set_loss(to->buffer, DESC(hm_loss_desc, .policy = HM_LOSS_ZERO,
+							   .lost = drop_lines, .user = told)));
 	*told = (struct told){ .combine = combine_make(to->map, 1) };
 	CHECK_OK(hm_combine_write(told->combine, 100, "lost", 4));
 }
