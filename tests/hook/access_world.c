@@ -79,17 +79,12 @@ static struct hm_kernel *idle(void)
 						    HM_ENGINE_NONE,
 						    HM_ENGINE_NONE,
 						    0 };
-	const struct hm_kernel_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = "idle",
-		.cpu = nothing,
-		.signature = "in inout",
-		.engine = &step,
-		.n_engine = 1,
-	};
 	struct hm_kernel *kernel;
 
-	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+	CHECK_OK_FATAL(
+		hm_kernel_create(DESC(hm_kernel_desc, .name = "idle", .cpu = nothing,
+				      .signature = "in inout", .engine = &step, .n_engine = 1),
+				 &kernel));
 	return kernel;
 }
 
@@ -100,13 +95,6 @@ void access_world_begin(struct access_world *w)
 
 void access_world_begin_on(struct access_world *w, const char *device, const char *accel)
 {
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = WORLD_SIZE,
-		.max_size = WORLD_MAX_SIZE,
-		.name = "subject",
-	};
-
 	w->device_name = device;
 	w->accel_name = accel;
 	make_file(w);
@@ -115,7 +103,10 @@ void access_world_begin_on(struct access_world *w, const char *device, const cha
 	CHECK_OK_FATAL(hm_accel_open(accel, NULL, &w->accel));
 	CHECK_OK_FATAL(hm_queue_create(w->accel, 0, &w->queue));
 	w->kernel = idle();
-	CHECK_OK_FATAL(hm_buffer_create(w->device, &desc, &w->buffer));
+	CHECK_OK_FATAL(hm_buffer_create(w->device,
+					DESC(hm_buffer_desc, .size = WORLD_SIZE,
+					     .max_size = WORLD_MAX_SIZE, .name = "subject"),
+					&w->buffer));
 	CHECK_OK_FATAL(hm_map_create(w->buffer, NULL, &w->map));
 	CHECK_OK_FATAL(hm_buffer_export(w->buffer, 0, &w->fd));
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, w->socket));

@@ -51,15 +51,13 @@ static int op_open_accel(struct access_world *w)
 
 static int create(struct access_world *w, uint32_t flags)
 {
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = flags,
-		.size = PAGE,
-		.name = "made",
-	};
 	struct hm_buffer *made = UNTOUCHED;
 
-	return drop_buffer(hm_buffer_create(w->device, &desc, &made), &made);
+	return drop_buffer(hm_buffer_create(w->device,
+					    DESC(hm_buffer_desc, .flags = flags, .size = PAGE,
+						 .name = "made"),
+					    &made),
+			   &made);
 }
 
 static int op_create(struct access_world *w)
@@ -86,13 +84,9 @@ static int op_from_file(struct access_world *w)
 
 static int op_map(struct access_world *w)
 {
-	const struct hm_map_desc desc = {
-		.struct_size = sizeof(desc),
-		.access = HM_READ,
-		.offset = PAGE,
-	};
 	struct hm_map *made = UNTOUCHED;
-	int r = hm_map_create(w->buffer, &desc, &made);
+	int r = hm_map_create(w->buffer, DESC(hm_map_desc, .access = HM_READ, .offset = PAGE),
+			      &made);
 
 	if (r)
 		CHECK(made == UNTOUCHED);
@@ -175,14 +169,13 @@ static int op_import(struct access_world *w)
 
 static int op_send(struct access_world *w)
 {
-	struct hm_buffer *back;
+	AUTO(hm_buffer) *back = NULL;
 	int r = hm_buffer_send(w->buffer, w->socket[0], 0);
 
 	if (r)
 		return r;
 	CHECK_OK_FATAL(hm_access_hook_set(NULL, NULL));
 	CHECK_OK_FATAL(hm_buffer_receive(w->device, w->socket[1], NULL, &back));
-	hm_buffer_unref(back);
 	return 0;
 }
 
@@ -400,22 +393,16 @@ static void every_operation_on_soft(void)
 /* Only devices with a choice have a place: the hook hears of it where it is made. */
 static void place_is_told(void)
 {
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = PAGE,
-		.place = HM_PLACE_SYSTEM,
-	};
 	struct access_log log = { .refuse = 0 };
 	struct hm_buffer *buffer;
-	struct hm_device *device;
+	AUTO(hm_device) *device = rig_device("soft:0");
 
-	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
 	CHECK_OK(hm_access_hook_set(access_log_hook, &log));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_create(
+		device, DESC(hm_buffer_desc, .size = PAGE, .place = HM_PLACE_SYSTEM), &buffer));
 	CHECK_EQUAL(log.last.place, HM_PLACE_SYSTEM);
 	hm_buffer_unref(buffer);
 	CHECK_OK(hm_access_hook_set(NULL, NULL));
-	hm_device_unref(device);
 }
 
 static void short_way(void)
@@ -451,16 +438,13 @@ static void short_way(void)
 /* A larger object in the place of another is the resize's own. */
 static void replaced(void)
 {
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = WORLD_SIZE,
-	};
 	struct access_log log = { .refuse = 0 };
 	struct hm_buffer *buffer;
 	struct access_world w;
 
 	access_world_begin(&w);
-	CHECK_OK_FATAL(hm_buffer_create(w.device, &desc, &buffer));
+	CHECK_OK_FATAL(
+		hm_buffer_create(w.device, DESC(hm_buffer_desc, .size = WORLD_SIZE), &buffer));
 	CHECK_OK(hm_access_hook_set(access_log_hook, &log));
 	CHECK_OK(hm_buffer_resize(buffer, 4 * WORLD_MAX_SIZE, HM_MAY_MOVE));
 	CHECK_TEXT(log.order, "resize ");

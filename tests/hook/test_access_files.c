@@ -101,10 +101,8 @@ static int op_reader_files(const struct world *w)
 static int op_tokens(const struct world *w)
 {
 	const char *const paths[] = { w->path[RAW] };
-	const struct hm_tokens_desc desc = { .struct_size = sizeof(desc),
-					     .dtype = HM_DTYPE_U16 };
 	struct hm_tokens *tokens = UNTOUCHED;
-	int r = hm_tokens_open(paths, 1, &desc, &tokens);
+	int r = hm_tokens_open(paths, 1, DESC(hm_tokens_desc, .dtype = HM_DTYPE_U16), &tokens);
 
 	if (r)
 		CHECK(tokens == UNTOUCHED);
@@ -138,10 +136,8 @@ static int op_write(const struct world *w)
 	const struct hm_tensor_source tensor = {
 		.name = "a", .dtype = HM_DTYPE_U8, .rank = 1, .shape = &shape, .data = "0123"
 	};
-	const struct hm_safetensors_desc desc = { .struct_size = sizeof(desc),
-						  .n_tensors = 1,
-						  .tensors = &tensor };
-	int r = hm_safetensors_write(w->path[WRITTEN], &desc);
+	int r = hm_safetensors_write(w->path[WRITTEN], DESC(hm_safetensors_desc, .n_tensors = 1,
+							    .tensors = &tensor));
 
 	CHECK_EQUAL(unlink(w->path[WRITTEN]), r ? -1 : 0);
 	return r;
@@ -383,9 +379,8 @@ static void raw_calls(void)
 	struct hetsim_import import = { .size = sizeof(import), .length = 4096 };
 	struct hetsim_submit submit = { .size = sizeof(submit) };
 	struct hetsim_buffer_close close_it = { .size = sizeof(close_it) };
-	struct hm_device *device;
+	AUTO(hm_device) *device = rig_device("soft:0");
 
-	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
 	CHECK_OK_FATAL(raw_create(device, &create));
 	resize.handle = export.handle = close_it.handle = create.handle;
 	import.fd = scratch_file(4096);
@@ -416,7 +411,6 @@ static void raw_calls(void)
 	CHECK_OK(hm_sim_call(device, HETSIM_BUFFER_CLOSE, &close_it));
 	CHECK_OK(hm_access_hook_set(NULL, NULL));
 	close(import.fd);
-	hm_device_unref(device);
 }
 
 /* If refused, the device that came back stays closed, and the old one's bytes stay lost. */
@@ -425,15 +419,12 @@ static void recovery(void)
 	struct hetsim_inject unplug = { .size = sizeof(unplug), .kind = HETSIM_INJECT_UNPLUG };
 	const struct hm_loss_desc desc = { .struct_size = sizeof(desc),
 					   .policy = HM_LOSS_RECREATE };
-	const struct hm_buffer_desc bytes = { .struct_size = sizeof(bytes), .size = 4096 };
 	struct access_log log = { .refuse = ~0u, .r = -EPERM };
 	struct hm_recover_info info = { .struct_size = sizeof(info), .generation = 77 };
-	struct hm_device *device;
-	struct hm_buffer *buffer;
 
 	setenv("HETMAP_SOFT", "test=1", 1);
-	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &bytes, &buffer));
+	AUTO(hm_device) *device = rig_device("soft:0");
+	AUTO(hm_buffer) *buffer = rig_buffer(device, DESC(hm_buffer_desc, .size = 4096));
 	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
 	CHECK_OK(hm_access_hook_set(access_log_hook, &log));
 	CHECK_OK(hm_device_recover(device, 0, NULL));
@@ -454,8 +445,6 @@ static void recovery(void)
 	CHECK_EQUAL(info.buffers_back, 1);
 	CHECK_EQUAL(buffer_info(buffer).lost, 0);
 	CHECK_OK(hm_access_hook_set(NULL, NULL));
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static const struct test tests[] = {

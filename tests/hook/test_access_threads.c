@@ -64,14 +64,12 @@ struct subject {
 static void make(struct subject *s)
 {
 	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = PAGE };
-	struct hm_buffer *buffer;
 	int i;
 
 	CHECK_OK_FATAL(hm_device_open("host", &s->device));
 	for (i = 0; i < THREADS; i++) {
-		CHECK_OK_FATAL(hm_buffer_create(s->device, &desc, &buffer));
+		AUTO(hm_buffer) *buffer = rig_buffer(s->device, &desc);
 		CHECK_OK_FATAL(hm_map_create(buffer, NULL, &s->map[i]));
-		hm_buffer_unref(buffer);
 	}
 }
 
@@ -295,11 +293,6 @@ static void in_callback(void)
 		.struct_size = sizeof(ops),
 		.quiesce = on_quiesce,
 	};
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = PAGE,
-		.max_size = 4 * PAGE,
-	};
 	struct callback callback = { .r = 0 };
 	struct hm_view *view;
 	struct subject s;
@@ -307,7 +300,9 @@ static void in_callback(void)
 
 	make(&s);
 	resizes = 0;
-	CHECK_OK_FATAL(hm_buffer_create(s.device, &desc, &callback.buffer));
+	CHECK_OK_FATAL(hm_buffer_create(
+		s.device, DESC(hm_buffer_desc, .size = PAGE, .max_size = 4 * PAGE),
+		&callback.buffer));
 	CHECK_OK_FATAL(hm_map_create(callback.buffer, NULL, &map));
 	CHECK_OK_FATAL(hm_view_create(map, 0, 0, &ops, &callback, &view));
 	CHECK_OK(hm_access_hook_set(count_resizes, NULL));
@@ -331,7 +326,7 @@ static int refuse_open(void *user, const struct hm_access_request *request, char
 static void child(void *user)
 {
 	struct hm_access_counters counters = { .struct_size = sizeof(counters) };
-	struct hm_device *device;
+	AUTO(hm_device) *device = NULL;
 
 	(void)user;
 	CHECK_ERROR(-EPERM, hm_device_open("host", &device));
@@ -341,7 +336,6 @@ static void child(void *user)
 	CHECK_OK(hm_access_hook_set(allow, NULL));
 	CHECK_OK(hm_access_hook_set(NULL, NULL));
 	CHECK_OK_FATAL(hm_device_open("host", &device));
-	hm_device_unref(device);
 }
 
 static void inherited(void)
