@@ -3,13 +3,13 @@
 #include "ring/ring_support.h"
 
 #include "lib/command.h"
+#include "lib/rig.h"
 
 char *ring_make(const char *folder, uint64_t capacity)
 {
-	const struct hm_ring_desc desc = { .struct_size = sizeof(desc), .capacity = capacity };
 	char *path = folder_path(folder, "ring");
 
-	CHECK_OK_FATAL(hm_ring_create(path, -1, &desc));
+	CHECK_OK_FATAL(hm_ring_create(path, -1, DESC(hm_ring_desc, .capacity = capacity)));
 	return path;
 }
 
