@@ -12,14 +12,6 @@
 #include "lib/minimal_backend.h"
 #include "lib/support.h"
 
-static struct hm_device *open_host(void)
-{
-	struct hm_device *device;
-
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	return device;
-}
-
 /* Does the last error text hold the address of @pointer? */
 static bool text_names(const void *pointer)
 {
@@ -32,13 +24,11 @@ static bool text_names(const void *pointer)
 static void opens(const char *name, const char *wanted)
 {
 	struct hm_device_info info = { .struct_size = sizeof(info) };
-	struct hm_device *device;
 
 	CHECK(name ? !setenv("HETMAP_DEVICE", name, 1) : !unsetenv("HETMAP_DEVICE"));
-	CHECK_OK_FATAL(hm_device_open(NULL, &device));
+	AUTO(hm_device) *device = rig_device(NULL);
 	CHECK_OK(hm_device_query(device, &info));
 	CHECK(!strcmp(info.name, wanted));
-	hm_device_unref(device);
 }
 
 /* Without a name the device is the host, whatever else there is, unless HETMAP_DEVICE names one. */
@@ -69,7 +59,7 @@ static void default_device(void)
 static void sizes(void)
 {
 	static const uint64_t all[] = { 1, 2, 63, 4095, 4096, 4097, 1 << 20, (1 << 21) + 1 };
-	struct hm_device *device = open_host();
+	AUTO(hm_device) *device = rig_device("host");
 	struct hm_pointer_info info;
 	unsigned char *bytes;
 	size_t i;
@@ -86,13 +76,12 @@ static void sizes(void)
 		CHECK_OK(hm_free(bytes));
 		CHECK_EQUAL(hm_pointer_find(bytes, &info), -ENOENT);
 	}
-	hm_device_unref(device);
 }
 
 /* Room to grow: max(16 x size, 64 MiB), and the pointer stays in it. */
 static void grows_in_place(void)
 {
-	struct hm_device *device = open_host();
+	AUTO(hm_device) *device = rig_device("host");
 	struct hm_stats before = stats_now();
 	unsigned char *bytes, *again = NULL;
 
@@ -114,7 +103,6 @@ static void grows_in_place(void)
 	CHECK_OK_FATAL(hm_alloc(device, MIB(8), HM_READ | HM_WRITE, &bytes));
 	CHECK(stats_now().bytes_reserved - before.bytes_reserved >= MIB(128));
 	CHECK_OK(hm_free(bytes));
-	hm_device_unref(device);
 }
 
 /* Each allocation has a name of its own. */
@@ -129,7 +117,7 @@ static unsigned long number_of(void *pointer)
 
 static void numbered(void)
 {
-	struct hm_device *device = open_host();
+	AUTO(hm_device) *device = rig_device("host");
 	void *first, *second;
 
 	CHECK_OK_FATAL(hm_alloc(device, MIB(1), HM_READ | HM_WRITE, &first));
@@ -138,17 +126,15 @@ static void numbered(void)
 	CHECK_EQUAL(number_of(second), number_of(first) + 1);
 	CHECK_OK(hm_free(first));
 	CHECK_OK(hm_free(second));
-	hm_device_unref(device);
 }
 
 /* Past the end of its room only another allocation is possible there. */
 static void cannot_move(void)
 {
-	struct hm_device *device;
 	void *pointer;
 
 	hm_backend_register(&minimal_backend);
-	CHECK_OK_FATAL(hm_device_open("minimal", &device));
+	AUTO(hm_device) *device = rig_device("minimal");
 	CHECK_OK_FATAL(hm_alloc(device, MIB(1), HM_READ | HM_WRITE, &pointer));
 	CHECK_ERROR(-EOPNOTSUPP, hm_realloc(pointer, MIB(1024), HM_MAY_MOVE, &pointer));
 	CHECK(strstr(hm_errmsg(), "hm_alloc()") && !strstr(hm_errmsg(), "pass HM_MAY_MOVE"));
@@ -156,12 +142,11 @@ static void cannot_move(void)
 	CHECK_ERROR(-EOPNOTSUPP, hm_realloc(pointer, 100, 0, &pointer));
 	CHECK(strstr(hm_errmsg(), "has 1048576 bytes") && !strstr(hm_errmsg(), "not in the"));
 	CHECK_OK(hm_free(pointer));
-	hm_device_unref(device);
 }
 
 static void moves(void)
 {
-	struct hm_device *device = open_host();
+	AUTO(hm_device) *device = rig_device("host");
 	struct hm_pointer_info info;
 	unsigned char *bytes, *moved = NULL;
 
@@ -177,12 +162,11 @@ static void moves(void)
 	if (moved != bytes)
 		CHECK_ERROR(-EINVAL, hm_free(bytes));
 	CHECK_OK(hm_free(moved));
-	hm_device_unref(device);
 }
 
 static void double_free(void)
 {
-	struct hm_device *device = open_host();
+	AUTO(hm_device) *device = rig_device("host");
 	char *bytes;
 
 	CHECK_OK_FATAL(hm_alloc(device, 10000, HM_READ | HM_WRITE, &bytes));
@@ -191,13 +175,12 @@ static void double_free(void)
 	CHECK(text_names(bytes));
 	CHECK_ERROR(-EINVAL, hm_free(bytes + 1));
 	CHECK_ERROR(-EINVAL, hm_realloc(bytes, 5, 0, NULL));
-	hm_device_unref(device);
 }
 
 static void interior(void)
 {
 	static const uint64_t offsets[] = { 1, 4, 64, 4096, 9999 };
-	struct hm_device *device = open_host();
+	AUTO(hm_device) *device = rig_device("host");
 	char *bytes, *again = NULL;
 	size_t i;
 
@@ -212,47 +195,39 @@ static void interior(void)
 	CHECK(!again);
 	CHECK(pattern_holds(bytes, 0, 10000, 1));
 	CHECK_OK(hm_free(bytes));
-	hm_device_unref(device);
 }
 
 static void foreign(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 10000 };
-	struct hm_device *device = open_host();
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(hm_device) *device = rig_device("host");
 	char local = 1;
+	AUTO(hm_buffer) *buffer = rig_buffer(device, DESC(hm_buffer_desc, .size = 10000));
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	CHECK_ERROR(-EINVAL, hm_free(&local));
 	CHECK(text_names(&local));
 	CHECK_ERROR(-EINVAL, hm_free((void *)1));
 	CHECK_ERROR(-EINVAL, hm_free(hm_map_address(map)));
 	CHECK_ERROR(-EINVAL, hm_realloc(hm_map_address(map), 1, 0, NULL));
 	CHECK_EQUAL(hm_map_length(map), 10000);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static void read_only(void)
 {
-	struct hm_device *device = open_host();
+	AUTO(hm_device) *device = rig_device("host");
 	const char *bytes;
 
 	CHECK_OK_FATAL(hm_alloc(device, 10000, HM_READ, &bytes));
 	CHECK(is_zero(bytes, 0, 10000));
 	CHECK(test_write_signal((char *)(uintptr_t)bytes));
 	CHECK_OK(hm_free((void *)(uintptr_t)bytes));
-	hm_device_unref(device);
 }
 
 /* Below the wish, and down to the size itself, with a sentence that says so. */
 static void limited(void *user)
 {
 	struct rlimit limit = { MIB(8), MIB(8) };
-	struct hm_device *device = open_host();
+	AUTO(hm_device) *device = rig_device("host");
 	char *bytes;
 
 	(void)user;
@@ -269,7 +244,6 @@ static void limited(void *user)
 	bytes = NULL;
 	CHECK_ERROR(-EFBIG, hm_alloc(device, MIB(8) + 1, HM_READ | HM_WRITE, &bytes));
 	CHECK(!bytes);
-	hm_device_unref(device);
 }
 
 static void less_room(void)
@@ -296,7 +270,7 @@ static void in_child(void *user)
 		CHECK(!at);
 	}
 	/* Other calls that take a pointer. The child's own pointers are good for all of them. */
-	CHECK_OK_FATAL(hm_alloc(open_host(), MIB(1), HM_READ | HM_WRITE, &own));
+	CHECK_OK_FATAL(hm_alloc(rig_device("host"), MIB(1), HM_READ | HM_WRITE, &own));
 	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &accel));
 	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
 	CHECK_OK_FATAL(hm_handler_install(0));
@@ -357,7 +331,7 @@ static void *free_it(void *user)
 
 static void racing_frees(void)
 {
-	struct hm_device *device = open_host();
+	AUTO(hm_device) *device = rig_device("host");
 	struct race race = { .freed = 0 };
 	pthread_t threads[2];
 	int i;
@@ -375,7 +349,6 @@ static void racing_frees(void)
 	pthread_barrier_destroy(&race.start);
 	CHECK_EQUAL(race.freed, RACES);
 	CHECK_EQUAL(race.refused, RACES);
-	hm_device_unref(device);
 }
 
 static const struct test tests[] = {
