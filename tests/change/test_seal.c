@@ -322,7 +322,6 @@ static void kinds(void)
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = PAGE };
 	struct hm_buffer *buffer;
 	struct hm_device *device;
-	struct hm_map *map;
 	struct seal_world w;
 	size_t i;
 	int fd;
@@ -331,11 +330,10 @@ static void kinds(void)
 		desc.flags = rows[i].flags;
 		CHECK_OK_FATAL(hm_device_open(rows[i].device, &device));
 		CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-		CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+		AUTO(hm_map) *map = rig_map(buffer, NULL);
 		CHECK_ERROR(rows[i].r, hm_buffer_seal(buffer, 0));
 		CHECK(strstr(hm_errmsg(), rows[i].says));
 		CHECK_EQUAL(test_write_signal(hm_map_address(map)), 0);
-		hm_map_unref(map);
 		hm_buffer_unref(buffer);
 		hm_device_unref(device);
 	}
@@ -356,19 +354,13 @@ static void kinds(void)
 /* Several objects. */
 static void appended(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-				       .size = PAGE,
-				       .max_size = 4 * PAGE };
-	struct hm_buffer *buffer;
-	struct hm_device *device;
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer =
+		rig_buffer(device, DESC(hm_buffer_desc, .size = PAGE, .max_size = 4 * PAGE));
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
 	CHECK_OK_FATAL(hm_buffer_resize(buffer, 2 * PAGE, HM_GROW_APPEND));
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_seal(buffer, 0));
 	CHECK(strstr(hm_errmsg(), "several"));
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* ---- accelerators, and callbacks ---- */

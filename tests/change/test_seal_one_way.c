@@ -148,21 +148,16 @@ static void locks(void)
 /* Another holder of the descriptor has set the seal, and closed sealing. */
 static void sealed_by_another(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
-	struct hm_device *device;
-	struct hm_buffer *buffer;
 	int fd;
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer = rig_buffer(device, DESC(hm_buffer_desc, .size = SIZE));
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
 	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
 	CHECK_FATAL(!fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SEAL));
 	CHECK_OK(hm_buffer_seal(buffer, 0));
 	CHECK_EQUAL(buffer_info(buffer).sealed & HM_SEALED_MEMORY, HM_SEALED_MEMORY);
 	CHECK_EQUAL(buffer_info(buffer).access, HM_READ);
 	close(fd);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static const struct test tests[] = {
