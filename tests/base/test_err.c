@@ -83,23 +83,18 @@ static void held(void)
 static void names(void)
 {
 	static const char name[] = "sofa\nhetmap: all is well";
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-					     .size = 4096,
-					     .name = name };
-	struct hm_device *device = NULL;
+	AUTO(hm_device) *device = NULL;
 	struct hm_accel *accel = NULL;
-	struct hm_buffer *buffer;
 
 	CHECK_ERROR(-ENODEV, hm_device_open(name, &device));
 	CHECK(strstr(hm_errmsg(), "sofa?hetmap: all is well") && is_one_line());
 	CHECK_ERROR(-ENODEV, hm_accel_open(name, NULL, &accel));
 	CHECK(is_one_line());
 	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	AUTO(hm_buffer) *buffer =
+		rig_buffer(device, DESC(hm_buffer_desc, .size = 4096, .name = name));
 	CHECK_ERROR(-ENOSPC, hm_buffer_resize(buffer, 8192, 0));
 	CHECK(strstr(hm_errmsg(), "sofa?hetmap: all is well: ") && is_one_line());
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static const struct test tests[] = {

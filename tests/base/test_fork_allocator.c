@@ -87,18 +87,6 @@ static void handlers(void)
 	struct hm_map *maps[2] = { NULL, NULL };
 	struct hm_buffer *buffers[2];
 	static const char *const names[] = { "host", "soft:0" };
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = SIZE,
-	};
-	const struct hm_retire_desc retire = {
-		.struct_size = sizeof(retire),
-		.flags = HM_RETIRE_DEFER,
-	};
-	const struct hm_loss_desc loss = {
-		.struct_size = sizeof(loss),
-		.policy = HM_LOSS_SHADOW,
-	};
 	int status, ends[2], i;
 	pid_t pid;
 
@@ -108,13 +96,15 @@ static void handlers(void)
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends));
 	for (i = 0; i < 2; i++) {
 		CHECK_OK_FATAL(hm_device_open(names[i], &devices[i]));
-		CHECK_OK_FATAL(hm_buffer_create(devices[i], &desc, &buffers[i]));
+		CHECK_OK_FATAL(hm_buffer_create(devices[i], DESC(hm_buffer_desc, .size = SIZE),
+						&buffers[i]));
 		CHECK_OK_FATAL(hm_map_create(buffers[i], NULL, &maps[i]));
 	}
 	CHECK_OK_FATAL(hm_buffer_send(buffers[0], ends[0], 0));
-	CHECK_OK_FATAL(hm_buffer_set_loss(buffers[1], &loss));
+	CHECK_OK_FATAL(
+		hm_buffer_set_loss(buffers[1], DESC(hm_loss_desc, .policy = HM_LOSS_SHADOW)));
 	CHECK_OK_FATAL(hm_handler_install(0));
-	CHECK_OK_FATAL(hm_retire_set(&retire));
+	CHECK_OK_FATAL(hm_retire_set(DESC(hm_retire_desc, .flags = HM_RETIRE_DEFER)));
 	CHECK_FATAL(!pthread_atfork(NULL, NULL, last));
 	n_calls = 0;
 	pid = fork();
