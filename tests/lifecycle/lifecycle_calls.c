@@ -55,24 +55,19 @@ static int device_unref(struct life *life)
 
 static int buffer_create(struct life *life)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = SIZE,
-		.flags = life->f.subject->flags & ~HM_BUFFER_READ_ONLY,
-	};
-
-	return hm_buffer_create(life->f.device, &desc, &life->made_buffer);
+	return hm_buffer_create(life->f.device,
+				DESC(hm_buffer_desc, .size = SIZE,
+				     .flags = life->f.subject->flags & ~HM_BUFFER_READ_ONLY),
+				&life->made_buffer);
 }
 
 static int buffer_from_file(struct life *life)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = life->f.subject->flags,
-	};
 	int r, fd = scratch_file(SIZE);
 
-	r = hm_buffer_from_file(life->f.device, NULL, fd, &desc, &life->made_buffer);
+	r = hm_buffer_from_file(life->f.device, NULL, fd,
+				DESC(hm_buffer_desc, .flags = life->f.subject->flags),
+				&life->made_buffer);
 	close(fd);
 	return r;
 }
@@ -139,14 +134,10 @@ static bool is_sim(struct life *life)
 
 static int frame_pool_of(struct life *life, struct hm_frame_pool **ret_pool)
 {
-	const struct hm_frame_pool_desc desc = {
-		.struct_size = sizeof(desc),
-		.fourcc = HM_FRAME_R8,
-		.width = 16,
-		.height = 1,
-	};
-
-	return hm_frame_pool_create(life->f.device, &desc, ret_pool);
+	return hm_frame_pool_create(life->f.device,
+				    DESC(hm_frame_pool_desc, .fourcc = HM_FRAME_R8, .width = 16,
+					 .height = 1),
+				    ret_pool);
 }
 
 static int frame_pool_create(struct life *life)
@@ -506,14 +497,11 @@ static int combine_create(struct life *life)
 /* A machine with memory of one node has no tier to move bytes to. */
 static int tiering_create(struct life *life)
 {
-	const struct hm_tiering_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = HM_TIERING_MANUAL,
-		.fast_bytes = 1 << 20,
-		.bytes_per_second = 1 << 20,
-	};
 	struct hm_tiering *tiering;
-	int r = hm_tiering_create(life->map, &desc, &tiering);
+	int r = hm_tiering_create(life->map,
+				  DESC(hm_tiering_desc, .flags = HM_TIERING_MANUAL,
+				       .fast_bytes = 1 << 20, .bytes_per_second = 1 << 20),
+				  &tiering);
 
 	if (!r)
 		hm_tiering_unref(tiering);
@@ -582,9 +570,7 @@ static int device_recover(struct life *life)
 
 static int set_loss(struct life *life, uint32_t policy)
 {
-	const struct hm_loss_desc desc = { .struct_size = sizeof(desc), .policy = policy };
-
-	return hm_buffer_set_loss(life->buffer, &desc);
+	return hm_buffer_set_loss(life->buffer, DESC(hm_loss_desc, .policy = policy));
 }
 
 static int buffer_set_loss(struct life *life)

@@ -91,30 +91,19 @@ static int queue_launch_list(struct life *life)
 /* Its own, that of another queue, which is done. */
 static int queue_wait(struct life *life)
 {
-	struct hm_queue *other = NULL;
-	struct hm_accel *cpu = NULL;
-	struct hm_buffer *buffer = NULL;
-	struct hm_device *host = NULL;
-	struct hm_map *map = NULL;
 	struct hm_fence *fence = life->fence;
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 4096 };
 	int r;
 
 	if (fence)
 		return hm_queue_wait(life->queue, fence);
-	CHECK_OK_FATAL(hm_device_open("host", &host));
-	CHECK_OK_FATAL(hm_buffer_create(host, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &cpu));
-	CHECK_OK_FATAL(hm_queue_create(cpu, 0, &other));
+	AUTO(hm_device) *host = rig_device("host");
+	AUTO(hm_buffer) *buffer = rig_buffer(host, DESC(hm_buffer_desc, .size = 4096));
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
+	AUTO(hm_accel) *cpu = rig_accel("cpu", NULL);
+	AUTO(hm_queue) *other = rig_queue(cpu, 0);
 	CHECK_OK_FATAL(hm_queue_fill(other, hm_map_address(map), 1, 4096, &fence));
 	r = hm_queue_wait(life->queue, fence);
 	hm_fence_unref(fence);
-	hm_queue_unref(other);
-	hm_accel_unref(cpu);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(host);
 	return r;
 }
 
@@ -195,24 +184,19 @@ static int fence_merge(struct life *life)
 /* To a frame that this process has just made, on the host. */
 static int frame_fence_add(struct life *life)
 {
-	const struct hm_frame_pool_desc desc = {
-		.struct_size = sizeof(desc),
-		.fourcc = HM_FRAME_R8,
-		.width = 16,
-		.height = 1,
-	};
 	struct hm_frame_pool *pool;
-	struct hm_device *device;
 	struct hm_frame *frame;
 	int r;
+	AUTO(hm_device) *device = rig_device("host");
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_frame_pool_create(device, &desc, &pool));
+	CHECK_OK_FATAL(hm_frame_pool_create(device,
+					    DESC(hm_frame_pool_desc, .fourcc = HM_FRAME_R8,
+						 .width = 16, .height = 1),
+					    &pool));
 	CHECK_OK_FATAL(hm_frame_pool_acquire(pool, 0, &frame));
 	r = hm_frame_fence_add(frame, life->fence, HM_READ);
 	hm_frame_unref(frame);
 	hm_frame_pool_unref(pool);
-	hm_device_unref(device);
 	return r;
 }
 
@@ -353,11 +337,8 @@ static int guard_caught(struct life *life)
 
 static int retire_defer(struct life *life)
 {
-	const struct hm_retire_desc desc = { .struct_size = sizeof(desc),
-					     .flags = HM_RETIRE_DEFER };
-
 	(void)life;
-	return hm_retire_set(&desc);
+	return hm_retire_set(DESC(hm_retire_desc, .flags = HM_RETIRE_DEFER));
 }
 
 static int retire_in_place(struct life *life)

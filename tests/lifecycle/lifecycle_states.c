@@ -340,13 +340,11 @@ static void enter_lost_view(struct life *life)
 
 static void enter_waiting(struct life *life)
 {
-	struct hm_queue *other = NULL;
+	AUTO(hm_queue) *other = rig_queue(life->accel, 0);
 
-	CHECK_OK_FATAL(hm_queue_create(life->accel, 0, &other));
 	CHECK_OK_FATAL(hm_launch(other, life->kernel, 1, &life->fence,
 				 HM_RANGE(hm_map_address(life->map), SIZE, HM_READ)));
 	CHECK_OK_FATAL(hm_queue_wait(life->queue, life->fence));
-	hm_queue_unref(other);
 }
 
 static void enter_running(struct life *life)
@@ -363,12 +361,11 @@ static void enter_done(struct life *life)
 
 static void enter_failed(struct life *life)
 {
-	struct hm_kernel *failing = make_kernel("failing", "in", life_fail);
+	AUTO(hm_kernel) *failing = make_kernel("failing", "in", life_fail);
 
 	CHECK_OK_FATAL(hm_launch(life->queue, failing, 1, &life->fence,
 				 HM_RANGE(hm_map_address(life->map), SIZE, HM_READ)));
 	CHECK_ERROR(-ETIMEDOUT, hm_fence_wait(life->fence, UINT64_MAX));
-	hm_kernel_unref(failing);
 }
 
 /* The engine of the subject's device, with a queue, instead of "cpu". */
@@ -455,11 +452,8 @@ static void enter_outer_guard(struct life *life)
 
 static void enter_deferred(struct life *life)
 {
-	const struct hm_retire_desc desc = { .struct_size = sizeof(desc),
-					     .flags = HM_RETIRE_DEFER };
-
 	(void)life;
-	CHECK_OK_FATAL(hm_retire_set(&desc));
+	CHECK_OK_FATAL(hm_retire_set(DESC(hm_retire_desc, .flags = HM_RETIRE_DEFER)));
 }
 
 #define STATE(noun_, state_, place_, is_reached_, enter_)                      \

@@ -140,17 +140,12 @@ static struct hm_kernel *make_reader(void)
 						       HM_ENGINE_NONE,
 						       HM_ENGINE_NONE,
 						       0 };
-	struct hm_kernel_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = "nothing",
-		.cpu = do_nothing,
-		.signature = "in",
-		.engine = &nothing,
-		.n_engine = 1,
-	};
 	struct hm_kernel *kernel = NULL;
 
-	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+	CHECK_OK_FATAL(
+		hm_kernel_create(DESC(hm_kernel_desc, .name = "nothing", .cpu = do_nothing,
+				      .signature = "in", .engine = &nothing, .n_engine = 1),
+				 &kernel));
 	return kernel;
 }
 
@@ -350,26 +345,18 @@ static void make_import(struct life *life)
 /* A message that waits to be received. */
 static void make_message(struct life *life)
 {
-	struct hm_buffer *other = NULL;
-
 	if (!life_is_sent(life))
 		return;
-	other = fixture_make(&life->f, SIZE, 0, NULL);
+	AUTO(hm_buffer) *other = fixture_make(&life->f, SIZE, 0, NULL);
 	CHECK_OK(hm_buffer_send(other, life->pair[0], 0));
-	hm_buffer_unref(other);
 }
 
 static void make_host_map(struct life *life)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = KIB(64) };
-	struct hm_buffer *buffer = NULL;
-	struct hm_device *host = NULL;
+	AUTO(hm_device) *host = rig_device("host");
+	AUTO(hm_buffer) *buffer = rig_buffer(host, DESC(hm_buffer_desc, .size = KIB(64)));
 
-	CHECK_OK_FATAL(hm_device_open("host", &host));
-	CHECK_OK_FATAL(hm_buffer_create(host, &desc, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &life->host_map));
-	hm_buffer_unref(buffer);
-	hm_device_unref(host);
 }
 
 static uint64_t maps_now(void)

@@ -382,11 +382,7 @@ static void scopes_and_guards(void)
 	struct hm_map *map;
 
 	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(
-		device,
-		&(struct hm_buffer_desc){ .struct_size = sizeof(struct hm_buffer_desc),
-					  .size = 65536 },
-		&buffer));
+	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = 65536), &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	CHECK_OK_FATAL(hm_map_protect_begin(map, 0, 65536, HM_READ, &scope));
 	CHECK_EQUAL(lifecycle_of_scope(scope), 1u << LC_SCOPE_OPEN);
