@@ -60,6 +60,18 @@ struct hm_queue *rig_queue(struct hm_accel *accel, uint32_t flags)
 	return queue;
 }
 
+struct handler rig_handler(uint32_t flags)
+{
+	CHECK_OK_FATAL(hm_handler_install(flags));
+	return (struct handler){ flags };
+}
+
+void handler_auto(const struct handler *handler)
+{
+	(void)handler;
+	CHECK_OK(hm_handler_remove());
+}
+
 struct rig rig_make(const char *device, const struct hm_buffer_desc *desc)
 {
 	struct rig rig = { .device = rig_device(device) };

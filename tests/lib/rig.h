@@ -38,6 +38,13 @@ AUTO_UNREF(hm_queue)
 AUTO_UNREF(hm_kernel)
 AUTO_UNREF(hm_accel)
 
+/* A test's own struct, which @end(&it) releases. */
+#define AUTO_BY(type, end)                                \
+	static inline void type##_auto(struct type *type) \
+	{                                                 \
+		end(type);                                \
+	}
+
 struct rig {
 	struct hm_device *device;
 	struct hm_buffer *buffer;
@@ -58,6 +65,14 @@ struct hm_buffer *rig_import(struct hm_device *device, int fd,
 
 struct hm_accel *rig_accel(const char *name, const struct hm_accel_desc *desc);
 struct hm_queue *rig_queue(struct hm_accel *accel, uint32_t flags);
+
+/* The handler of faults, until the variable's block ends. */
+struct handler {
+	uint32_t flags;
+};
+
+struct handler rig_handler(uint32_t flags);
+void handler_auto(const struct handler *handler);
 
 struct rig rig_make(const char *device, const struct hm_buffer_desc *desc);
 /* Releases all three, and leaves none. */
