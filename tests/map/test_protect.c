@@ -17,32 +17,13 @@
 #define PAGES 8
 #define RW (HM_READ | HM_WRITE)
 
-struct world {
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
-	char *bytes;
-};
-
-static void set_up(struct world *w, uint32_t flags, uint64_t max_size)
+static struct rig set_up(uint32_t flags, uint64_t max_size)
 {
-	CHECK_OK_FATAL(hm_device_open("host", &w->device));
-	CHECK_OK_FATAL(hm_buffer_create(w->device,
-					DESC(hm_buffer_desc, .flags = flags,
-					     .size = PAGES * PAGE, .max_size = max_size),
-					&w->buffer));
-	CHECK_OK_FATAL(hm_map_create(w->buffer, NULL, &w->map));
-	w->bytes = hm_map_address(w->map);
+	return rig_make("host", DESC(hm_buffer_desc, .flags = flags, .size = PAGES * PAGE,
+				     .max_size = max_size));
 }
 
-static void tear_down(struct world *w)
-{
-	hm_map_unref(w->map);
-	hm_buffer_unref(w->buffer);
-	hm_device_unref(w->device);
-}
-
-static struct hm_scope *begin(struct world *w, uint64_t page, uint64_t n, uint32_t access)
+static struct hm_scope *begin(struct rig *w, uint64_t page, uint64_t n, uint32_t access)
 {
 	struct hm_scope *scope = NULL;
 
@@ -64,7 +45,7 @@ static char letter(uint32_t access)
 }
 
 /* "ww-r": a letter a page, by the registry and by touch. */
-static void check_rights(const struct world *w, const char *rights)
+static void check_rights(const struct rig *w, const char *rights)
 {
 	char said[4 * PAGES + 1] = "", is[4 * PAGES + 1] = "";
 	uint64_t i, n = strlen(rights);
@@ -83,9 +64,8 @@ static void check_rights(const struct world *w, const char *rights)
 static void nested(void)
 {
 	struct hm_scope *a, *b, *c;
-	struct world w;
+	AUTO(rig) w = set_up(0, 0);
 
-	set_up(&w, 0, 0);
 	check_rights(&w, "wwwwwwww");
 	a = begin(&w, 1, 4, HM_READ);
 	check_rights(&w, "wrrrrwww");
@@ -117,7 +97,6 @@ static void nested(void)
 	CHECK_OK(hm_map_protect_end(b));
 	CHECK_EQUAL(map_info(w.map, 0).runs, 1);
 	check_rights(&w, "wwwwwwww");
-	tear_down(&w);
 }
 
 /* Against a model: random scopes, ends, rights and sizes. */
@@ -134,7 +113,7 @@ struct model {
 	uint64_t pages;
 };
 
-static void compare(const struct world *w, const struct model *m)
+static void compare(const struct rig *w, const struct model *m)
 {
 	char rights[4 * PAGES + 1] = "";
 	uint32_t access;
@@ -150,7 +129,7 @@ static void compare(const struct world *w, const struct model *m)
 	check_rights(w, rights);
 }
 
-static void resize(struct world *w, struct model *m, uint64_t pages, uint32_t flags)
+static void resize(struct rig *w, struct model *m, uint64_t pages, uint32_t flags)
 {
 	uint64_t i;
 
@@ -171,9 +150,8 @@ static void random_walk(void)
 	uint64_t seed = test_seed(), i, k, page, n;
 	struct model m = { .pages = PAGES };
 	uint32_t access;
-	struct world w;
+	AUTO(rig) w = set_up(0, 4 * PAGES * PAGE);
 
-	set_up(&w, 0, 4 * PAGES * PAGE);
 	for (i = 0; i < PAGES; i++)
 		m.base[i] = RW;
 	for (i = 0; i < STEPS; i++) {
@@ -211,15 +189,13 @@ static void random_walk(void)
 		CHECK_OK(hm_map_protect_end(m.scopes[k].scope));
 	memset(m.scopes, 0, sizeof(m.scopes));
 	compare(&w, &m);
-	tear_down(&w);
 }
 
 static void resized(void)
 {
 	struct hm_scope *a, *b;
-	struct world w;
+	AUTO(rig) w = set_up(0, 2 * PAGES * PAGE);
 
-	set_up(&w, 0, 2 * PAGES * PAGE);
 	a = begin(&w, 4, 4, HM_READ);
 	b = begin(&w, 6, 2, HM_NONE);
 	check_rights(&w, "wwwwrr--");
@@ -236,17 +212,14 @@ static void resized(void)
 	CHECK_OK(hm_map_protect_end(a));
 	check_rights(&w, "wwwwwwwwwwwwwwwwwwwwwwwwwwwwww");
 	CHECK_EQUAL(map_info(w.map, 0).runs, 1);
-	tear_down(&w);
 }
 
 /* The scope keeps its map, the map its buffer. */
 static void references(void)
 {
-	struct hm_scope *a;
-	struct world w;
+	struct rig w = set_up(HM_BUFFER_PRIVATE, 0);
+	struct hm_scope *a = begin(&w, 0, 1, HM_READ);
 
-	set_up(&w, HM_BUFFER_PRIVATE, 0);
-	a = begin(&w, 0, 1, HM_READ);
 	hm_map_unref(w.map);
 	hm_buffer_unref(w.buffer);
 	check_rights(&w, "rwwwwwww");
@@ -266,10 +239,8 @@ static void in_child(void *user)
 static void arguments(void)
 {
 	struct hm_scope *scope = (struct hm_scope *)0x10, *open;
-	struct hm_map *map;
-	struct world w;
+	AUTO(rig) w = set_up(0, 0);
 
-	set_up(&w, 0, 0);
 	CHECK_ERROR(-EINVAL, hm_map_protect_begin(NULL, 0, PAGE, HM_READ, &scope));
 	CHECK_ERROR(-EINVAL, hm_map_protect_begin(w.map, 0, PAGE, HM_READ, NULL));
 	CHECK_ERROR(-EINVAL, hm_map_protect_begin(w.map, 0, PAGE, HM_WRITE, &scope));
@@ -285,12 +256,10 @@ static void arguments(void)
 	CHECK_EQUAL(test_fork(in_child, open), 0);
 	CHECK_OK(hm_map_protect_end(open));
 	/* A scope can't give a right that the map, or the buffer, has not. */
-	CHECK_OK_FATAL(hm_map_create(w.buffer, DESC(hm_map_desc, .access = HM_READ), &map));
+	AUTO(hm_map) *map = rig_map(w.buffer, DESC(hm_map_desc, .access = HM_READ));
 	CHECK_OK_FATAL(hm_map_protect_begin(map, 0, PAGE, RW, &open));
 	CHECK_EQUAL(found(hm_map_address(map)), HM_READ);
 	CHECK_OK(hm_map_protect_end(open));
-	hm_map_unref(map);
-	tear_down(&w);
 }
 
 /* ---- other users of the map ---- */
@@ -326,10 +295,9 @@ static void views(void)
 	};
 	struct told told = { .n = 0 };
 	struct hm_scope *a, *b, *none = NULL;
-	struct hm_view *view;
-	struct world w;
+	AUTO(rig) w = set_up(0, 0);
+	AUTO(hm_view) *view = NULL;
 
-	set_up(&w, 0, 0);
 	CHECK_OK_FATAL(hm_view_create(w.map, 0, 2 * PAGE, &ops, &told, &view));
 	a = begin(&w, 1, 2, HM_READ);
 	b = begin(&w, 4, 1, HM_NONE); /* not of its bytes */
@@ -345,8 +313,6 @@ static void views(void)
 	CHECK_EQUAL(told.access[told.n - 1], RW);
 	CHECK_OK(hm_map_protect_end(b));
 	check_rights(&w, "wwwwwwww");
-	hm_view_unref(view);
-	tear_down(&w);
 }
 
 /* Every accelerator: an error at the launch, with the cause, and the work after it. */
@@ -425,9 +391,8 @@ static void on_sim(void)
 static void brackets(void)
 {
 	struct hm_scope *scope;
-	struct world w;
+	AUTO(rig) w = set_up(0, 0);
 
-	set_up(&w, 0, 0);
 	CHECK_OK(hm_map_begin_cpu(w.map, 0, 2 * PAGE, RW));
 	CHECK_OK(hm_map_begin_cpu(w.map, 0, 2 * PAGE, HM_READ));
 	CHECK_OK(hm_map_begin_cpu(w.map, 0, PAGE, RW));
@@ -457,22 +422,17 @@ static void brackets(void)
 	CHECK_ERROR(-EACCES, hm_map_end_cpu(w.map, 0, PAGE, HM_READ));
 	CHECK(text_has("may not be read") && !strstr(hm_errmsg(), "scope"));
 	CHECK_EQUAL(map_info(w.map, 0).brackets, 0);
-	tear_down(&w);
 }
 
 /* HM_WRITE can't be withdrawn from a read-only map, although a bracket may name it. */
 static void brackets_to_read(void)
 {
-	struct hm_map *map;
-	struct world w;
+	AUTO(rig) w = set_up(0, 0);
+	AUTO(hm_map) *map = rig_map(w.buffer, DESC(hm_map_desc, .access = HM_READ));
 
-	set_up(&w, 0, 0);
-	CHECK_OK_FATAL(hm_map_create(w.buffer, DESC(hm_map_desc, .access = HM_READ), &map));
 	CHECK_OK(hm_map_begin_cpu(map, 0, PAGE, RW));
 	CHECK_OK(hm_map_protect(map, PAGE, PAGE, HM_NONE));
 	CHECK_OK(hm_map_end_cpu(map, 0, PAGE, RW));
-	hm_map_unref(map);
-	tear_down(&w);
 }
 
 /* A guard and a copy name the scope that took the right. */
@@ -482,11 +442,10 @@ static void guards(void)
 	struct hm_scope *scope, *none;
 	struct hm_guard guard;
 	char byte = 1;
-	struct world w;
 	int r;
+	AUTO(rig) w = set_up(0, 0);
+	AUTO(handler) handler = rig_handler(0);
 
-	set_up(&w, 0, 0);
-	CHECK_OK_FATAL(hm_handler_install(0));
 	scope = begin(&w, 1, 1, HM_READ);
 	none = begin(&w, 2, 1, HM_NONE);
 	HM_GUARD_INIT(&guard);
@@ -508,8 +467,6 @@ static void guards(void)
 	CHECK_OK(hm_map_protect(w.map, PAGE, PAGE, HM_READ));
 	CHECK_ERROR(-EACCES, hm_copy_in(w.bytes + PAGE, &byte, 1, &fault));
 	CHECK(!strstr(hm_errmsg(), "scope"));
-	CHECK_OK(hm_handler_remove());
-	tear_down(&w);
 }
 
 /* Threads with scopes of their own, while one resizes: all ends as it began. */
@@ -518,7 +475,7 @@ static void guards(void)
 
 struct worker {
 	pthread_t thread;
-	struct world *w;
+	struct rig *w;
 	uint64_t seed;
 };
 
@@ -551,10 +508,9 @@ static void threads(void)
 {
 	struct worker workers[THREADS];
 	uint64_t seed = test_seed();
-	struct world w;
 	int i;
+	AUTO(rig) w = set_up(0, 4 * PAGES * PAGE);
 
-	set_up(&w, 0, 4 * PAGES * PAGE);
 	for (i = 0; i < THREADS; i++) {
 		workers[i] = (struct worker){ .w = &w, .seed = seed + (uint64_t)i };
 		CHECK_FATAL(!pthread_create(&workers[i].thread, NULL, work, &workers[i]));
@@ -566,7 +522,6 @@ static void threads(void)
 	CHECK_OK(hm_buffer_resize(w.buffer, PAGES * PAGE, 0));
 	check_rights(&w, "wwwwwwww");
 	CHECK_EQUAL(map_info(w.map, 0).runs, 1);
-	tear_down(&w);
 }
 
 static struct test tests[] = {

@@ -455,8 +455,8 @@ static void whole_block(void)
 	struct hm_map *map;
 	int fd = scratch_file(3 * block);
 	char *base;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK_FATAL(hm_device_open("file", &device));
 	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, NULL, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
@@ -475,7 +475,6 @@ static void whole_block(void)
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* The module's come first, and only where it is. */

@@ -19,26 +19,9 @@
 
 #define SIZE (16 * PAGE)
 
-struct subject {
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
-};
-
-static void make(struct subject *s, uint64_t max_size)
+static struct rig make(uint64_t max_size)
 {
-	CHECK_OK_FATAL(hm_device_open("host", &s->device));
-	CHECK_OK_FATAL(hm_buffer_create(
-		s->device, DESC(hm_buffer_desc, .size = SIZE, .max_size = max_size),
-		&s->buffer));
-	CHECK_OK_FATAL(hm_map_create(s->buffer, NULL, &s->map));
-}
-
-static void drop(struct subject *s)
-{
-	hm_map_unref(s->map);
-	hm_buffer_unref(s->buffer);
-	hm_device_unref(s->device);
+	return rig_make("host", DESC(hm_buffer_desc, .size = SIZE, .max_size = max_size));
 }
 
 /* ---- changes that a view hears of ---- */
@@ -108,9 +91,8 @@ static void order(void)
 {
 	struct log log = { .refuse = 0 };
 	struct hm_view *view;
-	struct subject s;
+	AUTO(rig) s = make(2 * SIZE);
 
-	make(&s, 2 * SIZE);
 	CHECK_OK_FATAL(hm_view_create(s.map, 0, 0, &logging, &log, &view));
 	CHECK_OK(hm_buffer_resize(s.buffer, PAGE, 0));
 	CHECK(!strcmp(log.order, "qir"));
@@ -122,7 +104,6 @@ static void order(void)
 	hm_view_unref(view);
 	CHECK_OK(hm_map_protect(s.map, 0, PAGE, HM_READ | HM_WRITE));
 	CHECK(!strcmp(log.order, "qirqir"));
-	drop(&s);
 }
 
 /* A view hears only of changes that touch its range. */
@@ -130,9 +111,8 @@ static void ranges(void)
 {
 	struct log first = { .refuse = 0 }, last = { .refuse = 0 };
 	struct hm_view *views[2];
-	struct subject s;
+	AUTO(rig) s = make(2 * SIZE);
 
-	make(&s, 2 * SIZE);
 	CHECK_OK_FATAL(hm_view_create(s.map, 5, 100, &logging, &first, &views[0]));
 	CHECK_OK_FATAL(hm_view_create(s.map, SIZE - 10, 10, &logging, &last, &views[1]));
 	CHECK_OK(hm_map_protect(s.map, 0, PAGE, HM_READ));
@@ -146,18 +126,15 @@ static void ranges(void)
 	CHECK_EQUAL(last.last.new_length, 0);
 	hm_view_unref(views[0]);
 	hm_view_unref(views[1]);
-	drop(&s);
 }
 
 static void moved(void)
 {
 	struct log log = { .refuse = 0 };
-	struct hm_view *view;
-	struct subject s;
-	void *old;
+	AUTO(rig) s = make(0);
+	void *old = hm_map_address(s.map);
+	AUTO(hm_view) *view = NULL;
 
-	make(&s, 0);
-	old = hm_map_address(s.map);
 	CHECK_OK_FATAL(hm_view_create(s.map, PAGE, PAGE, &logging, &log, &view));
 	log.refuse = -EAGAIN;
 	CHECK_ERROR(-EBUSY, hm_buffer_resize(s.buffer, 100 * SIZE, HM_MAY_MOVE));
@@ -169,24 +146,20 @@ static void moved(void)
 	CHECK(log.last.old_address == (char *)old + PAGE);
 	CHECK(log.last.new_address == (char *)hm_map_address(s.map) + PAGE);
 	CHECK_EQUAL(log.last.new_length, PAGE);
-	hm_view_unref(view);
-	drop(&s);
 }
 
 /* A callback that changes its own map is told so instead of hanging. */
 static void forbidden(void)
 {
 	struct log log = { .refuse = 0 };
-	struct hm_map *before, *behind;
-	struct subject s, other;
-	struct hm_view *view;
+	AUTO(rig) s = make(2 * SIZE);
+	AUTO(hm_view) *view = NULL;
 
-	make(&s, 2 * SIZE);
 	/* A resize then has locked another map before it comes to this one. */
-	CHECK_OK_FATAL(hm_map_create(s.buffer, NULL, &before));
-	CHECK_OK_FATAL(hm_map_create(s.buffer, NULL, &behind));
+	AUTO(hm_map) *before = rig_map(s.buffer, NULL);
+	AUTO(hm_map) *behind = rig_map(s.buffer, NULL);
 	log.map = s.map;
-	make(&other, 2 * SIZE);
+	AUTO(rig) other = make(2 * SIZE);
 	log.other = other.buffer;
 	log.buffer = s.buffer;
 	CHECK_OK_FATAL(hm_view_create(s.map, 0, 0, &logging, &log, &view));
@@ -205,22 +178,16 @@ static void forbidden(void)
 	CHECK_EQUAL(log.r_resize, -EDEADLK);
 	CHECK_EQUAL(hm_map_length(before), 2 * PAGE);
 	CHECK_EQUAL(hm_map_length(behind), 2 * PAGE);
-	hm_view_unref(view);
-	hm_map_unref(before);
-	hm_map_unref(behind);
-	drop(&other);
-	drop(&s);
 }
 
 /* A change inside a change of the same map is found out before anything is done. */
 static void locked_twice(void)
 {
-	struct hm_map *other, *first;
+	struct hm_map *first;
 	struct resize_set set;
-	struct subject s;
+	AUTO(rig) s = make(2 * SIZE);
+	AUTO(hm_map) *other = rig_map(s.buffer, NULL);
 
-	make(&s, 2 * SIZE);
-	CHECK_OK_FATAL(hm_map_create(s.buffer, NULL, &other));
 	/* The lower one comes first in the lock order. */
 	first = hm_map_address(other) < hm_map_address(s.map) ? other : s.map;
 	CHECK_OK_FATAL(buffer_lock(s.buffer));
@@ -230,8 +197,6 @@ static void locked_twice(void)
 	buffer_unlock(s.buffer);
 	CHECK_OK(hm_buffer_resize(s.buffer, PAGE, 0));
 	CHECK_EQUAL(hm_map_length(other), PAGE);
-	hm_map_unref(other);
-	drop(&s);
 }
 
 /* More views than any fixed table holds; the last one refuses. */
@@ -241,11 +206,10 @@ static void many(void)
 {
 	struct log logs[MANY];
 	struct hm_view *views[MANY];
-	struct subject s;
 	int i;
 
 	memset(logs, 0, sizeof(logs));
-	make(&s, 2 * SIZE);
+	AUTO(rig) s = make(2 * SIZE);
 	for (i = 0; i < MANY; i++)
 		CHECK_OK_FATAL(hm_view_create(s.map, 0, 0, &logging, &logs[i], &views[i]));
 	logs[MANY - 1].refuse = -1;
@@ -259,7 +223,6 @@ static void many(void)
 		CHECK_EQUAL(logs[i].last.new_length, PAGE);
 	for (i = 0; i < MANY; i++)
 		hm_view_unref(views[i * 7 % MANY]);
-	drop(&s);
 }
 
 /* A callback may end any other map, of the same buffer as well. */
@@ -285,10 +248,9 @@ static void ends_map(void)
 		.length = PAGE,
 	};
 	struct hm_map *other;
-	struct hm_view *view;
-	struct subject s;
+	AUTO(rig) s = make(2 * SIZE);
+	AUTO(hm_view) *view = NULL;
 
-	make(&s, 2 * SIZE);
 	CHECK_OK_FATAL(hm_map_create(s.buffer, &desc, &other));
 	CHECK_OK_FATAL(hm_view_create(s.map, 0, 0, &ops, &other, &view));
 	CHECK_OK(hm_buffer_resize(s.buffer, PAGE, 0));
@@ -298,8 +260,6 @@ static void ends_map(void)
 	CHECK_OK(hm_map_protect(s.map, 0, PAGE, HM_READ));
 	CHECK(!other);
 	CHECK_EQUAL(buffer_info(s.buffer).maps, 1);
-	hm_view_unref(view);
-	drop(&s);
 }
 
 /* A view that ends in its own callback is gone when the change is done. */
@@ -333,15 +293,13 @@ static void ends_in_callback(void)
 		.reattach = count_reattach,
 	};
 	struct ending ending = { .n_reattach = 0 };
-	struct subject s;
+	AUTO(rig) s = make(2 * SIZE);
 
-	make(&s, 2 * SIZE);
 	CHECK_OK_FATAL(hm_view_create(s.map, 0, 0, &ops, &ending, &ending.view));
 	CHECK_OK(hm_buffer_resize(s.buffer, PAGE, 0));
 	CHECK_EQUAL(ending.n_reattach, 0);
 	CHECK_EQUAL(map_info(s.map, 0).views, 0);
 	CHECK_EQUAL(stats_now().views, 0);
-	drop(&s);
 }
 
 /* A view that refuses, and one that the change does not touch, can end themselves too. */
@@ -365,10 +323,9 @@ static void ends_without_change(void)
 	struct ending ending = { .n_reattach = 0 };
 	struct hm_map *maps[2];
 	struct hm_view *view;
-	struct subject s;
 	int i;
+	AUTO(rig) s = make(2 * SIZE);
 
-	make(&s, 2 * SIZE);
 	CHECK_OK_FATAL(hm_view_create(s.map, 0, 0, &refusing, &ending, &ending.view));
 	CHECK_ERROR(-EBUSY, hm_buffer_resize(s.buffer, PAGE, 0));
 	CHECK_EQUAL(map_info(s.map, 0).views, 0);
@@ -383,17 +340,15 @@ static void ends_without_change(void)
 		CHECK_EQUAL(stats_now().views, 0);
 	}
 	hm_map_unref(maps[0]);
-	drop(&s);
 }
 
 /* The rights that a view is told of are those of its range, not of the map. */
 static void access_told(void)
 {
 	struct log log = { .refuse = 0 };
-	struct hm_view *view;
-	struct subject s;
+	AUTO(rig) s = make(2 * SIZE);
+	AUTO(hm_view) *view = NULL;
 
-	make(&s, 2 * SIZE);
 	CHECK_OK_FATAL(hm_view_create(s.map, 0, 0, &logging, &log, &view));
 	CHECK_OK(hm_map_protect(s.map, PAGE, PAGE, HM_READ));
 	CHECK_EQUAL(log.last.new_access, HM_READ);
@@ -407,8 +362,6 @@ static void access_told(void)
 	log.refuse = 0;
 	CHECK_OK(hm_buffer_resize(s.buffer, PAGE, 0));
 	CHECK_EQUAL(log.last.new_access, HM_READ | HM_WRITE);
-	hm_view_unref(view);
-	drop(&s);
 }
 
 /* ---- brackets, as a user inside the library takes part in them ---- */
@@ -469,10 +422,9 @@ static void releases_in_callback(void)
 	};
 	struct inner inner = { .view = { .hooks = &hooks } };
 	struct last_unref last = { .inner = &inner };
-	struct hm_view *view;
-	struct subject s;
+	AUTO(rig) s = make(2 * SIZE);
+	AUTO(hm_view) *view = NULL;
 
-	make(&s, 2 * SIZE);
 	CHECK_OK_FATAL(hm_map_create(s.buffer, NULL, &last.map));
 	pthread_mutex_lock(&view_mutex);
 	view_attach_locked(last.map, &inner.view);
@@ -481,8 +433,6 @@ static void releases_in_callback(void)
 	CHECK_OK(hm_map_protect(s.map, 0, PAGE, HM_READ));
 	CHECK(last.released);
 	CHECK_EQUAL(buffer_info(s.buffer).maps, 1);
-	hm_view_unref(view);
-	drop(&s);
 }
 
 static void brackets(void)
@@ -495,9 +445,8 @@ static void brackets(void)
 	struct inner inner = {
 		.view = { .hooks = &hooks, .offset = PAGE, .length = PAGE },
 	};
-	struct subject s;
+	AUTO(rig) s = make(0);
 
-	make(&s, 0);
 	pthread_mutex_lock(&view_mutex);
 	view_attach_locked(s.map, &inner.view);
 	pthread_mutex_unlock(&view_mutex);
@@ -521,7 +470,7 @@ static void brackets(void)
 	CHECK_EQUAL(hm_map_end_cpu(s.map, 0, SIZE, HM_WRITE), -ENOMEM);
 	CHECK_EQUAL(map_info(s.map, 0).brackets, 0);
 	CHECK(!strcmp(inner.order, "bebbe"));
-	drop(&s);
+	rig_drop(&s);
 	/* The view held no reference: the map's end released it. */
 	CHECK(!strcmp(inner.order, "bebber"));
 	CHECK_EQUAL(stats_now().views, 0);
@@ -619,7 +568,6 @@ static void io_uring(void)
 	char text[64];
 	struct ring_user user;
 	struct hm_view *view;
-	struct subject s;
 	char *base;
 	int fd;
 
@@ -628,7 +576,7 @@ static void io_uring(void)
 	fd = scratch_file(0);
 	memset(text, 'x', sizeof(text));
 	CHECK_EQUAL(write(fd, text, sizeof(text)), sizeof(text));
-	make(&s, 0);
+	AUTO(rig) s = make(0);
 	base = hm_map_address(s.map);
 	CHECK_OK_FATAL(hm_view_create(s.map, 0, 0, &ring_ops, &user, &view));
 	CHECK_EQUAL(register_range(&user, base, SIZE), 0);
@@ -654,7 +602,7 @@ static void io_uring(void)
 
 	hm_view_unref(view);
 	ring_invalidate(&user, NULL);
-	drop(&s);
+	rig_drop(&s);
 	close(fd);
 	io_uring_queue_exit(&user.ring);
 }
