@@ -7,24 +7,25 @@
 
 #include "share/share_scene.h"
 
-void scene_begin(struct scene *scene, int type)
+struct scene scene_begin(int type)
 {
+	struct scene scene = { 0 };
 	int pair[2];
 
-	memset(scene, 0, sizeof(*scene));
-	scene->type = type;
+	scene.type = type;
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
-	CHECK_OK_FATAL(hm_device_open("host", &scene->device));
+	CHECK_OK_FATAL(hm_device_open("host", &scene.device));
 	CHECK_OK_FATAL(hm_buffer_create(
-		scene->device, DESC(hm_buffer_desc, .size = SIZE, .max_size = MAX_SIZE),
-		&scene->owned));
-	CHECK_OK_FATAL(hm_buffer_send(scene->owned, pair[0], 0));
-	CHECK_OK_FATAL(share_message_receive(pair[1], &scene->message, scene->own));
+		scene.device, DESC(hm_buffer_desc, .size = SIZE, .max_size = MAX_SIZE),
+		&scene.owned));
+	CHECK_OK_FATAL(hm_buffer_send(scene.owned, pair[0], 0));
+	CHECK_OK_FATAL(share_message_receive(pair[1], &scene.message, scene.own));
 	close(pair[0]);
 	close(pair[1]);
-	scene->length = sizeof(scene->message);
-	memcpy(scene->fds, scene->own, sizeof(scene->own));
-	scene->n_fd = SHARE_FDS;
+	scene.length = sizeof(scene.message);
+	memcpy(scene.fds, scene.own, sizeof(scene.own));
+	scene.n_fd = SHARE_FDS;
+	return scene;
 }
 
 void scene_end(struct scene *scene)

@@ -106,7 +106,7 @@ static void copied_whole(void)
 	int pair[2];
 
 	CHECK_FATAL(to != NULL);
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	CHECK_OK_FATAL(hm_device_open("host", &device));
 	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = LARGE), &buffer));
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
@@ -120,7 +120,6 @@ static void copied_whole(void)
 	hm_buffer_unref(received);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
-	CHECK_OK(hm_handler_remove());
 	free(to);
 }
 
@@ -130,8 +129,8 @@ static void copied_whole_own(void)
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = LARGE };
 	const char *const devices[] = { "host", "soft:0" };
 	size_t i;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	for (i = 0; i < ARRAY_SIZE(devices); i++) {
 		AUTO(hm_device) *device = rig_device(devices[i]);
 		AUTO(hm_buffer) *buffer = rig_buffer(device, &desc);
@@ -140,7 +139,6 @@ static void copied_whole_own(void)
 		copy_whole(buffer, NULL, hm_map_address(to), copy_out);
 		copy_whole(buffer, NULL, hm_map_address(to), copy_in);
 	}
-	CHECK_OK(hm_handler_remove());
 }
 
 static void *cut_a_bit(void *argument)
@@ -169,7 +167,7 @@ static void copied_behind_the_end(void)
 
 	CHECK_FATAL(from != NULL);
 	memset(from, 0x77, LARGE);
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	CHECK_OK_FATAL(hm_device_open("host", &device));
 	for (i = 0; i < ARRAY_SIZE(flags); i++) {
 		desc.flags = flags[i];
@@ -189,7 +187,6 @@ static void copied_behind_the_end(void)
 		hm_buffer_unref(cut.buffer);
 	}
 	hm_device_unref(device);
-	CHECK_OK(hm_handler_remove());
 	free(from);
 }
 
@@ -203,8 +200,8 @@ static void beside_a_cut(void)
 	char bytes[2 * PAGE];
 	struct hm_map *map;
 	char *at;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK_FATAL(hm_device_open("host", &device));
 	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
@@ -222,7 +219,6 @@ static void beside_a_cut(void)
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* A map of a part keeps its length when the owner cuts into it: it has fewer bytes all the same. */
@@ -239,14 +235,13 @@ static void part_cut_off(void)
 	CHECK_OK_FATAL(hm_buffer_receive(device, peer.socket, NULL, &buffer));
 	AUTO(hm_map) *part = rig_map(buffer, DESC(hm_map_desc, .access = HM_READ,
 						  .offset = PAGE, .length = 2 * PAGE));
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	CHECK_OK(hm_copy_out(bytes, hm_map_address(part), 2 * PAGE, NULL));
 	CHECK_EQUAL(peer_call(&peer, peer_resize, 2 * PAGE, 0, 0), 0);
 	CHECK_OK(hm_copy_out(bytes, hm_map_address(part), PAGE, NULL));
 	CHECK_ERROR(-ERANGE, hm_copy_out(bytes, hm_map_address(part), 2 * PAGE, &fault));
 	CHECK_EQUAL(fault.cause, HM_FAULT_END);
 	CHECK_EQUAL(fault.offset, PAGE);
-	CHECK_OK(hm_handler_remove());
 	peer_kill(&peer);
 }
 
@@ -316,7 +311,7 @@ static void copied_behind_a_resize(void)
 	CHECK_EQUAL(peer_call(&peer, peer_send, SIZE, MAX_SIZE, 0), 0);
 	CHECK_OK_FATAL(hm_buffer_receive(device, peer.socket, NULL, &buffer));
 	AUTO(hm_map) *map = rig_map(buffer, NULL);
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	CHECK_EQUAL(peer_call(&peer, resize_begins, 0, 0, 0), 0);
 	CHECK_ERROR(-EAGAIN, hm_copy_out(&byte, hm_map_address(map), 1, NULL));
 	CHECK(strstr(hm_errmsg(), "being cut off") != NULL);
@@ -329,7 +324,6 @@ static void copied_behind_a_resize(void)
 	CHECK_EQUAL(peer_call(&peer, resize_begins, 0, 0, 0), 0);
 	peer_kill(&peer);
 	CHECK_OK(hm_copy_out(&byte, hm_map_address(map), 1, NULL));
-	CHECK_OK(hm_handler_remove());
 }
 
 /* A receiver stores by its old map, without a call since the cut: no byte comes back. */

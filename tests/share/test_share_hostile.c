@@ -26,15 +26,13 @@
 static void refuses(int expected, void (*change)(struct scene *scene))
 {
 	static const int types[] = { SOCK_STREAM, SOCK_SEQPACKET };
-	struct scene scene;
 	size_t i;
 
 	for (i = 0; i < 2; i++) {
-		scene_begin(&scene, types[i]);
+		AUTO(scene) scene = scene_begin(types[i]);
 		CHECK_EQUAL(scene_deliver(&scene, NULL), 0);
 		change(&scene);
 		CHECK_EQUAL(scene_deliver(&scene, NULL), expected);
-		scene_end(&scene);
 	}
 }
 
@@ -73,17 +71,14 @@ static void have_many_fds(struct scene *scene)
 
 static void framing(void)
 {
-	struct scene scene;
-
 	refuses(-EPROTO, be_short);
 	refuses(-EPROTO, have_no_fd);
 	refuses(-EPROTO, have_one_fd);
 	refuses(-EPROTO, have_four_fds);
 	refuses(-EPROTO, have_many_fds);
-	scene_begin(&scene, SOCK_SEQPACKET);
+	AUTO(scene) scene = scene_begin(SOCK_SEQPACKET);
 	be_long(&scene);
 	CHECK_EQUAL(scene_deliver(&scene, NULL), -EPROTO);
-	scene_end(&scene);
 }
 
 #define FIELD(name, value)                                                        \
@@ -167,7 +162,7 @@ static void fields(void)
 	for (i = 0; i < sizeof(changes) / sizeof(changes[0]); i++)
 		refuses(-EPROTO, changes[i]);
 	for (i = 0; i < ARRAY_SIZE(scene.message.reserved); i++) {
-		scene_begin(&scene, SOCK_STREAM);
+		scene = scene_begin(SOCK_STREAM);
 		scene.message.reserved[i] = 1;
 		CHECK_EQUAL(scene_deliver(&scene, NULL), -EPROTO);
 		scene_end(&scene);
@@ -177,14 +172,12 @@ static void fields(void)
 /* Every bit of it, one at a time: refused, or a buffer that can be mapped and read. */
 static void bits(void)
 {
-	unsigned char *bytes;
 	struct hm_buffer *buffer;
 	struct hm_map *map;
-	struct scene scene;
 	size_t bit, taken = 0;
+	AUTO(scene) scene = scene_begin(SOCK_SEQPACKET);
+	unsigned char *bytes = (unsigned char *)&scene.message;
 
-	scene_begin(&scene, SOCK_SEQPACKET);
-	bytes = (unsigned char *)&scene.message;
 	for (bit = 0; bit < 8 * sizeof(scene.message); bit++) {
 		bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
 		buffer = NULL;
@@ -200,7 +193,6 @@ static void bits(void)
 	}
 	/* The serial, the page's and the backend's name, a smaller max_size: not much else. */
 	CHECK(taken >= 2 * 64 && taken < 8 * sizeof(scene.message) / 2);
-	scene_end(&scene);
 }
 
 /* ---- the descriptors ---- */
@@ -217,13 +209,10 @@ static int memfd(uint64_t size, int seals)
 
 static void with_fd(uint32_t index, int fd, int expected)
 {
-	struct scene scene;
-
 	CHECK_FATAL(fd >= 0);
-	scene_begin(&scene, SOCK_STREAM);
+	AUTO(scene) scene = scene_begin(SOCK_STREAM);
 	scene.fds[index] = fd;
 	CHECK_EQUAL(scene_deliver(&scene, NULL), expected);
-	scene_end(&scene);
 	close(fd);
 }
 
@@ -246,7 +235,7 @@ static void objects(void)
 	with_fd(SHARE_FD_OBJECT, memfd(MAX_SIZE, F_SEAL_SHRINK | F_SEAL_WRITE), -EPROTO);
 
 	/* Said to be for writing, and the descriptor is not. */
-	scene_begin(&scene, SOCK_STREAM);
+	scene = scene_begin(SOCK_STREAM);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", scene.own[0]);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	scene_end(&scene);
@@ -341,17 +330,15 @@ static void watch(int fd)
 
 static void sealed_late(void)
 {
-	struct scene scene;
 	int fd = page_fd(CONTROL_BYTES, 0, CONTROL_MAGIC, CONTROL_VERSION);
+	AUTO(scene) scene = scene_begin(SOCK_STREAM);
 
-	scene_begin(&scene, SOCK_STREAM);
 	scene.fds[SHARE_FD_CONTROL] = fd;
 	watch(fd);
 	sys_table.fcntl = seals_late;
 	CHECK_EQUAL(scene_deliver(&scene, NULL), -EPROTO);
 	sys_table = asked.table;
 	CHECK_EQUAL(asked.n_stat, 2); /* once to know it, and once with its seals */
-	scene_end(&scene);
 	close(fd);
 }
 
@@ -381,12 +368,12 @@ static void *deliver_unanswered(void *user)
 static void unanswered(void)
 {
 	struct hm_buffer *other;
-	struct scene scene, theirs;
+	struct scene scene;
 	pthread_t thread;
 	int fd = scratch_file(CONTROL_BYTES);
+	AUTO(scene) theirs = scene_begin(SOCK_STREAM);
 
-	scene_begin(&theirs, SOCK_STREAM);
-	scene_begin(&scene, SOCK_STREAM);
+	scene = scene_begin(SOCK_STREAM);
 	sem_init(&is_asked, 0, 0);
 	sem_init(&may_answer, 0, 0);
 	scene.fds[SHARE_FD_CONTROL] = fd;
@@ -401,7 +388,6 @@ static void unanswered(void)
 	pthread_join(thread, NULL);
 	sys_table = asked.table;
 	scene_end(&scene);
-	scene_end(&theirs);
 	close(fd);
 }
 
@@ -430,16 +416,13 @@ static void page_of_nonsense(void)
 {
 	static const uint64_t sizes[] = { 0, MAX_SIZE + 1, UINT64_MAX, 1ull << 63 };
 	struct hm_buffer_info info = { .struct_size = sizeof(info) };
-	struct control_slot *page;
 	struct hm_buffer *buffer;
-	struct scene scene;
 	struct hm_map *map;
 	size_t i;
-	int fd;
+	AUTO(scene) scene = scene_begin(SOCK_STREAM);
+	int fd = page_fd(CONTROL_BYTES, 0, CONTROL_MAGIC, CONTROL_VERSION);
+	struct control_slot *page = slot_of(&scene, fd);
 
-	scene_begin(&scene, SOCK_STREAM);
-	fd = page_fd(CONTROL_BYTES, 0, CONTROL_MAGIC, CONTROL_VERSION);
-	page = slot_of(&scene, fd);
 	CHECK_FATAL(!fcntl(fd, F_ADD_SEALS, SEALS));
 	scene.fds[SHARE_FD_CONTROL] = fd;
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -480,7 +463,6 @@ static void page_of_nonsense(void)
 	hm_buffer_unref(buffer);
 	slot_end(page);
 	close(fd);
-	scene_end(&scene);
 }
 
 /* A file that is shorter than its owner says is not made accessible. */
@@ -488,13 +470,11 @@ static void short_file(void)
 {
 	struct hm_buffer_info info = { .struct_size = sizeof(info) };
 	struct hm_buffer *buffer;
-	struct hm_device *device;
-	struct scene scene;
 	struct control_slot *page;
 	int fd, file;
+	struct scene scene = scene_begin(SOCK_STREAM);
+	struct hm_device *device = scene.device;
 
-	scene_begin(&scene, SOCK_STREAM);
-	device = scene.device;
 	CHECK_OK_FATAL(hm_device_open("file", &scene.device));
 	fd = page_fd(CONTROL_BYTES, 0, CONTROL_MAGIC, CONTROL_VERSION);
 	page = slot_of(&scene, fd);
@@ -531,9 +511,8 @@ static void credentials(void)
 {
 	struct hm_buffer *buffer;
 	int pair[2], on = 1;
-	struct scene scene;
+	AUTO(scene) scene = scene_begin(SOCK_STREAM);
 
-	scene_begin(&scene, SOCK_STREAM);
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
 	CHECK_FATAL(!setsockopt(pair[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)));
 #ifdef SO_PASSPIDFD
@@ -544,7 +523,6 @@ static void credentials(void)
 	hm_buffer_unref(buffer);
 	close(pair[0]);
 	close(pair[1]);
-	scene_end(&scene);
 }
 
 /* Later bytes of the stream stay there. */
@@ -552,10 +530,9 @@ static void stream_goes_on(void)
 {
 	struct hm_buffer *buffer[2];
 	char byte = 0;
-	struct scene scene;
 	int pair[2];
+	AUTO(scene) scene = scene_begin(SOCK_STREAM);
 
-	scene_begin(&scene, SOCK_STREAM);
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
 	CHECK_OK(hm_buffer_send(scene.owned, pair[0], 0));
 	CHECK_OK(hm_buffer_send(scene.owned, pair[0], 0));
@@ -568,7 +545,6 @@ static void stream_goes_on(void)
 	hm_buffer_unref(buffer[1]);
 	close(pair[0]);
 	close(pair[1]);
-	scene_end(&scene);
 }
 
 /* No room for descriptors here: the message is lost, and none of them is left. */
@@ -577,10 +553,9 @@ static void no_room(void)
 	struct hm_buffer *buffer = UNTOUCHED;
 	struct rlimit limit, low;
 	unsigned int room;
-	struct scene scene;
 	int pair[2], fd;
+	AUTO(scene) scene = scene_begin(SOCK_STREAM);
 
-	scene_begin(&scene, SOCK_STREAM);
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
 	getrlimit(RLIMIT_NOFILE, &limit);
 	for (room = 0; room < SHARE_FDS; room++) {
@@ -598,7 +573,6 @@ static void no_room(void)
 	CHECK(buffer == UNTOUCHED);
 	close(pair[0]);
 	close(pair[1]);
-	scene_end(&scene);
 }
 
 static void on_alarm(int signal)
@@ -612,10 +586,9 @@ static void interrupted(void)
 	struct sigaction action = { .sa_handler = on_alarm }, old;
 	struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = { { 0, 0 }, { 0, 0 } };
 	struct hm_buffer *buffer = UNTOUCHED;
-	struct scene scene;
 	int pair[2];
+	AUTO(scene) scene = scene_begin(SOCK_STREAM);
 
-	scene_begin(&scene, SOCK_STREAM);
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
 	sigaction(SIGALRM, &action, &old);
 	setitimer(ITIMER_REAL, &often, NULL);
@@ -628,7 +601,6 @@ static void interrupted(void)
 	hm_buffer_unref(buffer);
 	close(pair[0]);
 	close(pair[1]);
-	scene_end(&scene);
 }
 
 static const struct test tests[] = {

@@ -133,11 +133,9 @@ static void import(void)
 static void receive(void)
 {
 	struct hm_buffer *buffer;
-	struct scene scene;
-	int fd;
+	AUTO(scene) scene = scene_begin(SOCK_STREAM);
+	int fd = play(2);
 
-	scene_begin(&scene, SOCK_STREAM);
-	fd = play(2);
 	scene.fds[SHARE_FD_OBJECT] = fd;
 	scene.message.memory = 0;
 	scene.message.map_flags = HM_SEGMENT_PRESENT;
@@ -145,7 +143,6 @@ static void receive(void)
 	check_no_map(buffer);
 	hm_buffer_unref(buffer);
 	stop(fd);
-	scene_end(&scene);
 }
 
 /* ---- huge pages ---- */
@@ -180,7 +177,6 @@ static void huge_pages(void)
 {
 	static const int seals[] = { F_SEAL_SHRINK, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE };
 	struct hm_buffer *buffer;
-	struct scene scene;
 	size_t i;
 	int fd, r;
 
@@ -188,7 +184,7 @@ static void huge_pages(void)
 		fd = huge_memfd(seals[i]);
 		if (fd < 0)
 			return;
-		scene_begin(&scene, SOCK_STREAM);
+		AUTO(scene) scene = scene_begin(SOCK_STREAM);
 		be_huge(&scene, fd);
 		r = scene_deliver(&scene, &buffer);
 		/* With its pages taken from a pool that had some it is as any other. */
@@ -200,7 +196,6 @@ static void huge_pages(void)
 			CHECK(is_zero(hm_map_address(map), 0, hm_map_length(map)));
 			hm_buffer_unref(buffer);
 		}
-		scene_end(&scene);
 		close(fd);
 	}
 }
