@@ -187,7 +187,7 @@ static void by_handler(void)
 
 	begin(&scene);
 	CHECK_EQUAL(unheard_of(&scene), HM_UNHEARD_ZEROS);
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	CHECK_EQUAL(unheard_of(&scene), HM_UNHEARD_POLICY);
 	go();
 	CHECK(shows_shadow(&scene));
@@ -198,15 +198,14 @@ static void by_handler(void)
 	CHECK_EQUAL(n_part, 0);
 	CHECK(shows_shadow(&scene));
 	end(&scene);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* The buffer keeps its zeros, and a query says so. */
 static void refused(void)
 {
 	struct scene scene;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	begin(&scene);
 	refusal = -EOPNOTSUPP;
 	set_policy(&scene, HM_LOSS_SHADOW);
@@ -219,7 +218,6 @@ static void refused(void)
 	go();
 	CHECK(is_zero(scene.base, 0, SIZE));
 	end(&scene);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* Bytes that the device can't take back are replaced, without a callback meanwhile. */
@@ -266,18 +264,17 @@ static void grown(uint32_t how)
 
 static void growth(void)
 {
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	grown(HM_GROW_REPLACE);
 	grown(HM_GROW_APPEND);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* The device goes before the old object is read: the text names signals, not a file. */
 static void gone_before(void)
 {
 	struct scene scene;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	begin(&scene);
 	go();
 	CHECK_ERROR(-ENODEV, hm_buffer_resize(scene.buffer, 2 * SIZE, HM_GROW_REPLACE));
@@ -285,7 +282,6 @@ static void gone_before(void)
 	CHECK_EQUAL(n_object(), 1);
 	CHECK(shows_shadow(&scene));
 	end(&scene);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* A handler that looks at a list of objects ends none: the next sweep does, or the buffer's end. */

@@ -180,8 +180,8 @@ static void lose_file(bool handled, void *(*mmap_over)(void *, size_t, int, int,
 	struct hm_device *device;
 	struct hm_buffer *buffer;
 	struct hm_map *map;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK_FATAL(hm_device_open("file", &device));
 	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, NULL, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
@@ -212,7 +212,6 @@ static void lose_file(bool handled, void *(*mmap_over)(void *, size_t, int, int,
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
 	close(fd);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* Another thread's mapping stays, and none finds a hole, where memory is not promised. */

@@ -288,9 +288,8 @@ out:
 
 static void test_handled(void)
 {
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	all_threads();
-	CHECK_OK(hm_handler_remove());
 }
 
 /* ---- without a shadow ---- */
@@ -551,11 +550,10 @@ static void test_quiet_shadow(void)
 
 static void test_quiet_handled(void)
 {
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	handled = true;
 	quiet_rounds(HM_LOSS_SHADOW);
 	handled = false;
-	CHECK_OK(hm_handler_remove());
 }
 
 /* ---- a file that is cut under them ---- */
@@ -594,11 +592,10 @@ static void cut_round(uint64_t *state)
 static void test_cut(void)
 {
 	uint64_t state = test_seed(), round;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	for (round = 0; round < rounds() / 2; round++)
 		cut_round(&state);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* ---- copies ---- */
@@ -631,7 +628,7 @@ static void test_copies(void)
 	pthread_t thread;
 
 	CHECK_FATAL(to);
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	device = sim_open();
 	buffer = sim_make(device, COPIED, 0, &map);
 	CHECK_OK_FATAL(
@@ -653,7 +650,6 @@ static void test_copies(void)
 	pthread_join(thread, NULL);
 	watched = NULL;
 	drop_maps();
-	CHECK_OK(hm_handler_remove());
 	free(to);
 }
 

@@ -169,8 +169,8 @@ static void check_copies(struct lives *lives)
 	struct hm_buffer *buffer;
 	struct hm_map *map;
 	char *other;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK_FATAL(hm_device_open("host", &host));
 	buffer = sim_make(host, SIZE, SIZE, &map);
 	other = hm_map_address(map);
@@ -181,7 +181,6 @@ static void check_copies(struct lives *lives)
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_device_unref(host);
-	CHECK_OK(hm_handler_remove());
 }
 
 static void test_shadow(void)
@@ -262,8 +261,8 @@ static void test_refill(void)
 static void test_gone_in_refill(void)
 {
 	struct lives lives;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	make(&lives);
 	CHECK_OK_FATAL(set_policy(lives.buffer, HM_LOSS_RECREATE, 0, true, &lives.told));
 	if (sim_unplug(lives.device)) {
@@ -278,7 +277,6 @@ static void test_gone_in_refill(void)
 		CHECK(pattern_holds(lives.base, 0, SIZE, 0));
 	}
 	drop(&lives);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* Both: the shadow has the bytes that refill does not write, and then the new ones. */

@@ -133,8 +133,8 @@ static uint32_t lost_of(const struct scene *scene)
 static void reads(uint32_t policy, uint32_t flags)
 {
 	struct scene scene;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	if (!begin(&scene, policy, flags))
 		goto out;
 	CHECK_EQUAL(lost_of(&scene), 0);
@@ -161,7 +161,6 @@ static void reads(uint32_t policy, uint32_t flags)
 	end(&scene);
 	CHECK_EQUAL(n_part, 0);
 out:
-	CHECK_OK(hm_handler_remove());
 }
 
 static void test_reads(void)
@@ -174,8 +173,8 @@ static void test_reads(void)
 static void test_told(void)
 {
 	struct scene scene;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	if (!begin(&scene, HM_LOSS_SHADOW, 0))
 		goto out;
 	CHECK_OK(hm_map_begin_cpu(scene.map, 0, SIZE, HM_READ));
@@ -196,7 +195,6 @@ static void test_told(void)
 	check_shadow(&scene, 1);
 	end(&scene);
 out:
-	CHECK_OK(hm_handler_remove());
 }
 
 static int in_scope(const volatile char *byte, struct hm_fault *fault)
@@ -223,8 +221,8 @@ static void test_guarded(void)
 	char *to = bytes + MIB(1);
 	int fds[2];
 	ssize_t n;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	if (!begin(&scene, HM_LOSS_SHADOW, 0))
 		goto out;
 	take_away(scene.device);
@@ -252,7 +250,6 @@ static void test_guarded(void)
 	check_shadow(&scene, 1);
 	end(&scene);
 out:
-	CHECK_OK(hm_handler_remove());
 }
 
 /* ---- conditions ---- */
@@ -313,14 +310,13 @@ static void test_removed(void)
 static void test_zeros(void)
 {
 	struct scene scene;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	if (begin(&scene, HM_LOSS_ZERO, 0)) {
 		take_away(scene.device);
 		CHECK(!scene.base[SIZE - 1] && !scene.read_only[0]);
 		end(&scene);
 	}
-	CHECK_OK(hm_handler_remove());
 }
 
 static void grow(uint32_t how)
@@ -342,11 +338,10 @@ static void grow(uint32_t how)
 /* Added bytes, and those that replace others, follow the same policy. */
 static void test_growth(void)
 {
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	grow(0);
 	grow(HM_GROW_APPEND);
 	grow(HM_GROW_REPLACE);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* ---- one object, two buffers ---- */
@@ -471,8 +466,8 @@ static void test_shared(void)
 	struct hm_buffer *again;
 	struct scene scene;
 	int i;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	for (i = 0; i < 3 && begin(&scene, HM_LOSS_SHADOW, 0); i++) {
 		again = take_in(&scene, i ? SIZE : 2 * SIZE);
 		if (i == 2) {
@@ -487,7 +482,6 @@ static void test_shared(void)
 			hm_buffer_unref(again);
 		end(&scene);
 	}
-	CHECK_OK(hm_handler_remove());
 }
 
 /* ---- where little is left ---- */
@@ -524,8 +518,8 @@ static void test_no_mappings(void)
 {
 	struct scene scene;
 	long before;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	if (is_module() && begin(&scene, HM_LOSS_SHADOW, 0)) {
 		CHECK_OK(hm_map_protect(scene.map, MIB(1), MIB(1), HM_READ));
 		take_away(scene.device);
@@ -541,7 +535,6 @@ static void test_no_mappings(void)
 		CHECK_EQUAL(n_taken, 1);
 		end(&scene);
 	}
-	CHECK_OK(hm_handler_remove());
 }
 
 /* A failed growth changes nothing. */
@@ -549,8 +542,8 @@ static void test_failed_growth(void)
 {
 	struct scene scene;
 	long before;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	if (is_module() && begin(&scene, HM_LOSS_SHADOW, 0)) {
 		hm_map_unref(scene.watched);
 		scene.watched = NULL;
@@ -562,7 +555,6 @@ static void test_failed_growth(void)
 		CHECK(pattern_holds(scene.base, 0, SIZE, 1));
 		end(&scene);
 	}
-	CHECK_OK(hm_handler_remove());
 }
 
 /* ---- other threads and devices ---- */
@@ -597,8 +589,8 @@ static void test_replaced_meanwhile(void)
 	pthread_t threads[2];
 	struct scene scene;
 	int round, i, r;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	for (round = 0; round < 8 && begin(&scene, HM_LOSS_SHADOW, 0); round++) {
 		hm_map_unref(scene.watched);
 		scene.watched = NULL;
@@ -616,7 +608,6 @@ static void test_replaced_meanwhile(void)
 		CHECK_EQUAL(n_wrong, 0);
 		end(&scene);
 	}
-	CHECK_OK(hm_handler_remove());
 }
 
 /* Another device's engine gets lost bytes: it does not begin, and its target stays. */
@@ -630,8 +621,8 @@ static void test_staged(void)
 	struct scene scene;
 	struct hm_map *map;
 	char *bytes;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	if (is_module() && begin(&scene, HM_LOSS_SHADOW, 0)) {
 		CHECK_OK_FATAL(hm_device_open("soft:0", &soft));
 		to = sim_make(soft, MIB(1), 0, &map);
@@ -653,7 +644,6 @@ static void test_staged(void)
 		hm_device_unref(soft);
 		end(&scene);
 	}
-	CHECK_OK(hm_handler_remove());
 }
 
 static const struct sim_case cases[] = {

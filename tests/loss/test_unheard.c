@@ -127,7 +127,7 @@ static void by_cpu(void)
 	size_t i, j;
 
 	CHECK_OK_FATAL(hm_backend_register(&unheard_backend));
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	for (i = 0; i < ARRAY_SIZE(policies); i++)
 		for (j = 0; j < ARRAY_SIZE(uses); j++) {
 			make(&bytes, policies[i]);
@@ -138,7 +138,6 @@ static void by_cpu(void)
 			CHECK_ERROR(-ENODEV, hm_map_begin_cpu(bytes.map, 0, SIZE, HM_READ));
 			end(&bytes);
 		}
-	CHECK_OK(hm_handler_remove());
 }
 
 /* ---- accelerators ---- */
@@ -276,7 +275,7 @@ static void asked_once(void)
 	char *other;
 
 	CHECK_OK_FATAL(hm_backend_register(&unheard_backend));
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	accel_rig_open(&rig, "cpu", 0, 0);
 	kernel = make_kernel("use", "inout in in", use);
 	other = alloc_bytes(&rig, SIZE);
@@ -306,7 +305,6 @@ static void asked_once(void)
 	CHECK_OK(hm_free(other));
 	hm_kernel_unref(kernel);
 	accel_rig_close(&rig);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* Also if the backend's device is NULL. */
