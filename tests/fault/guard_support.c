@@ -6,14 +6,17 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-void open_file_map(struct file_map *file, uint64_t size)
+struct file_map open_file_map(uint64_t size)
 {
-	file->fd = scratch_file(size);
-	CHECK_OK_FATAL(hm_device_open("file", &file->device));
-	CHECK_OK_FATAL(hm_buffer_from_file(file->device, NULL, file->fd, NULL, &file->buffer));
-	CHECK_OK_FATAL(hm_map_create(file->buffer, NULL, &file->map));
-	file->base = hm_map_address(file->map);
-	pattern_write(file->base, 0, size, 1);
+	struct file_map file = { 0 };
+
+	file.fd = scratch_file(size);
+	CHECK_OK_FATAL(hm_device_open("file", &file.device));
+	CHECK_OK_FATAL(hm_buffer_from_file(file.device, NULL, file.fd, NULL, &file.buffer));
+	CHECK_OK_FATAL(hm_map_create(file.buffer, NULL, &file.map));
+	file.base = hm_map_address(file.map);
+	pattern_write(file.base, 0, size, 1);
+	return file;
 }
 
 void close_file_map(struct file_map *file)

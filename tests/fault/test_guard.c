@@ -43,20 +43,18 @@ static void whole_copies(const char *name)
 
 static void whole(void)
 {
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	whole_copies("host");
 	whole_copies("soft:0");
-	CHECK_OK(hm_handler_remove());
 }
 
 static void cut_off(void)
 {
 	struct hm_fault fault = no_fault();
-	struct file_map file;
 	char *bytes = malloc(SIZE);
+	AUTO(handler) handler = rig_handler(0);
+	AUTO(file_map) file = open_file_map(SIZE);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file, SIZE);
 	CHECK(!ftruncate(file.fd, 4 * PAGE));
 	CHECK_ERROR(-ERANGE, hm_copy_out(bytes, file.base, SIZE, &fault));
 	CHECK_EQUAL(fault.cause, HM_FAULT_END);
@@ -78,20 +76,17 @@ static void cut_off(void)
 	CHECK(!ftruncate(file.fd, PAGE));
 	CHECK_ERROR(-ERANGE, hm_copy_in(file.base, file.base + PAGE, PAGE, &fault));
 	CHECK_EQUAL(fault.offset, PAGE);
-	close_file_map(&file);
 	free(bytes);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* The end that is not named has lost bytes before, and shows their replacement. */
 static void other_end(void)
 {
 	struct hm_fault fault = no_fault();
-	struct file_map whole, cut;
+	AUTO(handler) handler = rig_handler(0);
+	AUTO(file_map) whole = open_file_map(SIZE);
+	AUTO(file_map) cut = open_file_map(SIZE);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&whole, SIZE);
-	open_file_map(&cut, SIZE);
 	CHECK_OK(hm_copy_in(whole.base, cut.base, SIZE, &fault));
 	CHECK_OK(hm_copy_out(whole.base, cut.base, SIZE, &fault));
 	CHECK(!ftruncate(cut.fd, PAGE));
@@ -105,20 +100,16 @@ static void other_end(void)
 	CHECK_ERROR(-EIO, hm_copy_out(cut.base + PAGE, whole.base, PAGE, &fault));
 	CHECK(fault.address == cut.base + PAGE);
 	CHECK_ERROR(-EIO, hm_copy_out(cut.base, cut.base + PAGE, PAGE, &fault));
-	close_file_map(&cut);
-	close_file_map(&whole);
-	CHECK_OK(hm_handler_remove());
 }
 
 static void arguments(void)
 {
 	struct hm_fault fault = no_fault(), small = { .struct_size = 8 };
-	struct file_map file;
 	char bytes[16];
+	AUTO(file_map) file = open_file_map(SIZE);
 
-	open_file_map(&file, SIZE);
 	CHECK_ERROR(-EOPNOTSUPP, hm_copy_out(bytes, file.base, 8, NULL));
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	CHECK_ERROR(-EINVAL, hm_copy_out(NULL, file.base, 8, NULL));
 	CHECK_ERROR(-EINVAL, hm_copy_out(bytes, NULL, 8, NULL));
 	CHECK_ERROR(-EINVAL, hm_copy_in(file.base, bytes, 0, NULL));
@@ -131,18 +122,15 @@ static void arguments(void)
 	CHECK_EQUAL(fault.offset, SIZE);
 	CHECK(fault.address == file.base + SIZE);
 	CHECK_EQUAL(fault.signal, 0);
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 static void rights(void)
 {
 	struct hm_fault fault = no_fault();
-	struct file_map file;
 	char bytes[2 * PAGE];
+	AUTO(handler) handler = rig_handler(0);
+	AUTO(file_map) file = open_file_map(SIZE);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file, SIZE);
 	CHECK_OK(hm_map_protect(file.map, PAGE, PAGE, HM_READ));
 	CHECK_OK(hm_map_protect(file.map, 2 * PAGE, PAGE, HM_NONE));
 	CHECK_OK(hm_copy_out(bytes, file.base + PAGE, PAGE, &fault));
@@ -152,8 +140,6 @@ static void rights(void)
 	CHECK_EQUAL(fault.offset / PAGE, 1);
 	CHECK_ERROR(-EACCES, hm_copy_out(bytes, file.base + 2 * PAGE, 1, &fault));
 	CHECK_EQUAL(fault.offset, 2 * PAGE);
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* The last check is no fault: the owner in another buffer has cut bytes off. */
@@ -165,8 +151,8 @@ static void shared(void)
 	char bytes[SIZE];
 	struct hm_map *map;
 	int ends[2];
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
 	CHECK_OK_FATAL(hm_device_open("host", &device));
 	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = SIZE), &owner));
@@ -183,7 +169,6 @@ static void shared(void)
 	hm_device_unref(device);
 	close(ends[0]);
 	close(ends[1]);
-	CHECK_OK(hm_handler_remove());
 }
 
 static void lost_device(void)
@@ -198,14 +183,14 @@ static void lost_device(void)
 	int r;
 
 	setenv("HETMAP_SOFT", "vram_mb=16 system_mb=16 test=1", 1);
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
 	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = SIZE), &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	CHECK_OK(hm_copy_in(hm_map_address(map), "bytes", 5, &fault));
 	CHECK_OK(sim_inject(device, HETSIM_INJECT_UNPLUG, 0, 0));
 	CHECK_ERROR(-ENODEV, hm_copy_out(bytes, hm_map_address(map), 5, &fault));
-	open_file_map(&file, SIZE);
+	file = open_file_map(SIZE);
 	CHECK_ERROR(-ENODEV, hm_copy_in(file.base, hm_map_address(map), 5, &fault));
 	CHECK_EQUAL(fault.cause, HM_FAULT_LOST);
 	CHECK_ERROR(-ENODEV, hm_copy_out(hm_map_address(map), file.base, 5, &fault));
@@ -222,7 +207,6 @@ static void lost_device(void)
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
 	CHECK_OK(hm_sim_plug("soft:0"));
-	CHECK_OK(hm_handler_remove());
 }
 
 /* ---- threads and stacks ---- */
@@ -273,11 +257,10 @@ static void threads(void)
 		{ .alternate = (int)SS_AUTODISARM, .block = true },
 	};
 	pthread_t thread[sizeof(visitors) / sizeof(visitors[0])];
-	struct file_map file;
 	size_t i, n = sizeof(visitors) / sizeof(visitors[0]);
+	AUTO(handler) handler = rig_handler(0);
+	AUTO(file_map) file = open_file_map(SIZE);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file, SIZE);
 	CHECK(!ftruncate(file.fd, 4 * PAGE));
 	for (i = 0; i < n; i++) {
 		visitors[i].file = &file;
@@ -287,8 +270,6 @@ static void threads(void)
 		pthread_join(thread[i], NULL);
 		CHECK_EQUAL(visitors[i].n_blocked, visitors[i].block ? 2 : 0);
 	}
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* ---- scopes ---- */
@@ -296,12 +277,11 @@ static void threads(void)
 static void scope(void)
 {
 	struct hm_fault fault = no_fault();
-	struct file_map file;
+	AUTO(file_map) file = open_file_map(SIZE);
 
-	open_file_map(&file, SIZE);
 	file.base[3 * PAGE] = 42;
 	CHECK_ERROR(-EOPNOTSUPP, read_guarded((void *)file.base, &fault));
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	CHECK(!ftruncate(file.fd, 4 * PAGE));
 	CHECK_EQUAL(read_guarded((void *)(file.base + 3 * PAGE), &fault), 42);
 	CHECK_ERROR(-ERANGE, read_guarded((void *)(file.base + 4 * PAGE + 7), &fault));
@@ -310,8 +290,6 @@ static void scope(void)
 	CHECK_OK(hm_map_protect(file.map, PAGE, PAGE, HM_NONE));
 	CHECK_ERROR(-EACCES, read_guarded((void *)(file.base + PAGE), &fault));
 	CHECK_EQUAL(fault.cause, HM_FAULT_RIGHTS);
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 static void nested(void)
@@ -319,12 +297,11 @@ static void nested(void)
 	struct hm_guard outer, inner;
 	struct hm_fault fault = no_fault();
 	volatile int steps = 0;
-	struct file_map file;
 	char byte;
 	int r;
+	AUTO(handler) handler = rig_handler(0);
+	AUTO(file_map) file = open_file_map(SIZE);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file, SIZE);
 	CHECK(!ftruncate(file.fd, PAGE));
 	HM_GUARD_INIT(&outer);
 	HM_GUARD_INIT(&inner);
@@ -360,8 +337,6 @@ static void nested(void)
 	outer.struct_size = 8;
 	CHECK_ERROR(-EINVAL, hm_guard_begin(&outer));
 	CHECK_ERROR(-EINVAL, hm_guard_enter(NULL));
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 static unsigned int blocked_now(void)
@@ -378,12 +353,11 @@ static void scope_of_blocked(void)
 	static const int signals[] = { SIGBUS, SIGSEGV };
 	struct hm_fault fault;
 	struct hm_guard guard;
-	struct file_map file;
 	unsigned int i;
 	sigset_t set;
+	AUTO(handler) handler = rig_handler(0);
+	AUTO(file_map) file = open_file_map(SIZE);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file, SIZE);
 	CHECK(!ftruncate(file.fd, PAGE));
 	HM_GUARD_INIT(&guard);
 	for (i = 0; i < 2; i++) {
@@ -400,8 +374,6 @@ static void scope_of_blocked(void)
 	}
 	sigemptyset(&set);
 	pthread_sigmask(SIG_SETMASK, &set, NULL);
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* A fault in a thread of unknown signal mask may end the process: it gets no scope. */
@@ -409,11 +381,10 @@ static void scope_of_unknown(void)
 {
 	struct hm_fault fault = no_fault();
 	struct hm_guard guard;
-	struct file_map file;
 	char byte = 1;
+	AUTO(handler) handler = rig_handler(0);
+	AUTO(file_map) file = open_file_map(SIZE);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file, SIZE);
 	HM_GUARD_INIT(&guard);
 	inject_always("pthread_sigmask", ENOSYS);
 	CHECK_ERROR(-EPERM, hm_copy_in(file.base, &byte, 1, &fault));
@@ -429,8 +400,6 @@ static void scope_of_unknown(void)
 	CHECK_OK(hm_copy_out(&byte, file.base, 1, &fault));
 	CHECK(!inject_disarm());
 	CHECK_OK(hm_guard_end(&guard));
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* Bytes that a resize takes from under a scope, and gives back. */
@@ -442,8 +411,8 @@ static void shrunk_in_scope(void)
 	struct hm_map *map;
 	char *base;
 	int r;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK_FATAL(hm_device_open("host", &device));
 	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = SIZE), &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
@@ -464,7 +433,6 @@ static void shrunk_in_scope(void)
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* ---- truncation meanwhile ---- */
@@ -495,13 +463,12 @@ static void cut_meanwhile(void)
 {
 	char *bytes = malloc(LONG_SIZE), *full = malloc(LONG_SIZE);
 	struct hm_fault fault = no_fault();
-	struct file_map file;
 	pthread_t thread;
 	unsigned int i;
 	int r;
+	AUTO(handler) handler = rig_handler(0);
+	AUTO(file_map) file = open_file_map(LONG_SIZE);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file, LONG_SIZE);
 	pattern_write(full, 0, LONG_SIZE, 9);
 	rounds_begun = 0;
 	rounds_over = false;
@@ -516,10 +483,8 @@ static void cut_meanwhile(void)
 	}
 	rounds_over = true;
 	pthread_join(thread, NULL);
-	close_file_map(&file);
 	free(bytes);
 	free(full);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* ---- fork ---- */
@@ -540,13 +505,10 @@ static void in_child(void *user)
 
 static void forked(void)
 {
-	struct file_map file;
+	AUTO(handler) handler = rig_handler(0);
+	AUTO(file_map) file = open_file_map(SIZE);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file, SIZE);
 	CHECK_EQUAL(test_fork(in_child, &file), 0);
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 static const struct test tests[] = {

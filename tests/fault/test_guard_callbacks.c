@@ -46,7 +46,7 @@ static void touching_reattach(void *user, const struct hm_view_change *change)
 
 static void open_cut_off(struct file_map *file, struct toucher *toucher)
 {
-	open_file_map(file, SIZE);
+	*file = open_file_map(SIZE);
 	CHECK(!ftruncate(file->fd, PAGE));
 	*toucher = (struct toucher){ .byte = (void *)(file->base + PAGE) };
 }
@@ -69,12 +69,12 @@ static int map_in_scope(struct hm_buffer *buffer)
 
 static void in_hook(void)
 {
-	struct file_map lost, file;
+	struct file_map lost;
 	struct toucher toucher;
 	struct hm_fault fault;
+	AUTO(handler) handler = rig_handler(0);
+	AUTO(file_map) file = open_file_map(SIZE);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file, SIZE);
 	open_cut_off(&lost, &toucher);
 	CHECK_OK(hm_access_hook_set(touching_hook, &toucher));
 	CHECK_OK(map_in_scope(file.buffer));
@@ -86,8 +86,6 @@ static void in_hook(void)
 	CHECK(!ftruncate(file.fd, PAGE));
 	CHECK_EQUAL(read_guarded((void *)(file.base + PAGE), &fault), -ERANGE);
 	close_file_map(&lost);
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* Changes the map in a scope: its locks are free afterwards. */
@@ -100,13 +98,13 @@ static void in_callback(void)
 		.reattach = touching_reattach,
 	};
 	struct toucher toucher;
-	struct file_map file, lost;
+	struct file_map lost;
 	struct hm_guard guard;
 	struct hm_view *view;
 	int r;
+	AUTO(handler) handler = rig_handler(0);
+	AUTO(file_map) file = open_file_map(SIZE);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file, SIZE);
 	open_cut_off(&lost, &toucher);
 	CHECK_OK_FATAL(hm_view_create(file.map, 0, 0, &ops, &toucher, &view));
 	HM_GUARD_INIT(&guard);
@@ -120,8 +118,6 @@ static void in_callback(void)
 	CHECK_OK(hm_map_protect(file.map, 0, PAGE, HM_READ | HM_WRITE));
 	hm_view_unref(view);
 	close_file_map(&lost);
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 static const struct test tests[] = {

@@ -67,7 +67,7 @@ static void cut_off(void)
 	/* Builds the kernel, by a compiler that may install handlers of its own. */
 	RUN(&rig, FILL, SIZE / 4, HM_OUT(hm_map_address(map)), HM_U32(1));
 	hm_map_unref(map);
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	CHECK_FATAL(!pthread_create(&thread, NULL, cut, &cutter));
 	for (i = 0; i < ROUNDS; i++) {
 		CHECK(!ftruncate(cutter.fd, SIZE));
@@ -102,7 +102,6 @@ static void cut_off(void)
 	hm_device_unref(device);
 	accel_rig_close(&rig);
 	close(cutter.fd);
-	CHECK_OK(hm_handler_remove());
 }
 
 static const struct test tests[] = {

@@ -127,8 +127,8 @@ static void same_name_where(bool kept)
 {
 	char *stacks, *other;
 	pthread_t first;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	stacks = map_stacks(STACKS);
 	/* A thread's name is an address at the end of its stack. */
 	pthread_join(run_on(stacks, tell_name, NULL), NULL);
@@ -145,7 +145,6 @@ static void same_name_where(bool kept)
 	pthread_join(first, NULL);
 	pthread_join(run_on(other, begin_and_end, kept ? &held : NULL), NULL);
 	munmap(stacks, STACKS);
-	CHECK_OK(hm_handler_remove());
 }
 
 static void same_name(void)
@@ -182,10 +181,9 @@ static void in_child(void *user)
 static void ended(void)
 {
 	pthread_t first;
-	char *stacks;
+	AUTO(handler) handler = rig_handler(0);
+	char *stacks = map_stacks(2 * STACK);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	stacks = map_stacks(2 * STACK);
 	pthread_join(run_on(stacks, end_inside, NULL), NULL);
 	pthread_join(run_on(stacks, begin_afresh, &held), NULL);
 	held.begun = held.end = false;
@@ -198,7 +196,6 @@ static void ended(void)
 	held.end = true;
 	pthread_join(first, NULL);
 	munmap(stacks, 2 * STACK);
-	CHECK_OK(hm_handler_remove());
 }
 
 static struct {
@@ -232,11 +229,10 @@ static void *end_with_copies(void *user)
 /* Copies while the thread ends, also behind the notice of its end. */
 static void late_copies(void)
 {
-	struct file_map file;
 	char *stack;
+	AUTO(handler) handler = rig_handler(0);
+	AUTO(file_map) file = open_file_map(SIZE);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file, SIZE);
 	late.base = file.base;
 	late.times = 0;
 	CHECK_FATAL(!pthread_key_create(&late.key, copy_late));
@@ -246,8 +242,6 @@ static void late_copies(void)
 	pthread_join(run_on(stack, begin_afresh, &held), NULL);
 	munmap(stack, STACK);
 	pthread_key_delete(late.key);
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* ---- as many as there may be ---- */
@@ -340,7 +334,7 @@ static void crowded(void)
 		return;
 	}
 	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file, SIZE);
+	file = open_file_map(SIZE);
 	crowd.base = file.base;
 	room = crowd_of(SLOTS, true, refused_meanwhile) &&
 	       crowd_of(SLOTS / 2, false, served_meanwhile);
@@ -393,10 +387,9 @@ static void have_all_follow(void)
 /* A copy that follows the last one at once does not look, for a while. */
 static void at_once(void)
 {
-	struct file_map file;
+	AUTO(handler) handler = rig_handler(0);
+	AUTO(file_map) file = open_file_map(SIZE);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file, SIZE);
 	have_all_follow();
 	CHECK(looks_of(file.base, 1000) <= 1);
 	CHECK_EQUAL(looks_of(file.base, 1000), 0);
@@ -412,8 +405,6 @@ static void at_once(void)
 	have_all_follow();
 	CHECK_OK(copy_often(file.base, GUARD_APART));
 	CHECK(guard_own->copied > GUARD_NOW);
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* Less than the fastest system call that changes the mask. */
@@ -422,8 +413,8 @@ static void moment(void)
 	uint64_t least = UINT64_MAX, begin, took;
 	sigset_t none;
 	int i;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	sigemptyset(&none);
 	for (i = 0; i < 10000; i++) {
 		begin = cpu_counter_after();
@@ -435,22 +426,17 @@ static void moment(void)
 	CHECK(!guard_moment || guard_looks > 1000 * guard_moment);
 	if (!guard_moment)
 		test_skip("counter", "the kernel does not rely on it, or it takes long");
-	CHECK_OK(hm_handler_remove());
 }
 
 /* Where the kernel does not rely on the counter, each copy looks at the mask. */
 static void never_at_once(void)
 {
-	struct file_map file;
-
 	inject_always("open", EACCES);
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	CHECK(inject_disarm());
 	CHECK_EQUAL(guard_moment, 0);
-	open_file_map(&file, SIZE);
+	AUTO(file_map) file = open_file_map(SIZE);
 	CHECK_EQUAL(looks_of(file.base, 100), 100);
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 static void *copy_without_counter(void *user)
@@ -471,10 +457,9 @@ static void no_counter(void)
 {
 	pthread_t thread;
 	void *done;
-	struct file_map file;
 	char byte;
+	AUTO(file_map) file = open_file_map(SIZE);
 
-	open_file_map(&file, SIZE);
 	if (TEST_ASAN || TEST_TSAN) {
 		test_skip("sanitizer", "it asks what time it is, by the counter");
 	} else if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV)) {
@@ -493,7 +478,6 @@ static void no_counter(void)
 		CHECK(!pthread_join(thread, &done) && done);
 		CHECK_OK(hm_handler_remove());
 	}
-	close_file_map(&file);
 }
 
 /* One call for all of the copies, as of an interpreter's. */
@@ -508,13 +492,12 @@ static __attribute__((noinline)) int copy_one(const char *from)
 static void blocked_at_once(void)
 {
 	sigset_t all, none;
-	struct file_map file;
 	int i, wrong = 0;
 
 	sigfillset(&all);
 	sigemptyset(&none);
-	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file, SIZE);
+	AUTO(handler) handler = rig_handler(0);
+	AUTO(file_map) file = open_file_map(SIZE);
 	CHECK(!ftruncate(file.fd, PAGE));
 	CHECK_OK(hm_map_protect(file.map, 2 * PAGE, PAGE, HM_NONE));
 	for (i = 0; i < 20000; i++) {
@@ -526,21 +509,18 @@ static void blocked_at_once(void)
 		set_mask(&none);
 	}
 	CHECK_EQUAL(wrong, 0);
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* A copy that found something blocked is followed by none, nor is a scope. */
 static void after_blocked(void)
 {
 	sigset_t all, none;
-	struct file_map file;
 	struct hm_guard guard;
 
 	sigfillset(&all);
 	sigemptyset(&none);
-	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file, SIZE);
+	AUTO(handler) handler = rig_handler(0);
+	AUTO(file_map) file = open_file_map(SIZE);
 	CHECK(!ftruncate(file.fd, PAGE));
 	have_all_follow();
 	HM_GUARD_INIT(&guard);
@@ -557,8 +537,6 @@ static void after_blocked(void)
 	CHECK_EQUAL(looks_of(file.base, 10), 30);
 	set_mask(&none);
 	CHECK_EQUAL(looks_of(file.base, 10), 1);
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 static struct {
@@ -586,13 +564,12 @@ static void after_others(void)
 	struct sigaction action = { .sa_handler = mend, .sa_flags = SA_NODEFER };
 	struct hm_guard *guard;
 	sigset_t all, none;
-	struct file_map file;
 
 	sigfillset(&all);
 	sigemptyset(&none);
 	CHECK_FATAL(!sigaction(SIGSEGV, &action, NULL));
-	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file, SIZE);
+	AUTO(handler) handler = rig_handler(0);
+	AUTO(file_map) file = open_file_map(SIZE);
 	CHECK(!ftruncate(file.fd, PAGE));
 	have_all_follow();
 	mended.page = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -618,8 +595,6 @@ static void after_others(void)
 	guard_resume(guard);
 	CHECK_EQUAL(guard_own->copied, 0);
 	munmap(mended.page, PAGE);
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 static unsigned int looks_on(const char *name)
@@ -645,8 +620,8 @@ static void after_asking(void)
 	struct hm_device *device;
 	struct hm_map *map, *received;
 	int ends[2];
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
 	CHECK_OK_FATAL(hm_device_open("host", &device));
 	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = SIZE), &owner));
@@ -669,7 +644,6 @@ static void after_asking(void)
 	hm_device_unref(device);
 	close(ends[0]);
 	close(ends[1]);
-	CHECK_OK(hm_handler_remove());
 }
 
 static const struct test tests[] = {

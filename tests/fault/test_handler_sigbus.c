@@ -180,10 +180,12 @@ static void check_replaced(const struct file_map *file)
 	CHECK_EQUAL(handler_info().forwarded, was.forwarded);
 }
 
-static void open_cut_off(struct file_map *file)
+static struct file_map open_cut_off(void)
 {
-	open_file_map(file, SIZE);
-	CHECK(!ftruncate(file->fd, PAGE));
+	struct file_map file = open_file_map(SIZE);
+
+	CHECK(!ftruncate(file.fd, PAGE));
+	return file;
 }
 
 static void after_sigbus(void)
@@ -195,8 +197,8 @@ static void after_sigbus(void)
 
 	CHECK_OK_FATAL(hm_handler_install(0));
 	was = handler_info();
-	open_cut_off(&first);
-	open_cut_off(&second);
+	first = open_cut_off();
+	second = open_cut_off();
 	install_after(on_forwarding);
 	CHECK_EQUAL(handler_info().above, HM_HANDLER_SIGBUS);
 	CHECK_EQUAL(handler_info().chained, 0);
@@ -262,7 +264,7 @@ static void keeps_to_itself(void *user)
 	(void)user;
 	CHECK_OK_FATAL(hm_handler_install(0));
 	was = handler_info();
-	open_cut_off(&file);
+	file = open_cut_off();
 	install_after(on_selfish);
 	CHECK_ERROR(-EBUSY, guarded(file.base + PAGE, &fault));
 	CHECK_EQUAL(seen_calls, 0);

@@ -132,7 +132,7 @@ static void test_claim(void)
 
 	hold_prepare();
 	before = n_repaired();
-	open_file_map(&file, SIZE);
+	file = open_file_map(SIZE);
 	base = (volatile unsigned char *)file.base;
 	CHECK(!ftruncate(file.fd, 0));
 	hold_repair(base + AT);
@@ -355,11 +355,10 @@ static void test_policy_under_handler(void)
 {
 	const struct hm_loss_desc shadow = { .struct_size = sizeof(shadow),
 					     .policy = HM_LOSS_SHADOW };
-	struct file_map file;
 	pthread_t thread;
+	AUTO(handler) handler = rig_handler(0);
+	AUTO(file_map) file = open_file_map(SIZE);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file, SIZE);
 	CHECK_OK_FATAL(hm_buffer_set_loss(file.buffer, &shadow));
 	CHECK(!ftruncate(file.fd, 0));
 	mapping.base = (volatile unsigned char *)file.base;
@@ -377,8 +376,6 @@ static void test_policy_under_handler(void)
 	CHECK(!mapping.late);
 	CHECK_EQUAL(mapping.value, mapping.base[AT]);
 	CHECK(pattern_holds(file.base, 0, SIZE, 1));
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 static const struct sim_case cases[] = {

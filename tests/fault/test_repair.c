@@ -28,14 +28,17 @@ struct file_map {
 	int fd;
 };
 
-static void open_file_map(struct file_map *file)
+static struct file_map open_file_map(void)
 {
-	file->fd = scratch_file(SIZE);
-	CHECK_OK_FATAL(hm_device_open("file", &file->device));
-	CHECK_OK_FATAL(hm_buffer_from_file(file->device, NULL, file->fd, NULL, &file->buffer));
-	CHECK_OK_FATAL(hm_map_create(file->buffer, NULL, &file->map));
-	file->base = hm_map_address(file->map);
-	pattern_write(hm_map_address(file->map), 0, SIZE, 1);
+	struct file_map file = { 0 };
+
+	file.fd = scratch_file(SIZE);
+	CHECK_OK_FATAL(hm_device_open("file", &file.device));
+	CHECK_OK_FATAL(hm_buffer_from_file(file.device, NULL, file.fd, NULL, &file.buffer));
+	CHECK_OK_FATAL(hm_map_create(file.buffer, NULL, &file.map));
+	file.base = hm_map_address(file.map);
+	pattern_write(hm_map_address(file.map), 0, SIZE, 1);
+	return file;
 }
 
 static void close_file_map(struct file_map *file)
@@ -45,6 +48,8 @@ static void close_file_map(struct file_map *file)
 	hm_device_unref(file->device);
 	close(file->fd);
 }
+
+AUTO_BY(file_map, close_file_map)
 
 static uint64_t n_repaired(void)
 {
@@ -84,13 +89,11 @@ static void brackets_tell(const struct file_map *file)
 
 static void replaced(void)
 {
-	struct file_map file;
-	uint64_t before;
 	char byte = 1;
+	AUTO(handler) handler = rig_handler(0);
+	uint64_t before = n_repaired();
+	struct file_map file = open_file_map();
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	before = n_repaired();
-	open_file_map(&file);
 	/* Begun before: its end tells. */
 	CHECK_OK(hm_map_begin_cpu(file.map, 0, SIZE, HM_READ | HM_WRITE));
 	CHECK(!ftruncate(file.fd, REPAIR_BLOCK + 4 * PAGE));
@@ -113,16 +116,14 @@ static void replaced(void)
 	CHECK_OK(hm_map_begin_cpu(file.map, REPAIR_BLOCK, 1, HM_READ));
 	CHECK_OK(hm_map_end_cpu(file.map, REPAIR_BLOCK, 1, HM_READ));
 	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* With a shadow a block that was cut off has the bytes of its last refresh. */
 static void shadowed(void)
 {
-	struct file_map file;
+	AUTO(handler) handler = rig_handler(0);
+	AUTO(file_map) file = open_file_map();
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file);
 	CHECK_OK_FATAL(
 		hm_buffer_set_loss(file.buffer, DESC(hm_loss_desc, .policy = HM_LOSS_SHADOW)));
 	CHECK_OK(hm_map_begin_cpu(file.map, REPAIR_BLOCK, PAGE, HM_READ | HM_WRITE));
@@ -143,17 +144,14 @@ static void shadowed(void)
 	CHECK(holds(&file, REPAIR_BLOCK + PAGE, 2 * REPAIR_BLOCK));
 	file.base[REPAIR_BLOCK] = 77;
 	CHECK_EQUAL(file.base[REPAIR_BLOCK], 77);
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* Runs of pages keep their rights. */
 static void rights_stay(void)
 {
-	struct file_map file;
+	AUTO(handler) handler = rig_handler(0);
+	AUTO(file_map) file = open_file_map();
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file);
 	CHECK_OK(hm_map_protect(file.map, 2 * PAGE, PAGE, HM_READ));
 	CHECK_OK(hm_map_protect(file.map, 5 * PAGE, 2 * PAGE, HM_NONE));
 	CHECK_OK(hm_map_protect(file.map, REPAIR_BLOCK - PAGE, 2 * PAGE, HM_READ));
@@ -172,8 +170,6 @@ static void rights_stay(void)
 	/* And change as before. */
 	CHECK_OK(hm_map_protect(file.map, 0, SIZE, HM_READ | HM_WRITE));
 	CHECK_EQUAL(test_write_signal((void *)(file.base + 5 * PAGE)), 0);
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* ---- faults that the library must not repair ---- */
@@ -184,7 +180,7 @@ static void touch_lost(void *user)
 	struct file_map file;
 
 	CHECK_OK_FATAL(hm_handler_install(flags));
-	open_file_map(&file);
+	file = open_file_map();
 	CHECK(!ftruncate(file.fd, 0));
 	(void)*file.base;
 }
@@ -196,7 +192,7 @@ static void touch_unreplaced(void *user)
 
 	(void)user;
 	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file);
+	file = open_file_map();
 	CHECK(!ftruncate(file.fd, 0));
 	inject_always("mmap", ENOMEM);
 	(void)*file.base;
@@ -208,7 +204,7 @@ static void touch_read_only(void *user)
 
 	(void)user;
 	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file);
+	file = open_file_map();
 	CHECK_OK(hm_map_protect(file.map, 0, PAGE, HM_READ));
 	*file.base = 1;
 }
@@ -351,12 +347,11 @@ static void lost_again(void *user)
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .max_size = REPAIR_BLOCK };
 	const uint64_t half = REPAIR_BLOCK / 2;
 	struct file_map file = { .fd = scratch_file(half) };
-	uint64_t before;
 	int i;
+	AUTO(handler) handler = rig_handler(0);
+	uint64_t before = n_repaired();
 
 	(void)user;
-	CHECK_OK_FATAL(hm_handler_install(0));
-	before = n_repaired();
 	CHECK_OK_FATAL(hm_device_open("file", &file.device));
 	CHECK_OK_FATAL(hm_buffer_from_file(file.device, NULL, file.fd, &desc, &file.buffer));
 	CHECK_OK_FATAL(hm_map_create(file.buffer, NULL, &file.map));
@@ -378,7 +373,6 @@ static void lost_again(void *user)
 	file.base[0] = 6;
 	CHECK_EQUAL(file.base[0], 6);
 	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 static void grown(void)
@@ -395,13 +389,12 @@ static void outside_window(void)
 
 static void fences(void)
 {
-	struct file_map file;
 	struct hm_fence *fence;
 	struct accel_rig rig;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	accel_rig_open(&rig, "cpu", 0, 0);
-	open_file_map(&file);
+	AUTO(file_map) file = open_file_map();
 	CHECK_OK_FATAL(hm_launch(rig.queue, rig.kernel[FILL], SIZE / 4, &fence,
 				 HM_OUT((void *)file.base), HM_U32(5)));
 	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
@@ -425,8 +418,6 @@ static void fences(void)
 	CHECK_ERROR(-EIO, hm_fence_wait(fence, UINT64_MAX));
 	hm_fence_unref(fence);
 	accel_rig_close(&rig);
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* ---- several threads ---- */
@@ -448,13 +439,12 @@ static void *change_rights(void *user)
 
 static void beside_changes(void)
 {
-	struct file_map file;
 	pthread_t thread;
 	unsigned int i;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	for (i = 0; i < 50; i++) {
-		open_file_map(&file);
+		AUTO(file_map) file = open_file_map();
 		changes_over = false;
 		CHECK(!ftruncate(file.fd, 0));
 		CHECK_FATAL(!pthread_create(&thread, NULL, change_rights, &file));
@@ -465,9 +455,7 @@ static void beside_changes(void)
 		CHECK_EQUAL(file.base[3 * PAGE], 3);
 		CHECK_EQUAL(test_write_signal((void *)(file.base + PAGE)), SIGSEGV);
 		CHECK_EQUAL(test_write_signal((void *)(file.base + 2 * PAGE)), 0);
-		close_file_map(&file);
 	}
-	CHECK_OK(hm_handler_remove());
 }
 
 /* A look at the states of blocks holds no reference: a move takes none away. */
@@ -488,8 +476,8 @@ static void beside_moves(void)
 	struct hm_device *device;
 	pthread_t thread;
 	unsigned int i;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK_FATAL(hm_device_open("host", &device));
 	for (i = 0; i < 30; i++) {
 		AUTO(hm_buffer) *buffer = rig_buffer(device, &desc);
@@ -503,7 +491,6 @@ static void beside_moves(void)
 		pthread_join(thread, NULL);
 	}
 	hm_device_unref(device);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* ---- fork children ---- */
@@ -536,12 +523,11 @@ static void read_left(void *user)
 static void left_by_fork(void)
 {
 	struct block_states *blocks;
-	struct file_map file;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_FATAL(!sigaction(SIGBUS, NULL, &of_parent[0]));
 	CHECK_FATAL(!sigaction(SIGSEGV, NULL, &of_parent[1]));
-	open_file_map(&file);
+	AUTO(file_map) file = open_file_map();
 	blocks = repair_states(file.map);
 	CHECK(!ftruncate(file.fd, PAGE));
 	atomic_store(&blocks->state[0], BLOCK_CHANGING);
@@ -551,8 +537,6 @@ static void left_by_fork(void)
 	atomic_store(&blocks->state[1], BLOCK_OK);
 	CHECK_EQUAL(file.base[PAGE], 0);
 	CHECK_EQUAL(file.base[REPAIR_BLOCK], 0);
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* ---- want of memory ---- */
@@ -566,8 +550,8 @@ static void undone(void)
 	unsigned int n;
 	bool failed;
 	int r;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK_FATAL(hm_device_open("host", &device));
 	CHECK_OK_FATAL(hm_buffer_create(
 		device, DESC(hm_buffer_desc, .size = 2 * PAGE, .max_size = 2 * PAGE), &buffer));
@@ -599,7 +583,6 @@ static void undone(void)
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
-	CHECK_OK(hm_handler_remove());
 }
 
 static struct hm_map *held; /* by a thread that looks at all maps */
@@ -628,7 +611,7 @@ static void held_by_others(void)
 	struct hm_map *map = NULL;
 
 	held = NULL;
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	CHECK_OK_FATAL(hm_device_open("host", &device));
 	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
 	sys_table.calloc = refuse_states;
@@ -644,7 +627,6 @@ static void held_by_others(void)
 	CHECK_EQUAL(stats_now().bytes_reserved, 0);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
-	CHECK_OK(hm_handler_remove());
 }
 
 static const struct test tests[] = {

@@ -48,7 +48,7 @@ static void at_the_limit(void)
 		close(fd);
 		return;
 	}
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	CHECK_OK_FATAL(hm_device_open("file", &device));
 	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, NULL, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
@@ -73,7 +73,6 @@ static void at_the_limit(void)
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
 	close(fd);
-	CHECK_OK(hm_handler_remove());
 }
 
 static const struct test tests[] = {

@@ -50,8 +50,8 @@ static void stored(void)
 	struct hm_buffer *buffer;
 	volatile char *base;
 	struct hm_map *map;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK_FATAL(hm_device_open("file", &device));
 	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, NULL, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
@@ -81,7 +81,6 @@ static void stored(void)
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
 	close(fd);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* Memory without storage has nothing to write back, and shows other bytes than its own. */
@@ -93,7 +92,7 @@ static void without_storage(void)
 	uint32_t handle;
 
 	setenv("HETMAP_SOFT", "vram_mb=16 system_mb=16 test=1", 1);
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
 	buffer = sim_make(device, 2 * REPAIR_BLOCK, 0, &map);
 	CHECK(!(buffer_info(buffer).caps & HM_CAP_SYNC));
@@ -106,7 +105,6 @@ static void without_storage(void)
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
-	CHECK_OK(hm_handler_remove());
 }
 
 static const struct test tests[] = {

@@ -136,17 +136,14 @@ static void set_policy(struct hm_buffer *buffer, const struct hm_map *map, uint3
 
 static void race_on_file(uint32_t policy)
 {
-	struct file_map file;
+	AUTO(handler) handler = rig_handler(0);
+	AUTO(file_map) file = open_file_map(SIZE);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file, SIZE);
 	set_policy(file.buffer, file.map, policy);
 	CHECK(!ftruncate(file.fd, 0));
 	race_begin(0, PAGE, 400);
 	run_rounds(file.buffer);
 	race_end();
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 static void test_file(void)
@@ -177,11 +174,10 @@ static struct hm_buffer *make_broken(struct hm_device *device, uint32_t policy,
 static void race_on_device(uint32_t policy)
 {
 	struct hm_device *device = sim_open();
-	struct hm_buffer *buffer;
 	struct hm_map *map;
+	AUTO(handler) handler = rig_handler(0);
+	struct hm_buffer *buffer = make_broken(device, policy, &map);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	buffer = make_broken(device, policy, &map);
 	hm_map_unref(map);
 	/* Behind a window a SIGBUS is nothing lost: see outside_window in test_repair.c. */
 	if (!(buffer_info(buffer).caps & HM_CAP_BRACKET)) {
@@ -191,7 +187,6 @@ static void race_on_device(uint32_t policy)
 	}
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
-	CHECK_OK(hm_handler_remove());
 }
 
 static void test_device(void)
@@ -238,12 +233,11 @@ static void test_unplugged(void)
 	}
 	hm_device_unref(device);
 	sim_plug();
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	race_begin(PAGE, STRIDE, 100);
 	for (i = 0; i < race.rounds; i++)
 		unplugged_round(i, &state);
 	race_end();
-	CHECK_OK(hm_handler_remove());
 }
 
 /* ---- beside the device ---- */
@@ -311,9 +305,9 @@ static void store_beside(void *user)
 	struct hm_map *map;
 	pthread_t thread;
 	uint64_t before;
+	AUTO(handler) handler = rig_handler(0);
 
 	(void)user;
-	CHECK_OK_FATAL(hm_handler_install(0));
 	hurting.device = sim_open();
 	for (i = 0; i < rounds; i++) {
 		if (i >= HURT_ROUNDS_MIN && test_now() - begin > HURT_SECONDS)
@@ -332,7 +326,6 @@ static void store_beside(void *user)
 		hm_map_unref(map);
 	}
 	hm_device_unref(hurting.device);
-	CHECK_OK(hm_handler_remove());
 }
 
 static void test_beside_device(void)
@@ -391,7 +384,6 @@ static void test_stacks(void)
 	struct sigaction action = { .sa_handler = on_touching, .sa_flags = SA_ONSTACK };
 	/* TSan calls handlers with all signals blocked: no fault may be in one. */
 	size_t i, n = TEST_TSAN ? 2 : sizeof(touchers) / sizeof(touchers[0]);
-	struct file_map file;
 	pthread_t thread;
 	uint64_t before;
 
@@ -399,7 +391,7 @@ static void test_stacks(void)
 	CHECK_OK_FATAL(hm_handler_install(0));
 	before = n_repaired();
 	for (i = 0; i < n; i++) {
-		open_file_map(&file, SIZE);
+		AUTO(file_map) file = open_file_map(SIZE);
 		CHECK(!ftruncate(file.fd, PAGE));
 		touchers[i].lost = file.base + 3 * PAGE;
 		CHECK_FATAL(!pthread_create(&thread, NULL, touch_on_stack, &touchers[i]));
@@ -407,7 +399,6 @@ static void test_stacks(void)
 		CHECK_EQUAL(touchers[i].value, 0);
 		CHECK_EQUAL(n_repaired(), before + i + 1);
 		CHECK_ERROR(-EIO, hm_map_begin_cpu(file.map, 3 * PAGE, 1, HM_READ));
-		close_file_map(&file);
 	}
 	CHECK_OK(hm_handler_remove());
 	signal(SIGUSR1, SIG_DFL);
@@ -422,11 +413,10 @@ static void *touch_blocked(void *user)
 {
 	const struct blocker *blocker = user;
 	struct hm_fault fault = no_fault();
-	struct file_map file;
 	sigset_t set;
 	char byte;
+	AUTO(file_map) file = open_file_map(SIZE);
 
-	open_file_map(&file, SIZE);
 	CHECK(!ftruncate(file.fd, PAGE));
 	sigemptyset(&set);
 	if (blocker->signal)
@@ -438,7 +428,6 @@ static void *touch_blocked(void *user)
 	CHECK_EQUAL(*(volatile char *)(file.base + PAGE), 0);
 	/* Only threads that still live come here. */
 	CHECK_EQUAL(n_repaired(), 1);
-	close_file_map(&file);
 	return NULL;
 }
 

@@ -20,10 +20,9 @@
 
 static void by_brackets(void)
 {
-	struct victim victim;
 	uint32_t before;
+	AUTO(victim) victim = victim_open_file();
 
-	victim_open_file(&victim);
 	victim_choose(&victim, HM_LOSS_ZERO, 0);
 	before = map_info(victim.map, 0).generation;
 	CHECK_OK(hm_map_begin_cpu(victim.map, 0, VICTIM_SIZE, HM_READ));
@@ -44,7 +43,6 @@ static void by_brackets(void)
 	CHECK_ERROR(-EIO, victim_bracket(&victim, 2 * REPAIR_BLOCK, HM_READ));
 	CHECK(victim_was_told(&victim, "p"));
 	CHECK_EQUAL(map_info(victim.map, 0).generation, before + 2);
-	victim_close(&victim);
 }
 
 static void by_others(void)
@@ -54,7 +52,7 @@ static void by_others(void)
 	char byte;
 
 	/* Without a policy the generation alone tells. */
-	victim_open_file(&victim);
+	victim = victim_open_file();
 	before = map_info(victim.map, 0).generation;
 	victim_cut(&victim, 0);
 	CHECK_EQUAL(victim.base[0], 0);
@@ -69,7 +67,7 @@ static void by_others(void)
 	CHECK(victim_was_told(&victim, "p"));
 	victim_close(&victim);
 
-	victim_open_file(&victim);
+	victim = victim_open_file();
 	victim_choose(&victim, HM_LOSS_ZERO, 0);
 	victim_cut(&victim, 0);
 	CHECK_EQUAL(victim.base[0], 0);
@@ -80,11 +78,10 @@ static void by_others(void)
 
 static void by_fences(void)
 {
-	struct victim victim;
 	struct hm_fence *fence;
 	struct accel_rig rig;
+	AUTO(victim) victim = victim_open_file();
 
-	victim_open_file(&victim);
 	victim_choose(&victim, HM_LOSS_ZERO, 0);
 	accel_rig_open(&rig, "cpu", 0, 0);
 	victim_cut(&victim, REPAIR_BLOCK);
@@ -95,16 +92,14 @@ static void by_fences(void)
 	CHECK(victim_was_told(&victim, "p"));
 	hm_fence_unref(fence);
 	accel_rig_close(&rig);
-	victim_close(&victim);
 }
 
 /* ---- the intact part goes on ---- */
 
 static void goes_on(void)
 {
-	struct victim victim;
+	AUTO(victim) victim = victim_open_file();
 
-	victim_open_file(&victim);
 	victim_choose(&victim, HM_LOSS_SHADOW, 0);
 	victim_cut(&victim, REPAIR_BLOCK);
 	CHECK(victim_holds(&victim, REPAIR_BLOCK, 2 * REPAIR_BLOCK, 1));
@@ -126,15 +121,13 @@ static void goes_on(void)
 	CHECK_EQUAL(victim.base[REPAIR_BLOCK], 77);
 	/* For bytes lost before, the new shadow has those of the old one. */
 	CHECK(victim_holds(&victim, 2 * REPAIR_BLOCK, VICTIM_SIZE, 1));
-	victim_close(&victim);
 }
 
 /* A shadow that can't be had is an error of the bracket, and may be had later. */
 static void no_memory(void)
 {
-	struct victim victim;
+	AUTO(victim) victim = victim_open_file();
 
-	victim_open_file(&victim);
 	victim_choose(&victim, HM_LOSS_SHADOW, 0);
 	victim_cut(&victim, REPAIR_BLOCK);
 	CHECK(victim_holds(&victim, REPAIR_BLOCK, 2 * REPAIR_BLOCK, 1));
@@ -145,7 +138,6 @@ static void no_memory(void)
 	CHECK(victim_holds(&victim, 2 * REPAIR_BLOCK, VICTIM_SIZE, 1));
 	CHECK_OK(victim_bracket(&victim, 0, HM_READ | HM_WRITE));
 	CHECK_EQUAL(buffer_info(victim.buffer).lost, HM_LOST_PART);
-	victim_close(&victim);
 }
 
 /* ---- lost bytes come back ---- */
@@ -153,11 +145,10 @@ static void no_memory(void)
 static void grown_again(void)
 {
 	struct hm_recover_info info;
-	struct victim victim;
 	uint32_t before;
 	char *fresh;
+	AUTO(victim) victim = victim_open_file();
 
-	victim_open_file(&victim);
 	victim_choose(&victim, HM_LOSS_SHADOW, 0);
 	CHECK_OK(hm_map_protect(victim.map, REPAIR_BLOCK, PAGE, HM_READ));
 	victim_cut(&victim, REPAIR_BLOCK);
@@ -205,7 +196,6 @@ static void grown_again(void)
 	CHECK_ERROR(-EIO, victim_bracket(&victim, 0, HM_READ));
 	CHECK(victim_was_told(&victim, "p"));
 	munmap(fresh, VICTIM_SIZE);
-	victim_close(&victim);
 }
 
 /* Memory of the library's gets new pages, with the shadow's bytes, or the callback's, or zeros. */
@@ -222,11 +212,10 @@ static void mended(void)
 	};
 	const uint64_t kept = REPAIR_BLOCK + 2 * PAGE, lost = VICTIM_SIZE - kept;
 	struct hm_recover_info info;
-	struct victim victim;
 	size_t i;
 
 	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
-		victim_open_host(&victim);
+		AUTO(victim) victim = victim_open_host();
 		victim.salt = ways[i].salt;
 		victim_choose(&victim, ways[i].policy, ways[i].flags);
 		victim_cut(&victim, kept);
@@ -246,7 +235,6 @@ static void mended(void)
 				      is_zero((void *)victim.base, kept, VICTIM_SIZE));
 		CHECK_OK(victim_bracket(&victim, REPAIR_BLOCK, HM_READ | HM_WRITE));
 		CHECK_OK(victim_bracket(&victim, 2 * REPAIR_BLOCK, HM_READ | HM_WRITE));
-		victim_close(&victim);
 	}
 }
 
@@ -254,9 +242,8 @@ static void mended(void)
 static void refused(void)
 {
 	struct hm_recover_info info;
-	struct victim victim;
+	AUTO(victim) victim = victim_open_host();
 
-	victim_open_host(&victim);
 	victim.salt = 4;
 	victim.answer = -ENODATA;
 	victim_choose(&victim, HM_LOSS_RECREATE, 0);
@@ -273,7 +260,6 @@ static void refused(void)
 	info = victim_recover(&victim, 0);
 	CHECK_EQUAL(info.buffers_back, 1);
 	CHECK(victim_holds(&victim, REPAIR_BLOCK, 2 * REPAIR_BLOCK, 4));
-	victim_close(&victim);
 }
 
 /* A device's memory that is in reach again. */
@@ -285,7 +271,7 @@ static void in_reach_again(void *user)
 
 	(void)user;
 	setenv("HETMAP_SOFT", "vram_mb=16 system_mb=16 test=1", 1);
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	CHECK_OK_FATAL(hm_device_open("soft:0", &victim.device));
 	victim.buffer = sim_make(victim.device, VICTIM_SIZE, 0, &victim.map);
 	victim.base = hm_map_address(victim.map);
@@ -311,7 +297,6 @@ static void in_reach_again(void *user)
 	hm_map_unref(victim.map);
 	hm_buffer_unref(victim.buffer);
 	hm_device_unref(victim.device);
-	CHECK_OK(hm_handler_remove());
 }
 
 static void in_reach(void)
@@ -404,7 +389,7 @@ static void beside_readers(void)
 	char copied;
 
 	memset(&beside, 0, sizeof(beside));
-	victim_open_file(&beside.victim);
+	beside.victim = victim_open_file();
 	beside.victim.shared = true;
 	victim_choose(&beside.victim, HM_LOSS_SHADOW, 0);
 	for (i = 0; i < 2; i++)
@@ -463,15 +448,13 @@ static void read_replaced(struct victim *victim, uint64_t offset, uint64_t size)
 static void waits_for_brackets(void)
 {
 	struct hm_recover_info info;
-	struct victim victim;
+	AUTO(victim) victim = victim_open_host();
 
-	victim_open_host(&victim);
 	victim_choose(&victim, HM_LOSS_RECREATE, 0);
 	read_replaced(&victim, 2 * REPAIR_BLOCK, 2 * REPAIR_BLOCK);
 	info = victim_recover(&victim, 0);
 	CHECK_EQUAL(info.buffers_back, 1);
 	pthread_join(open_one.thread, NULL);
-	victim_close(&victim);
 }
 
 /* Replaces a block while other ones come back, which is waited for, too. */
@@ -497,7 +480,7 @@ static void waits_for_more(void)
 	};
 	struct hm_recover_info info;
 
-	victim_open_host(&victim);
+	victim = victim_open_host();
 	open_one.victim = NULL;
 	CHECK_OK_FATAL(hm_buffer_set_loss(victim.buffer, &desc));
 	victim_cut(&victim, 2 * REPAIR_BLOCK);
@@ -515,11 +498,10 @@ static void waits_for_more(void)
 static unsigned int undo(unsigned int n)
 {
 	struct hm_recover_info info = { .struct_size = sizeof(info) };
-	struct victim victim;
 	unsigned int calls;
 	int r;
+	AUTO(victim) victim = victim_open_host();
 
-	victim_open_host(&victim);
 	victim_choose(&victim, HM_LOSS_SHADOW, 0);
 	victim_cut(&victim, 2 * REPAIR_BLOCK - 2 * PAGE);
 	(void)victim.base[2 * REPAIR_BLOCK - 1];
@@ -536,7 +518,6 @@ static unsigned int undo(unsigned int n)
 	CHECK(victim_holds(&victim, 0, 2 * REPAIR_BLOCK, 1));
 	CHECK_OK(victim_bracket(&victim, REPAIR_BLOCK, HM_READ));
 	inject_forgive();
-	victim_close(&victim);
 	return calls;
 }
 

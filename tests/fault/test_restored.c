@@ -29,9 +29,8 @@ static void store_behind(const struct victim *victim, uint64_t offset, unsigned 
 static void shrunk_to(uint64_t size)
 {
 	unsigned char byte = 0;
-	struct victim victim;
+	AUTO(victim) victim = victim_open_host();
 
-	victim_open_host(&victim);
 	victim_choose(&victim, HM_LOSS_SHADOW, 0);
 	victim_cut(&victim, REPAIR_BLOCK);
 	(void)victim.base[REPAIR_BLOCK + PAGE];
@@ -45,7 +44,6 @@ static void shrunk_to(uint64_t size)
 	CHECK_EQUAL(victim.base[AT], 0x55);
 	CHECK_OK(hm_copy_out(&byte, (char *)victim.base + AT, 1, NULL));
 	CHECK_EQUAL(byte, 0x55);
-	victim_close(&victim);
 }
 
 static void shrunk(void)
@@ -59,9 +57,8 @@ static void shrunk(void)
 /* The end of a bracket that makes another shadow can't have had its own bytes from the old one. */
 static void unreadable_end(void)
 {
-	struct victim victim;
+	AUTO(victim) victim = victim_open_file();
 
-	victim_open_file(&victim);
 	victim_choose(&victim, HM_LOSS_SHADOW, 0);
 	victim_cut(&victim, 2 * REPAIR_BLOCK);
 	(void)victim.base[2 * REPAIR_BLOCK];
@@ -73,7 +70,6 @@ static void unreadable_end(void)
 	CHECK_ERROR(-EIO, hm_buffer_shadow(victim.buffer, 0, VICTIM_SIZE));
 	CHECK_ERROR(-EIO, hm_buffer_shadow(victim.buffer, 0, VICTIM_SIZE));
 	CHECK_OK(hm_buffer_shadow(victim.buffer, 0, REPAIR_BLOCK));
-	victim_close(&victim);
 }
 
 /* A page that fails: -EIO until the file gives it up, and zeros from then on. */
@@ -126,10 +122,9 @@ static void half_mended(void)
 {
 	struct hm_recover_info info;
 	struct hm_map *other = NULL;
-	struct victim victim;
 	unsigned char *bytes;
+	AUTO(victim) victim = victim_open_host();
 
-	victim_open_host(&victim);
 	victim_choose(&victim, HM_LOSS_SHADOW, 0);
 	victim_cut(&victim, REPAIR_BLOCK);
 	(void)victim.base[REPAIR_BLOCK];
@@ -153,17 +148,15 @@ static void half_mended(void)
 	CHECK_EQUAL(info.bytes_shadow, PAGE);
 	fail_no_more();
 	CHECK(victim_holds(&victim, 0, VICTIM_SIZE, 1));
-	victim_close(&victim);
 }
 
 /* Another map of the buffer shows the same pages, and hears of their loss and recovery. */
 static void other_maps(void)
 {
 	struct hm_recover_info info;
-	struct victim victim;
 	struct hm_map *other;
+	AUTO(victim) victim = victim_open_host();
 
-	victim_open_host(&victim);
 	CHECK_OK_FATAL(hm_map_create(victim.buffer, NULL, &other));
 	victim_choose(&victim, HM_LOSS_RECREATE, 0);
 	/* Work of its own goes on elsewhere: it is not waited for. */
@@ -182,16 +175,14 @@ static void other_maps(void)
 	CHECK_OK(hm_map_end_cpu(other, 2 * REPAIR_BLOCK, PAGE, HM_READ));
 	fail_no_more();
 	hm_map_unref(other);
-	victim_close(&victim);
 }
 
 /* A shrink leaves less to mend. */
 static void mended_less(void)
 {
 	struct hm_recover_info info;
-	struct victim victim;
+	AUTO(victim) victim = victim_open_host();
 
-	victim_open_host(&victim);
 	victim_choose(&victim, HM_LOSS_SHADOW, 0);
 	victim_cut(&victim, REPAIR_BLOCK);
 	(void)victim.base[REPAIR_BLOCK];
@@ -205,15 +196,13 @@ static void mended_less(void)
 	CHECK_EQUAL(info.error, 0);
 	CHECK(victim_holds(&victim, 0, REPAIR_BLOCK + 4 * PAGE, 1));
 	CHECK(is_zero((void *)victim.base, REPAIR_BLOCK + 4 * PAGE, VICTIM_SIZE));
-	victim_close(&victim);
 }
 
 /* A shadow in use has bytes that a shrink cut off, and their place shows zeros. */
 static void cut_off(void)
 {
-	struct victim victim;
+	AUTO(victim) victim = victim_open_host();
 
-	victim_open_host(&victim);
 	victim_choose(&victim, HM_LOSS_SHADOW, 0);
 	victim_cut(&victim, 2 * REPAIR_BLOCK);
 	(void)victim.base[2 * REPAIR_BLOCK];
@@ -223,7 +212,6 @@ static void cut_off(void)
 	victim_cut(&victim, REPAIR_BLOCK);
 	CHECK(is_zero((void *)victim.base, REPAIR_BLOCK, 2 * REPAIR_BLOCK));
 	CHECK_EQUAL(buffer_info(victim.buffer).lost & HM_LOST_STALE, 0);
-	victim_close(&victim);
 }
 
 /* ---- other buffers ---- */
@@ -252,11 +240,10 @@ static void others_copies(void)
 {
 	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
 					     .size = REPAIR_BLOCK };
-	struct victim victim;
 	pthread_t thread;
 	unsigned int i;
+	AUTO(victim) victim = victim_open_host();
 
-	victim_open_host(&victim);
 	victim.shared = true;
 	victim_choose(&victim, HM_LOSS_SHADOW, 0);
 	CHECK_OK_FATAL(hm_buffer_create(victim.device, &desc, &healthy.buffer));
@@ -274,7 +261,6 @@ static void others_copies(void)
 	pthread_join(thread, NULL);
 	hm_map_unref(healthy.map);
 	hm_buffer_unref(healthy.buffer);
-	victim_close(&victim);
 }
 
 /* Each time something is mapped there, it may not be stored to. */
@@ -298,9 +284,8 @@ static void *look_mmap(void *address, size_t length, int prot, int flags, int fd
 
 static void rights(void)
 {
-	struct victim victim;
+	AUTO(victim) victim = victim_open_file();
 
-	victim_open_file(&victim);
 	victim_choose(&victim, HM_LOSS_SHADOW, 0);
 	CHECK_OK(hm_map_protect(victim.map, REPAIR_BLOCK, PAGE, HM_READ));
 	victim_cut(&victim, REPAIR_BLOCK);
@@ -313,7 +298,6 @@ static void rights(void)
 	CHECK_EQUAL(victim_recover(&victim, HM_RECOVER_SHADOWED).error, 0);
 	sys_table.mmap = guarded.mmap;
 	CHECK(guarded.looks > 0);
-	victim_close(&victim);
 }
 
 /* ---- errors ---- */
@@ -321,10 +305,9 @@ static void rights(void)
 static void errors_pass(void)
 {
 	struct hm_recover_info info;
-	struct victim victim;
 	uint32_t before;
+	AUTO(victim) victim = victim_open_host();
 
-	victim_open_host(&victim);
 	victim.salt = 4;
 	victim.answer = -EAGAIN;
 	victim_choose(&victim, HM_LOSS_RECREATE, 0);
@@ -342,7 +325,6 @@ static void errors_pass(void)
 	inject_disarm();
 	CHECK(info.error < 0);
 	CHECK_EQUAL(map_info(victim.map, 0).generation, before);
-	victim_close(&victim);
 }
 
 /* ---- one event after the other ---- */
@@ -372,7 +354,7 @@ static void open_slow(uint32_t event)
 {
 	memset(&slow, 0, sizeof(slow));
 	slow.event = event;
-	victim_open_file(&slow.victim);
+	slow.victim = victim_open_file();
 	CHECK_OK_FATAL(hm_buffer_set_loss(slow.victim.buffer,
 					  DESC(hm_loss_desc, .policy = HM_LOSS_SHADOW,
 					       .lost = on_slow)));

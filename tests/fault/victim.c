@@ -41,35 +41,38 @@ void victim_choose(struct victim *victim, uint32_t policy, uint32_t flags)
 		     .refill = victim->salt ? on_refill : NULL, .user = victim)));
 }
 
-void victim_open_file(struct victim *victim)
+struct victim victim_open_file(void)
 {
-	*victim = (struct victim){ .fd = scratch_file(VICTIM_SIZE) };
+	struct victim victim = { .fd = scratch_file(VICTIM_SIZE) };
+
 	CHECK_OK_FATAL(hm_handler_install(0));
-	CHECK_OK_FATAL(hm_device_open("file", &victim->device));
+	CHECK_OK_FATAL(hm_device_open("file", &victim.device));
 	CHECK_OK_FATAL(
-		hm_buffer_from_file(victim->device, NULL, victim->fd, NULL, &victim->buffer));
-	CHECK_OK_FATAL(hm_map_create(victim->buffer, NULL, &victim->map));
-	victim->base = hm_map_address(victim->map);
-	pattern_write((void *)victim->base, 0, VICTIM_SIZE, 1);
+		hm_buffer_from_file(victim.device, NULL, victim.fd, NULL, &victim.buffer));
+	CHECK_OK_FATAL(hm_map_create(victim.buffer, NULL, &victim.map));
+	victim.base = hm_map_address(victim.map);
+	pattern_write((void *)victim.base, 0, VICTIM_SIZE, 1);
+	return victim;
 }
 
 /* Memory of the library's, of which a part is cut off behind its back: as broken pages are. */
-void victim_open_host(struct victim *victim)
+struct victim victim_open_host(void)
 {
+	struct victim victim = { 0 };
 	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = VICTIM_SIZE };
 
-	*victim = (struct victim){ 0 };
 	CHECK_OK_FATAL(hm_handler_install(0));
-	CHECK_OK_FATAL(hm_device_open("host", &victim->device));
-	CHECK_OK_FATAL(hm_buffer_create(victim->device, &desc, &victim->buffer));
+	CHECK_OK_FATAL(hm_device_open("host", &victim.device));
+	CHECK_OK_FATAL(hm_buffer_create(victim.device, &desc, &victim.buffer));
 	/* Its own is sealed against that. */
-	victim->fd = memfd_create("victim", 0);
-	CHECK_FATAL(victim->fd >= 0);
-	CHECK_FATAL(!ftruncate(victim->fd, VICTIM_SIZE));
-	CHECK_FATAL(dup2(victim->fd, victim->buffer->segment[0].fd) >= 0);
-	CHECK_OK_FATAL(hm_map_create(victim->buffer, NULL, &victim->map));
-	victim->base = hm_map_address(victim->map);
-	pattern_write((void *)victim->base, 0, VICTIM_SIZE, 1);
+	victim.fd = memfd_create("victim", 0);
+	CHECK_FATAL(victim.fd >= 0);
+	CHECK_FATAL(!ftruncate(victim.fd, VICTIM_SIZE));
+	CHECK_FATAL(dup2(victim.fd, victim.buffer->segment[0].fd) >= 0);
+	CHECK_OK_FATAL(hm_map_create(victim.buffer, NULL, &victim.map));
+	victim.base = hm_map_address(victim.map);
+	pattern_write((void *)victim.base, 0, VICTIM_SIZE, 1);
+	return victim;
 }
 
 void victim_close(struct victim *victim)

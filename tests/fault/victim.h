@@ -24,9 +24,10 @@ struct victim {
 };
 
 /* The handler is installed, and a map of a file made, or of memory of the library's. */
-void victim_open_file(struct victim *victim);
-void victim_open_host(struct victim *victim);
+struct victim victim_open_file(void);
+struct victim victim_open_host(void);
 void victim_close(struct victim *victim);
+AUTO_BY(victim, victim_close)
 
 /* Its loss policy; with a salt it has a refill callback. */
 void victim_choose(struct victim *victim, uint32_t policy, uint32_t flags);
