@@ -6,17 +6,20 @@
 #include <string.h>
 #include <sys/mman.h>
 
-void any_open(struct any_rig *rig)
+struct any_rig any_open(void)
 {
-	engine_open(&rig->engine, 0);
-	rig->info.struct_size = sizeof(rig->info);
-	CHECK_OK_FATAL(hm_accel_query(rig->engine.accel, &rig->info));
-	rig->fill = kernel_of_fill();
-	rig->copy = kernel_of_op(HM_ENGINE_COPY);
-	rig->axpy = kernel_of_op(HM_ENGINE_AXPY);
-	rig->crc = kernel_of_op(HM_ENGINE_CRC32);
-	rig->histogram = kernel_of_op(HM_ENGINE_HISTOGRAM);
-	rig->compare = kernel_of_op(HM_ENGINE_COMPARE);
+	struct any_rig rig = { 0 };
+
+	engine_open(&rig.engine, 0);
+	rig.info.struct_size = sizeof(rig.info);
+	CHECK_OK_FATAL(hm_accel_query(rig.engine.accel, &rig.info));
+	rig.fill = kernel_of_fill();
+	rig.copy = kernel_of_op(HM_ENGINE_COPY);
+	rig.axpy = kernel_of_op(HM_ENGINE_AXPY);
+	rig.crc = kernel_of_op(HM_ENGINE_CRC32);
+	rig.histogram = kernel_of_op(HM_ENGINE_HISTOGRAM);
+	rig.compare = kernel_of_op(HM_ENGINE_COMPARE);
+	return rig;
 }
 
 void any_close(struct any_rig *rig)

@@ -13,8 +13,9 @@ struct any_rig {
 	struct hm_accel_info info;
 };
 
-void any_open(struct any_rig *rig);
+struct any_rig any_open(void);
 void any_close(struct any_rig *rig);
+AUTO_BY(any_rig, any_close)
 
 /* Anonymous private memory, or the test is abandoned. */
 void *any_pages(uint64_t length, int prot);

@@ -39,10 +39,9 @@ static void check_saxpy(struct any_rig *rig, uint32_t *x, uint32_t *y, uint64_t 
 
 static void heap(void)
 {
-	struct any_rig rig;
 	uint32_t *x, *y;
+	AUTO(any_rig) rig = any_open();
 
-	any_open(&rig);
 	x = aligned_alloc(64, LENGTH);
 	y = aligned_alloc(64, LENGTH);
 	CHECK_FATAL(x && y);
@@ -51,26 +50,22 @@ static void heap(void)
 	check_saxpy(&rig, x + 16, y + 48, PAGE + 256);
 	free(x);
 	free(y);
-	any_close(&rig);
 }
 
 static void stack(void)
 {
 	uint32_t x[4096] __attribute__((aligned(64))), y[4096] __attribute__((aligned(64)));
-	struct any_rig rig;
+	AUTO(any_rig) rig = any_open();
 
-	any_open(&rig);
 	check_saxpy(&rig, x, y, sizeof(x));
-	any_close(&rig);
 }
 
 static void in_file(int flags)
 {
 	int fd = scratch_file(2 * LENGTH);
-	struct any_rig rig;
 	char *bytes, *other;
+	AUTO(any_rig) rig = any_open();
 
-	any_open(&rig);
 	bytes = mmap(NULL, 2 * LENGTH, PROT_READ | PROT_WRITE, flags, fd, 0);
 	CHECK_FATAL(bytes != MAP_FAILED);
 	check_saxpy(&rig, (uint32_t *)(void *)bytes, (uint32_t *)(void *)(bytes + LENGTH),
@@ -85,7 +80,6 @@ static void in_file(int flags)
 	munmap(other, 2 * LENGTH);
 	munmap(bytes, 2 * LENGTH);
 	close(fd);
-	any_close(&rig);
 }
 
 static void shared_file(void)
@@ -100,44 +94,36 @@ static void private_file(void)
 
 static void shared_memory(void)
 {
-	struct any_rig rig;
-	uint32_t *bytes;
+	AUTO(any_rig) rig = any_open();
+	uint32_t *bytes = mmap(NULL, 2 * LENGTH, PROT_READ | PROT_WRITE,
+			       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-	any_open(&rig);
-	bytes = mmap(NULL, 2 * LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		     0);
 	CHECK_FATAL(bytes != MAP_FAILED);
 	check_saxpy(&rig, bytes, bytes + LENGTH / sizeof(*bytes), LENGTH);
 	munmap(bytes, 2 * LENGTH);
-	any_close(&rig);
 }
 
 /* Huge pages, where the kernel has any to give: 4 MiB at a multiple of 2 MiB. */
 static void huge(void)
 {
 	const uint64_t size = 8ull << 20;
-	struct any_rig rig;
-	char *bytes;
 	uint32_t *x;
+	AUTO(any_rig) rig = any_open();
+	char *bytes = any_pages(size, PROT_READ | PROT_WRITE);
 
-	any_open(&rig);
-	bytes = any_pages(size, PROT_READ | PROT_WRITE);
 	madvise(bytes, size, MADV_HUGEPAGE);
 	x = (uint32_t *)round_up((uintptr_t)bytes, 2ull << 20);
 	check_saxpy(&rig, x, x + (2ull << 20) / 4, 2ull << 20);
 	munmap(bytes, size);
-	any_close(&rig);
 }
 
 /* Nothing has touched it: reads are zeros, and writes are one's own. */
 static void untouched(void)
 {
-	struct any_rig rig;
 	uint32_t crc = 1, crc2;
-	char *bytes;
+	AUTO(any_rig) rig = any_open();
+	char *bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 
-	any_open(&rig);
-	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	CHECK_OK_FATAL(any_crc(&rig, bytes, LENGTH, &crc));
 	CHECK(is_zero(bytes, 0, LENGTH));
 	CHECK_OK_FATAL(any_crc(&rig, bytes, LENGTH, &crc2));
@@ -146,18 +132,15 @@ static void untouched(void)
 	CHECK(is_zero(bytes, 0, PAGE) && bytes[PAGE] == 1 && bytes[2 * PAGE - 1] == 1);
 	CHECK(is_zero(bytes, 2 * PAGE, LENGTH));
 	munmap(bytes, LENGTH);
-	any_close(&rig);
 }
 
 /* A page that may only be read is read; private pages of a file get copies when written. */
 static void read_only(void)
 {
-	struct any_rig rig;
 	uint32_t crc;
-	char *bytes;
+	AUTO(any_rig) rig = any_open();
+	char *bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 
-	any_open(&rig);
-	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	memset(bytes, 7, LENGTH);
 	mprotect(bytes, LENGTH, PROT_READ);
 	CHECK_OK_FATAL(any_crc(&rig, bytes, LENGTH, &crc));
@@ -169,18 +152,16 @@ static void read_only(void)
 	CHECK_OK(any_fill(&rig, bytes + 2 * PAGE, PAGE, 0x09090909));
 	CHECK(bytes[2 * PAGE] == 9);
 	munmap(bytes, LENGTH);
-	any_close(&rig);
 }
 
 /* ---- maps of the library ---- */
 
 static void in_maps(void)
 {
-	struct any_rig rig;
 	uint32_t *host, *own;
 	uint64_t copied;
+	AUTO(any_rig) rig = any_open();
 
-	any_open(&rig);
 	host = engine_alloc(rig.engine.host, 2 * LENGTH);
 	own = engine_alloc(rig.engine.device, 2 * LENGTH);
 	copied = stats_now().bytes_copied;
@@ -196,7 +177,6 @@ static void in_maps(void)
 	CHECK_ERROR(-ERANGE, any_fill(&rig, host, 2 * LENGTH + PAGE, 5));
 	CHECK_OK(hm_free(host));
 	CHECK_OK(hm_free(own));
-	any_close(&rig);
 }
 
 /* A change of a map waits for the work, also where the engine uses the CPU's pages. */
@@ -207,11 +187,10 @@ static void map_keeps_still(void)
 					      .access = HM_READ | HM_WRITE };
 	struct hm_fence *fence = NULL;
 	struct hm_buffer *buffer;
-	struct any_rig rig;
 	struct hm_map *map;
 	uint32_t *bytes;
+	AUTO(any_rig) rig = any_open();
 
-	any_open(&rig);
 	CHECK_OK_FATAL(hm_buffer_create(rig.engine.host, &desc, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, &map_desc, &map));
 	bytes = hm_map_address(map);
@@ -221,19 +200,16 @@ static void map_keeps_still(void)
 	hm_buffer_unref(buffer);
 	hm_map_unref(map);
 	finish(fence);
-	any_close(&rig);
 }
 
 /* ---- accesses that no CPU may make ---- */
 
 static void holes(void)
 {
-	struct any_rig rig;
 	uint32_t crc;
-	char *bytes;
+	AUTO(any_rig) rig = any_open();
+	char *bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 
-	any_open(&rig);
-	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	memset(bytes, 1, LENGTH);
 	mprotect(bytes + 5 * PAGE, PAGE, PROT_NONE);
 	munmap(bytes + 9 * PAGE, PAGE);
@@ -247,7 +223,6 @@ static void holes(void)
 	CHECK_OK(any_fill(&rig, bytes + 10 * PAGE, 4 * PAGE, 0x02020202));
 	CHECK(bytes[10 * PAGE] == 2 && bytes[8 * PAGE] == 1);
 	munmap(bytes, LENGTH);
-	any_close(&rig);
 }
 
 /* Addresses that no process has. */
@@ -264,11 +239,10 @@ static void bad_addresses(void)
 		0x00f0000000000000,
 		0xfffffffffffff000 - PAGE,
 	};
-	struct any_rig rig;
 	uint32_t crc, i;
 	void *at;
+	AUTO(any_rig) rig = any_open();
 
-	any_open(&rig);
 	for (i = 0; i < ARRAY_SIZE(bad); i++) {
 		at = (void *)(uintptr_t)bad[i];
 		CHECK_ERROR(-EFAULT, any_crc(&rig, at, PAGE, &crc));
@@ -283,19 +257,16 @@ static void bad_addresses(void)
 	CHECK_ERROR(-EINVAL, any_crc(&rig, (char *)at + 1, PAGE, &crc));
 	CHECK(text_has("multiples"));
 	munmap(at, PAGE);
-	any_close(&rig);
 }
 
 /* A file that becomes shorter: where a CPU would get SIGBUS. */
 static void cut_file(void)
 {
 	int fd = scratch_file(LENGTH);
-	struct any_rig rig;
 	uint32_t crc;
-	char *bytes;
+	AUTO(any_rig) rig = any_open();
+	char *bytes = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-	any_open(&rig);
-	bytes = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	CHECK_FATAL(bytes != MAP_FAILED);
 	memset(bytes, 3, LENGTH);
 	CHECK_OK_FATAL(any_crc(&rig, bytes, LENGTH, &crc));
@@ -310,18 +281,16 @@ static void cut_file(void)
 	CHECK(bytes[0] == 4 && is_zero(bytes, 10 * PAGE, LENGTH));
 	munmap(bytes, LENGTH);
 	close(fd);
-	any_close(&rig);
 }
 
 /* ---- pages that change under entries of the device ---- */
 
 static void changes(void)
 {
-	struct any_rig rig;
 	uint32_t crc, zeros;
 	char *bytes, *moved;
+	AUTO(any_rig) rig = any_open();
 
-	any_open(&rig);
 	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	CHECK_OK_FATAL(any_crc(&rig, bytes, LENGTH, &zeros));
 	CHECK_OK_FATAL(any_fill(&rig, bytes, LENGTH, 0x05050505));
@@ -351,18 +320,16 @@ static void changes(void)
 	CHECK(bytes[0] == 8 && moved[0] == 7);
 	munmap(bytes, PAGE);
 	munmap(moved, LENGTH);
-	any_close(&rig);
 }
 
 /* After fork() a page belongs to both until one of them writes: the engine breaks that, too. */
 static void copy_on_write(void)
 {
 	int ready[2], done[2], status;
-	struct any_rig rig;
 	char *bytes, c = 0;
 	pid_t child;
+	AUTO(any_rig) rig = any_open();
 
-	any_open(&rig);
 	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	memset(bytes, 1, LENGTH);
 	CHECK_OK_FATAL(any_fill(&rig, bytes, PAGE, 0x02020202));
@@ -386,7 +353,6 @@ static void copy_on_write(void)
 	close(done[0]);
 	close(done[1]);
 	munmap(bytes, LENGTH);
-	any_close(&rig);
 }
 
 /* ---- the launch ---- */
@@ -395,10 +361,9 @@ static void copy_on_write(void)
 static void order(void)
 {
 	struct hm_fence *fence = NULL;
-	struct any_rig rig;
 	uint32_t *own, *any, i;
+	AUTO(any_rig) rig = any_open();
 
-	any_open(&rig);
 	own = engine_alloc(rig.engine.device, LENGTH);
 	any = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	for (i = 1; i <= 20; i++) {
@@ -415,19 +380,17 @@ static void order(void)
 	}
 	munmap(any, LENGTH);
 	CHECK_OK(hm_free(own));
-	any_close(&rig);
 }
 
 /* An argument that is copied may not share bytes with one that is written, whatever its kind. */
 static void overlaps(void)
 {
 	struct hm_fence *fence = NULL;
-	struct any_rig rig;
 	char *host, *again;
 	struct hm_pointer_info info;
 	int fd;
+	AUTO(any_rig) rig = any_open();
 
-	any_open(&rig);
 	host = engine_alloc(rig.engine.host, LENGTH);
 	CHECK_OK_FATAL(hm_pointer_find(host, &info));
 	CHECK_OK_FATAL(hm_buffer_export(info.buffer, 0, &fd));
@@ -450,17 +413,15 @@ static void overlaps(void)
 	munmap(again, LENGTH);
 	close(fd);
 	CHECK_OK(hm_free(host));
-	any_close(&rig);
 }
 
 /* From outside into a map: two things at once. */
 static void across_a_border(void)
 {
-	struct any_rig rig;
 	char *host, *room;
 	uint32_t crc;
+	AUTO(any_rig) rig = any_open();
 
-	any_open(&rig);
 	host = engine_alloc(rig.engine.host, LENGTH);
 	room = mmap(host - PAGE, PAGE, PROT_READ | PROT_WRITE,
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
@@ -471,7 +432,6 @@ static void across_a_border(void)
 	if (room != MAP_FAILED)
 		munmap(room, PAGE);
 	CHECK_OK(hm_free(host));
-	any_close(&rig);
 }
 
 static void refused_by_copying(void)
@@ -501,9 +461,8 @@ static void results(void)
 	uint32_t *counts = (uint32_t *)(void *)result, i, wrong = 0;
 	unsigned char *a, *b;
 	struct hm_fence *fence = NULL;
-	struct any_rig rig;
+	AUTO(any_rig) rig = any_open();
 
-	any_open(&rig);
 	a = aligned_alloc(64, LENGTH);
 	b = aligned_alloc(64, LENGTH);
 	CHECK_FATAL(a && b);
@@ -526,7 +485,6 @@ static void results(void)
 	CHECK_EQUAL(result[0], LENGTH - 100);
 	free(a);
 	free(b);
-	any_close(&rig);
 }
 
 /* A notice and a descriptor of work that no dma_fence may stand for. */
@@ -534,11 +492,9 @@ static void told_of_the_end(void)
 {
 	struct pollfd file = { .events = POLLIN };
 	struct hm_fence *fence = NULL;
-	struct any_rig rig;
-	uint32_t *bytes;
+	AUTO(any_rig) rig = any_open();
+	uint32_t *bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 
-	any_open(&rig);
-	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	CHECK_OK_FATAL(hm_launch(rig.engine.queue, rig.fill, 1, &fence,
 				 HM_ANY(bytes, LENGTH, HM_WRITE), HM_U64(LENGTH), HM_U32(3)));
 	CHECK_OK_FATAL(hm_fence_fd(fence, &file.fd));
@@ -547,7 +503,6 @@ static void told_of_the_end(void)
 	close(file.fd);
 	finish(fence);
 	munmap(bytes, LENGTH);
-	any_close(&rig);
 }
 
 /* ---- two threads, while the pages come and go ---- */
@@ -586,12 +541,11 @@ static void under_changes(void)
 {
 	struct turmoil turmoil = { 0 };
 	unsigned int i, n = test_is_slow() ? 100 : 1000, n_ok = 0;
-	struct any_rig rig;
 	pthread_t thread;
 	uint32_t crc;
 	int r;
+	AUTO(any_rig) rig = any_open();
 
-	any_open(&rig);
 	turmoil.bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	CHECK_FATAL(!pthread_create(&thread, NULL, stir, &turmoil));
 	for (i = 0; i < n; i++) {
@@ -606,7 +560,6 @@ static void under_changes(void)
 	CHECK_OK(any_fill(&rig, turmoil.bytes, LENGTH, 0x0a0a0a0a));
 	CHECK(turmoil.bytes[0] == 10 && turmoil.bytes[LENGTH - 1] == 10);
 	munmap(turmoil.bytes, LENGTH);
-	any_close(&rig);
 }
 
 static const struct test cases[] = {

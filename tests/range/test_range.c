@@ -45,11 +45,9 @@ static void prefetched(void)
 	struct hm_range_counts before, after;
 	struct hm_fence *fence = NULL;
 	struct hm_range_page page;
-	struct any_rig rig;
-	char *bytes;
+	AUTO(any_rig) rig = any_open();
+	char *bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 
-	any_open(&rig);
-	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	memset(bytes, 1, LENGTH);
 	CHECK_EQUAL(n_entries(&rig, bytes, 64, HM_READ), 0);
 	CHECK_OK_FATAL(
@@ -71,18 +69,15 @@ static void prefetched(void)
 	query(&rig, bytes, 1, &page);
 	CHECK_EQUAL(page.why, HM_RANGE_BY_FAULT);
 	munmap(bytes, LENGTH);
-	any_close(&rig);
 }
 
 /* Without one, the same launch has faults. */
 static void not_prefetched(void)
 {
 	struct hm_range_counts before, after;
-	struct any_rig rig;
-	char *bytes;
+	AUTO(any_rig) rig = any_open();
+	char *bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 
-	any_open(&rig);
-	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	CHECK_OK(hm_range_advise(bytes, LENGTH, rig.engine.accel, HM_RANGE_GRANULE, PAGE));
 	before = any_counts(&rig);
 	CHECK_OK_FATAL(any_fill(&rig, bytes, LENGTH, 2));
@@ -90,17 +85,14 @@ static void not_prefetched(void)
 	CHECK(after.faults > before.faults);
 	CHECK(after.fault_pages - before.fault_pages >= 64);
 	munmap(bytes, LENGTH);
-	any_close(&rig);
 }
 
 static void prefetch_refused(void)
 {
 	struct hm_fence *fence = NULL;
-	struct any_rig rig;
-	char *bytes;
+	AUTO(any_rig) rig = any_open();
+	char *bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 
-	any_open(&rig);
-	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	munmap(bytes + 10 * PAGE, PAGE);
 	mprotect(bytes + 20 * PAGE, PAGE, PROT_READ);
 	CHECK_OK_FATAL(hm_range_prefetch(bytes, LENGTH, rig.engine.accel, HM_READ, &fence));
@@ -119,7 +111,6 @@ static void prefetch_refused(void)
 		    hm_range_prefetch(bytes, UINT64_MAX, rig.engine.accel, HM_READ, NULL));
 	CHECK_ERROR(-EINVAL, hm_range_prefetch(bytes, PAGE, rig.engine.accel, HM_WRITE, NULL));
 	munmap(bytes, LENGTH);
-	any_close(&rig);
 }
 
 /* A fence that is dropped, one that is polled, and many at a time. */
@@ -127,12 +118,10 @@ static void many_fences(void)
 {
 	struct hm_fence *fence[16] = { NULL };
 	struct pollfd file = { .events = POLLIN };
-	struct any_rig rig;
 	unsigned int i;
-	char *bytes;
+	AUTO(any_rig) rig = any_open();
+	char *bytes = any_pages(16 * LENGTH, PROT_READ | PROT_WRITE);
 
-	any_open(&rig);
-	bytes = any_pages(16 * LENGTH, PROT_READ | PROT_WRITE);
 	/* Huge pages would come in the middle of it, and take entries away again. */
 	madvise(bytes, 16 * LENGTH, MADV_NOHUGEPAGE);
 	for (i = 0; i < 16; i++)
@@ -154,7 +143,6 @@ static void many_fences(void)
 	CHECK(i < 5000);
 	usleep(100000);
 	munmap(bytes, 16 * LENGTH);
-	any_close(&rig);
 }
 
 /* ---- advice ---- */
@@ -166,12 +154,11 @@ static void granule(void)
 		uint8_t order;
 	} sizes[] = { { 4096, 0 }, { 65536, 4 }, { 2097152, 9 } };
 	struct hm_range_page page;
-	struct any_rig rig;
 	unsigned int i;
 	char *bytes, *at;
 	uint32_t crc;
+	AUTO(any_rig) rig = any_open();
 
-	any_open(&rig);
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
 		bytes = any_pages(4 * CHUNK, PROT_READ | PROT_WRITE);
 		at = (char *)round_up((uintptr_t)bytes, CHUNK);
@@ -194,17 +181,14 @@ static void granule(void)
 	CHECK_ERROR(-EINVAL,
 		    hm_range_advise(bytes, PAGE, rig.engine.accel, HM_RANGE_GRANULE, 4097));
 	munmap(bytes, PAGE);
-	any_close(&rig);
 }
 
 static void no_access(void)
 {
-	struct any_rig rig;
 	uint32_t crc;
-	char *bytes;
+	AUTO(any_rig) rig = any_open();
+	char *bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 
-	any_open(&rig);
-	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	CHECK_OK_FATAL(any_fill(&rig, bytes, LENGTH, 1));
 	CHECK_OK(hm_range_advise(bytes + 3 * PAGE, PAGE, rig.engine.accel, HM_RANGE_NO_ACCESS,
 				 0));
@@ -218,19 +202,16 @@ static void no_access(void)
 	CHECK_OK(hm_range_advise(bytes, LENGTH, rig.engine.accel, HM_RANGE_NORMAL, 0));
 	CHECK_OK(any_crc(&rig, bytes, LENGTH, &crc));
 	munmap(bytes, LENGTH);
-	any_close(&rig);
 }
 
 static void accessed_by(void)
 {
 	struct hm_range_counts before, after;
 	struct hm_range_page page;
-	struct any_rig rig;
 	uint32_t crc;
-	char *bytes;
+	AUTO(any_rig) rig = any_open();
+	char *bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 
-	any_open(&rig);
-	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	/* The result has its entry. */
 	CHECK_OK_FATAL(any_crc(&rig, bytes + LENGTH - PAGE, PAGE, &crc));
 	memset(bytes, 1, LENGTH / 2);
@@ -244,16 +225,13 @@ static void accessed_by(void)
 	after = any_counts(&rig);
 	CHECK_EQUAL(after.faults, before.faults);
 	munmap(bytes, LENGTH);
-	any_close(&rig);
 }
 
 static void wishes(void)
 {
-	struct any_rig rig;
-	char *bytes;
+	AUTO(any_rig) rig = any_open();
+	char *bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 
-	any_open(&rig);
-	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	CHECK_OK(hm_range_advise(bytes, LENGTH, rig.engine.accel, HM_RANGE_PREFER_DEVICE, 0));
 	/* Told where it can't be. */
 	CHECK(!!*hm_warning() == !(rig.info.caps & HM_ACCEL_MIGRATE) ||
@@ -272,7 +250,6 @@ static void wishes(void)
 	CHECK_ERROR(-EINVAL, hm_range_advise((void *)0xffff800000000000, PAGE, rig.engine.accel,
 					     HM_RANGE_NORMAL, 0));
 	munmap(bytes, LENGTH);
-	any_close(&rig);
 }
 
 /* Pages move to the device's memory and back, where they can: each way is told, and counted. */
@@ -280,13 +257,10 @@ static void moved(void)
 {
 	struct hm_range_counts before, after;
 	struct hm_range_page page;
-	struct any_rig rig;
-	bool moves;
-	char *bytes;
+	AUTO(any_rig) rig = any_open();
+	bool moves = rig.info.caps & HM_ACCEL_MIGRATE;
+	char *bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 
-	any_open(&rig);
-	moves = rig.info.caps & HM_ACCEL_MIGRATE;
-	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	before = any_counts(&rig);
 	CHECK_OK_FATAL(
 		hm_range_prefetch(bytes, LENGTH, rig.engine.accel, HM_READ | HM_WRITE, NULL));
@@ -305,19 +279,16 @@ static void moved(void)
 	CHECK_EQUAL(after.moved_out - before.moved_out, moves ? LENGTH : 0);
 	CHECK(bytes[0] == 3 && bytes[LENGTH - 4] == 3);
 	munmap(bytes, LENGTH);
-	any_close(&rig);
 }
 
 /* Pages that the engine uses often move by themselves. */
 static void moved_after(void)
 {
 	struct hm_range_page page;
-	struct any_rig rig;
-	char *bytes;
 	int i;
+	AUTO(any_rig) rig = any_open();
+	char *bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 
-	any_open(&rig);
-	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	CHECK_ERROR(-EINVAL,
 		    hm_range_advise(bytes, LENGTH, rig.engine.accel, HM_RANGE_MOVE_AFTER, 0));
 	CHECK_ERROR(-EINVAL, hm_range_advise(bytes, LENGTH, rig.engine.accel,
@@ -331,21 +302,18 @@ static void moved_after(void)
 		    rig.info.caps & HM_ACCEL_MIGRATE ? HM_RANGE_DEVICE : HM_RANGE_HOST);
 	CHECK(bytes[0] == 7);
 	munmap(bytes, LENGTH);
-	any_close(&rig);
 }
 
 /* Many ranges of advice: refused at some number, and the ones before it stay. */
 static void much_advice(void)
 {
 	const uint64_t n = 20000;
-	struct any_rig rig;
 	uint64_t i;
-	char *bytes;
 	uint32_t crc;
 	int r = 0;
+	AUTO(any_rig) rig = any_open();
+	char *bytes = any_pages(n * PAGE, PROT_READ | PROT_WRITE);
 
-	any_open(&rig);
-	bytes = any_pages(n * PAGE, PROT_READ | PROT_WRITE);
 	for (i = 0; !r && i < n; i += 2)
 		r = hm_range_advise(bytes + i * PAGE, PAGE, rig.engine.accel,
 				    HM_RANGE_NO_ACCESS, 0);
@@ -357,7 +325,6 @@ static void much_advice(void)
 	CHECK_OK(hm_range_advise(bytes, n * PAGE, rig.engine.accel, HM_RANGE_NORMAL, 0));
 	CHECK_OK(any_crc(&rig, bytes, PAGE, &crc));
 	munmap(bytes, n * PAGE);
-	any_close(&rig);
 }
 
 /* ---- query ---- */
@@ -366,12 +333,11 @@ static void queried(void)
 {
 	struct hm_range_page pages[8];
 	int fd = scratch_file(LENGTH);
-	struct any_rig rig;
 	char *bytes, *file;
 	uint64_t n = 0;
 	uint32_t crc;
+	AUTO(any_rig) rig = any_open();
 
-	any_open(&rig);
 	bytes = any_pages(8 * PAGE, PROT_READ | PROT_WRITE);
 	CHECK_OK(hm_range_advise(bytes, 8 * PAGE, rig.engine.accel, HM_RANGE_GRANULE, PAGE));
 	bytes[0] = 1;
@@ -410,17 +376,14 @@ static void queried(void)
 	CHECK_ERROR(-EINVAL, hm_range_query(file, UINT64_MAX, rig.engine.accel, pages, 1, &n));
 	munmap(file, LENGTH);
 	close(fd);
-	any_close(&rig);
 }
 
 /* A right that was taken away is no right of the device, either. */
 static void less_rights(void)
 {
-	struct any_rig rig;
-	char *bytes;
+	AUTO(any_rig) rig = any_open();
+	char *bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 
-	any_open(&rig);
-	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	CHECK_OK_FATAL(any_fill(&rig, bytes, LENGTH, 1));
 	CHECK_EQUAL(n_entries(&rig, bytes, 64, HM_WRITE), 64);
 	mprotect(bytes, LENGTH, PROT_READ);
@@ -428,7 +391,6 @@ static void less_rights(void)
 	mprotect(bytes, LENGTH, PROT_NONE);
 	CHECK_EQUAL(n_entries(&rig, bytes, 64, HM_READ), 0);
 	munmap(bytes, LENGTH);
-	any_close(&rig);
 }
 
 /* ---- events ---- */
@@ -457,13 +419,11 @@ static void events(void)
 {
 	struct hm_range_events *events, *second;
 	struct hm_range_event event;
-	struct any_rig rig;
 	uint32_t crc, n;
 	uint64_t before;
-	char *bytes;
+	AUTO(any_rig) rig = any_open();
+	char *bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 
-	any_open(&rig);
-	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	/* Events before the stream are not in it. */
 	CHECK_OK_FATAL(any_fill(&rig, bytes, PAGE, 1));
 	CHECK_OK_FATAL(hm_range_events_open(rig.engine.accel, &events));
@@ -500,7 +460,6 @@ static void events(void)
 	hm_range_events_close(events);
 	hm_range_events_close(NULL);
 	munmap(bytes, LENGTH);
-	any_close(&rig);
 }
 
 /* More than any buffer has, and no reader comes: some are lost, and that is told. */
@@ -510,13 +469,12 @@ static void lost_events(void)
 	struct hm_range_events *events;
 	struct hm_range_event event;
 	uint64_t lost, total = 0, all_lost = 0;
-	struct any_rig rig;
 	uint32_t got;
 	char *bytes;
 
 	if (test_is_slow())
 		return;
-	any_open(&rig);
+	AUTO(any_rig) rig = any_open();
 	bytes = any_pages(n * PAGE, PROT_READ | PROT_WRITE);
 	CHECK_OK(hm_range_advise(bytes, n * PAGE, rig.engine.accel, HM_RANGE_GRANULE, PAGE));
 	/* Faults that the device learns nothing from. */
@@ -538,7 +496,6 @@ static void lost_events(void)
 	CHECK(total + all_lost >= any_counts(&rig).faults);
 	hm_range_events_close(events);
 	munmap(bytes, n * PAGE);
-	any_close(&rig);
 }
 
 /* ---- the prefetch that learns ---- */
@@ -561,11 +518,10 @@ static void learns(void)
 	const uint64_t size = 64ull << 20, unit = 64ull << 10;
 	uint64_t with, without, strided;
 	struct hm_range_counts counts;
-	struct any_rig rig;
 	char *bytes, *at;
 	bool beside;
+	AUTO(any_rig) rig = any_open();
 
-	any_open(&rig);
 	/* The module learns beside the work, which may be faster. */
 	beside = rig.info.caps & HM_ACCEL_TOLD;
 	bytes = any_pages(size + CHUNK, PROT_READ | PROT_WRITE);
@@ -589,7 +545,6 @@ static void learns(void)
 	CHECK_ERROR(-EINVAL, hm_range_learn(rig.engine.accel, 0, 65536));
 	CHECK_ERROR(-EINVAL, hm_range_learn(rig.engine.accel, 2 * unit, unit));
 	munmap(bytes, size + CHUNK);
-	any_close(&rig);
 }
 
 /* ---- the cache ---- */
@@ -598,13 +553,11 @@ static void learns(void)
 static void caches(void)
 {
 	struct hm_range_counts counts;
-	struct any_rig rig;
 	uint32_t crc;
-	char *bytes;
 	int i;
+	AUTO(any_rig) rig = any_open();
+	char *bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 
-	any_open(&rig);
-	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	memset(bytes, 1, LENGTH);
 	CHECK_ERROR(-EINVAL, hm_range_advise(bytes, LENGTH, rig.engine.accel,
 					     HM_RANGE_READ_MOSTLY, PAGE + 1));
@@ -622,7 +575,6 @@ static void caches(void)
 	CHECK_OK_FATAL(any_crc(&rig, bytes, PAGE, &crc));
 	CHECK_EQUAL(any_counts(&rig).cache_hits, counts.cache_hits);
 	munmap(bytes, LENGTH);
-	any_close(&rig);
 }
 
 /* ---- accelerators of one device ---- */
@@ -632,12 +584,10 @@ static void shared(void)
 {
 	struct hm_range_counts counts = { .struct_size = sizeof(counts) };
 	struct hm_accel *other;
-	struct any_rig rig;
-	char *bytes;
 	uint32_t crc;
+	AUTO(any_rig) rig = any_open();
+	char *bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 
-	any_open(&rig);
-	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	CHECK_OK_FATAL(hm_accel_open(engine_subject->name, NULL, &other));
 	CHECK_OK(hm_range_prefetch(bytes, LENGTH, other, HM_READ | HM_WRITE, NULL));
 	CHECK_EQUAL(n_entries(&rig, bytes, 64, HM_WRITE), 64);
@@ -647,7 +597,6 @@ static void shared(void)
 	hm_accel_unref(other);
 	CHECK_OK_FATAL(any_crc(&rig, bytes, LENGTH, &crc));
 	munmap(bytes, LENGTH);
-	any_close(&rig);
 }
 
 static const struct test cases[] = {

@@ -77,13 +77,11 @@ static void events(void)
 {
 	struct hm_published_range sum;
 	struct hm_range_page pages[64];
-	struct any_rig rig;
 	uint64_t n;
 	uint32_t crc;
-	char *bytes;
+	AUTO(any_rig) rig = any_open();
+	char *bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 
-	any_open(&rig);
-	bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
 	CHECK_OK_FATAL(hm_range_learn(rig.engine.accel, 16 * PAGE, 0));
 	CHECK_OK_FATAL(
 		hm_range_advise(bytes, LENGTH, rig.engine.accel, HM_RANGE_GRANULE, PAGE));
@@ -113,17 +111,15 @@ static void events(void)
 	CHECK_EQUAL(sum.refused, 1);
 	CHECK_EQUAL(sum.faults, 5);
 	munmap(bytes, LENGTH);
-	any_close(&rig);
 }
 
 /* A prefetch across memory and two maps, which may lie in the same 2 MiB: each has its own. */
 static void maps(void)
 {
 	struct hm_device *host;
-	struct any_rig rig;
 	char *map;
+	AUTO(any_rig) rig = any_open();
 
-	any_open(&rig);
 	CHECK_OK_FATAL(hm_device_open("host", &host));
 	CHECK_OK_FATAL(hm_alloc(host, LENGTH, HM_READ | HM_WRITE, &map));
 	CHECK_OK(hm_range_prefetch(map, LENGTH, rig.engine.accel, HM_READ, NULL));
@@ -131,7 +127,6 @@ static void maps(void)
 	CHECK_EQUAL(sums(map, NULL).prefetched, 0);
 	hm_free(map);
 	hm_device_unref(host);
-	any_close(&rig);
 }
 
 static const struct test cases[] = {
