@@ -176,8 +176,8 @@ static void guards(void)
 	struct hm_pointer_info at;
 	struct hm_guard guard;
 	int r;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	memset(copy, 5, sizeof(copy));
 	CHECK_OK(hm_copy_in(bytes, copy, 100, &fault));
 	CHECK_EQUAL(bytes[99], 5);
@@ -199,7 +199,6 @@ static void guards(void)
 	CHECK_OK(hm_map_protect(at.map, at.map_offset & ~4095ull, 4096, HM_READ | HM_WRITE));
 	CHECK_OK(hm_pool_free(pool, bytes));
 	hm_pool_unref(pool);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* ---- the access hook, which is asked for each block ---- */
