@@ -521,12 +521,11 @@ static void unbound(void)
 static void unbound_handled(void)
 {
 	struct hm_handler_info info = { .struct_size = sizeof(info) };
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	unbound();
 	CHECK_OK(hm_handler_query(&info));
 	CHECK_EQUAL(info.guarded + info.repaired + info.forwarded, 0);
-	CHECK_OK(hm_handler_remove());
 }
 
 static void set_loss(struct hm_buffer *buffer, uint32_t policy, uint32_t flags)
