@@ -84,7 +84,7 @@ static void test_replaced(void)
 
 	/* Behind a window nothing is replaced. */
 	if (!(buffer_info(buffer).caps & HM_CAP_BRACKET)) {
-		CHECK_OK_FATAL(hm_handler_install(0));
+		AUTO(handler) handler = rig_handler(0);
 		pattern_write((void *)base, 0, 2 * REPAIR_BLOCK, 1);
 		CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, sim_handle(buffer), PAGE));
 		CHECK_EQUAL(base[PAGE], 0);
@@ -102,7 +102,6 @@ static void test_replaced(void)
 		CHECK_EQUAL(base[3 * PAGE], 6);
 		CHECK_EQUAL(base[REPAIR_BLOCK + 3 * PAGE], 6);
 		CHECK_OK(sample(device, buffer, HETSIM_SAMPLE_STOP, 0, NULL));
-		CHECK_OK(hm_handler_remove());
 	}
 }
 
@@ -116,7 +115,7 @@ static void test_replaced_grown(void)
 	volatile char *base = hm_map_address(map);
 
 	if (!(buffer_info(buffer).caps & HM_CAP_BRACKET)) {
-		CHECK_OK_FATAL(hm_handler_install(0));
+		AUTO(handler) handler = rig_handler(0);
 		pattern_write((void *)base, 0, REPAIR_BLOCK / 2, 1);
 		CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, sim_handle(buffer), PAGE));
 		CHECK_EQUAL(base[PAGE], 0);
@@ -138,7 +137,6 @@ static void test_replaced_grown(void)
 		CHECK_EQUAL(base[3 * PAGE], 6);
 		CHECK_EQUAL(base[REPAIR_BLOCK / 2], 6);
 		CHECK_OK(sample(device, buffer, HETSIM_SAMPLE_STOP, 0, NULL));
-		CHECK_OK(hm_handler_remove());
 	}
 }
 
