@@ -380,14 +380,13 @@ static void by_hand(void)
 	CHECK(!text_stayed() && !*hm_warning());
 
 	/* As the macro of a guarded scope calls it after a fault. */
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	HM_GUARD_INIT(&guard);
 	CHECK_OK_FATAL(hm_guard_enter(&guard));
 	CHECK_OK(hm_guard_end(&guard));
 	set_earlier();
 	CHECK(hm_guard_caught(&guard));
 	CHECK(!text_stayed() && *hm_errmsg());
-	CHECK_OK(hm_handler_remove());
 }
 
 struct things {
