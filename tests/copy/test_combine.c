@@ -146,13 +146,12 @@ static void model_modes(void)
 static void model_sets(void)
 {
 	const struct copy_set *const *set;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	for (set = copy_sets; *set; set++)
 		if (copy_force((*set)->name, NULL, NULL))
 			run_model("host", 0, 50);
 	CHECK(copy_force(NULL, NULL, NULL));
-	CHECK_OK(hm_handler_remove());
 }
 
 /* ---- counts ---- */
@@ -356,12 +355,10 @@ static void cut(void)
 static void cut_file(void)
 {
 	struct hm_fault fault = no_fault();
-	struct hm_combine *combine;
-	struct file_map file;
+	AUTO(handler) handler = rig_handler(HM_HANDLER_NO_REPAIR);
+	AUTO(file_map) file = open_file_map(65536);
+	struct hm_combine *combine = combine_make(file.map, 0);
 
-	CHECK_OK_FATAL(hm_handler_install(HM_HANDLER_NO_REPAIR));
-	open_file_map(&file, 65536);
-	combine = combine_make(file.map, 0);
 	CHECK_OK(hm_combine_write(combine, 5, "first", 5));
 	CHECK_OK(hm_combine_write(combine, 60000, "last", 4));
 	CHECK(!ftruncate(file.fd, 4096));
@@ -373,8 +370,6 @@ static void cut_file(void)
 	CHECK_OK(hm_combine_flush(combine, NULL));
 	CHECK(!memcmp(file.base + 5, "first", 5) && !memcmp(file.base + 60000, "last", 4));
 	hm_combine_unref(combine);
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* A device that is gone: its bytes stay until the combine is dropped. */

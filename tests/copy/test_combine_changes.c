@@ -48,10 +48,9 @@ static void faulty_source(void)
 	struct hm_fault fault = no_fault();
 	struct hm_combine *combine;
 	struct mode_map to;
-	struct file_map file;
+	AUTO(handler) handler = rig_handler(HM_HANDLER_NO_REPAIR);
+	AUTO(file_map) file = open_file_map(65536);
 
-	CHECK_OK_FATAL(hm_handler_install(HM_HANDLER_NO_REPAIR));
-	open_file_map(&file, 65536);
 	device_map_open(&to, "host", 65536);
 	combine = combine_make(to.map, 0);
 	CHECK(!ftruncate(file.fd, 4096));
@@ -64,8 +63,6 @@ static void faulty_source(void)
 	CHECK_EQUAL(combine_info(combine).bytes, LENGTH);
 	hm_combine_unref(combine);
 	mode_close(&to);
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* ---- callbacks about a loss ---- */

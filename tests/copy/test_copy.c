@@ -305,8 +305,8 @@ static void guarded(void)
 	char *bytes = malloc(SIZE);
 	struct hm_fault fault = { .struct_size = sizeof(fault) };
 	uint32_t a, b;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	for (a = 0; a < 4; a++)
 		mode_open(&maps[a], a, SIZE);
 	for (a = 0; a < 4; a++) {
@@ -328,7 +328,6 @@ static void guarded(void)
 	for (a = 0; a < 4; a++)
 		mode_close(&maps[a]);
 	free(bytes);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* ---- threads ---- */
