@@ -184,16 +184,14 @@ static void each(bool grow)
 /* A touch of missing bytes is a SIGBUS, which the handler takes. */
 static void handled(void)
 {
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	each(false);
-	CHECK_OK(hm_handler_remove());
 }
 
 static void handled_grown(void)
 {
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	each(true);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* Without a fault no handler is needed. */
@@ -224,8 +222,8 @@ static void asleep(void)
 {
 	char bytes[RECORD] = { 0 };
 	uint32_t end, grow;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	for (end = HM_RING_READER; end <= HM_RING_WRITER; end++)
 		for (grow = 0; grow < 2; grow++) {
 			char *folder = folder_make(), *path = ring_make(folder, CAPACITY);
@@ -247,7 +245,6 @@ static void asleep(void)
 			free(path);
 			folder_remove(folder);
 		}
-	CHECK_OK(hm_handler_remove());
 }
 
 static const struct test tests[] = {

@@ -174,15 +174,14 @@ static void cut_off(void)
 	char *folder = folder_make(), *path = ring_make(folder, 4096);
 	struct hm_ring *ring = ring_end(path, HM_RING_READER);
 	struct hm_guard guard;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_EQUAL(read_guarded(ring, &guard), (uint64_t)-ETIME);
 	CHECK(!truncate(path, 0));
 	CHECK_EQUAL(read_guarded(ring, &guard), (uint64_t)-ERANGE);
 	CHECK_EQUAL(guard.fault.cause, HM_FAULT_END);
 	CHECK_EQUAL(read_guarded(ring, &guard), (uint64_t)-EBUSY);
 	hm_ring_unref(ring);
-	CHECK_OK(hm_handler_remove());
 	free(path);
 	folder_remove(folder);
 }
