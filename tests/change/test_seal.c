@@ -480,8 +480,8 @@ static void repaired(void)
 {
 	volatile char *bytes;
 	struct seal_world w;
+	AUTO(handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	seal_begin(&w);
 	bytes = hm_map_address(w.map);
 	take_page((char *)bytes);
@@ -495,7 +495,6 @@ static void repaired(void)
 	CHECK_EQUAL(bytes[1], 0);
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(w.map, 0, SIZE, HM_READ));
 	seal_end(&w);
-	CHECK_OK(hm_handler_remove());
 }
 
 static const struct test tests[] = {
