@@ -103,7 +103,7 @@ static void handlers(void)
 	CHECK_OK_FATAL(hm_buffer_send(buffers[0], ends[0], 0));
 	CHECK_OK_FATAL(
 		hm_buffer_set_loss(buffers[1], DESC(hm_loss_desc, .policy = HM_LOSS_SHADOW)));
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	CHECK_OK_FATAL(hm_retire_set(DESC(hm_retire_desc, .flags = HM_RETIRE_DEFER)));
 	CHECK_FATAL(!pthread_atfork(NULL, NULL, last));
 	n_calls = 0;
@@ -125,7 +125,6 @@ static void handlers(void)
 		hm_device_unref(devices[i]);
 	}
 	CHECK_OK(hm_retire_set(NULL));
-	CHECK_OK(hm_handler_remove());
 }
 
 static const struct test tests[] = {
