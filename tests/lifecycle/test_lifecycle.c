@@ -391,7 +391,7 @@ static void scopes_and_guards(void)
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
+	AUTO(handler) handler = rig_handler(0);
 	CHECK_EQUAL(lifecycle_of_guard(&outer), 1u << LC_GUARD_CLOSED);
 	HM_GUARD_INIT(&outer);
 	HM_GUARD_INIT(&inner);
@@ -404,7 +404,6 @@ static void scopes_and_guards(void)
 	CHECK_OK(hm_guard_end(&inner));
 	CHECK_OK(hm_guard_end(&outer));
 	CHECK_EQUAL(lifecycle_of_guard(&outer), 1u << LC_GUARD_CLOSED);
-	CHECK_OK(hm_handler_remove());
 }
 
 static int lay_out(void)
