@@ -37,6 +37,9 @@ AUTO_UNREF(hm_fence)
 AUTO_UNREF(hm_queue)
 AUTO_UNREF(hm_kernel)
 AUTO_UNREF(hm_accel)
+AUTO_UNREF(hm_pool)
+AUTO_UNREF(hm_ring)
+AUTO_UNREF(hm_combine)
 
 /* A test's own struct, which @end(&it) releases. */
 #define AUTO_BY(type, end)                                \
