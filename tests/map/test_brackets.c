@@ -115,8 +115,10 @@ struct slow {
 	pthread_t thread;
 };
 
-static void slow_make(struct slow *slow, uint64_t max_size)
+static struct slow slow_make(uint64_t max_size)
 {
+	struct slow slow = { 0 };
+
 	slow_backend = growing_backend;
 	slow_backend.name = "slow";
 	slow_backend.caps |= HM_CAP_BRACKET | HM_BACKEND_BRACKET_END;
@@ -128,13 +130,14 @@ static void slow_make(struct slow *slow, uint64_t max_size)
 	sem_init(&held, 0, 0);
 	sem_init(&let_go, 0, 0);
 	/* The second round finds it there. */
-	CHECK_FATAL(hm_device_open("slow", &slow->device) == 0 ||
+	CHECK_FATAL(hm_device_open("slow", &slow.device) == 0 ||
 		    (hm_backend_register(&slow_backend) == 0 &&
-		     hm_device_open("slow", &slow->device) == 0));
+		     hm_device_open("slow", &slow.device) == 0));
 	CHECK_OK_FATAL(hm_buffer_create(
-		slow->device, DESC(hm_buffer_desc, .size = SIZE, .max_size = max_size),
-		&slow->buffer));
-	CHECK_OK_FATAL(hm_map_create(slow->buffer, NULL, &slow->map));
+		slow.device, DESC(hm_buffer_desc, .size = SIZE, .max_size = max_size),
+		&slow.buffer));
+	CHECK_OK_FATAL(hm_map_create(slow.buffer, NULL, &slow.map));
+	return slow;
 }
 
 static void slow_drop(struct slow *slow)
@@ -147,6 +150,8 @@ static void slow_drop(struct slow *slow)
 	sem_destroy(&held);
 	sem_destroy(&let_go);
 }
+
+AUTO_BY(slow, slow_drop)
 
 static void *begin_thread(void *user)
 {
@@ -174,9 +179,8 @@ static void slow_let_go(struct slow *slow)
 static void nobody_waits(void)
 {
 	struct hm_map *further;
-	struct slow slow;
+	AUTO(slow) slow = slow_make(MAX_SIZE);
 
-	slow_make(&slow, MAX_SIZE);
 	slow_begin_held(&slow);
 	CHECK_EQUAL(buffer_info(slow.buffer).size, SIZE);
 	CHECK_EQUAL(map_info(slow.map, 0).brackets, 1);
@@ -193,15 +197,13 @@ static void nobody_waits(void)
 	CHECK_ERROR(-EINVAL, hm_map_end_cpu(slow.map, 0, 1, HM_READ));
 	CHECK_EQUAL(n_begun, 2);
 	CHECK_EQUAL(n_ended, 2);
-	slow_drop(&slow);
 }
 
 /* The object that it works on is another's place by then, and ends when it is done. */
 static void replaced_meanwhile(void)
 {
-	struct slow slow;
+	AUTO(slow) slow = slow_make(MAX_SIZE);
 
-	slow_make(&slow, MAX_SIZE);
 	pattern_write(hm_map_address(slow.map), 0, SIZE, 1);
 	slow_begin_held(&slow);
 	CHECK_OK(hm_buffer_resize(slow.buffer, 2 * SIZE, HM_GROW_REPLACE));
@@ -212,15 +214,13 @@ static void replaced_meanwhile(void)
 	CHECK_EQUAL(n_alive, 1);
 	CHECK(pattern_holds(hm_map_address(slow.map), 0, SIZE, 1));
 	CHECK_OK(hm_map_end_cpu(slow.map, 0, SIZE, HM_READ | HM_WRITE));
-	slow_drop(&slow);
 }
 
 /* An object that a shrink has emptied: a further one takes its place in the buffer. */
 static void appended_meanwhile(void)
 {
-	struct slow slow;
+	AUTO(slow) slow = slow_make(MAX_SIZE);
 
-	slow_make(&slow, MAX_SIZE);
 	CHECK_OK(hm_buffer_resize(slow.buffer, 2 * SIZE, HM_GROW_APPEND));
 	CHECK_EQUAL(n_alive, 2);
 	slow_begin_held(&slow);
@@ -237,7 +237,6 @@ static void appended_meanwhile(void)
 	CHECK_EQUAL(n_alive, 1);
 	CHECK_EQUAL(buffer_info(slow.buffer).segments, 1);
 	CHECK_OK(hm_map_end_cpu(slow.map, 0, SIZE, HM_READ | HM_WRITE));
-	slow_drop(&slow);
 }
 
 #define THREADS 3
@@ -259,10 +258,9 @@ static void *bracket_all_the_time(void *user)
 static void many(void)
 {
 	pthread_t threads[THREADS];
-	struct slow slow;
 	unsigned int i;
+	AUTO(slow) slow = slow_make(MAX_SIZE);
 
-	slow_make(&slow, MAX_SIZE);
 	stop = false;
 	for (i = 0; i < THREADS; i++)
 		CHECK_FATAL(!pthread_create(&threads[i], NULL, bracket_all_the_time, slow.map));
@@ -278,7 +276,6 @@ static void many(void)
 		pthread_join(threads[i], NULL);
 	CHECK_EQUAL(n_alive, 1);
 	CHECK_EQUAL(map_info(slow.map, 0).brackets, 0);
-	slow_drop(&slow);
 }
 
 static void *end_thread(void *user)
@@ -298,11 +295,10 @@ static void ends(void)
 {
 	_Atomic unsigned int n_ok = 0;
 	pthread_t threads[THREADS];
-	struct slow slow;
 	void *user[2];
 	unsigned int i;
+	AUTO(slow) slow = slow_make(SIZE);
 
-	slow_make(&slow, SIZE);
 	user[0] = slow.map;
 	user[1] = &n_ok;
 	for (i = 0; i < THREADS; i++)
@@ -313,7 +309,6 @@ static void ends(void)
 		pthread_join(threads[i], NULL);
 	CHECK_EQUAL(n_ok + map_info(slow.map, 0).brackets, ROUNDS);
 	CHECK_EQUAL(n_ended, n_ok);
-	slow_drop(&slow);
 }
 
 /* ---- memory that CPUs and devices see alike ---- */
