@@ -13,11 +13,7 @@
 
 struct hm_buffer *share_make(struct hm_device *device)
 {
-	struct hm_buffer *buffer;
-
-	CHECK_OK_FATAL(hm_buffer_create(
-		device, DESC(hm_buffer_desc, .size = SIZE, .max_size = MAX_SIZE), &buffer));
-	return buffer;
+	return rig_buffer(device, DESC(hm_buffer_desc, .size = SIZE, .max_size = MAX_SIZE));
 }
 
 void share_message_of(struct hm_buffer *buffer, struct share_message *message,
@@ -51,11 +47,14 @@ int share_page_of(pid_t pid, struct share_message *message)
 	return fd;
 }
 
-void sent_begin(struct sent *scene)
+struct sent sent_begin(void)
 {
-	CHECK_OK_FATAL(hm_device_open("host", &scene->device));
-	scene->owned = share_make(scene->device);
-	share_message_of(scene->owned, &scene->message, scene->fds);
+	struct sent scene = { 0 };
+
+	CHECK_OK_FATAL(hm_device_open("host", &scene.device));
+	scene.owned = share_make(scene.device);
+	share_message_of(scene.owned, &scene.message, scene.fds);
+	return scene;
 }
 
 void sent_end(struct sent *scene)

@@ -27,7 +27,8 @@ struct sent {
 	int fds[SHARE_FDS];
 };
 
-void sent_begin(struct sent *sent);
+struct sent sent_begin(void);
 void sent_end(struct sent *sent);
+AUTO_BY(sent, sent_end)
 
 #endif

@@ -15,9 +15,8 @@ struct scene scene_begin(int type)
 	scene.type = type;
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 	CHECK_OK_FATAL(hm_device_open("host", &scene.device));
-	CHECK_OK_FATAL(hm_buffer_create(
-		scene.device, DESC(hm_buffer_desc, .size = SIZE, .max_size = MAX_SIZE),
-		&scene.owned));
+	scene.owned = rig_buffer(scene.device,
+				 DESC(hm_buffer_desc, .size = SIZE, .max_size = MAX_SIZE));
 	CHECK_OK_FATAL(hm_buffer_send(scene.owned, pair[0], 0));
 	CHECK_OK_FATAL(share_message_receive(pair[1], &scene.message, scene.own));
 	close(pair[0]);

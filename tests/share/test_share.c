@@ -32,20 +32,22 @@ struct sides {
 	struct peer peer;
 };
 
-static void begin_on(struct sides *s, int type, const char *device, uint64_t size)
+static struct sides begin_on(int type, const char *device, uint64_t size)
 {
-	peer_start(&s->peer, type, device);
-	CHECK_OK_FATAL(hm_device_open(device, &s->device));
-	CHECK_OK_FATAL(hm_buffer_create(
-		s->device, DESC(hm_buffer_desc, .size = size, .max_size = MAX_SIZE),
-		&s->buffer));
-	CHECK_OK_FATAL(hm_map_create(s->buffer, NULL, &s->map));
-	pattern_write(hm_map_address(s->map), 0, size, 1);
+	struct sides s = { 0 };
+
+	peer_start(&s.peer, type, device);
+	CHECK_OK_FATAL(hm_device_open(device, &s.device));
+	s.buffer =
+		rig_buffer(s.device, DESC(hm_buffer_desc, .size = size, .max_size = MAX_SIZE));
+	CHECK_OK_FATAL(hm_map_create(s.buffer, NULL, &s.map));
+	pattern_write(hm_map_address(s.map), 0, size, 1);
+	return s;
 }
 
-static void begin(struct sides *s)
+static struct sides begin(void)
 {
-	begin_on(s, SOCK_STREAM, "host", SIZE);
+	return begin_on(SOCK_STREAM, "host", SIZE);
 }
 
 /* Sent, received and mapped there. */
@@ -69,11 +71,12 @@ static void end(struct sides *s)
 	drop(s);
 }
 
+AUTO_BY(sides, end)
+
 static void same_bytes_over(int type)
 {
-	struct sides s;
+	AUTO(sides) s = begin_on(type, "host", SIZE);
 
-	begin_on(&s, type, "host", SIZE);
 	CHECK_EQUAL(buffer_info(s.buffer).sharing, 0);
 	share(&s, 0, HM_READ | HM_WRITE);
 	CHECK_EQUAL(buffer_info(s.buffer).sharing, HM_SHARING_SENT);
@@ -86,7 +89,6 @@ static void same_bytes_over(int type)
 	CHECK(pattern_holds(hm_map_address(s.map), 0, SIZE, 2));
 	pattern_write(hm_map_address(s.map), 0, SIZE, 3);
 	CHECK_EQUAL(peer_call(&s.peer, peer_holds, 0, SIZE, 3), 1);
-	end(&s);
 }
 
 static void same_bytes(void)
@@ -98,9 +100,8 @@ static void same_bytes(void)
 /* Each holder of the buffer sees growth inside max_size, and a shrink. */
 static void growth(void)
 {
-	struct sides s;
+	AUTO(sides) s = begin();
 
-	begin(&s);
 	share(&s, 0, HM_READ | HM_WRITE);
 	CHECK_OK(hm_buffer_resize(s.buffer, 100 * PAGE, 0));
 	pattern_write(hm_map_address(s.map), 0, 100 * PAGE, 4);
@@ -121,15 +122,13 @@ static void growth(void)
 	CHECK(is_zero(hm_map_address(s.map), 3 * PAGE, MAX_SIZE));
 	CHECK_EQUAL(peer_call(&s.peer, peer_size, 0, 0, 0), MAX_SIZE);
 	CHECK_EQUAL(peer_call(&s.peer, peer_holds, 0, 3 * PAGE, 5), 1);
-	end(&s);
 }
 
 /* Cut off and grown again between two looks: the size is the same, the bytes are not. */
 static void resizes_are_counted(void)
 {
-	struct sides s;
+	struct sides s = begin();
 
-	begin(&s);
 	CHECK_OK(hm_buffer_resize(s.buffer, 2 * SIZE, 0));
 	CHECK_EQUAL(buffer_info(s.buffer).owner_resizes, 0); /* no process has it yet */
 	share(&s, 0, HM_READ | HM_WRITE);
@@ -177,9 +176,8 @@ static int part_reads(struct peer_world *world, uint64_t a, uint64_t b, uint64_t
 /* A map of a part stays when the owner cuts its bytes off: zeros are there. */
 static void part_cut_off(void)
 {
-	struct sides s;
+	AUTO(sides) s = begin();
 
-	begin(&s);
 	share(&s, 0, HM_READ);
 	CHECK_EQUAL(peer_call(&s.peer, map_part, 0, 0, 0), 0);
 	CHECK_EQUAL(peer_call(&s.peer, part_reads, 0, 0, 0), 0);
@@ -187,15 +185,13 @@ static void part_cut_off(void)
 	CHECK_EQUAL(peer_call(&s.peer, peer_size, 0, 0, 0), PAGE);
 	CHECK_EQUAL(peer_call(&s.peer, peer_length, 0, 0, 0), 4 * PAGE);
 	CHECK_EQUAL(peer_call(&s.peer, part_reads, 0, 0, 0), 1);
-	end(&s);
 }
 
 /* Calls that only the owner, or no process, may make on a shared buffer. */
 static void refused(void)
 {
-	struct sides s;
+	AUTO(sides) s = begin();
 
-	begin(&s);
 	share(&s, 0, HM_READ | HM_WRITE);
 	CHECK_ERROR(-EBUSY, hm_buffer_resize(s.buffer, 2 * SIZE, HM_GROW_REPLACE));
 	CHECK_ERROR(-EBUSY, hm_buffer_resize(s.buffer, 2 * SIZE, HM_GROW_APPEND));
@@ -203,7 +199,6 @@ static void refused(void)
 	CHECK_EQUAL(peer_call(&s.peer, peer_resize, 2 * SIZE, 0, 0), -EBUSY);
 	CHECK_EQUAL(peer_call(&s.peer, peer_resize, PAGE, 0, 0), -EBUSY);
 	CHECK_EQUAL(peer_call(&s.peer, peer_size, 0, 0, 0), SIZE);
-	end(&s);
 }
 
 static int be_read_only(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c)
@@ -242,9 +237,8 @@ static int be_read_only(struct peer_world *world, uint64_t a, uint64_t b, uint64
 
 static void read_only(void)
 {
-	struct sides s;
+	AUTO(sides) s = begin();
 
-	begin(&s);
 	share(&s, HM_EXPORT_READ_ONLY, HM_READ);
 	CHECK_EQUAL(peer_call(&s.peer, be_read_only, 0, 0, 0), 0);
 	CHECK_EQUAL(peer_call(&s.peer, peer_holds, 0, SIZE, 1), 1);
@@ -258,7 +252,6 @@ static void read_only(void)
 	CHECK_EQUAL(peer_call(&s.peer, peer_drop, 0, 0, 0), 0);
 	share(&s, 0, HM_READ);
 	CHECK_EQUAL(peer_call(&s.peer, be_read_only, 0, 0, 0), 0);
-	end(&s);
 }
 
 static int control_is_read_only(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c)
@@ -294,26 +287,22 @@ static int control_is_read_only(struct peer_world *world, uint64_t a, uint64_t b
 /* A receiver can't announce another size, although it may write the bytes. */
 static void control_page(void)
 {
-	struct sides s;
+	AUTO(sides) s = begin();
 
-	begin(&s);
 	share(&s, 0, HM_READ | HM_WRITE);
 	CHECK_EQUAL(peer_call(&s.peer, control_is_read_only, 0, 0, 0), 1);
-	end(&s);
 }
 
 /* The receiver asks for it: the buffer stays unsealed for others. */
 static void read_only_by_choice(void)
 {
-	struct sides s;
+	AUTO(sides) s = begin();
 
-	begin(&s);
 	CHECK_OK_FATAL(hm_buffer_send(s.buffer, s.peer.socket, 0));
 	CHECK_EQUAL(peer_call(&s.peer, peer_receive, HM_BUFFER_READ_ONLY, 0, 0), 0);
 	CHECK_EQUAL(peer_call(&s.peer, peer_map, HM_READ | HM_WRITE, 0, 0), -EACCES);
 	CHECK_EQUAL(peer_call(&s.peer, peer_map, HM_READ, 0, 0), 0);
 	CHECK_EQUAL(peer_call(&s.peer, peer_holds, 0, SIZE, 1), 1);
-	end(&s);
 }
 
 /* The bytes stay, and the receiver learns of the owner's end. */
@@ -354,9 +343,8 @@ static void owner_lets_go(void)
 
 static void receiver_killed(void)
 {
-	struct sides s;
+	struct sides s = begin();
 
-	begin(&s);
 	share(&s, 0, HM_READ | HM_WRITE);
 	peer_kill(&s.peer);
 	CHECK_OK(hm_buffer_resize(s.buffer, 2 * SIZE, 0));
@@ -376,9 +364,8 @@ static void passed_on(void)
 {
 	struct hm_buffer *back;
 	struct hm_map *map;
-	struct sides s;
+	AUTO(sides) s = begin();
 
-	begin(&s);
 	share(&s, 0, HM_READ | HM_WRITE);
 	CHECK_EQUAL(peer_call(&s.peer, send_on, 0, 0, 0), 0);
 	CHECK_OK_FATAL(hm_buffer_receive(s.device, s.peer.socket, NULL, &back));
@@ -391,7 +378,6 @@ static void passed_on(void)
 	hm_map_unref(map);
 	hm_buffer_unref(back);
 	CHECK_OK(hm_buffer_resize(s.buffer, SIZE, 0));
-	end(&s);
 }
 
 /* A thousand sends without a receiver: messages in a socket are not ours. */
@@ -456,13 +442,11 @@ static int exec_finds(struct peer_world *world, uint64_t a, uint64_t b, uint64_t
 /* No descriptor goes through exec(), neither here nor there. */
 static void exec(void)
 {
-	struct sides s;
+	AUTO(sides) s = begin();
 
-	begin(&s);
 	share(&s, 0, HM_READ);
 	CHECK_EQUAL(count_hetmap_fds(true), 0);
 	CHECK_EQUAL(peer_call(&s.peer, exec_finds, 0, 0, 0), 1);
-	end(&s);
 }
 
 static void child_uses(void *user)
@@ -480,15 +464,13 @@ static void child_uses(void *user)
 /* A child of the owner is not the owner, and ends nothing of his. */
 static void fork_child(void)
 {
-	struct sides s;
+	AUTO(sides) s = begin();
 
-	begin(&s);
 	share(&s, 0, HM_READ);
 	CHECK_EQUAL(test_fork(child_uses, &s), 0);
 	CHECK_EQUAL(peer_call(&s.peer, peer_sharing, 0, 0, 0), HM_SHARING_RECEIVED);
 	CHECK_OK(hm_buffer_resize(s.buffer, 2 * SIZE, 0));
 	CHECK_EQUAL(peer_call(&s.peer, peer_size, 0, 0, 0), 2 * SIZE);
-	end(&s);
 }
 
 #define ROUNDS 200u
@@ -511,10 +493,9 @@ static int play(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c)
 static void ping_pong(void)
 {
 	_Atomic uint32_t *ball;
-	struct sides s;
 	uint32_t i;
+	AUTO(sides) s = begin();
 
-	begin(&s);
 	share(&s, 0, HM_READ | HM_WRITE);
 	ball = hm_map_address(s.map);
 	atomic_store(ball, 0);
@@ -526,7 +507,6 @@ static void ping_pong(void)
 	}
 	CHECK_EQUAL(peer_end(&s.peer), 0);
 	CHECK_EQUAL(atomic_load(ball), 2 * ROUNDS);
-	end(&s);
 }
 
 /* A file: the bytes, its growth, and the offset where the buffer begins. */
@@ -538,9 +518,8 @@ static void file(void)
 	peer_start(&s.peer, SOCK_SEQPACKET, "file");
 	CHECK_OK_FATAL(hm_device_open("file", &s.device));
 	fd = scratch_file(2 * PAGE + SIZE);
-	CHECK_OK_FATAL(hm_buffer_from_file(
-		s.device, NULL, fd,
-		DESC(hm_buffer_desc, .offset = 2 * PAGE, .max_size = MAX_SIZE), &s.buffer));
+	s.buffer = rig_file(s.device, NULL, fd,
+			    DESC(hm_buffer_desc, .offset = 2 * PAGE, .max_size = MAX_SIZE));
 	close(fd);
 	CHECK_OK_FATAL(hm_map_create(s.buffer, NULL, &s.map));
 	pattern_write(hm_map_address(s.map), 0, SIZE, 1);
@@ -566,9 +545,8 @@ static void file_read_only(void)
 	peer_start(&s.peer, SOCK_STREAM, "file");
 	CHECK_OK_FATAL(hm_device_open("file", &s.device));
 	fd = scratch_file(SIZE);
-	CHECK_OK_FATAL(hm_buffer_from_file(s.device, NULL, fd,
-					   DESC(hm_buffer_desc, .flags = HM_BUFFER_READ_ONLY),
-					   &s.buffer));
+	s.buffer = rig_file(s.device, NULL, fd,
+			    DESC(hm_buffer_desc, .flags = HM_BUFFER_READ_ONLY));
 	CHECK_EQUAL(pwrite(fd, "abc", 3, 100), 3);
 	close(fd);
 	s.map = NULL;
@@ -582,13 +560,11 @@ static void file_read_only(void)
 /* Memory that its device may take away is not sent. */
 static void soft(void)
 {
-	struct sides s;
+	AUTO(sides) s = begin_on(SOCK_STREAM, "soft:0", SIZE);
 
-	begin_on(&s, SOCK_STREAM, "soft:0", SIZE);
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_send(s.buffer, s.peer.socket, 0));
 	CHECK_EQUAL(buffer_info(s.buffer).exported, 0);
 	CHECK_EQUAL(buffer_info(s.buffer).sharing, 0);
-	end(&s);
 }
 
 static void bad_arguments(void)
@@ -597,9 +573,8 @@ static void bad_arguments(void)
 	struct hm_buffer *untouched = (void *)0x10, *private;
 	struct hm_device *files;
 	int fds[2], pair[2], udp;
-	struct sides s;
+	AUTO(sides) s = begin();
 
-	begin(&s);
 	CHECK_ERROR(-EINVAL, hm_buffer_send(NULL, s.peer.socket, 0));
 	CHECK_ERROR(-EINVAL, hm_buffer_send(s.buffer, s.peer.socket, 1u << 7));
 	CHECK_ERROR(-EBADF, hm_buffer_send(s.buffer, -1, 0));
@@ -634,7 +609,6 @@ static void bad_arguments(void)
 	close(fds[1]);
 	close(udp);
 	CHECK(untouched == (void *)0x10);
-	end(&s);
 }
 
 static const struct test tests[] = {

@@ -183,8 +183,7 @@ static void bits(void)
 		buffer = NULL;
 		if (!scene_deliver(&scene, &buffer)) {
 			taken++;
-			CHECK_OK_FATAL(hm_map_create(
-				buffer, DESC(hm_map_desc, .access = HM_READ), &map));
+			map = rig_map(buffer, DESC(hm_map_desc, .access = HM_READ));
 			CHECK(is_zero(hm_map_address(map), 0, hm_map_length(map)));
 			hm_map_unref(map);
 			hm_buffer_unref(buffer);

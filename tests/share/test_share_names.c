@@ -42,10 +42,9 @@ static void named(void)
 	int pair[2], other[2], fds[SHARE_FDS];
 	struct share_message foreign;
 	unsigned int looks;
-	struct sent scene;
 	struct stat st;
+	AUTO(sent) scene = sent_begin();
 
-	sent_begin(&scene);
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, other));
 	CHECK_FATAL(!fstat(scene.fds[SHARE_FD_CONTROL], &st));
@@ -69,7 +68,6 @@ static void named(void)
 	close(pair[1]);
 	close(other[0]);
 	close(other[1]);
-	sent_end(&scene);
 }
 
 /*
@@ -81,11 +79,10 @@ static void named_of_others(void)
 	int pair[2], other[2], fds[SHARE_FDS], page;
 	struct test_holding before, after;
 	struct hm_buffer *held;
-	struct sent scene;
 	unsigned int looks;
 	struct stat st;
+	AUTO(sent) scene = sent_begin();
 
-	sent_begin(&scene);
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, other));
 	page = share_page_of(1, &scene.message);
@@ -118,7 +115,6 @@ static void named_of_others(void)
 	close(pair[1]);
 	close(other[0]);
 	close(other[1]);
-	sent_end(&scene);
 }
 
 static int (*real_getsockopt)(int fd, int level, int option, void *value, socklen_t *length);
@@ -135,11 +131,10 @@ static int getsockopt_of_5_9(int fd, int level, int option, void *value, socklen
 /* Where two sockets may have one number no page is known by its name. */
 static void named_before_5_10(void)
 {
-	struct sent scene;
 	unsigned int looks;
 	int pair[2];
+	AUTO(sent) scene = sent_begin();
 
-	sent_begin(&scene);
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 	real_getsockopt = sys_table.getsockopt;
 	sys_table.getsockopt = getsockopt_of_5_9;
@@ -153,7 +148,6 @@ static void named_before_5_10(void)
 	sys_table.fstat = real_fstat;
 	close(pair[0]);
 	close(pair[1]);
-	sent_end(&scene);
 }
 
 static const struct test tests[] = {

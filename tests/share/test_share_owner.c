@@ -320,9 +320,8 @@ static void tell(pid_t pid, int owner, int expected, uint32_t sharing)
 	struct hm_buffer *buffer = NULL;
 	struct test_holding before, after;
 	int fds[SHARE_FDS], r;
-	struct sent scene;
+	AUTO(sent) scene = sent_begin();
 
-	sent_begin(&scene);
 	fds[SHARE_FD_OBJECT] = scene.fds[SHARE_FD_OBJECT];
 	fds[SHARE_FD_CONTROL] = share_page_of(pid, &scene.message);
 	fds[SHARE_FD_OWNER] = owner;
@@ -341,7 +340,6 @@ static void tell(pid_t pid, int owner, int expected, uint32_t sharing)
 	close(fds[SHARE_FD_CONTROL]);
 	if (owner >= 0)
 		close(owner);
-	sent_end(&scene);
 }
 
 static void lies(void)
@@ -377,7 +375,6 @@ static void lies(void)
 static void told_later(void)
 {
 	struct hm_buffer *before, *after;
-	struct sent scene;
 	int fds[SHARE_FDS];
 	pid_t owner = fork();
 
@@ -385,7 +382,7 @@ static void told_later(void)
 		pause();
 		_exit(0);
 	}
-	sent_begin(&scene);
+	AUTO(sent) scene = sent_begin();
 	fds[SHARE_FD_OBJECT] = scene.fds[SHARE_FD_OBJECT];
 	fds[SHARE_FD_CONTROL] = share_page_of(owner, &scene.message);
 	fds[SHARE_FD_OWNER] = -1;
@@ -406,7 +403,6 @@ static void told_later(void)
 	hm_buffer_unref(after);
 	close(fds[SHARE_FD_CONTROL]);
 	close(fds[SHARE_FD_OWNER]);
-	sent_end(&scene);
 }
 
 /* ---- undo ---- */
@@ -474,11 +470,10 @@ static void undo_first_receive(void)
 	struct test_holding before, after;
 	int fds[SHARE_FDS], r;
 	bool failed = true;
-	struct sent scene;
 	unsigned int n;
 
 	inject_install();
-	sent_begin(&scene);
+	AUTO(sent) scene = sent_begin();
 	fds[SHARE_FD_OBJECT] = scene.fds[SHARE_FD_OBJECT];
 	fds[SHARE_FD_OWNER] = pidfd_of(getpid());
 	for (n = 1; failed && n < CALLS_MAX; n++) {
@@ -508,7 +503,6 @@ static void undo_first_receive(void)
 	}
 	CHECK(n < CALLS_MAX);
 	close(fds[SHARE_FD_OWNER]);
-	sent_end(&scene);
 }
 
 static const struct test tests[] = {

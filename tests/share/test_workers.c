@@ -23,9 +23,8 @@ static int map_file(const char *path, struct hm_map **ret_map)
 {
 	struct hm_device *device;
 	AUTO(hm_buffer) *buffer = NULL;
-	int r;
+	int r = hm_device_open("file", &device);
 
-	r = hm_device_open("file", &device);
 	if (r)
 		return r;
 	r = hm_buffer_from_file(device, path, -1, NULL, &buffer);
