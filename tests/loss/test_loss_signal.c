@@ -144,21 +144,24 @@ static void set_policy(struct scene *scene, uint32_t policy)
 					  DESC(hm_loss_desc, .policy = policy, .lost = count)));
 }
 
-static void begin(struct scene *scene)
+static struct scene begin(void)
 {
+	struct scene scene = { 0 };
+
 	there = true;
 	heard = false;
 	refusal = 0;
 	goes = 0;
 	n_taken = n_part = 0;
-	CHECK_OK_FATAL(hm_device_open("signals", &scene->device));
+	CHECK_OK_FATAL(hm_device_open("signals", &scene.device));
 	CHECK_OK_FATAL(hm_buffer_create(
-		scene->device, DESC(hm_buffer_desc, .size = SIZE, .max_size = 4 * SIZE),
-		&scene->buffer));
-	CHECK_OK_FATAL(hm_map_create(scene->buffer, NULL, &scene->map));
-	scene->base = hm_map_address(scene->map);
-	pattern_write(scene->base, 0, SIZE, 1);
-	set_policy(scene, HM_LOSS_SHADOW);
+		scene.device, DESC(hm_buffer_desc, .size = SIZE, .max_size = 4 * SIZE),
+		&scene.buffer));
+	CHECK_OK_FATAL(hm_map_create(scene.buffer, NULL, &scene.map));
+	scene.base = hm_map_address(scene.map);
+	pattern_write(scene.base, 0, SIZE, 1);
+	set_policy(&scene, HM_LOSS_SHADOW);
+	return scene;
 }
 
 static void end(struct scene *scene)
@@ -168,6 +171,8 @@ static void end(struct scene *scene)
 	hm_device_unref(scene->device);
 	CHECK_EQUAL(n_object(), 0);
 }
+
+AUTO_BY(scene, end)
 
 static uint32_t unheard_of(const struct scene *scene)
 {
@@ -183,9 +188,8 @@ static bool shows_shadow(const struct scene *scene)
 
 static void by_handler(void)
 {
-	struct scene scene;
+	AUTO(scene) scene = begin();
 
-	begin(&scene);
 	CHECK_EQUAL(unheard_of(&scene), HM_UNHEARD_ZEROS);
 	AUTO(handler) handler = rig_handler(0);
 	CHECK_EQUAL(unheard_of(&scene), HM_UNHEARD_POLICY);
@@ -197,16 +201,14 @@ static void by_handler(void)
 	CHECK_EQUAL(n_taken, 1);
 	CHECK_EQUAL(n_part, 0);
 	CHECK(shows_shadow(&scene));
-	end(&scene);
 }
 
 /* The buffer keeps its zeros, and a query says so. */
 static void refused(void)
 {
-	struct scene scene;
 	AUTO(handler) handler = rig_handler(0);
+	AUTO(scene) scene = begin();
 
-	begin(&scene);
 	refusal = -EOPNOTSUPP;
 	set_policy(&scene, HM_LOSS_SHADOW);
 	CHECK_EQUAL(unheard_of(&scene), HM_UNHEARD_ZEROS);
@@ -217,32 +219,27 @@ static void refused(void)
 	CHECK_EQUAL(unheard_of(&scene), HM_UNHEARD_POLICY);
 	go();
 	CHECK(is_zero(scene.base, 0, SIZE));
-	end(&scene);
 }
 
 /* Bytes that the device can't take back are replaced, without a callback meanwhile. */
 static void handler_goes(void)
 {
-	struct scene scene;
-
 	CHECK_OK_FATAL(hm_handler_install(0));
-	begin(&scene);
+	AUTO(scene) scene = begin();
 	go();
 	CHECK_OK_FATAL(hm_handler_remove());
 	CHECK_EQUAL(n_taken, 0);
 	CHECK(shows_shadow(&scene));
 	CHECK_ERROR(-ENODEV, hm_map_begin_cpu(scene.map, 0, 1, HM_READ));
 	CHECK_EQUAL(n_taken, 1);
-	end(&scene);
 }
 
 /* ---- growth ---- */
 
 static void grown(uint32_t how)
 {
-	struct scene scene;
+	struct scene scene = begin();
 
-	begin(&scene);
 	CHECK_OK_FATAL(hm_buffer_resize(scene.buffer, 2 * SIZE, how));
 	CHECK_EQUAL(unheard_of(&scene), HM_UNHEARD_POLICY);
 	CHECK_OK(hm_map_begin_cpu(scene.map, SIZE, SIZE, HM_READ | HM_WRITE));
@@ -252,7 +249,7 @@ static void grown(uint32_t how)
 	CHECK(pattern_holds(scene.base, 0, 2 * SIZE, 1));
 	end(&scene);
 	/* The device goes as the new object is made: no map shows it, and nothing has grown. */
-	begin(&scene);
+	scene = begin();
 	goes = 1;
 	CHECK_ERROR(-ENODEV, hm_buffer_resize(scene.buffer, 2 * SIZE, how));
 	CHECK_EQUAL(buffer_info(scene.buffer).size, SIZE);
@@ -272,31 +269,26 @@ static void growth(void)
 /* The device goes before the old object is read: the text names signals, not a file. */
 static void gone_before(void)
 {
-	struct scene scene;
 	AUTO(handler) handler = rig_handler(0);
+	AUTO(scene) scene = begin();
 
-	begin(&scene);
 	go();
 	CHECK_ERROR(-ENODEV, hm_buffer_resize(scene.buffer, 2 * SIZE, HM_GROW_REPLACE));
 	CHECK(strstr(hm_errmsg(), "signals"));
 	CHECK_EQUAL(n_object(), 1);
 	CHECK(shows_shadow(&scene));
-	end(&scene);
 }
 
 /* A handler that looks at a list of objects ends none: the next sweep does, or the buffer's end. */
 static void looked_at(void)
 {
-	struct segment_list *list;
-	struct scene scene;
+	AUTO(scene) scene = begin();
+	struct segment_list *list = segments_look(scene.buffer);
 
-	begin(&scene);
-	list = segments_look(scene.buffer);
 	CHECK_OK_FATAL(hm_buffer_resize(scene.buffer, 2 * SIZE, HM_GROW_REPLACE));
 	CHECK_EQUAL(n_object(), 2);
 	segments_leave(list);
 	CHECK_EQUAL(n_object(), 2);
-	end(&scene);
 }
 
 static const struct test tests[] = {

@@ -35,18 +35,20 @@ static int set_policy(struct lives *lives, uint32_t policy, uint32_t flags,
 						      .flags = flags, .refill = refill));
 }
 
-static void make(struct lives *lives)
+static struct lives make(void)
 {
-	memset(lives, 0, sizeof(*lives));
-	lives->device = sim_open();
-	lives->buffer = sim_make(lives->device, SIZE, 4 * SIZE, &lives->map);
-	CHECK_OK_FATAL(hm_map_create(lives->buffer,
+	struct lives lives = { 0 };
+
+	lives.device = sim_open();
+	lives.buffer = sim_make(lives.device, SIZE, 4 * SIZE, &lives.map);
+	CHECK_OK_FATAL(hm_map_create(lives.buffer,
 				     DESC(hm_map_desc, .access = HM_READ, .offset = 2 * PAGE,
 					  .length = 2 * PAGE),
-				     &lives->part));
-	lives->base = hm_map_address(lives->map);
-	pattern_write(lives->base, 0, SIZE, 1);
-	CHECK_OK(hm_map_protect(lives->map, 4 * PAGE, PAGE, HM_READ));
+				     &lives.part));
+	lives.base = hm_map_address(lives.map);
+	pattern_write(lives.base, 0, SIZE, 1);
+	CHECK_OK(hm_map_protect(lives.map, 4 * PAGE, PAGE, HM_READ));
+	return lives;
 }
 
 static void drop(struct lives *lives)
@@ -59,15 +61,16 @@ static void drop(struct lives *lives)
 	CHECK_EQUAL(stats_now().bytes_shadow, 0);
 }
 
+AUTO_BY(lives, drop)
+
 /* ---- a policy, and a refresh ---- */
 
 static bool set_once(unsigned int n, enum inject_mode mode)
 {
-	struct lives lives;
 	bool failed;
 	int r;
+	AUTO(lives) lives = make();
 
-	make(&lives);
 	inject_arm(n, mode);
 	r = set_policy(&lives, HM_LOSS_SHADOW, 0, NULL);
 	failed = inject_disarm();
@@ -96,7 +99,6 @@ static bool set_once(unsigned int n, enum inject_mode mode)
 	} else {
 		failed = false;
 	}
-	drop(&lives);
 	return failed;
 }
 
@@ -170,14 +172,12 @@ static void check_lost(const struct lives *lives, enum inject_mode mode)
 static bool recover_once(unsigned int n, enum inject_mode mode)
 {
 	struct hm_recover_info info = { .struct_size = sizeof(info), .buffers = 77 };
-	struct lives lives;
 	bool failed;
 	int r;
+	AUTO(lives) lives = make();
 
-	make(&lives);
 	CHECK_OK_FATAL(set_policy(&lives, policy, policy_flags, refilled ? refill : NULL));
 	if (!sim_unplug(lives.device)) {
-		drop(&lives);
 		return false;
 	}
 	sim_plug();
@@ -212,7 +212,6 @@ static bool recover_once(unsigned int n, enum inject_mode mode)
 	CHECK(pattern_holds((char *)hm_map_address(lives.part) - 2 * PAGE, 2 * PAGE, 4 * PAGE,
 			    3));
 	CHECK_OK(hm_buffer_resize(lives.buffer, 2 * SIZE, 0));
-	drop(&lives);
 	return failed;
 }
 
@@ -254,9 +253,8 @@ static void test_given_up(void)
 {
 	struct hm_recover_info info = { .struct_size = sizeof(info) };
 	struct hm_pointer_info found;
-	struct lives lives;
+	struct lives lives = make();
 
-	make(&lives);
 	hm_map_unref(lives.part);
 	lives.part = NULL;
 	CHECK_OK_FATAL(set_policy(&lives, HM_LOSS_RECREATE, 0, NULL));

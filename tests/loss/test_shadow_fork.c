@@ -42,23 +42,25 @@ static void fill(int fd, int value)
 	CHECK_EQUAL(pwrite(fd, bytes, SIZE, 0), SIZE);
 }
 
-static void begin(struct scene *scene)
+static struct scene begin(void)
 {
-	scene->fd = scratch_file(SIZE);
-	fill(scene->fd, 'a');
+	struct scene scene = { 0 };
+
+	scene.fd = scratch_file(SIZE);
+	fill(scene.fd, 'a');
 	/* An unrepaired access ends its process; a sanitizer would report of its own. */
 	CHECK_FATAL(signal(SIGBUS, SIG_DFL) != SIG_ERR);
 	CHECK_OK_FATAL(hm_handler_install(0));
-	CHECK_FATAL(!sigaction(SIGBUS, NULL, &scene->handlers[0]));
-	CHECK_FATAL(!sigaction(SIGSEGV, NULL, &scene->handlers[1]));
-	CHECK_OK_FATAL(hm_device_open("file", &scene->device));
+	CHECK_FATAL(!sigaction(SIGBUS, NULL, &scene.handlers[0]));
+	CHECK_FATAL(!sigaction(SIGSEGV, NULL, &scene.handlers[1]));
+	CHECK_OK_FATAL(hm_device_open("file", &scene.device));
+	CHECK_OK_FATAL(hm_buffer_from_file(scene.device, NULL, scene.fd, NULL, &scene.buffer));
+	CHECK_OK_FATAL(hm_map_create(scene.buffer, NULL, &scene.map));
 	CHECK_OK_FATAL(
-		hm_buffer_from_file(scene->device, NULL, scene->fd, NULL, &scene->buffer));
-	CHECK_OK_FATAL(hm_map_create(scene->buffer, NULL, &scene->map));
-	CHECK_OK_FATAL(hm_buffer_set_loss(scene->buffer,
-					  DESC(hm_loss_desc, .policy = HM_LOSS_SHADOW)));
-	scene->base = hm_map_address(scene->map);
-	CHECK_FATAL(!pipe(scene->told) && !pipe(scene->asked));
+		hm_buffer_set_loss(scene.buffer, DESC(hm_loss_desc, .policy = HM_LOSS_SHADOW)));
+	scene.base = hm_map_address(scene.map);
+	CHECK_FATAL(!pipe(scene.told) && !pipe(scene.asked));
+	return scene;
 }
 
 static void end(struct scene *scene)
@@ -73,6 +75,8 @@ static void end(struct scene *scene)
 	close(scene->asked[1]);
 	CHECK_OK(hm_handler_remove());
 }
+
+AUTO_BY(scene, end)
 
 /* test_fork() has taken it. */
 static void have_handler(const struct scene *scene)
@@ -127,17 +131,15 @@ static void *change(void *user)
 /* The parent, which has lost nothing, refreshes a shadow that a child shows. */
 static void refreshed_later(void)
 {
-	struct scene scene;
 	pthread_t thread;
+	AUTO(scene) scene = begin();
 
-	begin(&scene);
 	CHECK_FATAL(!pthread_create(&thread, NULL, change, &scene));
 	CHECK_EQUAL(test_fork(read_twice, &scene), 0);
 	pthread_join(thread, NULL);
 	/* A child's repair is no one else's. */
 	CHECK_EQUAL(scene.base[PAGE], 'b');
 	CHECK(!buffer_info(scene.buffer).lost);
-	end(&scene);
 }
 
 /* ---- without the file ---- */
@@ -160,13 +162,11 @@ static void read_without(void *user)
 /* Its descriptor is another file's in the child: no byte of that is shown. */
 static void without_descriptor(void)
 {
-	struct scene scene;
+	AUTO(scene) scene = begin();
 
-	begin(&scene);
 	CHECK_EQUAL(ftruncate(scene.fd, 0), 0);
 	CHECK_EQUAL(test_fork(read_without, &scene), SIGBUS);
 	CHECK_EQUAL(ftruncate(scene.fd, SIZE), 0);
-	end(&scene);
 }
 
 /* ---- in the midst of a cut ---- */
@@ -203,11 +203,9 @@ static void read_old(void *user)
  */
 static void midst_of_a_cut(void)
 {
-	_Atomic uint64_t *count;
-	struct scene scene;
+	AUTO(scene) scene = begin();
+	_Atomic uint64_t *count = told_to_children();
 
-	begin(&scene);
-	count = told_to_children();
 	CHECK_EQUAL(*count % 2, 0);
 	CHECK_EQUAL(ftruncate(scene.fd, 0), 0);
 	count[1] = 0; /* nothing flies */
@@ -216,7 +214,6 @@ static void midst_of_a_cut(void)
 	++*count;
 	CHECK_EQUAL(test_fork(read_old, &scene), 0);
 	CHECK_EQUAL(ftruncate(scene.fd, SIZE), 0);
-	end(&scene);
 }
 
 /* ---- several threads ---- */
@@ -260,15 +257,13 @@ static void read_together(void *user)
 /* No child sees a copy that is not whole yet. */
 static void threads(void)
 {
-	struct scene scene;
 	unsigned int i;
+	AUTO(scene) scene = begin();
 
-	begin(&scene);
 	CHECK_EQUAL(ftruncate(scene.fd, 0), 0);
 	for (i = 0; i < CHILDREN; i++)
 		CHECK_EQUAL(test_fork(read_together, &scene), 0);
 	CHECK_EQUAL(ftruncate(scene.fd, SIZE), 0);
-	end(&scene);
 }
 
 /* ---- pages whole ---- */
