@@ -46,6 +46,7 @@ struct drm_made {
 int drm_try_make(struct hm_device *device, uint64_t size, struct drm_made *made);
 struct drm_made drm_make(struct hm_device *device, uint64_t size); /* or abandons the test */
 void drm_drop(const struct drm_made *made);
+AUTO_BY(drm_made, drm_drop)
 
 /*
  * The buffer's dma-buf, exported for reading by a call of the test's own: the library makes

@@ -327,10 +327,9 @@ static void none(void)
 static void check_shared(struct hm_device *device)
 {
 	struct hm_buffer *twin;
-	struct drm_made made;
 	int fd = -1;
+	struct drm_made made = drm_make(device, SIZE);
 
-	made = drm_make(device, SIZE);
 	CHECK_OK_FATAL(hm_buffer_export(made.buffer, HM_EXPORT_DMABUF, &fd));
 	drm_drop(&made);
 	CHECK_EQUAL(stats_now().bytes_idle, 0);

@@ -44,14 +44,17 @@ static struct hm_device *open_node(enum fake_drm_node at)
 	return device;
 }
 
-static void begin(enum fake_drm_node at, struct scene *c)
+static struct scene begin(enum fake_drm_node at)
 {
-	c->gpu = open_node(at);
-	CHECK_OK_FATAL(hm_device_open("host", &c->host));
+	struct scene c = { 0 };
+
+	c.gpu = open_node(at);
+	CHECK_OK_FATAL(hm_device_open("host", &c.host));
 	CHECK_OK_FATAL(hm_buffer_create(
-		c->host, DESC(hm_buffer_desc, .size = SIZE, .max_size = GROWN), &c->buffer));
-	CHECK_OK_FATAL(hm_map_create(c->buffer, NULL, &c->map));
+		c.host, DESC(hm_buffer_desc, .size = SIZE, .max_size = GROWN), &c.buffer));
+	CHECK_OK_FATAL(hm_map_create(c.buffer, NULL, &c.map));
 	fake->trace_clear();
+	return c;
 }
 
 static void end(struct scene *c)
@@ -62,6 +65,8 @@ static void end(struct scene *c)
 	hm_device_unref(c->gpu);
 	CHECK_EQUAL(fake->handles(), 0);
 }
+
+AUTO_BY(scene, end)
 
 static struct hm_drm_view *view_of(struct scene *c, uint64_t offset, uint64_t length,
 				   uint32_t access)
@@ -112,7 +117,7 @@ static void life(void)
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(takers); i++) {
-		begin(takers[i], &c);
+		c = begin(takers[i]);
 		view = view_of(&c, 0, 0, HM_READ | HM_WRITE);
 		CHECK(strstr(fake->trace(), "userptr 65536"));
 		handle = hold(view);
@@ -149,11 +154,10 @@ static void life(void)
 static void follows(void)
 {
 	struct hm_drm_view *view, *part, *last;
-	struct scene c;
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(takers); i++) {
-		begin(takers[i], &c);
+		AUTO(scene) c = begin(takers[i]);
 		view = view_of(&c, 0, 0, HM_READ | HM_WRITE);
 		CHECK_OK(hm_buffer_resize(c.buffer, GROWN, 0));
 		CHECK(strstr(fake->trace(), "userptr 262144"));
@@ -183,7 +187,6 @@ static void follows(void)
 		CHECK_OK(hm_map_protect(c.map, 3 * PAGE, PAGE, HM_READ | HM_WRITE));
 		holds(part, 4 * PAGE);
 		hm_drm_view_unref(part);
-		end(&c);
 	}
 }
 
@@ -191,9 +194,8 @@ static void follows(void)
 static void rights(void)
 {
 	struct hm_drm_view *view = (void *)0x10;
-	struct scene c;
+	AUTO(scene) c = begin(FAKE_AMDGPU);
 
-	begin(FAKE_AMDGPU, &c);
 	CHECK_OK(hm_map_protect(c.map, 0, PAGE, HM_READ));
 	CHECK_ERROR(-EACCES, hm_drm_view_create(c.map, 0, 0, c.gpu, HM_READ | HM_WRITE, &view));
 	CHECK(view == (void *)0x10);
@@ -206,7 +208,6 @@ static void rights(void)
 	CHECK_OK(hm_map_protect(c.map, 0, PAGE, HM_READ));
 	holds(view, SIZE);
 	hm_drm_view_unref(view);
-	end(&c);
 }
 
 /* Held, or with work that does not end: the change is refused, and all is as it was. */
@@ -214,11 +215,10 @@ static void busy(void)
 {
 	struct hm_drm_handle handle;
 	struct hm_drm_view *view;
-	struct scene c;
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(takers); i++) {
-		begin(takers[i], &c);
+		AUTO(scene) c = begin(takers[i]);
 		view = view_of(&c, 0, 0, HM_READ | HM_WRITE);
 		handle = hold(view);
 		CHECK_ERROR(-EBUSY, hm_buffer_resize(c.buffer, GROWN, 0));
@@ -235,7 +235,6 @@ static void busy(void)
 		fake->busy_looks(0);
 		holds(view, GROWN);
 		hm_drm_view_unref(view);
-		end(&c);
 	}
 }
 
@@ -250,12 +249,11 @@ static void told_at_once(void)
 	struct hm_drm_view *view;
 	pthread_t thread;
 	uint64_t begun;
-	struct scene c;
 	void *result;
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(takers); i++) {
-		begin(takers[i], &c);
+		AUTO(scene) c = begin(takers[i]);
 		view = view_of(&c, 0, 0, HM_READ | HM_WRITE);
 		fake->busy(true);
 		fake->fail(0, 0);
@@ -270,7 +268,6 @@ static void told_at_once(void)
 		CHECK_EQUAL((intptr_t)result, 0);
 		holds(view, GROWN);
 		hm_drm_view_unref(view);
-		end(&c);
 	}
 }
 
@@ -278,11 +275,10 @@ static void told_at_once(void)
 static void brackets(void)
 {
 	struct hm_drm_view *view;
-	struct scene c;
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(takers); i++) {
-		begin(takers[i], &c);
+		AUTO(scene) c = begin(takers[i]);
 		view = view_of(&c, 0, 2 * PAGE, HM_READ | HM_WRITE);
 		fake->trace_clear();
 		CHECK_OK(hm_map_begin_cpu(c.map, 4 * PAGE, PAGE, HM_READ));
@@ -301,7 +297,6 @@ static void brackets(void)
 		CHECK_OK(hm_map_begin_cpu(c.map, 0, PAGE, HM_READ));
 		CHECK_OK(hm_map_end_cpu(c.map, 0, PAGE, HM_READ));
 		CHECK(!*fake->trace());
-		end(&c);
 	}
 }
 
@@ -321,10 +316,9 @@ static void arguments(void)
 	static const enum fake_drm_node others[] = { FAKE_XE, FAKE_NOUVEAU, FAKE_VIRTIO };
 	struct hm_drm_handle handle = { .struct_size = sizeof(handle) + 8 };
 	struct hm_drm_view *view;
-	struct scene c;
 	size_t i;
+	AUTO(scene) c = begin(FAKE_AMDGPU);
 
-	begin(FAKE_AMDGPU, &c);
 	try(-EINVAL, NULL, 0, 0, c.gpu, HM_READ, "map");
 	try(-EINVAL, c.map, 0, 0, NULL, HM_READ, "device");
 	try(-EOPNOTSUPP, c.map, 0, 0, c.host, HM_READ, "no DRM node");
@@ -344,7 +338,6 @@ static void arguments(void)
 	CHECK_ERROR(-EINVAL, hm_drm_view_hold(view, NULL));
 	CHECK_ERROR(-EINVAL, hm_drm_view_hold(NULL, &handle));
 	hm_drm_view_unref(view);
-	end(&c);
 }
 
 /* A device's own pages are shared in another way. */
@@ -363,9 +356,8 @@ static void of_devices(void)
 static void hardware_that_can_not(void)
 {
 	struct hm_drm_view *view = (void *)0x10;
-	struct scene c;
+	AUTO(scene) c = begin(FAKE_I915);
 
-	begin(FAKE_I915, &c);
 	fake->fail(1, ENODEV);
 	CHECK_ERROR(-EOPNOTSUPP, hm_drm_view_create(c.map, 0, 0, c.gpu, HM_READ, &view));
 	CHECK(strstr(hm_errmsg(), "hardware"));
@@ -374,18 +366,16 @@ static void hardware_that_can_not(void)
 	CHECK(strstr(hm_errmsg(), "host"));
 	fake->fail(0, 0);
 	CHECK(view == (void *)0x10);
-	end(&c);
 }
 
 /* The change is done; the view says why it has no handle, and has one after the next. */
 static void reattach_fails(void)
 {
 	struct hm_drm_view *view;
-	struct scene c;
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(takers); i++) {
-		begin(takers[i], &c);
+		AUTO(scene) c = begin(takers[i]);
 		view = view_of(&c, 0, 0, HM_READ | HM_WRITE);
 		/* The wait, the old handle's close, the new one. */
 		fake->fail(3, ENOMEM);
@@ -399,7 +389,6 @@ static void reattach_fails(void)
 		CHECK_OK(hm_buffer_resize(c.buffer, SIZE, 0));
 		holds(view, SIZE);
 		hm_drm_view_unref(view);
-		end(&c);
 	}
 }
 
@@ -407,11 +396,10 @@ static void without_memory(void)
 {
 	struct hm_drm_view *view;
 	unsigned int n = 0;
-	struct scene c;
 	bool failed;
 	int r;
+	AUTO(scene) c = begin(FAKE_AMDGPU);
 
-	begin(FAKE_AMDGPU, &c);
 	inject_install();
 	do {
 		view = (void *)0x10;
@@ -428,15 +416,13 @@ static void without_memory(void)
 	} while (failed && n < 100);
 	CHECK(n > 2 && n < 100);
 	CHECK_OK(r);
-	end(&c);
 }
 
 static void unplugged(void)
 {
 	struct hm_drm_view *view, *kept, *none;
-	struct scene c;
+	struct scene c = begin(FAKE_AMDGPU);
 
-	begin(FAKE_AMDGPU, &c);
 	view = view_of(&c, 0, 0, HM_READ | HM_WRITE);
 	kept = view_of(&c, 0, PAGE, HM_READ);
 	hold(kept);
@@ -461,18 +447,15 @@ static void unplugged(void)
 
 static void lost(void)
 {
-	struct hm_drm_view *view;
-	struct scene c;
+	AUTO(scene) c = begin(FAKE_AMDGPU);
+	struct hm_drm_view *view = view_of(&c, 0, 0, HM_READ | HM_WRITE);
 
-	begin(FAKE_AMDGPU, &c);
-	view = view_of(&c, 0, 0, HM_READ | HM_WRITE);
 	losing_move_begin();
 	CHECK_ERROR(-ENOMEM, hm_buffer_resize(c.buffer, GROWN, HM_GROW_REPLACE));
 	losing_move_end();
 	CHECK_EQUAL(fake->handles(), 0);
 	refused(-ENODEV, view, "lost");
 	hm_drm_view_unref(view);
-	end(&c);
 }
 
 /* ---- handles of buffers ---- */
@@ -557,10 +540,9 @@ static void views_are_asked_for(void)
 	};
 	struct hm_drm_view *view;
 	struct access_log log;
-	struct scene c;
 	size_t i;
+	AUTO(scene) c = begin(FAKE_AMDGPU);
 
-	begin(FAKE_AMDGPU, &c);
 	for (i = 0; i < ARRAY_SIZE(rows); i++) {
 		view = NULL;
 		log = (struct access_log){ .refuse = ~0u, .r = -EPERM };
@@ -575,7 +557,6 @@ static void views_are_asked_for(void)
 	hm_drm_view_unref(view_of(&c, 0, 0, HM_READ | HM_WRITE));
 	CHECK_EQUAL(log.n, 2);
 	CHECK_OK(hm_access_hook_set(NULL, NULL));
-	end(&c);
 }
 
 static void handles_are_asked_for(void)
