@@ -70,32 +70,22 @@ static const struct hm_backend_ops modes_backend = {
 	.create = create,
 };
 
-void device_map_open(struct mode_map *mode, const char *name, uint64_t size)
+struct rig device_map_open(const char *name, uint64_t size)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = size };
-
-	CHECK_OK_FATAL(hm_device_open(name, &mode->device));
-	CHECK_OK_FATAL(hm_buffer_create(mode->device, &desc, &mode->buffer));
-	CHECK_OK_FATAL(hm_map_create(mode->buffer, NULL, &mode->map));
-	mode->base = hm_map_address(mode->map);
+	return rig_make(name, DESC(hm_buffer_desc, .size = size));
 }
 
-void mode_open(struct mode_map *mode, uint32_t cache, uint64_t size)
+struct rig mode_open(uint32_t cache, uint64_t size)
 {
 	char name[] = "modes:0";
 	int r = hm_backend_register(&modes_backend);
+	struct rig mode;
 
 	CHECK(!r || r == -EEXIST);
 	name[6] = (char)('0' + cache);
-	device_map_open(mode, name, size);
-	CHECK_EQUAL(map_info(mode->map, 0).cache, cache);
-}
-
-void mode_close(struct mode_map *mode)
-{
-	hm_map_unref(mode->map);
-	hm_buffer_unref(mode->buffer);
-	hm_device_unref(mode->device);
+	mode = device_map_open(name, size);
+	CHECK_EQUAL(map_info(mode.map, 0).cache, cache);
+	return mode;
 }
 
 bool device_is_there(const char *name)

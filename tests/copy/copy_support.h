@@ -5,21 +5,13 @@
 
 #include "lib/support.h"
 
-struct mode_map {
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
-	char *base;
-};
-
 /*
  * A map of ordinary memory whose backend says it were @cache (enum hm_cache): copies go the way
  * of a device's, and any machine can read them back.
  */
-void mode_open(struct mode_map *mode, uint32_t cache, uint64_t size);
+struct rig mode_open(uint32_t cache, uint64_t size);
 /* One of a device by its name. */
-void device_map_open(struct mode_map *mode, const char *name, uint64_t size);
-void mode_close(struct mode_map *mode);
+struct rig device_map_open(const char *name, uint64_t size);
 bool device_is_there(const char *name);
 
 struct hm_copy_info copy_info(const void *to, const void *from, uint64_t length,

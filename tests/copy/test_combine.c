@@ -29,7 +29,7 @@ static struct hm_combine *combine_make(struct hm_map *map, uint64_t lines)
 /* ---- against a model ---- */
 
 struct model {
-	struct mode_map to;
+	struct rig to;
 	struct hm_combine *combine;
 	unsigned char *now;  /* the map's bytes */
 	unsigned char *then; /* its bytes after a flush */
@@ -69,7 +69,7 @@ static void write_one(struct model *model)
 static void check_flushed(struct model *model)
 {
 	CHECK_EQUAL(combine_info(model->combine).pending, 0);
-	CHECK_FATAL(!memcmp(model->to.base, model->then, SIZE));
+	CHECK_FATAL(!memcmp(model->to.bytes, model->then, SIZE));
 	memcpy(model->now, model->then, SIZE);
 }
 
@@ -96,9 +96,9 @@ static void run_model(const char *name, uint32_t cache, uint64_t lines)
 	unsigned int i, n = test_is_slow() ? 2000 : 20000;
 
 	if (name)
-		device_map_open(&model.to, name, SIZE);
+		model.to = device_map_open(name, SIZE);
 	else
-		mode_open(&model.to, cache, SIZE);
+		model.to = mode_open(cache, SIZE);
 	model.combine = combine_make(model.to.map, lines);
 	model.now = calloc(1, SIZE);
 	model.then = calloc(1, SIZE);
@@ -106,17 +106,17 @@ static void run_model(const char *name, uint32_t cache, uint64_t lines)
 		write_one(&model);
 		/* Nothing is seen while lines are left. */
 		if (lines > SIZE / LINE && !(i % 500))
-			CHECK(!memcmp(model.to.base, model.now, SIZE));
+			CHECK(!memcmp(model.to.bytes, model.now, SIZE));
 		if (!(test_random(&model.random) % 997))
 			flush_some_way(&model);
 	}
 	flush_some_way(&model);
 	write_one(&model);
 	hm_combine_unref(model.combine);
-	CHECK(!memcmp(model.to.base, model.then, SIZE));
+	CHECK(!memcmp(model.to.bytes, model.then, SIZE));
 	free(model.now);
 	free(model.then);
-	mode_close(&model.to);
+	rig_drop(&model.to);
 }
 
 static void model_host(void)
@@ -161,13 +161,11 @@ static void lines_once(void)
 {
 	const uint64_t n = SIZE / LINE;
 	struct hm_combine_info info;
-	struct hm_combine *combine;
-	struct mode_map to;
 	uint64_t i, at;
 	char bytes[LINE];
+	AUTO(rig) to = mode_open(HM_CACHE_WRITE_COMBINING, SIZE);
+	struct hm_combine *combine = combine_make(to.map, n);
 
-	mode_open(&to, HM_CACHE_WRITE_COMBINING, SIZE);
-	combine = combine_make(to.map, n);
 	for (i = 0; i < 16 * n; i++) {
 		/* An odd factor goes through all lines. */
 		at = i * 7919 % n * LINE;
@@ -181,17 +179,16 @@ static void lines_once(void)
 	CHECK_EQUAL(info.bytes, 16 * n * LINE);
 	CHECK_EQUAL(info.alone, 16 * n * copy_cpu()->lines->line_stores);
 	CHECK_EQUAL(info.flushes, 0);
-	CHECK(is_zero(to.base, 0, SIZE));
+	CHECK(is_zero(to.bytes, 0, SIZE));
 	CHECK_OK(hm_combine_flush(combine, NULL));
 	info = combine_info(combine);
 	CHECK_EQUAL(info.lines_written, n);
 	CHECK_EQUAL(info.transfers, n * copy_cpu()->lines->line_stores);
 	CHECK_EQUAL(info.flushes, 1);
-	CHECK(to.base[0] == 15 && to.base[SIZE - 1] == 15);
+	CHECK(to.bytes[0] == 15 && to.bytes[SIZE - 1] == 15);
 	CHECK_OK(hm_combine_flush(combine, NULL));
 	CHECK_EQUAL(combine_info(combine).flushes, 1);
 	hm_combine_unref(combine);
-	mode_close(&to);
 }
 
 static void fewest_stores(void)
@@ -205,13 +202,11 @@ static void fewest_stores(void)
 		{ 0, 32, 2 }, { 48, 16, 1 }, { 48, 32, 2 },
 	};
 	struct hm_combine_info before, info;
-	struct hm_combine *combine;
-	struct mode_map to;
 	char bytes[LINE] = { 1 };
 	unsigned int i;
+	AUTO(rig) to = device_map_open("host", 4096);
+	struct hm_combine *combine = combine_make(to.map, 0);
 
-	device_map_open(&to, "host", 4096);
-	combine = combine_make(to.map, 0);
 	CHECK_EQUAL(combine_info(combine).lines, 1024);
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		before = combine_info(combine);
@@ -222,7 +217,7 @@ static void fewest_stores(void)
 		CHECK_EQUAL(info.alone - before.alone, rows[i].stores);
 	}
 	/* Holes stay holes: eight single bytes in a line. */
-	memset(to.base, 0x77, 4096);
+	memset(to.bytes, 0x77, 4096);
 	for (i = 0; i < LINE; i += 8)
 		CHECK_OK(hm_combine_write(combine, i, bytes, 1));
 	before = combine_info(combine);
@@ -231,9 +226,8 @@ static void fewest_stores(void)
 	CHECK_EQUAL(info.transfers - before.transfers, 8);
 	CHECK_EQUAL(info.lines_written - before.lines_written, 1);
 	for (i = 0; i < 4096; i++)
-		CHECK(to.base[i] == (i < LINE && !(i % 8) ? 1 : 0x77));
+		CHECK(to.bytes[i] == (i < LINE && !(i % 8) ? 1 : 0x77));
 	hm_combine_unref(combine);
-	mode_close(&to);
 }
 
 /* ---- brackets ---- */
@@ -241,9 +235,8 @@ static void fewest_stores(void)
 static void brackets(void)
 {
 	struct hm_combine *one, *two;
-	struct mode_map to;
+	AUTO(rig) to = device_map_open("host", SIZE);
 
-	device_map_open(&to, "host", SIZE);
 	one = combine_make(to.map, 0);
 	two = combine_make(to.map, 4);
 	CHECK_OK(hm_combine_write(one, 100, "abc", 3));
@@ -251,26 +244,25 @@ static void brackets(void)
 	/* Reading writes nothing out. */
 	CHECK_OK(hm_map_begin_cpu(to.map, 0, SIZE, HM_READ));
 	CHECK_OK(hm_map_end_cpu(to.map, 0, SIZE, HM_READ));
-	CHECK(!to.base[100] && !to.base[200]);
+	CHECK(!to.bytes[100] && !to.bytes[200]);
 	CHECK_OK(hm_map_begin_cpu(to.map, 4096, 4096, HM_WRITE));
 	CHECK_OK(hm_map_end_cpu(to.map, 4096, 4096, HM_WRITE));
-	CHECK(!memcmp(to.base + 100, "abc", 3) && !memcmp(to.base + 200, "def", 3));
+	CHECK(!memcmp(to.bytes + 100, "abc", 3) && !memcmp(to.bytes + 200, "def", 3));
 	CHECK_OK(hm_combine_write(two, 200, "ghi", 3));
 	CHECK_OK(hm_combine_discard(two));
 	CHECK_EQUAL(combine_info(two).pending, 0);
 	hm_combine_unref(one);
 	CHECK_OK(hm_map_begin_cpu(to.map, 0, 1, HM_WRITE));
 	CHECK_OK(hm_map_end_cpu(to.map, 0, 1, HM_WRITE));
-	CHECK(!memcmp(to.base + 200, "def", 3));
+	CHECK(!memcmp(to.bytes + 200, "def", 3));
 	CHECK_OK(hm_combine_write(hm_combine_ref(two), 200, "jkl", 3));
 	hm_combine_unref(two);
-	CHECK(!memcmp(to.base + 200, "def", 3));
+	CHECK(!memcmp(to.bytes + 200, "def", 3));
 	hm_combine_unref(two);
-	CHECK(!memcmp(to.base + 200, "jkl", 3));
+	CHECK(!memcmp(to.bytes + 200, "jkl", 3));
 	/* None is left: the end is the usual one. */
 	CHECK_OK(hm_map_begin_cpu(to.map, 0, 1, HM_WRITE));
 	CHECK_OK(hm_map_end_cpu(to.map, 0, 1, HM_WRITE));
-	mode_close(&to);
 }
 
 /* ---- errors ---- */
@@ -281,10 +273,9 @@ static void arguments(void)
 	struct hm_combine_info info = { .struct_size = sizeof(info) + 8 };
 	struct hm_fault fault = { .struct_size = sizeof(fault) + 8 };
 	struct hm_combine *combine = NULL;
-	struct mode_map to;
 	struct hm_map *map;
+	AUTO(rig) to = device_map_open("host", 4096);
 
-	device_map_open(&to, "host", 4096);
 	CHECK_ERROR(-EINVAL, hm_combine_create(NULL, NULL, &combine));
 	CHECK_ERROR(-EINVAL, hm_combine_create(to.map, NULL, NULL));
 	desc.flags = 1;
@@ -309,10 +300,9 @@ static void arguments(void)
 	CHECK_ERROR(-EINVAL, hm_combine_query(combine, NULL));
 	CHECK_OK(hm_combine_write(combine, 4095, "z", 1));
 	hm_combine_unref(combine);
-	CHECK_EQUAL(to.base[4095], 'z');
+	CHECK_EQUAL(to.bytes[4095], 'z');
 	CHECK(!hm_combine_ref(NULL));
 	hm_combine_unref(NULL);
-	mode_close(&to);
 }
 
 /* A map that became shorter: bytes behind its end stay pending, and the others are written. */
@@ -322,20 +312,15 @@ static void cut(void)
 					     .size = 4 * (2u << 20),
 					     .max_size = 4 * (2u << 20) };
 	struct hm_fault fault = { .struct_size = sizeof(fault) };
-	struct hm_combine *combine;
-	struct mode_map to;
+	AUTO(rig) to = rig_make("host", &desc);
+	struct hm_combine *combine = combine_make(to.map, 0);
 
-	CHECK_OK_FATAL(hm_device_open("host", &to.device));
-	CHECK_OK_FATAL(hm_buffer_create(to.device, &desc, &to.buffer));
-	CHECK_OK_FATAL(hm_map_create(to.buffer, NULL, &to.map));
-	to.base = hm_map_address(to.map);
-	combine = combine_make(to.map, 0);
 	CHECK_OK(hm_combine_write(combine, 7u << 20, "far", 3));
 	CHECK_OK(hm_combine_write(combine, 1u << 20, "near", 4));
 	CHECK_OK_FATAL(hm_buffer_resize(to.buffer, 4u << 20, 0));
 	CHECK_ERROR(-ERANGE, hm_combine_flush(combine, &fault));
 	CHECK_EQUAL(fault.cause, HM_FAULT_END);
-	CHECK(!memcmp(to.base + (1u << 20), "near", 4));
+	CHECK(!memcmp(to.bytes + (1u << 20), "near", 4));
 	CHECK_EQUAL(combine_info(combine).pending, 1);
 	CHECK_OK(hm_map_begin_cpu(to.map, 0, 1, HM_WRITE));
 	CHECK_ERROR(-ERANGE, hm_map_end_cpu(to.map, 0, 1, HM_WRITE));
@@ -343,12 +328,11 @@ static void cut(void)
 	/* The map can be written again, and found, while other bytes wait. */
 	CHECK_OK(hm_combine_write(combine, 64, "more", 4));
 	CHECK_ERROR(-ERANGE, hm_combine_flush(combine, NULL));
-	CHECK(!memcmp(to.base + 64, "more", 4));
+	CHECK(!memcmp(to.bytes + 64, "more", 4));
 	CHECK_OK_FATAL(hm_buffer_resize(to.buffer, desc.size, 0));
 	CHECK_OK(hm_combine_flush(combine, NULL));
-	CHECK(!memcmp(to.base + (7u << 20), "far", 3));
+	CHECK(!memcmp(to.bytes + (7u << 20), "far", 3));
 	hm_combine_unref(combine);
-	mode_close(&to);
 }
 
 /* A file that is cut off under the map: an error in a guard, or a signal without one. */
@@ -378,10 +362,10 @@ static void lost(void)
 	struct hm_fault fault = { .struct_size = sizeof(fault) };
 	int r = hm_backend_register(&fleeting_backend);
 	struct hm_combine *combine, *late = NULL;
-	struct mode_map to;
+	struct rig to;
 
 	CHECK(!r || r == -EEXIST);
-	device_map_open(&to, "fleeting", 65536);
+	to = device_map_open("fleeting", 65536);
 	combine = combine_make(to.map, 0);
 	CHECK_OK(hm_combine_write(combine, 100, "lost", 4));
 	fleeting_go();
@@ -394,7 +378,7 @@ static void lost(void)
 	CHECK_OK(hm_combine_discard(combine));
 	CHECK_OK(hm_combine_flush(combine, NULL));
 	hm_combine_unref(combine);
-	mode_close(&to);
+	rig_drop(&to);
 	fleeting_come();
 }
 
@@ -402,11 +386,10 @@ static void lost(void)
 static void no_memory(void)
 {
 	struct hm_combine *combine = NULL;
-	struct mode_map to;
 	unsigned int n;
 	int r;
+	AUTO(rig) to = device_map_open("host", 4096);
 
-	device_map_open(&to, "host", 4096);
 	inject_install();
 	for (n = 1; n < 100; n++) {
 		inject_arm(n, INJECT_ONE);
@@ -420,8 +403,7 @@ static void no_memory(void)
 	CHECK(n > 5);
 	CHECK_OK(hm_combine_write(combine, 1, "x", 1));
 	hm_combine_unref(combine);
-	CHECK_EQUAL(to.base[1], 'x');
-	mode_close(&to);
+	CHECK_EQUAL(to.bytes[1], 'x');
 }
 
 static void in_child(void *user)
@@ -435,17 +417,14 @@ static void in_child(void *user)
 
 static void forked(void)
 {
-	struct hm_combine *combine;
-	struct mode_map to;
+	AUTO(rig) to = device_map_open("host", 4096);
+	struct hm_combine *combine = combine_make(to.map, 0);
 
-	device_map_open(&to, "host", 4096);
-	combine = combine_make(to.map, 0);
 	CHECK_OK(hm_combine_write(combine, 9, "parent", 6));
 	CHECK_EQUAL(test_fork(in_child, combine), 0);
-	CHECK(is_zero(to.base, 0, 4096));
+	CHECK(is_zero(to.bytes, 0, 4096));
 	hm_combine_unref(combine);
-	CHECK(!memcmp(to.base + 9, "parent", 6));
-	mode_close(&to);
+	CHECK(!memcmp(to.bytes + 9, "parent", 6));
 }
 
 /* ---- threads ---- */
@@ -454,7 +433,7 @@ static void forked(void)
 #define PART (SIZE / THREADS)
 
 struct work {
-	struct mode_map *to;
+	struct rig *to;
 	struct hm_combine *combine; /* shared */
 	unsigned int number;
 };
@@ -482,12 +461,10 @@ static void threads(void)
 {
 	struct work work[THREADS];
 	pthread_t thread[THREADS];
-	struct hm_combine *combine;
-	struct mode_map to;
 	unsigned int i;
+	AUTO(rig) to = device_map_open("host", SIZE);
+	struct hm_combine *combine = combine_make(to.map, 100);
 
-	device_map_open(&to, "host", SIZE);
-	combine = combine_make(to.map, 100);
 	for (i = 0; i < THREADS; i++) {
 		work[i] = (struct work){ &to, combine, i };
 		CHECK_FATAL(!pthread_create(&thread[i], NULL, write_part, &work[i]));
@@ -496,8 +473,7 @@ static void threads(void)
 		pthread_join(thread[i], NULL);
 	hm_combine_unref(combine);
 	for (i = 0; i < SIZE; i++)
-		CHECK_FATAL(to.base[i] == (char)(i / PART + 1));
-	mode_close(&to);
+		CHECK_FATAL(to.bytes[i] == (char)(i / PART + 1));
 }
 
 static const struct test tests[] = {

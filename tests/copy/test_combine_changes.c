@@ -46,23 +46,20 @@ static int write_in_scope(struct hm_combine *combine, const char *from,
 static void faulty_source(void)
 {
 	struct hm_fault fault = no_fault();
-	struct hm_combine *combine;
-	struct mode_map to;
 	AUTO(handler) handler = rig_handler(HM_HANDLER_NO_REPAIR);
 	AUTO(file_map) file = open_file_map(65536);
+	AUTO(rig) to = device_map_open("host", 65536);
+	struct hm_combine *combine = combine_make(to.map, 0);
 
-	device_map_open(&to, "host", 65536);
-	combine = combine_make(to.map, 0);
 	CHECK(!ftruncate(file.fd, 4096));
 	CHECK_ERROR(-ERANGE, write_in_scope(combine, file.base, &fault));
 	CHECK_EQUAL(fault.offset, 60000);
 	CHECK_OK(hm_combine_flush(combine, NULL));
-	CHECK(!memcmp(to.base + 7, file.base + 100, LENGTH));
-	CHECK(is_zero(to.base, 7 + LENGTH, 65536));
+	CHECK(!memcmp(to.bytes + 7, file.base + 100, LENGTH));
+	CHECK(is_zero(to.bytes, 7 + LENGTH, 65536));
 	CHECK_EQUAL(combine_info(combine).writes, 1);
 	CHECK_EQUAL(combine_info(combine).bytes, LENGTH);
 	hm_combine_unref(combine);
-	mode_close(&to);
 }
 
 /* ---- callbacks about a loss ---- */
@@ -87,23 +84,23 @@ static void drop_lines(struct hm_buffer *buffer, enum hm_loss_event event, void 
 		CHECK_OK(hm_combine_discard(told->combine));
 }
 
-static void open_told(struct mode_map *to, struct told *told)
+static void open_told(struct rig *to, struct told *told)
 {
-	device_map_open(to, "fleeting", 65536);
+	*to = device_map_open("fleeting", 65536);
 	CHECK_OK_FATAL(hm_buffer_set_loss(to->buffer, DESC(hm_loss_desc, .policy = HM_LOSS_ZERO,
 							   .lost = drop_lines, .user = told)));
 	*told = (struct told){ .combine = combine_make(to->map, 1) };
 	CHECK_OK(hm_combine_write(told->combine, 100, "lost", 4));
 }
 
-static void close_told(struct mode_map *to, struct told *told)
+static void close_told(struct rig *to, struct told *told)
 {
 	CHECK_EQUAL(told->calls, 1);
 	CHECK_EQUAL(told->brackets, 0);
 	if (told->combine)
 		CHECK_EQUAL(combine_info(told->combine).pending, 0);
 	hm_combine_unref(told->combine);
-	mode_close(to);
+	rig_drop(to);
 	fleeting_come();
 }
 
@@ -111,7 +108,7 @@ static void loss_is_told(void)
 {
 	int r = hm_backend_register(&fleeting_backend);
 	struct hm_combine *last;
-	struct mode_map to;
+	struct rig to;
 	struct told told;
 
 	CHECK(!r || r == -EEXIST);
@@ -157,22 +154,19 @@ static void others_are_kept(void)
 	struct hm_device_info info = { .struct_size = sizeof(info) };
 	int r = hm_backend_register(&fleeting_backend);
 	struct hm_combine *combine;
-	struct mode_map to;
+	struct rig to;
 
 	CHECK(!r || r == -EEXIST);
-	CHECK_OK_FATAL(hm_device_open("fleeting", &to.device));
-	CHECK_OK_FATAL(hm_buffer_create(to.device, &desc, &to.buffer));
-	CHECK_OK_FATAL(hm_map_create(to.buffer, NULL, &to.map));
+	to = rig_make("fleeting", &desc);
 	CHECK_OK_FATAL(hm_buffer_set_loss(to.buffer, &loss));
-	to.base = hm_map_address(to.map);
 	combine = combine_make(to.map, 0);
 	CHECK_OK(hm_map_begin_cpu(to.map, 0, 4096, HM_WRITE));
 	CHECK_OK(hm_map_begin_cpu(to.map, half - 4096, 8192, HM_WRITE));
 	CHECK_OK(hm_map_begin_cpu(to.map, half, 4096, HM_WRITE));
 	CHECK_OK(hm_combine_write(combine, half + 100, "far", 3));
 	CHECK_OK_FATAL(hm_buffer_resize(to.buffer, half, 0));
-	memcpy(to.base, "near", 4);
-	memcpy(to.base + half - 4, "last", 4);
+	memcpy(to.bytes, "near", 4);
+	memcpy(to.bytes + half - 4, "last", 4);
 	CHECK_ERROR(-ERANGE, hm_map_end_cpu(to.map, 0, 4096, HM_WRITE));
 	/* Cut off in part, and wholly. */
 	CHECK_ERROR(-ERANGE, hm_map_end_cpu(to.map, half - 4096, 8192, HM_WRITE));
@@ -180,9 +174,9 @@ static void others_are_kept(void)
 	CHECK_EQUAL(map_info(to.map, 0).brackets, 0);
 	fleeting_go();
 	CHECK_ERROR(-ENODEV, hm_device_query(to.device, &info));
-	CHECK(!memcmp(to.base, "near", 4) && !memcmp(to.base + half - 4, "last", 4));
+	CHECK(!memcmp(to.bytes, "near", 4) && !memcmp(to.bytes + half - 4, "last", 4));
 	hm_combine_unref(combine);
-	mode_close(&to);
+	rig_drop(&to);
 	fleeting_come();
 }
 
@@ -222,18 +216,17 @@ static void in_callback(void)
 	struct viewed viewed = { .access = HM_READ };
 	struct timespec due;
 	struct hm_view *view;
-	struct mode_map to;
 	pthread_t thread;
 	int r;
+	AUTO(rig) to = device_map_open("host", 65536);
 
-	device_map_open(&to, "host", 65536);
 	viewed.map = to.map;
 	viewed.combine = combine_make(to.map, 0);
 	CHECK_OK_FATAL(hm_view_create(to.map, 0, 4096, &ops, &viewed, &view));
 	CHECK_OK(hm_combine_write(viewed.combine, 10, "before", 6));
 	change_rights(&viewed);
 	CHECK_EQUAL(viewed.r, 0);
-	CHECK(!memcmp(to.base + 10, "before", 6));
+	CHECK(!memcmp(to.bytes + 10, "before", 6));
 	CHECK_OK(hm_combine_write(viewed.combine, 10, "behind", 6));
 	viewed.access = HM_READ | HM_WRITE;
 	/* As a thread does that writes it out. */
@@ -248,10 +241,9 @@ static void in_callback(void)
 		pthread_join(thread, NULL);
 	CHECK_EQUAL(viewed.r, -EAGAIN);
 	CHECK_OK(hm_combine_flush(viewed.combine, NULL));
-	CHECK(!memcmp(to.base + 10, "behind", 6));
+	CHECK(!memcmp(to.bytes + 10, "behind", 6));
 	hm_view_unref(view);
 	hm_combine_unref(viewed.combine);
-	mode_close(&to);
 }
 
 /* A map that moves while its lines are written out: no line goes to its place of before. */
@@ -283,16 +275,14 @@ static void move_once(bool handler)
 {
 	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 4096 };
 	struct mover mover = { .last = 0 };
-	struct mode_map to;
+	struct rig to;
 	pthread_t thread;
 	uint64_t most;
 	int r;
 
 	if (handler)
 		CHECK_OK_FATAL(hm_handler_install(0));
-	CHECK_OK_FATAL(hm_device_open("host", &to.device));
-	CHECK_OK_FATAL(hm_buffer_create(to.device, &desc, &to.buffer));
-	CHECK_OK_FATAL(hm_map_create(to.buffer, NULL, &to.map));
+	to = rig_make("host", &desc);
 	mover.combine = combine_make(to.map, 1);
 	CHECK_FATAL(!pthread_create(&thread, NULL, write_and_flush, &mover));
 	do {
@@ -306,10 +296,10 @@ static void move_once(bool handler)
 	mover.last++;
 	CHECK_OK(hm_combine_write(mover.combine, 128, &mover.last, sizeof(mover.last)));
 	CHECK_OK(hm_combine_flush(mover.combine, NULL));
-	to.base = hm_map_address(to.map);
-	CHECK(!memcmp(to.base + 128, &mover.last, sizeof(mover.last)));
+	to.bytes = hm_map_address(to.map);
+	CHECK(!memcmp(to.bytes + 128, &mover.last, sizeof(mover.last)));
 	hm_combine_unref(mover.combine);
-	mode_close(&to);
+	rig_drop(&to);
 	if (handler)
 		CHECK_OK(hm_handler_remove());
 }

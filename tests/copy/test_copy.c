@@ -131,7 +131,7 @@ static void lines(void)
 
 #define SIZE 65536u
 
-static void between(struct mode_map *to, struct mode_map *from, uint32_t flags)
+static void between(struct rig *to, struct rig *from, uint32_t flags)
 {
 	const uint64_t lengths[] = { 0,    1,    2,    3,    7,    15,   16,   17,   63,
 				     64,   65,   127,  128,  129,  300,  1983, 1984, 1985,
@@ -140,14 +140,14 @@ static void between(struct mode_map *to, struct mode_map *from, uint32_t flags)
 
 	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
 		for (at = 0; at < LINE; at += 5) {
-			char *out = to->base + 4096 + at, *in = from->base + 8192 + 63 - at;
+			char *out = to->bytes + 4096 + at, *in = from->bytes + 8192 + 63 - at;
 
-			memset(to->base, 0, 20000);
+			memset(to->bytes, 0, 20000);
 			pattern_write(in, 0, lengths[i], i);
 			CHECK_OK_FATAL(hm_copy(out, in, lengths[i], flags));
 			CHECK_FATAL(!memcmp(out, in, lengths[i]));
-			CHECK_FATAL(is_zero(to->base, 0, 4096 + at));
-			CHECK_FATAL(is_zero(to->base, 4096 + at + lengths[i], 20000));
+			CHECK_FATAL(is_zero(to->bytes, 0, 4096 + at));
+			CHECK_FATAL(is_zero(to->bytes, 4096 + at + lengths[i], 20000));
 		}
 }
 
@@ -173,24 +173,25 @@ static void check_names(uint32_t to, uint32_t from, const struct hm_copy_info *i
 
 static void kinds_of_one_set(void)
 {
-	struct mode_map to[4], from[4];
+	struct rig to[4], from[4];
 	uint32_t a, b;
 
 	for (a = 0; a < 4; a++) {
-		mode_open(&to[a], a, SIZE);
-		mode_open(&from[a], a, SIZE);
+		to[a] = mode_open(a, SIZE);
+		from[a] = mode_open(a, SIZE);
 	}
 	for (a = 0; a < 4; a++)
 		for (b = 0; b < 4; b++) {
-			struct hm_copy_info info = copy_info(to[a].base, from[b].base, 4096, 0);
+			struct hm_copy_info info =
+				copy_info(to[a].bytes, from[b].bytes, 4096, 0);
 
 			check_names(a, b, &info);
 			between(&to[a], &from[b], 0);
 			between(&to[a], &from[b], HM_COPY_STREAM);
 		}
 	for (a = 0; a < 4; a++) {
-		mode_close(&to[a]);
-		mode_close(&from[a]);
+		rig_drop(&to[a]);
+		rig_drop(&from[a]);
 	}
 }
 
@@ -211,15 +212,12 @@ static void kinds(void)
 
 static void on_device(const char *name)
 {
-	struct mode_map to, from;
+	AUTO(rig) to = device_map_open(name, SIZE);
+	AUTO(rig) from = device_map_open(name, SIZE);
 
-	device_map_open(&to, name, SIZE);
-	device_map_open(&from, name, SIZE);
-	CHECK(!strcmp(copy_info(to.base, from.base, SIZE, 0).way, "memcpy"));
+	CHECK(!strcmp(copy_info(to.bytes, from.bytes, SIZE, 0).way, "memcpy"));
 	between(&to, &from, 0);
 	between(&to, &from, HM_COPY_STREAM);
-	mode_close(&to);
-	mode_close(&from);
 }
 
 static void devices(void)
@@ -301,32 +299,32 @@ static void arguments(void)
 /* Copies with errors choose the same ways: the bytes are right, and so are the errors. */
 static void guarded(void)
 {
-	struct mode_map maps[4];
+	struct rig maps[4];
 	char *bytes = malloc(SIZE);
 	struct hm_fault fault = { .struct_size = sizeof(fault) };
 	uint32_t a, b;
 	AUTO(handler) handler = rig_handler(0);
 
 	for (a = 0; a < 4; a++)
-		mode_open(&maps[a], a, SIZE);
+		maps[a] = mode_open(a, SIZE);
 	for (a = 0; a < 4; a++) {
 		pattern_write(bytes, 0, SIZE, a);
-		CHECK_OK(hm_copy_in(maps[a].base + 3, bytes, SIZE - 3, NULL));
-		CHECK(!memcmp(maps[a].base + 3, bytes, SIZE - 3));
+		CHECK_OK(hm_copy_in(maps[a].bytes + 3, bytes, SIZE - 3, NULL));
+		CHECK(!memcmp(maps[a].bytes + 3, bytes, SIZE - 3));
 		memset(bytes, 0, SIZE);
-		CHECK_OK(hm_copy_out(bytes, maps[a].base + 3, SIZE - 3, NULL));
-		CHECK(!memcmp(maps[a].base + 3, bytes, SIZE - 3));
-		CHECK_ERROR(-ERANGE, hm_copy_in(maps[a].base + 3, bytes, SIZE, &fault));
+		CHECK_OK(hm_copy_out(bytes, maps[a].bytes + 3, SIZE - 3, NULL));
+		CHECK(!memcmp(maps[a].bytes + 3, bytes, SIZE - 3));
+		CHECK_ERROR(-ERANGE, hm_copy_in(maps[a].bytes + 3, bytes, SIZE, &fault));
 		for (b = 0; b < 4; b++) {
 			if (a == b)
 				continue;
-			pattern_write(maps[b].base, 0, SIZE, 7 + b);
-			CHECK_OK(hm_copy_in(maps[a].base, maps[b].base, SIZE, NULL));
-			CHECK(pattern_holds(maps[a].base, 0, SIZE, 7 + b));
+			pattern_write(maps[b].bytes, 0, SIZE, 7 + b);
+			CHECK_OK(hm_copy_in(maps[a].bytes, maps[b].bytes, SIZE, NULL));
+			CHECK(pattern_holds(maps[a].bytes, 0, SIZE, 7 + b));
 		}
 	}
 	for (a = 0; a < 4; a++)
-		mode_close(&maps[a]);
+		rig_drop(&maps[a]);
 	free(bytes);
 }
 
@@ -334,15 +332,15 @@ static void guarded(void)
 
 static void *copy_and_check(void *user)
 {
-	struct mode_map *to = user;
+	struct rig *to = user;
 	unsigned char own[1000], back[1000];
 	unsigned int i, at;
 
 	fill(own, sizeof(own), (unsigned int)(uintptr_t)pthread_self());
 	for (i = 0; i < 2000; i++) {
 		at = i % LINE;
-		if (hm_copy(to->base + at, own, 500 + i % 500, 0) ||
-		    hm_copy(back, to->base + at, 500 + i % 500, HM_COPY_STREAM) ||
+		if (hm_copy(to->bytes + at, own, 500 + i % 500, 0) ||
+		    hm_copy(back, to->bytes + at, 500 + i % 500, HM_COPY_STREAM) ||
 		    memcmp(back, own, 500 + i % 500)) {
 			test_fail(__FILE__, __LINE__, "other bytes came back");
 			break;
@@ -353,18 +351,18 @@ static void *copy_and_check(void *user)
 
 static void threads(void)
 {
-	struct mode_map maps[4];
+	struct rig maps[4];
 	pthread_t thread[4];
 	unsigned int i;
 
 	for (i = 0; i < 4; i++)
-		mode_open(&maps[i], i, SIZE);
+		maps[i] = mode_open(i, SIZE);
 	for (i = 0; i < 4; i++)
 		CHECK_FATAL(!pthread_create(&thread[i], NULL, copy_and_check, &maps[i]));
 	for (i = 0; i < 4; i++)
 		pthread_join(thread[i], NULL);
 	for (i = 0; i < 4; i++)
-		mode_close(&maps[i]);
+		rig_drop(&maps[i]);
 }
 
 static const struct test tests[] = {
