@@ -8,21 +8,23 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-void seal_begin(struct seal_world *w)
+struct seal_world seal_begin(void)
 {
+	struct seal_world w = { 0 };
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
 				       .size = SIZE,
 				       .max_size = 16 * PAGE };
 
-	CHECK_OK_FATAL(hm_device_open("host", &w->device));
-	CHECK_OK_FATAL(hm_buffer_create(w->device, &desc, &w->buffer));
-	CHECK_OK_FATAL(hm_map_create(w->buffer, NULL, &w->map));
-	CHECK_OK_FATAL(hm_map_create(w->buffer,
+	CHECK_OK_FATAL(hm_device_open("host", &w.device));
+	CHECK_OK_FATAL(hm_buffer_create(w.device, &desc, &w.buffer));
+	CHECK_OK_FATAL(hm_map_create(w.buffer, NULL, &w.map));
+	CHECK_OK_FATAL(hm_map_create(w.buffer,
 				     DESC(hm_map_desc, .access = RW, .offset = 2 * PAGE,
 					  .length = 3 * PAGE),
-				     &w->part));
-	CHECK_OK_FATAL(hm_buffer_export(w->buffer, 0, &w->fd));
-	pattern_write(hm_map_address(w->map), 0, SIZE, 3);
+				     &w.part));
+	CHECK_OK_FATAL(hm_buffer_export(w.buffer, 0, &w.fd));
+	pattern_write(hm_map_address(w.map), 0, SIZE, 3);
+	return w;
 }
 
 void seal_end(struct seal_world *w)

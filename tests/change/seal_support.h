@@ -15,8 +15,9 @@ struct seal_world {
 	int fd; /* exported before, for reading and writing */
 };
 
-void seal_begin(struct seal_world *w);
+struct seal_world seal_begin(void);
 void seal_end(struct seal_world *w);
+AUTO_BY(seal_world, seal_end)
 
 /* Each map can be read everywhere, written nowhere, and shows the bytes. */
 void seal_check_sealed(const struct seal_world *w);

@@ -29,10 +29,9 @@ static void sealed(void)
 {
 	struct hm_map_desc desc = { .struct_size = sizeof(desc), .access = RW };
 	struct hm_map *further = NULL;
-	struct seal_world w;
 	int fd;
+	AUTO(seal_world) w = seal_begin();
 
-	seal_begin(&w);
 	CHECK_OK(hm_map_lock(w.map, 0, 4 * PAGE, 0, NULL));
 	CHECK_OK_FATAL(hm_buffer_seal(w.buffer, 0));
 	seal_check_sealed(&w);
@@ -61,18 +60,15 @@ static void sealed(void)
 	/* With udmabuf or without: the seal stands against it. */
 	CHECK_ERROR(-EPERM, hm_buffer_export(w.buffer, HM_EXPORT_DMABUF, &fd));
 	CHECK(strstr(hm_errmsg(), "hm_buffer_seal"));
-	seal_end(&w);
 }
 
 /* Parts without access stay so, whatever scopes end afterwards. */
 static void rights(void)
 {
 	struct hm_scope *scope;
-	struct seal_world w;
-	char *bytes;
+	AUTO(seal_world) w = seal_begin();
+	char *bytes = hm_map_address(w.map);
 
-	seal_begin(&w);
-	bytes = hm_map_address(w.map);
 	CHECK_OK(hm_map_protect(w.map, 5 * PAGE, PAGE, HM_NONE));
 	CHECK_OK_FATAL(hm_map_protect_begin(w.map, 0, 2 * PAGE, HM_NONE, &scope));
 	CHECK_OK_FATAL(hm_buffer_seal(w.buffer, 0));
@@ -81,17 +77,15 @@ static void rights(void)
 	CHECK_OK(hm_map_protect_end(scope));
 	CHECK_OK(hm_map_protect(w.map, 5 * PAGE, PAGE, HM_READ));
 	seal_check_sealed(&w);
-	seal_end(&w);
 }
 
 static void sent(void)
 {
 	struct hm_buffer *received;
 	int sockets[2];
-	struct seal_world w;
 	struct hm_map *map;
+	AUTO(seal_world) w = seal_begin();
 
-	seal_begin(&w);
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets));
 	CHECK_OK_FATAL(hm_buffer_seal(w.buffer, 0));
 	CHECK_OK_FATAL(hm_buffer_send(w.buffer, sockets[0], 0));
@@ -105,19 +99,17 @@ static void sent(void)
 	hm_buffer_unref(received);
 	close(sockets[0]);
 	close(sockets[1]);
-	seal_end(&w);
 }
 
 /* ---- mappings that could still write ---- */
 
 static void others(void)
 {
-	struct seal_world w;
 	char *raw, byte;
 	int pipes[2];
 	pid_t child;
+	AUTO(seal_world) w = seal_begin();
 
-	seal_begin(&w);
 	raw = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, w.fd, 0);
 	CHECK_FATAL(raw != MAP_FAILED);
 	/* The mapping may only read, but could come to write. */
@@ -139,7 +131,6 @@ static void others(void)
 	CHECK_OK(hm_buffer_resize(w.buffer, 4 * PAGE, 0) == -EBUSY ? 0 : -1);
 	CHECK_OK_FATAL(hm_buffer_seal(w.buffer, 0));
 	seal_check_sealed(&w);
-	seal_end(&w);
 }
 
 /* ---- a shadow, which maps the memory, too ---- */
@@ -151,10 +142,9 @@ static const struct hm_loss_desc with_shadow = {
 
 static void shadowed(void)
 {
-	struct seal_world w;
 	char *raw;
+	AUTO(seal_world) w = seal_begin();
 
-	seal_begin(&w);
 	CHECK_OK_FATAL(hm_buffer_set_loss(w.buffer, &with_shadow));
 	raw = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, w.fd, 0);
 	CHECK_FATAL(raw != MAP_FAILED);
@@ -169,7 +159,6 @@ static void shadowed(void)
 	CHECK_OK(hm_buffer_set_loss(w.buffer, &with_shadow));
 	seal_check_sealed(&w);
 	CHECK_EQUAL(buffer_info(w.buffer).lost, 0);
-	seal_end(&w);
 }
 
 struct refresher {
@@ -194,11 +183,10 @@ static void shadowed_meanwhile(void)
 {
 	struct refresher refresher;
 	pthread_t thread;
-	struct seal_world w;
 	int i;
 
 	for (i = 0; i < 40; i++) {
-		seal_begin(&w);
+		AUTO(seal_world) w = seal_begin();
 		CHECK_OK_FATAL(hm_buffer_set_loss(w.buffer, &with_shadow));
 		refresher = (struct refresher){ .buffer = w.buffer };
 		CHECK_FATAL(!pthread_create(&thread, NULL, refresh_on, &refresher));
@@ -207,7 +195,6 @@ static void shadowed_meanwhile(void)
 		CHECK_OK(hm_buffer_seal(w.buffer, 0));
 		refresher.stop = true;
 		pthread_join(thread, NULL);
-		seal_end(&w);
 	}
 }
 
@@ -232,10 +219,9 @@ static int end_section_after(int fd, int command, long argument)
 static void check_retired(bool is_one_way)
 {
 	struct hm_map *dropped;
-	struct seal_world w;
 	int fd;
+	AUTO(seal_world) w = seal_begin();
 
-	seal_begin(&w);
 	CHECK_OK_FATAL(hm_map_create(w.buffer, NULL, &dropped));
 	if (is_one_way) {
 		CHECK_OK_FATAL(hm_buffer_export(w.buffer, HM_EXPORT_READ_ONLY, &fd));
@@ -250,7 +236,6 @@ static void check_retired(bool is_one_way)
 	CHECK(sys_table.fcntl == kernels_fcntl && !*hm_errmsg());
 	seal_check_sealed(&w);
 	defer(0, 0);
-	seal_end(&w);
 }
 
 static void retired(void)
@@ -282,7 +267,6 @@ static void read_meanwhile(void)
 {
 	struct reader reader = { 0 };
 	pthread_t thread;
-	struct seal_world w;
 	char *raw;
 	int i;
 
@@ -290,7 +274,7 @@ static void read_meanwhile(void)
 		test_skip("sanitizer", "it takes a mapping over another for a store");
 		return;
 	}
-	seal_begin(&w);
+	AUTO(seal_world) w = seal_begin();
 	reader.bytes = hm_map_address(w.map);
 	CHECK_FATAL(!pthread_create(&thread, NULL, read_on, &reader));
 	for (i = 0; i < 60; i++) {
@@ -303,7 +287,6 @@ static void read_meanwhile(void)
 	pthread_join(thread, NULL);
 	CHECK(!reader.bad);
 	seal_check_sealed(&w);
-	seal_end(&w);
 }
 
 /* ---- memory without seals ---- */
@@ -322,7 +305,6 @@ static void kinds(void)
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = PAGE };
 	struct hm_buffer *buffer;
 	struct hm_device *device;
-	struct seal_world w;
 	size_t i;
 	int fd;
 
@@ -344,11 +326,10 @@ static void kinds(void)
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
 	close(fd);
-	seal_begin(&w);
+	AUTO(seal_world) w = seal_begin();
 	CHECK_ERROR(-EINVAL, hm_buffer_seal(NULL, 0));
 	CHECK_ERROR(-EINVAL, hm_buffer_seal(w.buffer, 2));
 	CHECK_OK(hm_buffer_resize(w.buffer, 9 * PAGE, HM_GROW_REPLACE) == -EBUSY ? 0 : -1);
-	seal_end(&w);
 }
 
 /* Several objects. */
@@ -420,16 +401,14 @@ static void refused(void)
 {
 	const struct hm_view_ops ops = { .struct_size = sizeof(ops), .quiesce = refuse };
 	struct hm_view *view;
-	struct seal_world w;
+	AUTO(seal_world) w = seal_begin();
 
-	seal_begin(&w);
 	CHECK_OK_FATAL(hm_view_create(w.part, 0, 0, &ops, &w, &view));
 	CHECK_ERROR(-EBUSY, hm_buffer_seal(w.buffer, 0));
 	seal_check_whole(&w);
 	hm_view_unref(view);
 	CHECK_OK(hm_buffer_seal(w.buffer, 0));
 	seal_check_sealed(&w);
-	seal_end(&w);
 }
 
 /* ---- addresses, for good: in a child, whose end is the only way back ---- */
@@ -441,7 +420,7 @@ static void keep_addresses(void *user)
 	char *bytes;
 
 	(void)user;
-	seal_begin(&w);
+	w = seal_begin();
 	bytes = hm_map_address(w.map);
 	CHECK_OK_FATAL(hm_buffer_seal(w.buffer, HM_SEAL_ADDRESSES));
 	seal_check_sealed(&w);
@@ -478,12 +457,10 @@ static void take_page(char *bytes)
 /* A sealed map shows its buffer again where a block was replaced: so it may be once more. */
 static void repaired(void)
 {
-	volatile char *bytes;
-	struct seal_world w;
 	AUTO(handler) handler = rig_handler(0);
+	AUTO(seal_world) w = seal_begin();
+	volatile char *bytes = hm_map_address(w.map);
 
-	seal_begin(&w);
-	bytes = hm_map_address(w.map);
 	take_page((char *)bytes);
 	CHECK_EQUAL(bytes[1], 0);
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(w.map, 0, SIZE, HM_READ));
@@ -494,7 +471,6 @@ static void repaired(void)
 	take_page((char *)bytes);
 	CHECK_EQUAL(bytes[1], 0);
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(w.map, 0, SIZE, HM_READ));
-	seal_end(&w);
 }
 
 static const struct test tests[] = {

@@ -43,12 +43,11 @@ static void check_narrowed(const struct seal_world *w)
  */
 static void one_way(void)
 {
-	struct seal_world w;
 	int by, fd;
 	char *raw;
 
 	for (by = 0; by < 2; by++) {
-		seal_begin(&w);
+		AUTO(seal_world) w = seal_begin();
 		CHECK_OK(hm_map_lock(w.map, 0, 4 * PAGE, 0, NULL));
 		raw = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, w.fd, 0);
 		CHECK_FATAL(raw != MAP_FAILED);
@@ -66,21 +65,18 @@ static void one_way(void)
 		munmap(raw, PAGE);
 		CHECK_OK_FATAL(hm_buffer_seal(w.buffer, 0));
 		seal_check_sealed(&w);
-		seal_end(&w);
 	}
 }
 
 /* A buffer that can't be sealed any more is refused before it changes. */
 static void sealed_off(void)
 {
-	struct seal_world w;
+	AUTO(seal_world) w = seal_begin();
 
-	seal_begin(&w);
 	CHECK_FATAL(!fcntl(w.fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL));
 	CHECK_ERROR(-EPERM, hm_buffer_seal(w.buffer, 0));
 	CHECK(strstr(hm_errmsg(), "F_SEAL_SEAL"));
 	seal_check_whole(&w);
-	seal_end(&w);
 }
 
 /* Each call of such a one fails: the bytes can be read, whatever was refused. */
@@ -88,12 +84,11 @@ static void one_way_undone(void)
 {
 	int fd, r, wrong = 0;
 	bool failed = true;
-	struct seal_world w;
 	unsigned int n;
 
 	lifecycle_is_lenient = true; /* no kernel refuses all that is asked here */
 	for (n = 1; failed; n++) {
-		seal_begin(&w);
+		AUTO(seal_world) w = seal_begin();
 		CHECK_OK_FATAL(hm_buffer_export(w.buffer, HM_EXPORT_READ_ONLY, &fd));
 		close(fd);
 		inject_arm(n, INJECT_ONE);
@@ -105,7 +100,6 @@ static void one_way_undone(void)
 			    buffer_info(w.buffer).access & HM_WRITE ? 0 : SIGSEGV);
 		CHECK_OK(hm_buffer_seal(w.buffer, 0));
 		seal_check_sealed(&w);
-		seal_end(&w);
 	}
 	CHECK(n > 10 && !wrong);
 	lifecycle_is_lenient = false;
@@ -119,9 +113,8 @@ static void not_locked_again(void *user)
 {
 	const struct rlimit less = { PAGE, PAGE };
 	const bool *one_way_memory = user;
-	struct seal_world w;
+	AUTO(seal_world) w = seal_begin();
 
-	seal_begin(&w);
 	CHECK_OK(hm_map_lock(w.map, 0, 4 * PAGE, 0, NULL));
 	if (*one_way_memory)
 		CHECK_FATAL(!fcntl(w.fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE));
@@ -136,7 +129,6 @@ static void not_locked_again(void *user)
 	CHECK_OK(hm_map_unlock(w.map, 0, 4 * PAGE));
 	CHECK_OK_FATAL(hm_buffer_seal(w.buffer, 0));
 	seal_check_sealed(&w);
-	seal_end(&w);
 }
 
 static void locks(void)
