@@ -88,29 +88,32 @@ static struct hm_kernel *idle(void)
 	return kernel;
 }
 
-void access_world_begin(struct access_world *w)
+struct access_world access_world_begin(void)
 {
-	access_world_begin_on(w, "host", "cpu");
+	return access_world_begin_on("host", "cpu");
 }
 
-void access_world_begin_on(struct access_world *w, const char *device, const char *accel)
+struct access_world access_world_begin_on(const char *device, const char *accel)
 {
-	w->device_name = device;
-	w->accel_name = accel;
-	make_file(w);
-	CHECK_OK_FATAL(hm_device_open(device, &w->device));
-	CHECK_OK_FATAL(hm_device_open("file", &w->files));
-	CHECK_OK_FATAL(hm_accel_open(accel, NULL, &w->accel));
-	CHECK_OK_FATAL(hm_queue_create(w->accel, 0, &w->queue));
-	w->kernel = idle();
-	CHECK_OK_FATAL(hm_buffer_create(w->device,
+	struct access_world w = { 0 };
+
+	w.device_name = device;
+	w.accel_name = accel;
+	make_file(&w);
+	CHECK_OK_FATAL(hm_device_open(device, &w.device));
+	CHECK_OK_FATAL(hm_device_open("file", &w.files));
+	CHECK_OK_FATAL(hm_accel_open(accel, NULL, &w.accel));
+	CHECK_OK_FATAL(hm_queue_create(w.accel, 0, &w.queue));
+	w.kernel = idle();
+	CHECK_OK_FATAL(hm_buffer_create(w.device,
 					DESC(hm_buffer_desc, .size = WORLD_SIZE,
 					     .max_size = WORLD_MAX_SIZE, .name = "subject"),
-					&w->buffer));
-	CHECK_OK_FATAL(hm_map_create(w->buffer, NULL, &w->map));
-	CHECK_OK_FATAL(hm_buffer_export(w->buffer, 0, &w->fd));
-	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, w->socket));
-	pattern_write(hm_map_address(w->map), 0, WORLD_SIZE, 1);
+					&w.buffer));
+	CHECK_OK_FATAL(hm_map_create(w.buffer, NULL, &w.map));
+	CHECK_OK_FATAL(hm_buffer_export(w.buffer, 0, &w.fd));
+	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, w.socket));
+	pattern_write(hm_map_address(w.map), 0, WORLD_SIZE, 1);
+	return w;
 }
 
 void access_world_end(struct access_world *w)

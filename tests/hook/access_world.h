@@ -46,9 +46,10 @@ struct access_world {
 	char *link; /* to it */
 };
 
-void access_world_begin(struct access_world *w); /* "host", "cpu" */
-void access_world_begin_on(struct access_world *w, const char *device, const char *accel);
+struct access_world access_world_begin(void); /* "host", "cpu" */
+struct access_world access_world_begin_on(const char *device, const char *accel);
 /* Takes the hook away, too. */
 void access_world_end(struct access_world *w);
+AUTO_BY(access_world, access_world_end)
 
 #endif

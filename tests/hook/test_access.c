@@ -334,10 +334,9 @@ static void ask_all(const char *device, const char *accel, const struct operatio
 	struct test_holding held, now;
 	struct hm_access_counters before, after;
 	struct hm_stats stats, stats_after;
-	struct access_world w;
 	size_t i;
+	AUTO(access_world) w = access_world_begin_on(device, accel);
 
-	access_world_begin_on(&w, device, accel);
 	/* Objects that are made once stay: the checks below count. */
 	for (i = 0; i < n; i++)
 		CHECK_OK(table[i].run(&w));
@@ -375,7 +374,6 @@ static void ask_all(const char *device, const char *accel, const struct operatio
 		CHECK_OK(op->run(&w));
 		CHECK(log.n >= 1);
 	}
-	access_world_end(&w);
 }
 
 static void every_operation(void)
@@ -409,10 +407,9 @@ static void short_way(void)
 {
 	struct access_log log = { .refuse = 0 };
 	struct hm_stats stats;
-	struct access_world w;
 	void *pointer;
+	AUTO(access_world) w = access_world_begin();
 
-	access_world_begin(&w);
 	CHECK_OK(hm_access_hook_set(access_log_hook, &log));
 	CHECK_OK_FATAL(hm_alloc(w.device, PAGE, HM_READ, &pointer));
 	CHECK_TEXT(log.order, "create map ");
@@ -432,7 +429,6 @@ static void short_way(void)
 	CHECK_ERROR(-EACCES, hm_alloc(w.device, PAGE, HM_READ, &pointer));
 	CHECK(pointer == UNTOUCHED);
 	CHECK_EQUAL(stats_now().buffers, stats.buffers);
-	access_world_end(&w);
 }
 
 /* A larger object in the place of another is the resize's own. */
@@ -440,16 +436,14 @@ static void replaced(void)
 {
 	struct access_log log = { .refuse = 0 };
 	struct hm_buffer *buffer;
-	struct access_world w;
+	AUTO(access_world) w = access_world_begin();
 
-	access_world_begin(&w);
 	CHECK_OK_FATAL(
 		hm_buffer_create(w.device, DESC(hm_buffer_desc, .size = WORLD_SIZE), &buffer));
 	CHECK_OK(hm_access_hook_set(access_log_hook, &log));
 	CHECK_OK(hm_buffer_resize(buffer, 4 * WORLD_MAX_SIZE, HM_MAY_MOVE));
 	CHECK_TEXT(log.order, "resize ");
 	hm_buffer_unref(buffer);
-	access_world_end(&w);
 }
 
 /* A file by its descriptor; and without the path nothing is asked, nor done. */
@@ -458,11 +452,9 @@ static void descriptors(void)
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = PAGE };
 	struct access_log log = { .refuse = 0 };
 	struct hm_buffer *buffer = UNTOUCHED;
-	struct access_world w;
-	int fd;
+	AUTO(access_world) w = access_world_begin();
+	int fd = scratch_file(WORLD_SIZE);
 
-	access_world_begin(&w);
-	fd = scratch_file(WORLD_SIZE);
 	CHECK_OK(hm_access_hook_set(access_log_hook, &log));
 	CHECK_OK_FATAL(hm_buffer_from_file(w.files, NULL, fd, &desc, &buffer));
 	CHECK(strstr(log.path, " (deleted)") != NULL);
@@ -483,7 +475,6 @@ static void descriptors(void)
 	CHECK(buffer == UNTOUCHED);
 	CHECK_EQUAL(log.n, 2); /* from_file, send */
 	close(fd);
-	access_world_end(&w);
 }
 
 /* Each operation with its n-th call of the system failing, while a hook is asked. */
@@ -491,12 +482,11 @@ static void undone(void)
 {
 	struct test_holding held, now;
 	struct access_log log;
-	struct access_world w;
 	unsigned int n;
 	bool failed;
 	size_t i;
+	AUTO(access_world) w = access_world_begin();
 
-	access_world_begin(&w);
 	for (i = 0; i < N(operations); i++) {
 		if (operations[i].run == op_send)
 			continue; /* receives, too */
@@ -521,7 +511,6 @@ static void undone(void)
 		}
 		CHECK(n < 100);
 	}
-	access_world_end(&w);
 }
 
 /* ---- devices ---- */
@@ -599,10 +588,9 @@ static void arguments(void)
 	struct hm_access_counters counters = { .struct_size = sizeof(counters) + 8 };
 	struct access_log log = { .refuse = 0 };
 	struct hm_buffer *buffer;
-	struct access_world w;
 	uint32_t i;
+	AUTO(access_world) w = access_world_begin();
 
-	access_world_begin(&w);
 	CHECK_ERROR(-EINVAL, hm_access_query(NULL));
 	CHECK_ERROR(-E2BIG, hm_access_query(&counters));
 	counters.struct_size = 8;
@@ -628,7 +616,6 @@ static void arguments(void)
 		    hm_launch(w.queue, w.kernel, 1, NULL, HM_RANGE(&w, UINT64_MAX, HM_READ),
 			      HM_RANGE(&w, UINT64_MAX, HM_READ | HM_WRITE)));
 	CHECK_EQUAL(log.last.size, UINT64_MAX);
-	access_world_end(&w);
 }
 
 static const struct test tests[] = {

@@ -43,22 +43,24 @@ struct world {
 static const struct hm_ring_desc ring_desc = { .struct_size = sizeof(ring_desc),
 					       .capacity = 4096 };
 
-static void world_begin(struct world *w)
+static struct world world_begin(void)
 {
+	struct world w = { 0 };
 	static const char npy[] = "\x93NUMPY\x01\0\x46\0{'descr': '<u2', 'fortran_order': "
 				  "False, 'shape': (4,), }              \n01234567";
 	static const char index[] = "{\"weight_map\":{\"a\":\"1.safetensors\"}}";
 	size_t i;
 
-	w->folder = folder_make();
+	w.folder = folder_make();
 	for (i = 0; i < N_FILE; i++)
-		w->path[i] = folder_path(w->folder, names[i]);
-	file_write(w->folder, names[RAW], npy, sizeof(npy) - 1);
-	file_write(w->folder, names[NPY], npy, sizeof(npy) - 1);
-	tensors_file(w->folder, "1.safetensors",
+		w.path[i] = folder_path(w.folder, names[i]);
+	file_write(w.folder, names[RAW], npy, sizeof(npy) - 1);
+	file_write(w.folder, names[NPY], npy, sizeof(npy) - 1);
+	tensors_file(w.folder, "1.safetensors",
 		     "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4);
-	file_write(w->folder, names[INDEX], index, sizeof(index) - 1);
-	CHECK_OK_FATAL(hm_ring_create(w->path[RING], -1, &ring_desc));
+	file_write(w.folder, names[INDEX], index, sizeof(index) - 1);
+	CHECK_OK_FATAL(hm_ring_create(w.path[RING], -1, &ring_desc));
+	return w;
 }
 
 static void world_end(struct world *w)
@@ -70,6 +72,8 @@ static void world_end(struct world *w)
 		free(w->path[i]);
 	folder_remove(w->folder);
 }
+
+AUTO_BY(world, world_end)
 
 /* ---- whatever opens or makes a file ---- */
 
@@ -202,10 +206,9 @@ static void refused(void)
 				       -ENOMEM, -EAGAIN, -ENOENT, -EOPNOTSUPP };
 	struct test_holding held, now;
 	struct access_log log;
-	struct world w;
 	size_t i, k;
+	AUTO(world) w = world_begin();
 
-	world_begin(&w);
 	for (i = 0; i < OPERATIONS; i++) {
 		CHECK_OK(operations[i].run(&w));
 		held = test_holding_now();
@@ -230,7 +233,6 @@ static void refused(void)
 		CHECK_OK(operations[i].run(&w));
 		CHECK_OK(hm_access_hook_set(NULL, NULL));
 	}
-	world_end(&w);
 }
 
 /* A path has links, and is told without them, also of a file that is not there yet. */
@@ -238,10 +240,9 @@ static void told_in_truth(void)
 {
 	struct access_log log = { .refuse = FILES, .r = -EACCES };
 	char *link, *beyond;
-	struct world w;
 	size_t i;
+	AUTO(world) w = world_begin();
 
-	world_begin(&w);
 	link = folder_path(w.folder, "link");
 	CHECK_FATAL(!symlink(".", link));
 	CHECK_FATAL(asprintf(&beyond, "%s/../%s/new", link, strrchr(w.folder, '/') + 1) > 0);
@@ -267,7 +268,6 @@ static void told_in_truth(void)
 	CHECK(!strstr(log.order, "from_file"));
 	free(beyond);
 	free(link);
-	world_end(&w);
 }
 
 /* ---- readers, later ---- */
@@ -295,10 +295,9 @@ static void several_files(void)
 	unsigned int asked = 0;
 	struct hm_reader *reader;
 	const char *paths[2];
-	struct world w;
 	char to[8];
+	AUTO(world) w = world_begin();
 
-	world_begin(&w);
 	paths[0] = w.path[RAW], paths[1] = w.path[NPY];
 	CHECK_OK(hm_access_hook_set(no_npy, &asked));
 	CHECK_ERROR(-EINVAL, hm_reader_open_files(paths, 2, &desc, &reader));
@@ -320,7 +319,6 @@ static void several_files(void)
 	CHECK_OK(hm_reader_gather(reader, &second, 1, to));
 	CHECK(!memcmp(to, "\x93NUMPY\x01", 8));
 	hm_reader_unref(reader);
-	world_end(&w);
 }
 
 /* A refusal by the hook is an error, also where a reader can do without the call. */
@@ -333,10 +331,9 @@ static void later(void)
 	struct access_log log;
 	const void *data;
 	uint64_t bytes;
-	struct world w;
 	size_t i, k;
+	AUTO(world) w = world_begin();
 
-	world_begin(&w);
 	CHECK_OK_FATAL(hm_reader_open(w.path[RAW], NULL, &reader));
 	for (i = 0; i < sizeof(refuse) / sizeof(refuse[0]); i++)
 		for (k = 0; k < sizeof(answers) / sizeof(answers[0]); k++) {
@@ -354,7 +351,6 @@ static void later(void)
 	CHECK_OK(hm_reader_next(reader, &data, NULL, &bytes));
 	CHECK(bytes > 8 && !memcmp(data, "\x93NUMPY\x01", 8));
 	hm_reader_unref(reader);
-	world_end(&w);
 }
 
 /* ---- the simulated device's own calls ---- */

@@ -54,11 +54,10 @@ static void both_sides(void)
 {
 	struct access_log log = { .refuse = 1u << HM_ACCESS_SEND, .r = -EPERM };
 	struct peer peer;
-	struct access_world w;
 	int held;
 
 	peer_start(&peer, SOCK_SEQPACKET, "host");
-	access_world_begin(&w);
+	AUTO(access_world) w = access_world_begin();
 	held = peer_call(&peer, holding_here, 0, 0, 0);
 	CHECK_EQUAL(peer_call(&peer, hook_here, 1u << HM_ACCESS_RECEIVE, 0, 0), 0);
 
@@ -90,16 +89,14 @@ static void both_sides(void)
 	CHECK_EQUAL(peer_call(&peer, peer_map, HM_READ, 0, 0), 0);
 	CHECK_EQUAL(peer_call(&peer, peer_holds, 0, WORLD_SIZE, 1), 1);
 	peer_stop(&peer);
-	access_world_end(&w);
 }
 
 /* If the process at the other end is unknown, the hook hears that. */
 static void unknown_peer(void)
 {
 	struct access_log log = { .refuse = 1u << HM_ACCESS_SEND, .r = -EACCES };
-	struct access_world w;
+	AUTO(access_world) w = access_world_begin();
 
-	access_world_begin(&w);
 	CHECK_OK(hm_access_hook_set(access_log_hook, &log));
 	inject_arm(5, INJECT_ONE); /* the first four ask for the socket's kind */
 	CHECK_ERROR(-EACCES, hm_buffer_send(w.buffer, w.socket[0], 0));
@@ -108,7 +105,6 @@ static void unknown_peer(void)
 	CHECK_EQUAL(log.last.peer_pid, 0);
 	CHECK_ERROR(-EACCES, hm_buffer_send(w.buffer, w.socket[0], 0));
 	CHECK_EQUAL(log.last.peer_pid, getpid());
-	access_world_end(&w);
 }
 
 static const struct test tests[] = {

@@ -61,16 +61,18 @@ struct subject {
 	struct hm_map *map[THREADS];
 };
 
-static void make(struct subject *s)
+static struct subject make(void)
 {
+	struct subject s = { 0 };
 	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = PAGE };
 	int i;
 
-	CHECK_OK_FATAL(hm_device_open("host", &s->device));
+	CHECK_OK_FATAL(hm_device_open("host", &s.device));
 	for (i = 0; i < THREADS; i++) {
-		AUTO(hm_buffer) *buffer = rig_buffer(s->device, &desc);
-		CHECK_OK_FATAL(hm_map_create(buffer, NULL, &s->map[i]));
+		AUTO(hm_buffer) *buffer = rig_buffer(s.device, &desc);
+		CHECK_OK_FATAL(hm_map_create(buffer, NULL, &s.map[i]));
 	}
+	return s;
 }
 
 static void drop(struct subject *s)
@@ -82,6 +84,8 @@ static void drop(struct subject *s)
 		hm_map_unref(s->map[i]);
 	hm_device_unref(s->device);
 }
+
+AUTO_BY(subject, drop)
 
 static void swap_many(struct policy *policies)
 {
@@ -108,7 +112,7 @@ static void swapped(void)
 
 	CHECK_FATAL(policies != NULL);
 	atomic_store(&all_calls, 0);
-	make(&s);
+	s = make();
 	atomic_store(&over, false);
 	for (i = 0; i < THREADS; i++)
 		CHECK_FATAL(!pthread_create(&threads[i], NULL, keep_asking, s.map[i]));
@@ -143,10 +147,9 @@ static void *keep_setting(void *user)
 static void set_by_many(void)
 {
 	pthread_t asking, threads[THREADS];
-	struct subject s;
 	int i;
+	AUTO(subject) s = make();
 
-	make(&s);
 	atomic_store(&over, false);
 	CHECK_FATAL(!pthread_create(&asking, NULL, keep_asking, s.map[0]));
 	for (i = 0; i < THREADS; i++)
@@ -155,7 +158,6 @@ static void set_by_many(void)
 		pthread_join(threads[i], NULL);
 	atomic_store(&over, true);
 	pthread_join(asking, NULL);
-	drop(&s);
 }
 
 /* ---- a hook that takes its time ---- */
@@ -195,9 +197,8 @@ static void await_hook(void)
 static void waited_for(void)
 {
 	pthread_t asking, timer;
-	struct subject s;
+	AUTO(subject) s = make();
 
-	make(&s);
 	atomic_store(&stage, 0);
 	CHECK_OK(hm_access_hook_set(slow, NULL));
 	CHECK_FATAL(!pthread_create(&asking, NULL, ask_once, s.map[0]));
@@ -209,7 +210,6 @@ static void waited_for(void)
 	CHECK_EQUAL(atomic_load(&stage), 3);
 	pthread_join(timer, NULL);
 	pthread_join(asking, NULL);
-	drop(&s);
 }
 
 /* ---- a hook that calls the library ---- */
@@ -244,9 +244,8 @@ static void inside(void)
 {
 	struct inner inner = { .n = 0 };
 	struct hm_device *device;
-	struct subject s;
+	AUTO(subject) s = make();
 
-	make(&s);
 	inner.map = s.map[0];
 	CHECK_OK(hm_access_hook_set(calling, &inner));
 	CHECK_OK(hm_map_protect(s.map[0], 0, PAGE, HM_READ | HM_WRITE));
@@ -260,7 +259,6 @@ static void inside(void)
 	CHECK(!strcmp(hm_errmsg(), ""));
 	hm_device_unref(device);
 	CHECK_EQUAL(inner.n, 2);
-	drop(&s);
 }
 
 /* A view's callback holds locks: forbidden calls fail before a hook is asked. */
@@ -295,10 +293,9 @@ static void in_callback(void)
 	};
 	struct callback callback = { .r = 0 };
 	struct hm_view *view;
-	struct subject s;
 	struct hm_map *map;
+	AUTO(subject) s = make();
 
-	make(&s);
 	resizes = 0;
 	CHECK_OK_FATAL(hm_buffer_create(
 		s.device, DESC(hm_buffer_desc, .size = PAGE, .max_size = 4 * PAGE),
@@ -312,7 +309,6 @@ static void in_callback(void)
 	hm_view_unref(view);
 	hm_map_unref(map);
 	hm_buffer_unref(callback.buffer);
-	drop(&s);
 }
 
 /* ---- fork ---- */
@@ -340,12 +336,10 @@ static void child(void *user)
 
 static void inherited(void)
 {
-	struct subject s;
+	AUTO(subject) s = make();
 
-	make(&s);
 	CHECK_OK(hm_access_hook_set(refuse_open, NULL));
 	CHECK_EQUAL(test_fork(child, NULL), 0);
-	drop(&s);
 }
 
 static void busy_child(void *user)
@@ -370,9 +364,8 @@ static void forked_under_way(void)
 {
 	pthread_t asking, setting;
 	_Atomic bool set = false;
-	struct subject s;
+	AUTO(subject) s = make();
 
-	make(&s);
 	atomic_store(&stage, 0);
 	CHECK_OK(hm_access_hook_set(slow, NULL));
 	CHECK_FATAL(!pthread_create(&asking, NULL, ask_once, s.map[0]));
@@ -385,7 +378,6 @@ static void forked_under_way(void)
 	atomic_store(&stage, 2);
 	pthread_join(asking, NULL);
 	pthread_join(setting, NULL);
-	drop(&s);
 }
 
 /* In the hook itself: the child's end of it may be left, and another set then. */
@@ -398,11 +390,10 @@ static int forking(void *user, const struct hm_access_request *request, char *re
 
 static void forked_inside(void)
 {
-	struct subject s;
 	int status = -1;
 	pid_t pid = -1;
+	AUTO(subject) s = make();
 
-	make(&s);
 	CHECK_OK(hm_access_hook_set(forking, &pid));
 	hm_map_protect(s.map[0], 0, PAGE, HM_READ);
 	CHECK_FATAL(pid >= 0);
@@ -410,7 +401,6 @@ static void forked_inside(void)
 		_exit(hm_access_hook_set(NULL, NULL) ? 1 : 42);
 	CHECK(waitpid(pid, &status, 0) == pid);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
-	drop(&s);
 }
 
 static const struct test tests[] = {
