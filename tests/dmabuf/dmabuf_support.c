@@ -12,26 +12,17 @@
 
 struct hm_device *open_device(const char *name)
 {
-	struct hm_device *device;
-
-	CHECK_OK_FATAL(hm_device_open(name, &device));
-	return device;
+	return rig_device(name);
 }
 
 struct hm_buffer *make(struct hm_device *device, uint64_t size)
 {
-	struct hm_buffer *buffer;
-
-	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = size), &buffer));
-	return buffer;
+	return rig_buffer(device, DESC(hm_buffer_desc, .size = size));
 }
 
 struct hm_map *map_of(struct hm_buffer *buffer)
 {
-	struct hm_map *map;
-
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	return map;
+	return rig_map(buffer, NULL);
 }
 
 int export_of(struct hm_buffer *buffer)

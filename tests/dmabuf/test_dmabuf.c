@@ -339,11 +339,10 @@ static void child_imports(void *user)
 {
 	struct peers *peers = user;
 	int fd = receive_fd(peers->socket[1]);
-	struct hm_device *host;
 	struct hm_buffer *buffer;
 	char *bytes;
+	struct hm_device *host = open_device("host");
 
-	host = open_device("host");
 	CHECK_OK_FATAL(hm_buffer_import(host, fd, NULL, &buffer));
 	bytes = hm_map_address(map_of(buffer));
 	CHECK(pattern_holds(bytes, 0, SIZE, 1));
@@ -379,15 +378,12 @@ static void exporter_first(const char *name)
 
 static void importer_first(const char *name)
 {
-	struct hm_device *device;
-	struct hm_buffer *buffer;
 	struct peers peers;
-	struct hm_map *map;
 	int fd;
+	struct hm_device *device = open_device(name);
+	struct hm_buffer *buffer = make(device, SIZE);
+	struct hm_map *map = map_of(buffer);
 
-	device = open_device(name);
-	buffer = make(device, SIZE);
-	map = map_of(buffer);
 	pattern_write(hm_map_address(map), 0, SIZE, 1);
 	fd = export_of(buffer);
 	peers_open(&peers, name);
