@@ -31,10 +31,7 @@ static void run(void)
 
 struct hm_device *sim_open(void)
 {
-	struct hm_device *device;
-
-	CHECK_OK_FATAL(hm_device_open(sim_device(), &device));
-	return device;
+	return rig_device(sim_device());
 }
 
 struct hm_buffer *sim_make(struct hm_device *device, uint64_t size, uint64_t max_size,
@@ -42,10 +39,8 @@ struct hm_buffer *sim_make(struct hm_device *device, uint64_t size, uint64_t max
 {
 	struct hm_buffer *buffer;
 
-	CHECK_OK_FATAL(hm_buffer_create(device,
-					DESC(hm_buffer_desc, .size = size, .max_size = max_size,
-					     .name = "simulated"),
-					&buffer));
+	buffer = rig_buffer(device, DESC(hm_buffer_desc, .size = size, .max_size = max_size,
+					 .name = "simulated"));
 	if (ret_map)
 		CHECK_OK_FATAL(hm_map_create(buffer, NULL, ret_map));
 	return buffer;
