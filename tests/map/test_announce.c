@@ -45,13 +45,11 @@ static void slow_end(struct slow *slow)
 static struct hm_map *map_whole(const char *path, struct hm_buffer **ret_buffer)
 {
 	struct hm_device *device;
-	struct hm_map *map;
 
 	CHECK_OK_FATAL(hm_device_open("file", &device));
 	CHECK_OK_FATAL(hm_buffer_from_file(device, path, -1, NULL, ret_buffer));
 	hm_device_unref(device);
-	CHECK_OK_FATAL(hm_map_create(*ret_buffer, NULL, &map));
-	return map;
+	return rig_map(*ret_buffer, NULL);
 }
 
 static uint64_t resident(const struct hm_map *map)

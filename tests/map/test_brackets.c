@@ -133,9 +133,8 @@ static struct slow slow_make(uint64_t max_size)
 	CHECK_FATAL(hm_device_open("slow", &slow.device) == 0 ||
 		    (hm_backend_register(&slow_backend) == 0 &&
 		     hm_device_open("slow", &slow.device) == 0));
-	CHECK_OK_FATAL(hm_buffer_create(
-		slow.device, DESC(hm_buffer_desc, .size = SIZE, .max_size = max_size),
-		&slow.buffer));
+	slow.buffer = rig_buffer(slow.device,
+				 DESC(hm_buffer_desc, .size = SIZE, .max_size = max_size));
 	CHECK_OK_FATAL(hm_map_create(slow.buffer, NULL, &slow.map));
 	return slow;
 }

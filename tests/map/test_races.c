@@ -450,17 +450,13 @@ static bool shows_file(const char *base, uint64_t length)
 static void whole_block(void)
 {
 	const uint64_t block = MIB(2);
-	struct hm_buffer *buffer;
-	struct hm_device *device;
-	struct hm_map *map;
 	int fd = scratch_file(3 * block);
-	char *base;
 	AUTO(handler) handler = rig_handler(0);
+	AUTO(hm_device) *device = rig_device("file");
+	AUTO(hm_buffer) *buffer = rig_file(device, NULL, fd, NULL);
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
+	char *base = hm_map_address(map);
 
-	CHECK_OK_FATAL(hm_device_open("file", &device));
-	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, NULL, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	base = hm_map_address(map);
 	memset(base, 7, 3 * block);
 	CHECK(!ftruncate(fd, 0));
 	CHECK_EQUAL(*(volatile char *)(base + block + 5 * PAGE), 0);
@@ -472,9 +468,6 @@ static void whole_block(void)
 	CHECK_OK(hm_map_begin_cpu(map, 2 * block, 1, HM_READ));
 	CHECK_OK(hm_map_end_cpu(map, 2 * block, 1, HM_READ));
 	close(fd);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* The module's come first, and only where it is. */

@@ -291,9 +291,8 @@ static void part_of(struct hm_device *device, uint64_t size, bool buffer_first, 
 	int tries;
 
 	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &parting.buffer));
-	CHECK_OK_FATAL(hm_map_create(parting.buffer,
-				     DESC(hm_map_desc, .access = HM_READ, .length = PAGE),
-				     &parting.map));
+	parting.map =
+		rig_map(parting.buffer, DESC(hm_map_desc, .access = HM_READ, .length = PAGE));
 	section_begin(&section);
 	CHECK_FATAL(!pthread_create(&thread, NULL, part, &parting));
 	for (tries = 0; tries < 1000 && !atomic_load(&parting.done) &&
@@ -492,8 +491,7 @@ static void relieves_address_space(void)
 	struct hm_map *map = NULL;
 
 	defer(64, MIB(1));
-	CHECK_OK_FATAL(hm_buffer_create(
-		device, DESC(hm_buffer_desc, .size = SIZE, .max_size = 8 * SIZE), &buffer));
+	buffer = rig_buffer(device, DESC(hm_buffer_desc, .size = SIZE, .max_size = 8 * SIZE));
 	section_begin(&section);
 	hm_map_unref(lone_map(device, SIZE));
 	sys_table.mmap = short_of_space;

@@ -25,9 +25,8 @@ static void begin(struct moving *moving, const char *device)
 {
 	*moving = (struct moving){ 0 };
 	CHECK_OK_FATAL(hm_device_open(device, &moving->device));
-	CHECK_OK_FATAL(hm_buffer_create(moving->device,
-					DESC(hm_buffer_desc, .size = SIZE, .max_size = SIZE),
-					&moving->buffer));
+	moving->buffer = rig_buffer(moving->device,
+				    DESC(hm_buffer_desc, .size = SIZE, .max_size = SIZE));
 	CHECK_OK_FATAL(hm_map_create(moving->buffer, NULL, &moving->map));
 	moving->old = hm_map_address(moving->map);
 	pattern_write(moving->old, 0, SIZE, 1);

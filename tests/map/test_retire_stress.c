@@ -429,10 +429,9 @@ static void callbacks_with(struct hm_device *device)
 						.quiesce = drop_inside };
 	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
 	struct inside inside;
-	struct hm_map *map;
 	int i;
+	struct hm_map *map = lone_map(device, SIZE);
 
-	map = lone_map(device, SIZE);
 	for (i = 0; i < 3; i++)
 		inside.map[i] = lone_map(device, SIZE);
 	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &inside.buffer));

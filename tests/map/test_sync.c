@@ -67,9 +67,8 @@ static void begin(struct scene *scene)
 	ops.create = create;
 	CHECK_OK_FATAL(hm_backend_register(&ops));
 	CHECK_OK_FATAL(hm_device_open("stored", &scene->device));
-	CHECK_OK_FATAL(hm_buffer_create(
-		scene->device, DESC(hm_buffer_desc, .size = SIZE, .max_size = 2 * SIZE),
-		&scene->buffer));
+	scene->buffer = rig_buffer(scene->device,
+				   DESC(hm_buffer_desc, .size = SIZE, .max_size = 2 * SIZE));
 	CHECK_OK_FATAL(hm_map_create(scene->buffer, NULL, &scene->map));
 	pattern_write(hm_map_address(scene->map), 0, SIZE, 1);
 	real = sys_table;
