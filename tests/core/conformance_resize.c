@@ -205,10 +205,8 @@ static void parts(struct fixture *f)
 	if (refuses_resize(f))
 		return;
 	AUTO(hm_buffer) *buffer = fixture_make(f, UNITS * f->unit, MAX_UNITS * f->unit, NULL);
-	CHECK_OK_FATAL(hm_map_create(buffer,
-				     DESC(hm_map_desc, .access = HM_READ, .offset = 2 * f->unit,
-					  .length = 2 * f->unit),
-				     &part));
+	part = rig_map(buffer, DESC(hm_map_desc, .access = HM_READ, .offset = 2 * f->unit,
+				    .length = 2 * f->unit));
 	CHECK_OK(hm_buffer_resize(buffer, MAX_UNITS * f->unit, 0));
 	CHECK_EQUAL(hm_map_length(part), 2 * f->unit);
 	CHECK_ERROR(-EBUSY, hm_buffer_resize(buffer, 4 * f->unit - 1, 0));

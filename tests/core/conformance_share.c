@@ -20,9 +20,8 @@ static int peer_differs(struct peer_world *world, uint64_t size, uint64_t page_s
 {
 	struct hm_buffer_info info = { .struct_size = sizeof(info) };
 	struct hm_map_info map_now = { .struct_size = sizeof(map_now) };
-	int r;
+	int r = hm_buffer_query(world->buffer, &info);
 
-	r = hm_buffer_query(world->buffer, &info);
 	if (!r)
 		r = hm_map_query(world->map, &map_now);
 	if (r)
@@ -109,11 +108,10 @@ static void check_refused(struct hm_buffer *buffer, uint32_t flags)
 static void send_receive(struct fixture *f)
 {
 	uint64_t access = f->writable ? HM_READ | HM_WRITE : HM_READ;
-	struct hm_buffer *buffer;
 	struct hm_map *map;
 	struct peer peer;
+	struct hm_buffer *buffer = fixture_make(f, BYTES, 2 * BYTES, &map);
 
-	buffer = fixture_make(f, BYTES, 2 * BYTES, &map);
 	if (!fixture_is_sent(f, 0)) {
 		check_refused(buffer, 0);
 		goto out;
@@ -149,11 +147,10 @@ out:
 
 static void send_read_only(struct fixture *f)
 {
-	struct hm_buffer *buffer;
 	struct hm_map *map;
 	struct peer peer;
+	struct hm_buffer *buffer = fixture_make(f, BYTES, BYTES, &map);
 
-	buffer = fixture_make(f, BYTES, BYTES, &map);
 	if (!fixture_is_sent(f, HM_EXPORT_READ_ONLY) || !has(f, HM_CAP_READ_ONLY)) {
 		check_refused(buffer, HM_EXPORT_READ_ONLY);
 		goto out;

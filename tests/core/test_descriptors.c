@@ -135,8 +135,7 @@ static void closed_by_program(void)
 	CHECK_FATAL(first > STDERR_FILENO);
 	close(first);
 	CHECK_OK_FATAL(hm_device_open("host", &host));
-	CHECK_OK_FATAL(hm_buffer_create(
-		host, DESC(hm_buffer_desc, .size = SIZE, .max_size = 2 * SIZE), &buffer));
+	buffer = rig_buffer(host, DESC(hm_buffer_desc, .size = SIZE, .max_size = 2 * SIZE));
 	CHECK_FATAL(!close_range((unsigned int)first, ~0u, 0));
 	CHECK_ERROR(-EBADF, hm_buffer_resize(buffer, SIZE / 2, 0));
 	CHECK_EQUAL(buffer_info(buffer).size, SIZE);

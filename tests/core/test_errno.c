@@ -157,9 +157,8 @@ static void lost_buffer(struct world *world)
 	struct hetsim_inject unplug = { .size = sizeof(unplug), .kind = HETSIM_INJECT_UNPLUG };
 
 	CHECK_OK_FATAL(hm_device_open("soft:0", &world->device));
-	CHECK_OK_FATAL(hm_buffer_create(
-		world->device, DESC(hm_buffer_desc, .size = SIZE, .max_size = MAX_SIZE),
-		&world->buffer));
+	world->buffer = rig_buffer(world->device,
+				   DESC(hm_buffer_desc, .size = SIZE, .max_size = MAX_SIZE));
 	CHECK_OK_FATAL(hm_map_create(world->buffer, NULL, &world->map));
 	pattern_write(hm_map_address(world->map), 0, SIZE, 1);
 	CHECK_OK_FATAL(hm_buffer_set_loss(world->buffer,

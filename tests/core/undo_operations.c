@@ -27,19 +27,15 @@ static void open_file(struct world *world)
 static void make(struct world *world, uint32_t flags)
 {
 	open_device(world);
-	CHECK_OK_FATAL(hm_buffer_create(world->device,
-					DESC(hm_buffer_desc, .flags = flags, .size = SIZE,
-					     .max_size = MAX_SIZE),
-					&world->buffer));
+	world->buffer = rig_buffer(world->device, DESC(hm_buffer_desc, .flags = flags,
+						       .size = SIZE, .max_size = MAX_SIZE));
 }
 
 static void make_map(struct world *world, uint32_t flags, uint32_t map_flags)
 {
 	make(world, flags);
-	CHECK_OK_FATAL(hm_map_create(world->buffer,
-				     DESC(hm_map_desc, .flags = map_flags,
-					  .access = HM_READ | HM_WRITE),
-				     &world->map));
+	world->map = rig_map(world->buffer, DESC(hm_map_desc, .flags = map_flags,
+						 .access = HM_READ | HM_WRITE));
 	pattern_write(hm_map_address(world->map), 0, SIZE, 1);
 }
 
