@@ -193,32 +193,21 @@ static void copied_behind_the_end(void)
 /* Bytes that a cut leaves are copied beside it; of those that it takes its end is waited for. */
 static void beside_a_cut(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 4 * PAGE };
 	struct hm_fault fault = { .struct_size = sizeof(fault), .cause = 77 };
-	struct hm_device *device;
-	struct hm_buffer *buffer;
 	char bytes[2 * PAGE];
-	struct hm_map *map;
-	char *at;
 	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig) r = rig_make("host", DESC(hm_buffer_desc, .size = 4 * PAGE));
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	at = hm_map_address(map);
 	/* As resize_cut_begin() does. */
-	buffer->cut_to = PAGE;
-	buffer->cuts++;
-	CHECK_OK(hm_copy_out(bytes, at, PAGE, &fault));
-	CHECK_OK(hm_copy_in(at, bytes, PAGE, &fault));
-	CHECK_ERROR(-EAGAIN, hm_copy_out(bytes, at, PAGE + 1, &fault));
-	CHECK_ERROR(-EAGAIN, hm_copy_in(at + 3 * PAGE, bytes, 1, &fault));
+	r.buffer->cut_to = PAGE;
+	r.buffer->cuts++;
+	CHECK_OK(hm_copy_out(bytes, r.bytes, PAGE, &fault));
+	CHECK_OK(hm_copy_in(r.bytes, bytes, PAGE, &fault));
+	CHECK_ERROR(-EAGAIN, hm_copy_out(bytes, r.bytes, PAGE + 1, &fault));
+	CHECK_ERROR(-EAGAIN, hm_copy_in(r.bytes + 3 * PAGE, bytes, 1, &fault));
 	CHECK_EQUAL(fault.cause, 77);
-	buffer->cuts_over = buffer->cuts;
-	CHECK_OK(hm_copy_out(bytes, at, 2 * PAGE, &fault));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
+	r.buffer->cuts_over = r.buffer->cuts;
+	CHECK_OK(hm_copy_out(bytes, r.bytes, 2 * PAGE, &fault));
 }
 
 /* A map of a part keeps its length when the owner cuts into it: it has fewer bytes all the same. */

@@ -173,7 +173,6 @@ static void fields(void)
 static void bits(void)
 {
 	struct hm_buffer *buffer;
-	struct hm_map *map;
 	size_t bit, taken = 0;
 	AUTO(scene) scene = scene_begin(SOCK_SEQPACKET);
 	unsigned char *bytes = (unsigned char *)&scene.message;
@@ -183,9 +182,9 @@ static void bits(void)
 		buffer = NULL;
 		if (!scene_deliver(&scene, &buffer)) {
 			taken++;
-			map = rig_map(buffer, DESC(hm_map_desc, .access = HM_READ));
+			AUTO(hm_map) *map =
+				rig_map(buffer, DESC(hm_map_desc, .access = HM_READ));
 			CHECK(is_zero(hm_map_address(map), 0, hm_map_length(map)));
-			hm_map_unref(map);
 			hm_buffer_unref(buffer);
 		}
 		bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
@@ -508,9 +507,9 @@ static void short_file(void)
 /* Credentials beside the descriptors, where the receiver has asked for them. */
 static void credentials(void)
 {
-	struct hm_buffer *buffer;
 	int pair[2], on = 1;
 	AUTO(scene) scene = scene_begin(SOCK_STREAM);
+	AUTO(hm_buffer) *buffer = NULL;
 
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
 	CHECK_FATAL(!setsockopt(pair[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)));
@@ -519,7 +518,6 @@ static void credentials(void)
 #endif
 	scene_send(&scene, pair[0]);
 	CHECK_OK_FATAL(hm_buffer_receive(scene.device, pair[1], NULL, &buffer));
-	hm_buffer_unref(buffer);
 	close(pair[0]);
 	close(pair[1]);
 }
@@ -584,7 +582,7 @@ static void interrupted(void)
 {
 	struct sigaction action = { .sa_handler = on_alarm }, old;
 	struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = { { 0, 0 }, { 0, 0 } };
-	struct hm_buffer *buffer = UNTOUCHED;
+	AUTO(hm_buffer) *buffer = UNTOUCHED;
 	int pair[2];
 	AUTO(scene) scene = scene_begin(SOCK_STREAM);
 
@@ -597,7 +595,6 @@ static void interrupted(void)
 	CHECK(buffer == UNTOUCHED);
 	scene_send(&scene, pair[0]);
 	CHECK_OK_FATAL(hm_buffer_receive(scene.device, pair[1], NULL, &buffer));
-	hm_buffer_unref(buffer);
 	close(pair[0]);
 	close(pair[1]);
 }

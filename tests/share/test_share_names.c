@@ -78,10 +78,10 @@ static void named_of_others(void)
 {
 	int pair[2], other[2], fds[SHARE_FDS], page;
 	struct test_holding before, after;
-	struct hm_buffer *held;
 	unsigned int looks;
 	struct stat st;
 	AUTO(sent) scene = sent_begin();
+	AUTO(hm_buffer) *held = NULL;
 
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, other));
@@ -109,7 +109,6 @@ static void named_of_others(void)
 	CHECK_EQUAL(after.mapped, before.mapped);
 	sys_table.fstat = real_fstat;
 	CHECK_EQUAL(control_owner_pid(held->share), 1);
-	hm_buffer_unref(held);
 	close(page);
 	close(pair[0]);
 	close(pair[1]);

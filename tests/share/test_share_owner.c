@@ -374,9 +374,10 @@ static void lies(void)
 /* A process that passes a buffer on may leave out the owner's descriptor; the next one has it. */
 static void told_later(void)
 {
-	struct hm_buffer *before, *after;
 	int fds[SHARE_FDS];
 	pid_t owner = fork();
+	AUTO(hm_buffer) *before = NULL;
+	AUTO(hm_buffer) *after = NULL;
 
 	if (!owner) {
 		pause();
@@ -399,8 +400,6 @@ static void told_later(void)
 	CHECK(waitpid(owner, NULL, 0) == owner);
 	CHECK_EQUAL(buffer_info(before).sharing, HM_SHARING_RECEIVED | HM_SHARING_OWNER_GONE);
 	CHECK_EQUAL(buffer_info(after).sharing, HM_SHARING_RECEIVED | HM_SHARING_OWNER_GONE);
-	hm_buffer_unref(before);
-	hm_buffer_unref(after);
 	close(fds[SHARE_FD_CONTROL]);
 	close(fds[SHARE_FD_OWNER]);
 }
