@@ -154,9 +154,8 @@ static struct scene begin(void)
 	goes = 0;
 	n_taken = n_part = 0;
 	CHECK_OK_FATAL(hm_device_open("signals", &scene.device));
-	CHECK_OK_FATAL(hm_buffer_create(
-		scene.device, DESC(hm_buffer_desc, .size = SIZE, .max_size = 4 * SIZE),
-		&scene.buffer));
+	scene.buffer = rig_buffer(scene.device,
+				  DESC(hm_buffer_desc, .size = SIZE, .max_size = 4 * SIZE));
 	CHECK_OK_FATAL(hm_map_create(scene.buffer, NULL, &scene.map));
 	scene.base = hm_map_address(scene.map);
 	pattern_write(scene.base, 0, SIZE, 1);

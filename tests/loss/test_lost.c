@@ -177,14 +177,11 @@ static void lose_file(bool handled, void *(*mmap_over)(void *, size_t, int, int,
 		      const char *failing, int signal)
 {
 	int fd = scratch_file(SIZE);
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
 	AUTO(handler) handler = rig_handler(0);
+	AUTO(hm_device) *device = rig_device("file");
+	AUTO(hm_buffer) *buffer = rig_file(device, NULL, fd, NULL);
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 
-	CHECK_OK_FATAL(hm_device_open("file", &device));
-	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, NULL, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	hole = hm_map_address(map);
 	pattern_write(hole, 0, SIZE, 1);
 	others = NULL;
@@ -208,9 +205,6 @@ static void lose_file(bool handled, void *(*mmap_over)(void *, size_t, int, int,
 		CHECK_EQUAL(*others, 7);
 		real.munmap(others, SIZE);
 	}
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(fd);
 }
 

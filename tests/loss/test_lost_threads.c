@@ -128,9 +128,8 @@ static int fill_pages_until_lost(uint64_t *state, uint32_t *value)
 	AUTO(hm_queue) *queue = NULL;
 	struct hm_fence *fence;
 	uint64_t page;
-	int r;
+	int r = hm_accel_open(sim_device(), NULL, &accel);
 
-	r = hm_accel_open(sim_device(), NULL, &accel);
 	if (!r)
 		r = hm_queue_create(accel, 0, &queue);
 	while (!r && !ending) {

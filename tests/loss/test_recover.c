@@ -107,11 +107,9 @@ static void make(struct lives *lives)
 	lives->device = sim_open();
 	lives->told.device = lives->device;
 	lives->buffer = sim_make(lives->device, SIZE, 2 * SIZE, &lives->map);
-	CHECK_OK_FATAL(hm_map_create(lives->buffer,
-				     DESC(hm_map_desc, .access = HM_READ | HM_WRITE,
-					  .flags = HM_MAP_GUARD, .offset = 8 * PAGE,
-					  .length = 4 * PAGE),
-				     &lives->part));
+	lives->part = rig_map(lives->buffer, DESC(hm_map_desc, .access = HM_READ | HM_WRITE,
+						  .flags = HM_MAP_GUARD, .offset = 8 * PAGE,
+						  .length = 4 * PAGE));
 	lives->base = hm_map_address(lives->map);
 	CHECK_OK_FATAL(hm_view_create(lives->map, 0, 0, &ops, lives, &lives->view));
 	sim_write(lives->map, 0, SIZE, 1);
@@ -165,22 +163,16 @@ static void check_usable(struct lives *lives, uint32_t generation)
 /* Between it and a device that was never taken away: each is as it was when that began. */
 static void check_copies(struct lives *lives)
 {
-	struct hm_device *host;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
-	char *other;
 	AUTO(handler) handler = rig_handler(0);
+	AUTO(hm_map) *map = NULL;
+	AUTO(hm_device) *host = rig_device("host");
+	AUTO(hm_buffer) *buffer = sim_make(host, SIZE, SIZE, &map);
+	char *other = hm_map_address(map);
 
-	CHECK_OK_FATAL(hm_device_open("host", &host));
-	buffer = sim_make(host, SIZE, SIZE, &map);
-	other = hm_map_address(map);
 	CHECK_OK(hm_copy_in(other, lives->base + 2 * PAGE, PAGE, NULL));
 	CHECK_OK(hm_copy_in(lives->base + 2 * PAGE, other, PAGE, NULL));
 	CHECK_OK(hm_copy_out(other, lives->base + 2 * PAGE, PAGE, NULL));
 	CHECK_OK(hm_copy_out(lives->base + 2 * PAGE, other, PAGE, NULL));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(host);
 }
 
 static void test_shadow(void)

@@ -41,10 +41,8 @@ static struct lives make(void)
 
 	lives.device = sim_open();
 	lives.buffer = sim_make(lives.device, SIZE, 4 * SIZE, &lives.map);
-	CHECK_OK_FATAL(hm_map_create(lives.buffer,
-				     DESC(hm_map_desc, .access = HM_READ, .offset = 2 * PAGE,
-					  .length = 2 * PAGE),
-				     &lives.part));
+	lives.part = rig_map(lives.buffer, DESC(hm_map_desc, .access = HM_READ,
+						.offset = 2 * PAGE, .length = 2 * PAGE));
 	lives.base = hm_map_address(lives.map);
 	pattern_write(lives.base, 0, SIZE, 1);
 	CHECK_OK(hm_map_protect(lives.map, 4 * PAGE, PAGE, HM_READ));

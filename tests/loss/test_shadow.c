@@ -44,10 +44,8 @@ static void test_brackets(void)
 	struct hm_buffer *buffer = sim_make(device, SIZE, 4 * SIZE, &map);
 	char *base = hm_map_address(map), *part_base;
 
-	CHECK_OK_FATAL(hm_map_create(buffer,
-				     DESC(hm_map_desc, .access = HM_READ, .offset = 8 * PAGE,
-					  .length = 4 * PAGE),
-				     &part));
+	part = rig_map(buffer, DESC(hm_map_desc, .access = HM_READ, .offset = 8 * PAGE,
+				    .length = 4 * PAGE));
 	part_base = hm_map_address(part);
 	sim_write(map, 0, SIZE, 1);
 	CHECK_EQUAL(buffer_info(buffer).loss, HM_LOSS_ZERO);

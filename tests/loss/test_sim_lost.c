@@ -195,11 +195,9 @@ static void make(struct lives *lives)
 	lives->device = sim_open();
 	lives->bare = sim_make(lives->device, PAGE, 0, NULL);
 	lives->buffer = sim_make(lives->device, PAGES * PAGE, MIB(1), &lives->map);
-	CHECK_OK_FATAL(hm_map_create(lives->buffer,
-				     DESC(hm_map_desc, .flags = HM_MAP_GUARD,
-					  .access = HM_READ | HM_WRITE, .offset = PAGE,
-					  .length = 2 * PAGE),
-				     &lives->part));
+	lives->part = rig_map(lives->buffer, DESC(hm_map_desc, .flags = HM_MAP_GUARD,
+						  .access = HM_READ | HM_WRITE, .offset = PAGE,
+						  .length = 2 * PAGE));
 	CHECK_OK_FATAL(hm_view_create(lives->map, 0, 0, &ops, lives, &lives->view));
 	lives->base = hm_map_address(lives->map);
 	lives->part_base = hm_map_address(lives->part);

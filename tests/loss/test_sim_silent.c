@@ -87,9 +87,8 @@ static bool begin(struct scene *scene, uint32_t policy, uint32_t flags)
 	hm_device_unref(scene->device);
 	scene->device = sim_open();
 	scene->buffer = sim_make(scene->device, SIZE, 4 * SIZE, &scene->map);
-	CHECK_OK_FATAL(hm_map_create(scene->buffer,
-				     DESC(hm_map_desc, .access = HM_READ, .offset = MIB(1)),
-				     &scene->watched));
+	scene->watched =
+		rig_map(scene->buffer, DESC(hm_map_desc, .access = HM_READ, .offset = MIB(1)));
 	scene->base = hm_map_address(scene->map);
 	scene->read_only = hm_map_address(scene->watched);
 	sim_write(scene->map, 0, SIZE, 1);
