@@ -146,27 +146,21 @@ static void rights(void)
 static void shared(void)
 {
 	struct hm_fault fault = no_fault();
-	struct hm_buffer *owner, *buffer;
-	struct hm_device *device;
 	char bytes[SIZE];
-	struct hm_map *map;
 	int ends[2];
 	AUTO(handler) handler = rig_handler(0);
+	AUTO(hm_buffer) *buffer = NULL;
 
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = SIZE), &owner));
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *owner = rig_buffer(device, DESC(hm_buffer_desc, .size = SIZE));
 	CHECK_OK_FATAL(hm_buffer_send(owner, ends[0], 0));
 	CHECK_OK_FATAL(hm_buffer_receive(device, ends[1], NULL, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 	CHECK_OK(hm_copy_out(bytes, hm_map_address(map), SIZE, &fault));
 	CHECK_OK(hm_buffer_resize(owner, 3 * PAGE, 0));
 	CHECK_ERROR(-ERANGE, hm_copy_out(bytes, hm_map_address(map), SIZE, &fault));
 	CHECK_OK(hm_copy_out(bytes, hm_map_address(map), 3 * PAGE, &fault));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_buffer_unref(owner);
-	hm_device_unref(device);
 	close(ends[0]);
 	close(ends[1]);
 }
@@ -405,18 +399,14 @@ static void scope_of_unknown(void)
 /* Bytes that a resize takes from under a scope, and gives back. */
 static void shrunk_in_scope(void)
 {
-	struct hm_device *device;
-	struct hm_buffer *buffer;
 	struct hm_guard guard;
-	struct hm_map *map;
-	char *base;
 	int r;
 	AUTO(handler) handler = rig_handler(0);
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer = rig_buffer(device, DESC(hm_buffer_desc, .size = SIZE));
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
+	char *base = hm_map_address(map);
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = SIZE), &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	base = hm_map_address(map);
 	HM_GUARD_INIT(&guard);
 	r = hm_guard_begin(&guard);
 	if (!r) {
@@ -430,9 +420,6 @@ static void shrunk_in_scope(void)
 	CHECK_EQUAL(guard.fault.offset, 2 * PAGE);
 	CHECK_OK(hm_buffer_resize(buffer, SIZE, 0));
 	CHECK_OK(hm_copy_in(base + 2 * PAGE, "x", 1, NULL));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* ---- truncation meanwhile ---- */

@@ -616,32 +616,23 @@ static unsigned int looks_on(const char *name)
  */
 static void after_asking(void)
 {
-	struct hm_buffer *owner, *buffer;
-	struct hm_device *device;
-	struct hm_map *map, *received;
 	int ends[2];
 	AUTO(handler) handler = rig_handler(0);
+	AUTO(hm_buffer) *buffer = NULL;
 
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = SIZE), &owner));
-	CHECK_OK_FATAL(hm_map_create(owner, NULL, &map));
-	CHECK_OK_FATAL(hm_buffer_send(owner, ends[0], 0));
-	CHECK_OK_FATAL(hm_buffer_receive(device, ends[1], NULL, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &received));
+	AUTO(rig) r = rig_make("host", DESC(hm_buffer_desc, .size = SIZE));
+	CHECK_OK_FATAL(hm_buffer_send(r.buffer, ends[0], 0));
+	CHECK_OK_FATAL(hm_buffer_receive(r.device, ends[1], NULL, &buffer));
+	AUTO(hm_map) *received = rig_map(buffer, NULL);
 	have_all_follow();
-	CHECK(looks_of(hm_map_address(map), 2) <= 1 && guard_own->copied > GUARD_NOW);
+	CHECK(looks_of(hm_map_address(r.map), 2) <= 1 && guard_own->copied > GUARD_NOW);
 	CHECK_EQUAL(looks_of(hm_map_address(received), 10), 10);
 	CHECK_EQUAL(guard_own->copied, 0);
-	CHECK_EQUAL(looks_of(hm_map_address(map), 10), 1);
+	CHECK_EQUAL(looks_of(hm_map_address(r.map), 10), 1);
 	CHECK_OK_FATAL(hm_backend_register(&unheard_backend));
 	CHECK_EQUAL(looks_on("soft:0"), 0);
 	CHECK_EQUAL(looks_on("unheard"), 10);
-	hm_map_unref(received);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_buffer_unref(owner);
-	hm_device_unref(device);
 	close(ends[0]);
 	close(ends[1]);
 }

@@ -218,8 +218,7 @@ static void touch_behind(void *user)
 	(void)user;
 	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(
-		device, DESC(hm_buffer_desc, .size = PAGE, .max_size = 4 * PAGE), &buffer));
+	buffer = rig_buffer(device, DESC(hm_buffer_desc, .size = PAGE, .max_size = 4 * PAGE));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	(void)*((volatile char *)hm_map_address(map) + 2 * PAGE);
 }
@@ -255,25 +254,20 @@ static void touch_outside_window(void *user)
 
 static struct hm_device *open_without_window(void)
 {
-	struct hm_device *device;
-
 	setenv("HETMAP_SOFT", "vram_mb=16 system_mb=16 test=1", 1);
 	CHECK_OK_FATAL(hm_handler_install(0));
-	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
-	return device;
+	return rig_device("soft:0");
 }
 
 /* Without a window it is lost, and stays so where the map is moved to. */
 static void moved(void)
 {
 	struct hm_device *device = open_without_window();
-	struct hm_buffer *buffer;
-	volatile char *base;
 	struct hm_map *map;
 	uint32_t handle;
+	struct hm_buffer *buffer = sim_make(device, 64 * PAGE, 64 * PAGE, &map);
+	volatile char *base = hm_map_address(map);
 
-	buffer = sim_make(device, 64 * PAGE, 64 * PAGE, &map);
-	base = hm_map_address(map);
 	CHECK_OK(hm_sim_buffer(buffer, &handle));
 	CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, handle, PAGE));
 	CHECK_EQUAL(base[PAGE], 0);
@@ -473,12 +467,11 @@ static void *bracket(void *user)
 static void beside_moves(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 2 * REPAIR_BLOCK };
-	struct hm_device *device;
 	pthread_t thread;
 	unsigned int i;
 	AUTO(handler) handler = rig_handler(0);
+	AUTO(hm_device) *device = rig_device("host");
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
 	for (i = 0; i < 30; i++) {
 		AUTO(hm_buffer) *buffer = rig_buffer(device, &desc);
 		AUTO(hm_map) *map = rig_map(buffer, NULL);
@@ -490,7 +483,6 @@ static void beside_moves(void)
 		changes_over = true;
 		pthread_join(thread, NULL);
 	}
-	hm_device_unref(device);
 }
 
 /* ---- fork children ---- */
@@ -543,20 +535,17 @@ static void left_by_fork(void)
 
 static void undone(void)
 {
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map, *second;
-	uint64_t reserved;
+	struct hm_map *second;
 	unsigned int n;
 	bool failed;
 	int r;
 	AUTO(handler) handler = rig_handler(0);
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer = rig_buffer(device, DESC(hm_buffer_desc, .size = 2 * PAGE,
+							  .max_size = 2 * PAGE));
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
+	uint64_t reserved = stats_now().bytes_reserved;
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(
-		device, DESC(hm_buffer_desc, .size = 2 * PAGE, .max_size = 2 * PAGE), &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	reserved = stats_now().bytes_reserved;
 	for (n = 1, failed = true; failed; n++) {
 		second = NULL;
 		inject_arm(n, INJECT_ONE);
@@ -580,9 +569,6 @@ static void undone(void)
 		CHECK_EQUAL(hm_map_length(map), 2 * PAGE);
 	}
 	CHECK_EQUAL(*(volatile char *)hm_map_address(map), 5);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static struct hm_map *held; /* by a thread that looks at all maps */
@@ -605,15 +591,12 @@ static void *refuse_states(size_t count, size_t size)
 
 static void held_by_others(void)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 2 * PAGE };
-	struct hm_device *device;
-	struct hm_buffer *buffer;
 	struct hm_map *map = NULL;
 
 	held = NULL;
 	AUTO(handler) handler = rig_handler(0);
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer = rig_buffer(device, DESC(hm_buffer_desc, .size = 2 * PAGE));
 	sys_table.calloc = refuse_states;
 	CHECK_ERROR(-ENOMEM, hm_map_create(buffer, NULL, &map));
 	sys_table.calloc = calloc;
@@ -625,8 +608,6 @@ static void held_by_others(void)
 	CHECK_EQUAL(buffer_info(buffer).maps, 0);
 	CHECK_EQUAL(stats_now().maps, 0);
 	CHECK_EQUAL(stats_now().bytes_reserved, 0);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static const struct test tests[] = {

@@ -37,9 +37,6 @@ static char *use_up(uint64_t *ret_length)
 static void at_the_limit(void)
 {
 	int fd = scratch_file(SIZE);
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
 	uint64_t length;
 	char *base, *used;
 
@@ -49,9 +46,9 @@ static void at_the_limit(void)
 		return;
 	}
 	AUTO(handler) handler = rig_handler(0);
-	CHECK_OK_FATAL(hm_device_open("file", &device));
-	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, NULL, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	AUTO(hm_device) *device = rig_device("file");
+	AUTO(hm_buffer) *buffer = rig_file(device, NULL, fd, NULL);
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 	base = hm_map_address(map);
 	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, HM_WRITE));
 	pattern_write(base, 0, SIZE, 1);
@@ -69,9 +66,6 @@ static void at_the_limit(void)
 	}
 	CHECK(pattern_holds(base, 0, SIZE, 1));
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(map, REPAIR_BLOCK, PAGE, HM_READ));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(fd);
 }
 

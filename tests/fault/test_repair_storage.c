@@ -46,16 +46,12 @@ static bool file_has(int fd, uint64_t at, char value)
 static void stored(void)
 {
 	int fd = scratch_file(SIZE);
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	volatile char *base;
-	struct hm_map *map;
 	AUTO(handler) handler = rig_handler(0);
+	AUTO(hm_device) *device = rig_device("file");
+	AUTO(hm_buffer) *buffer = rig_file(device, NULL, fd, NULL);
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
+	volatile char *base = hm_map_address(map);
 
-	CHECK_OK_FATAL(hm_device_open("file", &device));
-	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, NULL, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	base = hm_map_address(map);
 	check_shown(map, 0, SIZE);
 	CHECK(!ftruncate(fd, (off_t)REPAIR_BLOCK));
 	base[REPAIR_BLOCK + PAGE] = 7;
@@ -77,24 +73,19 @@ static void stored(void)
 	base[REPAIR_BLOCK + PAGE] = 7;
 	check_shown(map, 0, SIZE);
 	CHECK(file_has(fd, REPAIR_BLOCK + PAGE, 7));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	close(fd);
 }
 
 /* Memory without storage has nothing to write back, and shows other bytes than its own. */
 static void without_storage(void)
 {
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
 	uint32_t handle;
+	AUTO(hm_map) *map = NULL;
 
 	setenv("HETMAP_SOFT", "vram_mb=16 system_mb=16 test=1", 1);
 	AUTO(handler) handler = rig_handler(0);
-	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
-	buffer = sim_make(device, 2 * REPAIR_BLOCK, 0, &map);
+	AUTO(hm_device) *device = rig_device("soft:0");
+	AUTO(hm_buffer) *buffer = sim_make(device, 2 * REPAIR_BLOCK, 0, &map);
 	CHECK(!(buffer_info(buffer).caps & HM_CAP_SYNC));
 	check_shown(map, 0, 2 * REPAIR_BLOCK);
 	CHECK_OK(hm_sim_buffer(buffer, &handle));
@@ -102,9 +93,6 @@ static void without_storage(void)
 	CHECK_EQUAL(*((volatile char *)hm_map_address(map) + PAGE), 0);
 	check_replaced(map, 0, PAGE);
 	check_shown(map, REPAIR_BLOCK, REPAIR_BLOCK);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static const struct test tests[] = {

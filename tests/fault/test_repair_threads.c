@@ -173,10 +173,10 @@ static struct hm_buffer *make_broken(struct hm_device *device, uint32_t policy,
 
 static void race_on_device(uint32_t policy)
 {
-	struct hm_device *device = sim_open();
+	AUTO(hm_device) *device = sim_open();
 	struct hm_map *map;
 	AUTO(handler) handler = rig_handler(0);
-	struct hm_buffer *buffer = make_broken(device, policy, &map);
+	AUTO(hm_buffer) *buffer = make_broken(device, policy, &map);
 
 	hm_map_unref(map);
 	/* Behind a window a SIGBUS is nothing lost: see outside_window in test_repair.c. */
@@ -185,8 +185,6 @@ static void race_on_device(uint32_t policy)
 		run_rounds(buffer);
 		race_end();
 	}
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static void test_device(void)
@@ -202,10 +200,9 @@ static void test_device_shadow(void)
 static void unplugged_round(unsigned int round, uint64_t *state)
 {
 	struct hm_device *device = sim_open();
-	struct hm_buffer *buffer;
 	struct hm_map *map;
+	struct hm_buffer *buffer = make_broken(device, HM_LOSS_SHADOW, &map);
 
-	buffer = make_broken(device, HM_LOSS_SHADOW, &map);
 	race.base = hm_map_address(map);
 	pthread_barrier_wait(&race.barrier);
 	usleep(test_random(state) % 200);

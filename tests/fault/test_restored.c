@@ -154,10 +154,9 @@ static void half_mended(void)
 static void other_maps(void)
 {
 	struct hm_recover_info info;
-	struct hm_map *other;
 	AUTO(victim) victim = victim_open_host();
+	AUTO(hm_map) *other = rig_map(victim.buffer, NULL);
 
-	CHECK_OK_FATAL(hm_map_create(victim.buffer, NULL, &other));
 	victim_choose(&victim, HM_LOSS_RECREATE, 0);
 	/* Work of its own goes on elsewhere: it is not waited for. */
 	CHECK_OK(hm_map_begin_cpu(other, 0, PAGE, HM_READ));
@@ -174,7 +173,6 @@ static void other_maps(void)
 	CHECK_OK(hm_map_begin_cpu(other, 2 * REPAIR_BLOCK, PAGE, HM_READ));
 	CHECK_OK(hm_map_end_cpu(other, 2 * REPAIR_BLOCK, PAGE, HM_READ));
 	fail_no_more();
-	hm_map_unref(other);
 }
 
 /* A shrink leaves less to mend. */
