@@ -31,10 +31,9 @@ static struct hm_range_page page_at(const void *at)
 static void prefetched(void)
 {
 	struct hm_fence *fence = NULL;
-	struct hm_range_page page;
 	char *bytes = any_pages(LENGTH, PROT_READ | PROT_WRITE);
+	struct hm_range_page page = page_at(bytes);
 
-	page = page_at(bytes);
 	CHECK(page.place == HM_RANGE_ABSENT && page.access == (HM_READ | HM_WRITE));
 	CHECK(page.node == -1 && !page.device_access && !page.moves);
 	CHECK_OK_FATAL(hm_range_prefetch(bytes, LENGTH, NULL, HM_READ | HM_WRITE, &fence));
@@ -73,9 +72,8 @@ static void queried(void)
 	int fd = scratch_file(LENGTH);
 	struct hm_range_page page;
 	uint64_t n = 7;
-	char *bytes;
+	char *bytes = mmap(NULL, LENGTH, PROT_READ, MAP_SHARED, fd, 0);
 
-	bytes = mmap(NULL, LENGTH, PROT_READ, MAP_SHARED, fd, 0);
 	CHECK_FATAL(bytes != MAP_FAILED);
 	page = page_at(bytes);
 	CHECK(page.place == HM_RANGE_ON_DISK || page.place == HM_RANGE_CACHED);

@@ -116,17 +116,15 @@ static void events(void)
 /* A prefetch across memory and two maps, which may lie in the same 2 MiB: each has its own. */
 static void maps(void)
 {
-	struct hm_device *host;
 	char *map;
 	AUTO(any_rig) rig = any_open();
+	AUTO(hm_device) *host = rig_device("host");
 
-	CHECK_OK_FATAL(hm_device_open("host", &host));
 	CHECK_OK_FATAL(hm_alloc(host, LENGTH, HM_READ | HM_WRITE, &map));
 	CHECK_OK(hm_range_prefetch(map, LENGTH, rig.engine.accel, HM_READ, NULL));
 	CHECK_EQUAL(sums(map, map).prefetched, 64);
 	CHECK_EQUAL(sums(map, NULL).prefetched, 0);
 	hm_free(map);
-	hm_device_unref(host);
 }
 
 static const struct test cases[] = {
