@@ -11,7 +11,7 @@
 /* Every size: an address that is found, with base, length and pool; and not beyond. */
 static void sizes(void)
 {
-	struct hm_pool *pool = pool_make("host", 0, 0);
+	AUTO(hm_pool) *pool = pool_make("host", 0, 0);
 	struct hm_pointer_info at;
 	uint64_t size;
 
@@ -38,12 +38,11 @@ static void sizes(void)
 	}
 	CHECK_EQUAL(pool_info(pool).allocations, 0);
 	CHECK_EQUAL(pool_info(pool).live, 0);
-	hm_pool_unref(pool);
 }
 
 static void alignments(void)
 {
-	struct hm_pool *pool = pool_make("host", 0, 0);
+	AUTO(hm_pool) *pool = pool_make("host", 0, 0);
 	struct hm_pointer_info at;
 	uint64_t alignment, size;
 	unsigned int i, n = 0;
@@ -61,7 +60,6 @@ static void alignments(void)
 		CHECK_OK(hm_pool_free(pool, kept[i]));
 	CHECK_ERROR(-EINVAL, hm_pool_alloc(pool, 1, 24, &kept[0]));
 	CHECK_ERROR(-EINVAL, hm_pool_alloc(pool, 1, MIB(2048), &kept[0]));
-	hm_pool_unref(pool);
 }
 
 static void refused_desc(uint32_t flags, uint64_t limit, uint64_t block, uint64_t alignment,
@@ -159,7 +157,7 @@ static void check_poison(const char *bytes, bool wanted)
 /* Under AddressSanitizer bytes are poisoned unless they are in an allocation. */
 static void poisons(void)
 {
-	struct hm_pool *pool = pool_make("host", 0, 0);
+	AUTO(hm_pool) *pool = pool_make("host", 0, 0);
 	char *bytes = pool_take(pool, 100);
 
 	check_poison(bytes + 99, false);
@@ -173,13 +171,12 @@ static void poisons(void)
 	check_poison(bytes, true);
 	CHECK_OK(hm_pool_trim(pool, 0, NULL));
 	check_poison(bytes, false); /* no more of a pool */
-	hm_pool_unref(pool);
 }
 
 /* The limit holds for blocks, and the text names the holder of the memory. */
 static void limit(void)
 {
-	struct hm_pool *pool = pool_make("host", MIB(3), 0);
+	AUTO(hm_pool) *pool = pool_make("host", MIB(3), 0);
 	static void *kept[800];
 	struct hm_pool_info info;
 	unsigned int n;
@@ -210,12 +207,11 @@ static void limit(void)
 		CHECK_OK(hm_pool_free(pool, kept[--n]));
 	last = pool_take(pool, 1500 * 1024);
 	CHECK_OK(hm_pool_free(pool, last));
-	hm_pool_unref(pool);
 }
 
 static void trims(void)
 {
-	struct hm_pool *pool = pool_make("host", 0, 0);
+	AUTO(hm_pool) *pool = pool_make("host", 0, 0);
 	struct hm_pool_info info;
 	static void *kept[64];
 	uint64_t bytes = 1;
@@ -241,7 +237,6 @@ static void trims(void)
 	CHECK_EQUAL(info.held + info.blocks, 0);
 	CHECK(info.live_peak >= MIB(64) - MIB(1) && info.held_peak >= MIB(64));
 	CHECK_EQUAL(info.allocated, 64);
-	hm_pool_unref(pool);
 }
 
 static void resizes(void)
@@ -290,10 +285,10 @@ static void zeroes(void)
 {
 	struct hm_pool_desc desc = { .struct_size = sizeof(desc), .flags = HM_POOL_ZERO };
 	struct hm_device *device;
-	struct hm_pool *pool;
 	unsigned char *bytes;
 	uint64_t size;
 	int round;
+	AUTO(hm_pool) *pool = NULL;
 
 	CHECK_OK_FATAL(hm_device_open("host", &device));
 	CHECK_OK_FATAL(hm_pool_create(device, &desc, &pool));
@@ -308,7 +303,6 @@ static void zeroes(void)
 			memset(bytes, 0xff, size + 50);
 			CHECK_OK(hm_pool_free(pool, bytes));
 		}
-	hm_pool_unref(pool);
 }
 
 /* Allocations outlive the pool's last reference, and the device's. */
@@ -411,26 +405,24 @@ static void pooled_ref(void)
 
 static void blocks_of(const char *device, uint64_t least, uint64_t most)
 {
-	struct hm_pool *pool = pool_make(device, 0, 0);
+	AUTO(hm_pool) *pool = pool_make(device, 0, 0);
 	struct hm_pool_info info = pool_info(pool);
 
 	CHECK_EQUAL(info.block_least, least);
 	CHECK_EQUAL(info.block_most, most);
 	CHECK_EQUAL(info.blocks, 0);
 	CHECK(!strcmp(info.name, "tested"));
-	hm_pool_unref(pool);
 }
 
 /* The length of blocks by kind of device, and by the description. */
 static void blocks(void)
 {
-	struct hm_pool *pool;
 	struct hm_pointer_info at;
 	struct hm_pool_info info;
 	char *bytes;
 
 	blocks_of("host", MIB(2), MIB(32));
-	pool = pool_make("host", 0, KIB(64));
+	AUTO(hm_pool) *pool = pool_make("host", 0, KIB(64));
 	bytes = pool_take(pool, 100);
 	CHECK_EQUAL(hm_pointer_find(bytes, &at), 0);
 	CHECK_EQUAL(hm_map_length(at.map), KIB(64));
@@ -440,42 +432,34 @@ static void blocks(void)
 	CHECK_EQUAL(info.block_most, KIB(64));
 	CHECK_EQUAL(info.held, KIB(64) + KIB(128));
 	CHECK_OK(hm_pool_free(pool, bytes));
-	hm_pool_unref(pool);
 }
 
 static void blocks_gpu(void)
 {
-	struct hm_pool *pool;
-
 	setenv("HETMAP_SOFT", "vram_mb=256 system_mb=64", 1);
 	blocks_of("soft:0", MIB(128), MIB(128));
 	/* A device with too little room for such a block has a shorter one. */
-	pool = pool_make("soft:0", MIB(100), 0);
+	AUTO(hm_pool) *pool = pool_make("soft:0", MIB(100), 0);
 	CHECK_OK(hm_free(pool_take(pool, 100)));
 	CHECK(pool_info(pool).held <= MIB(100));
-	hm_pool_unref(pool);
 }
 
 static void blocks_small_gpu(void)
 {
-	struct hm_pool *pool;
-
 	setenv("HETMAP_SOFT", "vram_mb=16 system_mb=16", 1);
-	pool = pool_make("soft:0", 0, 0);
+	AUTO(hm_pool) *pool = pool_make("soft:0", 0, 0);
 	CHECK_OK(hm_free(pool_take(pool, 100)));
 	CHECK(pool_info(pool).held >= MIB(1) && pool_info(pool).held <= MIB(32));
-	hm_pool_unref(pool);
 }
 
 /* A device that is full is not a limit of the pool's, and says so itself. */
 static void device_full(void)
 {
-	struct hm_pool *pool;
 	char *bytes[64], *none = NULL;
 	unsigned int n = 0;
 
 	setenv("HETMAP_SOFT", "vram_mb=16 system_mb=16", 1);
-	pool = pool_make("soft:0", 0, 0);
+	AUTO(hm_pool) *pool = pool_make("soft:0", 0, 0);
 	while (n < 64 && !hm_pool_alloc(pool, MIB(2), 0, &bytes[n]))
 		n++;
 	CHECK(n < 64);
@@ -483,19 +467,15 @@ static void device_full(void)
 	CHECK(hm_errmsg()[0] && !strstr(hm_errmsg(), "limit is 0"));
 	while (n)
 		CHECK_OK(hm_pool_free(pool, bytes[--n]));
-	hm_pool_unref(pool);
 }
 
 static void blocks_fpga(void)
 {
-	struct hm_pool *pool;
-
 	setenv("HETMAP_SOFT", "vram_mb=64 kind=fpga", 1);
 	blocks_of("soft:0", KIB(64), MIB(4));
-	pool = pool_make("soft:0", 0, 0);
+	AUTO(hm_pool) *pool = pool_make("soft:0", 0, 0);
 	CHECK_OK(hm_free(pool_take(pool, 100)));
 	CHECK_EQUAL(pool_info(pool).held, KIB(64));
-	hm_pool_unref(pool);
 }
 
 static void blocks_nic(void)
@@ -507,7 +487,7 @@ static void blocks_nic(void)
 /* Blocks have the pool's name in /proc/PID/maps. */
 static void names(void)
 {
-	struct hm_pool *pool = pool_make("host", 0, 0);
+	AUTO(hm_pool) *pool = pool_make("host", 0, 0);
 	char *bytes = pool_take(pool, 100), line[512];
 	FILE *maps = fopen("/proc/self/maps", "re");
 	bool named = false;
@@ -521,13 +501,12 @@ static void names(void)
 	CHECK(named);
 	fclose(maps);
 	CHECK_OK(hm_pool_free(pool, bytes));
-	hm_pool_unref(pool);
 }
 
 /* A buffer of the pool can't be taken from under it. */
 static void buffer_stays(void)
 {
-	struct hm_pool *pool = pool_make("host", 0, 0);
+	AUTO(hm_pool) *pool = pool_make("host", 0, 0);
 	char *bytes = pool_take(pool, 100);
 	struct hm_pointer_info at;
 
@@ -539,7 +518,6 @@ static void buffer_stays(void)
 	CHECK(at.base == bytes);
 	bytes[99] = 1;
 	CHECK_OK(hm_pool_free(pool, bytes));
-	hm_pool_unref(pool);
 }
 
 static const struct test tests[] = {

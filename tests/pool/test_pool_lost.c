@@ -212,9 +212,9 @@ out:
 static void windowed(void)
 {
 	AUTO(hm_device) *device = sim_open();
-	struct hm_pool *pool;
 	char *bytes, *again, *others[8];
 	unsigned int i;
+	AUTO(hm_pool) *pool = NULL;
 
 	CHECK_OK_FATAL(hm_pool_create(
 		device, DESC(hm_pool_desc, .flags = HM_POOL_ZERO, .block_size = MIB(2)),
@@ -233,7 +233,6 @@ static void windowed(void)
 		CHECK_OK(hm_pool_free(pool, others[i]));
 	}
 	CHECK_OK(hm_pool_free(pool, again));
-	hm_pool_unref(pool);
 }
 
 static const struct sim_case cases[] = {

@@ -351,7 +351,7 @@ static void *end_resize(void *user)
 static void found_while_resized(void)
 {
 	struct hm_pointer_detail detail = { .struct_size = sizeof(detail) };
-	struct hm_pool *pool = pool_make("host", 0, 0);
+	AUTO(hm_pool) *pool = pool_make("host", 0, 0);
 	char *bytes = pool_take(pool, MIB(2));
 	struct pool_span *span = pool_span_at((uintptr_t)bytes);
 	struct hm_pointer_info at = { 0 };
@@ -368,7 +368,6 @@ static void found_while_resized(void)
 	CHECK_EQUAL(hm_pointer_find(bytes, &at), 0);
 	CHECK_OK(hm_pool_free(pool, bytes));
 	CHECK_EQUAL(hm_pointer_find(bytes, &at), -ENOENT);
-	hm_pool_unref(pool);
 }
 
 /* ---- fork ---- */
@@ -383,7 +382,6 @@ static void in_child(void *user)
 	struct family *family = user;
 	struct hm_pool_info info = { .struct_size = sizeof(info) };
 	struct hm_pointer_info at;
-	struct hm_pool *own;
 	char *bytes = NULL;
 
 	/* A child looks, and no more. */
@@ -397,12 +395,11 @@ static void in_child(void *user)
 	CHECK_ERROR(-EOWNERDEAD, hm_pool_realloc(family->pool, family->bytes, 9, 0, NULL));
 	CHECK_ERROR(-EOWNERDEAD, hm_free(family->bytes));
 	CHECK_ERROR(-EOWNERDEAD, hm_realloc(family->bytes, 9, 0, NULL));
-	own = pool_make("host", 0, 0);
+	AUTO(hm_pool) *own = pool_make("host", 0, 0);
 	bytes = pool_take(own, 100);
 	memset(bytes, 1, 100);
 	CHECK_OK(hm_pool_free(own, bytes));
 	CHECK_EQUAL(pool_info(own).allocated, 1);
-	hm_pool_unref(own);
 	hm_pool_unref(family->pool);
 }
 
@@ -474,9 +471,8 @@ struct undo {
 
 static int run_all(struct hm_device *device, unsigned int n, struct undo *undo)
 {
-	int r;
+	int r = hm_pool_create(device, DESC(hm_pool_desc, .block_size = KIB(256)), &undo->pool);
 
-	r = hm_pool_create(device, DESC(hm_pool_desc, .block_size = KIB(256)), &undo->pool);
 	if (!r)
 		r = hm_pool_alloc(undo->pool, 100, 0, &undo->bytes[0]);
 	if (!r)
@@ -531,7 +527,7 @@ static void undoes(void)
 /* An allocation can always become shorter: the list of free pages may lack memory. */
 static void shrinks_without_memory(void)
 {
-	struct hm_pool *pool = pool_make("host", 0, MIB(4));
+	AUTO(hm_pool) *pool = pool_make("host", 0, MIB(4));
 	static char *kept[SHRUNK];
 	unsigned int i;
 
@@ -545,7 +541,6 @@ static void shrinks_without_memory(void)
 	CHECK_EQUAL(pool_info(pool).live, SHRUNK * 100);
 	for (i = 0; i < SHRUNK; i++)
 		CHECK_OK(hm_pool_free(pool, kept[i]));
-	hm_pool_unref(pool);
 }
 
 static const struct test tests[] = {

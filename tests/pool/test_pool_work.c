@@ -171,7 +171,7 @@ static void left_under_work(void)
 static void guards(void)
 {
 	struct hm_fault fault = { .struct_size = sizeof(fault) };
-	struct hm_pool *pool = pool_make("host", 0, 0);
+	AUTO(hm_pool) *pool = pool_make("host", 0, 0);
 	char *bytes = pool_take(pool, 100), copy[100];
 	struct hm_pointer_info at;
 	struct hm_guard guard;
@@ -198,7 +198,6 @@ static void guards(void)
 	CHECK(at.base == bytes && at.length == 100);
 	CHECK_OK(hm_map_protect(at.map, at.map_offset & ~4095ull, 4096, HM_READ | HM_WRITE));
 	CHECK_OK(hm_pool_free(pool, bytes));
-	hm_pool_unref(pool);
 }
 
 /* ---- the access hook, which is asked for each block ---- */
