@@ -166,10 +166,8 @@ static struct hm_buffer *make(const char *device_name, const char *name,
 	struct hm_buffer *buffer;
 
 	CHECK_OK_FATAL(hm_device_open(device_name, ret_device));
-	CHECK_OK_FATAL(hm_buffer_create(*ret_device,
-					DESC(hm_buffer_desc, .size = 8 * PAGE,
-					     .max_size = 16 * PAGE, .name = name),
-					&buffer));
+	buffer = rig_buffer(*ret_device, DESC(hm_buffer_desc, .size = 8 * PAGE,
+					      .max_size = 16 * PAGE, .name = name));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, ret_map));
 	return buffer;
 }
@@ -404,9 +402,8 @@ static void fork_and_map(void)
 	struct hm_map *map;
 	struct hm_buffer *buffer = make("host", "of the parent", &device, &map);
 	int status;
-	pid_t pid;
+	pid_t pid = fork();
 
-	pid = fork();
 	CHECK_FATAL(pid >= 0);
 	if (!pid) {
 		drop(device, buffer, map);
