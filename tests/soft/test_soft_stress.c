@@ -165,9 +165,8 @@ static struct hm_kernel *fill_kernel(void)
 static void wait_by_fd(struct hm_fence *fence)
 {
 	struct pollfd file = { .events = POLLIN };
-	int r;
+	int r = hm_fence_fd(fence, &file.fd);
 
-	r = hm_fence_fd(fence, &file.fd);
 	check_result(r);
 	if (r)
 		return;
@@ -220,9 +219,8 @@ static void work(struct actor *actor, struct hm_device *device)
 	struct hm_accel *accel = NULL;
 	struct hm_queue *queue = NULL;
 	char *bytes = NULL;
-	int r;
+	int r = hm_accel_open(actor->name, &desc, &accel);
 
-	r = hm_accel_open(actor->name, &desc, &accel);
 	if (!r)
 		r = hm_queue_create(accel, 0, &queue);
 	if (!r)
