@@ -32,9 +32,8 @@ static void make_map(struct drm_node *node, struct shared *s)
 
 	snprintf(name, sizeof(name), "drm:%s", node->path);
 	CHECK_OK_FATAL(hm_device_open(name, &s->device));
-	CHECK_OK_FATAL(hm_buffer_create(
-		s->device, DESC(hm_buffer_desc, .size = SIZE, .max_size = 2 * SIZE),
-		&s->buffer));
+	s->buffer =
+		rig_buffer(s->device, DESC(hm_buffer_desc, .size = SIZE, .max_size = 2 * SIZE));
 	CHECK_OK_FATAL(hm_map_create(s->buffer, NULL, &s->map));
 }
 

@@ -29,11 +29,8 @@ static char names[2][80];                   /* of devices */
 
 static struct hm_device *open_at(unsigned int at, const char *idle)
 {
-	struct hm_device *device;
-
 	setenv("HETMAP_DRM_IDLE", idle, 1);
-	CHECK_OK_FATAL(hm_device_open(names[at], &device));
-	return device;
+	return rig_device(names[at]);
 }
 
 static void each(void (*run)(struct hm_device *device), const char *idle)

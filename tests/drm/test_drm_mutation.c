@@ -101,9 +101,8 @@ static int use_short(struct drm_node *node)
 static int there_and_back(int node, uint32_t handle, uint64_t point, int fd, int expected)
 {
 	struct hm_fence *fence, *back;
-	int r;
+	int r = hm_fence_import_fd(fd, &fence);
 
-	r = hm_fence_import_fd(fd, &fence);
 	if (r)
 		return r;
 	r = hm_fence_export_syncobj(fence, node, handle, point);
@@ -218,9 +217,8 @@ static int use_opened(enum fake_drm_node at)
 {
 	struct drm_node *node;
 	char path[64];
-	int r;
+	int r = drm_node_get(drm_fake_path(at, path, sizeof(path)), &node);
 
-	r = drm_node_get(drm_fake_path(at, path, sizeof(path)), &node);
 	if (r)
 		return r;
 	r = use_node(node);

@@ -33,8 +33,7 @@ static struct hm_buffer *make(struct hm_device *device, uint64_t size, struct hm
 {
 	struct hm_buffer *buffer;
 
-	CHECK_OK_FATAL(hm_buffer_create(
-		device, DESC(hm_buffer_desc, .size = size, .max_size = 4 * size), &buffer));
+	buffer = rig_buffer(device, DESC(hm_buffer_desc, .size = size, .max_size = 4 * size));
 	if (ret_map)
 		CHECK_OK_FATAL(hm_map_create(buffer, NULL, ret_map));
 	return buffer;

@@ -16,10 +16,7 @@
 
 static struct hm_buffer *make(struct hm_device *device)
 {
-	struct hm_buffer *buffer;
-
-	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = SIZE), &buffer));
-	return buffer;
+	return rig_buffer(device, DESC(hm_buffer_desc, .size = SIZE));
 }
 
 /* The kernel keeps one dma-buf of an object, with the rights of the first time. */
@@ -35,8 +32,7 @@ static void rights_of_exports(void)
 	CHECK(strstr(hm_errmsg(), "read-only first"));
 	CHECK_ERROR(-EACCES, hm_buffer_import(device, fd, NULL, &other));
 	CHECK(!other && none == -7);
-	CHECK_OK_FATAL(hm_buffer_import(
-		device, fd, DESC(hm_buffer_desc, .flags = HM_BUFFER_READ_ONLY), &other));
+	other = rig_import(device, fd, DESC(hm_buffer_desc, .flags = HM_BUFFER_READ_ONLY));
 	CHECK_OK_FATAL(hm_map_create(other, NULL, &map));
 	CHECK_EQUAL(test_write_signal(hm_map_address(map)), SIGSEGV);
 	CHECK_ERROR(-EACCES, hm_map_protect(map, 0, SIZE, HM_READ | HM_WRITE));

@@ -72,11 +72,9 @@ static const struct expected {
 static struct hm_device *open_node(unsigned int at)
 {
 	char path[64], name[80];
-	struct hm_device *device;
 
 	snprintf(name, sizeof(name), "drm:%s", drm_fake_path(at, path, sizeof(path)));
-	CHECK_OK_FATAL(hm_device_open(name, &device));
-	return device;
+	return rig_device(name);
 }
 
 static int make(struct hm_device *device, uint64_t size, uint32_t place,

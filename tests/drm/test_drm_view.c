@@ -36,12 +36,10 @@ struct scene {
 
 static struct hm_device *open_node(enum fake_drm_node at)
 {
-	struct hm_device *device;
 	char path[64], name[80];
 
 	snprintf(name, sizeof(name), "drm:%s", drm_fake_path(at, path, sizeof(path)));
-	CHECK_OK_FATAL(hm_device_open(name, &device));
-	return device;
+	return rig_device(name);
 }
 
 static struct scene begin(enum fake_drm_node at)
@@ -50,8 +48,7 @@ static struct scene begin(enum fake_drm_node at)
 
 	c.gpu = open_node(at);
 	CHECK_OK_FATAL(hm_device_open("host", &c.host));
-	CHECK_OK_FATAL(hm_buffer_create(
-		c.host, DESC(hm_buffer_desc, .size = SIZE, .max_size = GROWN), &c.buffer));
+	c.buffer = rig_buffer(c.host, DESC(hm_buffer_desc, .size = SIZE, .max_size = GROWN));
 	CHECK_OK_FATAL(hm_map_create(c.buffer, NULL, &c.map));
 	fake->trace_clear();
 	return c;
