@@ -131,10 +131,8 @@ static void test_maps(void)
 	if (!device)
 		return;
 	buffer = sim_make(device, size, 4 * size, &map);
-	CHECK_OK_FATAL(hm_map_create(buffer,
-				     DESC(hm_map_desc, .access = HM_READ, .offset = PAGE,
-					  .length = 2 * PAGE),
-				     &part));
+	part = rig_map(buffer, DESC(hm_map_desc, .access = HM_READ, .offset = PAGE,
+				    .length = 2 * PAGE));
 	base = hm_map_address(map);
 	other = hm_map_address(part);
 	pattern_write(base, 0, size, 1);
