@@ -54,14 +54,12 @@ static void files_end(void)
 static struct hm_map *map_file(uint32_t flags)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .flags = flags };
-	struct hm_map *map;
 	char name[80];
 
 	snprintf(name, sizeof(name), "pmem:%s", folder);
 	AUTO(hm_device) *device = rig_device(name);
 	AUTO(hm_buffer) *buffer = rig_file(device, path, -1, &desc);
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	return map;
+	return rig_map(buffer, NULL);
 }
 
 static struct hm_log *open_log(uint32_t flags)

@@ -172,9 +172,8 @@ static bool check_image(char *image)
 	uint64_t at = LOG_RECORDS, length;
 	uint32_t version, i = 0;
 	const void *bytes;
-	int r;
+	int r = log_core_open(&core, &version);
 
-	r = log_core_open(&core, &version);
 	/* While it is made: the old log as it was, none at all, or the new one. */
 	if (!expected.made && !r && core.epoch == OLD_EPOCH)
 		return core.n_record == 2 && root_is(&core, OLD_ROOT);
