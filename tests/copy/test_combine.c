@@ -164,7 +164,7 @@ static void lines_once(void)
 	uint64_t i, at;
 	char bytes[LINE];
 	AUTO(rig) to = mode_open(HM_CACHE_WRITE_COMBINING, SIZE);
-	struct hm_combine *combine = combine_make(to.map, n);
+	AUTO(hm_combine) *combine = combine_make(to.map, n);
 
 	for (i = 0; i < 16 * n; i++) {
 		/* An odd factor goes through all lines. */
@@ -188,7 +188,6 @@ static void lines_once(void)
 	CHECK(to.bytes[0] == 15 && to.bytes[SIZE - 1] == 15);
 	CHECK_OK(hm_combine_flush(combine, NULL));
 	CHECK_EQUAL(combine_info(combine).flushes, 1);
-	hm_combine_unref(combine);
 }
 
 static void fewest_stores(void)
@@ -205,7 +204,7 @@ static void fewest_stores(void)
 	char bytes[LINE] = { 1 };
 	unsigned int i;
 	AUTO(rig) to = device_map_open("host", 4096);
-	struct hm_combine *combine = combine_make(to.map, 0);
+	AUTO(hm_combine) *combine = combine_make(to.map, 0);
 
 	CHECK_EQUAL(combine_info(combine).lines, 1024);
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -227,7 +226,6 @@ static void fewest_stores(void)
 	CHECK_EQUAL(info.lines_written - before.lines_written, 1);
 	for (i = 0; i < 4096; i++)
 		CHECK(to.bytes[i] == (i < LINE && !(i % 8) ? 1 : 0x77));
-	hm_combine_unref(combine);
 }
 
 /* ---- brackets ---- */
@@ -313,7 +311,7 @@ static void cut(void)
 					     .max_size = 4 * (2u << 20) };
 	struct hm_fault fault = { .struct_size = sizeof(fault) };
 	AUTO(rig) to = rig_make("host", &desc);
-	struct hm_combine *combine = combine_make(to.map, 0);
+	AUTO(hm_combine) *combine = combine_make(to.map, 0);
 
 	CHECK_OK(hm_combine_write(combine, 7u << 20, "far", 3));
 	CHECK_OK(hm_combine_write(combine, 1u << 20, "near", 4));
@@ -332,7 +330,6 @@ static void cut(void)
 	CHECK_OK_FATAL(hm_buffer_resize(to.buffer, desc.size, 0));
 	CHECK_OK(hm_combine_flush(combine, NULL));
 	CHECK(!memcmp(to.bytes + (7u << 20), "far", 3));
-	hm_combine_unref(combine);
 }
 
 /* A file that is cut off under the map: an error in a guard, or a signal without one. */
@@ -341,7 +338,7 @@ static void cut_file(void)
 	struct hm_fault fault = no_fault();
 	AUTO(handler) handler = rig_handler(HM_HANDLER_NO_REPAIR);
 	AUTO(file_map) file = open_file_map(65536);
-	struct hm_combine *combine = combine_make(file.map, 0);
+	AUTO(hm_combine) *combine = combine_make(file.map, 0);
 
 	CHECK_OK(hm_combine_write(combine, 5, "first", 5));
 	CHECK_OK(hm_combine_write(combine, 60000, "last", 4));
@@ -353,7 +350,6 @@ static void cut_file(void)
 	CHECK(!ftruncate(file.fd, 65536));
 	CHECK_OK(hm_combine_flush(combine, NULL));
 	CHECK(!memcmp(file.base + 5, "first", 5) && !memcmp(file.base + 60000, "last", 4));
-	hm_combine_unref(combine);
 }
 
 /* A device that is gone: its bytes stay until the combine is dropped. */
@@ -408,11 +404,10 @@ static void no_memory(void)
 
 static void in_child(void *user)
 {
-	struct hm_combine *combine = user;
+	AUTO(hm_combine) *combine = user;
 
 	CHECK_ERROR(-EOWNERDEAD, hm_combine_write(combine, 0, "a", 1));
 	CHECK_ERROR(-EOWNERDEAD, hm_combine_flush(combine, NULL));
-	hm_combine_unref(combine);
 }
 
 static void forked(void)
@@ -441,7 +436,7 @@ struct work {
 static void *write_part(void *user)
 {
 	struct work *work = user;
-	struct hm_combine *own = combine_make(work->to->map, 64);
+	AUTO(hm_combine) *own = combine_make(work->to->map, 64);
 	char byte = (char)(work->number + 1);
 	unsigned int i, at;
 
@@ -453,7 +448,6 @@ static void *write_part(void *user)
 				    hm_map_end_cpu(work->to->map, 0, SIZE, HM_WRITE)))
 			test_fail(__FILE__, __LINE__, "%s", hm_errmsg());
 	}
-	hm_combine_unref(own);
 	return NULL;
 }
 

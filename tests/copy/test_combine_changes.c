@@ -49,7 +49,7 @@ static void faulty_source(void)
 	AUTO(handler) handler = rig_handler(HM_HANDLER_NO_REPAIR);
 	AUTO(file_map) file = open_file_map(65536);
 	AUTO(rig) to = device_map_open("host", 65536);
-	struct hm_combine *combine = combine_make(to.map, 0);
+	AUTO(hm_combine) *combine = combine_make(to.map, 0);
 
 	CHECK(!ftruncate(file.fd, 4096));
 	CHECK_ERROR(-ERANGE, write_in_scope(combine, file.base, &fault));
@@ -59,7 +59,6 @@ static void faulty_source(void)
 	CHECK(is_zero(to.bytes, 7 + LENGTH, 65536));
 	CHECK_EQUAL(combine_info(combine).writes, 1);
 	CHECK_EQUAL(combine_info(combine).bytes, LENGTH);
-	hm_combine_unref(combine);
 }
 
 /* ---- callbacks about a loss ---- */
@@ -215,10 +214,10 @@ static void in_callback(void)
 	const struct hm_view_ops ops = { .struct_size = sizeof(ops), .quiesce = flush_before };
 	struct viewed viewed = { .access = HM_READ };
 	struct timespec due;
-	struct hm_view *view;
 	pthread_t thread;
 	int r;
 	AUTO(rig) to = device_map_open("host", 65536);
+	AUTO(hm_view) *view = NULL;
 
 	viewed.map = to.map;
 	viewed.combine = combine_make(to.map, 0);
@@ -242,7 +241,6 @@ static void in_callback(void)
 	CHECK_EQUAL(viewed.r, -EAGAIN);
 	CHECK_OK(hm_combine_flush(viewed.combine, NULL));
 	CHECK(!memcmp(to.bytes + 10, "behind", 6));
-	hm_view_unref(view);
 	hm_combine_unref(viewed.combine);
 }
 
@@ -273,7 +271,6 @@ static void *write_and_flush(void *user)
 
 static void move_once(bool handler)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 4096 };
 	struct mover mover = { .last = 0 };
 	struct rig to;
 	pthread_t thread;
@@ -282,7 +279,7 @@ static void move_once(bool handler)
 
 	if (handler)
 		CHECK_OK_FATAL(hm_handler_install(0));
-	to = rig_make("host", &desc);
+	to = rig_make("host", DESC(hm_buffer_desc, .size = 4096));
 	mover.combine = combine_make(to.map, 1);
 	CHECK_FATAL(!pthread_create(&thread, NULL, write_and_flush, &mover));
 	do {
