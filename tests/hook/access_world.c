@@ -105,10 +105,8 @@ struct access_world access_world_begin_on(const char *device, const char *accel)
 	CHECK_OK_FATAL(hm_accel_open(accel, NULL, &w.accel));
 	CHECK_OK_FATAL(hm_queue_create(w.accel, 0, &w.queue));
 	w.kernel = idle();
-	CHECK_OK_FATAL(hm_buffer_create(w.device,
-					DESC(hm_buffer_desc, .size = WORLD_SIZE,
-					     .max_size = WORLD_MAX_SIZE, .name = "subject"),
-					&w.buffer));
+	w.buffer = rig_buffer(w.device, DESC(hm_buffer_desc, .size = WORLD_SIZE,
+					     .max_size = WORLD_MAX_SIZE, .name = "subject"));
 	CHECK_OK_FATAL(hm_map_create(w.buffer, NULL, &w.map));
 	CHECK_OK_FATAL(hm_buffer_export(w.buffer, 0, &w.fd));
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, w.socket));

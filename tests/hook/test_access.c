@@ -435,15 +435,14 @@ static void short_way(void)
 static void replaced(void)
 {
 	struct access_log log = { .refuse = 0 };
-	struct hm_buffer *buffer;
 	AUTO(access_world) w = access_world_begin();
+	AUTO(hm_buffer) *buffer = NULL;
 
 	CHECK_OK_FATAL(
 		hm_buffer_create(w.device, DESC(hm_buffer_desc, .size = WORLD_SIZE), &buffer));
 	CHECK_OK(hm_access_hook_set(access_log_hook, &log));
 	CHECK_OK(hm_buffer_resize(buffer, 4 * WORLD_MAX_SIZE, HM_MAY_MOVE));
 	CHECK_TEXT(log.order, "resize ");
-	hm_buffer_unref(buffer);
 }
 
 /* A file by its descriptor; and without the path nothing is asked, nor done. */

@@ -292,22 +292,18 @@ static void in_callback(void)
 		.quiesce = on_quiesce,
 	};
 	struct callback callback = { .r = 0 };
-	struct hm_view *view;
-	struct hm_map *map;
 	AUTO(subject) s = make();
+	AUTO(hm_view) *view = NULL;
 
 	resizes = 0;
-	CHECK_OK_FATAL(hm_buffer_create(
-		s.device, DESC(hm_buffer_desc, .size = PAGE, .max_size = 4 * PAGE),
-		&callback.buffer));
-	CHECK_OK_FATAL(hm_map_create(callback.buffer, NULL, &map));
+	callback.buffer =
+		rig_buffer(s.device, DESC(hm_buffer_desc, .size = PAGE, .max_size = 4 * PAGE));
+	AUTO(hm_map) *map = rig_map(callback.buffer, NULL);
 	CHECK_OK_FATAL(hm_view_create(map, 0, 0, &ops, &callback, &view));
 	CHECK_OK(hm_access_hook_set(count_resizes, NULL));
 	CHECK_OK(hm_buffer_resize(callback.buffer, 3 * PAGE, 0));
 	CHECK_EQUAL(callback.r, -EDEADLK);
 	CHECK_EQUAL(resizes, 1);
-	hm_view_unref(view);
-	hm_map_unref(map);
 	hm_buffer_unref(callback.buffer);
 }
 
