@@ -44,9 +44,8 @@ static void read_one(struct hm_ring *ring)
 	const char *record;
 	const void *data;
 	uint64_t length;
-	int r;
+	int r = hm_ring_peek(ring, 0, &data, &length);
 
-	r = hm_ring_peek(ring, 0, &data, &length);
 	MUST(!r || r == -EBADMSG || r == -ETIME);
 	if (r)
 		return;
@@ -60,9 +59,8 @@ static void write_one(struct hm_ring *ring, uint64_t word)
 {
 	char *record;
 	void *data;
-	int r;
+	int r = hm_ring_reserve(ring, word % (CAPACITY / 2 + 16), 0, &data);
 
-	r = hm_ring_reserve(ring, word % (CAPACITY / 2 + 16), 0, &data);
 	MUST(!r || r == -EBADMSG || r == -ETIME || r == -EMSGSIZE || r == -EINVAL);
 	if (r)
 		return;

@@ -149,9 +149,8 @@ static void sealed(void)
 	struct hm_ring *reader, *writer;
 	uint64_t length;
 	char text[8];
-	int fd;
+	int fd = memfd_create("ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	fd = memfd_create("ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	CHECK_FATAL(fd >= 0);
 	CHECK_OK_FATAL(hm_ring_create(NULL, fd, &desc));
 	CHECK(ftruncate(fd, 0) && errno == EPERM);
@@ -265,9 +264,8 @@ static void model_reserve(struct model *model)
 	uint32_t kept = (uint32_t)(test_random(&model->state) % (length + 1));
 	struct hm_ring *ring = model->end[HM_RING_WRITER];
 	void *to;
-	int r;
+	int r = hm_ring_reserve(ring, length, 0, &to);
 
-	r = hm_ring_reserve(ring, length, 0, &to);
 	CHECK(!r || r == -ETIME);
 	if (r)
 		return;
@@ -295,10 +293,9 @@ static void expect(struct model *model, const void *data, uint64_t length)
 static void model_read(struct model *model)
 {
 	uint64_t length = 77;
-	int r;
+	int r = hm_ring_read(model->end[HM_RING_READER], model->bytes, model->record_max, 0,
+			     &length);
 
-	r = hm_ring_read(model->end[HM_RING_READER], model->bytes, model->record_max, 0,
-			 &length);
 	if (!model->n)
 		CHECK(r == -ETIME && length == 77);
 	else if (!test_check_ok(r, "hm_ring_read", __FILE__, __LINE__))
@@ -312,9 +309,8 @@ static void model_peek(struct model *model)
 	struct hm_ring *ring = model->end[HM_RING_READER];
 	const void *data, *again;
 	uint64_t length;
-	int r;
+	int r = hm_ring_peek(ring, 0, &data, &length);
 
-	r = hm_ring_peek(ring, 0, &data, &length);
 	if (!model->n) {
 		CHECK_EQUAL(r, -ETIME);
 		return;

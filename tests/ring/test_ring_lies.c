@@ -28,10 +28,10 @@ static unsigned char file_byte(int fd, off_t at)
 /* Whatever the file says: errors, or records that are inside of the ring. */
 static void read_all(const char *path)
 {
-	struct hm_ring *ring;
 	uint64_t length;
 	const void *data;
 	int r, i;
+	AUTO(hm_ring) *ring = NULL;
 
 	r = hm_ring_open(path, -1, HM_RING_READER, &ring);
 	CHECK(!r || r == -EBADMSG);
@@ -47,13 +47,12 @@ static void read_all(const char *path)
 		CHECK_OK(hm_ring_release(ring));
 	}
 	CHECK(r);
-	hm_ring_unref(ring);
 }
 
 static void write_some(const char *path)
 {
-	struct hm_ring *ring;
 	int r, i;
+	AUTO(hm_ring) *ring = NULL;
 
 	r = hm_ring_open(path, -1, HM_RING_WRITER, &ring);
 	CHECK(!r || r == -EBADMSG);
@@ -63,7 +62,6 @@ static void write_some(const char *path)
 		r = hm_ring_write(ring, path, strlen(path), 0);
 		CHECK(!r || r == -EBADMSG || r == -ETIME);
 	}
-	hm_ring_unref(ring);
 }
 
 /* Each byte of header, positions and records by itself. */
