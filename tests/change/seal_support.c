@@ -18,10 +18,8 @@ struct seal_world seal_begin(void)
 	CHECK_OK_FATAL(hm_device_open("host", &w.device));
 	CHECK_OK_FATAL(hm_buffer_create(w.device, &desc, &w.buffer));
 	CHECK_OK_FATAL(hm_map_create(w.buffer, NULL, &w.map));
-	CHECK_OK_FATAL(hm_map_create(w.buffer,
-				     DESC(hm_map_desc, .access = RW, .offset = 2 * PAGE,
-					  .length = 3 * PAGE),
-				     &w.part));
+	w.part = rig_map(w.buffer, DESC(hm_map_desc, .access = RW, .offset = 2 * PAGE,
+					.length = 3 * PAGE));
 	CHECK_OK_FATAL(hm_buffer_export(w.buffer, 0, &w.fd));
 	pattern_write(hm_map_address(w.map), 0, SIZE, 3);
 	return w;

@@ -81,22 +81,19 @@ static void rights(void)
 
 static void sent(void)
 {
-	struct hm_buffer *received;
 	int sockets[2];
-	struct hm_map *map;
 	AUTO(seal_world) w = seal_begin();
+	AUTO(hm_buffer) *received = NULL;
 
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets));
 	CHECK_OK_FATAL(hm_buffer_seal(w.buffer, 0));
 	CHECK_OK_FATAL(hm_buffer_send(w.buffer, sockets[0], 0));
 	CHECK_OK_FATAL(hm_buffer_receive(w.device, sockets[1], NULL, &received));
 	CHECK_EQUAL(buffer_info(received).access, HM_READ);
-	CHECK_OK_FATAL(hm_map_create(received, NULL, &map));
+	AUTO(hm_map) *map = rig_map(received, NULL);
 	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 3));
 	CHECK_EQUAL(test_write_signal(hm_map_address(map)), SIGSEGV);
 	CHECK_ERROR(-EACCES, hm_buffer_seal(received, 0));
-	hm_map_unref(map);
-	hm_buffer_unref(received);
 	close(sockets[0]);
 	close(sockets[1]);
 }
