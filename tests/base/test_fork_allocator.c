@@ -96,8 +96,7 @@ static void handlers(void)
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends));
 	for (i = 0; i < 2; i++) {
 		CHECK_OK_FATAL(hm_device_open(names[i], &devices[i]));
-		CHECK_OK_FATAL(hm_buffer_create(devices[i], DESC(hm_buffer_desc, .size = SIZE),
-						&buffers[i]));
+		buffers[i] = rig_buffer(devices[i], DESC(hm_buffer_desc, .size = SIZE));
 		CHECK_OK_FATAL(hm_map_create(buffers[i], NULL, &maps[i]));
 	}
 	CHECK_OK_FATAL(hm_buffer_send(buffers[0], ends[0], 0));
