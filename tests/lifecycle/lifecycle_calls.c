@@ -104,14 +104,12 @@ static int pool_create(struct life *life)
 static int load_create(struct life *life)
 {
 	char *folder = folder_make();
-	struct hm_pieces *pieces;
 	struct hm_load *load;
-	int r;
-
-	pieces = pieces_open(tensors_file(
+	struct hm_pieces *pieces = pieces_open(tensors_file(
 		folder, "a", "{\"t\":{\"dtype\":\"U8\",\"shape\":[9],\"data_offsets\":[0,9]}}",
 		9));
-	r = hm_load_create(life->f.device, pieces, NULL, &load);
+	int r = hm_load_create(life->f.device, pieces, NULL, &load);
+
 	if (!r)
 		hm_load_unref(load);
 	hm_pieces_unref(pieces);

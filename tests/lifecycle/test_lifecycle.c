@@ -153,9 +153,8 @@ static void walk_here(void *user)
 {
 	struct cell_walk *walk = user;
 	uint32_t after = 0;
-	int r;
+	int r = life_make(walk->life, walk->call, &after);
 
-	r = life_make(walk->life, walk->call, &after);
 	judge(walk, r, after);
 }
 
