@@ -349,6 +349,11 @@ void folder_remove(char *folder)
 	free(folder);
 }
 
+void folder_auto(char *const *folder)
+{
+	folder_remove(*folder);
+}
+
 char *folder_path(const char *folder, const char *name)
 {
 	size_t size = strlen(folder) + strlen(name) + 2;

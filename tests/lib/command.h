@@ -63,6 +63,9 @@ void check_lines(const char *text);
 /* A temporary folder of the test, removed with all in it by folder_remove(). */
 char *folder_make(void);
 void folder_remove(char *folder);
+/* AUTO_FOLDER char *folder = folder_make(); it is removed at the end of the variable's block. */
+#define AUTO_FOLDER __attribute__((cleanup(folder_auto)))
+void folder_auto(char *const *folder);
 /* FOLDER/NAME; free() it. */
 char *folder_path(const char *folder, const char *name);
 /* Makes the folders on the way, too. */

@@ -9,6 +9,8 @@
 #include <CUnit/CUnit.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "lib/units.h"
 
@@ -62,6 +64,13 @@ bool test_is_slow(void);
 int harness_main(int argc, char **argv, const char *suite, const struct test *tests);
 /* All of them are TEST_ONCE: a process that only starts the command holds no resources. */
 int harness_main_once(int argc, char **argv, const char *suite, const struct test *tests);
+
+/* The program of a suite, by harness_main() or a folder's own function of that form. */
+#define TEST_MAIN(run, suite, tests)                  \
+	int main(int argc, char **argv)               \
+	{                                             \
+		return run(argc, argv, suite, tests); \
+	}
 
 /*
  * Says that this test can't be done here; then return from it.
@@ -120,6 +129,17 @@ uint64_t test_seed(void);
 unsigned int test_every(unsigned int *ret_first);
 /* The next number of the sequence that *@state is in. */
 uint64_t test_random(uint64_t *state);
+
+/* A pointer that is free()d at the end of its block: AUTO_FREE char *path = folder_path(...); */
+#define AUTO_FREE __attribute__((cleanup(free_auto)))
+
+static inline void free_auto(void *ref)
+{
+	void *pointer;
+
+	memcpy(&pointer, ref, sizeof(pointer));
+	free(pointer);
+}
 
 /* The bodies of the macros below. */
 void test_forget_text(void);
