@@ -180,7 +180,8 @@ static int open_of_disk(const char *path, int flags, mode_t mode)
 /* The kernel knows its disk, and its own number among partitions alone. */
 static void test_partition(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "kib");
+	AUTO_FOLDER char *folder = folder_make();
+	AUTO_FREE char *path = folder_path(folder, "kib");
 
 	file_write(folder, "kib", "4096\n", 5);
 	CHECK_EQUAL(announce_read_ahead(makedev(4711, 2)), 0);
@@ -191,14 +192,13 @@ static void test_partition(void)
 	CHECK_EQUAL(announce_step(makedev(4711, 2)), MIB(4));
 	CHECK_EQUAL(announce_step(makedev(4711, 3)), 128 * 1024);
 	sys_table = real;
-	free(path);
-	folder_remove(folder);
 }
 
 /* A missing file of sysfs is no shortcoming to warn of. */
 static void test_no_text(void)
 {
-	char *folder = folder_make(), *path = reader_file(folder, "data", SIZE);
+	AUTO_FOLDER char *folder = folder_make();
+	AUTO_FREE char *path = reader_file(folder, "data", SIZE);
 	struct hm_reader *reader;
 	struct hm_buffer *buffer;
 	struct hm_map *map;
@@ -215,8 +215,6 @@ static void test_no_text(void)
 	sys_table = real;
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -229,7 +227,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "announce", tests);
-}
+TEST_MAIN(harness_main, "announce", tests)

@@ -590,7 +590,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "lock_budget", tests);
-}
+TEST_MAIN(harness_main, "lock_budget", tests)

@@ -203,7 +203,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "retire_moves", tests);
-}
+TEST_MAIN(harness_main, "retire_moves", tests)

@@ -192,7 +192,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "view_threads", tests);
-}
+TEST_MAIN(harness_main, "view_threads", tests)
