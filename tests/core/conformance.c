@@ -32,13 +32,12 @@ static bool add_subject(struct subject *subjects, unsigned int capacity, unsigne
 static unsigned int add_named(struct subject *subjects, unsigned int capacity)
 {
 	const char *names = getenv("HETMAP_TEST_DEVICES");
-	char *copy, *name, *rest;
+	char *name, *rest;
 	unsigned int n = 0;
+	AUTO_FREE char *copy = strdup(names ? names : "");
 
-	copy = strdup(names ? names : "");
 	for (name = strtok_r(copy, " ", &rest); name; name = strtok_r(NULL, " ", &rest))
 		add_subject(subjects, capacity, &n, name, "", 0);
-	free(copy);
 	return n;
 }
 
@@ -74,7 +73,7 @@ static bool has_memory(const char *name)
 static bool has_more(const char *name)
 {
 	const char *idle = getenv("HETMAP_DRM_IDLE");
-	char *before = idle ? strdup(idle) : NULL;
+	AUTO_FREE char *before = idle ? strdup(idle) : NULL;
 	bool more;
 
 	setenv("HETMAP_DRM_IDLE", "0", 1);
@@ -83,7 +82,6 @@ static bool has_more(const char *name)
 		setenv("HETMAP_DRM_IDLE", before, 1);
 	else
 		unsetenv("HETMAP_DRM_IDLE");
-	free(before);
 	return more;
 }
 

@@ -618,7 +618,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "bad_input", tests);
-}
+TEST_MAIN(harness_main, "bad_input", tests)

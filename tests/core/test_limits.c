@@ -609,7 +609,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "limits", tests);
-}
+TEST_MAIN(harness_main, "limits", tests)

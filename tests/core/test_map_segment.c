@@ -108,7 +108,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "map_segment", tests);
-}
+TEST_MAIN(harness_main, "map_segment", tests)
