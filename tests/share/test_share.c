@@ -635,7 +635,4 @@ static const struct test tests[] = {
 	{ .name = NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "share", tests);
-}
+TEST_MAIN(harness_main, "share", tests)

@@ -101,7 +101,7 @@ static void copied_whole(void)
 {
 	struct hm_buffer *buffer, *received;
 	struct hm_device *device;
-	unsigned char *to = malloc(LARGE);
+	AUTO_FREE unsigned char *to = malloc(LARGE);
 	struct hm_map *seen;
 	int pair[2];
 
@@ -120,7 +120,6 @@ static void copied_whole(void)
 	hm_buffer_unref(received);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
-	free(to);
 }
 
 /* The same where it is this process's own. */
@@ -157,7 +156,7 @@ static void copied_behind_the_end(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = LARGE };
 	const uint32_t flags[] = { 0, HM_BUFFER_PRIVATE };
-	unsigned char *from = malloc(LARGE);
+	AUTO_FREE unsigned char *from = malloc(LARGE);
 	struct hm_device *device;
 	struct cut cut;
 	pthread_t thread;
@@ -187,7 +186,6 @@ static void copied_behind_the_end(void)
 		hm_buffer_unref(cut.buffer);
 	}
 	hm_device_unref(device);
-	free(from);
 }
 
 /* Bytes that a cut leaves are copied beside it; of those that it takes its end is waited for. */
@@ -352,7 +350,4 @@ static const struct test tests[] = {
 	{ .name = NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "share_copy", tests);
-}
+TEST_MAIN(harness_main, "share_copy", tests)

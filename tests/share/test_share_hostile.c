@@ -616,7 +616,4 @@ static const struct test tests[] = {
 	{ .name = NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "share_hostile", tests);
-}
+TEST_MAIN(harness_main, "share_hostile", tests)

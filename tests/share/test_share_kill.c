@@ -560,7 +560,4 @@ static const struct dmabuf_test tests[] = {
 	{ NULL, { NULL, NULL, 0, 0 } },
 };
 
-int main(int argc, char **argv)
-{
-	return dmabuf_main(argc, argv, "share_kill", tests);
-}
+TEST_MAIN(dmabuf_main, "share_kill", tests)

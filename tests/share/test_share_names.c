@@ -156,7 +156,4 @@ static const struct test tests[] = {
 	{ .name = NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "share_names", tests);
-}
+TEST_MAIN(harness_main, "share_names", tests)

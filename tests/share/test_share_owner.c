@@ -520,7 +520,4 @@ static const struct test tests[] = {
 	{ .name = NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "share_owner", tests);
-}
+TEST_MAIN(harness_main, "share_owner", tests)

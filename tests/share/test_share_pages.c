@@ -227,7 +227,4 @@ static const struct test tests[] = {
 	{ .name = NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "share_pages", tests);
-}
+TEST_MAIN(harness_main, "share_pages", tests)

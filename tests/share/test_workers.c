@@ -93,7 +93,8 @@ static void one_round(const char *path, uint64_t *state)
 
 static void one_killed(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "file");
+	AUTO_FOLDER char *folder = folder_make();
+	AUTO_FREE char *path = folder_path(folder, "file");
 	uint64_t state = test_seed();
 	struct hm_map *map;
 	uint32_t i;
@@ -104,8 +105,6 @@ static void one_killed(void)
 	hm_map_unref(map);
 	for (i = 0; i < ROUNDS; i++)
 		one_round(path, &state);
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -113,7 +112,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "workers", tests);
-}
+TEST_MAIN(harness_main, "workers", tests)
