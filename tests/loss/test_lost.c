@@ -292,7 +292,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "lost", tests);
-}
+TEST_MAIN(harness_main, "lost", tests)

@@ -225,7 +225,4 @@ static const struct sim_case cases[] = {
 	{ NULL, NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return sim_main(argc, argv, "lost_opencl", cases);
-}
+TEST_MAIN(sim_main, "lost_opencl", cases)

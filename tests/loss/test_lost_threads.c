@@ -622,7 +622,7 @@ static void *copy_out(void *user)
 /* A device that goes and is there again while a copy runs: that copy has failed. */
 static void test_copies(void)
 {
-	char *to = malloc(COPIED);
+	AUTO_FREE char *to = malloc(COPIED);
 	uint64_t state = test_seed(), round;
 	pthread_t thread;
 
@@ -649,7 +649,6 @@ static void test_copies(void)
 	pthread_join(thread, NULL);
 	watched = NULL;
 	drop_maps();
-	free(to);
 }
 
 static const struct sim_case cases[] = {
@@ -664,7 +663,4 @@ static const struct sim_case cases[] = {
 	{ NULL, NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return sim_main(argc, argv, "lost_threads", cases);
-}
+TEST_MAIN(sim_main, "lost_threads", cases)

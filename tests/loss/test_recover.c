@@ -580,7 +580,4 @@ static const struct sim_case cases[] = {
 	{ NULL, NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return sim_main(argc, argv, "recover", cases);
-}
+TEST_MAIN(sim_main, "recover", cases)

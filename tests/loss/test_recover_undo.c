@@ -285,7 +285,4 @@ static const struct sim_case cases[] = {
 	{ NULL, NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return sim_main(argc, argv, "recover_undo", cases);
-}
+TEST_MAIN(sim_main, "recover_undo", cases)

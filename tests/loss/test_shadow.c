@@ -680,7 +680,4 @@ static const struct sim_case cases[] = {
 	{ NULL, NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return sim_main(argc, argv, "shadow", cases);
-}
+TEST_MAIN(sim_main, "shadow", cases)

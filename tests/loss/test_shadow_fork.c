@@ -405,7 +405,4 @@ static const struct test tests[] = {
 	{ .name = NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "shadow_fork", tests);
-}
+TEST_MAIN(harness_main, "shadow_fork", tests)

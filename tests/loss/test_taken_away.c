@@ -230,7 +230,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "taken_away", tests);
-}
+TEST_MAIN(harness_main, "taken_away", tests)
