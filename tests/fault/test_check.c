@@ -124,7 +124,4 @@ static const struct test cases[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return engine_main(argc, argv, "check", cases);
-}
+TEST_MAIN(engine_main, "check", cases)

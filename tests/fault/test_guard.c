@@ -23,11 +23,11 @@
 static void whole_copies(const char *name)
 {
 	struct hm_fault fault = no_fault();
-	char *bytes, *base;
+	char *base;
 	AUTO(rig) r = rig_make(name, DESC(hm_buffer_desc, .size = SIZE));
 
 	base = hm_map_address(r.map);
-	bytes = malloc(SIZE);
+	AUTO_FREE char *bytes = malloc(SIZE);
 	pattern_write(bytes, 0, SIZE, 3);
 	CHECK_OK(hm_copy_in(base, bytes, SIZE, &fault));
 	CHECK(pattern_holds(base, 0, SIZE, 3));
@@ -38,7 +38,6 @@ static void whole_copies(const char *name)
 	CHECK_OK(hm_copy_in(base + 5, "abc", 3, NULL));
 	CHECK(!memcmp(base + 5, "abc", 3));
 	CHECK_EQUAL(fault.cause, HM_FAULT_NONE);
-	free(bytes);
 }
 
 static void whole(void)
@@ -51,7 +50,7 @@ static void whole(void)
 static void cut_off(void)
 {
 	struct hm_fault fault = no_fault();
-	char *bytes = malloc(SIZE);
+	AUTO_FREE char *bytes = malloc(SIZE);
 	AUTO(handler) handler = rig_handler(0);
 	AUTO(file_map) file = open_file_map(SIZE);
 
@@ -76,7 +75,6 @@ static void cut_off(void)
 	CHECK(!ftruncate(file.fd, PAGE));
 	CHECK_ERROR(-ERANGE, hm_copy_in(file.base, file.base + PAGE, PAGE, &fault));
 	CHECK_EQUAL(fault.offset, PAGE);
-	free(bytes);
 }
 
 /* The end that is not named has lost bytes before, and shows their replacement. */
@@ -448,7 +446,8 @@ static void *truncate_at_random(void *user)
 /* Succeeds with all bytes, or says where they ended. */
 static void cut_meanwhile(void)
 {
-	char *bytes = malloc(LONG_SIZE), *full = malloc(LONG_SIZE);
+	AUTO_FREE char *bytes = malloc(LONG_SIZE);
+	AUTO_FREE char *full = malloc(LONG_SIZE);
 	struct hm_fault fault = no_fault();
 	pthread_t thread;
 	unsigned int i;
@@ -470,8 +469,6 @@ static void cut_meanwhile(void)
 	}
 	rounds_over = true;
 	pthread_join(thread, NULL);
-	free(bytes);
-	free(full);
 }
 
 /* ---- fork ---- */
@@ -517,7 +514,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "guard", tests);
-}
+TEST_MAIN(harness_main, "guard", tests)

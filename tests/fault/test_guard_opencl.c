@@ -109,7 +109,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "guard_opencl", tests);
-}
+TEST_MAIN(harness_main, "guard_opencl", tests)

@@ -661,7 +661,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "handler", tests);
-}
+TEST_MAIN(harness_main, "handler", tests)

@@ -298,7 +298,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "handler_sigbus", tests);
-}
+TEST_MAIN(harness_main, "handler_sigbus", tests)

@@ -388,7 +388,4 @@ static const struct sim_case cases[] = {
 	{ NULL, NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return sim_main(argc, argv, "interleaved", cases);
-}
+TEST_MAIN(sim_main, "interleaved", cases)

@@ -74,7 +74,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "repair_scarce", tests);
-}
+TEST_MAIN(harness_main, "repair_scarce", tests)

@@ -101,7 +101,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "repair_storage", tests);
-}
+TEST_MAIN(harness_main, "repair_storage", tests)

@@ -473,7 +473,4 @@ static const struct sim_case cases[] = {
 	{ NULL, NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return sim_main(argc, argv, "repair_threads", cases);
-}
+TEST_MAIN(sim_main, "repair_threads", cases)

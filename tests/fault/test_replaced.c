@@ -547,7 +547,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "replaced", tests);
-}
+TEST_MAIN(harness_main, "replaced", tests)
