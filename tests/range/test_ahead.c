@@ -60,7 +60,7 @@ static void check_sums(struct trace *trace)
 
 static void sequential(void)
 {
-	struct trace *trace = trace_new();
+	AUTO_FREE struct trace *trace = trace_new();
 	uint64_t i;
 
 	for (i = 0; i < 2000; i++)
@@ -72,13 +72,12 @@ static void sequential(void)
 	CHECK_EQUAL(trace->ahead.counts.halved, 0);
 	CHECK(trace->ahead.counts.wasted == 0);
 	check_sums(trace);
-	free(trace);
 }
 
 /* Ranges that follow each other, of many units each. */
 static void sequential_frames(void)
 {
-	struct trace *trace = trace_new();
+	AUTO_FREE struct trace *trace = trace_new();
 	uint64_t i;
 
 	ahead_init(&trace->ahead, 50, 400);
@@ -86,12 +85,11 @@ static void sequential_frames(void)
 		step(trace, i * 50, 50);
 	CHECK(trace->n_hits >= 200 - 4);
 	check_sums(trace);
-	free(trace);
 }
 
 static void walk_strided(long long stride, uint64_t start, uint64_t length, unsigned int n)
 {
-	struct trace *trace = trace_new();
+	AUTO_FREE struct trace *trace = trace_new();
 	unsigned int i;
 
 	for (i = 0; i < n; i++)
@@ -102,7 +100,6 @@ static void walk_strided(long long stride, uint64_t start, uint64_t length, unsi
 	/* Nothing in between was brought. */
 	if (stride > 0)
 		CHECK(!trace->planned[start + (uint64_t)stride * (n / 2) + length]);
-	free(trace);
 }
 
 static void strided(void)
@@ -116,7 +113,7 @@ static void strided(void)
 /* Two threads of a program, each with a stream of its own. */
 static void interleaved(void)
 {
-	struct trace *trace = trace_new();
+	AUTO_FREE struct trace *trace = trace_new();
 	uint64_t i;
 
 	for (i = 0; i < 1000; i++) {
@@ -126,13 +123,12 @@ static void interleaved(void)
 	}
 	CHECK(trace->n_hits >= 3000 - 20);
 	check_sums(trace);
-	free(trace);
 }
 
 /* Chance makes few streams, and each of them little waste. */
 static void random_accesses(void)
 {
-	struct trace *trace = trace_new();
+	AUTO_FREE struct trace *trace = trace_new();
 	uint64_t state = test_seed();
 	unsigned int i;
 
@@ -141,13 +137,12 @@ static void random_accesses(void)
 	check_sums(trace);
 	CHECK(trace->ahead.counts.random >= 19000);
 	CHECK(trace->ahead.counts.planned <= 20000 * 3 / 100);
-	free(trace);
 }
 
 /* A small space, where any two accesses are near each other. */
 static void random_in_little(void)
 {
-	struct trace *trace = trace_new();
+	AUTO_FREE struct trace *trace = trace_new();
 	uint64_t state = test_seed();
 	unsigned int i;
 
@@ -155,13 +150,12 @@ static void random_in_little(void)
 		step(trace, test_random(&state) % 1000 * 4, 4);
 	check_sums(trace);
 	CHECK(trace->ahead.counts.wasted <= 5000ull * 4 * 10 / 100);
-	free(trace);
 }
 
 /* A stream that ends halves its window until it is one no more. */
 static void change_of_mind(void)
 {
-	struct trace *trace = trace_new();
+	AUTO_FREE struct trace *trace = trace_new();
 	uint64_t state = test_seed(), i, planned;
 
 	for (i = 0; i < 500; i++)
@@ -174,13 +168,12 @@ static void change_of_mind(void)
 	planned = trace->ahead.counts.planned;
 	CHECK(planned <= 500 + 2 * MOST + 300 * 3 / 100 * LEAST);
 	check_sums(trace);
-	free(trace);
 }
 
 /* Used only in part: the window does not grow, and shrinks below half. */
 static void partly_used(void)
 {
-	struct trace *trace = trace_new();
+	AUTO_FREE struct trace *trace = trace_new();
 	uint64_t state = test_seed(), i, at = 0;
 
 	/* Four accesses one after the other, then on to somewhere else. */
@@ -191,13 +184,12 @@ static void partly_used(void)
 	}
 	CHECK(trace->ahead.counts.halved > trace->ahead.counts.doubled);
 	check_sums(trace);
-	free(trace);
 }
 
 /* Accesses to the same place again and again are no stream. */
 static void repeated(void)
 {
-	struct trace *trace = trace_new();
+	AUTO_FREE struct trace *trace = trace_new();
 	unsigned int i;
 
 	for (i = 0; i < 1000; i++)
@@ -207,12 +199,11 @@ static void repeated(void)
 		step(trace, i % 2 ? 7 : 5000, 3);
 	CHECK_EQUAL(trace->n_plans, 0);
 	check_sums(trace);
-	free(trace);
 }
 
 static void forgotten(void)
 {
-	struct trace *trace = trace_new();
+	AUTO_FREE struct trace *trace = trace_new();
 	uint64_t i, wasted;
 
 	for (i = 0; i < 20; i++)
@@ -223,7 +214,6 @@ static void forgotten(void)
 	CHECK(trace->ahead.counts.wasted > wasted);
 	ahead_forget(&trace->ahead, 5000, 1);
 	check_sums(trace);
-	free(trace);
 }
 
 /* Addresses at the ends: no plan leaves them. */
@@ -257,7 +247,7 @@ static void at_the_ends(void)
 static void any_calls(void)
 {
 	uint64_t state = test_seed(), i, start = 0, length;
-	struct trace *trace = trace_new();
+	AUTO_FREE struct trace *trace = trace_new();
 
 	for (i = 0; i < 50000; i++) {
 		switch (test_random(&state) % 8) {
@@ -280,7 +270,6 @@ static void any_calls(void)
 		step(trace, start, length);
 	}
 	check_sums(trace);
-	free(trace);
 }
 
 static const struct test tests[] = {
@@ -299,7 +288,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "ahead", tests);
-}
+TEST_MAIN(harness_main, "ahead", tests)

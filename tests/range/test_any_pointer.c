@@ -39,17 +39,14 @@ static void check_saxpy(struct any_rig *rig, uint32_t *x, uint32_t *y, uint64_t 
 
 static void heap(void)
 {
-	uint32_t *x, *y;
 	AUTO(any_rig) rig = any_open();
+	AUTO_FREE uint32_t *x = aligned_alloc(64, LENGTH);
+	AUTO_FREE uint32_t *y = aligned_alloc(64, LENGTH);
 
-	x = aligned_alloc(64, LENGTH);
-	y = aligned_alloc(64, LENGTH);
 	CHECK_FATAL(x && y);
 	check_saxpy(&rig, x, y, LENGTH);
 	/* In the middle of a page, and of a chunk. */
 	check_saxpy(&rig, x + 16, y + 48, PAGE + 256);
-	free(x);
-	free(y);
 }
 
 static void stack(void)
@@ -459,12 +456,11 @@ static void results(void)
 {
 	uint64_t result[512] __attribute__((aligned(64))) = { 0 };
 	uint32_t *counts = (uint32_t *)(void *)result, i, wrong = 0;
-	unsigned char *a, *b;
 	struct hm_fence *fence = NULL;
 	AUTO(any_rig) rig = any_open();
+	AUTO_FREE unsigned char *a = aligned_alloc(64, LENGTH);
+	AUTO_FREE unsigned char *b = aligned_alloc(64, LENGTH);
 
-	a = aligned_alloc(64, LENGTH);
-	b = aligned_alloc(64, LENGTH);
 	CHECK_FATAL(a && b);
 	for (i = 0; i < LENGTH; i++)
 		a[i] = b[i] = (unsigned char)i;
@@ -483,8 +479,6 @@ static void results(void)
 				 HM_U64(LENGTH), HM_U32(0)));
 	finish(fence);
 	CHECK_EQUAL(result[0], LENGTH - 100);
-	free(a);
-	free(b);
 }
 
 /* A notice and a descriptor of work that no dma_fence may stand for. */
@@ -588,7 +582,4 @@ static const struct test cases[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return engine_main(argc, argv, "any_pointer", cases);
-}
+TEST_MAIN(engine_main, "any_pointer", cases)

@@ -206,7 +206,4 @@ static const struct test tests[] = {
 	{ "seen_in_top", seen_in_top, 60, 0 }, { NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main_once(argc, argv, "command_pointer", tests);
-}
+TEST_MAIN(harness_main_once, "command_pointer", tests)

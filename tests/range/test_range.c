@@ -27,14 +27,13 @@ static void query(struct any_rig *rig, const void *at, uint64_t n, struct hm_ran
 /* Pages of the range with an entry that allows @access. */
 static uint64_t n_entries(struct any_rig *rig, const void *at, uint64_t n, uint32_t access)
 {
-	struct hm_range_page *pages = calloc(n, sizeof(*pages));
+	AUTO_FREE struct hm_range_page *pages = calloc(n, sizeof(*pages));
 	uint64_t i, there = 0;
 
 	CHECK_FATAL(pages);
 	query(rig, at, n, pages);
 	for (i = 0; i < n; i++)
 		there += (pages[i].device_access & access) == access;
-	free(pages);
 	return there;
 }
 
@@ -621,7 +620,4 @@ static const struct test cases[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return engine_main(argc, argv, "range", cases);
-}
+TEST_MAIN(engine_main, "range", cases)

@@ -167,7 +167,8 @@ static void check_any(const char *name)
 {
 	struct hm_accel_info info = { .struct_size = sizeof(info) };
 	struct hm_fence_info work = { .struct_size = sizeof(work) };
-	uint32_t *from = malloc(LENGTH), on_stack[1024], i, wrong = 0;
+	AUTO_FREE uint32_t *from = malloc(LENGTH);
+	uint32_t on_stack[1024], i, wrong = 0;
 	struct hm_fence *fence = NULL;
 	struct hm_kernel *kernel;
 	struct hm_accel *accel;
@@ -206,7 +207,6 @@ static void check_any(const char *name)
 	hm_kernel_unref(kernel);
 	hm_queue_unref(queue);
 	hm_accel_unref(accel);
-	free(from);
 }
 
 static void any_on_cpu(void)
@@ -231,7 +231,8 @@ static void any_without_quirks(void)
 /* A driver that announces system SVM, and one that does not. */
 static void any_on_stub(void)
 {
-	float *x = aligned_alloc(64, 4096), *y = aligned_alloc(64, 4096);
+	AUTO_FREE float *x = aligned_alloc(64, 4096);
+	AUTO_FREE float *y = aligned_alloc(64, 4096);
 	struct hm_fence_info work;
 	struct accel_rig rig;
 	uint32_t i;
@@ -248,13 +249,11 @@ static void any_on_stub(void)
 	CHECK_EQUAL(work.bytes_copied, 0);
 	CHECK(y[1000] == 2001);
 	accel_rig_close(&rig);
-	free(x);
-	free(y);
 }
 
 static void none_on_stub(void)
 {
-	float *x = aligned_alloc(64, 4096);
+	AUTO_FREE float *x = aligned_alloc(64, 4096);
 	struct hm_fence *fence = NULL;
 	struct accel_rig rig;
 
@@ -265,7 +264,6 @@ static void none_on_stub(void)
 			      HM_ANY(x, 4096, HM_READ), HM_ANY(x, 4096, HM_READ | HM_WRITE)));
 	CHECK(text_has("HM_ACCEL_ANY_POINTER") && text_has("hm_buffer_import"));
 	accel_rig_close(&rig);
-	free(x);
 }
 
 /* ---- launches that read files ahead ---- */
@@ -409,7 +407,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "range_host", tests);
-}
+TEST_MAIN(harness_main, "range_host", tests)

@@ -133,7 +133,4 @@ static const struct test cases[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return engine_main(argc, argv, "range_published", cases);
-}
+TEST_MAIN(engine_main, "range_published", cases)
