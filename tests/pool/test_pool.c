@@ -543,7 +543,4 @@ static const struct test tests[] = {
 	{ .name = NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "pool", tests);
-}
+TEST_MAIN(harness_main, "pool", tests)

@@ -305,7 +305,4 @@ static const struct test tests[] = {
 	{ .name = NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "pool_model", tests);
-}
+TEST_MAIN(harness_main, "pool_model", tests)

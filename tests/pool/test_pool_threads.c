@@ -559,7 +559,4 @@ static const struct test tests[] = {
 	{ .name = NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "pool_threads", tests);
-}
+TEST_MAIN(harness_main, "pool_threads", tests)

@@ -255,7 +255,4 @@ static const struct test tests[] = {
 	{ .name = NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "pool_work", tests);
-}
+TEST_MAIN(harness_main, "pool_work", tests)
