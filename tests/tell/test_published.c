@@ -369,28 +369,25 @@ static void changes_in_folder(void *user)
 
 static void folder_changes(void)
 {
-	char *folder = folder_make();
+	AUTO_FOLDER char *folder = folder_make();
 
 	CHECK_EQUAL(test_fork(changes_in_folder, folder), 0);
-	folder_remove(folder);
 }
 
 static void hostile_folder(void)
 {
-	char *folder = folder_make();
+	AUTO_FOLDER char *folder = folder_make();
 
 	CHECK_EQUAL(test_fork(in_hostile_folder, folder), 0);
-	folder_remove(folder);
 }
 
 static void wishes(void)
 {
-	char *folder = folder_make();
+	AUTO_FOLDER char *folder = folder_make();
 
 	CHECK_EQUAL(test_fork(as_wished, folder), 0);
 	CHECK_EQUAL(test_fork(as_wished, (void *)(uintptr_t) "0"), 0);
 	CHECK_EQUAL(test_fork(as_wished, (void *)(uintptr_t) "/nonexistent"), 0);
-	folder_remove(folder);
 }
 
 /* The number of the table's descriptor: of the memfd, or of a file in @folder; -1: none. */
@@ -459,11 +456,10 @@ static void with_log(void *user)
 
 static void descriptor_reused(void)
 {
-	char *folder = folder_make();
+	AUTO_FOLDER char *folder = folder_make();
 
 	CHECK_EQUAL(test_fork(with_log, folder), 0);
 	CHECK_EQUAL(test_fork(with_log, NULL), 0);
-	folder_remove(folder);
 }
 
 static uint64_t address_space(void)
@@ -494,10 +490,9 @@ static void takes_little(void *user)
 
 static void address_space_of_file(void)
 {
-	char *folder = folder_make();
+	AUTO_FOLDER char *folder = folder_make();
 
 	CHECK_EQUAL(test_fork(takes_little, folder), 0);
-	folder_remove(folder);
 }
 
 static const char *scarce_folder; /* that the table is to be in; NULL: in memory */
@@ -554,11 +549,10 @@ static void walk_scarce(const char *folder)
 
 static void scarce(void)
 {
-	char *folder = folder_make();
+	AUTO_FOLDER char *folder = folder_make();
 
 	walk_scarce(NULL);
 	walk_scarce(folder);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -577,7 +571,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "published", tests);
-}
+TEST_MAIN(harness_main, "published", tests)
