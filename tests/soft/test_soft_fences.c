@@ -59,7 +59,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "soft_fences", tests);
-}
+TEST_MAIN(harness_main, "soft_fences", tests)

@@ -456,7 +456,4 @@ static const struct sim_case cases[] = {
 	{ NULL, NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return sim_main(argc, argv, "soft_stress", cases);
-}
+TEST_MAIN(sim_main, "soft_stress", cases)
