@@ -379,7 +379,7 @@ static void mutate(enum fake_drm_node at, struct fate *fate)
 
 static void mutate_all(enum fake_drm_node at)
 {
-	struct fate *fate = calloc(drm_n_field, sizeof(*fate));
+	AUTO_FREE struct fate *fate = calloc(drm_n_field, sizeof(*fate));
 	size_t i;
 
 	CHECK_FATAL(fate != NULL);
@@ -394,7 +394,6 @@ static void mutate_all(enum fake_drm_node at)
 		if (fate[i].sent && drm_fields[i].sometimes && !fate[i].refused)
 			test_fail(__FILE__, __LINE__, "%s.%s was never refused",
 				  drm_fields[i].in, drm_fields[i].name);
-	free(fate);
 }
 
 /* A line that spares something says why. */

@@ -605,7 +605,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "drm_nodes", tests);
-}
+TEST_MAIN(harness_main, "drm_nodes", tests)

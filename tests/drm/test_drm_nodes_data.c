@@ -158,7 +158,4 @@ static const struct dmabuf_test tests[] = {
 	{ NULL, { NULL, NULL, 0, 0 } },
 };
 
-int main(int argc, char **argv)
-{
-	return dmabuf_main(argc, argv, "drm_nodes_data", tests);
-}
+TEST_MAIN(dmabuf_main, "drm_nodes_data", tests)

@@ -333,7 +333,4 @@ static const struct dmabuf_test tests[] = {
 	{ NULL, { NULL, NULL, 0, 0 } },
 };
 
-int main(int argc, char **argv)
-{
-	return dmabuf_main(argc, argv, "drm_nodes_lifetimes", tests);
-}
+TEST_MAIN(dmabuf_main, "drm_nodes_lifetimes", tests)
