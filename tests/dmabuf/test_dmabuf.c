@@ -620,7 +620,4 @@ static const struct dmabuf_test tests[] = {
 	{ NULL, { NULL, NULL, 0, 0 } },
 };
 
-int main(int argc, char **argv)
-{
-	return dmabuf_main(argc, argv, "dmabuf", tests);
-}
+TEST_MAIN(dmabuf_main, "dmabuf", tests)

@@ -339,7 +339,4 @@ static const struct dmabuf_test tests[] = {
 	{ NULL, { NULL, NULL, 0, 0 } },
 };
 
-int main(int argc, char **argv)
-{
-	return dmabuf_main(argc, argv, "dmabuf_brackets", tests);
-}
+TEST_MAIN(dmabuf_main, "dmabuf_brackets", tests)
