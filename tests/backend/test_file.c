@@ -19,13 +19,12 @@
 /* A file that holds the pattern: an open descriptor, without a name. */
 static int make_file(uint64_t size)
 {
-	unsigned char *bytes = calloc(1, size);
+	AUTO_FREE unsigned char *bytes = calloc(1, size);
 	int fd = scratch_file(size);
 
 	CHECK_FATAL(bytes != NULL);
 	pattern_write(bytes, 0, size, 1);
 	CHECK_EQUAL(pwrite(fd, bytes, size, 0), size);
-	free(bytes);
 	return fd;
 }
 
@@ -39,12 +38,11 @@ static uint64_t file_size(int fd)
 
 static bool file_holds(int fd, uint64_t from, uint64_t to, uint32_t salt)
 {
-	unsigned char *bytes = calloc(1, to);
+	AUTO_FREE unsigned char *bytes = calloc(1, to);
 	bool same;
 
 	CHECK_FATAL(bytes != NULL);
 	same = pread(fd, bytes, to, 0) == (ssize_t)to && pattern_holds(bytes, from, to, salt);
-	free(bytes);
 	return same;
 }
 
@@ -514,7 +512,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "file", tests);
-}
+TEST_MAIN(harness_main, "file", tests)

@@ -148,7 +148,4 @@ static const struct sim_case cases[] = {
 	{ NULL, NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return sim_main(argc, argv, "sim_sample", cases);
-}
+TEST_MAIN(sim_main, "sim_sample", cases)
