@@ -43,7 +43,7 @@ static struct hm_map *map_at(uint32_t i, const char *name)
 {
 	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
 					     .flags = HM_BUFFER_PUBLISH };
-	char *path = path_at(i, name);
+	AUTO_FREE char *path = path_at(i, name);
 	struct hm_device *device;
 	struct hm_buffer *buffer;
 	struct hm_map *map;
@@ -53,21 +53,19 @@ static struct hm_map *map_at(uint32_t i, const char *name)
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
-	free(path);
 	return map;
 }
 
 /* At its full size, and on the server before any client opens it. */
 static void make_file(const char *name, uint64_t size)
 {
-	char *path = path_at(0, name), *zeros = calloc(1, size);
+	AUTO_FREE char *path = path_at(0, name);
+	AUTO_FREE char *zeros = calloc(1, size);
 	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
 	CHECK_FATAL(fd >= 0 && zeros);
 	CHECK_EQUAL(write(fd, zeros, size), size);
 	CHECK(!fsync(fd) && !close(fd));
-	free(zeros);
-	free(path);
 }
 
 struct job {
@@ -200,12 +198,11 @@ static void refused(void)
 	struct hm_file_system_info info = { .struct_size = sizeof(info) };
 	struct hm_device *device;
 	struct hm_buffer *buffer;
-	char *path, *other;
 
 	if (!have_clients())
 		return;
-	path = path_at(0, "array");
-	other = path_at(0, "ring");
+	AUTO_FREE char *path = path_at(0, "array");
+	AUTO_FREE char *other = path_at(0, "ring");
 	CHECK_OK(hm_file_system_query(client[0], -1, &info));
 	CHECK(info.coherence == HM_COHERENCE_NONE && !strcmp(info.name, "nfs"));
 	make_file("array", PAGE);
@@ -213,8 +210,6 @@ static void refused(void)
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_from_file(device, path, -1, NULL, &buffer));
 	CHECK_ERROR(-EOPNOTSUPP, hm_ring_create(other, -1, &ring));
 	hm_device_unref(device);
-	free(path);
-	free(other);
 }
 
 static void doctor(void)
@@ -269,7 +264,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "nfs", tests);
-}
+TEST_MAIN(harness_main, "nfs", tests)
