@@ -338,17 +338,16 @@ static void test_lines(void)
 {
 	const char *names = getenv("HETMAP_TEST_DEVICES");
 	bool there = names && strstr(names, "dax:");
-	char *copy, *name, *rest;
+	char *name, *rest;
 
 	if (!there) {
 		test_skip("pmem", "HETMAP_TEST_DEVICES names no DAX device");
 		return;
 	}
-	copy = strdup(names);
+	AUTO_FREE char *copy = strdup(names);
 	for (name = strtok_r(copy, " ", &rest); name; name = strtok_r(NULL, " ", &rest))
 		if (!strncmp(name, "dax:", 4) || !strncmp(name, "pmem:", 5))
 			check_device(name);
-	free(copy);
 }
 
 static const struct test tests[] = {
@@ -373,7 +372,4 @@ static const struct test tests[] = { { .name = "none", .run = test_none }, { 0 }
 
 #endif
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "log", tests);
-}
+TEST_MAIN(harness_main, "log", tests)

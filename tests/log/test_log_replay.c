@@ -493,7 +493,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main_once(argc, argv, "log_replay", tests);
-}
+TEST_MAIN(harness_main_once, "log_replay", tests)
