@@ -488,7 +488,4 @@ static const struct test tests[] = {
 	{ .name = NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "combine", tests);
-}
+TEST_MAIN(harness_main, "combine", tests)

@@ -318,7 +318,4 @@ static const struct test tests[] = {
 	{ .name = NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "combine_changes", tests);
-}
+TEST_MAIN(harness_main, "combine_changes", tests)

@@ -86,7 +86,8 @@ static void long_copies(const char *set, copy_function *way)
 					  2049,  4095,       4096,           4097, 65535,
 					  65537, (1u << 20), (1u << 20) + 63 };
 	const size_t room = (1u << 20) + 4096;
-	unsigned char *to = aligned_alloc(LINE, room), *from = aligned_alloc(LINE, room);
+	AUTO_FREE unsigned char *to = aligned_alloc(LINE, room);
+	AUTO_FREE unsigned char *from = aligned_alloc(LINE, room);
 	size_t i, at;
 
 	fill(from, room, 5);
@@ -100,8 +101,6 @@ static void long_copies(const char *set, copy_function *way)
 				test_fail(__FILE__, __LINE__, "%s: %zu bytes at %zu", set,
 					  lengths[i], at);
 		}
-	free(to);
-	free(from);
 }
 
 static void sets_long(void)
@@ -236,7 +235,6 @@ static void streams(void)
 	const struct copy_cpu *cpu = copy_cpu();
 	struct hm_copy_info info;
 	uint64_t least, length;
-	char *to, *from;
 
 	CHECK(cpu->second_cache >= 65536 && cpu->last_cache > 0);
 	info = copy_info("a", "b", 1, HM_COPY_STREAM);
@@ -247,8 +245,8 @@ static void streams(void)
 		return;
 	least = info.stream_least;
 	CHECK_EQUAL(least, cpu->second_cache / 4);
-	to = malloc(2 * least);
-	from = malloc(2 * least);
+	AUTO_FREE char *to = malloc(2 * least);
+	AUTO_FREE char *from = malloc(2 * least);
 	for (length = least - 65; length < least + 130; length++) {
 		pattern_write(from, 0, length, (uint32_t)length);
 		memset(to + length, 0x11, 64);
@@ -260,8 +258,6 @@ static void streams(void)
 		CHECK(!strcmp(info.stores, length < least ? "" : cpu->streams->name));
 		CHECK(!strcmp(copy_info(to, from, length, 0).way, "memcpy"));
 	}
-	free(to);
-	free(from);
 }
 
 /* ---- arguments ---- */
@@ -300,7 +296,7 @@ static void arguments(void)
 static void guarded(void)
 {
 	struct rig maps[4];
-	char *bytes = malloc(SIZE);
+	AUTO_FREE char *bytes = malloc(SIZE);
 	struct hm_fault fault = { .struct_size = sizeof(fault) };
 	uint32_t a, b;
 	AUTO(handler) handler = rig_handler(0);
@@ -325,7 +321,6 @@ static void guarded(void)
 	}
 	for (a = 0; a < 4; a++)
 		rig_drop(&maps[a]);
-	free(bytes);
 }
 
 /* ---- threads ---- */
@@ -378,7 +373,4 @@ static const struct test tests[] = {
 	{ .name = NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "copy", tests);
-}
+TEST_MAIN(harness_main, "copy", tests)
