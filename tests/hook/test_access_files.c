@@ -239,11 +239,11 @@ static void refused(void)
 static void told_in_truth(void)
 {
 	struct access_log log = { .refuse = FILES, .r = -EACCES };
-	char *link, *beyond;
+	char *beyond;
 	size_t i;
 	AUTO(world) w = world_begin();
+	AUTO_FREE char *link = folder_path(w.folder, "link");
 
-	link = folder_path(w.folder, "link");
 	CHECK_FATAL(!symlink(".", link));
 	CHECK_FATAL(asprintf(&beyond, "%s/../%s/new", link, strrchr(w.folder, '/') + 1) > 0);
 	CHECK_OK(hm_access_hook_set(access_log_hook, &log));
@@ -267,7 +267,6 @@ static void told_in_truth(void)
 	CHECK(inject_disarm());
 	CHECK(!strstr(log.order, "from_file"));
 	free(beyond);
-	free(link);
 }
 
 /* ---- readers, later ---- */
@@ -453,7 +452,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "access_files", tests);
-}
+TEST_MAIN(harness_main, "access_files", tests)

@@ -113,7 +113,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "access_peer", tests);
-}
+TEST_MAIN(harness_main, "access_peer", tests)

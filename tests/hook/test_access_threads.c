@@ -105,7 +105,7 @@ static void swap_many(struct policy *policies)
 
 static void swapped(void)
 {
-	struct policy *policies = calloc(SWAPS, sizeof(*policies));
+	AUTO_FREE struct policy *policies = calloc(SWAPS, sizeof(*policies));
 	pthread_t threads[THREADS];
 	struct subject s;
 	int i;
@@ -123,7 +123,6 @@ static void swapped(void)
 	for (i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	drop(&s);
-	free(policies);
 }
 
 static int allow(void *user, const struct hm_access_request *request, char *reason)
@@ -411,7 +410,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "access_threads", tests);
-}
+TEST_MAIN(harness_main, "access_threads", tests)
