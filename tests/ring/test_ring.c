@@ -24,7 +24,8 @@
 
 static void opens(void)
 {
-	char *folder = folder_make(), *path = ring_make(folder, 5000);
+	AUTO_FOLDER char *folder = folder_make();
+	AUTO_FREE char *path = ring_make(folder, 5000);
 	struct hm_ring *reader, *writer, *second = NULL;
 	struct hm_ring_info info;
 	struct stat st;
@@ -58,16 +59,17 @@ static void opens(void)
 	hm_ring_unref(reader);
 	hm_ring_unref(NULL);
 	CHECK(!hm_ring_ref(NULL));
-	free(path);
-	folder_remove(folder);
 }
 
 static void refuses(void)
 {
 	struct hm_ring_desc desc = { .struct_size = sizeof(desc), .capacity = 4096 };
 	struct hm_ring_info info = { .struct_size = sizeof(info) + 8 };
-	char *folder = folder_make(), *path = ring_make(folder, 4096), byte;
-	char *empty = folder_path(folder, "empty"), *text = folder_path(folder, "text");
+	AUTO_FOLDER char *folder = folder_make();
+	AUTO_FREE char *path = ring_make(folder, 4096);
+	char byte;
+	AUTO_FREE char *empty = folder_path(folder, "empty");
+	AUTO_FREE char *text = folder_path(folder, "text");
 	struct hm_ring *ring = NULL, *writer;
 	struct hm_pointer_info found;
 	const void *data;
@@ -136,10 +138,6 @@ static void refuses(void)
 	CHECK_ERROR(-EBADMSG, hm_ring_open(path, -1, HM_RING_READER, &ring));
 	CHECK(strstr(hm_errmsg(), "doesn't grow"));
 	hm_ring_unref(writer);
-	free(empty);
-	free(text);
-	free(path);
-	folder_remove(folder);
 }
 
 /* A memfd can't be cut off. */
@@ -189,8 +187,9 @@ static void not_over_a_network(void)
 		{ 0x00c36400, "ceph" }, { 0x65735546, "fuse" },
 	};
 	struct hm_ring_desc desc = { .struct_size = sizeof(desc), .capacity = 4096 };
-	char *folder = folder_make(), *path = ring_make(folder, 4096);
-	char *other = folder_path(folder, "other");
+	AUTO_FOLDER char *folder = folder_make();
+	AUTO_FREE char *path = ring_make(folder, 4096);
+	AUTO_FREE char *other = folder_path(folder, "other");
 	struct hm_ring *ring = NULL;
 	size_t i;
 
@@ -207,9 +206,6 @@ static void not_over_a_network(void)
 	CHECK_OK(hm_ring_open(path, -1, HM_RING_READER, &ring));
 	hm_ring_unref(ring);
 	sys_table = real;
-	free(other);
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- a model ---- */
@@ -357,8 +353,8 @@ static void random_operations(void)
 		uint64_t capacity;
 		uint32_t operations;
 	} rows[] = { { 4096, 10000 }, { 16384, 5000 }, { 1 << 20, 400 } };
-	struct model *model = calloc(1, sizeof(*model));
-	char *folder = folder_make();
+	AUTO_FREE struct model *model = calloc(1, sizeof(*model));
+	AUTO_FOLDER char *folder = folder_make();
 	uint32_t i, k;
 
 	CHECK_FATAL(model != NULL);
@@ -381,8 +377,6 @@ static void random_operations(void)
 		unlink(model->path);
 		free(model->path);
 	}
-	free(model);
-	folder_remove(folder);
 }
 
 /* ---- waiting ---- */
@@ -413,7 +407,9 @@ static void *write_one(void *user)
 /* A second thread is refused while a first one waits; the other end's record ends the wait. */
 static void waits(void)
 {
-	char *folder = folder_make(), *path = ring_make(folder, 4096), bytes[2040];
+	AUTO_FOLDER char *folder = folder_make();
+	AUTO_FREE char *path = ring_make(folder, 4096);
+	char bytes[2040];
 	struct waiter reader = { .ring = ring_end(path, HM_RING_READER) };
 	struct waiter writer = { .ring = ring_end(path, HM_RING_WRITER), .byte = 'w' };
 	uint64_t before, length;
@@ -458,8 +454,6 @@ static void waits(void)
 	CHECK_OK(hm_ring_read(reader.ring, bytes, 1, UINT64_MAX, &length));
 	CHECK_ERROR(-EPIPE, hm_ring_read(reader.ring, bytes, 1, UINT64_MAX, &length));
 	hm_ring_unref(reader.ring);
-	free(path);
-	folder_remove(folder);
 }
 
 /* A path may lead anywhere, and its opening take long: a fork meanwhile does not wait. */
@@ -479,7 +473,8 @@ static int forking_open(const char *path, int flags, mode_t mode)
 
 static void forks_meanwhile(void)
 {
-	char *folder = folder_make(), *path = ring_make(folder, 4096);
+	AUTO_FOLDER char *folder = folder_make();
+	AUTO_FREE char *path = ring_make(folder, 4096);
 	struct hm_ring *ring;
 
 	/* The handlers of forks are there from here on. */
@@ -489,8 +484,6 @@ static void forks_meanwhile(void)
 	CHECK_OK(hm_ring_open(path, -1, HM_RING_READER, &ring));
 	sys_table = real;
 	hm_ring_unref(ring);
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- the n-th call fails ---- */
@@ -508,16 +501,14 @@ static int batched_fallocate(int fd, int mode, off_t offset, off_t length)
 /* Kernels begin an interrupted allocation anew: the batches are small enough. */
 static void in_batches(void)
 {
-	char *folder = folder_make(), *path;
+	AUTO_FOLDER char *folder = folder_make();
 
 	real = sys_table;
 	allocated = 0;
 	sys_table.fallocate = batched_fallocate;
-	path = ring_make(folder, 8 << 20);
+	AUTO_FREE char *path = ring_make(folder, 8 << 20);
 	sys_table = real;
 	CHECK_EQUAL(allocated, RING_DATA + (8 << 20) + RING_LAST);
-	free(path);
-	folder_remove(folder);
 }
 
 /* The caller's file is empty again, and a next try makes it. */
@@ -554,7 +545,8 @@ static void undone_of_fd(void)
 static void undone(void)
 {
 	struct hm_ring_desc desc = { .struct_size = sizeof(desc), .capacity = 4096 };
-	char *folder = folder_make(), *path = folder_path(folder, "ring");
+	AUTO_FOLDER char *folder = folder_make();
+	AUTO_FREE char *path = folder_path(folder, "ring");
 	struct hm_ring *ring;
 	bool failed = true;
 	unsigned int n;
@@ -614,14 +606,13 @@ static void undone(void)
 	CHECK_ERROR(-ETIME, hm_ring_read(ring, &n, sizeof(n), SECOND / 100, &desc.capacity));
 	CHECK(inject_disarm());
 	hm_ring_unref(ring);
-	free(path);
-	folder_remove(folder);
 }
 
 /* Opened at both ends, used and closed, over and over: nothing is left of it. */
 static void many_opens(void)
 {
-	char *folder = folder_make(), *path = ring_make(folder, 4096);
+	AUTO_FOLDER char *folder = folder_make();
+	AUTO_FREE char *path = ring_make(folder, 4096);
 	struct test_holding before;
 	struct hm_ring *reader, *writer;
 	uint64_t length;
@@ -642,8 +633,6 @@ static void many_opens(void)
 			CHECK_EQUAL(test_holding_now().fds, before.fds);
 	}
 	test_holding_same(&before);
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -661,7 +650,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "ring", tests);
-}
+TEST_MAIN(harness_main, "ring", tests)

@@ -144,7 +144,8 @@ static void cut_file(const char *path, off_t to, bool grow)
 
 static void one(const struct call *call, off_t cut, bool grow)
 {
-	char *folder = folder_make(), *path = ring_make(folder, CAPACITY);
+	AUTO_FOLDER char *folder = folder_make();
+	AUTO_FREE char *path = ring_make(folder, CAPACITY);
 	struct ends ends = { .writer = ring_end(path, HM_RING_WRITER) };
 	int r;
 
@@ -168,8 +169,6 @@ static void one(const struct call *call, off_t cut, bool grow)
 	hm_ring_unref(ends.writer);
 	CHECK_ERROR(-EBADMSG, hm_ring_open(path, -1, HM_RING_WRITER, &ends.writer));
 	hm_ring_unref(ends.reader);
-	free(path);
-	folder_remove(folder);
 }
 
 static void each(bool grow)
@@ -226,7 +225,8 @@ static void asleep(void)
 
 	for (end = HM_RING_READER; end <= HM_RING_WRITER; end++)
 		for (grow = 0; grow < 2; grow++) {
-			char *folder = folder_make(), *path = ring_make(folder, CAPACITY);
+			AUTO_FOLDER char *folder = folder_make();
+			AUTO_FREE char *path = ring_make(folder, CAPACITY);
 			struct sleeper sleeper = { .ring = ring_end(path, end), .r = 1 };
 			pthread_t thread;
 
@@ -242,8 +242,6 @@ static void asleep(void)
 			pthread_join(thread, NULL);
 			CHECK_EQUAL(sleeper.r, (uint64_t)-EIO);
 			hm_ring_unref(sleeper.ring);
-			free(path);
-			folder_remove(folder);
 		}
 }
 
@@ -253,7 +251,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "ring_cut", tests);
-}
+TEST_MAIN(harness_main, "ring_cut", tests)

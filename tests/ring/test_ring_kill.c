@@ -127,7 +127,9 @@ static void write_records(const char *path, uint32_t round)
 
 static void writer_killed(void)
 {
-	char *folder = folder_make(), *path = ring_make(folder, CAPACITY), bytes[2048];
+	AUTO_FOLDER char *folder = folder_make();
+	AUTO_FREE char *path = ring_make(folder, CAPACITY);
+	char bytes[2048];
 	struct hm_ring *ring = ring_end(path, HM_RING_READER);
 	uint64_t state = test_seed(), length;
 	unsigned int i, n = rounds(), most;
@@ -164,8 +166,6 @@ static void writer_killed(void)
 	}
 	hm_ring_unref(ring);
 	CHECK(!munmap(common, sizeof(*common)));
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- the reader is killed ---- */
@@ -198,7 +198,9 @@ static void read_records(const char *path, uint32_t first)
 
 static void reader_killed(void)
 {
-	char *folder = folder_make(), *path = ring_make(folder, CAPACITY), bytes[2048];
+	AUTO_FOLDER char *folder = folder_make();
+	AUTO_FREE char *path = ring_make(folder, CAPACITY);
+	char bytes[2048];
 	struct hm_ring *ring = ring_end(path, HM_RING_WRITER);
 	struct record record = { .round = 0 };
 	uint64_t state = test_seed(), until;
@@ -224,8 +226,6 @@ static void reader_killed(void)
 	CHECK(record.number > 0 && common->done <= record.number);
 	hm_ring_unref(ring);
 	CHECK(!munmap(common, sizeof(*common)));
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- both have ended ---- */
@@ -264,7 +264,8 @@ static void read_five(const char *path, uint32_t first)
 
 static void outlives(void)
 {
-	char *folder = folder_make(), *path = ring_make(folder, CAPACITY);
+	AUTO_FOLDER char *folder = folder_make();
+	AUTO_FREE char *path = ring_make(folder, CAPACITY);
 	struct hm_ring *ring;
 	int status, i;
 	pid_t pid;
@@ -280,8 +281,6 @@ static void outlives(void)
 	CHECK_EQUAL(ring_info(ring).used, 0);
 	CHECK_EQUAL(ring_info(ring).peer, 0);
 	hm_ring_unref(ring);
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- fork ---- */
@@ -307,7 +306,8 @@ static void child(void *user)
 
 static void forks(void)
 {
-	char *folder = folder_make(), *path = ring_make(folder, CAPACITY);
+	AUTO_FOLDER char *folder = folder_make();
+	AUTO_FREE char *path = ring_make(folder, CAPACITY);
 	struct hm_ring *reader = ring_end(path, HM_RING_READER);
 	int pipes[2], told[2];
 	char byte = 0;
@@ -342,8 +342,6 @@ static void forks(void)
 	close(pipes[1]);
 	close(told[0]);
 	close(told[1]);
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -354,7 +352,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "ring_kill", tests);
-}
+TEST_MAIN(harness_main, "ring_kill", tests)

@@ -77,7 +77,9 @@ static void each_byte(void)
 		{ RING_DATA + 4096 + RING_LAST - 16, RING_DATA + 4096 + RING_LAST },
 	};
 	static const unsigned char masks[] = { 0xff, 1, 0x80 };
-	char *folder = folder_make(), *path = ring_make(folder, 4096), *bytes = malloc(16384);
+	AUTO_FOLDER char *folder = folder_make();
+	AUTO_FREE char *path = ring_make(folder, 4096);
+	AUTO_FREE char *bytes = malloc(16384);
 	struct hm_ring *ring = ring_end(path, HM_RING_WRITER);
 	struct hm_ring *reader = ring_end(path, HM_RING_READER);
 	unsigned char text[600], byte;
@@ -108,16 +110,14 @@ static void each_byte(void)
 				CHECK_EQUAL(pwrite(fd, bytes, 16384, 0), 16384);
 			}
 	close(fd);
-	free(bytes);
-	free(path);
-	folder_remove(folder);
 }
 
 /* The other end changes its mind while both are open. */
 static void live_lies(void)
 {
 	static const uint64_t lies[] = { 8, 4, 1ull << 40, UINT64_MAX, UINT64_MAX - 7, 100000 };
-	char *folder = folder_make(), *path = ring_make(folder, 4096);
+	AUTO_FOLDER char *folder = folder_make();
+	AUTO_FREE char *path = ring_make(folder, 4096);
 	struct hm_ring *reader = ring_end(path, HM_RING_READER);
 	struct hm_ring *writer = ring_end(path, HM_RING_WRITER);
 	struct ring_control *control = reader->control;
@@ -147,8 +147,6 @@ static void live_lies(void)
 	CHECK(length == 5 && !strcmp(bytes, "true"));
 	hm_ring_unref(reader);
 	hm_ring_unref(writer);
-	free(path);
-	folder_remove(folder);
 }
 
 static int read_guarded(struct hm_ring *ring, struct hm_guard *guard)
@@ -169,7 +167,8 @@ static int read_guarded(struct hm_ring *ring, struct hm_guard *guard)
 /* Its file is cut off: an error in a guarded scope, and this end is left as it is. */
 static void cut_off(void)
 {
-	char *folder = folder_make(), *path = ring_make(folder, 4096);
+	AUTO_FOLDER char *folder = folder_make();
+	AUTO_FREE char *path = ring_make(folder, 4096);
 	struct hm_ring *ring = ring_end(path, HM_RING_READER);
 	struct hm_guard guard;
 	AUTO(handler) handler = rig_handler(0);
@@ -180,8 +179,6 @@ static void cut_off(void)
 	CHECK_EQUAL(guard.fault.cause, HM_FAULT_END);
 	CHECK_EQUAL(read_guarded(ring, &guard), (uint64_t)-EBUSY);
 	hm_ring_unref(ring);
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -191,7 +188,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "ring_lies", tests);
-}
+TEST_MAIN(harness_main, "ring_lies", tests)
