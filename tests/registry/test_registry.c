@@ -313,7 +313,7 @@ static void test_random_operations(void)
 
 static void test_bad_input(void)
 {
-	struct rangemap *rights = rangemap_create(HM_READ, 0);
+	AUTO_FREE struct rangemap *rights = rangemap_create(HM_READ, 0);
 	struct registry_entry entry = { .base = AREA, .length = PAGE, .access = rights };
 	struct registry_slot *slot = NULL;
 	struct hm_pointer_info info;
@@ -342,13 +342,12 @@ static void test_bad_input(void)
 	CHECK(registry_nearest((void *)UINTPTR_MAX, &entry));
 	CHECK_EQUAL(entry.base, TIB(256) - PAGE);
 	registry_remove(slot);
-	free(rights);
 }
 
 /* A map of any length costs the nodes on its two edges. */
 static void test_long_map(void)
 {
-	struct rangemap *rights = rangemap_create(HM_READ, 0);
+	AUTO_FREE struct rangemap *rights = rangemap_create(HM_READ, 0);
 	struct registry_entry entry = {
 		.base = TIB(80) + GIB(300) + MIB(3) + PAGE,
 		.length = TIB(1),
@@ -374,7 +373,6 @@ static void test_long_map(void)
 	CHECK_EQUAL(registry_insert(&entry, TIB(1), &slot), 0);
 	CHECK_EQUAL(registry_slab_bytes(), before);
 	registry_remove(slot);
-	free(rights);
 }
 
 /* ---- no memory ---- */
@@ -424,12 +422,12 @@ static void test_no_memory(void)
 	struct registry_entry entry = { .base = TIB(90) + PAGE, .length = PAGE };
 	struct hm_pointer_info info;
 	unsigned int n, i, failures = 0;
-	struct rangemap *rights, *one_run;
+	struct rangemap *rights;
 	uint64_t base = entry.base;
 	int calls;
 
 	mmap_before = sys_table.mmap;
-	one_run = rangemap_create(HM_READ, 0);
+	AUTO_FREE struct rangemap *one_run = rangemap_create(HM_READ, 0);
 	CHECK_FATAL(one_run);
 	rights = rangemap_create(HM_READ, 0);
 	for (i = 0; i < 20 && rights; i++) {
@@ -490,7 +488,6 @@ static void test_no_memory(void)
 	n = 0;
 	registry_each(0, count_map, &n);
 	CHECK_EQUAL(n, 0);
-	free(one_run);
 	free(rights);
 }
 
@@ -500,7 +497,7 @@ static void test_retries_are_bounded(void)
 {
 	/* A descriptor that is never full. */
 	static _Alignas(64) _Atomic uint64_t changing[8] = { 1 };
-	struct rangemap *rights = rangemap_create(HM_READ, 0);
+	AUTO_FREE struct rangemap *rights = rangemap_create(HM_READ, 0);
 	struct registry_entry entry = { .base = AREA, .length = PAGE, .access = rights };
 	uint64_t before = registry_find_retries();
 	struct hm_pointer_info info;
@@ -519,7 +516,6 @@ static void test_retries_are_bounded(void)
 	atomic_store(seq, kept);
 	CHECK_EQUAL(hm_pointer_find((void *)AREA, &info), 0);
 	registry_remove(slot);
-	free(rights);
 }
 
 /* ---- fork ---- */
@@ -603,7 +599,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "registry", tests);
-}
+TEST_MAIN(harness_main, "registry", tests)

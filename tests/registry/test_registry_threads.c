@@ -93,9 +93,9 @@ static void *read_all(void *user)
 
 static void test_readers_and_writer(void)
 {
-	struct rangemap *one = rangemap_create(HM_READ, 0);
-	struct rangemap *whole = rangemap_create(HM_READ | HM_WRITE, 0);
-	struct rangemap *two = whole ? rangemap_set(whole, 0, PAGE, HM_READ) : NULL;
+	AUTO_FREE struct rangemap *one = rangemap_create(HM_READ, 0);
+	AUTO_FREE struct rangemap *whole = rangemap_create(HM_READ | HM_WRITE, 0);
+	AUTO_FREE struct rangemap *two = whole ? rangemap_set(whole, 0, PAGE, HM_READ) : NULL;
 	struct registry_slot *fixed[FIXED], *moving[MOVING] = { NULL };
 	uint32_t rounds = TEST_TSAN ? 60000 : 600000;
 	uint64_t state = test_seed();
@@ -149,9 +149,6 @@ static void test_readers_and_writer(void)
 	for (i = 0; i < MOVING; i++)
 		if (moving[i])
 			registry_remove(moving[i]);
-	free(one);
-	free(whole);
-	free(two);
 }
 
 static const struct test tests[] = {
@@ -159,7 +156,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "registry_threads", tests);
-}
+TEST_MAIN(harness_main, "registry_threads", tests)
