@@ -161,7 +161,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "seal_one_way", tests);
-}
+TEST_MAIN(harness_main, "seal_one_way", tests)
