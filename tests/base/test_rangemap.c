@@ -30,23 +30,22 @@ static bool is_canonical(const struct rangemap *ranges)
 
 static void test_one_run(void)
 {
-	struct rangemap *ranges = rangemap_create(3, 1);
+	AUTO_FREE struct rangemap *ranges = rangemap_create(3, 1);
 
 	CHECK_FATAL(ranges);
 	CHECK_EQUAL(ranges->n, 1);
 	CHECK_EQUAL(rangemap_at(ranges, 0)->value, 3);
 	CHECK_EQUAL(rangemap_at(ranges, UINT64_MAX)->value, 3);
 	CHECK_EQUAL(rangemap_at(ranges, 0)->cache, 1);
-	free(ranges);
 }
 
 static void test_split_and_join(void)
 {
-	struct rangemap *whole = rangemap_create(3, 0);
-	struct rangemap *split, *joined, *open;
+	AUTO_FREE struct rangemap *whole = rangemap_create(3, 0);
+	struct rangemap *joined, *open;
 
 	CHECK_FATAL(whole);
-	split = rangemap_set(whole, 2 * PAGE, PAGE, 1);
+	AUTO_FREE struct rangemap *split = rangemap_set(whole, 2 * PAGE, PAGE, 1);
 	CHECK_FATAL(split);
 	CHECK_EQUAL(split->n, 3);
 	CHECK_EQUAL(split->run[1].offset, 2 * PAGE);
@@ -67,8 +66,6 @@ static void test_split_and_join(void)
 	CHECK_FATAL(open);
 	CHECK_EQUAL(open->n, 3);
 	free(open);
-	free(split);
-	free(whole);
 }
 
 struct walk {
@@ -145,7 +142,7 @@ static void *no_memory(size_t count, size_t size)
 static void test_no_memory(void)
 {
 	void *(*calloc_before)(size_t, size_t) = sys_table.calloc;
-	struct rangemap *ranges = rangemap_create(1, 0);
+	AUTO_FREE struct rangemap *ranges = rangemap_create(1, 0);
 
 	CHECK_FATAL(ranges);
 	sys_table.calloc = no_memory;
@@ -153,7 +150,6 @@ static void test_no_memory(void)
 	CHECK(!rangemap_set(ranges, 0, PAGE, 2));
 	sys_table.calloc = calloc_before;
 	CHECK_EQUAL(ranges->n, 1);
-	free(ranges);
 }
 
 #define RUNS 16384
@@ -161,7 +157,8 @@ static void test_no_memory(void)
 /* A change of one run among many takes about as long as a copy of the runs. */
 static void test_many_runs(void)
 {
-	struct rangemap *many = sys_calloc(1, sizeof(*many) + RUNS * sizeof(many->run[0]));
+	AUTO_FREE struct rangemap *many =
+		sys_calloc(1, sizeof(*many) + RUNS * sizeof(many->run[0]));
 	double change = 1, copy = 1, start;
 	struct rangemap *ranges;
 	uint32_t i;
@@ -190,7 +187,6 @@ static void test_many_runs(void)
 	/* 1.02 as it is, 2.0 where each run is looked at. */
 	if (!TEST_ASAN && !TEST_TSAN)
 		CHECK(change < 1.5 * copy);
-	free(many);
 }
 
 static const struct test tests[] = {
@@ -202,7 +198,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "rangemap", tests);
-}
+TEST_MAIN(harness_main, "rangemap", tests)
