@@ -103,7 +103,7 @@ static int pool_create(struct life *life)
 
 static int load_create(struct life *life)
 {
-	char *folder = folder_make();
+	AUTO_FOLDER char *folder = folder_make();
 	struct hm_load *load;
 	struct hm_pieces *pieces = pieces_open(tensors_file(
 		folder, "a", "{\"t\":{\"dtype\":\"U8\",\"shape\":[9],\"data_offsets\":[0,9]}}",
@@ -113,7 +113,6 @@ static int load_create(struct life *life)
 	if (!r)
 		hm_load_unref(load);
 	hm_pieces_unref(pieces);
-	folder_remove(folder);
 	return r;
 }
 
