@@ -26,155 +26,149 @@ static int set_policy(struct hm_buffer *buffer, uint32_t policy, uint32_t flags)
 	return hm_buffer_set_loss(buffer, &desc);
 }
 
-static void drop(struct hm_device *device, struct hm_buffer *buffer, struct hm_map *map)
+/* A map of all of a buffer, whose end leaves nothing of its shadow. */
+struct shadowed {
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	char *base;
+};
+
+static struct shadowed make(uint64_t size, uint64_t max_size)
 {
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
+	struct shadowed s = { .device = sim_open() };
+
+	s.buffer = sim_make(s.device, size, max_size, &s.map);
+	s.base = hm_map_address(s.map);
+	return s;
+}
+
+static void drop(struct shadowed *s)
+{
+	hm_map_unref(s->map);
+	hm_buffer_unref(s->buffer);
+	hm_device_unref(s->device);
 	CHECK_EQUAL(stats_now().bytes_shadow, 0);
 	CHECK_EQUAL(stats_now().bytes_reserved, 0);
 }
+
+AUTO_BY(shadowed, drop)
 
 /* ---- bytes that a map shows ---- */
 
 static void test_brackets(void)
 {
-	struct hm_device *device = sim_open();
-	struct hm_map *map, *part;
-	struct hm_buffer *buffer = sim_make(device, SIZE, 4 * SIZE, &map);
-	char *base = hm_map_address(map), *part_base;
+	AUTO(shadowed) s = make(SIZE, 4 * SIZE);
+	AUTO(hm_map) *part = rig_map(s.buffer, DESC(hm_map_desc, .access = HM_READ,
+						    .offset = 8 * PAGE, .length = 4 * PAGE));
+	char *part_base = hm_map_address(part);
 
-	part = rig_map(buffer, DESC(hm_map_desc, .access = HM_READ, .offset = 8 * PAGE,
-				    .length = 4 * PAGE));
-	part_base = hm_map_address(part);
-	sim_write(map, 0, SIZE, 1);
-	CHECK_EQUAL(buffer_info(buffer).loss, HM_LOSS_ZERO);
-	CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
-	CHECK_EQUAL(buffer_info(buffer).loss, HM_LOSS_SHADOW);
-	CHECK(buffer_info(buffer).bytes_shadow >= SIZE);
-	CHECK_EQUAL(stats_now().bytes_shadow, buffer_info(buffer).bytes_shadow);
+	sim_write(s.map, 0, SIZE, 1);
+	CHECK_EQUAL(buffer_info(s.buffer).loss, HM_LOSS_ZERO);
+	CHECK_OK_FATAL(set_policy(s.buffer, HM_LOSS_SHADOW, 0));
+	CHECK_EQUAL(buffer_info(s.buffer).loss, HM_LOSS_SHADOW);
+	CHECK(buffer_info(s.buffer).bytes_shadow >= SIZE);
+	CHECK_EQUAL(stats_now().bytes_shadow, buffer_info(s.buffer).bytes_shadow);
 	/* In the middle of pages; the rest of these stays as it is. */
-	sim_write(map, 3 * PAGE + 17, 5 * PAGE + 99, 2);
+	sim_write(s.map, 3 * PAGE + 17, 5 * PAGE + 99, 2);
 	/* Read brackets and no bracket at all refresh nothing. */
-	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, HM_READ));
-	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, HM_READ));
-	pattern_write(base, 30 * PAGE, 31 * PAGE, 3);
-	if (!sim_unplug(device)) {
-		hm_map_unref(part);
-		drop(device, buffer, map);
+	CHECK_OK(hm_map_begin_cpu(s.map, 0, SIZE, HM_READ));
+	CHECK_OK(hm_map_end_cpu(s.map, 0, SIZE, HM_READ));
+	pattern_write(s.base, 30 * PAGE, 31 * PAGE, 3);
+	if (!sim_unplug(s.device))
 		return;
-	}
-	CHECK(hm_map_address(map) == base);
-	CHECK(pattern_holds(base, 0, 3 * PAGE + 17, 1));
-	CHECK(pattern_holds(base, 3 * PAGE + 17, 5 * PAGE + 99, 2));
-	CHECK(pattern_holds(base, 5 * PAGE + 99, SIZE, 1));
+	CHECK(hm_map_address(s.map) == s.base);
+	CHECK(pattern_holds(s.base, 0, 3 * PAGE + 17, 1));
+	CHECK(pattern_holds(s.base, 3 * PAGE + 17, 5 * PAGE + 99, 2));
+	CHECK(pattern_holds(s.base, 5 * PAGE + 99, SIZE, 1));
 	CHECK(pattern_holds(part_base - 8 * PAGE, 8 * PAGE, 12 * PAGE, 1));
 	/* Each map's own, with the rights that it had. */
-	pattern_write(base, 8 * PAGE, 9 * PAGE, 4);
+	pattern_write(s.base, 8 * PAGE, 9 * PAGE, 4);
 	CHECK(pattern_holds(part_base - 8 * PAGE, 8 * PAGE, 9 * PAGE, 1));
 	CHECK_EQUAL(test_write_signal(part_base), SIGSEGV);
-	CHECK_EQUAL(test_read_signal(base + (PAGES + 1) * PAGE), SIGSEGV);
-	CHECK_EQUAL(buffer_info(buffer).lost, HM_LOST_BYTES | HM_LOST_SEALED);
-	CHECK_ERROR(-ENODEV, hm_buffer_shadow(buffer, 0, SIZE));
-	CHECK_ERROR(-ENODEV, set_policy(buffer, HM_LOSS_ZERO, 0));
-	CHECK_ERROR(-ENODEV, hm_map_begin_cpu(map, 0, PAGE, HM_READ));
+	CHECK_EQUAL(test_read_signal(s.base + (PAGES + 1) * PAGE), SIGSEGV);
+	CHECK_EQUAL(buffer_info(s.buffer).lost, HM_LOST_BYTES | HM_LOST_SEALED);
+	CHECK_ERROR(-ENODEV, hm_buffer_shadow(s.buffer, 0, SIZE));
+	CHECK_ERROR(-ENODEV, set_policy(s.buffer, HM_LOSS_ZERO, 0));
+	CHECK_ERROR(-ENODEV, hm_map_begin_cpu(s.map, 0, PAGE, HM_READ));
 	sim_plug();
-	hm_map_unref(part);
-	drop(device, buffer, map);
 }
 
 static void test_on_demand(void)
 {
-	struct hm_device *device = sim_open();
-	struct hm_map *map;
-	struct hm_buffer *buffer = sim_make(device, SIZE, 0, &map);
-	char *base = hm_map_address(map);
+	AUTO(shadowed) s = make(SIZE, 0);
 
-	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_shadow(buffer, 0, PAGE));
-	CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
-	CHECK_ERROR(-EINVAL, hm_buffer_shadow(buffer, 0, 0));
-	CHECK_ERROR(-ERANGE, hm_buffer_shadow(buffer, SIZE, 1));
-	CHECK_ERROR(-ERANGE, hm_buffer_shadow(buffer, 1, UINT64_MAX));
-	pattern_write(base, 0, SIZE, 1);
-	CHECK_OK(hm_buffer_shadow(buffer, 7 * PAGE + 3, 2 * PAGE));
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_shadow(s.buffer, 0, PAGE));
+	CHECK_OK_FATAL(set_policy(s.buffer, HM_LOSS_SHADOW, 0));
+	CHECK_ERROR(-EINVAL, hm_buffer_shadow(s.buffer, 0, 0));
+	CHECK_ERROR(-ERANGE, hm_buffer_shadow(s.buffer, SIZE, 1));
+	CHECK_ERROR(-ERANGE, hm_buffer_shadow(s.buffer, 1, UINT64_MAX));
+	pattern_write(s.base, 0, SIZE, 1);
+	CHECK_OK(hm_buffer_shadow(s.buffer, 7 * PAGE + 3, 2 * PAGE));
 	/* Whether the map may be read is nothing to the shadow. */
-	CHECK_OK(hm_map_protect(map, 0, 20 * PAGE, HM_NONE));
-	CHECK_OK(hm_buffer_shadow(buffer, 10 * PAGE, PAGE));
-	if (sim_unplug(device)) {
-		CHECK_EQUAL(test_read_signal(base), SIGSEGV);
-		CHECK(is_zero(base, 20 * PAGE, SIZE));
+	CHECK_OK(hm_map_protect(s.map, 0, 20 * PAGE, HM_NONE));
+	CHECK_OK(hm_buffer_shadow(s.buffer, 10 * PAGE, PAGE));
+	if (sim_unplug(s.device)) {
+		CHECK_EQUAL(test_read_signal(s.base), SIGSEGV);
+		CHECK(is_zero(s.base, 20 * PAGE, SIZE));
 		sim_plug();
 	}
-	drop(device, buffer, map);
 }
 
 /* Policies that are changed: the last one counts. */
 static void test_changed(void)
 {
-	struct hm_device *device = sim_open();
-	struct hm_map *map;
-	struct hm_buffer *buffer = sim_make(device, SIZE, 0, &map);
-	char *base = hm_map_address(map);
+	AUTO(shadowed) s = make(SIZE, 0);
 
-	CHECK_ERROR(-EINVAL, hm_buffer_set_loss(buffer, NULL));
-	CHECK_ERROR(-EINVAL, hm_buffer_set_loss(buffer, DESC(hm_loss_desc, .policy = 3)));
-	CHECK_ERROR(-EINVAL, set_policy(buffer, HM_LOSS_SHADOW, HM_LOSS_WITH_SHADOW));
-	CHECK_ERROR(-EINVAL, set_policy(buffer, HM_LOSS_RECREATE, 2));
-	sim_write(map, 0, SIZE, 1);
-	CHECK_OK(set_policy(buffer, HM_LOSS_SHADOW, 0));
-	CHECK_OK(set_policy(buffer, HM_LOSS_ZERO, 0));
+	CHECK_ERROR(-EINVAL, hm_buffer_set_loss(s.buffer, NULL));
+	CHECK_ERROR(-EINVAL, hm_buffer_set_loss(s.buffer, DESC(hm_loss_desc, .policy = 3)));
+	CHECK_ERROR(-EINVAL, set_policy(s.buffer, HM_LOSS_SHADOW, HM_LOSS_WITH_SHADOW));
+	CHECK_ERROR(-EINVAL, set_policy(s.buffer, HM_LOSS_RECREATE, 2));
+	sim_write(s.map, 0, SIZE, 1);
+	CHECK_OK(set_policy(s.buffer, HM_LOSS_SHADOW, 0));
+	CHECK_OK(set_policy(s.buffer, HM_LOSS_ZERO, 0));
 	CHECK_EQUAL(stats_now().bytes_shadow, 0);
-	CHECK_EQUAL(buffer_info(buffer).bytes_shadow, 0);
-	CHECK_OK(set_policy(buffer, HM_LOSS_RECREATE, 0));
+	CHECK_EQUAL(buffer_info(s.buffer).bytes_shadow, 0);
+	CHECK_OK(set_policy(s.buffer, HM_LOSS_RECREATE, 0));
 	CHECK_EQUAL(stats_now().bytes_shadow, 0);
-	CHECK_OK(set_policy(buffer, HM_LOSS_RECREATE, HM_LOSS_WITH_SHADOW));
+	CHECK_OK(set_policy(s.buffer, HM_LOSS_RECREATE, HM_LOSS_WITH_SHADOW));
 	CHECK(stats_now().bytes_shadow >= SIZE);
-	CHECK_OK(set_policy(buffer, HM_LOSS_ZERO, 0));
-	if (sim_unplug(device)) {
-		CHECK(is_zero(base, 0, SIZE));
+	CHECK_OK(set_policy(s.buffer, HM_LOSS_ZERO, 0));
+	if (sim_unplug(s.device)) {
+		CHECK(is_zero(s.base, 0, SIZE));
 		sim_plug();
 	}
-	drop(device, buffer, map);
 }
 
 /* Growth brings zeros, a shrink takes bytes for good; several objects; a new one. */
 static void test_resized(void)
 {
 	static const uint32_t flags[] = { 0, HM_GROW_APPEND, HM_GROW_REPLACE };
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
 	uint64_t before;
-	char *base;
 	unsigned int i;
 
 	for (i = 0; i < 3; i++) {
-		device = sim_open();
-		buffer = sim_make(device, SIZE, 4 * PAGES * PAGE, &map);
-		base = hm_map_address(map);
-		sim_write(map, 0, SIZE, 1);
-		CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
-		before = buffer_info(buffer).bytes_shadow;
-		CHECK_OK(hm_buffer_resize(buffer, 10 * PAGE + 5, 0));
+		AUTO(shadowed) s = make(SIZE, 4 * PAGES * PAGE);
+		sim_write(s.map, 0, SIZE, 1);
+		CHECK_OK_FATAL(set_policy(s.buffer, HM_LOSS_SHADOW, 0));
+		before = buffer_info(s.buffer).bytes_shadow;
+		CHECK_OK(hm_buffer_resize(s.buffer, 10 * PAGE + 5, 0));
 		/* The shadow shrinks too, and counts no more than it has. */
-		CHECK_EQUAL(before - buffer_info(buffer).bytes_shadow,
+		CHECK_EQUAL(before - buffer_info(s.buffer).bytes_shadow,
 			    (SIZE + PAGE - 1) / PAGE * PAGE - 11 * PAGE);
-		CHECK_EQUAL(stats_now().bytes_shadow, buffer_info(buffer).bytes_shadow);
-		CHECK_OK(hm_buffer_resize(buffer, 3 * PAGES * PAGE, flags[i]));
-		CHECK(is_zero(base, 10 * PAGE + 5, 3 * PAGES * PAGE));
-		sim_write(map, 2 * PAGES * PAGE, 2 * PAGES * PAGE + 50, 2);
-		sim_write(map, 9 * PAGE, 11 * PAGE, 3);
-		if (!sim_unplug(device)) {
-			drop(device, buffer, map);
+		CHECK_EQUAL(stats_now().bytes_shadow, buffer_info(s.buffer).bytes_shadow);
+		CHECK_OK(hm_buffer_resize(s.buffer, 3 * PAGES * PAGE, flags[i]));
+		CHECK(is_zero(s.base, 10 * PAGE + 5, 3 * PAGES * PAGE));
+		sim_write(s.map, 2 * PAGES * PAGE, 2 * PAGES * PAGE + 50, 2);
+		sim_write(s.map, 9 * PAGE, 11 * PAGE, 3);
+		if (!sim_unplug(s.device))
 			return;
-		}
-		CHECK(pattern_holds(base, 0, 9 * PAGE, 1));
-		CHECK(pattern_holds(base, 9 * PAGE, 11 * PAGE, 3));
-		CHECK(is_zero(base, 11 * PAGE, 2 * PAGES * PAGE));
-		CHECK(pattern_holds(base, 2 * PAGES * PAGE, 2 * PAGES * PAGE + 50, 2));
-		CHECK(is_zero(base, 2 * PAGES * PAGE + 50, 3 * PAGES * PAGE));
+		CHECK(pattern_holds(s.base, 0, 9 * PAGE, 1));
+		CHECK(pattern_holds(s.base, 9 * PAGE, 11 * PAGE, 3));
+		CHECK(is_zero(s.base, 11 * PAGE, 2 * PAGES * PAGE));
+		CHECK(pattern_holds(s.base, 2 * PAGES * PAGE, 2 * PAGES * PAGE + 50, 2));
+		CHECK(is_zero(s.base, 2 * PAGES * PAGE + 50, 3 * PAGES * PAGE));
 		sim_plug();
-		drop(device, buffer, map);
 	}
 }
 
@@ -194,13 +188,16 @@ struct work {
 	struct hm_kernel *kernel;
 };
 
-static void work_begin(struct work *work)
+static struct work work_begin(void)
 {
-	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &work->accel));
-	CHECK_OK_FATAL(hm_queue_create(work->accel, 0, &work->queue));
+	struct work work = { 0 };
+
+	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &work.accel));
+	CHECK_OK_FATAL(hm_queue_create(work.accel, 0, &work.queue));
 	CHECK_OK_FATAL(hm_kernel_create(DESC(hm_kernel_desc, .name = "add_one", .cpu = add_one,
 					     .signature = "inout"),
-					&work->kernel));
+					&work.kernel));
+	return work;
 }
 
 static void work_end(struct work *work)
@@ -209,6 +206,8 @@ static void work_end(struct work *work)
 	hm_queue_unref(work->queue);
 	hm_accel_unref(work->accel);
 }
+
+AUTO_BY(work, work_end)
 
 /* Adds one to each word of a page. */
 static struct hm_fence *launch(struct work *work, struct hm_map *map, uint64_t page)
@@ -234,25 +233,20 @@ static void check_words(struct hm_map *map, uint64_t page, uint32_t value)
 /* A shadow has a launch's stores once the result was waited for; and no other page's. */
 static void test_launches(void)
 {
-	struct hm_device *device = sim_open();
-	struct hm_map *map;
-	struct hm_buffer *buffer = sim_make(device, SIZE, 0, &map);
+	AUTO(shadowed) s = make(SIZE, 0);
 	struct hm_fence *fence;
-	struct work work;
+	AUTO(work) work = work_begin();
 
-	work_begin(&work);
-	CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
-	fence = launch(&work, map, 1);
+	CHECK_OK_FATAL(set_policy(s.buffer, HM_LOSS_SHADOW, 0));
+	fence = launch(&work, s.map, 1);
 	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
 	hm_fence_unref(fence);
-	if (sim_unplug(device)) {
-		check_words(map, 0, 0);
-		check_words(map, 1, 1);
-		check_words(map, 2, 0);
+	if (sim_unplug(s.device)) {
+		check_words(s.map, 0, 0);
+		check_words(s.map, 1, 1);
+		check_words(s.map, 2, 0);
 		sim_plug();
 	}
-	work_end(&work);
-	drop(device, buffer, map);
 }
 
 /* Fills a page by the device's own engine; returns the fence's result. */
@@ -275,35 +269,31 @@ static int fill_page(struct hm_queue *queue, struct hm_map *map, uint32_t value,
 /* A reset ends running work only: nothing is lost, and shadows go on. */
 static void test_reset(void)
 {
-	struct hm_device *device = sim_open();
-	struct hm_map *map;
-	struct hm_buffer *buffer = sim_make(device, SIZE, 0, &map);
+	AUTO(shadowed) s = make(SIZE, 0);
 	struct hm_accel *accel;
 	struct hm_queue *queue;
 	uint32_t number;
 
-	if (sim_inject(device, HETSIM_INJECT_RESET, 0, 0) == -EPERM) {
+	if (sim_inject(s.device, HETSIM_INJECT_RESET, 0, 0) == -EPERM) {
 		test_skip("kernel", "the module's parameter test is not set, or no root");
-		drop(device, buffer, map);
 		return;
 	}
-	sim_write(map, 0, SIZE, 1);
-	CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
+	sim_write(s.map, 0, SIZE, 1);
+	CHECK_OK_FATAL(set_policy(s.buffer, HM_LOSS_SHADOW, 0));
 	CHECK_OK_FATAL(hm_accel_open(sim_device(), NULL, &accel));
 	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
 	CHECK_OK_FATAL(hm_sim_queue(queue, &number));
-	CHECK_OK(sim_inject(device, HETSIM_INJECT_STUCK, number, 1));
-	CHECK_EQUAL(fill_page(queue, map, 7, device), -ECANCELED);
-	CHECK_EQUAL(buffer_info(buffer).lost, 0);
-	CHECK_OK(fill_page(queue, map, 9, NULL));
+	CHECK_OK(sim_inject(s.device, HETSIM_INJECT_STUCK, number, 1));
+	CHECK_EQUAL(fill_page(queue, s.map, 7, s.device), -ECANCELED);
+	CHECK_EQUAL(buffer_info(s.buffer).lost, 0);
+	CHECK_OK(fill_page(queue, s.map, 9, NULL));
 	hm_queue_unref(queue);
 	hm_accel_unref(accel);
-	if (sim_unplug(device)) {
-		check_words(map, 0, 9);
-		CHECK(pattern_holds(hm_map_address(map), PAGE, SIZE, 1));
+	if (sim_unplug(s.device)) {
+		check_words(s.map, 0, 9);
+		CHECK(pattern_holds(hm_map_address(s.map), PAGE, SIZE, 1));
 		sim_plug();
 	}
-	drop(device, buffer, map);
 }
 
 /* A launch succeeds, and the shadow can't be brought up to date. */
@@ -326,33 +316,28 @@ static void launch_unkept(struct work *work, struct hm_buffer *buffer, struct hm
 /* A shadow that lacks stores says so until it has them. */
 static void test_stale(void)
 {
-	struct hm_device *device = sim_open();
-	struct hm_map *map;
-	struct hm_buffer *buffer = sim_make(device, SIZE, 4 * PAGES * PAGE, &map);
-	struct work work;
+	AUTO(shadowed) s = make(SIZE, 4 * PAGES * PAGE);
 
 	inject_install();
-	work_begin(&work);
-	CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
-	launch_unkept(&work, buffer, map, 1);
+	AUTO(work) work = work_begin();
+	CHECK_OK_FATAL(set_policy(s.buffer, HM_LOSS_SHADOW, 0));
+	launch_unkept(&work, s.buffer, s.map, 1);
 	/* The same policy again: it is filled. */
-	CHECK_OK(set_policy(buffer, HM_LOSS_SHADOW, 0));
-	CHECK_EQUAL(buffer_info(buffer).lost, 0);
-	launch_unkept(&work, buffer, map, 2);
-	if (sim_unplug(device)) {
-		check_words(map, 1, 1);
-		check_words(map, 2, 0);
+	CHECK_OK(set_policy(s.buffer, HM_LOSS_SHADOW, 0));
+	CHECK_EQUAL(buffer_info(s.buffer).lost, 0);
+	launch_unkept(&work, s.buffer, s.map, 2);
+	if (sim_unplug(s.device)) {
+		check_words(s.map, 1, 1);
+		check_words(s.map, 2, 0);
 		sim_plug();
-		CHECK_OK_FATAL(hm_device_recover(device, HM_RECOVER_SHADOWED, NULL));
+		CHECK_OK_FATAL(hm_device_recover(s.device, HM_RECOVER_SHADOWED, NULL));
 		/* The buffer lacks it now, too. */
-		check_words(map, 1, 1);
-		check_words(map, 2, 0);
-		CHECK_EQUAL(buffer_info(buffer).lost, HM_LOST_STALE);
-		CHECK_OK(hm_buffer_shadow(buffer, 0, buffer_info(buffer).size));
-		CHECK_EQUAL(buffer_info(buffer).lost, 0);
+		check_words(s.map, 1, 1);
+		check_words(s.map, 2, 0);
+		CHECK_EQUAL(buffer_info(s.buffer).lost, HM_LOST_STALE);
+		CHECK_OK(hm_buffer_shadow(s.buffer, 0, buffer_info(s.buffer).size));
+		CHECK_EQUAL(buffer_info(s.buffer).lost, 0);
 	}
-	work_end(&work);
-	drop(device, buffer, map);
 }
 
 static void *refresh_all(void *user)
@@ -392,7 +377,7 @@ static void test_stale_meanwhile(void)
 	CHECK_EQUAL(buffer_info(buffer).lost, HM_LOST_STALE);
 	refresh_all(buffer);
 	CHECK_EQUAL(buffer_info(buffer).lost, 0);
-	drop(device, buffer, NULL);
+	drop(&(struct shadowed){ .device = device, .buffer = buffer });
 }
 
 /* ---- a device that goes in the middle of a refresh ---- */
@@ -430,20 +415,16 @@ static void *leaving_mmap(void *address, size_t length, int prot, int flags, int
 /* Bytes that a launch wrote, and that went before the shadow had them, are an error. */
 static void test_lost_in_refresh(void)
 {
-	struct hm_device *device = sim_open();
-	struct hm_map *map;
-	struct hm_buffer *buffer = sim_make(device, SIZE, 4 * PAGES * PAGE, &map);
-	struct hm_fence *fence;
-	struct work work;
+	AUTO(shadowed) s = make(SIZE, 4 * PAGES * PAGE);
 	int r;
+	AUTO(work) work = work_begin();
 
-	work_begin(&work);
-	CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
-	CHECK_OK(hm_buffer_resize(buffer, 2 * SIZE, 0));
-	fence = launch(&work, map, 1);
+	CHECK_OK_FATAL(set_policy(s.buffer, HM_LOSS_SHADOW, 0));
+	CHECK_OK(hm_buffer_resize(s.buffer, 2 * SIZE, 0));
+	AUTO(hm_fence) *fence = launch(&work, s.map, 1);
 	leaving.real = sys_table;
-	leaving.device = device;
-	leaving.base = hm_map_address(map);
+	leaving.device = s.device;
+	leaving.base = hm_map_address(s.map);
 	leaving.begun = leaving.refused = false;
 	sys_table.mmap = leaving_mmap;
 	r = hm_fence_wait(fence, UINT64_MAX);
@@ -455,12 +436,9 @@ static void test_lost_in_refresh(void)
 	} else {
 		CHECK_EQUAL(r, -ENODEV);
 		CHECK(strstr(hm_errmsg(), "lost"));
-		check_words(map, 1, 0);
+		check_words(s.map, 1, 0);
 		sim_plug();
 	}
-	hm_fence_unref(fence);
-	work_end(&work);
-	drop(device, buffer, map);
 }
 
 /* ---- stores while a growth ends ---- */
@@ -482,29 +460,23 @@ static void test_grown_meanwhile(void)
 		.struct_size = sizeof(ops),
 		.reattach = store_grown,
 	};
-	struct hm_map *map, *other;
-	struct hm_device *device;
-	struct hm_buffer *buffer;
 	struct hm_view *view;
 	unsigned int i;
 
 	for (i = 0; i < 2; i++) {
-		device = sim_open();
-		buffer = sim_make(device, SIZE, 2 * SIZE, &map);
-		CHECK_OK_FATAL(hm_map_create(buffer, NULL, &other));
-		CHECK_OK_FATAL(hm_view_create(map, 0, 0, &ops, other, &view));
-		sim_write(map, 0, SIZE, 1);
-		CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
-		CHECK_OK(hm_buffer_resize(buffer, 2 * SIZE, flags[i]));
-		CHECK_EQUAL(buffer_info(buffer).lost, 0);
+		AUTO(shadowed) s = make(SIZE, 2 * SIZE);
+		AUTO(hm_map) *other = rig_map(s.buffer, NULL);
+		CHECK_OK_FATAL(hm_view_create(s.map, 0, 0, &ops, other, &view));
+		sim_write(s.map, 0, SIZE, 1);
+		CHECK_OK_FATAL(set_policy(s.buffer, HM_LOSS_SHADOW, 0));
+		CHECK_OK(hm_buffer_resize(s.buffer, 2 * SIZE, flags[i]));
+		CHECK_EQUAL(buffer_info(s.buffer).lost, 0);
 		hm_view_unref(view);
-		if (sim_unplug(device)) {
-			CHECK(pattern_holds(hm_map_address(map), 0, SIZE - 50, 1));
-			CHECK(pattern_holds(hm_map_address(map), SIZE - 50, 2 * SIZE, 2));
+		if (sim_unplug(s.device)) {
+			CHECK(pattern_holds(hm_map_address(s.map), 0, SIZE - 50, 1));
+			CHECK(pattern_holds(hm_map_address(s.map), SIZE - 50, 2 * SIZE, 2));
 			sim_plug();
 		}
-		hm_map_unref(other);
-		drop(device, buffer, map);
 	}
 }
 
@@ -537,38 +509,34 @@ static int mprotect_watched(void *address, size_t length, int prot)
 
 static void take_in_place(uint32_t policy, bool memory)
 {
-	struct hm_device *device = sim_open();
-	struct hm_map *map;
-	struct hm_buffer *buffer = sim_make(device, SIZE, 4 * SIZE, &map);
-	char *base = hm_map_address(map);
+	AUTO(shadowed) s = make(SIZE, 4 * SIZE);
 	bool taken;
 
-	sim_write(map, 0, SIZE, 1);
-	CHECK_OK_FATAL(set_policy(buffer, policy, 0));
-	CHECK_OK(hm_map_protect(map, PAGE, 2 * PAGE, HM_READ));
-	CHECK_OK(hm_map_protect(map, 5 * PAGE, PAGE, HM_NONE));
-	only_read = base + 2 * PAGE;
+	sim_write(s.map, 0, SIZE, 1);
+	CHECK_OK_FATAL(set_policy(s.buffer, policy, 0));
+	CHECK_OK(hm_map_protect(s.map, PAGE, 2 * PAGE, HM_READ));
+	CHECK_OK(hm_map_protect(s.map, 5 * PAGE, PAGE, HM_NONE));
+	only_read = s.base + 2 * PAGE;
 	promised = memory;
 	real = sys_table;
 	sys_table.mmap_over = mmap_watched;
 	sys_table.mprotect = mprotect_watched;
-	taken = sim_unplug(device);
+	taken = sim_unplug(s.device);
 	sys_table = real;
 	if (taken) {
-		CHECK(policy == HM_LOSS_ZERO ? is_zero(base, 0, 5 * PAGE) :
-					       pattern_holds(base, 0, 5 * PAGE, 1));
-		CHECK(policy == HM_LOSS_ZERO ? is_zero(base, 6 * PAGE, SIZE) :
-					       pattern_holds(base, 6 * PAGE, SIZE, 1));
-		CHECK_EQUAL(test_write_signal(base), memory ? 0 : SIGSEGV);
-		CHECK_EQUAL(test_write_signal(base + 2 * PAGE), SIGSEGV);
-		CHECK_EQUAL(test_read_signal(base + 5 * PAGE), SIGSEGV);
-		CHECK_EQUAL(test_read_signal(base + (PAGES + 1) * PAGE), SIGSEGV);
+		CHECK(policy == HM_LOSS_ZERO ? is_zero(s.base, 0, 5 * PAGE) :
+					       pattern_holds(s.base, 0, 5 * PAGE, 1));
+		CHECK(policy == HM_LOSS_ZERO ? is_zero(s.base, 6 * PAGE, SIZE) :
+					       pattern_holds(s.base, 6 * PAGE, SIZE, 1));
+		CHECK_EQUAL(test_write_signal(s.base), memory ? 0 : SIGSEGV);
+		CHECK_EQUAL(test_write_signal(s.base + 2 * PAGE), SIGSEGV);
+		CHECK_EQUAL(test_read_signal(s.base + 5 * PAGE), SIGSEGV);
+		CHECK_EQUAL(test_read_signal(s.base + (PAGES + 1) * PAGE), SIGSEGV);
 		sim_plug();
-		CHECK_OK(hm_device_recover(device, HM_RECOVER_SHADOWED, NULL));
-		CHECK_EQUAL(test_write_signal(base),
+		CHECK_OK(hm_device_recover(s.device, HM_RECOVER_SHADOWED, NULL));
+		CHECK_EQUAL(test_write_signal(s.base),
 			    policy == HM_LOSS_ZERO && !memory ? SIGSEGV : 0);
 	}
-	drop(device, buffer, map);
 }
 
 /* No page gets a right that it had not, and allowed reads find no fault. */
@@ -609,7 +577,7 @@ static void test_read_without_memory(void)
 	CHECK_EQUAL(stats_now().bytes_shadow, 0);
 	CHECK_OK(set_policy(buffer, HM_LOSS_SHADOW, 0));
 	close(no_bytes);
-	drop(device, buffer, NULL);
+	drop(&(struct shadowed){ .device = device, .buffer = buffer });
 }
 
 static unsigned int n_interrupted;
@@ -626,20 +594,17 @@ static int fallocate_interrupted(int fd, int mode, off_t offset, off_t length)
 static void test_interrupted(void)
 {
 	const uint64_t size = 5ull << 20;
-	struct hm_device *device = sim_open();
-	struct hm_map *map;
-	struct hm_buffer *buffer = sim_make(device, size, 0, &map);
+	AUTO(shadowed) s = make(size, 0);
 	uint64_t before;
 
 	real = sys_table;
 	sys_table.fallocate = fallocate_interrupted;
-	CHECK_OK(set_policy(buffer, HM_LOSS_SHADOW, 0));
+	CHECK_OK(set_policy(s.buffer, HM_LOSS_SHADOW, 0));
 	sys_table = real;
 	CHECK_EQUAL(n_interrupted, 0);
 	before = stats_now().bytes_shadow;
-	CHECK_EQUAL(before, buffer_info(buffer).bytes_shadow);
+	CHECK_EQUAL(before, buffer_info(s.buffer).bytes_shadow);
 	CHECK(before >= size);
-	drop(device, buffer, map);
 }
 
 /* A shadow outlives nothing, and a child has none. */
@@ -653,13 +618,10 @@ static void in_child(void *user)
 
 static void test_fork_child(void)
 {
-	struct hm_device *device = sim_open();
-	struct hm_map *map;
-	struct hm_buffer *buffer = sim_make(device, SIZE, 0, &map);
+	AUTO(shadowed) s = make(SIZE, 0);
 
-	CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
-	CHECK_EQUAL(test_fork(in_child, &buffer), 0);
-	drop(device, buffer, map);
+	CHECK_OK_FATAL(set_policy(s.buffer, HM_LOSS_SHADOW, 0));
+	CHECK_EQUAL(test_fork(in_child, &s.buffer), 0);
 }
 
 static const struct sim_case cases[] = {
