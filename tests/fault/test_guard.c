@@ -43,6 +43,7 @@ static void whole_copies(const char *name)
 static void whole(void)
 {
 	AUTO(handler) handler = rig_handler(0);
+
 	whole_copies("host");
 	whole_copies("soft:0");
 }

@@ -261,6 +261,7 @@ static void grown(uint32_t how)
 static void growth(void)
 {
 	AUTO(handler) handler = rig_handler(0);
+
 	grown(HM_GROW_REPLACE);
 	grown(HM_GROW_APPEND);
 }

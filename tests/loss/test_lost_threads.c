@@ -288,6 +288,7 @@ out:
 static void test_handled(void)
 {
 	AUTO(handler) handler = rig_handler(0);
+
 	all_threads();
 }
 
@@ -550,6 +551,7 @@ static void test_quiet_shadow(void)
 static void test_quiet_handled(void)
 {
 	AUTO(handler) handler = rig_handler(0);
+
 	handled = true;
 	quiet_rounds(HM_LOSS_SHADOW);
 	handled = false;

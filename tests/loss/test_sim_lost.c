@@ -470,6 +470,7 @@ static void test_unplug_under_load(void)
 static void test_unplug_handled(void)
 {
 	AUTO(handler) handler = rig_handler(0);
+
 	unplug_under_load();
 }
 

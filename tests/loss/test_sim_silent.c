@@ -338,6 +338,7 @@ static void grow(uint32_t how)
 static void test_growth(void)
 {
 	AUTO(handler) handler = rig_handler(0);
+
 	grow(0);
 	grow(HM_GROW_APPEND);
 	grow(HM_GROW_REPLACE);

@@ -184,12 +184,14 @@ static void each(bool grow)
 static void handled(void)
 {
 	AUTO(handler) handler = rig_handler(0);
+
 	each(false);
 }
 
 static void handled_grown(void)
 {
 	AUTO(handler) handler = rig_handler(0);
+
 	each(true);
 }
 
