@@ -130,6 +130,9 @@ unsigned int test_every(unsigned int *ret_first);
 /* The next number of the sequence that *@state is in. */
 uint64_t test_random(uint64_t *state);
 
+/* A struct of hetsim for one call: SIZED(hetsim_inject, .kind = HETSIM_INJECT_UNPLUG). */
+#define SIZED(type, ...) (&(struct type){ .size = sizeof(struct type), __VA_ARGS__ })
+
 /* A pointer that is free()d at the end of its block: AUTO_FREE char *path = folder_path(...); */
 #define AUTO_FREE __attribute__((cleanup(free_auto)))
 

@@ -134,8 +134,6 @@ void hetsim_fence_check(int fence, int status)
 /* SIM_* of the device; all where there is none, which tests say themselves. */
 static unsigned int device_has(void)
 {
-	struct hetsim_handshake shake = { .size = sizeof(shake),
-					  .version_major = HETSIM_VERSION_MAJOR };
 	struct hetsim_query query = { .size = sizeof(query) };
 	struct hetsim_mirror mirror = { .size = sizeof(mirror) };
 	int fd = hetsim_open_try(O_RDWR);
@@ -143,7 +141,8 @@ static unsigned int device_has(void)
 
 	if (fd < 0)
 		return has;
-	if (!hetsim_call(fd, HETSIM_HANDSHAKE, &shake) &&
+	if (!hetsim_call(fd, HETSIM_HANDSHAKE,
+			 SIZED(hetsim_handshake, .version_major = HETSIM_VERSION_MAJOR)) &&
 	    !hetsim_call(fd, HETSIM_QUERY, &query))
 		has = (query.vram_bytes <= MIB(256) ? SIM_SMALL : 0) |
 		      (query.system_bytes <= MIB(256) &&
@@ -236,26 +235,17 @@ void hetsim_buffer_drop(int fd, struct hetsim_buffer *buffer)
 
 int hetsim_bind(int fd, const struct hetsim_buffer *buffer, uint32_t flags)
 {
-	struct hetsim_bind bind = {
-		.size = sizeof(bind),
-		.flags = flags,
-		.handle = buffer->handle,
-		.address = (uintptr_t)buffer->bytes,
-		.length = buffer->length,
-	};
-
-	return hetsim_call(fd, HETSIM_BIND, &bind);
+	return hetsim_call(fd, HETSIM_BIND,
+			   SIZED(hetsim_bind, .flags = flags, .handle = buffer->handle,
+				 .address = (uintptr_t)buffer->bytes,
+				 .length = buffer->length));
 }
 
 int hetsim_unbind(int fd, const struct hetsim_buffer *buffer)
 {
-	struct hetsim_unbind unbind = {
-		.size = sizeof(unbind),
-		.address = (uintptr_t)buffer->bytes,
-		.length = buffer->length,
-	};
-
-	return hetsim_call(fd, HETSIM_UNBIND, &unbind);
+	return hetsim_call(fd, HETSIM_UNBIND,
+			   SIZED(hetsim_unbind, .address = (uintptr_t)buffer->bytes,
+				 .length = buffer->length));
 }
 
 uint32_t hetsim_queue_make(int fd, uint32_t type, uint32_t timeout_ms)
@@ -321,14 +311,9 @@ int hetsim_run(int fd, uint32_t queue, const struct hetsim_command *command)
 
 int hetsim_inject(int fd, uint32_t kind, uint32_t target, uint64_t value)
 {
-	struct hetsim_inject inject = {
-		.size = sizeof(inject),
-		.kind = kind,
-		.target = target,
-		.value = value,
-	};
-
-	return hetsim_call(fd, HETSIM_INJECT, &inject);
+	return hetsim_call(fd, HETSIM_INJECT,
+			   SIZED(hetsim_inject, .kind = kind, .target = target,
+				 .value = value));
 }
 
 int hetsim_objects(void)

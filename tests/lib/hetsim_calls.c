@@ -36,13 +36,8 @@ int hetsim_buffer_create(int fd, uint64_t length, uint32_t place, uint64_t capac
 
 int hetsim_buffer_resize(int fd, uint32_t handle, uint64_t length)
 {
-	struct hetsim_buffer_resize arg = {
-		.size = sizeof(arg),
-		.handle = handle,
-		.length = length,
-	};
-
-	return hetsim_call(fd, HETSIM_BUFFER_RESIZE, &arg);
+	return hetsim_call(fd, HETSIM_BUFFER_RESIZE,
+			   SIZED(hetsim_buffer_resize, .handle = handle, .length = length));
 }
 
 struct hetsim_buffer_info hetsim_buffer_info(int fd, uint32_t handle)
@@ -56,15 +51,9 @@ struct hetsim_buffer_info hetsim_buffer_info(int fd, uint32_t handle)
 int hetsim_buffer_move(int fd, uint32_t handle, uint64_t offset, uint64_t length,
 		       uint32_t place)
 {
-	struct hetsim_buffer_move arg = {
-		.size = sizeof(arg),
-		.handle = handle,
-		.place = place,
-		.offset = offset,
-		.length = length,
-	};
-
-	return hetsim_call(fd, HETSIM_BUFFER_MOVE, &arg);
+	return hetsim_call(fd, HETSIM_BUFFER_MOVE,
+			   SIZED(hetsim_buffer_move, .handle = handle, .place = place,
+				 .offset = offset, .length = length));
 }
 
 int hetsim_export(int fd, uint32_t handle, uint32_t flags)
@@ -91,17 +80,16 @@ bool hetsim_may_unplug(int fd)
 
 int hetsim_open_zero(void)
 {
-	struct hetsim_handshake shake = {
-		.size = sizeof(shake),
-		.flags = HETSIM_HANDSHAKE_ZERO_WHEN_LOST,
-		.version_major = HETSIM_VERSION_MAJOR,
-		.version_minor = HETSIM_VERSION_MINOR,
-	};
 	int fd = hetsim_open_bare(O_RDWR);
 
 	if (fd < 0)
 		return fd;
-	CHECK_EQUAL(hetsim_call(fd, HETSIM_HANDSHAKE, &shake), 0);
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_HANDSHAKE,
+				SIZED(hetsim_handshake,
+				      .flags = HETSIM_HANDSHAKE_ZERO_WHEN_LOST,
+				      .version_major = HETSIM_VERSION_MAJOR,
+				      .version_minor = HETSIM_VERSION_MINOR)),
+		    0);
 	if (hetsim_may_unplug(fd))
 		return fd;
 	hetsim_close(fd);

@@ -102,14 +102,9 @@ void sim_crowd_out(struct hm_device *device, uint64_t window)
 
 int sim_inject(struct hm_device *device, uint32_t kind, uint32_t target, uint64_t value)
 {
-	struct hetsim_inject inject = {
-		.size = sizeof(inject),
-		.kind = kind,
-		.target = target,
-		.value = value,
-	};
-
-	return hm_sim_call(device, HETSIM_INJECT, &inject);
+	return hm_sim_call(device, HETSIM_INJECT,
+			   SIZED(hetsim_inject, .kind = kind, .target = target,
+				 .value = value));
 }
 
 bool sim_unplug(struct hm_device *device)
