@@ -207,7 +207,6 @@ static void make(struct lives *lives)
 /* Every call that needs the device, or the bytes that it had. */
 static void check_refused(struct lives *lives)
 {
-	struct hetsim_query query = { .size = sizeof(query) };
 	struct hm_device_info info = { .struct_size = sizeof(info) };
 	struct hm_map_info map_now = { .struct_size = sizeof(map_now) };
 	struct hm_buffer *buffer = NULL;
@@ -220,7 +219,7 @@ static void check_refused(struct lives *lives)
 		CHECK(text_has("taken away")); \
 	} while (0)
 	GONE(hm_device_query(lives->device, &info));
-	GONE(hm_sim_call(lives->device, HETSIM_QUERY, &query));
+	GONE(hm_sim_call(lives->device, HETSIM_QUERY, SIZED(hetsim_query)));
 	GONE(hm_buffer_create(lives->device, DESC(hm_buffer_desc, .size = PAGE), &buffer));
 	GONE(hm_map_create(lives->buffer, NULL, &map));
 	GONE(hm_map_create(lives->bare, NULL, &map));

@@ -27,15 +27,6 @@ static bool is_module(void)
 /* Another open file, of which the library knows nothing. */
 static void take_away(struct hm_device *device)
 {
-	struct hetsim_handshake shake = {
-		.size = sizeof(shake),
-		.version_major = HETSIM_VERSION_MAJOR,
-		.version_minor = HETSIM_VERSION_MINOR,
-	};
-	struct hetsim_inject inject = {
-		.size = sizeof(inject),
-		.kind = HETSIM_INJECT_UNPLUG,
-	};
 	char path[32];
 	int fd;
 
@@ -46,8 +37,11 @@ static void take_away(struct hm_device *device)
 	snprintf(path, sizeof(path), "/dev/hetsim%s", strchr(sim_device(), ':') + 1);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	CHECK_FATAL(fd >= 0);
-	CHECK_FATAL(!ioctl(fd, HETSIM_HANDSHAKE, &shake));
-	CHECK_FATAL(!ioctl(fd, HETSIM_INJECT, &inject));
+	CHECK_FATAL(!ioctl(fd, HETSIM_HANDSHAKE,
+			   SIZED(hetsim_handshake, .version_major = HETSIM_VERSION_MAJOR,
+				 .version_minor = HETSIM_VERSION_MINOR)));
+	CHECK_FATAL(
+		!ioctl(fd, HETSIM_INJECT, SIZED(hetsim_inject, .kind = HETSIM_INJECT_UNPLUG)));
 	close(fd);
 }
 

@@ -26,31 +26,27 @@ static unsigned int countdown;
 /* At once, or it would take itself away again. */
 static void *calloc_unplugs(size_t count, size_t size)
 {
-	struct hetsim_inject unplug = {
-		.size = sizeof(unplug),
-		.kind = HETSIM_INJECT_UNPLUG,
-	};
-
 	if (!--countdown) {
 		sys_table = real;
-		CHECK_EQUAL(soft_call(other, HETSIM_INJECT, &unplug), 0);
+		CHECK_EQUAL(soft_call(other, HETSIM_INJECT,
+				      SIZED(hetsim_inject, .kind = HETSIM_INJECT_UNPLUG)),
+			    0);
 	}
 	return real.calloc(count, size);
 }
 
 static void while_opening(void)
 {
-	struct hetsim_handshake shake = {
-		.size = sizeof(shake),
-		.version_major = HETSIM_VERSION_MAJOR,
-	};
 	struct soft_file *file;
 	int n, r;
 
 	setenv("HETMAP_SOFT", "vram_mb=16 system_mb=16 test=1", 1);
 	for (n = 1; n <= 2; n++) {
 		CHECK_FATAL(soft_open(0, O_RDWR, NULL, NULL, &other) == 0);
-		CHECK_EQUAL(soft_call(other, HETSIM_HANDSHAKE, &shake), 0);
+		CHECK_EQUAL(soft_call(other, HETSIM_HANDSHAKE,
+				      SIZED(hetsim_handshake,
+					    .version_major = HETSIM_VERSION_MAJOR)),
+			    0);
 		file = NULL;
 		real = sys_table;
 		countdown = (unsigned int)n;
