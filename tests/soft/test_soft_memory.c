@@ -104,10 +104,6 @@ static void test_opener_limit(void)
 static void test_map_fd(void)
 {
 	struct soft_file *file;
-	struct hetsim_handshake shake = {
-		.size = sizeof(shake),
-		.version_major = HETSIM_VERSION_MAJOR,
-	};
 	struct hetsim_buffer_create arg = {
 		.size = sizeof(arg),
 		.length = MIB(1),
@@ -120,7 +116,9 @@ static void test_map_fd(void)
 	settings_use("vram_mb=8 system_mb=8");
 	CHECK_FATAL(soft_open(0, O_RDWR, NULL, NULL, &file) == 0);
 	CHECK_EQUAL(soft_map_fd(file, 0, &fd, &position), -EPROTO);
-	CHECK_EQUAL(soft_call(file, HETSIM_HANDSHAKE, &shake), 0);
+	CHECK_EQUAL(soft_call(file, HETSIM_HANDSHAKE,
+			      SIZED(hetsim_handshake, .version_major = HETSIM_VERSION_MAJOR)),
+		    0);
 	CHECK_EQUAL(soft_map_fd(file, 0, &fd, &position), -ENOENT);
 	CHECK_EQUAL(soft_map_fd(file, UINT64_MAX, &fd, &position), -ENOENT);
 	CHECK_EQUAL(soft_call(file, HETSIM_BUFFER_CREATE, &arg), 0);
@@ -198,10 +196,6 @@ static void test_rights(void)
 	struct hetsim_import import;
 	struct hetsim_buffer buffer;
 	struct soft_file *second;
-	struct hetsim_handshake shake = {
-		.size = sizeof(shake),
-		.version_major = HETSIM_VERSION_MAJOR,
-	};
 	unsigned char byte = 9;
 	int fd, other, reader, file, read_only, null;
 
@@ -249,7 +243,9 @@ static void test_rights(void)
 	CHECK_EQUAL(hetsim_import(other, null, &import), -EOPNOTSUPP);
 	close(null);
 	CHECK_FATAL(soft_open(1, O_RDWR, NULL, NULL, &second) == 0);
-	CHECK_EQUAL(soft_call(second, HETSIM_HANDSHAKE, &shake), 0);
+	CHECK_EQUAL(soft_call(second, HETSIM_HANDSHAKE,
+			      SIZED(hetsim_handshake, .version_major = HETSIM_VERSION_MAJOR)),
+		    0);
 	import = (struct hetsim_import){ .size = sizeof(import), .fd = file };
 	CHECK_EQUAL(soft_call(second, HETSIM_IMPORT, &import), -EOPNOTSUPP);
 	soft_close(second);
@@ -302,30 +298,22 @@ static const struct soft_hooks see_hooks = { .pages = see, .lost = see_lost };
 
 static struct soft_file *see_open(struct seen *seen, uint32_t flags)
 {
-	struct hetsim_handshake shake = {
-		.size = sizeof(shake),
-		.flags = flags,
-		.version_major = HETSIM_VERSION_MAJOR,
-	};
 	struct soft_file *file;
 
 	memset(seen, 0, sizeof(*seen));
 	seen->leave = true;
 	CHECK_FATAL(soft_open(0, O_RDWR, &see_hooks, seen, &file) == 0);
-	CHECK_EQUAL(soft_call(file, HETSIM_HANDSHAKE, &shake), 0);
+	CHECK_EQUAL(soft_call(file, HETSIM_HANDSHAKE,
+			      SIZED(hetsim_handshake, .flags = flags,
+				    .version_major = HETSIM_VERSION_MAJOR)),
+		    0);
 	return file;
 }
 
 static int see_inject(struct soft_file *file, uint32_t kind, uint32_t handle, uint64_t value)
 {
-	struct hetsim_inject inject = {
-		.size = sizeof(inject),
-		.kind = kind,
-		.target = handle,
-		.value = value,
-	};
-
-	return soft_call(file, HETSIM_INJECT, &inject);
+	return soft_call(file, HETSIM_INJECT,
+			 SIZED(hetsim_inject, .kind = kind, .target = handle, .value = value));
 }
 
 /* In two MiB, the page at @bus and no other answers with SIGBUS; all ones: none. */

@@ -76,15 +76,10 @@ static const struct soft_hooks hooks = {
 
 static int sample(struct world *world, uint32_t action, uint32_t *counts)
 {
-	struct hetsim_buffer_sample arg = {
-		.size = sizeof(arg),
-		.handle = world->buffer.handle,
-		.action = action,
-		.length = counts ? MIB(1) : 0,
-		.counts = (uintptr_t)counts,
-	};
-
-	return call(world->file, HETSIM_BUFFER_SAMPLE, &arg);
+	return call(world->file, HETSIM_BUFFER_SAMPLE,
+		    SIZED(hetsim_buffer_sample, .handle = world->buffer.handle,
+			  .action = action, .length = counts ? MIB(1) : 0,
+			  .counts = (uintptr_t)counts));
 }
 
 static void map_it(struct world *world)
@@ -101,14 +96,12 @@ static void map_it(struct world *world)
 
 static struct soft_file *open_file(struct world *world, int flags)
 {
-	struct hetsim_handshake shake = {
-		.size = sizeof(shake),
-		.version_major = HETSIM_VERSION_MAJOR,
-	};
 	struct soft_file *file;
 
 	CHECK_FATAL(soft_open(0, flags, &hooks, world, &file) == 0);
-	CHECK_EQUAL(call(file, HETSIM_HANDSHAKE, &shake), 0);
+	CHECK_EQUAL(call(file, HETSIM_HANDSHAKE,
+			 SIZED(hetsim_handshake, .version_major = HETSIM_VERSION_MAJOR)),
+		    0);
 	return file;
 }
 
@@ -149,15 +142,10 @@ static int import_it(struct soft_file *file, int fd, uint32_t *ret_handle)
 
 static int bind_at(struct world *world, uint64_t address)
 {
-	struct hetsim_bind arg = {
-		.size = sizeof(arg),
-		.flags = HETSIM_BIND_WRITE,
-		.handle = world->buffer.handle,
-		.address = address,
-		.length = MIB(1),
-	};
-
-	return call(world->file, HETSIM_BIND, &arg);
+	return call(world->file, HETSIM_BIND,
+		    SIZED(hetsim_bind, .flags = HETSIM_BIND_WRITE,
+			  .handle = world->buffer.handle, .address = address,
+			  .length = MIB(1)));
 }
 
 static uint32_t make_queue(struct world *world)
@@ -174,19 +162,12 @@ static int signal_by(struct world *world, uint32_t queue, struct hetsim_sync *si
 {
 	const struct hetsim_command nothing = { 0 };
 	const struct hetsim_use use = { world->buffer.handle, HETSIM_USE_WRITE };
-	struct hetsim_submit arg = {
-		.size = sizeof(arg),
-		.queue = queue,
-		.commands = (uintptr_t)&nothing,
-		.n_commands = 1,
-		.command_size = sizeof(nothing),
-		.uses = (uintptr_t)&use,
-		.n_uses = 1,
-		.signals = (uintptr_t)signals,
-		.n_signals = n_signals,
-	};
 
-	return call(world->file, HETSIM_SUBMIT, &arg);
+	return call(world->file, HETSIM_SUBMIT,
+		    SIZED(hetsim_submit, .queue = queue, .commands = (uintptr_t)&nothing,
+			  .n_commands = 1, .command_size = sizeof(nothing),
+			  .uses = (uintptr_t)&use, .n_uses = 1, .signals = (uintptr_t)signals,
+			  .n_signals = n_signals));
 }
 
 static int use_by(struct world *world, uint32_t queue)
@@ -316,13 +297,9 @@ static int run_create(struct world *world)
 
 static int resize(struct world *world, uint64_t length)
 {
-	struct hetsim_buffer_resize arg = {
-		.size = sizeof(arg),
-		.handle = world->buffer.handle,
-		.length = length,
-	};
-
-	return call(world->file, HETSIM_BUFFER_RESIZE, &arg);
+	return call(world->file, HETSIM_BUFFER_RESIZE,
+		    SIZED(hetsim_buffer_resize, .handle = world->buffer.handle,
+			  .length = length));
 }
 
 static int run_grow(struct world *world)
@@ -371,14 +348,9 @@ static int run_bind(struct world *world)
 
 static int run_move(struct world *world)
 {
-	struct hetsim_buffer_move arg = {
-		.size = sizeof(arg),
-		.handle = world->buffer.handle,
-		.place = HETSIM_PLACE_SYSTEM,
-		.length = MIB(1),
-	};
-
-	return call(world->file, HETSIM_BUFFER_MOVE, &arg);
+	return call(world->file, HETSIM_BUFFER_MOVE,
+		    SIZED(hetsim_buffer_move, .handle = world->buffer.handle,
+			  .place = HETSIM_PLACE_SYSTEM, .length = MIB(1)));
 }
 
 static int run_read(struct world *world)
