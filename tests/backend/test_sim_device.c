@@ -91,7 +91,6 @@ static void test_shared_port(void)
 
 static void test_calls(void)
 {
-	struct hetsim_handshake shake = { .size = sizeof(shake) };
 	struct hetsim_query query = { .size = 4 };
 	AUTO(hm_device) *device = sim_open();
 	AUTO(hm_buffer) *buffer = sim_make(device, PAGE, 16 * PAGE, NULL);
@@ -103,7 +102,7 @@ static void test_calls(void)
 	CHECK(strstr(hm_errmsg(), "HETSIM_QUERY") && strstr(hm_errmsg(), "too short"));
 	CHECK_ERROR(-ENOTTY, hm_sim_call(device, 0, &query));
 	CHECK(strstr(hm_errmsg(), "call 0x0"));
-	CHECK_ERROR(-EPERM, hm_sim_call(device, HETSIM_HANDSHAKE, &shake));
+	CHECK_ERROR(-EPERM, hm_sim_call(device, HETSIM_HANDSHAKE, SIZED(hetsim_handshake)));
 	AUTO(hm_device) *host = rig_device("host");
 	CHECK_ERROR(-EOPNOTSUPP, hm_sim_call(host, HETSIM_QUERY, &query));
 	AUTO(hm_buffer) *other = sim_make(host, PAGE, 0, NULL);
@@ -300,10 +299,9 @@ static void test_read_only(void)
 
 static void child(void *user)
 {
-	struct hetsim_query query = { .size = sizeof(query) };
 	AUTO(hm_map) *map = NULL;
 
-	CHECK_ERROR(-EOWNERDEAD, hm_sim_call(user, HETSIM_QUERY, &query));
+	CHECK_ERROR(-EOWNERDEAD, hm_sim_call(user, HETSIM_QUERY, SIZED(hetsim_query)));
 	AUTO(hm_device) *device = sim_open();
 	/* Nothing of the parent's is its own. */
 	CHECK_EQUAL(sim_query(device).opener_used, 0);
