@@ -366,13 +366,11 @@ static int raw_create(struct hm_device *device, struct hetsim_buffer_create *cre
 
 static void raw_calls(void)
 {
-	struct hetsim_query query = { .size = sizeof(query) };
 	struct access_log log = { .refuse = ~0u, .r = -EPERM };
 	struct hetsim_buffer_create create, none;
 	struct hetsim_buffer_resize resize = { .size = sizeof(resize), .length = 4096 };
 	struct hetsim_export export = { .size = sizeof(export), .flags = HETSIM_EXPORT_WRITE };
 	struct hetsim_import import = { .size = sizeof(import), .length = 4096 };
-	struct hetsim_submit submit = { .size = sizeof(submit) };
 	struct hetsim_buffer_close close_it = { .size = sizeof(close_it) };
 	AUTO(hm_device) *device = rig_device("soft:0");
 
@@ -393,13 +391,13 @@ static void raw_calls(void)
 	CHECK_ERROR(-EPERM, hm_sim_call(device, HETSIM_IMPORT, &import));
 	CHECK_EQUAL(log.last.operation, HM_ACCESS_IMPORT);
 	CHECK(strstr(log.path, " (deleted)") != NULL);
-	CHECK_ERROR(-EPERM, hm_sim_call(device, HETSIM_SUBMIT, &submit));
+	CHECK_ERROR(-EPERM, hm_sim_call(device, HETSIM_SUBMIT, SIZED(hetsim_submit)));
 	CHECK_EQUAL(log.last.operation, HM_ACCESS_LAUNCH);
 	CHECK_TEXT(log.accel, "soft:0");
 	CHECK_EQUAL(log.n, 5);
 
 	/* The hook is not asked about queries, or ends. */
-	CHECK_OK(hm_sim_call(device, HETSIM_QUERY, &query));
+	CHECK_OK(hm_sim_call(device, HETSIM_QUERY, SIZED(hetsim_query)));
 	CHECK_EQUAL(log.n, 5);
 	log.refuse = 0;
 	CHECK_OK(hm_sim_call(device, HETSIM_BUFFER_RESIZE, &resize));
