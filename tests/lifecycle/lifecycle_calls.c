@@ -118,9 +118,7 @@ static int load_create(struct life *life)
 
 static int sim_call(struct life *life)
 {
-	struct hetsim_query query = { .size = sizeof(query) };
-
-	return hm_sim_call(life->f.device, HETSIM_QUERY, &query);
+	return hm_sim_call(life->f.device, HETSIM_QUERY, SIZED(hetsim_query));
 }
 
 static bool is_sim(struct life *life)

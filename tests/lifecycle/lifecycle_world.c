@@ -45,24 +45,16 @@ static int fake_node(struct life *life)
 
 static int unplug(struct life *life)
 {
-	struct hetsim_inject inject = {
-		.size = sizeof(inject),
-		.kind = HETSIM_INJECT_UNPLUG,
-	};
-
-	return hm_sim_call(life->f.device, HETSIM_INJECT, &inject);
+	return hm_sim_call(life->f.device, HETSIM_INJECT,
+			   SIZED(hetsim_inject, .kind = HETSIM_INJECT_UNPLUG));
 }
 
 /* An inject that is refused before anything happens shows that the device is simulated. */
 bool life_is_simulated(struct life *life)
 {
-	struct hetsim_inject inject = {
-		.size = sizeof(inject),
-		.kind = HETSIM_INJECT_UNPLUG,
-		.flags = 1,
-	};
-
-	return hm_sim_call(life->f.device, HETSIM_INJECT, &inject) == -EINVAL;
+	return hm_sim_call(life->f.device, HETSIM_INJECT,
+			   SIZED(hetsim_inject, .kind = HETSIM_INJECT_UNPLUG, .flags = 1)) ==
+	       -EINVAL;
 }
 
 /* A node that is unbound does not come back as it was: its descriptors stay dead. */
