@@ -201,6 +201,15 @@ struct hm_buffer *fixture_make(struct fixture *f, uint64_t size, uint64_t max_si
 	return buffer;
 }
 
+struct rig fixture_rig(struct fixture *f, uint64_t size, uint64_t max_size)
+{
+	struct rig r = { 0 };
+
+	r.buffer = fixture_make(f, size, max_size, &r.map);
+	r.bytes = hm_map_address(r.map);
+	return r;
+}
+
 /* The page size is known once there is a buffer: the second one has UNITS of it. */
 void fixture_open(struct fixture *f, const struct subject *subject)
 {

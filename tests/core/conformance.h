@@ -67,6 +67,8 @@ int fixture_buffer(struct fixture *f, uint64_t size, uint64_t max_size,
 /* Likewise; abandons the test on failure. A map of all of it, if @ret_map. */
 struct hm_buffer *fixture_make(struct fixture *f, uint64_t size, uint64_t max_size,
 			       struct hm_map **ret_map);
+/* The same as a rig, whose device is the fixture's alone. */
+struct rig fixture_rig(struct fixture *f, uint64_t size, uint64_t max_size);
 
 /*
  * Is the subject's buffer sent to others? Not without a descriptor, nor if a peer could cut it

@@ -83,27 +83,26 @@ static void counts_of_brackets(struct fixture *f)
 	struct hm_buffer_stats expected = {
 		.bytes = BYTES, .maps = 1, .maps_ever = 1, .bytes_mapped = BYTES
 	};
-	AUTO(hm_map) *map = NULL;
-	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
+	AUTO(rig) r = fixture_rig(f, BYTES, 0);
 
-	CHECK_OK(hm_map_begin_cpu(map, 0, BYTES, HM_READ));
-	CHECK_OK(hm_map_begin_cpu(map, 1, 7, HM_READ));
-	CHECK_ERROR(-EINVAL, hm_map_begin_cpu(map, 0, BYTES, 0));
-	CHECK_ERROR(-ERANGE, hm_map_begin_cpu(map, 0, 2 * BYTES, HM_READ));
+	CHECK_OK(hm_map_begin_cpu(r.map, 0, BYTES, HM_READ));
+	CHECK_OK(hm_map_begin_cpu(r.map, 1, 7, HM_READ));
+	CHECK_ERROR(-EINVAL, hm_map_begin_cpu(r.map, 0, BYTES, 0));
+	CHECK_ERROR(-ERANGE, hm_map_begin_cpu(r.map, 0, 2 * BYTES, HM_READ));
 	expected.brackets = expected.brackets_open = 2;
-	check_same(of_buffer(buffer), expected);
-	CHECK_OK(hm_map_end_cpu(map, 1, 7, HM_READ));
+	check_same(of_buffer(r.buffer), expected);
+	CHECK_OK(hm_map_end_cpu(r.map, 1, 7, HM_READ));
 	expected.brackets_open = 1;
-	check_same(of_buffer(buffer), expected);
-	hm_map_unref(map);
+	check_same(of_buffer(r.buffer), expected);
+	hm_map_unref(r.map);
 	expected.brackets_open = expected.maps = expected.bytes_mapped = 0;
-	check_same(of_buffer(buffer), expected);
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	CHECK_ERROR(-EINVAL, hm_map_end_cpu(map, 0, BYTES, HM_READ));
-	CHECK_OK(hm_map_begin_cpu(map, 0, BYTES, HM_READ));
-	CHECK_OK(hm_map_end_cpu(map, 0, BYTES, HM_READ));
-	CHECK_EQUAL(of_buffer(buffer).brackets, 3);
-	CHECK_EQUAL(of_buffer(buffer).brackets_open, 0);
+	check_same(of_buffer(r.buffer), expected);
+	CHECK_OK_FATAL(hm_map_create(r.buffer, NULL, &r.map));
+	CHECK_ERROR(-EINVAL, hm_map_end_cpu(r.map, 0, BYTES, HM_READ));
+	CHECK_OK(hm_map_begin_cpu(r.map, 0, BYTES, HM_READ));
+	CHECK_OK(hm_map_end_cpu(r.map, 0, BYTES, HM_READ));
+	CHECK_EQUAL(of_buffer(r.buffer).brackets, 3);
+	CHECK_EQUAL(of_buffer(r.buffer).brackets_open, 0);
 }
 
 /* Each resize by one unit and a byte: the pages are one more than the size's. */
@@ -187,30 +186,28 @@ static void counts_of_rights_and_locks(struct fixture *f)
 static void counts_of_launches(struct fixture *f)
 {
 	struct hm_fence *fence;
-	AUTO(hm_map) *map = NULL;
-	char *base;
 
 	if (TEST_TSAN && getenv("HETMAP_RETIRE")) {
 		test_skip("sanitizer", "TSan lets no child of a process with a thread, the "
 				       "one that releases, start one");
 		return;
 	}
-	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
-	base = hm_map_address(map);
+	AUTO(rig) r = fixture_rig(f, BYTES, 0);
 	AUTO(hm_accel) *accel = rig_accel("cpu", NULL);
 	AUTO(hm_queue) *queue = rig_queue(accel, 0);
 	CHECK_ERROR(-EFAULT, hm_queue_fill(queue, (void *)64, 1, f->unit, &fence));
-	CHECK_EQUAL(of_buffer(buffer).launches, 0);
+	CHECK_EQUAL(of_buffer(r.buffer).launches, 0);
 	if (f->writable) {
-		CHECK_OK_FATAL(hm_queue_copy(queue, base, base + BYTES / 2, f->unit, &fence));
+		CHECK_OK_FATAL(
+			hm_queue_copy(queue, r.bytes, r.bytes + BYTES / 2, f->unit, &fence));
 		CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
 		hm_fence_unref(fence);
-		CHECK_EQUAL(of_buffer(buffer).launches, 1);
-		CHECK_OK_FATAL(hm_queue_fill(queue, base, 7, f->unit, &fence));
+		CHECK_EQUAL(of_buffer(r.buffer).launches, 1);
+		CHECK_OK_FATAL(hm_queue_fill(queue, r.bytes, 7, f->unit, &fence));
 		CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
 		hm_fence_unref(fence);
-		CHECK_EQUAL(of_buffer(buffer).launches, 2);
-		CHECK_EQUAL(of_buffer(buffer).bytes_copied, 0);
+		CHECK_EQUAL(of_buffer(r.buffer).launches, 2);
+		CHECK_EQUAL(of_buffer(r.buffer).bytes_copied, 0);
 	}
 }
 

@@ -58,14 +58,13 @@ static void touch(struct fixture *f)
 
 static void one_byte(struct fixture *f)
 {
-	AUTO(hm_map) *map = NULL;
-	AUTO(hm_buffer) *buffer = fixture_make(f, 1, 0, &map);
+	AUTO(rig) r = fixture_rig(f, 1, 0);
 	struct hm_pointer_info found;
 
-	put(f, hm_map_address(map), 0, 1, 1);
-	CHECK(holds(f, hm_map_address(map), 0, 1, 1));
-	CHECK_EQUAL(hm_map_length(map), 1);
-	CHECK_EQUAL(hm_pointer_find((char *)hm_map_address(map) + 1, &found), -ENOENT);
+	put(f, hm_map_address(r.map), 0, 1, 1);
+	CHECK(holds(f, hm_map_address(r.map), 0, 1, 1));
+	CHECK_EQUAL(hm_map_length(r.map), 1);
+	CHECK_EQUAL(hm_pointer_find((char *)hm_map_address(r.map) + 1, &found), -ENOENT);
 }
 
 static void second_map(struct fixture *f)
@@ -216,24 +215,23 @@ static uint32_t access_at(const char *address)
 static void cut(struct fixture *f)
 {
 	uint64_t size = MAX_UNITS * f->unit;
-	AUTO(hm_map) *map = NULL;
 	uint64_t at;
 
 	if (!has(f, HM_CAP_PROTECT) || !has(f, HM_CAP_MULTI_MAP))
 		return;
-	AUTO(hm_buffer) *buffer = fixture_make(f, size, 2 * size, &map);
-	put(f, hm_map_address(map), 0, size, 1);
+	AUTO(rig) r = fixture_rig(f, size, 2 * size);
+	put(f, hm_map_address(r.map), 0, size, 1);
 	/* No page of the map has been touched when it is cut. */
-	AUTO(hm_map) *fresh = rig_map(buffer, NULL);
+	AUTO(hm_map) *fresh = rig_map(r.buffer, NULL);
 	for (at = 0; at < MAX_UNITS; at += 4)
 		CHECK_OK(hm_map_protect(fresh, at * f->unit, f->unit, HM_NONE));
 	CHECK_OK(hm_map_protect(fresh, 0, size, HM_READ));
 	CHECK(holds(f, hm_map_address(fresh), 0, size, 1));
 	hm_map_unref(fresh);
-	CHECK_OK_FATAL(map_part(buffer, 5 * f->unit, 9 * f->unit, HM_READ, &fresh));
+	CHECK_OK_FATAL(map_part(r.buffer, 5 * f->unit, 9 * f->unit, HM_READ, &fresh));
 	CHECK_OK(hm_map_protect(fresh, 2 * f->unit, f->unit, HM_NONE));
 	CHECK_OK(hm_map_protect(fresh, 2 * f->unit, f->unit, HM_READ));
-	put(f, (char *)hm_map_address(map) + 5 * f->unit, 0, 9 * f->unit, 2);
+	put(f, (char *)hm_map_address(r.map) + 5 * f->unit, 0, 9 * f->unit, 2);
 	CHECK(holds(f, hm_map_address(fresh), 0, 9 * f->unit, 2));
 }
 
@@ -290,16 +288,15 @@ static void protect_rules(struct fixture *f)
 		{ 0, unit, 1u << 7, -EINVAL },
 		{ 0, unit, HM_READ | HM_WRITE, f->writable ? 0 : -EACCES },
 	};
-	AUTO(hm_map) *map = NULL;
-	AUTO(hm_buffer) *buffer = fixture_make(f, size, 0, &map);
+	AUTO(rig) rig = fixture_rig(f, size, 0);
 	size_t i;
 
 	for (i = 0; has(f, HM_CAP_PROTECT) && i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (rows[i].r)
-			CHECK_ERROR(rows[i].r, hm_map_protect(map, rows[i].offset,
+			CHECK_ERROR(rows[i].r, hm_map_protect(rig.map, rows[i].offset,
 							      rows[i].length, rows[i].access));
 		else
-			CHECK_OK(hm_map_protect(map, rows[i].offset, rows[i].length,
+			CHECK_OK(hm_map_protect(rig.map, rows[i].offset, rows[i].length,
 						rows[i].access));
 }
 

@@ -265,14 +265,13 @@ static bool maps_line(const void *address, char *ret_line, size_t size)
 
 static void names(struct fixture *f)
 {
-	AUTO(hm_map) *map = NULL;
-	AUTO(hm_buffer) *buffer = fixture_make(f, 2 * f->unit, 4 * f->unit, &map);
+	AUTO(rig) r = fixture_rig(f, 2 * f->unit, 4 * f->unit);
 	void *page = aligned_alloc(4096, 4096);
 	bool memory_named = kernel_names_memory(page);
 	char line[512] = "";
 
 	free(page);
-	CHECK_FATAL(maps_line(hm_map_address(map), line, sizeof(line)));
+	CHECK_FATAL(maps_line(hm_map_address(r.map), line, sizeof(line)));
 	if (f->info.backing == HM_BACKING_ANON && memory_named)
 		CHECK(strstr(line, "[anon:") && strstr(line, "conformance"));
 	if (f->info.backing == HM_BACKING_MEMFD || f->info.backing == HM_BACKING_HUGETLB)

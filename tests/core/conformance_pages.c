@@ -17,13 +17,12 @@ static uint32_t most_access(const struct fixture *f)
 
 static bool refuses_lock(struct fixture *f)
 {
-	AUTO(hm_map) *map = NULL;
 	uint64_t before = test_status_bytes("VmLck");
 
 	if (has(f, HM_CAP_LOCK))
 		return false;
-	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
-	CHECK_ERROR(-EOPNOTSUPP, hm_map_lock(map, 0, BYTES, 0, NULL));
+	AUTO(rig) r = fixture_rig(f, BYTES, 0);
+	CHECK_ERROR(-EOPNOTSUPP, hm_map_lock(r.map, 0, BYTES, 0, NULL));
 	CHECK_EQUAL(test_status_bytes("VmLck"), before);
 	return true;
 }
@@ -67,22 +66,21 @@ static void lock(struct fixture *f)
 static void lock_rules(struct fixture *f)
 {
 	uint64_t locked = 4711;
-	AUTO(hm_map) *map = NULL;
 
 	if (refuses_lock(f))
 		return;
-	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
-	CHECK_ERROR(-EINVAL, hm_map_lock(map, 0, 0, 0, &locked));
-	CHECK_ERROR(-EINVAL, hm_map_lock(map, 1, f->unit, 0, &locked));
-	CHECK_ERROR(-ERANGE, hm_map_lock(map, 0, BYTES + 1, 0, &locked));
-	CHECK_ERROR(-ERANGE, hm_map_lock(map, f->unit, UINT64_MAX - f->unit + 1, 0, &locked));
-	CHECK_ERROR(-EINVAL, hm_map_lock(map, 0, f->unit, 1u << 9, &locked));
-	CHECK_ERROR(-EINVAL, hm_map_unlock(map, 0, 0));
-	CHECK_ERROR(-EINVAL, hm_map_unlock(map, 1, f->unit));
-	CHECK_ERROR(-ERANGE, hm_map_unlock(map, 0, BYTES + 1));
+	AUTO(rig) r = fixture_rig(f, BYTES, 0);
+	CHECK_ERROR(-EINVAL, hm_map_lock(r.map, 0, 0, 0, &locked));
+	CHECK_ERROR(-EINVAL, hm_map_lock(r.map, 1, f->unit, 0, &locked));
+	CHECK_ERROR(-ERANGE, hm_map_lock(r.map, 0, BYTES + 1, 0, &locked));
+	CHECK_ERROR(-ERANGE, hm_map_lock(r.map, f->unit, UINT64_MAX - f->unit + 1, 0, &locked));
+	CHECK_ERROR(-EINVAL, hm_map_lock(r.map, 0, f->unit, 1u << 9, &locked));
+	CHECK_ERROR(-EINVAL, hm_map_unlock(r.map, 0, 0));
+	CHECK_ERROR(-EINVAL, hm_map_unlock(r.map, 1, f->unit));
+	CHECK_ERROR(-ERANGE, hm_map_unlock(r.map, 0, BYTES + 1));
 	if (has(f, HM_CAP_PROTECT)) {
-		CHECK_OK(hm_map_protect(map, 0, f->unit, HM_NONE));
-		CHECK_ERROR(-EACCES, hm_map_lock(map, 0, 2 * f->unit, 0, &locked));
+		CHECK_OK(hm_map_protect(r.map, 0, f->unit, HM_NONE));
+		CHECK_ERROR(-EACCES, hm_map_lock(r.map, 0, 2 * f->unit, 0, &locked));
 	}
 	CHECK_EQUAL(locked, 4711);
 	CHECK_EQUAL(stats_now().bytes_locked, 0);
@@ -91,20 +89,19 @@ static void lock_rules(struct fixture *f)
 static void lock_on_fault(struct fixture *f)
 {
 	uint64_t before, locked = 0;
-	AUTO(hm_map) *map = NULL;
 
 	if (refuses_lock(f))
 		return;
 	before = test_status_bytes("VmLck");
-	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
-	CHECK_OK(hm_map_lock(map, 0, BYTES, HM_LOCK_ONFAULT, &locked));
+	AUTO(rig) r = fixture_rig(f, BYTES, 0);
+	CHECK_OK(hm_map_lock(r.map, 0, BYTES, HM_LOCK_ONFAULT, &locked));
 	CHECK_EQUAL(locked, BYTES);
 	CHECK_EQUAL(test_status_bytes("VmLck") - before, BYTES);
-	CHECK_EQUAL(map_info(map, HM_MAP_RESIDENT).resident, 0);
-	put(f, hm_map_address(map), 0, f->unit, 1);
-	CHECK(holds(f, hm_map_address(map), 0, f->unit, 1));
-	CHECK(map_info(map, HM_MAP_RESIDENT).resident >= f->unit);
-	CHECK_OK(hm_map_unlock(map, 0, BYTES));
+	CHECK_EQUAL(map_info(r.map, HM_MAP_RESIDENT).resident, 0);
+	put(f, hm_map_address(r.map), 0, f->unit, 1);
+	CHECK(holds(f, hm_map_address(r.map), 0, f->unit, 1));
+	CHECK(map_info(r.map, HM_MAP_RESIDENT).resident >= f->unit);
+	CHECK_OK(hm_map_unlock(r.map, 0, BYTES));
 }
 
 struct limited {
@@ -181,18 +178,17 @@ static void lock_limits(struct fixture *f)
 static void lock_and_resize(struct fixture *f)
 {
 	uint64_t before;
-	AUTO(hm_map) *map = NULL;
 
 	if (!has(f, HM_CAP_RESIZE) || refuses_lock(f))
 		return;
 	before = test_status_bytes("VmLck");
-	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 2 * BYTES, &map);
-	CHECK_OK(hm_map_lock(map, 0, BYTES, 0, NULL));
-	CHECK_OK(hm_buffer_resize(buffer, 2 * f->unit, 0));
+	AUTO(rig) r = fixture_rig(f, BYTES, 2 * BYTES);
+	CHECK_OK(hm_map_lock(r.map, 0, BYTES, 0, NULL));
+	CHECK_OK(hm_buffer_resize(r.buffer, 2 * f->unit, 0));
 	CHECK_EQUAL(test_status_bytes("VmLck") - before, 2 * f->unit);
 	CHECK_EQUAL(stats_now().bytes_locked, 2 * f->unit);
-	CHECK_EQUAL(map_info(map, HM_MAP_LOCKED).locked, 2 * f->unit);
-	CHECK_OK(hm_map_unlock(map, 0, 2 * f->unit));
+	CHECK_EQUAL(map_info(r.map, HM_MAP_LOCKED).locked, 2 * f->unit);
+	CHECK_OK(hm_map_unlock(r.map, 0, 2 * f->unit));
 	CHECK_EQUAL(test_status_bytes("VmLck"), before);
 }
 
@@ -226,26 +222,24 @@ static void advise(struct fixture *f)
 		HM_ADVICE_COLD,       HM_ADVICE_PAGEOUT,    HM_ADVICE_NORMAL,
 		HM_ADVICE_HUGEPAGE,   HM_ADVICE_NOHUGEPAGE,
 	};
-	AUTO(hm_map) *map = NULL;
-	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
-	char *base = hm_map_address(map);
+	AUTO(rig) rig = fixture_rig(f, BYTES, 0);
 	size_t i;
 	int r;
 
-	put(f, base, 0, BYTES, 1);
+	put(f, rig.bytes, 0, BYTES, 1);
 	for (i = 0; i < sizeof(advices) / sizeof(advices[0]); i++) {
-		r = hm_map_advise(map, f->unit, 3 * f->unit, advices[i]);
+		r = hm_map_advise(rig.map, f->unit, 3 * f->unit, advices[i]);
 		if (r)
 			CHECK_EQUAL(r, -EOPNOTSUPP);
 		if (r)
 			CHECK(hm_errmsg()[0]);
-		CHECK(holds(f, base, 0, BYTES, 1));
+		CHECK(holds(f, rig.bytes, 0, BYTES, 1));
 	}
-	CHECK_OK(hm_map_advise(map, 0, BYTES, HM_ADVICE_NORMAL));
-	CHECK_ERROR(-EINVAL, hm_map_advise(map, 0, BYTES, HM_ADVICE_NOHUGEPAGE + 1));
-	CHECK_ERROR(-EINVAL, hm_map_advise(map, 0, 0, HM_ADVICE_NORMAL));
-	CHECK_ERROR(-EINVAL, hm_map_advise(map, 1, f->unit, HM_ADVICE_NORMAL));
-	CHECK_ERROR(-ERANGE, hm_map_advise(map, f->unit, BYTES, HM_ADVICE_NORMAL));
+	CHECK_OK(hm_map_advise(rig.map, 0, BYTES, HM_ADVICE_NORMAL));
+	CHECK_ERROR(-EINVAL, hm_map_advise(rig.map, 0, BYTES, HM_ADVICE_NOHUGEPAGE + 1));
+	CHECK_ERROR(-EINVAL, hm_map_advise(rig.map, 0, 0, HM_ADVICE_NORMAL));
+	CHECK_ERROR(-EINVAL, hm_map_advise(rig.map, 1, f->unit, HM_ADVICE_NORMAL));
+	CHECK_ERROR(-ERANGE, hm_map_advise(rig.map, f->unit, BYTES, HM_ADVICE_NORMAL));
 }
 
 /* Pages of [from, to) that mincore() sees. */
@@ -262,32 +256,30 @@ static uint64_t present(const char *base, uint64_t from, uint64_t to)
 
 static void prefetch(struct fixture *f)
 {
-	AUTO(hm_map) *map = NULL;
-	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
-	char *base = hm_map_address(map);
+	AUTO(rig) r = fixture_rig(f, BYTES, 0);
 
 	if (!has(f, HM_CAP_POPULATE)) {
-		CHECK_ERROR(-EOPNOTSUPP, hm_map_prefetch(map, 0, BYTES, HM_READ));
+		CHECK_ERROR(-EOPNOTSUPP, hm_map_prefetch(r.map, 0, BYTES, HM_READ));
 		return;
 	}
-	CHECK_OK(hm_map_prefetch(map, f->unit, 2 * f->unit, most_access(f)));
-	CHECK_EQUAL(present(base, f->unit, 3 * f->unit), 2 * f->unit);
-	CHECK(map_info(map, HM_MAP_RESIDENT).resident >= 2 * f->unit);
-	put(f, base, 0, BYTES, 1);
-	CHECK_OK(hm_map_prefetch(map, 0, BYTES, HM_READ));
-	CHECK_OK(hm_map_prefetch(map, 0, BYTES, most_access(f)));
-	CHECK_EQUAL(map_info(map, HM_MAP_RESIDENT).resident, BYTES);
-	CHECK(holds(f, base, 0, BYTES, 1));
+	CHECK_OK(hm_map_prefetch(r.map, f->unit, 2 * f->unit, most_access(f)));
+	CHECK_EQUAL(present(r.bytes, f->unit, 3 * f->unit), 2 * f->unit);
+	CHECK(map_info(r.map, HM_MAP_RESIDENT).resident >= 2 * f->unit);
+	put(f, r.bytes, 0, BYTES, 1);
+	CHECK_OK(hm_map_prefetch(r.map, 0, BYTES, HM_READ));
+	CHECK_OK(hm_map_prefetch(r.map, 0, BYTES, most_access(f)));
+	CHECK_EQUAL(map_info(r.map, HM_MAP_RESIDENT).resident, BYTES);
+	CHECK(holds(f, r.bytes, 0, BYTES, 1));
 	if (!f->writable)
-		CHECK_ERROR(-EACCES, hm_map_prefetch(map, 0, BYTES, HM_READ | HM_WRITE));
+		CHECK_ERROR(-EACCES, hm_map_prefetch(r.map, 0, BYTES, HM_READ | HM_WRITE));
 	if (has(f, HM_CAP_PROTECT)) {
-		CHECK_OK(hm_map_protect(map, 0, f->unit, HM_NONE));
-		CHECK_ERROR(-EACCES, hm_map_prefetch(map, 0, BYTES, HM_READ));
+		CHECK_OK(hm_map_protect(r.map, 0, f->unit, HM_NONE));
+		CHECK_ERROR(-EACCES, hm_map_prefetch(r.map, 0, BYTES, HM_READ));
 	}
-	CHECK_ERROR(-EINVAL, hm_map_prefetch(map, 0, 0, HM_READ));
-	CHECK_ERROR(-EINVAL, hm_map_prefetch(map, 0, BYTES, HM_NONE));
-	CHECK_ERROR(-EINVAL, hm_map_prefetch(map, 0, BYTES, 1u << 8));
-	CHECK_ERROR(-ERANGE, hm_map_prefetch(map, 0, BYTES + 1, HM_READ));
+	CHECK_ERROR(-EINVAL, hm_map_prefetch(r.map, 0, 0, HM_READ));
+	CHECK_ERROR(-EINVAL, hm_map_prefetch(r.map, 0, BYTES, HM_NONE));
+	CHECK_ERROR(-EINVAL, hm_map_prefetch(r.map, 0, BYTES, 1u << 8));
+	CHECK_ERROR(-ERANGE, hm_map_prefetch(r.map, 0, BYTES + 1, HM_READ));
 }
 
 /* The resident size in /proc lags behind, up to 64 pages before Linux 6.2. */
@@ -331,31 +323,30 @@ static void populate(struct fixture *f)
 
 static void brackets(struct fixture *f)
 {
-	AUTO(hm_map) *map = NULL;
-	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
+	AUTO(rig) r = fixture_rig(f, BYTES, 0);
 
-	CHECK_OK(hm_map_begin_cpu(map, 3, 100, HM_READ));
-	CHECK_OK(hm_map_begin_cpu(map, 0, BYTES, HM_READ | HM_WRITE));
-	CHECK_EQUAL(map_info(map, 0).brackets, 2);
-	CHECK_OK(hm_map_end_cpu(map, 0, BYTES, HM_READ | HM_WRITE));
-	CHECK_OK(hm_map_end_cpu(map, 3, 100, HM_READ));
-	CHECK_EQUAL(map_info(map, 0).brackets, 0);
-	CHECK_ERROR(-EINVAL, hm_map_end_cpu(map, 3, 100, HM_READ));
-	CHECK_ERROR(-EINVAL, hm_map_begin_cpu(map, 0, 0, HM_READ));
-	CHECK_ERROR(-EINVAL, hm_map_begin_cpu(map, 0, 1, HM_NONE));
-	CHECK_ERROR(-EINVAL, hm_map_begin_cpu(map, 0, 1, 1u << 12));
-	CHECK_ERROR(-ERANGE, hm_map_begin_cpu(map, BYTES, 1, HM_READ));
-	CHECK_ERROR(-ERANGE, hm_map_begin_cpu(map, 1, UINT64_MAX, HM_READ));
-	CHECK_ERROR(-ERANGE, hm_map_end_cpu(map, BYTES, 1, HM_READ));
-	CHECK_EQUAL(map_info(map, 0).brackets, 0);
+	CHECK_OK(hm_map_begin_cpu(r.map, 3, 100, HM_READ));
+	CHECK_OK(hm_map_begin_cpu(r.map, 0, BYTES, HM_READ | HM_WRITE));
+	CHECK_EQUAL(map_info(r.map, 0).brackets, 2);
+	CHECK_OK(hm_map_end_cpu(r.map, 0, BYTES, HM_READ | HM_WRITE));
+	CHECK_OK(hm_map_end_cpu(r.map, 3, 100, HM_READ));
+	CHECK_EQUAL(map_info(r.map, 0).brackets, 0);
+	CHECK_ERROR(-EINVAL, hm_map_end_cpu(r.map, 3, 100, HM_READ));
+	CHECK_ERROR(-EINVAL, hm_map_begin_cpu(r.map, 0, 0, HM_READ));
+	CHECK_ERROR(-EINVAL, hm_map_begin_cpu(r.map, 0, 1, HM_NONE));
+	CHECK_ERROR(-EINVAL, hm_map_begin_cpu(r.map, 0, 1, 1u << 12));
+	CHECK_ERROR(-ERANGE, hm_map_begin_cpu(r.map, BYTES, 1, HM_READ));
+	CHECK_ERROR(-ERANGE, hm_map_begin_cpu(r.map, 1, UINT64_MAX, HM_READ));
+	CHECK_ERROR(-ERANGE, hm_map_end_cpu(r.map, BYTES, 1, HM_READ));
+	CHECK_EQUAL(map_info(r.map, 0).brackets, 0);
 	/* A bracket of bytes that a shrink cuts off can end all the same. */
 	if (has(f, HM_CAP_RESIZE)) {
-		CHECK_OK(hm_map_begin_cpu(map, 0, BYTES, HM_READ));
-		CHECK_OK(hm_map_begin_cpu(map, BYTES - 1, 1, HM_READ));
-		CHECK_OK(hm_buffer_resize(buffer, f->unit, 0));
-		CHECK_OK(hm_map_end_cpu(map, BYTES - 1, 1, HM_READ));
-		CHECK_OK(hm_map_end_cpu(map, 0, BYTES, HM_READ));
-		CHECK_EQUAL(map_info(map, 0).brackets, 0);
+		CHECK_OK(hm_map_begin_cpu(r.map, 0, BYTES, HM_READ));
+		CHECK_OK(hm_map_begin_cpu(r.map, BYTES - 1, 1, HM_READ));
+		CHECK_OK(hm_buffer_resize(r.buffer, f->unit, 0));
+		CHECK_OK(hm_map_end_cpu(r.map, BYTES - 1, 1, HM_READ));
+		CHECK_OK(hm_map_end_cpu(r.map, 0, BYTES, HM_READ));
+		CHECK_EQUAL(map_info(r.map, 0).brackets, 0);
 	}
 }
 
@@ -391,16 +382,15 @@ static void crowded(struct fixture *f)
 
 static void sync_map(struct fixture *f)
 {
-	AUTO(hm_map) *map = NULL;
-	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
+	AUTO(rig) r = fixture_rig(f, BYTES, 0);
 
-	put(f, hm_map_address(map), 0, BYTES, 1);
-	CHECK_OK(hm_map_sync(map, 0, BYTES, 0));
-	CHECK_OK(hm_map_sync(map, f->unit, f->unit, HM_SYNC_ASYNC));
-	CHECK_ERROR(-EINVAL, hm_map_sync(map, 0, 0, 0));
-	CHECK_ERROR(-EINVAL, hm_map_sync(map, 0, BYTES, 1u << 4));
-	CHECK_ERROR(-ERANGE, hm_map_sync(map, 0, BYTES + 1, 0));
-	CHECK(holds(f, hm_map_address(map), 0, BYTES, 1));
+	put(f, hm_map_address(r.map), 0, BYTES, 1);
+	CHECK_OK(hm_map_sync(r.map, 0, BYTES, 0));
+	CHECK_OK(hm_map_sync(r.map, f->unit, f->unit, HM_SYNC_ASYNC));
+	CHECK_ERROR(-EINVAL, hm_map_sync(r.map, 0, 0, 0));
+	CHECK_ERROR(-EINVAL, hm_map_sync(r.map, 0, BYTES, 1u << 4));
+	CHECK_ERROR(-ERANGE, hm_map_sync(r.map, 0, BYTES + 1, 0));
+	CHECK(holds(f, hm_map_address(r.map), 0, BYTES, 1));
 }
 
 /* hm_pointer_query() agrees with hm_map_query(). */
@@ -410,43 +400,41 @@ static void pointer_query(struct fixture *f)
 		.struct_size = sizeof(detail),
 		.fields = HM_POINTER_PAGE_SIZE,
 	};
-	AUTO(hm_map) *map = NULL;
-	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
-	char *base = hm_map_address(map);
+	AUTO(rig) r = fixture_rig(f, BYTES, 0);
 
-	put(f, base, 0, BYTES, 1);
-	CHECK(holds(f, base, 0, BYTES, 1));
-	CHECK_OK(hm_pointer_query(base + f->unit + 1, &detail));
-	CHECK(detail.info.map == map);
+	put(f, r.bytes, 0, BYTES, 1);
+	CHECK(holds(f, r.bytes, 0, BYTES, 1));
+	CHECK_OK(hm_pointer_query(r.bytes + f->unit + 1, &detail));
+	CHECK(detail.info.map == r.map);
 	CHECK_EQUAL(detail.info.map_offset, f->unit + 1);
 	CHECK(detail.page_size >= f->unit);
 	/* Where the kernel can't bring pages in, it may not see them either. */
 	detail.fields = HM_POINTER_RESIDENT;
 	if (has(f, HM_CAP_POPULATE) || f->info.backing != HM_BACKING_DEVICE) {
-		CHECK_OK(hm_pointer_query(base + f->unit + 1, &detail));
+		CHECK_OK(hm_pointer_query(r.bytes + f->unit + 1, &detail));
 		CHECK_EQUAL(detail.resident, 1);
 	} else {
-		CHECK_ERROR(-EOPNOTSUPP, hm_pointer_query(base + f->unit + 1, &detail));
+		CHECK_ERROR(-EOPNOTSUPP, hm_pointer_query(r.bytes + f->unit + 1, &detail));
 	}
 	if (has(f, HM_CAP_LOCK)) {
 		detail.fields = HM_POINTER_LOCKED;
-		CHECK_OK(hm_pointer_query(base, &detail));
+		CHECK_OK(hm_pointer_query(r.bytes, &detail));
 		CHECK_EQUAL(detail.locked, 0);
-		CHECK_OK(hm_map_lock(map, 0, f->unit, 0, NULL));
-		CHECK_OK(hm_pointer_query(base, &detail));
+		CHECK_OK(hm_map_lock(r.map, 0, f->unit, 0, NULL));
+		CHECK_OK(hm_pointer_query(r.bytes, &detail));
 		CHECK_EQUAL(detail.locked, 1);
-		CHECK_OK(hm_map_unlock(map, 0, f->unit));
+		CHECK_OK(hm_map_unlock(r.map, 0, f->unit));
 		/* On fault: also where no page is there yet, or none is left. */
-		CHECK_OK(hm_map_advise(map, 0, BYTES, HM_ADVICE_PAGEOUT));
-		CHECK_OK(hm_map_lock(map, 0, BYTES, HM_LOCK_ONFAULT, NULL));
-		CHECK_OK(hm_pointer_query(base, &detail));
+		CHECK_OK(hm_map_advise(r.map, 0, BYTES, HM_ADVICE_PAGEOUT));
+		CHECK_OK(hm_map_lock(r.map, 0, BYTES, HM_LOCK_ONFAULT, NULL));
+		CHECK_OK(hm_pointer_query(r.bytes, &detail));
 		CHECK_EQUAL(detail.locked, 1);
-		CHECK_ERROR(-EOPNOTSUPP, hm_map_advise(map, 0, BYTES, HM_ADVICE_COLD));
+		CHECK_ERROR(-EOPNOTSUPP, hm_map_advise(r.map, 0, BYTES, HM_ADVICE_COLD));
 		CHECK(strstr(hm_errmsg(), "hm_map_unlock"));
 	}
 	CHECK_ERROR(-ENOENT, hm_pointer_query(&detail, &detail));
 	detail.fields = 1u << 20;
-	CHECK_ERROR(-EINVAL, hm_pointer_query(base, &detail));
+	CHECK_ERROR(-EINVAL, hm_pointer_query(r.bytes, &detail));
 }
 
 const struct conformance_case conformance_pages[] = {

@@ -8,15 +8,13 @@
 /* Where there is no resize every size is refused and nothing changes. */
 static bool refuses_resize(struct fixture *f)
 {
-	AUTO(hm_map) *map = NULL;
-
 	if (has(f, HM_CAP_RESIZE))
 		return false;
-	AUTO(hm_buffer) *buffer = fixture_make(f, UNITS * f->unit, MAX_UNITS * f->unit, &map);
-	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_resize(buffer, (UNITS + 1) * f->unit, 0));
-	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_resize(buffer, f->unit, 0));
-	CHECK_EQUAL(buffer_info(buffer).size, UNITS * f->unit);
-	CHECK_EQUAL(hm_map_length(map), UNITS * f->unit);
+	AUTO(rig) r = fixture_rig(f, UNITS * f->unit, MAX_UNITS * f->unit);
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_resize(r.buffer, (UNITS + 1) * f->unit, 0));
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_resize(r.buffer, f->unit, 0));
+	CHECK_EQUAL(buffer_info(r.buffer).size, UNITS * f->unit);
+	CHECK_EQUAL(hm_map_length(r.map), UNITS * f->unit);
 	return true;
 }
 
@@ -37,48 +35,42 @@ static void check_sizes(struct hm_buffer *buffer, struct hm_map *map, uint64_t s
 static void grow(struct fixture *f)
 {
 	uint64_t old = UNITS * f->unit, size = MAX_UNITS * f->unit;
-	AUTO(hm_map) *map = NULL;
 	uint32_t generation;
-	char *base;
 
 	if (refuses_resize(f))
 		return;
-	AUTO(hm_buffer) *buffer = fixture_make(f, old, size, &map);
-	base = hm_map_address(map);
-	generation = map_info(map, 0).generation;
-	put(f, base, 0, old, 1);
-	CHECK_OK(hm_buffer_resize(buffer, size, 0));
-	CHECK(hm_map_address(map) == base);
-	check_sizes(buffer, map, size);
-	CHECK(holds(f, base, 0, old, 1));
-	CHECK(is_zero(base, old, size));
-	put(f, base, old, size, 2);
-	CHECK(holds(f, base, old, size, 2));
-	CHECK_EQUAL(map_info(map, 0).generation, generation + RESIZE_STEP);
-	CHECK_EQUAL(buffer_info(buffer).segments, 1);
-	CHECK(buffer_info(buffer).caps & HM_CAP_CONTIGUOUS);
+	AUTO(rig) r = fixture_rig(f, old, size);
+	generation = map_info(r.map, 0).generation;
+	put(f, r.bytes, 0, old, 1);
+	CHECK_OK(hm_buffer_resize(r.buffer, size, 0));
+	CHECK(hm_map_address(r.map) == r.bytes);
+	check_sizes(r.buffer, r.map, size);
+	CHECK(holds(f, r.bytes, 0, old, 1));
+	CHECK(is_zero(r.bytes, old, size));
+	put(f, r.bytes, old, size, 2);
+	CHECK(holds(f, r.bytes, old, size, 2));
+	CHECK_EQUAL(map_info(r.map, 0).generation, generation + RESIZE_STEP);
+	CHECK_EQUAL(buffer_info(r.buffer).segments, 1);
+	CHECK(buffer_info(r.buffer).caps & HM_CAP_CONTIGUOUS);
 }
 
 static void shrink(struct fixture *f)
 {
 	uint64_t old = UNITS * f->unit, size = 3 * f->unit;
-	AUTO(hm_map) *map = NULL;
-	char *base;
 
 	if (refuses_resize(f))
 		return;
-	AUTO(hm_buffer) *buffer = fixture_make(f, old, 0, &map);
-	base = hm_map_address(map);
-	put(f, base, 0, old, 1);
-	CHECK_OK(hm_buffer_resize(buffer, size, 0));
-	CHECK(hm_map_address(map) == base);
-	check_sizes(buffer, map, size);
-	CHECK(holds(f, base, 0, size, 1));
-	CHECK_EQUAL(test_read_signal(base + size), SIGSEGV);
-	CHECK_OK(hm_buffer_resize(buffer, old, 0));
-	check_sizes(buffer, map, old);
-	CHECK(holds(f, base, 0, size, 1));
-	CHECK(is_zero(base, size, old));
+	AUTO(rig) r = fixture_rig(f, old, 0);
+	put(f, r.bytes, 0, old, 1);
+	CHECK_OK(hm_buffer_resize(r.buffer, size, 0));
+	CHECK(hm_map_address(r.map) == r.bytes);
+	check_sizes(r.buffer, r.map, size);
+	CHECK(holds(f, r.bytes, 0, size, 1));
+	CHECK_EQUAL(test_read_signal(r.bytes + size), SIGSEGV);
+	CHECK_OK(hm_buffer_resize(r.buffer, old, 0));
+	check_sizes(r.buffer, r.map, old);
+	CHECK(holds(f, r.bytes, 0, size, 1));
+	CHECK(is_zero(r.bytes, size, old));
 }
 
 /* Sizes that are no multiples of a page: cut bytes must not come back either. */
@@ -89,26 +81,23 @@ static void odd_sizes(struct fixture *f)
 		1,           MAX_UNITS * f->unit, 100, 3 * f->unit + 7,
 	};
 	uint64_t size = 2 * f->unit + 77, kept;
-	AUTO(hm_map) *map = NULL;
-	char *base;
 	size_t i;
 
 	if (refuses_resize(f))
 		return;
-	AUTO(hm_buffer) *buffer = fixture_make(f, size, MAX_UNITS * f->unit, &map);
-	base = hm_map_address(map);
+	AUTO(rig) r = fixture_rig(f, size, MAX_UNITS * f->unit);
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		put(f, base, 0, size, (uint32_t)i);
-		CHECK_OK(hm_buffer_resize(buffer, sizes[i], 0));
+		put(f, r.bytes, 0, size, (uint32_t)i);
+		CHECK_OK(hm_buffer_resize(r.buffer, sizes[i], 0));
 		kept = size < sizes[i] ? size : sizes[i];
-		check_sizes(buffer, map, sizes[i]);
+		check_sizes(r.buffer, r.map, sizes[i]);
 		/* The pattern also marks its last byte: check the part that both cover. */
 		if (kept == size)
-			CHECK(holds(f, base, 0, kept, (uint32_t)i));
-		CHECK(is_zero(base, kept, sizes[i]));
+			CHECK(holds(f, r.bytes, 0, kept, (uint32_t)i));
+		CHECK(is_zero(r.bytes, kept, sizes[i]));
 		size = sizes[i];
 	}
-	CHECK(hm_map_address(map) == base);
+	CHECK(hm_map_address(r.map) == r.bytes);
 }
 
 /*
@@ -119,46 +108,42 @@ static void stored_behind_the_end(struct fixture *f)
 {
 	const uint64_t sizes[] = { 2 * f->unit + 5, f->unit + 9, f->unit + 90, f->unit + 9 };
 	uint64_t size = f->unit + 77, i, end;
-	AUTO(hm_map) *map = NULL;
-	char *base;
 
 	if (refuses_resize(f))
 		return;
-	AUTO(hm_buffer) *buffer = fixture_make(f, size, MAX_UNITS * f->unit, &map);
-	base = hm_map_address(map);
+	AUTO(rig) r = fixture_rig(f, size, MAX_UNITS * f->unit);
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		put(f, base, 0, size, (uint32_t)i);
+		put(f, r.bytes, 0, size, (uint32_t)i);
 		end = (size + f->unit - 1) / f->unit * f->unit;
-		memset(base + size, 0x55, end - size);
-		CHECK_OK(hm_buffer_resize(buffer, sizes[i], 0));
+		memset(r.bytes + size, 0x55, end - size);
+		CHECK_OK(hm_buffer_resize(r.buffer, sizes[i], 0));
 		if (sizes[i] > size) {
-			CHECK(holds(f, base, 0, size, (uint32_t)i));
-			CHECK(is_zero(base, size, sizes[i]));
+			CHECK(holds(f, r.bytes, 0, size, (uint32_t)i));
+			CHECK(is_zero(r.bytes, size, sizes[i]));
 		}
 		size = sizes[i];
 	}
-	CHECK(hm_map_address(map) == base);
+	CHECK(hm_map_address(r.map) == r.bytes);
 }
 
 static void random_sizes(struct fixture *f)
 {
 	uint64_t state = test_seed(), max_size = MAX_UNITS * f->unit, size = f->unit, next;
-	AUTO(hm_map) *map = NULL;
 	int i;
 
 	if (refuses_resize(f))
 		return;
-	AUTO(hm_buffer) *buffer = fixture_make(f, size, max_size, &map);
+	AUTO(rig) r = fixture_rig(f, size, max_size);
 	for (i = 0; i < 60; i++) {
 		next = test_random(&state) % max_size + 1;
 		if (i % 3 == 0)
 			next = (next + f->unit - 1) / f->unit * f->unit;
-		put(f, hm_map_address(map), 0, size, (uint32_t)i);
-		CHECK_OK(hm_buffer_resize(buffer, next, 0));
-		check_sizes(buffer, map, next);
+		put(f, hm_map_address(r.map), 0, size, (uint32_t)i);
+		CHECK_OK(hm_buffer_resize(r.buffer, next, 0));
+		check_sizes(r.buffer, r.map, next);
 		if (next >= size) {
-			CHECK(holds(f, hm_map_address(map), 0, size, (uint32_t)i));
-			CHECK(is_zero(hm_map_address(map), size, next));
+			CHECK(holds(f, hm_map_address(r.map), 0, size, (uint32_t)i));
+			CHECK(is_zero(hm_map_address(r.map), size, next));
 		}
 		size = next;
 	}
@@ -167,34 +152,32 @@ static void random_sizes(struct fixture *f)
 static void without_a_map(struct fixture *f)
 {
 	uint64_t size = UNITS * f->unit;
-	AUTO(hm_map) *map = NULL;
 
 	if (refuses_resize(f))
 		return;
-	AUTO(hm_buffer) *buffer = fixture_make(f, size, MAX_UNITS * f->unit, &map);
-	put(f, hm_map_address(map), 0, size, 1);
-	hm_map_unref(map);
-	CHECK_OK(hm_buffer_resize(buffer, 2 * f->unit, 0));
-	CHECK_OK(hm_buffer_resize(buffer, size, 0));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	CHECK_EQUAL(hm_map_length(map), size);
-	CHECK(is_zero(hm_map_address(map), 2 * f->unit, size));
+	AUTO(rig) r = fixture_rig(f, size, MAX_UNITS * f->unit);
+	put(f, hm_map_address(r.map), 0, size, 1);
+	hm_map_unref(r.map);
+	CHECK_OK(hm_buffer_resize(r.buffer, 2 * f->unit, 0));
+	CHECK_OK(hm_buffer_resize(r.buffer, size, 0));
+	CHECK_OK_FATAL(hm_map_create(r.buffer, NULL, &r.map));
+	CHECK_EQUAL(hm_map_length(r.map), size);
+	CHECK(is_zero(hm_map_address(r.map), 2 * f->unit, size));
 }
 
 static void past_the_end(struct fixture *f)
 {
 	uint64_t size = UNITS * f->unit;
-	AUTO(hm_map) *map = NULL;
-	AUTO(hm_buffer) *buffer = fixture_make(f, size, 2 * size, &map);
-	uint64_t max_size = buffer_info(buffer).max_size;
+	AUTO(rig) r = fixture_rig(f, size, 2 * size);
+	uint64_t max_size = buffer_info(r.buffer).max_size;
 	int past = has(f, HM_CAP_RESIZE) ? -ENOSPC : -EOPNOTSUPP;
 
-	put(f, hm_map_address(map), 0, size, 1);
-	CHECK_ERROR(past, hm_buffer_resize(buffer, max_size + 1, 0));
-	CHECK_ERROR(-EINVAL, hm_buffer_resize(buffer, 0, 0));
-	CHECK_ERROR(-EINVAL, hm_buffer_resize(buffer, size, 1u << 30));
-	check_sizes(buffer, map, size);
-	CHECK(holds(f, hm_map_address(map), 0, size, 1));
+	put(f, hm_map_address(r.map), 0, size, 1);
+	CHECK_ERROR(past, hm_buffer_resize(r.buffer, max_size + 1, 0));
+	CHECK_ERROR(-EINVAL, hm_buffer_resize(r.buffer, 0, 0));
+	CHECK_ERROR(-EINVAL, hm_buffer_resize(r.buffer, size, 1u << 30));
+	check_sizes(r.buffer, r.map, size);
+	CHECK(holds(f, hm_map_address(r.map), 0, size, 1));
 }
 
 /* Maps of a part never change; a shrink that would cut one is refused. */
@@ -220,50 +203,46 @@ static void parts(struct fixture *f)
 
 static void every_whole_map_follows(struct fixture *f)
 {
-	AUTO(hm_map) *first = NULL;
 	uint64_t size = UNITS * f->unit, grown = MAX_UNITS * f->unit;
 
 	if (!has(f, HM_CAP_MULTI_MAP) || refuses_resize(f))
 		return;
-	AUTO(hm_buffer) *buffer = fixture_make(f, size, grown, &first);
-	AUTO(hm_map) *second = rig_map(buffer, NULL);
-	CHECK_OK(hm_buffer_resize(buffer, grown, 0));
+	AUTO(rig) r = fixture_rig(f, size, grown);
+	AUTO(hm_map) *second = rig_map(r.buffer, NULL);
+	CHECK_OK(hm_buffer_resize(r.buffer, grown, 0));
 	/* Two maps can't both move to a new object: a further one, or none. */
-	CHECK_EQUAL(buffer_info(buffer).segments, 1 + RESIZE_STEP);
-	CHECK_EQUAL(map_info(first, 0).generation, 0);
-	check_sizes(buffer, first, grown);
-	check_sizes(buffer, second, grown);
-	put(f, hm_map_address(first), 0, grown, 4);
+	CHECK_EQUAL(buffer_info(r.buffer).segments, 1 + RESIZE_STEP);
+	CHECK_EQUAL(map_info(r.map, 0).generation, 0);
+	check_sizes(r.buffer, r.map, grown);
+	check_sizes(r.buffer, second, grown);
+	put(f, hm_map_address(r.map), 0, grown, 4);
 	CHECK(holds(f, hm_map_address(second), 0, grown, 4));
-	CHECK_OK(hm_buffer_resize(buffer, f->unit, 0));
-	check_sizes(buffer, first, f->unit);
-	check_sizes(buffer, second, f->unit);
+	CHECK_OK(hm_buffer_resize(r.buffer, f->unit, 0));
+	check_sizes(r.buffer, r.map, f->unit);
+	check_sizes(r.buffer, second, f->unit);
 }
 
 /* Rights stay with their bytes; new bytes get the rights the map was made with. */
 static void rights(struct fixture *f)
 {
 	struct hm_pointer_info found;
-	AUTO(hm_map) *map = NULL;
 	uint64_t unit = f->unit;
-	char *base;
 
 	if (!has(f, HM_CAP_PROTECT) || refuses_resize(f))
 		return;
-	AUTO(hm_buffer) *buffer = fixture_make(f, 4 * unit, 8 * unit, &map);
-	base = hm_map_address(map);
-	CHECK_OK(hm_map_protect(map, 2 * unit, 2 * unit, HM_NONE));
-	CHECK_OK(hm_buffer_resize(buffer, 6 * unit, 0));
-	CHECK_EQUAL(hm_pointer_find(base + 3 * unit, &found), 0);
+	AUTO(rig) r = fixture_rig(f, 4 * unit, 8 * unit);
+	CHECK_OK(hm_map_protect(r.map, 2 * unit, 2 * unit, HM_NONE));
+	CHECK_OK(hm_buffer_resize(r.buffer, 6 * unit, 0));
+	CHECK_EQUAL(hm_pointer_find(r.bytes + 3 * unit, &found), 0);
 	CHECK_EQUAL(found.access, HM_NONE);
-	CHECK_EQUAL(hm_pointer_find(base + 4 * unit, &found), 0);
+	CHECK_EQUAL(hm_pointer_find(r.bytes + 4 * unit, &found), 0);
 	CHECK_EQUAL(found.access, f->writable ? HM_READ | HM_WRITE : HM_READ);
-	CHECK_EQUAL(test_read_signal(base + 3 * unit), SIGSEGV);
-	CHECK_EQUAL(test_read_signal(base + 4 * unit), 0);
-	CHECK_OK(hm_buffer_resize(buffer, unit, 0));
-	CHECK_EQUAL(map_info(map, 0).runs, 1);
-	CHECK_OK(hm_buffer_resize(buffer, 4 * unit, 0));
-	CHECK_EQUAL(test_read_signal(base + 3 * unit), 0);
+	CHECK_EQUAL(test_read_signal(r.bytes + 3 * unit), SIGSEGV);
+	CHECK_EQUAL(test_read_signal(r.bytes + 4 * unit), 0);
+	CHECK_OK(hm_buffer_resize(r.buffer, unit, 0));
+	CHECK_EQUAL(map_info(r.map, 0).runs, 1);
+	CHECK_OK(hm_buffer_resize(r.buffer, 4 * unit, 0));
+	CHECK_EQUAL(test_read_signal(r.bytes + 3 * unit), 0);
 }
 
 static void accounting(struct fixture *f)

@@ -241,18 +241,17 @@ static void seals(struct fixture *f)
 /* Sealed against writing, the buffer can no longer be punched: it says so. */
 static void shrink_after_read_only(struct fixture *f)
 {
-	AUTO(hm_map) *map = NULL;
 	int fd;
 
 	if (!has(f, HM_CAP_RESIZE) || f->info.backing != HM_BACKING_MEMFD ||
 	    refuses_way(f, HM_CAP_READ_ONLY, HM_EXPORT_READ_ONLY))
 		return;
-	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
-	put(f, hm_map_address(map), 0, BYTES, 1);
-	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_READ_ONLY, &fd));
-	CHECK_ERROR(-EPERM, hm_buffer_resize(buffer, f->unit, 0));
-	CHECK_EQUAL(hm_map_length(map), BYTES);
-	CHECK(holds(f, hm_map_address(map), 0, BYTES, 1));
+	AUTO(rig) r = fixture_rig(f, BYTES, 0);
+	put(f, hm_map_address(r.map), 0, BYTES, 1);
+	CHECK_OK_FATAL(hm_buffer_export(r.buffer, HM_EXPORT_READ_ONLY, &fd));
+	CHECK_ERROR(-EPERM, hm_buffer_resize(r.buffer, f->unit, 0));
+	CHECK_EQUAL(hm_map_length(r.map), BYTES);
+	CHECK(holds(f, hm_map_address(r.map), 0, BYTES, 1));
 	close(fd);
 }
 
@@ -344,16 +343,15 @@ static void fork_after_growth(struct fixture *f)
 		{ HM_CAP_REPLACE, HM_MAY_MOVE, 10 * MAX_UNITS },
 	};
 	int expected = has(f, HM_CAP_FORK) ? 0 : SIGSEGV;
-	AUTO(hm_map) *map = NULL;
-	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, MAX_UNITS * f->unit, &map);
+	AUTO(rig) r = fixture_rig(f, BYTES, MAX_UNITS * f->unit);
 	struct hm_map_info info;
 	size_t i;
 
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		if (!has(f, rows[i].cap))
 			continue;
-		CHECK_OK(hm_buffer_resize(buffer, rows[i].units * f->unit, rows[i].flags));
-		info = map_info(map, 0);
+		CHECK_OK(hm_buffer_resize(r.buffer, rows[i].units * f->unit, rows[i].flags));
+		info = map_info(r.map, 0);
 		CHECK_EQUAL(test_fork(child_reads, info.address), expected);
 		CHECK_EQUAL(test_fork(child_reads, (char *)info.address + info.length - 1),
 			    expected);
@@ -363,20 +361,18 @@ static void fork_after_growth(struct fixture *f)
 static void child_works(void *user)
 {
 	struct fixture *f = user;
-	AUTO(hm_map) *map = NULL;
 
 	CHECK_OK_FATAL(hm_device_open(f->subject->device, &f->device));
-	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
-	put(f, hm_map_address(map), 0, BYTES, 1);
-	CHECK(holds(f, hm_map_address(map), 0, BYTES, 1));
+	AUTO(rig) r = fixture_rig(f, BYTES, 0);
+	put(f, hm_map_address(r.map), 0, BYTES, 1);
+	CHECK(holds(f, hm_map_address(r.map), 0, BYTES, 1));
 	hm_device_unref(f->device);
 }
 
 /* A child that opens its own works like any process. */
 static void fork_child_works(struct fixture *f)
 {
-	AUTO(hm_map) *map = NULL;
-	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 0, &map);
+	AUTO(rig) r = fixture_rig(f, BYTES, 0);
 
 	CHECK_EQUAL(test_fork(child_works, f), 0);
 }
@@ -424,24 +420,23 @@ static const struct hm_view_ops watch = {
 static void views_are_told(struct fixture *f)
 {
 	struct watcher watcher = { 0 };
-	AUTO(hm_map) *map = NULL;
-	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 2 * BYTES, &map);
+	AUTO(rig) r = fixture_rig(f, BYTES, 2 * BYTES);
 	struct hm_view *view;
-	char *base = hm_map_address(map);
+	char *base = hm_map_address(r.map);
 
-	CHECK_OK_FATAL(hm_view_create(map, 0, 0, &watch, &watcher, &view));
-	CHECK_EQUAL(map_info(map, 0).views, 1);
+	CHECK_OK_FATAL(hm_view_create(r.map, 0, 0, &watch, &watcher, &view));
+	CHECK_EQUAL(map_info(r.map, 0).views, 1);
 	CHECK_EQUAL(watcher.n_quiesce + watcher.n_invalidate + watcher.n_reattach, 0);
 	if (has(f, HM_CAP_PROTECT)) {
-		CHECK_OK(hm_map_protect(map, 0, f->unit, HM_NONE));
+		CHECK_OK(hm_map_protect(r.map, 0, f->unit, HM_NONE));
 		CHECK_EQUAL(watcher.n_quiesce, 1);
 		CHECK_EQUAL(watcher.n_reattach, 1);
 		CHECK(watcher.last.old_address == base);
-		CHECK_OK(hm_map_protect(map, 0, f->unit, HM_READ));
+		CHECK_OK(hm_map_protect(r.map, 0, f->unit, HM_READ));
 	}
 	if (has(f, HM_CAP_RESIZE)) {
 		memset(&watcher, 0, sizeof(watcher));
-		CHECK_OK(hm_buffer_resize(buffer, f->unit, 0));
+		CHECK_OK(hm_buffer_resize(r.buffer, f->unit, 0));
 		CHECK_EQUAL(watcher.n_quiesce, 1);
 		CHECK_EQUAL(watcher.n_invalidate, 1);
 		CHECK_EQUAL(watcher.n_reattach, 1);
@@ -450,35 +445,34 @@ static void views_are_told(struct fixture *f)
 		CHECK_EQUAL(watcher.last.new_length, f->unit);
 	}
 	hm_view_unref(view);
-	CHECK_EQUAL(map_info(map, 0).views, 0);
+	CHECK_EQUAL(map_info(r.map, 0).views, 0);
 }
 
 static void views_refuse(struct fixture *f)
 {
 	struct watcher willing = { 0 }, refusing = { .refuse = -EAGAIN };
-	AUTO(hm_map) *map = NULL;
-	AUTO(hm_buffer) *buffer = fixture_make(f, BYTES, 2 * BYTES, &map);
+	AUTO(rig) r = fixture_rig(f, BYTES, 2 * BYTES);
 	AUTO(hm_view) *first = NULL;
 	AUTO(hm_view) *second = NULL;
 
-	put(f, hm_map_address(map), 0, BYTES, 1);
-	CHECK_OK_FATAL(hm_view_create(map, 0, 0, &watch, &willing, &first));
-	CHECK_OK_FATAL(hm_view_create(map, 0, 0, &watch, &refusing, &second));
+	put(f, hm_map_address(r.map), 0, BYTES, 1);
+	CHECK_OK_FATAL(hm_view_create(r.map, 0, 0, &watch, &willing, &first));
+	CHECK_OK_FATAL(hm_view_create(r.map, 0, 0, &watch, &refusing, &second));
 	if (has(f, HM_CAP_PROTECT)) {
-		CHECK_ERROR(-EBUSY, hm_map_protect(map, 0, f->unit, HM_NONE));
-		CHECK_EQUAL(map_info(map, 0).runs, 1);
+		CHECK_ERROR(-EBUSY, hm_map_protect(r.map, 0, f->unit, HM_NONE));
+		CHECK_EQUAL(map_info(r.map, 0).runs, 1);
 	}
 	if (has(f, HM_CAP_RESIZE)) {
-		CHECK_ERROR(-EBUSY, hm_buffer_resize(buffer, f->unit, 0));
-		CHECK_EQUAL(hm_map_length(map), BYTES);
+		CHECK_ERROR(-EBUSY, hm_buffer_resize(r.buffer, f->unit, 0));
+		CHECK_EQUAL(hm_map_length(r.map), BYTES);
 	}
-	CHECK(holds(f, hm_map_address(map), 0, BYTES, 1));
+	CHECK(holds(f, hm_map_address(r.map), 0, BYTES, 1));
 	/* A quiesced view is told to go on, and no view lost the address. */
 	CHECK_EQUAL(willing.n_quiesce, willing.n_reattach);
 	CHECK_EQUAL(willing.n_invalidate + refusing.n_invalidate, 0);
 	refusing.refuse = 0;
 	if (has(f, HM_CAP_RESIZE))
-		CHECK_OK(hm_buffer_resize(buffer, f->unit, 0));
+		CHECK_OK(hm_buffer_resize(r.buffer, f->unit, 0));
 }
 
 const struct conformance_case conformance_sharing[] = {
