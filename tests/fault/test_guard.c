@@ -401,24 +401,21 @@ static void shrunk_in_scope(void)
 	struct hm_guard guard;
 	int r;
 	AUTO(handler) handler = rig_handler(0);
-	AUTO(hm_device) *device = rig_device("host");
-	AUTO(hm_buffer) *buffer = rig_buffer(device, DESC(hm_buffer_desc, .size = SIZE));
-	AUTO(hm_map) *map = rig_map(buffer, NULL);
-	char *base = hm_map_address(map);
+	AUTO(rig) rig = rig_make("host", DESC(hm_buffer_desc, .size = SIZE));
 
 	HM_GUARD_INIT(&guard);
 	r = hm_guard_begin(&guard);
 	if (!r) {
-		CHECK_OK(hm_buffer_resize(buffer, 2 * PAGE, 0));
-		(void)*(volatile char *)(base + PAGE);
-		(void)*(volatile char *)(base + 2 * PAGE);
+		CHECK_OK(hm_buffer_resize(rig.buffer, 2 * PAGE, 0));
+		(void)*(volatile char *)(rig.bytes + PAGE);
+		(void)*(volatile char *)(rig.bytes + 2 * PAGE);
 		CHECK(!"reached");
 	}
 	CHECK_EQUAL(r, -ERANGE);
 	CHECK_EQUAL(guard.fault.cause, HM_FAULT_END);
 	CHECK_EQUAL(guard.fault.offset, 2 * PAGE);
-	CHECK_OK(hm_buffer_resize(buffer, SIZE, 0));
-	CHECK_OK(hm_copy_in(base + 2 * PAGE, "x", 1, NULL));
+	CHECK_OK(hm_buffer_resize(rig.buffer, SIZE, 0));
+	CHECK_OK(hm_copy_in(rig.bytes + 2 * PAGE, "x", 1, NULL));
 }
 
 /* ---- truncation meanwhile ---- */

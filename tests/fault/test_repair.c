@@ -540,35 +540,33 @@ static void undone(void)
 	bool failed;
 	int r;
 	AUTO(handler) handler = rig_handler(0);
-	AUTO(hm_device) *device = rig_device("host");
-	AUTO(hm_buffer) *buffer = rig_buffer(device, DESC(hm_buffer_desc, .size = 2 * PAGE,
-							  .max_size = 2 * PAGE));
-	AUTO(hm_map) *map = rig_map(buffer, NULL);
+	AUTO(rig) rig =
+		rig_make("host", DESC(hm_buffer_desc, .size = 2 * PAGE, .max_size = 2 * PAGE));
 	uint64_t reserved = stats_now().bytes_reserved;
 
 	for (n = 1, failed = true; failed; n++) {
 		second = NULL;
 		inject_arm(n, INJECT_ONE);
-		r = hm_map_create(buffer, NULL, &second);
+		r = hm_map_create(rig.buffer, NULL, &second);
 		failed = inject_disarm();
 		CHECK_EQUAL(!r, second != NULL);
 		hm_map_unref(second);
 		inject_forgive();
 		CHECK_EQUAL(stats_now().bytes_reserved, reserved);
-		CHECK_EQUAL(buffer_info(buffer).maps, 1);
+		CHECK_EQUAL(buffer_info(rig.buffer).maps, 1);
 	}
 	*(volatile char *)hm_map_address(map) = 5;
 	for (n = 1, failed = true; failed; n++) {
 		inject_arm(n, INJECT_ONE);
-		r = hm_buffer_resize(buffer, 3 * REPAIR_BLOCK, HM_MAY_MOVE);
+		r = hm_buffer_resize(rig.buffer, 3 * REPAIR_BLOCK, HM_MAY_MOVE);
 		failed = inject_disarm();
 		inject_forgive();
 		if (!r)
 			break;
-		CHECK_EQUAL(*(volatile char *)hm_map_address(map), 5);
-		CHECK_EQUAL(hm_map_length(map), 2 * PAGE);
+		CHECK_EQUAL(*(volatile char *)hm_map_address(rig.map), 5);
+		CHECK_EQUAL(hm_map_length(rig.map), 2 * PAGE);
 	}
-	CHECK_EQUAL(*(volatile char *)hm_map_address(map), 5);
+	CHECK_EQUAL(*(volatile char *)hm_map_address(rig.map), 5);
 }
 
 static struct hm_map *held; /* by a thread that looks at all maps */

@@ -96,12 +96,10 @@ static int queue_wait(struct life *life)
 
 	if (fence)
 		return hm_queue_wait(life->queue, fence);
-	AUTO(hm_device) *host = rig_device("host");
-	AUTO(hm_buffer) *buffer = rig_buffer(host, DESC(hm_buffer_desc, .size = 4096));
-	AUTO(hm_map) *map = rig_map(buffer, NULL);
+	AUTO(rig) rig = rig_make("host", DESC(hm_buffer_desc, .size = 4096));
 	AUTO(hm_accel) *cpu = rig_accel("cpu", NULL);
 	AUTO(hm_queue) *other = rig_queue(cpu, 0);
-	CHECK_OK_FATAL(hm_queue_fill(other, hm_map_address(map), 1, 4096, &fence));
+	CHECK_OK_FATAL(hm_queue_fill(other, hm_map_address(rig.map), 1, 4096, &fence));
 	r = hm_queue_wait(life->queue, fence);
 	hm_fence_unref(fence);
 	return r;

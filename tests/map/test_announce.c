@@ -200,21 +200,18 @@ static void test_no_text(void)
 	AUTO_FOLDER char *folder = folder_make();
 	AUTO_FREE char *path = reader_file(folder, "data", SIZE);
 	struct hm_reader *reader;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(hm_buffer) *buffer = NULL;
 
 	CHECK_OK_FATAL(hm_reader_open(path, NULL, &reader));
 	CHECK_EQUAL(*hm_errmsg(), 0);
 	hm_reader_unref(reader);
-	map = map_whole(path, &buffer);
+	AUTO(hm_map) *map = map_whole(path, &buffer);
 	real = sys_table;
 	told = "/nonexistent";
 	sys_table.open = open_of_disk;
 	CHECK_OK(hm_map_advise(map, 0, SIZE, HM_ADVICE_WILLNEED));
 	CHECK_EQUAL(*hm_errmsg(), 0);
 	sys_table = real;
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 static const struct test tests[] = {

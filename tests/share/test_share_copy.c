@@ -99,27 +99,21 @@ static void copy_whole(struct hm_buffer *buffer, struct hm_map *seen, unsigned c
 
 static void copied_whole(void)
 {
-	struct hm_buffer *buffer, *received;
-	struct hm_device *device;
 	AUTO_FREE unsigned char *to = malloc(LARGE);
-	struct hm_map *seen;
 	int pair[2];
+	AUTO(hm_buffer) *received = NULL;
 
 	CHECK_FATAL(to != NULL);
 	AUTO(handler) handler = rig_handler(0);
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = LARGE), &buffer));
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer = rig_buffer(device, DESC(hm_buffer_desc, .size = LARGE));
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 	CHECK_OK_FATAL(hm_buffer_send(buffer, pair[0], 0));
 	CHECK_OK_FATAL(hm_buffer_receive(device, pair[1], NULL, &received));
-	CHECK_OK_FATAL(hm_map_create(received, NULL, &seen));
+	AUTO(hm_map) *seen = rig_map(received, NULL);
 	copy_whole(buffer, seen, to, copy_out);
 	close(pair[0]);
 	close(pair[1]);
-	hm_map_unref(seen);
-	hm_buffer_unref(received);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* The same where it is this process's own. */
@@ -157,7 +151,6 @@ static void copied_behind_the_end(void)
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = LARGE };
 	const uint32_t flags[] = { 0, HM_BUFFER_PRIVATE };
 	AUTO_FREE unsigned char *from = malloc(LARGE);
-	struct hm_device *device;
 	struct cut cut;
 	pthread_t thread;
 	size_t i, j;
@@ -167,7 +160,7 @@ static void copied_behind_the_end(void)
 	CHECK_FATAL(from != NULL);
 	memset(from, 0x77, LARGE);
 	AUTO(handler) handler = rig_handler(0);
-	CHECK_OK_FATAL(hm_device_open("host", &device));
+	AUTO(hm_device) *device = rig_device("host");
 	for (i = 0; i < ARRAY_SIZE(flags); i++) {
 		desc.flags = flags[i];
 		cut.size = LARGE - 100;
@@ -185,7 +178,6 @@ static void copied_behind_the_end(void)
 		}
 		hm_buffer_unref(cut.buffer);
 	}
-	hm_device_unref(device);
 }
 
 /* Bytes that a cut leaves are copied beside it; of those that it takes its end is waited for. */
