@@ -10,19 +10,9 @@
 
 #define TESTS_MAX 64
 
-struct hm_device *open_device(const char *name)
-{
-	return rig_device(name);
-}
-
 struct hm_buffer *make(struct hm_device *device, uint64_t size)
 {
 	return rig_buffer(device, DESC(hm_buffer_desc, .size = size));
-}
-
-struct hm_map *map_of(struct hm_buffer *buffer)
-{
-	return rig_map(buffer, NULL);
 }
 
 int export_of(struct hm_buffer *buffer)

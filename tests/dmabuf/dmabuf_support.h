@@ -9,9 +9,7 @@
 #define SIZE (4 * 4096ull)
 
 /* Each of these ends the test where it fails. */
-struct hm_device *open_device(const char *name);
 struct hm_buffer *make(struct hm_device *device, uint64_t size);
-struct hm_map *map_of(struct hm_buffer *buffer);
 int export_of(struct hm_buffer *buffer); /* as a dma-buf */
 
 /* Is other devices' work on it done after @timeout_ms (-1: never)? As @access needs it. */

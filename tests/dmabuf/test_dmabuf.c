@@ -34,7 +34,7 @@ static void calls(const char *name)
 	uint64_t size = 0;
 	int fd, r, fence = -1;
 	char seen[32] = "";
-	AUTO(hm_device) *device = open_device(name);
+	AUTO(hm_device) *device = rig_device(name);
 	AUTO(hm_buffer) *buffer = make(device, SIZE);
 
 	fd = export_of(buffer);
@@ -92,7 +92,7 @@ static void test_no_dmabuf(void)
 	CHECK(dmabuf_set_name(memfd, "x") < 0);
 	CHECK(dmabuf_export_fence(memfd, HM_READ, &fence) < 0);
 	CHECK_EQUAL(fence, -7);
-	AUTO(hm_device) *device = open_device("host");
+	AUTO(hm_device) *device = rig_device("host");
 	CHECK_ERROR(-EINVAL, hm_buffer_import(device, fds[0], NULL, &buffer));
 	CHECK(text_has("dma-buf"));
 	CHECK(!buffer);
@@ -136,7 +136,7 @@ static void test_size_mismatch(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE + 1 };
 	struct hm_buffer *other = NULL;
-	AUTO(hm_device) *device = open_device("heap:system");
+	AUTO(hm_device) *device = rig_device("heap:system");
 	AUTO(hm_buffer) *buffer = make(device, SIZE);
 	int fd = export_of(buffer);
 
@@ -162,8 +162,8 @@ static void test_read_only(void)
 	const struct hm_buffer_desc reader = { .struct_size = sizeof(reader),
 					       .flags = HM_BUFFER_READ_ONLY };
 	int fd, again = -7;
-	AUTO(hm_device) *sim = open_device("sim:0");
-	AUTO(hm_device) *host = open_device("host");
+	AUTO(hm_device) *sim = rig_device("sim:0");
+	AUTO(hm_device) *host = rig_device("host");
 	AUTO(hm_buffer) *buffer = make(sim, SIZE);
 	AUTO(hm_buffer) *other = NULL;
 	AUTO(hm_map) *map = NULL;
@@ -177,7 +177,7 @@ static void test_read_only(void)
 	CHECK_ERROR(-EACCES,
 		    hm_map_create(other, DESC(hm_map_desc, .access = HM_READ | HM_WRITE),
 				  &map));
-	map = map_of(other);
+	map = rig_map(other, NULL);
 	CHECK_ERROR(-EACCES, hm_map_protect(map, 0, SIZE, HM_READ | HM_WRITE));
 	CHECK_EQUAL(test_write_signal(hm_map_address(map)), SIGSEGV);
 	/* The buffer stays read-only. */
@@ -191,7 +191,7 @@ static void test_too_large(void)
 {
 	uint64_t limit;
 	int fd = -7;
-	AUTO(hm_device) *device = open_device("udmabuf");
+	AUTO(hm_device) *device = rig_device("udmabuf");
 
 	CHECK_FATAL(proc_number("/sys/module/udmabuf/parameters/size_limit_mb", &limit));
 	AUTO(hm_buffer) *buffer = make(device, MIB(limit + 1));
@@ -205,8 +205,8 @@ static void test_too_large(void)
 static void test_seals(void)
 {
 	int fd, dmabuf = -7;
-	AUTO(hm_device) *udmabuf = open_device("udmabuf");
-	AUTO(hm_device) *device = open_device("host");
+	AUTO(hm_device) *udmabuf = rig_device("udmabuf");
+	AUTO(hm_device) *device = rig_device("host");
 	AUTO(hm_buffer) *buffer = make(device, SIZE);
 
 	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_READ_ONLY, &fd));
@@ -225,22 +225,20 @@ static void test_seals(void)
 static void test_closed_behind(void)
 {
 	int number, kept;
-	AUTO(hm_device) *device = open_device("heap:system");
-	AUTO(hm_buffer) *buffer = make(device, SIZE);
-	AUTO(hm_map) *map = map_of(buffer);
+	AUTO(rig) r = rig_make("heap:system", DESC(hm_buffer_desc, .size = SIZE));
 
-	pattern_write(hm_map_address(map), 0, SIZE, 1);
-	close(export_of(buffer)); /* brackets make no call without another holder */
-	number = buffer->segment[0].fd;
+	pattern_write(hm_map_address(r.map), 0, SIZE, 1);
+	close(export_of(r.buffer)); /* brackets make no call without another holder */
+	number = r.buffer->segment[0].fd;
 	kept = dup(number);
 	CHECK_FATAL(kept >= 0 && dup3(STDIN_FILENO, number, O_CLOEXEC) == number);
-	CHECK_ERROR(-EBADF, hm_map_begin_cpu(map, 0, SIZE, HM_READ));
+	CHECK_ERROR(-EBADF, hm_map_begin_cpu(r.map, 0, SIZE, HM_READ));
 	CHECK(text_has("EBADF") && text_has("code outside the library closed it"));
-	CHECK_EQUAL(map_info(map, 0).brackets, 0);
-	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 1));
+	CHECK_EQUAL(map_info(r.map, 0).brackets, 0);
+	CHECK(pattern_holds(hm_map_address(r.map), 0, SIZE, 1));
 	CHECK_FATAL(dup3(kept, number, O_CLOEXEC) == number);
-	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, HM_READ));
-	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, HM_READ));
+	CHECK_OK(hm_map_begin_cpu(r.map, 0, SIZE, HM_READ));
+	CHECK_OK(hm_map_end_cpu(r.map, 0, SIZE, HM_READ));
 	close(kept);
 }
 
@@ -250,12 +248,12 @@ static void test_outlives(void)
 	struct hm_device *device, *host;
 	int fd;
 
-	device = open_device("heap:system");
-	host = open_device("host");
+	device = rig_device("heap:system");
+	host = rig_device("host");
 	buffer = make(device, SIZE);
 	fd = export_of(buffer);
 	CHECK_OK_FATAL(hm_buffer_import(host, fd, NULL, &other));
-	AUTO(hm_map) *map = map_of(other);
+	AUTO(hm_map) *map = rig_map(other, NULL);
 	close(fd);
 	hm_buffer_unref(other);
 	hm_buffer_unref(buffer);
@@ -273,7 +271,7 @@ static void exports(const char *name)
 {
 	uint64_t before, after;
 	unsigned int i;
-	AUTO(hm_device) *device = open_device(name);
+	AUTO(hm_device) *device = rig_device(name);
 
 	before = meminfo_read("MemAvailable");
 	for (i = 0; i < THOUSAND; i++) {
@@ -330,7 +328,7 @@ static void child_exports(void *user)
 
 	CHECK_OK_FATAL(hm_device_open(peers->device, &device));
 	buffer = make(device, SIZE);
-	pattern_write(hm_map_address(map_of(buffer)), 0, SIZE, 1);
+	pattern_write(hm_map_address(rig_map(buffer, NULL)), 0, SIZE, 1);
 	send_fd(peers->socket[1], export_of(buffer));
 	die();
 }
@@ -341,10 +339,10 @@ static void child_imports(void *user)
 	int fd = receive_fd(peers->socket[1]);
 	struct hm_buffer *buffer;
 	char *bytes;
-	struct hm_device *host = open_device("host");
+	struct hm_device *host = rig_device("host");
 
 	CHECK_OK_FATAL(hm_buffer_import(host, fd, NULL, &buffer));
-	bytes = hm_map_address(map_of(buffer));
+	bytes = hm_map_address(rig_map(buffer, NULL));
 	CHECK(pattern_holds(bytes, 0, SIZE, 1));
 	pattern_write(bytes, 0, SIZE, 2);
 	die();
@@ -358,14 +356,14 @@ static void exporter_first(const char *name)
 	struct hm_map *map;
 	int fd;
 
-	device = open_device(name);
+	device = rig_device(name);
 	hm_device_unref(device);
 	peers_open(&peers, name);
 	CHECK_EQUAL(test_fork(child_exports, &peers), SIGKILL);
 	fd = receive_fd(peers.socket[0]);
-	host = open_device("host");
+	host = rig_device("host");
 	CHECK_OK_FATAL(hm_buffer_import(host, fd, NULL, &buffer));
-	map = map_of(buffer);
+	map = rig_map(buffer, NULL);
 	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 1));
 	pattern_write(hm_map_address(map), 0, SIZE, 2);
 	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 2));
@@ -380,9 +378,9 @@ static void importer_first(const char *name)
 {
 	struct peers peers;
 	int fd;
-	struct hm_device *device = open_device(name);
+	struct hm_device *device = rig_device(name);
 	struct hm_buffer *buffer = make(device, SIZE);
-	struct hm_map *map = map_of(buffer);
+	struct hm_map *map = rig_map(buffer, NULL);
 
 	pattern_write(hm_map_address(map), 0, SIZE, 1);
 	fd = export_of(buffer);
@@ -573,7 +571,7 @@ static int swap_memfd(int fd, unsigned long cmd, void *argument)
 static void test_shows_others(void)
 {
 	int (*before)(int fd, unsigned long cmd, void *argument) = sys_table.ioctl;
-	AUTO(hm_device) *device = open_device("host");
+	AUTO(hm_device) *device = rig_device("host");
 	AUTO(hm_buffer) *buffer = make(device, SIZE);
 	int fd = -1;
 

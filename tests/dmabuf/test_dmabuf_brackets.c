@@ -32,13 +32,11 @@ static int counting_ioctl(int fd, unsigned long cmd, void *argument)
 /* Calls of a begin and its end on a buffer of that device. */
 static unsigned int calls_of_bracket(const char *name)
 {
-	AUTO(hm_device) *device = open_device(name);
-	AUTO(hm_buffer) *buffer = make(device, SIZE);
-	AUTO(hm_map) *map = map_of(buffer);
+	AUTO(rig) r = rig_make(name, DESC(hm_buffer_desc, .size = SIZE));
 
 	n_sync = 0;
-	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, HM_READ | HM_WRITE));
-	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, HM_READ | HM_WRITE));
+	CHECK_OK(hm_map_begin_cpu(r.map, 0, SIZE, HM_READ | HM_WRITE));
+	CHECK_OK(hm_map_end_cpu(r.map, 0, SIZE, HM_READ | HM_WRITE));
 	return n_sync;
 }
 
@@ -66,14 +64,14 @@ static unsigned int calls_of(struct hm_map *map, uint64_t offset, uint64_t lengt
 /* An object that has left stays the first; those behind it come and go. */
 static void test_bracket_calls_exported(void)
 {
-	AUTO(hm_device) *device = open_device("heap:system");
+	AUTO(hm_device) *device = rig_device("heap:system");
 	int fd;
 
 	sys_table.ioctl = counting_ioctl;
 	AUTO(hm_buffer) *buffer =
 		rig_buffer(device, DESC(hm_buffer_desc, .size = SIZE, .max_size = 4 * SIZE));
 	fd = export_of(buffer);
-	AUTO(hm_map) *map = map_of(buffer);
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 	CHECK_EQUAL(calls_of(map, 0, SIZE), 2);
 	CHECK_ERROR(-EINVAL, hm_map_end_cpu(map, 0, SIZE, HM_READ));
 	CHECK_OK_FATAL(hm_buffer_resize(buffer, 2 * SIZE, HM_GROW_APPEND));
@@ -96,20 +94,20 @@ static void test_bracket_calls_exported(void)
  */
 static void leaves(const char *name)
 {
-	AUTO(hm_device) *device = open_device(name);
+	AUTO(hm_device) *device = rig_device(name);
 	struct stat first, second;
 	int fd, again;
 
 	sys_table.ioctl = counting_ioctl;
 	AUTO(hm_buffer) *buffer =
 		rig_buffer(device, DESC(hm_buffer_desc, .size = SIZE, .max_size = 4 * SIZE));
-	AUTO(hm_map) *map = map_of(buffer);
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 	CHECK_EQUAL(calls_of(map, 0, SIZE), 0);
 	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, HM_READ));
 	fd = export_of(buffer);
 	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, HM_READ));
 	CHECK(buffer_info(buffer).caps & HM_CAP_BRACKET);
-	AUTO(hm_map) *later = map_of(buffer);
+	AUTO(hm_map) *later = rig_map(buffer, NULL);
 	CHECK_EQUAL(calls_of(map, 0, SIZE), 2);
 	CHECK_EQUAL(calls_of(later, SIZE - 1, 1), 2);
 
@@ -166,13 +164,13 @@ static void counted_open(struct counted *counted)
 {
 	int fd;
 
-	counted->sim = open_device("sim:0");
-	counted->host = open_device("host");
+	counted->sim = rig_device("sim:0");
+	counted->host = rig_device("host");
 	counted->theirs = make(counted->sim, SIZE);
 	fd = export_of(counted->theirs);
 	CHECK_OK_FATAL(hm_buffer_import(counted->host, fd, NULL, &counted->buffer));
 	close(fd);
-	counted->map = map_of(counted->buffer);
+	counted->map = rig_map(counted->buffer, NULL);
 	counted->before = counters(counted);
 }
 
@@ -226,14 +224,12 @@ static void check_refused(const struct counted *counted, struct hm_queue *queue)
 {
 	AUTO(hm_kernel) *kernel = make_kernel("increments_two", "inout inout", increments);
 	struct hm_fence *fence;
-	AUTO(hm_device) *host = open_device("host");
-	AUTO(hm_buffer) *buffer = make(host, SIZE);
-	AUTO(hm_map) *map = map_of(buffer);
+	AUTO(rig) r = rig_make("host", DESC(hm_buffer_desc, .size = SIZE));
 
-	CHECK_OK_FATAL(hm_map_protect(map, 0, SIZE, HM_READ));
+	CHECK_OK_FATAL(hm_map_protect(r.map, 0, SIZE, HM_READ));
 	CHECK_ERROR(-EACCES, hm_launch(queue, kernel, SIZE / 4, &fence,
 				       HM_INOUT(hm_map_address(counted->map)),
-				       HM_INOUT(hm_map_address(map))));
+				       HM_INOUT(hm_map_address(r.map))));
 	CHECK_EQUAL(atomic_load(&counted->map->turn), HM_READ | HM_WRITE);
 }
 
@@ -298,7 +294,7 @@ static void test_fences(void)
 	struct hm_buffer *buffer;
 	struct hetsim_buffer work;
 	int fd, dmabuf, fence, out, r;
-	AUTO(hm_device) *device = open_device("sim:0");
+	AUTO(hm_device) *device = rig_device("sim:0");
 
 	fd = hetsim_open(O_RDWR);
 	work = hetsim_buffer_make(fd, MIB(8), HETSIM_PLACE_VRAM);

@@ -62,7 +62,7 @@ static struct hm_device *open_node(enum fake_drm_node node)
 	char path[64], name[80];
 
 	snprintf(name, sizeof(name), "drm:%s", drm_fake_path(node, path, sizeof(path)));
-	return open_device(name);
+	return rig_device(name);
 }
 
 /* @run on each node; nothing of it may be open afterwards. */
@@ -397,7 +397,7 @@ static void closed_behind(enum fake_drm_node at)
 {
 	AUTO(hm_device) *device = open_node(at);
 	AUTO(hm_buffer) *buffer = make(device, SIZE);
-	AUTO(hm_map) *map = map_of(buffer);
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 	struct drm_object *object = buffer->segment[0].object;
 	int number = object->node->fd, kept = dup(number);
 

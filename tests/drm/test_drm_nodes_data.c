@@ -65,7 +65,7 @@ struct line {
 
 static struct line line_of(struct hm_buffer *buffer)
 {
-	struct line line = { .buffer = buffer, .map = map_of(buffer) };
+	struct line line = { .buffer = buffer, .map = rig_map(buffer, NULL) };
 
 	line.at = hm_map_address(line.map);
 	return line;
@@ -122,7 +122,7 @@ static void end_to_end(void)
 		return;
 	}
 	accel_rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
-	device = open_device(drm_device_of_test());
+	device = rig_device(drm_device_of_test());
 	x = line_of(make(device, BYTES));
 	y = line_of(make(device, BYTES));
 	fd = export_of(y.buffer);

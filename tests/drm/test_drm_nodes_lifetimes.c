@@ -35,7 +35,7 @@ static void check_given(const struct given *before, uint64_t bytes)
 static int peer_exports(struct peer_world *world, uint64_t size, uint64_t b, uint64_t c)
 {
 	world->buffer = make(world->device, size);
-	world->map = map_of(world->buffer);
+	world->map = rig_map(world->buffer, NULL);
 	pattern_write(hm_map_address(world->map), 0, size, 1);
 	b = (uint64_t)export_of(world->buffer);
 	send_fd(world->socket, (int)b);
@@ -75,10 +75,10 @@ struct imported {
 
 static struct imported import_by(const char *device, int fd)
 {
-	struct imported one = { .device = open_device(device) };
+	struct imported one = { .device = rig_device(device) };
 
 	CHECK_OK_FATAL(hm_buffer_import(one.device, fd, NULL, &one.buffer));
-	one.map = map_of(one.buffer);
+	one.map = rig_map(one.buffer, NULL);
 	one.bytes = hm_map_address(one.map);
 	return one;
 }
@@ -130,9 +130,9 @@ static void importer_killed(void)
 	int fd;
 
 	peer_start(&peer, SOCK_STREAM, drm_device_of_test());
-	device = open_device(drm_device_of_test());
+	device = rig_device(drm_device_of_test());
 	buffer = make(device, LARGE);
-	map = map_of(buffer);
+	map = rig_map(buffer, NULL);
 	bytes = hm_map_address(map);
 	pattern_write(bytes, 0, LARGE, 1);
 	fd = export_of(buffer);
@@ -155,7 +155,7 @@ static void importer_killed(void)
 static void thousand_exports(void)
 {
 	struct given before = given_now();
-	struct hm_device *device = open_device(drm_device_of_test());
+	struct hm_device *device = rig_device(drm_device_of_test());
 	int i;
 
 	for (i = 0; i < THOUSAND; i++) {
@@ -178,10 +178,10 @@ static void thousand_exports(void)
 
 static void execs(void *user)
 {
-	struct hm_device *device = open_device(user);
+	struct hm_device *device = rig_device(user);
 	struct hm_buffer *buffer = make(device, LARGE);
 
-	pattern_write(hm_map_address(map_of(buffer)), 0, LARGE, 1);
+	pattern_write(hm_map_address(rig_map(buffer, NULL)), 0, LARGE, 1);
 	export_of(buffer);
 	execl("/bin/sh", "sh", "-c", LOOK, NULL);
 	_exit(1);
@@ -190,9 +190,9 @@ static void execs(void *user)
 static void exec_ends(void)
 {
 	struct given before = given_now();
-	struct hm_device *device = open_device(drm_device_of_test());
+	struct hm_device *device = rig_device(drm_device_of_test());
 	struct hm_buffer *buffer = make(device, SIZE);
-	struct hm_map *map = map_of(buffer);
+	struct hm_map *map = rig_map(buffer, NULL);
 	int fd = export_of(buffer);
 
 	pattern_write(hm_map_address(map), 0, SIZE, 1);
@@ -212,9 +212,9 @@ static void exec_ends(void)
 static void map_outlives(void)
 {
 	struct given before = given_now();
-	struct hm_device *device = open_device(drm_device_of_test());
+	struct hm_device *device = rig_device(drm_device_of_test());
 	struct hm_buffer *buffer = make(device, LARGE);
-	struct hm_map *map = map_of(buffer);
+	struct hm_map *map = rig_map(buffer, NULL);
 	char *bytes = hm_map_address(map);
 
 	close(export_of(buffer));
@@ -268,14 +268,14 @@ static int unload(void)
 static void module_stays(void)
 {
 	char name[80];
-	AUTO(hm_device) *device = open_device(drm_vgem_name(name, sizeof(name)));
+	AUTO(hm_device) *device = rig_device(drm_vgem_name(name, sizeof(name)));
 	struct hm_buffer *buffer;
 	struct hm_map *map;
 	int fd;
 
 	CHECK_EQUAL(unload(), -EAGAIN);
 	buffer = make(device, SIZE);
-	map = map_of(buffer);
+	map = rig_map(buffer, NULL);
 	fd = export_of(buffer);
 	hm_device_unref(device);
 	hm_buffer_unref(buffer);
@@ -283,10 +283,10 @@ static void module_stays(void)
 	pattern_write(hm_map_address(map), 0, SIZE, 1);
 	hm_map_unref(map);
 	CHECK_EQUAL(unload(), -EAGAIN);
-	device = open_device("host");
+	device = rig_device("host");
 	CHECK_OK_FATAL(hm_buffer_import(device, fd, NULL, &buffer));
 	close(fd);
-	map = map_of(buffer);
+	map = rig_map(buffer, NULL);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
 	CHECK_EQUAL(unload(), -EAGAIN);
@@ -301,7 +301,7 @@ static void module_stays(void)
 		!system("busybox insmod $(find /lib/modules/$(uname -r)/ -name 'vgem.ko*')"));
 	CHECK(!chmod(drm_find("vgem", true).path, 0666)); /* as tests/vm/init does it */
 	CHECK(!chmod(drm_find("vgem", false).path, 0666));
-	device = open_device(drm_vgem_name(name, sizeof(name)));
+	device = rig_device(drm_vgem_name(name, sizeof(name)));
 	hm_buffer_unref(make(device, SIZE));
 }
 
