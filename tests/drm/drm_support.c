@@ -141,10 +141,11 @@ const char *drm_device_of_test(void)
 	return !strcmp(of, "heap") ? "heap:system" : of;
 }
 
-int drm_try_make(struct hm_device *device, uint64_t size, struct drm_made *made)
+int drm_try_make(struct hm_device *device, uint64_t size, struct rig *made)
 {
 	int r;
 
+	*made = (struct rig){ 0 };
 	r = hm_buffer_create(device, DESC(hm_buffer_desc, .size = size), &made->buffer);
 	if (r)
 		return r;
@@ -156,18 +157,12 @@ int drm_try_make(struct hm_device *device, uint64_t size, struct drm_made *made)
 	return r;
 }
 
-struct drm_made drm_make(struct hm_device *device, uint64_t size)
+struct rig drm_make(struct hm_device *device, uint64_t size)
 {
-	struct drm_made made;
+	struct rig made;
 
 	CHECK_OK_FATAL(drm_try_make(device, size, &made));
 	return made;
-}
-
-void drm_drop(const struct drm_made *made)
-{
-	hm_map_unref(made->map);
-	hm_buffer_unref(made->buffer);
 }
 
 int drm_export_read_only(struct hm_buffer *buffer)

@@ -37,16 +37,8 @@ const char *drm_vgem_name(char *name, size_t size);
 const char *drm_device_of_test(void);
 
 /* A buffer with a map of all of it. */
-struct drm_made {
-	struct hm_buffer *buffer;
-	struct hm_map *map;
-	char *bytes;
-};
-
-int drm_try_make(struct hm_device *device, uint64_t size, struct drm_made *made);
-struct drm_made drm_make(struct hm_device *device, uint64_t size); /* or abandons the test */
-void drm_drop(const struct drm_made *made);
-AUTO_BY(drm_made, drm_drop)
+int drm_try_make(struct hm_device *device, uint64_t size, struct rig *made);
+struct rig drm_make(struct hm_device *device, uint64_t size); /* or abandons the test */
 
 /*
  * The buffer's dma-buf, exported for reading by a call of the test's own: the library makes

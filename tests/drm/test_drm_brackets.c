@@ -20,28 +20,12 @@
 
 static const struct fake_drm_control *fake;
 
-struct shared {
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
-};
-
-static void make_map(struct drm_node *node, struct shared *s)
+static struct rig make_map(const struct drm_node *node)
 {
 	char name[80];
 
 	snprintf(name, sizeof(name), "drm:%s", node->path);
-	CHECK_OK_FATAL(hm_device_open(name, &s->device));
-	s->buffer =
-		rig_buffer(s->device, DESC(hm_buffer_desc, .size = SIZE, .max_size = 2 * SIZE));
-	CHECK_OK_FATAL(hm_map_create(s->buffer, NULL, &s->map));
-}
-
-static void end_map(struct shared *s)
-{
-	hm_map_unref(s->map);
-	hm_buffer_unref(s->buffer);
-	hm_device_unref(s->device);
+	return rig_make(name, DESC(hm_buffer_desc, .size = SIZE, .max_size = 2 * SIZE));
 }
 
 static void check_trace(const char *what, const char *trace)
@@ -85,10 +69,9 @@ static void check_bracket(struct drm_node *node, enum fake_drm_node at)
 {
 	struct hm_buffer *again;
 	struct hm_map *came;
-	struct shared s;
 	int fd;
+	AUTO(rig) s = make_map(node);
 
-	make_map(node, &s);
 	/* Not shared: a bracket makes only the closing call, whatever the device does. */
 	fake->busy(true);
 	fake->fail(0, 0);
@@ -112,7 +95,6 @@ static void check_bracket(struct drm_node *node, enum fake_drm_node at)
 	hm_map_unref(came);
 	hm_buffer_unref(again);
 	close(fd);
-	end_map(&s);
 }
 
 static void brackets(void)
@@ -136,11 +118,10 @@ static void bracket_foreign(void)
 	struct hm_device *other;
 	struct hm_buffer *buffer;
 	struct hm_map *map;
-	struct shared s;
 	char path[64], name[80];
 	int fd;
+	AUTO(rig) s = make_map(node);
 
-	make_map(node, &s);
 	CHECK_OK_FATAL(hm_buffer_export(s.buffer, HM_EXPORT_DMABUF, &fd));
 	snprintf(name, sizeof(name), "drm:%s", drm_fake_path(FAKE_I915, path, sizeof(path)));
 	CHECK_OK_FATAL(hm_device_open(name, &other));
@@ -151,7 +132,6 @@ static void bracket_foreign(void)
 	hm_buffer_unref(buffer);
 	hm_device_unref(other);
 	close(fd);
-	end_map(&s);
 	drm_node_put(node);
 }
 
@@ -171,7 +151,7 @@ static void bracket_returned(void)
 	struct drm_node *node = drm_open_fake(FAKE_AMDGPU);
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
 	struct hm_device *device;
-	struct shared s;
+	struct rig s;
 	char name[80];
 	size_t i;
 	int fd;
@@ -202,10 +182,9 @@ static void bracket_fails(void)
 {
 	struct drm_node *node = drm_open_fake(FAKE_AMDGPU);
 	struct hm_map_info info = { .struct_size = sizeof(info) };
-	struct shared s;
 	int fd;
+	AUTO(rig) s = make_map(node);
 
-	make_map(node, &s);
 	CHECK_OK_FATAL(hm_buffer_export(s.buffer, HM_EXPORT_DMABUF, &fd));
 	fake->fail(1, ENOMEM);
 	CHECK_ERROR(-ENOMEM, hm_map_begin_cpu(s.map, 0, SIZE, HM_READ));
@@ -219,7 +198,6 @@ static void bracket_fails(void)
 	CHECK_EQUAL(info.brackets, 0);
 	bracket(s.map, HM_READ);
 	close(fd);
-	end_map(&s);
 	drm_node_put(node);
 }
 
@@ -228,9 +206,8 @@ static void bracket_undone(void)
 {
 	struct hm_drm_handle handle = { .struct_size = sizeof(handle) };
 	struct drm_node *node = drm_open_fake(FAKE_NOUVEAU);
-	struct shared s;
+	AUTO(rig) s = make_map(node);
 
-	make_map(node, &s);
 	CHECK_OK(hm_drm_buffer_handle(s.buffer, 0, &handle));
 	CHECK_OK_FATAL(hm_buffer_resize(s.buffer, 2 * SIZE, HM_GROW_APPEND));
 	CHECK_OK(hm_drm_buffer_handle(s.buffer, SIZE, &handle));
@@ -239,7 +216,6 @@ static void bracket_undone(void)
 	CHECK_ERROR(-ENOMEM, hm_map_begin_cpu(s.map, 0, 2 * SIZE, HM_READ));
 	fake->fail(0, 0);
 	CHECK(!strcmp(fake->trace(), "prep 30 s read\nfini\n"));
-	end_map(&s);
 	drm_node_put(node);
 }
 
@@ -255,11 +231,10 @@ static void asked_once(void)
 	struct drm_node *node = drm_open_fake(FAKE_AMDGPU);
 	struct hm_kernel *kernel = make_kernel("use", "inout in", use);
 	struct hm_fence *fence;
-	struct shared s;
 	struct accel_rig rig;
 	char bytes[8], *at;
+	AUTO(rig) s = make_map(node);
 
-	make_map(node, &s);
 	at = hm_map_address(s.map);
 	accel_rig_open(&rig, "cpu", 0, 0);
 	CHECK_OK_FATAL(hm_handler_install(0));
@@ -279,7 +254,6 @@ static void asked_once(void)
 	CHECK_OK(hm_handler_remove());
 	hm_kernel_unref(kernel);
 	accel_rig_close(&rig);
-	end_map(&s);
 	drm_node_put(node);
 }
 
@@ -288,13 +262,12 @@ static void export_undone(void)
 {
 	struct drm_node *node = drm_open_fake(FAKE_XE);
 	unsigned int n = 0;
-	struct shared s;
 	bool failed;
 	int fd, r;
 
 	inject_install();
 	do {
-		make_map(node, &s);
+		AUTO(rig) s = make_map(node);
 		fd = -1;
 		inject_arm(++n, INJECT_ONE);
 		r = hm_buffer_export(s.buffer, HM_EXPORT_DMABUF, &fd);
@@ -303,7 +276,6 @@ static void export_undone(void)
 			CHECK(fd == -1 && *hm_errmsg());
 		else
 			close(fd);
-		end_map(&s);
 	} while (failed && n < 100);
 	CHECK(n > 2 && n < 100);
 	CHECK_OK(r);

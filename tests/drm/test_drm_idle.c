@@ -51,10 +51,9 @@ static void each(void (*run)(struct hm_device *device), const char *idle)
 /* One of @size bytes, none of them zero, becomes idle. */
 static char *leave(struct hm_device *device, uint64_t size)
 {
-	struct drm_made made = drm_make(device, size);
+	AUTO(rig) made = drm_make(device, size);
 
 	memset(made.bytes, 0xa5, size);
-	drm_drop(&made);
 	return made.bytes;
 }
 
@@ -62,15 +61,14 @@ static char *leave(struct hm_device *device, uint64_t size)
 static void check_used_again(struct hm_device *device, uint64_t size)
 {
 	uint64_t before = stats_now().bytes_idle;
-	struct drm_made made;
 
 	CHECK(before >= size);
-	made = drm_make(device, size);
+	AUTO(rig) made = drm_make(device, size);
 	CHECK_EQUAL(stats_now().bytes_idle, before - size);
 	CHECK(is_zero(made.bytes, 0, size));
 	pattern_write(made.bytes, 0, size, 1);
 	CHECK(pattern_holds(made.bytes, 0, size, 1));
-	drm_drop(&made);
+	rig_drop(&made);
 	CHECK_OK(hm_retire_flush());
 	CHECK_EQUAL(stats_now().bytes_idle, before);
 }
@@ -79,7 +77,7 @@ static void check_used_again(struct hm_device *device, uint64_t size)
 
 static void check_zeros(struct hm_device *device)
 {
-	struct drm_made made;
+	struct rig made;
 
 	leave(device, SIZE);
 	CHECK_EQUAL(stats_now().bytes_idle, SIZE);
@@ -132,23 +130,23 @@ static void check_ways(struct hm_device *device)
 	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
 	struct hm_map_desc how;
 	unsigned int mappings;
-	struct drm_made made;
+	struct rig made;
 	uint64_t length;
 	char *p;
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(descs); i++) {
 		leave(device, SIZE);
-		CHECK_OK_FATAL(hm_buffer_create(device, &desc, &made.buffer));
+		made = (struct rig){ .buffer = rig_buffer(device, &desc) };
 		how = descs[i];
 		how.struct_size = sizeof(how);
-		CHECK_OK_FATAL(hm_map_create(made.buffer, &how, &made.map));
+		made.map = rig_map(made.buffer, &how);
 		made.bytes = hm_map_address(made.map);
 		length = hm_map_length(made.map);
 		CHECK(is_zero(made.bytes, 0, length));
 		if (how.access & HM_WRITE)
 			memset(made.bytes, 1, length);
-		drm_drop(&made);
+		rig_drop(&made);
 		check_used_again(device, SIZE);
 	}
 	/* Cut in three it would be three mappings for as long as it is idle. */
@@ -156,7 +154,7 @@ static void check_ways(struct hm_device *device)
 	made = drm_make(device, SIZE);
 	CHECK_OK(hm_map_protect(made.map, PAGE, PAGE, HM_READ));
 	pattern_write(made.bytes, 2 * PAGE, SIZE, 3);
-	drm_drop(&made);
+	rig_drop(&made);
 	CHECK(test_holding_now().mappings <= mappings);
 	check_used_again(device, SIZE);
 	/* The short way has address space behind it. */
@@ -175,7 +173,7 @@ static void ways_of_mapping(void)
 /* A map of a buffer that lives finds its bytes where an earlier one left them. */
 static void check_mapped_again(struct hm_device *device)
 {
-	struct drm_made made = drm_make(device, SIZE);
+	struct rig made = drm_make(device, SIZE);
 	int i;
 
 	pattern_write(made.bytes, 0, SIZE, 5);
@@ -193,7 +191,7 @@ static void check_mapped_again(struct hm_device *device)
 	CHECK_OK_FATAL(hm_map_create(made.buffer, NULL, &made.map));
 	CHECK(pattern_holds(hm_map_address(made.map), 0, SIZE, 5));
 	CHECK(is_zero(hm_map_address(made.map), SIZE, 2 * SIZE));
-	drm_drop(&made);
+	rig_drop(&made);
 }
 
 static void mapped_again(void)
@@ -205,15 +203,16 @@ static void mapped_again(void)
 static void check_readers(struct hm_device *device)
 {
 	struct section section;
-	struct drm_made made;
+	char *bytes;
 
 	defer(16, MIB(1));
 	section_begin(&section);
-	made = drm_make(device, SIZE);
-	pattern_write(made.bytes, 0, SIZE, 6);
-	drm_drop(&made);
-	CHECK_EQUAL(test_read_signal(made.bytes), 0);
-	CHECK(pattern_holds(made.bytes, 0, SIZE, 6));
+	AUTO(rig) made = drm_make(device, SIZE);
+	bytes = made.bytes;
+	pattern_write(bytes, 0, SIZE, 6);
+	rig_drop(&made);
+	CHECK_EQUAL(test_read_signal(bytes), 0);
+	CHECK(pattern_holds(bytes, 0, SIZE, 6));
 	section_end(&section);
 	CHECK_OK(hm_retire_flush());
 	check_used_again(device, SIZE);
@@ -228,7 +227,7 @@ static void readers_keep(void)
 /* A handler's pages end with the map: the next map shows the object. */
 static void check_handled(struct hm_device *device)
 {
-	struct drm_made made;
+	struct rig made;
 
 	CHECK_OK_FATAL(hm_handler_install(0));
 	made = drm_make(device, SIZE);
@@ -240,7 +239,7 @@ static void check_handled(struct hm_device *device)
 	CHECK_OK_FATAL(hm_map_create(made.buffer, NULL, &made.map));
 	made.bytes = hm_map_address(made.map);
 	CHECK(pattern_holds(made.bytes, 0, SIZE, 7));
-	drm_drop(&made);
+	rig_drop(&made);
 	CHECK_OK(hm_handler_remove());
 	check_used_again(device, SIZE);
 }
@@ -255,7 +254,7 @@ static void handled(void)
 static void check_bounds(struct hm_device *device)
 {
 	const uint64_t part = MIB(1) / 4;
-	struct drm_made made[6];
+	struct rig made[6];
 	size_t i;
 
 	/* An object above a quarter of the limit is not kept. */
@@ -264,7 +263,7 @@ static void check_bounds(struct hm_device *device)
 	for (i = 0; i < ARRAY_SIZE(made); i++)
 		made[i] = drm_make(device, part);
 	for (i = 0; i < ARRAY_SIZE(made); i++)
-		drm_drop(&made[i]);
+		rig_drop(&made[i]);
 	CHECK_EQUAL(stats_now().bytes_idle, MIB(1));
 	CHECK(!fake || fake->handles() == 4);
 	/* Another size is another object, and the oldest makes room for it. */
@@ -281,13 +280,13 @@ static void bounds(void)
 
 static void check_count(struct hm_device *device)
 {
-	struct drm_made made[300];
+	struct rig made[300];
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(made); i++)
 		made[i] = drm_make(device, PAGE);
 	for (i = 0; i < ARRAY_SIZE(made); i++)
-		drm_drop(&made[i]);
+		rig_drop(&made[i]);
 	/* Slowly, the first may have been there for a second. */
 	CHECK(stats_now().bytes_idle <= 256 * PAGE);
 	CHECK(!fake || fake->handles() <= 256);
@@ -325,10 +324,10 @@ static void check_shared(struct hm_device *device)
 {
 	struct hm_buffer *twin;
 	int fd = -1;
-	struct drm_made made = drm_make(device, SIZE);
+	struct rig made = drm_make(device, SIZE);
 
 	CHECK_OK_FATAL(hm_buffer_export(made.buffer, HM_EXPORT_DMABUF, &fd));
-	drm_drop(&made);
+	rig_drop(&made);
 	CHECK_EQUAL(stats_now().bytes_idle, 0);
 	CHECK_OK_FATAL(hm_buffer_import(device, fd, NULL, &twin));
 	hm_buffer_unref(twin);
@@ -339,7 +338,7 @@ static void check_shared(struct hm_device *device)
 	inject_always("ioctl", EMFILE);
 	CHECK_ERROR(-EMFILE, hm_buffer_export(made.buffer, HM_EXPORT_DMABUF, &fd));
 	CHECK(inject_disarm());
-	drm_drop(&made);
+	rig_drop(&made);
 	CHECK_EQUAL(stats_now().bytes_idle, 0);
 }
 
@@ -390,7 +389,7 @@ static void time_is_up(void)
 static void memory_is_short(void)
 {
 	struct hm_device *one, *other;
-	struct drm_made made;
+	struct rig made;
 
 	inject_install();
 	one = open_at(0, "64");
@@ -408,7 +407,7 @@ static void memory_is_short(void)
 	CHECK(inject_disarm());
 	CHECK_EQUAL(stats_now().bytes_idle, 0);
 	CHECK(is_zero(made.bytes, 0, 3 * SIZE));
-	drm_drop(&made);
+	rig_drop(&made);
 	if (fake) {
 		leave(other, SIZE);
 		/* The driver refuses. */
@@ -417,7 +416,7 @@ static void memory_is_short(void)
 		CHECK(fake->failed());
 		fake->fail(0, 0);
 		CHECK_EQUAL(stats_now().bytes_idle, 0);
-		drm_drop(&made);
+		rig_drop(&made);
 	}
 	/* Nothing is left to be given up. */
 	inject_always("calloc", ENOMEM);
@@ -443,7 +442,7 @@ static void walk_failures(struct hm_device *device,
 			  char *(*leave_one)(struct hm_device *device, uint64_t size))
 {
 	unsigned int n;
-	struct drm_made made;
+	struct rig made;
 	bool more = true;
 	int r;
 
@@ -454,7 +453,7 @@ static void walk_failures(struct hm_device *device,
 		if (!r) {
 			CHECK(is_zero(made.bytes, 0, SIZE));
 			memset(made.bytes, 1, SIZE);
-			drm_drop(&made);
+			rig_drop(&made);
 		} else {
 			CHECK(*hm_errmsg());
 		}
@@ -503,16 +502,15 @@ static void taken_away(void)
 {
 	static const enum fake_drm_node nodes[] = { FAKE_NOUVEAU, FAKE_I915_INTEGRATED };
 	struct hm_device *device;
-	struct drm_made made;
 	unsigned int i;
 
 	for (i = 0; fake && i < ARRAY_SIZE(names); i++) {
 		device = open_at(i, "64");
-		made = drm_make(device, 2 * SIZE);
+		AUTO(rig) made = drm_make(device, 2 * SIZE);
 		leave(device, SIZE);
 		fake->unplug(nodes[i], true);
-		CHECK_ERROR(-ENODEV, drm_try_make(device, SIZE, &(struct drm_made){ 0 }));
-		drm_drop(&made);
+		CHECK_ERROR(-ENODEV, drm_try_make(device, SIZE, &(struct rig){ 0 }));
+		rig_drop(&made);
 		CHECK_EQUAL(stats_now().bytes_idle, 0);
 		hm_device_unref(device);
 		fake->unplug(nodes[i], false);
@@ -529,7 +527,7 @@ static void *cycle(void *user)
 {
 	unsigned int at = (unsigned int)(uintptr_t)user, i;
 	struct hm_device *device;
-	struct drm_made made;
+	struct rig made;
 	uint64_t size;
 
 	if (hm_device_open(names[at % ARRAY_SIZE(names)], &device))
@@ -543,7 +541,7 @@ static void *cycle(void *user)
 		pattern_write(made.bytes, 0, size, at);
 		if (!pattern_holds(made.bytes, 0, size, at))
 			return (void *)"its own bytes";
-		drm_drop(&made);
+		rig_drop(&made);
 		/* Now and then the node goes, and with it the thread that ends idle objects. */
 		if (i % 16)
 			continue;

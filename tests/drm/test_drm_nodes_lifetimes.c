@@ -66,16 +66,9 @@ static void kill_scribbler(struct peer *peer, const volatile uint32_t *word)
 }
 
 /* Two buffers of one dma-buf: by the device itself, and by a device that takes any. */
-struct imported {
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
-	char *bytes;
-};
-
-static struct imported import_by(const char *device, int fd)
+static struct rig import_by(const char *device, int fd)
 {
-	struct imported one = { .device = rig_device(device) };
+	struct rig one = { .device = rig_device(device) };
 
 	CHECK_OK_FATAL(hm_buffer_import(one.device, fd, NULL, &one.buffer));
 	one.map = rig_map(one.buffer, NULL);
@@ -83,17 +76,10 @@ static struct imported import_by(const char *device, int fd)
 	return one;
 }
 
-static void drop(struct imported *one)
-{
-	hm_map_unref(one->map);
-	hm_buffer_unref(one->buffer);
-	hm_device_unref(one->device);
-}
-
 static void exporter_killed(void)
 {
 	struct given before = given_now();
-	struct imported own, host;
+	struct rig own, host;
 	struct peer peer;
 	int fd;
 
@@ -109,13 +95,13 @@ static void exporter_killed(void)
 	CHECK(pattern_holds(own.bytes, PAGE, LARGE, 1));
 	pattern_write(own.bytes, 0, LARGE, 2);
 	CHECK(pattern_holds(host.bytes, 0, LARGE, 2));
-	drop(&own);
+	rig_drop(&own);
 	CHECK(pattern_holds(host.bytes, 0, LARGE, 2));
 	pattern_write(host.bytes, 0, LARGE, 3);
 	CHECK_OK(hm_map_begin_cpu(host.map, 0, LARGE, HM_READ));
 	CHECK_OK(hm_map_end_cpu(host.map, 0, LARGE, HM_READ));
 	check_given(&before, LARGE);
-	drop(&host);
+	rig_drop(&host);
 	check_given_back(&before);
 }
 

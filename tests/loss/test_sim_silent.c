@@ -356,20 +356,14 @@ static struct hm_buffer *take_in(const struct scene *scene, uint64_t length)
 	return again;
 }
 
-struct second {
-	struct hm_buffer *buffer;
-	struct hm_map *map;
-	char *base;
-};
-
 /* False: the test was skipped. The handler is installed. */
-static bool begin_two(struct scene *scene, struct second *second)
+static bool begin_two(struct scene *scene, struct rig *second)
 {
 	if (!begin_handled(scene))
 		return false;
-	second->buffer = take_in(scene, SIZE);
+	*second = (struct rig){ .buffer = take_in(scene, SIZE) };
 	CHECK_OK_FATAL(hm_map_create(second->buffer, NULL, &second->map));
-	second->base = hm_map_address(second->map);
+	second->bytes = hm_map_address(second->map);
 	return true;
 }
 
@@ -382,23 +376,22 @@ static void drop_first(struct scene *scene)
 	scene->buffer = NULL;
 }
 
-static void end_two(struct scene *scene, struct second *second)
+static void end_two(struct scene *scene, struct rig *second)
 {
-	hm_map_unref(second->map);
-	hm_buffer_unref(second->buffer);
+	rig_drop(second);
 	end(scene);
 }
 
 /* With a handler each buffer follows its own policy. */
 static void test_two_of_one(void)
 {
-	struct second second;
+	struct rig second;
 	struct scene scene;
 
 	if (!begin_two(&scene, &second))
 		return;
 	take_away(scene.device);
-	CHECK_EQUAL(second.base[MIB(3)], 0);
+	CHECK_EQUAL(second.bytes[MIB(3)], 0);
 	check_shadow(&scene, 1);
 	end_two(&scene, &second);
 	CHECK_OK(hm_handler_remove());
@@ -407,28 +400,28 @@ static void test_two_of_one(void)
 /* Without a handler the kernel shows zeros, whichever buffer had asked, and when. */
 static void test_handler_gone(void)
 {
-	struct second second;
+	struct rig second;
 	struct scene scene;
 
 	if (!begin_two(&scene, &second))
 		return;
 	CHECK_OK(hm_handler_remove());
 	take_away(scene.device);
-	CHECK_EQUAL(second.base[MIB(3)], 0);
+	CHECK_EQUAL(second.bytes[MIB(3)], 0);
 	end_two(&scene, &second);
 	if (!begin_two(&scene, &second))
 		return;
 	drop_first(&scene);
 	CHECK_OK(hm_handler_remove());
 	take_away(scene.device);
-	CHECK_EQUAL(second.base[MIB(3)], 0);
+	CHECK_EQUAL(second.bytes[MIB(3)], 0);
 	end_two(&scene, &second);
 }
 
 /* The same if the device has gone meanwhile, unheard of. */
 static void test_outlived(void)
 {
-	struct second second;
+	struct rig second;
 	struct scene scene;
 
 	if (!begin_two(&scene, &second))
@@ -436,7 +429,7 @@ static void test_outlived(void)
 	take_away(scene.device);
 	drop_first(&scene);
 	CHECK_OK(hm_handler_remove());
-	CHECK_EQUAL(second.base[MIB(3)], 0);
+	CHECK_EQUAL(second.bytes[MIB(3)], 0);
 	end_two(&scene, &second);
 }
 

@@ -9,15 +9,9 @@
 
 #define PAGES 8
 
-struct locked {
-	struct hm_buffer *buffer;
-	struct hm_map *map;
-	char *bytes;
-};
-
 static struct hm_device *host;
 
-static inline void make(struct locked *l, const char *name)
+static inline void make(struct rig *l, const char *name)
 {
 	struct hm_buffer_desc desc = {
 		.struct_size = sizeof(desc),
@@ -26,28 +20,22 @@ static inline void make(struct locked *l, const char *name)
 		.name = name,
 	};
 
-	CHECK_OK_FATAL(hm_buffer_create(host, &desc, &l->buffer));
-	CHECK_OK_FATAL(hm_map_create(l->buffer, NULL, &l->map));
+	*l = (struct rig){ .buffer = rig_buffer(host, &desc) };
+	l->map = rig_map(l->buffer, NULL);
 	l->bytes = hm_map_address(l->map);
 }
 
-static inline void drop(struct locked *l)
-{
-	hm_map_unref(l->map);
-	hm_buffer_unref(l->buffer);
-}
-
-static inline void begin(struct locked *a, struct locked *b)
+static inline void begin(struct rig *a, struct rig *b)
 {
 	CHECK_OK_FATAL(hm_device_open("host", &host));
 	make(a, "weights");
 	make(b, "cache");
 }
 
-static inline void end(struct locked *a, struct locked *b)
+static inline void end(struct rig *a, struct rig *b)
 {
-	drop(a);
-	drop(b);
+	rig_drop(a);
+	rig_drop(b);
 	hm_device_unref(host);
 	CHECK_OK(hm_lock_budget_set(HM_LOCK_NO_BUDGET));
 }
@@ -60,7 +48,7 @@ static inline struct hm_lock_budget query(void)
 	return budget;
 }
 
-static inline int lock(struct locked *l, uint64_t page, uint64_t n, uint32_t flags)
+static inline int lock(struct rig *l, uint64_t page, uint64_t n, uint32_t flags)
 {
 	uint64_t got = 4711;
 	int r = hm_map_lock(l->map, page * PAGE, n * PAGE, flags, &got);
@@ -69,13 +57,13 @@ static inline int lock(struct locked *l, uint64_t page, uint64_t n, uint32_t fla
 	return r ? r : (int)(got / PAGE);
 }
 
-static inline int unlock(struct locked *l, uint64_t page, uint64_t n)
+static inline int unlock(struct rig *l, uint64_t page, uint64_t n)
 {
 	return hm_map_unlock(l->map, page * PAGE, n * PAGE);
 }
 
 /* The account, and the kernel's. */
-static inline void check_map(const struct locked *l, uint64_t held, uint64_t waiting)
+static inline void check_map(const struct rig *l, uint64_t held, uint64_t waiting)
 {
 	struct hm_map_info info = map_info(l->map, HM_MAP_LOCKED);
 

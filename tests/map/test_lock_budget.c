@@ -16,7 +16,7 @@
 
 static void shortage(void)
 {
-	struct locked a, b;
+	struct rig a, b;
 
 	begin(&a, &b);
 	CHECK_EQUAL(query().set, HM_LOCK_NO_BUDGET);
@@ -64,7 +64,7 @@ static void shortage(void)
 static void giving_way(void)
 {
 	struct hm_lock_budget before;
-	struct locked a, b;
+	struct rig a, b;
 	uint64_t got = 7;
 
 	begin(&a, &b);
@@ -123,7 +123,7 @@ static void giving_way(void)
 static void own_range(void)
 {
 	struct hm_lock_budget before;
-	struct locked a, b;
+	struct rig a, b;
 
 	begin(&a, &b);
 	CHECK_OK(hm_lock_budget_set(2 * PAGE));
@@ -155,7 +155,7 @@ static void own_range(void)
 /* RLIMIT_MEMLOCK is a budget, too. */
 static void by_rlimit(void *user)
 {
-	struct locked a, b;
+	struct rig a, b;
 
 	(void)user;
 	begin(&a, &b);
@@ -189,7 +189,7 @@ static void rlimit(void)
 
 static void privileges(void)
 {
-	struct locked a, b;
+	struct rig a, b;
 	uint64_t all = 2 * PAGES * PAGE;
 
 	begin(&a, &b);
@@ -207,7 +207,7 @@ static void privileges(void)
 /* A smaller budget: the lowest give way. Then maps end, are cut, and grow. */
 static void smaller(void)
 {
-	struct locked a, b;
+	struct rig a, b;
 
 	begin(&a, &b);
 	CHECK_EQUAL(lock(&a, 0, 8, HM_LOCK_PRIORITY(4)), 8);
@@ -235,7 +235,7 @@ static void smaller(void)
 	check_map(&a, 2, 0);
 	CHECK_EQUAL(map_info(b.map, 0).lock_held, 8 * PAGE);
 	CHECK_EQUAL(test_status_bytes("VmLck"), 10 * PAGE);
-	drop(&a);
+	rig_drop(&a);
 	CHECK_EQUAL(query().used, 8 * PAGE);
 	make(&a, "weights");
 	end(&a, &b);
@@ -246,7 +246,7 @@ static void smaller(void)
 static void closed(void)
 {
 	struct hm_scope *scope;
-	struct locked a, b;
+	struct rig a, b;
 
 	begin(&a, &b);
 	CHECK_EQUAL(lock(&a, 0, 8, 0), 8);
@@ -261,7 +261,7 @@ static void closed(void)
 }
 
 struct called {
-	struct locked *own, *other;
+	struct rig *own, *other;
 	int r, times;
 };
 
@@ -286,7 +286,7 @@ static void busy(void)
 	const struct hm_view_ops ops = { .struct_size = sizeof(ops), .quiesce = quiesce };
 	struct called called;
 	struct hm_view *view;
-	struct locked a, b;
+	struct rig a, b;
 
 	begin(&a, &b);
 	called = (struct called){ .own = &a, .other = &b };
@@ -314,7 +314,7 @@ static void in_fork_child(void *user)
 
 static void fork_child(void)
 {
-	struct locked a, b;
+	struct rig a, b;
 
 	begin(&a, &b);
 	CHECK_EQUAL(lock(&a, 0, 4, 0), 4);
@@ -331,7 +331,7 @@ static void fork_child(void)
 
 struct worker {
 	pthread_t thread;
-	struct locked *maps;
+	struct rig *maps;
 	uint64_t seed;
 };
 
@@ -339,7 +339,7 @@ static void *work(void *user)
 {
 	struct worker *worker = user;
 	uint32_t flags, page, n, i;
-	struct locked *l;
+	struct rig *l;
 	int r;
 
 	for (i = 0; i < ROUNDS; i++) {
@@ -373,7 +373,7 @@ static void *work(void *user)
 static void threads(void)
 {
 	struct worker workers[THREADS];
-	struct locked maps[THREADS];
+	struct rig maps[THREADS];
 	uint64_t seed = test_seed(), held = 0, waiting = 0;
 	int i;
 
@@ -395,7 +395,7 @@ static void threads(void)
 	CHECK_EQUAL(query().waiting, waiting);
 	CHECK_EQUAL(test_status_bytes("VmLck"), held);
 	for (i = 0; i < THREADS; i++)
-		drop(&maps[i]);
+		rig_drop(&maps[i]);
 	CHECK_EQUAL(query().used, 0);
 	CHECK_OK(hm_lock_budget_set(HM_LOCK_NO_BUDGET));
 	hm_device_unref(host);
@@ -404,13 +404,13 @@ static void threads(void)
 /* ---- behind the library ---- */
 
 /* By number: under a sanitizer libc's munlock() does nothing. */
-static void unlock_behind(const struct locked *l, uint64_t page, uint64_t n)
+static void unlock_behind(const struct rig *l, uint64_t page, uint64_t n)
 {
 	CHECK(!syscall(SYS_munlock, l->bytes + page * PAGE, n * PAGE));
 }
 
 /* Compares the locked pages, and those that the account holds, with the map and the budget. */
-static void check_real(const struct locked *l, uint64_t locked, uint64_t held)
+static void check_real(const struct rig *l, uint64_t locked, uint64_t held)
 {
 	struct hm_map_info info = map_info(l->map, HM_MAP_LOCKED);
 
@@ -420,7 +420,7 @@ static void check_real(const struct locked *l, uint64_t locked, uint64_t held)
 	CHECK_EQUAL(query().used, held * PAGE);
 }
 
-static uint32_t page_is_locked(const struct locked *l, uint64_t page)
+static uint32_t page_is_locked(const struct rig *l, uint64_t page)
 {
 	struct hm_pointer_detail detail = {
 		.struct_size = sizeof(detail),
@@ -437,7 +437,7 @@ static uint32_t page_is_locked(const struct locked *l, uint64_t page)
  */
 static void taken_behind(void)
 {
-	struct locked a, b;
+	struct rig a, b;
 	uint64_t again = 0;
 
 	begin(&a, &b);
@@ -473,7 +473,7 @@ static void taken_behind(void)
 /* A lock of the program's own is told, too: in no account, and not hm_map_unlock()'s to take. */
 static void locked_behind(void)
 {
-	struct locked a, b;
+	struct rig a, b;
 
 	begin(&a, &b);
 	CHECK(!syscall(SYS_mlock, a.bytes, 2 * PAGE));
@@ -497,7 +497,7 @@ static void locked_behind(void)
 #define BLOCK (512ull * PAGE)
 
 /* Two pages of each of four blocks of a file are locked, and its bytes are gone. */
-static void begin_replaced(struct locked *file, struct locked *a, struct locked *b)
+static void begin_replaced(struct rig *file, struct rig *a, struct rig *b)
 {
 	struct hm_device *device;
 	uint64_t i;
@@ -506,8 +506,8 @@ static void begin_replaced(struct locked *file, struct locked *a, struct locked 
 	begin(a, b);
 	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK_FATAL(hm_device_open("file", &device));
-	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, NULL, &file->buffer));
-	CHECK_OK_FATAL(hm_map_create(file->buffer, NULL, &file->map));
+	*file = (struct rig){ .buffer = rig_file(device, NULL, fd, NULL) };
+	file->map = rig_map(file->buffer, NULL);
 	hm_device_unref(device);
 	file->bytes = hm_map_address(file->map);
 	CHECK_OK(hm_lock_budget_set(8 * PAGE));
@@ -517,7 +517,7 @@ static void begin_replaced(struct locked *file, struct locked *a, struct locked 
 	close(fd);
 }
 
-static void touch(const struct locked *l, uint64_t block)
+static void touch(const struct rig *l, uint64_t block)
 {
 	CHECK_EQUAL(*(volatile char *)(l->bytes + block * BLOCK + 9 * PAGE), 0);
 }
@@ -534,7 +534,7 @@ static void check_used(uint64_t pages, uint64_t waiting)
 /* A block that replaced lost bytes is not locked: the next call finds out. */
 static void replaced(void)
 {
-	struct locked file, a, b;
+	struct rig file, a, b;
 
 	begin_replaced(&file, &a, &b);
 	CHECK_ERROR(-ENOMEM, lock(&a, 0, 2, 0));
@@ -565,7 +565,7 @@ static void replaced(void)
 	CHECK_OK(hm_lock_budget_set(6 * PAGE));
 	check_used(6, 2);
 	CHECK_EQUAL(map_info(file.map, 0).lock_held, 2 * PAGE);
-	drop(&file);
+	rig_drop(&file);
 	check_used(4, 2);
 	end(&a, &b);
 	CHECK_EQUAL(query().used, 0);

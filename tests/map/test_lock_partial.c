@@ -5,7 +5,7 @@
 /* A partial lock counts locked pages too, before and behind the new ones. */
 static void partly_locked(void)
 {
-	struct locked a, b;
+	struct rig a, b;
 
 	begin(&a, &b);
 	CHECK_OK(hm_lock_budget_set(4 * PAGE));
