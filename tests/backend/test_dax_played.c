@@ -120,9 +120,8 @@ static void clean_up(void)
 
 static uint64_t memory_free(struct hm_device *device)
 {
-	struct hm_device_info info = { .struct_size = sizeof(info) };
+	struct hm_device_info info = device_info(device);
 
-	CHECK_OK(hm_device_query(device, &info));
 	CHECK_EQUAL(info.memory_total, SIZE);
 	return info.memory_free;
 }

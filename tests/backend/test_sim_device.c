@@ -32,11 +32,10 @@ static void test_names(void)
 	static const char *const bad[] = { ":00", ":-1", ":+1",    ": 0",  ":x",
 					   ":0x", ":15", ":99999", ":1e9", ":4294967296" };
 	struct hm_device *device = sim_open(), *none = NULL;
-	struct hm_device_info info = { .struct_size = sizeof(info) };
 	char name[64];
 	size_t i;
+	struct hm_device_info info = device_info(device);
 
-	CHECK_OK(hm_device_query(device, &info));
 	CHECK(!strcmp(info.name, sim_device()));
 	CHECK(!strcmp(info.backend, kind()));
 	CHECK(strstr(info.description, "simulated GPU") != NULL);
@@ -57,17 +56,14 @@ static void test_names(void)
 /* A simulated device has to be named, also where there is no other one. */
 static void test_not_default(void)
 {
-	struct hm_device_info info = { .struct_size = sizeof(info) };
 	struct hm_device *device;
 
 	CHECK_OK_FATAL(hm_device_open(NULL, &device));
-	CHECK_OK(hm_device_query(device, &info));
-	CHECK(!strcmp(info.name, "host"));
+	CHECK(!strcmp(device_info(device).name, "host"));
 	hm_device_unref(device);
 	CHECK(!setenv("HETMAP_DEVICE", sim_device(), 1));
 	CHECK_OK_FATAL(hm_device_open(NULL, &device));
-	CHECK_OK(hm_device_query(device, &info));
-	CHECK(!strcmp(info.name, sim_device()));
+	CHECK(!strcmp(device_info(device).name, sim_device()));
 	hm_device_unref(device);
 	CHECK(!unsetenv("HETMAP_DEVICE"));
 }
@@ -233,10 +229,9 @@ static void test_import_twice(void)
 static int export_read_only(struct hm_device *device, struct hm_buffer *buffer)
 {
 	struct hetsim_export ask = { .size = sizeof(ask) };
-	struct hm_device_info info = { .struct_size = sizeof(info) };
 	int fd = -1;
+	struct hm_device_info info = device_info(device);
 
-	CHECK_OK(hm_device_query(device, &info));
 	if (info.caps & HM_CAP_READ_ONLY) {
 		CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_READ_ONLY, &fd));
 		return fd;

@@ -26,14 +26,12 @@ static bool text_has(const char *part)
 
 static void test_capability(void)
 {
-	struct hm_device_info info = { .struct_size = sizeof(info) };
 	AUTO(hm_device) *device = sim_open();
 	AUTO(hm_map) *map = NULL;
 	AUTO(hm_buffer) *buffer = sim_make(device, PAGE, 0, &map);
 	uint64_t cap = sim_query(device).window_bytes ? HM_CAP_BRACKET : 0;
 
-	CHECK_OK(hm_device_query(device, &info));
-	CHECK_EQUAL(info.caps & HM_CAP_BRACKET, cap);
+	CHECK_EQUAL(device_info(device).caps & HM_CAP_BRACKET, cap);
 	CHECK_EQUAL(buffer_info(buffer).caps & HM_CAP_BRACKET, cap);
 	CHECK_OK(hm_map_begin_cpu(map, 0, PAGE, HM_READ));
 	CHECK_OK(hm_map_end_cpu(map, 0, PAGE, HM_READ));

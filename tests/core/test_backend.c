@@ -238,7 +238,6 @@ static void described_memory(void)
 		{ HM_MEMORY_SEALED | HM_MEMORY_SPARSE, HM_BACKING_MEMFD },
 	};
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 5000 };
-	struct hm_device_info info = { .struct_size = sizeof(info) };
 	struct hm_backend_ops ops = growing_backend;
 	AUTO(hm_device) *device = NULL;
 	size_t i;
@@ -251,8 +250,7 @@ static void described_memory(void)
 	CHECK_FATAL(
 		hm_device_open("described", &device) == 0 ||
 		(hm_backend_register(&ops) == 0 && hm_device_open("described", &device) == 0));
-	CHECK_OK(hm_device_query(device, &info));
-	CHECK_EQUAL(info.caps, growing_backend.caps);
+	CHECK_EQUAL(device_info(device).caps, growing_backend.caps);
 	for (i = 0; i < ARRAY_SIZE(rows); i++) {
 		described = rows[i].memory;
 		AUTO(hm_buffer) *buffer = rig_buffer(device, &desc);

@@ -27,9 +27,8 @@ static int sealed_memfd(void)
 static int make(struct hm_device *device, int fd, const struct hm_buffer_desc *desc,
 		struct hm_buffer **ret_buffer)
 {
-	struct hm_device_info info = { .struct_size = sizeof(info) };
+	struct hm_device_info info = device_info(device);
 
-	CHECK_OK_FATAL(hm_device_query(device, &info));
 	if (info.caps & HM_CAP_IMPORT)
 		return hm_buffer_import(device, fd, desc, ret_buffer);
 	return hm_buffer_from_file(device, NULL, fd, desc, ret_buffer);

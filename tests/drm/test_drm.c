@@ -93,7 +93,6 @@ static void check_caps(const struct hm_drm_node *node)
 {
 	const uint64_t dumb = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT;
 	const uint64_t told = dumb | HM_CAP_PLACE;
-	struct hm_device_info info = { .struct_size = sizeof(info) };
 	AUTO(hm_device) *device = NULL;
 	char name[80];
 
@@ -104,8 +103,7 @@ static void check_caps(const struct hm_drm_node *node)
 	snprintf(name, sizeof(name), "drm:%.75s", node->path);
 	if (node->primary || hm_device_open(name, &device))
 		return;
-	CHECK_OK(hm_device_query(device, &info));
-	CHECK_EQUAL(node->caps, info.caps & told);
+	CHECK_EQUAL(node->caps, device_info(device).caps & told);
 }
 
 #define NODES_MAX 32

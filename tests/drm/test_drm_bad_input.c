@@ -181,7 +181,6 @@ static void virtio_carried(void)
 /* A driver that knows no dma-bufs says so before it is asked for one. */
 static void no_dmabufs(enum fake_drm_node node)
 {
-	struct hm_device_info info = { .struct_size = sizeof(info) };
 	const uint64_t none = HM_CAP_EXPORT | HM_CAP_IMPORT | HM_CAP_DMABUF;
 	struct hm_device *device, *host;
 	struct hm_buffer *buffer, *other;
@@ -189,8 +188,7 @@ static void no_dmabufs(enum fake_drm_node node)
 
 	fake->no_prime(true);
 	device = open_node(node);
-	CHECK_OK(hm_device_query(device, &info));
-	CHECK_EQUAL(info.caps & none, 0);
+	CHECK_EQUAL(device_info(device).caps & none, 0);
 	CHECK_OK_FATAL(hm_device_open("host", &host));
 	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = 4096), &buffer));
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_export(buffer, 0, &fd));

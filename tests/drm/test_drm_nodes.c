@@ -79,13 +79,11 @@ static void names(void)
 /* Only card nodes make dumb buffers: the name of such a driver means its card node. */
 static void card_nodes(void)
 {
-	struct hm_device_info info = { .struct_size = sizeof(info) };
 	struct hm_device *device = NULL;
 	char name[80], card[84];
 
 	CHECK_OK_FATAL(hm_device_open("drm:vgem", &device));
-	CHECK_OK(hm_device_query(device, &info));
-	CHECK(!strcmp(info.name, drm_vgem_name(name, sizeof(name))));
+	CHECK(!strcmp(device_info(device).name, drm_vgem_name(name, sizeof(name))));
 	hm_device_unref(device);
 	device = NULL;
 	snprintf(card, sizeof(card), "\"%s\"", name);

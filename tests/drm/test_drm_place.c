@@ -115,15 +115,13 @@ static void check_node(struct hm_device *device, const struct expected *one, uin
 
 static void asked(void)
 {
-	struct hm_device_info info = { .struct_size = sizeof(info) };
 	struct hm_device *device;
 	unsigned int at;
 	uint32_t place;
 
 	for (at = 0; at < FAKE_DRM_NODES; at++) {
 		device = open_node(at);
-		CHECK_OK(hm_device_query(device, &info));
-		CHECK_EQUAL(!(info.caps & HM_CAP_PLACE), expected[at].no_choice);
+		CHECK_EQUAL(!(device_info(device).caps & HM_CAP_PLACE), expected[at].no_choice);
 		for (place = HM_PLACE_DEFAULT; place <= HM_PLACE_SYSTEM; place++)
 			check_node(device, &expected[at], place);
 		hm_device_unref(device);

@@ -18,14 +18,6 @@
 #include "lib/support.h"
 #include "base/sys.h"
 
-static struct hm_handler_info handler_info(void)
-{
-	struct hm_handler_info info = { .struct_size = sizeof(info) };
-
-	CHECK_OK(hm_handler_query(&info));
-	return info;
-}
-
 /* A page that may not be touched, of no map. */
 static volatile char *others_page(void)
 {

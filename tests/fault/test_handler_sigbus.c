@@ -12,14 +12,6 @@
 
 #define SIZE (4 * PAGE)
 
-static struct hm_handler_info handler_info(void)
-{
-	struct hm_handler_info info = { .struct_size = sizeof(info) };
-
-	CHECK_OK(hm_handler_query(&info));
-	return info;
-}
-
 /* ---- a handler of the application's ---- */
 
 static volatile int seen_above;

@@ -22,14 +22,6 @@
 #define SIZE (64 * PAGE) /* of one block */
 #define AT (3 * PAGE)    /* the byte that is touched */
 
-static uint64_t n_repaired(void)
-{
-	struct hm_handler_info info = { .struct_size = sizeof(info) };
-
-	CHECK_OK(hm_handler_query(&info));
-	return info.repaired;
-}
-
 /* Gives a forbidden event time to happen. True: it did. */
 static bool happens(const _Atomic bool *what)
 {
@@ -131,13 +123,13 @@ static void test_claim(void)
 	uint64_t before;
 
 	hold_prepare();
-	before = n_repaired();
+	before = handler_info().repaired;
 	file = open_file_map(SIZE);
 	base = (volatile unsigned char *)file.base;
 	CHECK(!ftruncate(file.fd, 0));
 	hold_repair(base + AT);
 	base[AT] = 7;
-	CHECK_EQUAL(n_repaired(), before + 1);
+	CHECK_EQUAL(handler_info().repaired, before + 1);
 	CHECK_EQUAL(let_go(), REPAIR_TRY);
 	CHECK_EQUAL(base[AT], 7);
 	close_file_map(&file);

@@ -51,14 +51,6 @@ static void close_file_map(struct file_map *file)
 
 AUTO_BY(file_map, close_file_map)
 
-static uint64_t n_repaired(void)
-{
-	struct hm_handler_info info = { .struct_size = sizeof(info) };
-
-	CHECK_OK(hm_handler_query(&info));
-	return info.repaired;
-}
-
 static bool holds(const struct file_map *file, uint64_t from, uint64_t to)
 {
 	return pattern_holds((const void *)file->base, from, to, 1);
@@ -91,7 +83,7 @@ static void replaced(void)
 {
 	char byte = 1;
 	AUTO(handler) handler = rig_handler(0);
-	uint64_t before = n_repaired();
+	uint64_t before = handler_info().repaired;
 	struct file_map file = open_file_map();
 
 	/* Begun before: its end tells. */
@@ -99,11 +91,11 @@ static void replaced(void)
 	CHECK(!ftruncate(file.fd, REPAIR_BLOCK + 4 * PAGE));
 	CHECK_EQUAL(file.base[REPAIR_BLOCK + 4 * PAGE], 0);
 	CHECK_ERROR(-EIO, hm_map_end_cpu(file.map, 0, SIZE, HM_READ | HM_WRITE));
-	CHECK_EQUAL(n_repaired(), before + 1);
+	CHECK_EQUAL(handler_info().repaired, before + 1);
 	/* All of the block, and no more: the last one is lost, but not touched. */
 	CHECK(is_zero((void *)(file.base + REPAIR_BLOCK), 0, REPAIR_BLOCK));
 	CHECK(holds(&file, 0, REPAIR_BLOCK));
-	CHECK_EQUAL(n_repaired(), before + 1);
+	CHECK_EQUAL(handler_info().repaired, before + 1);
 	file.base[2 * REPAIR_BLOCK - 1] = 7;
 	CHECK_EQUAL(file.base[2 * REPAIR_BLOCK - 1], 7);
 	brackets_tell(&file);
@@ -157,7 +149,7 @@ static void rights_stay(void)
 	CHECK_OK(hm_map_protect(file.map, REPAIR_BLOCK - PAGE, 2 * PAGE, HM_READ));
 	CHECK(!ftruncate(file.fd, 0));
 	file.base[0] = 1;
-	CHECK_EQUAL(n_repaired() > 0, 1);
+	CHECK_EQUAL(handler_info().repaired > 0, 1);
 	CHECK_EQUAL(test_write_signal((void *)(file.base + PAGE)), 0);
 	CHECK_EQUAL(test_write_signal((void *)(file.base + 2 * PAGE)), SIGSEGV);
 	CHECK_EQUAL(test_read_signal(file.base + 2 * PAGE), 0);
@@ -314,7 +306,7 @@ static void hurt_twice(void *user)
 	CHECK_EQUAL(base[3 * PAGE], 7);
 	base[3 * PAGE] = base[PAGE] = 0;
 	CHECK(is_zero((void *)base, 0, REPAIR_BLOCK));
-	CHECK_EQUAL(n_repaired(), 1);
+	CHECK_EQUAL(handler_info().repaired, 1);
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(map, 0, PAGE, HM_READ));
 	/* Other blocks follow the device. */
 	CHECK(pattern_holds((void *)base, REPAIR_BLOCK, 2 * REPAIR_BLOCK, 1));
@@ -323,7 +315,7 @@ static void hurt_twice(void *user)
 	CHECK(pattern_holds((void *)base, REPAIR_BLOCK, 2 * REPAIR_BLOCK, 1));
 	CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, handle, REPAIR_BLOCK));
 	CHECK_EQUAL(base[REPAIR_BLOCK], 0);
-	CHECK_EQUAL(n_repaired(), 2);
+	CHECK_EQUAL(handler_info().repaired, 2);
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
@@ -343,7 +335,7 @@ static void lost_again(void *user)
 	struct file_map file = { .fd = scratch_file(half) };
 	int i;
 	AUTO(handler) handler = rig_handler(0);
-	uint64_t before = n_repaired();
+	uint64_t before = handler_info().repaired;
 
 	(void)user;
 	CHECK_OK_FATAL(hm_device_open("file", &file.device));
@@ -357,11 +349,11 @@ static void lost_again(void *user)
 		CHECK(!ftruncate(file.fd, (off_t)(half + (uint64_t)(i - 1) * PAGE)));
 		CHECK_OK_FATAL(hm_buffer_resize(file.buffer, half + (uint64_t)i * PAGE, 0));
 		file.base[half + (uint64_t)i * PAGE - 1] = 5;
-		CHECK_EQUAL(n_repaired(), before + (uint64_t)i);
+		CHECK_EQUAL(handler_info().repaired, before + (uint64_t)i);
 		CHECK_ERROR(-EIO, hm_map_begin_cpu(file.map, half, PAGE, HM_READ));
 		CHECK(!ftruncate(file.fd, 0));
 		CHECK_EQUAL(file.base[half + (uint64_t)i * PAGE - 1], 0);
-		CHECK_EQUAL(n_repaired(), before + (uint64_t)i + 1);
+		CHECK_EQUAL(handler_info().repaired, before + (uint64_t)i + 1);
 		CHECK_ERROR(-EIO, hm_map_begin_cpu(file.map, half, PAGE, HM_READ));
 	}
 	file.base[0] = 6;

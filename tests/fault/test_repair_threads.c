@@ -13,14 +13,6 @@
 
 #define SIZE (64 * PAGE) /* of one block */
 
-static uint64_t n_repaired(void)
-{
-	struct hm_handler_info info = { .struct_size = sizeof(info) };
-
-	CHECK_OK(hm_handler_query(&info));
-	return info.repaired;
-}
-
 /* ---- several threads, one block ---- */
 
 #define WRITERS 4
@@ -111,7 +103,7 @@ static void check_round(unsigned int round, bool may_be_lost)
  */
 static void run_rounds(struct hm_buffer *buffer)
 {
-	uint64_t before = n_repaired();
+	uint64_t before = handler_info().repaired;
 	unsigned int i;
 
 	for (i = 0; i < race.rounds; i++) {
@@ -122,7 +114,7 @@ static void run_rounds(struct hm_buffer *buffer)
 		check_round(i, false);
 		CHECK_ERROR(-EIO, hm_map_begin_cpu(map, race.first, 1, HM_READ));
 	}
-	CHECK_EQUAL(n_repaired(), before + race.rounds);
+	CHECK_EQUAL(handler_info().repaired, before + race.rounds);
 }
 
 /* Sets the policy, and the bytes that it gives for the map as it is now. */
@@ -312,9 +304,9 @@ static void store_beside(void *user)
 		AUTO(hm_buffer) *buffer = sim_make(hurting.device, SIZE, 0, &map);
 		hurting.handle = sim_handle(buffer);
 		hurting.over = buffer_info(buffer).caps & HM_CAP_BRACKET;
-		before = n_repaired();
+		before = handler_info().repaired;
 		CHECK_FATAL(!pthread_create(&thread, NULL, hurt_pages, NULL));
-		while (!hurting.over && n_repaired() == before)
+		while (!hurting.over && handler_info().repaired == before)
 			touch((volatile unsigned char *)hm_map_address(map) + PAGE);
 		if (!hurting.over)
 			check_replaced(hm_map_address(map));
@@ -386,7 +378,7 @@ static void test_stacks(void)
 
 	CHECK(!sigaction(SIGUSR1, &action, NULL));
 	CHECK_OK_FATAL(hm_handler_install(0));
-	before = n_repaired();
+	before = handler_info().repaired;
 	for (i = 0; i < n; i++) {
 		AUTO(file_map) file = open_file_map(SIZE);
 		CHECK(!ftruncate(file.fd, PAGE));
@@ -394,7 +386,7 @@ static void test_stacks(void)
 		CHECK_FATAL(!pthread_create(&thread, NULL, touch_on_stack, &touchers[i]));
 		pthread_join(thread, NULL);
 		CHECK_EQUAL(touchers[i].value, 0);
-		CHECK_EQUAL(n_repaired(), before + i + 1);
+		CHECK_EQUAL(handler_info().repaired, before + i + 1);
 		CHECK_ERROR(-EIO, hm_map_begin_cpu(file.map, 3 * PAGE, 1, HM_READ));
 	}
 	CHECK_OK(hm_handler_remove());
@@ -424,7 +416,7 @@ static void *touch_blocked(void *user)
 	CHECK_ERROR(-ERANGE, read_guarded((unsigned char *)file.base + PAGE, &fault));
 	CHECK_EQUAL(*(volatile char *)(file.base + PAGE), 0);
 	/* Only threads that still live come here. */
-	CHECK_EQUAL(n_repaired(), 1);
+	CHECK_EQUAL(handler_info().repaired, 1);
 	return NULL;
 }
 

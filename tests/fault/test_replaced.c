@@ -360,22 +360,14 @@ static void *read_always(void *user)
 	return NULL;
 }
 
-static uint64_t n_repaired(void)
-{
-	struct hm_handler_info info = { .struct_size = sizeof(info) };
-
-	CHECK_OK(hm_handler_query(&info));
-	return info.repaired;
-}
-
 /* For a moment, most times until a reader has touched the bytes cut off. */
 static void cut_under_readers(void)
 {
-	uint64_t before = n_repaired();
+	uint64_t before = handler_info().repaired;
 	unsigned int i;
 
 	victim_cut(&beside.victim, REPAIR_BLOCK);
-	for (i = 0; i < 20 && n_repaired() == before; i++)
+	for (i = 0; i < 20 && handler_info().repaired == before; i++)
 		usleep(500);
 	victim_cut(&beside.victim, VICTIM_SIZE);
 }

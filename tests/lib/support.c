@@ -79,6 +79,22 @@ struct hm_map_info map_info(struct hm_map *map, uint32_t fields)
 	return info;
 }
 
+struct hm_device_info device_info(struct hm_device *device)
+{
+	struct hm_device_info info = { .struct_size = sizeof(info) };
+
+	CHECK_OK(hm_device_query(device, &info));
+	return info;
+}
+
+struct hm_handler_info handler_info(void)
+{
+	struct hm_handler_info info = { .struct_size = sizeof(info) };
+
+	CHECK_OK(hm_handler_query(&info));
+	return info;
+}
+
 struct hm_stats stats_now(void)
 {
 	struct hm_stats now = { .struct_size = sizeof(now) };

@@ -19,6 +19,8 @@ bool is_zero(const void *base, uint64_t from, uint64_t to); /* every byte */
 
 struct hm_buffer_info buffer_info(struct hm_buffer *buffer);
 struct hm_map_info map_info(struct hm_map *map, uint32_t fields);
+struct hm_device_info device_info(struct hm_device *device);
+struct hm_handler_info handler_info(void);
 struct hm_stats stats_now(void);
 
 /*

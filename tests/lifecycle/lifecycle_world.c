@@ -288,9 +288,8 @@ static uint32_t lock_now(void)
 
 static uint32_t handler_now(void)
 {
-	struct hm_handler_info info = { .struct_size = sizeof(info) };
+	struct hm_handler_info info = handler_info();
 
-	CHECK_OK(hm_handler_query(&info));
 	if (!info.installed)
 		return 1u << LC_HANDLER_ABSENT;
 	if (!info.above)

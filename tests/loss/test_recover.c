@@ -130,7 +130,6 @@ static void drop(struct lives *lives)
 
 static void check_usable(struct lives *lives, uint32_t generation)
 {
-	struct hm_device_info info = { .struct_size = sizeof(info) };
 	struct hm_pointer_info found;
 	uint32_t handle;
 	char *part = hm_map_address(lives->part);
@@ -140,8 +139,7 @@ static void check_usable(struct lives *lives, uint32_t generation)
 	CHECK(found.map == lives->map && found.device == lives->device);
 	CHECK_EQUAL(found.generation, generation);
 	CHECK_EQUAL(map_info(lives->map, 0).generation, generation);
-	CHECK_OK(hm_device_query(lives->device, &info));
-	CHECK_EQUAL(info.generation, generation / 2);
+	CHECK_EQUAL(device_info(lives->device).generation, generation / 2);
 	CHECK_EQUAL(buffer_info(lives->buffer).lost, 0);
 	CHECK_EQUAL(buffer_info(lives->buffer).generation, generation / 2);
 	/* Rights, a guard page, and one object behind both maps. */

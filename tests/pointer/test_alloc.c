@@ -23,12 +23,9 @@ static bool text_names(const void *pointer)
 
 static void opens(const char *name, const char *wanted)
 {
-	struct hm_device_info info = { .struct_size = sizeof(info) };
-
 	CHECK(name ? !setenv("HETMAP_DEVICE", name, 1) : !unsetenv("HETMAP_DEVICE"));
 	AUTO(hm_device) *device = rig_device(NULL);
-	CHECK_OK(hm_device_query(device, &info));
-	CHECK(!strcmp(info.name, wanted));
+	CHECK(!strcmp(device_info(device).name, wanted));
 }
 
 /* Without a name the device is the host, whatever else there is, unless HETMAP_DEVICE names one. */
