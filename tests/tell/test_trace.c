@@ -160,54 +160,40 @@ static const json_t *nth(const json_t *events, const char *name, unsigned int n)
 
 /* ---- the traced work ---- */
 
-static struct hm_buffer *make(const char *device_name, const char *name,
-			      struct hm_device **ret_device, struct hm_map **ret_map)
+static struct rig make(const char *device_name, const char *name)
 {
-	struct hm_buffer *buffer;
-
-	CHECK_OK_FATAL(hm_device_open(device_name, ret_device));
-	buffer = rig_buffer(*ret_device, DESC(hm_buffer_desc, .size = 8 * PAGE,
-					      .max_size = 16 * PAGE, .name = name));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, ret_map));
-	return buffer;
-}
-
-static void drop(struct hm_device *device, struct hm_buffer *buffer, struct hm_map *map)
-{
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
+	return rig_make(device_name, DESC(hm_buffer_desc, .size = 8 * PAGE,
+					  .max_size = 16 * PAGE, .name = name));
 }
 
 static void live(void)
 {
-	struct hm_device *device;
 	struct hm_accel *accel;
 	struct hm_queue *queue;
 	struct hm_scope *scope;
 	struct hm_fence *fence;
-	struct hm_map *map;
-	struct hm_buffer *buffer = make("host", "weights", &device, &map);
+	AUTO(rig) r = make("host", "weights");
 
-	CHECK_ERROR(-ERANGE, hm_map_protect(map, 32 * PAGE, PAGE, HM_READ));
-	CHECK_OK(hm_buffer_resize(buffer, 12 * PAGE, 0));
-	CHECK_OK(hm_buffer_resize(buffer, 12 * PAGE, 0));
-	CHECK_OK(hm_buffer_resize(buffer, 32 * PAGE, HM_MAY_MOVE));
-	CHECK_OK(hm_map_lock(map, PAGE, 2 * PAGE, 0, NULL));
-	CHECK_OK(hm_map_unlock(map, PAGE, 2 * PAGE));
-	CHECK_OK(hm_map_protect(map, PAGE, PAGE, HM_READ));
-	CHECK_OK(hm_map_protect_begin(map, PAGE, PAGE, HM_NONE, &scope));
+	CHECK_ERROR(-ERANGE, hm_map_protect(r.map, 32 * PAGE, PAGE, HM_READ));
+	CHECK_OK(hm_buffer_resize(r.buffer, 12 * PAGE, 0));
+	CHECK_OK(hm_buffer_resize(r.buffer, 12 * PAGE, 0));
+	CHECK_OK(hm_buffer_resize(r.buffer, 32 * PAGE, HM_MAY_MOVE));
+	CHECK_OK(hm_map_lock(r.map, PAGE, 2 * PAGE, 0, NULL));
+	CHECK_OK(hm_map_unlock(r.map, PAGE, 2 * PAGE));
+	CHECK_OK(hm_map_protect(r.map, PAGE, PAGE, HM_READ));
+	CHECK_OK(hm_map_protect_begin(r.map, PAGE, PAGE, HM_NONE, &scope));
 	CHECK_OK(hm_map_protect_end(scope));
-	CHECK_OK(hm_map_begin_cpu(map, 2 * PAGE, 100, HM_READ | HM_WRITE));
-	CHECK_OK(hm_map_end_cpu(map, 2 * PAGE, 100, HM_READ | HM_WRITE));
+	CHECK_OK(hm_map_begin_cpu(r.map, 2 * PAGE, 100, HM_READ | HM_WRITE));
+	CHECK_OK(hm_map_end_cpu(r.map, 2 * PAGE, 100, HM_READ | HM_WRITE));
 	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &accel));
 	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
-	CHECK_OK(hm_queue_fill(queue, (char *)hm_map_address(map) + 2 * PAGE, 7, PAGE, &fence));
+	CHECK_OK(hm_queue_fill(queue, (char *)hm_map_address(r.map) + 2 * PAGE, 7, PAGE,
+			       &fence));
 	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
 	hm_fence_unref(fence);
 	hm_queue_unref(queue);
 	hm_accel_unref(accel);
-	drop(device, buffer, map);
+	rig_drop(&r);
 	CHECK(!strstr(hm_errmsg(), "HETMAP_TRACE"));
 }
 
@@ -275,14 +261,12 @@ static void test_events(void)
 static void lose(void)
 {
 	struct hetsim_inject unplug = { .size = sizeof(unplug), .kind = HETSIM_INJECT_UNPLUG };
-	struct hm_device *device;
-	struct hm_map *map;
-	struct hm_buffer *buffer = make("soft:0", "frames", &device, &map);
+	struct rig r = make("soft:0", "frames");
 
-	CHECK_OK(hm_buffer_set_loss(buffer, DESC(hm_loss_desc, .policy = HM_LOSS_RECREATE)));
-	CHECK_OK(hm_sim_call(device, HETSIM_INJECT, &unplug));
+	CHECK_OK(hm_buffer_set_loss(r.buffer, DESC(hm_loss_desc, .policy = HM_LOSS_RECREATE)));
+	CHECK_OK(hm_sim_call(r.device, HETSIM_INJECT, &unplug));
 	CHECK_OK(hm_sim_plug("soft:0"));
-	CHECK_OK(hm_device_recover(device, 0, NULL));
+	CHECK_OK(hm_device_recover(r.device, 0, NULL));
 }
 
 /* Losses are in the file at once: the program is killed after it. */
@@ -318,16 +302,15 @@ static void use_threads(void)
 {
 	pthread_t threads[THREADS];
 	int places[THREADS], i;
-	struct hm_device *device;
-	struct hm_buffer *buffer = make("host", "shared", &device, &shared_map);
+	AUTO(rig) r = make("host", "shared");
 
+	shared_map = r.map;
 	for (i = 0; i < THREADS; i++) {
 		places[i] = i;
 		CHECK_FATAL(!pthread_create(&threads[i], NULL, bracket, &places[i]));
 	}
 	for (i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	drop(device, buffer, shared_map);
 }
 
 /* Each thread's are in its order, and none is lost: a begin, an end, by address. */
@@ -378,9 +361,8 @@ static void test_threads(void)
 static void use_and_stop(void)
 {
 	int place = 0;
-	struct hm_device *device;
 
-	make("host", "killed", &device, &shared_map);
+	shared_map = make("host", "killed").map;
 	bracket(&place);
 }
 
@@ -398,21 +380,18 @@ static void test_killed(void)
 
 static void fork_and_map(void)
 {
-	struct hm_device *device;
-	struct hm_map *map;
-	struct hm_buffer *buffer = make("host", "of the parent", &device, &map);
+	AUTO(rig) r = make("host", "of the parent");
 	int status;
 	pid_t pid = fork();
 
 	CHECK_FATAL(pid >= 0);
 	if (!pid) {
-		drop(device, buffer, map);
-		buffer = make("host", "of the child", &device, &map);
-		drop(device, buffer, map);
+		rig_drop(&r);
+		r = make("host", "of the child");
+		rig_drop(&r);
 		exit(0);
 	}
 	CHECK(waitpid(pid, &status, 0) == pid && !status);
-	drop(device, buffer, map);
 }
 
 static const char *const mapped[] = { "map X", "unmap i", "trace_end i", NULL };
@@ -454,12 +433,9 @@ static void test_fork_none(void)
 
 static void map_odd_name(void)
 {
-	struct hm_device *device;
-	struct hm_map *map;
-	struct hm_buffer *buffer = make(
-		"host", "a\"b\\c\n\x01\x7f \xc3\xa4 \xff \xed\xa0\x80 \xe2\x82", &device, &map);
+	struct rig r = make("host", "a\"b\\c\n\x01\x7f \xc3\xa4 \xff \xed\xa0\x80 \xe2\x82");
 
-	drop(device, buffer, map);
+	rig_drop(&r);
 }
 
 static void test_names(void)
@@ -558,9 +534,8 @@ static ssize_t write_no_more(int fd, const void *from, size_t length)
 static void fill_up(void)
 {
 	int place = 0;
-	struct hm_device *device;
 
-	make("host", "full", &device, &shared_map);
+	shared_map = make("host", "full").map;
 	CHECK(trace_is_on());
 	sys_table.write = write_no_more;
 	test_forget_text();
@@ -576,9 +551,8 @@ static void fill_up(void)
 static void grow_too_large(void)
 {
 	const struct rlimit limit = { 16 * PAGE, 16 * PAGE };
-	struct hm_device *device;
 
-	make("host", "limited", &device, &shared_map);
+	shared_map = make("host", "limited").map;
 	CHECK(!setrlimit(RLIMIT_FSIZE, &limit));
 	test_forget_text();
 	bracket_until_warned();
