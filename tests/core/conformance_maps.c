@@ -152,12 +152,12 @@ static void part_rules(struct fixture *f)
 		{ f->unit, UINT64_MAX - f->unit + 1, -ERANGE },
 		{ UINT64_MAX - f->unit + 1, f->unit, -ERANGE },
 	};
-	struct hm_map *poison = (void *)16;
+	struct hm_map *map, *poison = (void *)16;
 	AUTO(hm_buffer) *buffer = fixture_make(f, size, 0, NULL);
 	size_t i;
 
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		AUTO(hm_map) *map = poison;
+		map = poison;
 		if (rows[i].r) {
 			CHECK_ERROR(rows[i].r, map_part(buffer, rows[i].offset, rows[i].length,
 							HM_READ, &map));
@@ -166,6 +166,7 @@ static void part_rules(struct fixture *f)
 		}
 		CHECK_OK_FATAL(map_part(buffer, rows[i].offset, rows[i].length, HM_READ, &map));
 		CHECK_EQUAL(hm_map_length(map), rows[i].length);
+		hm_map_unref(map);
 	}
 	CHECK_EQUAL(buffer_info(buffer).maps, 0);
 }

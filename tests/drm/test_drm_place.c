@@ -94,7 +94,7 @@ static bool sent(const char *part)
 
 static void check_node(struct hm_device *device, const struct expected *one, uint32_t place)
 {
-	AUTO(hm_buffer) *buffer = (void *)16;
+	struct hm_buffer *buffer = (void *)16;
 
 	fake->trace_clear();
 	if ((one->no_device && place == HM_PLACE_DEVICE) ||
@@ -111,6 +111,7 @@ static void check_node(struct hm_device *device, const struct expected *one, uin
 	CHECK_OK(hm_buffer_resize(buffer, SIZE / 2, HM_GROW_REPLACE));
 	CHECK_OK(hm_buffer_resize(buffer, SIZE, HM_GROW_REPLACE));
 	CHECK_EQUAL(buffer_info(buffer).place, place ? place : one->by_default);
+	hm_buffer_unref(buffer);
 }
 
 static void asked(void)

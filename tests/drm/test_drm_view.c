@@ -23,6 +23,8 @@
 #define SIZE (64 * 1024ull)
 #define GROWN (256 * 1024ull)
 
+AUTO_UNREF(hm_drm_view)
+
 static const struct fake_drm_control *fake;
 
 /* Drivers that take in a process's memory. */
@@ -150,7 +152,7 @@ static void life(void)
 
 static void follows(void)
 {
-	struct hm_drm_view *view, *part, *last;
+	struct hm_drm_view *view, *last;
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(takers); i++) {
@@ -168,7 +170,7 @@ static void follows(void)
 		CHECK_OK(hm_buffer_resize(c.buffer, SIZE, 0));
 		hm_drm_view_unref(view);
 
-		part = view_of(&c, 2 * PAGE, 4 * PAGE, HM_READ | HM_WRITE);
+		AUTO(hm_drm_view) *part = view_of(&c, 2 * PAGE, 4 * PAGE, HM_READ | HM_WRITE);
 		CHECK_OK(hm_buffer_resize(c.buffer, 4 * PAGE, 0));
 		holds(part, 2 * PAGE);
 		CHECK_OK(hm_buffer_resize(c.buffer, PAGE, 0));
@@ -183,7 +185,6 @@ static void follows(void)
 		hm_drm_view_unref(last);
 		CHECK_OK(hm_map_protect(c.map, 3 * PAGE, PAGE, HM_READ | HM_WRITE));
 		holds(part, 4 * PAGE);
-		hm_drm_view_unref(part);
 	}
 }
 
@@ -211,12 +212,11 @@ static void rights(void)
 static void busy(void)
 {
 	struct hm_drm_handle handle;
-	struct hm_drm_view *view;
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(takers); i++) {
 		AUTO(scene) c = begin(takers[i]);
-		view = view_of(&c, 0, 0, HM_READ | HM_WRITE);
+		AUTO(hm_drm_view) *view = view_of(&c, 0, 0, HM_READ | HM_WRITE);
 		handle = hold(view);
 		CHECK_ERROR(-EBUSY, hm_buffer_resize(c.buffer, GROWN, 0));
 		CHECK_EQUAL(hm_map_length(c.map), SIZE);
@@ -231,7 +231,6 @@ static void busy(void)
 		CHECK_OK(hm_buffer_resize(c.buffer, GROWN, 0));
 		fake->busy_looks(0);
 		holds(view, GROWN);
-		hm_drm_view_unref(view);
 	}
 }
 
@@ -243,7 +242,6 @@ static void *grow(void *buffer)
 /* While a change waits for the device's work, a hold does not wait, too. */
 static void told_at_once(void)
 {
-	struct hm_drm_view *view;
 	pthread_t thread;
 	uint64_t begun;
 	void *result;
@@ -251,7 +249,7 @@ static void told_at_once(void)
 
 	for (i = 0; i < ARRAY_SIZE(takers); i++) {
 		AUTO(scene) c = begin(takers[i]);
-		view = view_of(&c, 0, 0, HM_READ | HM_WRITE);
+		AUTO(hm_drm_view) *view = view_of(&c, 0, 0, HM_READ | HM_WRITE);
 		fake->busy(true);
 		fake->fail(0, 0);
 		CHECK_FATAL(!pthread_create(&thread, NULL, grow, c.buffer));
@@ -264,7 +262,6 @@ static void told_at_once(void)
 		CHECK_FATAL(!pthread_join(thread, &result));
 		CHECK_EQUAL((intptr_t)result, 0);
 		holds(view, GROWN);
-		hm_drm_view_unref(view);
 	}
 }
 
@@ -312,7 +309,6 @@ static void arguments(void)
 {
 	static const enum fake_drm_node others[] = { FAKE_XE, FAKE_NOUVEAU, FAKE_VIRTIO };
 	struct hm_drm_handle handle = { .struct_size = sizeof(handle) + 8 };
-	struct hm_drm_view *view;
 	size_t i;
 	AUTO(scene) c = begin(FAKE_AMDGPU);
 
@@ -330,11 +326,10 @@ static void arguments(void)
 		AUTO(hm_device) *other = open_node(others[i]);
 		try(-EOPNOTSUPP, c.map, 0, 0, other, HM_READ, "amdgpu and i915");
 	}
-	view = view_of(&c, 0, 0, HM_READ);
+	AUTO(hm_drm_view) *view = view_of(&c, 0, 0, HM_READ);
 	CHECK_ERROR(-E2BIG, hm_drm_view_hold(view, &handle));
 	CHECK_ERROR(-EINVAL, hm_drm_view_hold(view, NULL));
 	CHECK_ERROR(-EINVAL, hm_drm_view_hold(NULL, &handle));
-	hm_drm_view_unref(view);
 }
 
 /* A device's own pages are shared in another way. */
@@ -368,12 +363,11 @@ static void hardware_that_can_not(void)
 /* The change is done; the view says why it has no handle, and has one after the next. */
 static void reattach_fails(void)
 {
-	struct hm_drm_view *view;
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(takers); i++) {
 		AUTO(scene) c = begin(takers[i]);
-		view = view_of(&c, 0, 0, HM_READ | HM_WRITE);
+		AUTO(hm_drm_view) *view = view_of(&c, 0, 0, HM_READ | HM_WRITE);
 		/* The wait, the old handle's close, the new one. */
 		fake->fail(3, ENOMEM);
 		CHECK_OK(hm_buffer_resize(c.buffer, GROWN, 0));
@@ -385,7 +379,6 @@ static void reattach_fails(void)
 		CHECK_OK(hm_map_end_cpu(c.map, 0, PAGE, HM_READ));
 		CHECK_OK(hm_buffer_resize(c.buffer, SIZE, 0));
 		holds(view, SIZE);
-		hm_drm_view_unref(view);
 	}
 }
 
@@ -445,14 +438,13 @@ static void unplugged(void)
 static void lost(void)
 {
 	AUTO(scene) c = begin(FAKE_AMDGPU);
-	struct hm_drm_view *view = view_of(&c, 0, 0, HM_READ | HM_WRITE);
+	AUTO(hm_drm_view) *view = view_of(&c, 0, 0, HM_READ | HM_WRITE);
 
 	losing_move_begin();
 	CHECK_ERROR(-ENOMEM, hm_buffer_resize(c.buffer, GROWN, HM_GROW_REPLACE));
 	losing_move_end();
 	CHECK_EQUAL(fake->handles(), 0);
 	refused(-ENODEV, view, "lost");
-	hm_drm_view_unref(view);
 }
 
 /* ---- handles of buffers ---- */

@@ -518,6 +518,7 @@ static void credentials(void)
 #endif
 	scene_send(&scene, pair[0]);
 	CHECK_OK_FATAL(hm_buffer_receive(scene.device, pair[1], NULL, &buffer));
+	hm_buffer_unref(buffer);
 	close(pair[0]);
 	close(pair[1]);
 }
@@ -582,7 +583,7 @@ static void interrupted(void)
 {
 	struct sigaction action = { .sa_handler = on_alarm }, old;
 	struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = { { 0, 0 }, { 0, 0 } };
-	AUTO(hm_buffer) *buffer = UNTOUCHED;
+	struct hm_buffer *buffer = UNTOUCHED;
 	int pair[2];
 	AUTO(scene) scene = scene_begin(SOCK_STREAM);
 
@@ -595,6 +596,7 @@ static void interrupted(void)
 	CHECK(buffer == UNTOUCHED);
 	scene_send(&scene, pair[0]);
 	CHECK_OK_FATAL(hm_buffer_receive(scene.device, pair[1], NULL, &buffer));
+	hm_buffer_unref(buffer);
 	close(pair[0]);
 	close(pair[1]);
 }
