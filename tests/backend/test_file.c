@@ -39,11 +39,9 @@ static uint64_t file_size(int fd)
 static bool file_holds(int fd, uint64_t from, uint64_t to, uint32_t salt)
 {
 	AUTO_FREE unsigned char *bytes = calloc(1, to);
-	bool same;
 
 	CHECK_FATAL(bytes != NULL);
-	same = pread(fd, bytes, to, 0) == (ssize_t)to && pattern_holds(bytes, from, to, salt);
-	return same;
+	return pread(fd, bytes, to, 0) == (ssize_t)to && pattern_holds(bytes, from, to, salt);
 }
 
 static void whole(void)

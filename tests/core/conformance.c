@@ -57,13 +57,11 @@ static uint32_t place_of(struct hm_device *device, uint32_t asked)
 static bool has_memory(const char *name)
 {
 	AUTO(hm_device) *device = NULL;
-	bool more;
 
 	if (hm_device_open(name, &device))
 		return false;
-	more = place_of(device, HM_PLACE_DEFAULT) == HM_PLACE_SYSTEM &&
+	return place_of(device, HM_PLACE_DEFAULT) == HM_PLACE_SYSTEM &&
 	       place_of(device, HM_PLACE_DEVICE) == HM_PLACE_DEVICE;
-	return more;
 }
 
 /*

@@ -227,14 +227,12 @@ static uint32_t cache_of_import(struct fixture *f, const struct lie *lie)
 		.struct_size = sizeof(desc),
 		.flags = lie->message.access & HM_WRITE ? 0 : HM_BUFFER_READ_ONLY,
 	};
-	uint32_t cache;
 
 	if (lie->message.memory & HM_MEMORY_STORAGE)
 		return lie->message.cache;
 	AUTO(hm_buffer) *buffer = rig_import(f->device, lie->fds[SHARE_FD_OBJECT], &desc);
 	AUTO(hm_map) *map = rig_map(buffer, NULL);
-	cache = map_info(map, 0).cache;
-	return cache;
+	return map_info(map, 0).cache;
 }
 
 /* A hint where the device does not tell; compared where it does. */

@@ -615,10 +615,8 @@ bool undo_runs_on(const struct operation *operation, const char *name)
 	struct hm_device_info info = { .struct_size = sizeof(info) };
 	uint64_t needs = needed[operation->place];
 	AUTO(hm_device) *device = NULL;
-	bool runs;
 
 	if (operation->place == UNDO_HOST || hm_device_open(name, &device))
 		return !strcmp(name, "host");
-	runs = !hm_device_query(device, &info) && (info.caps & needs) == needs;
-	return runs;
+	return !hm_device_query(device, &info) && (info.caps & needs) == needs;
 }

@@ -175,9 +175,8 @@ static bool recover_once(unsigned int n, enum inject_mode mode)
 	AUTO(lives) lives = make();
 
 	CHECK_OK_FATAL(set_policy(&lives, policy, policy_flags, refilled ? refill : NULL));
-	if (!sim_unplug(lives.device)) {
+	if (!sim_unplug(lives.device))
 		return false;
-	}
 	sim_plug();
 	inject_arm(n, mode);
 	r = hm_device_recover(lives.device, HM_RECOVER_SHADOWED, &info);

@@ -189,13 +189,11 @@ static int launch_merged(struct accel_rig *rig, struct bytes *bytes, char *other
 static int queue_copy(struct accel_rig *rig, struct bytes *bytes, char *other, bool writes)
 {
 	AUTO(hm_fence) *fence = NULL;
-	int r;
 
 	unheard_go();
 	CHECK_OK_FATAL(hm_queue_copy(rig->queue, writes ? bytes->base : other,
 				     writes ? other : bytes->base, SIZE, &fence));
-	r = hm_fence_wait(fence, UINT64_MAX);
-	return r;
+	return hm_fence_wait(fence, UINT64_MAX);
 }
 
 static void by_accel(const char *accel, int (*use)(struct accel_rig *rig, struct bytes *bytes,

@@ -31,8 +31,7 @@ static int map_file(const char *path, struct hm_map **ret_map)
 	hm_device_unref(device);
 	if (r)
 		return r;
-	r = hm_map_create(buffer, NULL, ret_map);
-	return r;
+	return hm_map_create(buffer, NULL, ret_map);
 }
 
 /* The common part is unchanged; the worker's own part has its last stores. */
