@@ -116,7 +116,6 @@ example_sources := $(wildcard examples/*.c)
 lib_sources += $(if $(DEBUG),$(debug_sources))
 
 lib_objects := $(lib_sources:%.c=$(O)/%.o)
-noprobes_objects := $(patsubst %.c,$(O)/%.noprobes.o,$(shell grep -l '"tell/probe.h"' $(lib_sources)))
 tool_objects := $(tool_sources:%.c=$(O)/%.o)
 support_objects := $(support_sources:%.c=$(O)/%.o)
 test_objects := $(test_sources:%.c=$(O)/%.o)
@@ -127,7 +126,7 @@ fuzz_objects := $(fuzz_sources:%.c=$(O)/%.o)
 hammer_objects := $(hammer_sources:%.c=$(O)/%.o)
 page_objects := $(page_sources:%.c=$(O)/%.o)
 serve_objects := $(serve_sources:%.c=$(O)/%.o)
-objects := $(lib_objects) $(noprobes_objects) $(tool_objects) $(support_objects) $(test_objects) \
+objects := $(lib_objects) $(tool_objects) $(support_objects) $(test_objects) \
 	$(icd_objects) $(fake_objects) $(hammer_objects) $(page_objects) \
 	$(serve_objects) $(example_objects)
 
@@ -139,7 +138,7 @@ fuzz_programs := $(foreach s,$(fuzz_sources),$(call program_of,$(s)))
 tests := $(test_programs) $(O)/tests/stub_icd.so \
 	$(O)/tests/fake_drm.so $(O)/tests/hammer_hetsim \
 	$(O)/tests/page_data $(if $(serve_sources),$(O)/tests/serve_faults) \
-	$(O)/tests/process_32 $(O)/libhetmap-noprobes.so
+	$(O)/tests/process_32
 examples := $(example_sources:%.c=$(O)/%)
 
 # The benchmarks are a program of their own, which hetmap bench runs.
@@ -180,10 +179,10 @@ $(O)/config.h: tools/probe $(O)/flags
 	$(say) PROBE $@
 	$(Q)tools/probe $(filter-out -Werror,$(compile)) >$@.tmp && mv $@.tmp $@
 
-$(lib_objects) $(noprobes_objects) $(support_objects) \
+$(lib_objects) $(support_objects) \
 	$(test_objects) $(fuzz_objects) $(hammer_objects): flags_for = $(inner_flags)
 # By frame pointers a trace finds who called the library: see hetmap-trace(1).
-$(lib_objects) $(noprobes_objects): flags_for += -fno-omit-frame-pointer
+$(lib_objects): flags_for += -fno-omit-frame-pointer
 $(test_objects) $(support_objects) $(icd_objects) $(fuzz_objects) $(hammer_objects) \
 	$(debug_sources:%.c=$(O)/%.o): flags_for += -Itests
 # Parts of the command are tested by themselves, too.
@@ -205,8 +204,7 @@ endif
 
 # The functions that are checked get other names, and lifecycle_check.c has theirs.
 ifdef DEBUG
-renamed_objects := $(filter-out %/lifecycle_check.o %/launch_list.o,$(lib_objects)) \
-	$(noprobes_objects)
+renamed_objects := $(filter-out %/lifecycle_check.o %/launch_list.o,$(lib_objects))
 $(renamed_objects): flags_for += -include $(O)/lifecycle_names.h
 $(renamed_objects): $(O)/lifecycle_names.h
 $(O)/lifecycle_names.h: tests/lifecycle/lifecycle_check.c
@@ -255,21 +253,6 @@ $(O)/$(SONAME): $(lib_objects) runtime/libhetmap.map
 
 $(O)/libhetmap.so: $(O)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $@
-
-# The same without its static probes, for hetmap bench probe_off; never installed.
-$(noprobes_objects): $(O)/%.noprobes.o: %.c $(O)/config.h $(O)/flags
-	@mkdir -p $(@D)
-	$(say) CC $@
-	$(Q)$(compile) -DHETMAP_NO_PROBES $(flags_for) -MMD -MP -c -o $@ $<
-
-# In the same order: where code lies moves times, too.
-noprobes_library := $(foreach o,$(lib_objects), \
-	$(firstword $(filter $(o:.o=.noprobes.o),$(noprobes_objects)) $(o)))
-$(O)/libhetmap-noprobes.so: $(noprobes_library) runtime/libhetmap.map
-	$(say) LD $@
-	$(Q)$(link) -shared -Wl,-soname,$(SONAME) $(if $(SANITIZE),,-Wl,-z,defs) \
-		-Wl,--version-script=runtime/libhetmap.map -o $@ $(noprobes_library) \
-		$(call libs_of,$(lib_packages)) -lm
 
 # ---- what uses it ----
 
@@ -341,7 +324,7 @@ run: all ## the main job: make run FILE=...
 check: tests ## every test, with the sanitizers' builds
 	$(Q)B=$(B) tests/run
 
-bench: all $(O)/libhetmap-noprobes.so ## the benchmarks: make bench ARGS='zero_copy --json'
+bench: all ## the benchmarks: make bench ARGS='zero_copy --json'
 	$(Q)$(O)/hetmap bench $(ARGS)
 
 # $(call write_results,NAME): NAME.json.tmp is complete; the page is made of it.
@@ -362,7 +345,7 @@ measure_plans = $(Q)$(O)/hetmap bench --json graph_transfer graph_overlap plan_c
 measure_arrays = $(if $(have_cluster),$(O)/hetmap bench --json array_put array_get array_page \
 	particles | grep -v '^{"machine"' >>$(results)/performance.json.tmp)
 
-performance: all $(O)/libhetmap-noprobes.so ## measures everything, into tools/perf/bench/results
+performance: all ## measures everything, into tools/perf/bench/results
 	$(Q)$(O)/hetmap bench --json >$(results)/performance.json.tmp
 	$(Q)$(measure_tables)
 	$(measure_plans)

@@ -16,11 +16,6 @@
 #include "core/core.h"
 #include "tell/trace.h"
 
-/* Builds the library that hetmap bench probe_off compares with, as without <sys/sdt.h>. */
-#ifdef HETMAP_NO_PROBES
-#undef HAVE_SDT
-#endif
-
 #ifdef HAVE_SDT
 #ifdef PROBE_WATCHERS
 #define _SDT_HAS_SEMAPHORES 1

@@ -43,7 +43,6 @@ static const struct {
 	{ "guard_copy", "memcpy(" },
 	{ "copy_ladder", "memcpy(" },
 	{ "combine", "memcpy(" },
-	{ "probe_off", "sys/sdt.h" },
 	{ "publish_cost", "HETMAP_PUBLISH=0" },
 	{ "trace_overhead", "page-faults" },
 	{ "frag_effect", "MADV_HUGEPAGE" },

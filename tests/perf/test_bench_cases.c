@@ -356,24 +356,14 @@ static void test_fault_stopped(void)
 	outcome_free(&outcome);
 }
 
-static void check_cost(const char *name)
+static void test_publish_cost(void)
 {
 	struct outcome outcome;
 
-	run_short(name, &outcome);
+	run_short("publish_cost", &outcome);
 	check_row(&outcome, "every page written");
 	check_row(&outcome, "one byte written");
 	outcome_free(&outcome);
-}
-
-static void test_probe_off(void)
-{
-	check_cost("probe_off");
-}
-
-static void test_publish_cost(void)
-{
-	check_cost("publish_cost");
 }
 
 /* Fragmenting takes a machine of its own: without one, a sentence names "make vm". */
@@ -677,7 +667,6 @@ static const struct test tests[] = {
 	{ "safetensors_open", test_safetensors_open, 60, 0 },
 	{ "gguf_open", test_gguf_open, 60, 0 },
 	{ "frame_path", test_frame_path, 60, 0 },
-	{ "probe_off", test_probe_off, 60, 0 },
 	{ "publish_cost", test_publish_cost, 60, 0 },
 	{ "frag_effect", test_frag_effect, 120, 0 },
 	{ "tokens", test_tokens, 120, 0 },

@@ -155,7 +155,6 @@ int bench_find_under_churn(void);
 int bench_retire(void);
 int bench_lost_to_usable(void);
 int bench_shadow_cost(void);
-int bench_probe_off(void);
 int bench_publish_cost(void);
 int bench_trace_overhead(void);
 int bench_frag_effect(void);

@@ -68,7 +68,7 @@ static void *load_copy(const char *name)
 	char path[32];
 
 	if (from < 0) {
-		refuse(name, "it is not beside this program: make bench builds it");
+		refuse(name, "it is not beside this program: make builds it");
 		return NULL;
 	}
 	to = memfd_create(name, MFD_CLOEXEC);

@@ -69,8 +69,6 @@ static const struct bench cases[] = {
 	  bench_lost_to_usable, peer_maps_source },
 	{ "shadow_cost", "the end of a bracket over 1 MiB of a buffer with a shadow",
 	  bench_shadow_cost, peer_maps_source },
-	{ "probe_off", "map_cycle with static probes and no tracer", bench_probe_off,
-	  peer_maps_source },
 	{ "publish_cost", "map_cycle with the published table of maps", bench_publish_cost,
 	  peer_maps_source },
 	{ "trace_overhead", "time that hetmap trace adds to a program that only faults",

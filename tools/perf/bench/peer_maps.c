@@ -211,10 +211,6 @@ void peer_scatter(char *to, size_t length, size_t window, size_t n)
 
 /* Its peer is hm_pointer_find() as well: the same pass, without the other thread. */
 
-/* ---- probe_off ---- */
-
-/* Its peer is the same cycle of the same library, built without <sys/sdt.h>. */
-
 /* ---- publish_cost ---- */
 
 /* Its peer is the same cycle of the same library, which HETMAP_PUBLISH=0 keeps silent. */
