@@ -2,7 +2,7 @@
 /*
  * The caller's environment. A program with other rights than those of its caller (set-user-ID,
  * set-group-ID, file capabilities) must not do what the caller's variables say: they name files to
- * write and libraries to load. This room alone reads the environment; tools/rooms checks that.
+ * write and libraries to load. This room alone reads the environment; tools/directions checks that.
  */
 #ifndef HETMAP_ENV_H
 #define HETMAP_ENV_H

@@ -145,7 +145,7 @@ all_in_rooms() {
 	done >"$work/nowhere"
 	# What says what is tested is no room's.
 	! grep -v -x -e 'tests/\(rooms\|runs.md\|flaky\|full-runs\|skips.expected\|corpus/.*\)' \
-		-e '\(runtime\|tools\)/ROOMS.*' -e 'tools/rooms' "$work/nowhere"
+		-e '\(runtime\|tools\)/ROOMS.*' -e 'tools/directions' "$work/nowhere"
 }
 check all_in_rooms all_in_rooms
 finish
