@@ -41,18 +41,13 @@ static char *path_at(uint32_t i, const char *name)
 
 static struct hm_map *map_at(uint32_t i, const char *name)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-					     .flags = HM_BUFFER_PUBLISH };
 	AUTO_FREE char *path = path_at(i, name);
-	struct hm_device *device;
-	struct hm_buffer *buffer;
 	struct hm_map *map;
+	AUTO(hm_device) *device = rig_device("file");
+	AUTO(hm_buffer) *buffer =
+		rig_file(device, path, -1, DESC(hm_buffer_desc, .flags = HM_BUFFER_PUBLISH));
 
-	CHECK_OK_FATAL(hm_device_open("file", &device));
-	CHECK_OK_FATAL(hm_buffer_from_file(device, path, -1, &desc, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	return map;
 }
 
@@ -196,7 +191,6 @@ static void refused(void)
 {
 	struct hm_ring_desc ring = { .struct_size = sizeof(ring), .capacity = 4096 };
 	struct hm_file_system_info info = { .struct_size = sizeof(info) };
-	struct hm_device *device;
 	struct hm_buffer *buffer;
 
 	if (!have_clients())
@@ -206,10 +200,9 @@ static void refused(void)
 	CHECK_OK(hm_file_system_query(client[0], -1, &info));
 	CHECK(info.coherence == HM_COHERENCE_NONE && !strcmp(info.name, "nfs"));
 	make_file("array", PAGE);
-	CHECK_OK_FATAL(hm_device_open("file", &device));
+	AUTO(hm_device) *device = rig_device("file");
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_from_file(device, path, -1, NULL, &buffer));
 	CHECK_ERROR(-EOPNOTSUPP, hm_ring_create(other, -1, &ring));
-	hm_device_unref(device);
 }
 
 static void doctor(void)

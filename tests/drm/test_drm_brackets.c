@@ -67,8 +67,6 @@ static const struct {
 
 static void check_bracket(struct drm_node *node, enum fake_drm_node at)
 {
-	struct hm_buffer *again;
-	struct hm_map *came;
 	int fd;
 	AUTO(rig) s = make_map(node);
 
@@ -88,12 +86,10 @@ static void check_bracket(struct drm_node *node, enum fake_drm_node at)
 	fake->busy_looks(0);
 
 	/* Also where it came from: this device's own, which is one object. */
-	CHECK_OK_FATAL(hm_buffer_import(s.device, fd, NULL, &again));
-	CHECK_OK_FATAL(hm_map_create(again, NULL, &came));
+	AUTO(hm_buffer) *again = rig_import(s.device, fd, NULL);
+	AUTO(hm_map) *came = rig_map(again, NULL);
 	check_ends(node->name, came, HM_READ | HM_WRITE, bracket_traces[at].begin,
 		   bracket_traces[at].end);
-	hm_map_unref(came);
-	hm_buffer_unref(again);
 	close(fd);
 }
 

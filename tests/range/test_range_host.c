@@ -170,14 +170,12 @@ static void check_any(const char *name)
 	AUTO_FREE uint32_t *from = malloc(LENGTH);
 	uint32_t on_stack[1024], i, wrong = 0;
 	struct hm_fence *fence = NULL;
-	struct hm_kernel *kernel;
-	struct hm_accel *accel;
-	struct hm_queue *queue;
 	int r;
+	AUTO(hm_accel) *accel = rig_accel(name, NULL);
+	AUTO(hm_kernel) *kernel = NULL;
 
-	CHECK_OK_FATAL(hm_accel_open(name, NULL, &accel));
 	CHECK_OK(hm_accel_query(accel, &info));
-	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
+	AUTO(hm_queue) *queue = rig_queue(accel, 0);
 	CHECK_OK_FATAL(
 		hm_kernel_create(DESC(hm_kernel_desc, .name = "add_one", .opencl = add_source,
 				      .cpu = add_one, .signature = "in out"),
@@ -204,9 +202,6 @@ static void check_any(const char *name)
 		CHECK_ERROR(-EINVAL, hm_launch(queue, kernel, 1, &fence, HM_ANY(from, 4096, 0),
 					       HM_ANY(on_stack, 4096, HM_WRITE)));
 	}
-	hm_kernel_unref(kernel);
-	hm_queue_unref(queue);
-	hm_accel_unref(accel);
 }
 
 static void any_on_cpu(void)

@@ -70,7 +70,7 @@ static void refuses(void)
 	char byte;
 	AUTO_FREE char *empty = folder_path(folder, "empty");
 	AUTO_FREE char *text = folder_path(folder, "text");
-	struct hm_ring *ring = NULL, *writer;
+	struct hm_ring *ring = NULL;
 	struct hm_pointer_info found;
 	const void *data;
 	uint64_t length;
@@ -103,7 +103,7 @@ static void refuses(void)
 	CHECK(!ring);
 
 	ring = ring_end(path, HM_RING_READER);
-	writer = ring_end(path, HM_RING_WRITER);
+	AUTO(hm_ring) *writer = ring_end(path, HM_RING_WRITER);
 	CHECK_ERROR(-EINVAL, hm_ring_write(ring, "a", 1, 0));
 	CHECK_ERROR(-EINVAL, hm_ring_reserve(ring, 1, 0, &to));
 	CHECK_ERROR(-EINVAL, hm_ring_commit(ring, 1));
@@ -137,7 +137,6 @@ static void refuses(void)
 	CHECK(!truncate(path, RING_DATA + 12288));
 	CHECK_ERROR(-EBADMSG, hm_ring_open(path, -1, HM_RING_READER, &ring));
 	CHECK(strstr(hm_errmsg(), "doesn't grow"));
-	hm_ring_unref(writer);
 }
 
 /* A memfd can't be cut off. */
@@ -475,7 +474,7 @@ static void forks_meanwhile(void)
 {
 	AUTO_FOLDER char *folder = folder_make();
 	AUTO_FREE char *path = ring_make(folder, 4096);
-	struct hm_ring *ring;
+	AUTO(hm_ring) *ring = NULL;
 
 	/* The handlers of forks are there from here on. */
 	hm_ring_unref(ring_end(path, HM_RING_READER));
@@ -483,7 +482,6 @@ static void forks_meanwhile(void)
 	sys_table.open = forking_open;
 	CHECK_OK(hm_ring_open(path, -1, HM_RING_READER, &ring));
 	sys_table = real;
-	hm_ring_unref(ring);
 }
 
 /* ---- the n-th call fails ---- */

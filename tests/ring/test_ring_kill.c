@@ -266,7 +266,6 @@ static void outlives(void)
 {
 	AUTO_FOLDER char *folder = folder_make();
 	AUTO_FREE char *path = ring_make(folder, CAPACITY);
-	struct hm_ring *ring;
 	int status, i;
 	pid_t pid;
 
@@ -277,10 +276,9 @@ static void outlives(void)
 		CHECK_EQUAL(waitpid(pid, &status, 0), pid);
 		CHECK(WIFSIGNALED(status));
 	}
-	ring = ring_end(path, HM_RING_READER);
+	AUTO(hm_ring) *ring = ring_end(path, HM_RING_READER);
 	CHECK_EQUAL(ring_info(ring).used, 0);
 	CHECK_EQUAL(ring_info(ring).peer, 0);
-	hm_ring_unref(ring);
 }
 
 /* ---- fork ---- */
@@ -308,7 +306,7 @@ static void forks(void)
 {
 	AUTO_FOLDER char *folder = folder_make();
 	AUTO_FREE char *path = ring_make(folder, CAPACITY);
-	struct hm_ring *reader = ring_end(path, HM_RING_READER);
+	AUTO(hm_ring) *reader = ring_end(path, HM_RING_READER);
 	int pipes[2], told[2];
 	char byte = 0;
 	pid_t pid;
@@ -337,7 +335,6 @@ static void forks(void)
 	CHECK_EQUAL(ring_info(reader).used, 32);
 	CHECK_EQUAL(ring_info(reader).peer, 1);
 	hm_ring_unref(inherited.ring);
-	hm_ring_unref(reader);
 	close(pipes[0]);
 	close(pipes[1]);
 	close(told[0]);

@@ -118,8 +118,8 @@ static void live_lies(void)
 	static const uint64_t lies[] = { 8, 4, 1ull << 40, UINT64_MAX, UINT64_MAX - 7, 100000 };
 	AUTO_FOLDER char *folder = folder_make();
 	AUTO_FREE char *path = ring_make(folder, 4096);
-	struct hm_ring *reader = ring_end(path, HM_RING_READER);
-	struct hm_ring *writer = ring_end(path, HM_RING_WRITER);
+	AUTO(hm_ring) *reader = ring_end(path, HM_RING_READER);
+	AUTO(hm_ring) *writer = ring_end(path, HM_RING_WRITER);
 	struct ring_control *control = reader->control;
 	struct hm_ring_info info = { .struct_size = sizeof(info) };
 	uint64_t length, position;
@@ -145,8 +145,6 @@ static void live_lies(void)
 	CHECK_OK(hm_ring_write(writer, "true", 5, 0));
 	CHECK_OK(hm_ring_read(reader, bytes, 100, 0, &length));
 	CHECK(length == 5 && !strcmp(bytes, "true"));
-	hm_ring_unref(reader);
-	hm_ring_unref(writer);
 }
 
 static int read_guarded(struct hm_ring *ring, struct hm_guard *guard)
@@ -169,7 +167,7 @@ static void cut_off(void)
 {
 	AUTO_FOLDER char *folder = folder_make();
 	AUTO_FREE char *path = ring_make(folder, 4096);
-	struct hm_ring *ring = ring_end(path, HM_RING_READER);
+	AUTO(hm_ring) *ring = ring_end(path, HM_RING_READER);
 	struct hm_guard guard;
 	AUTO(handler) handler = rig_handler(0);
 
@@ -178,7 +176,6 @@ static void cut_off(void)
 	CHECK_EQUAL(read_guarded(ring, &guard), (uint64_t)-ERANGE);
 	CHECK_EQUAL(guard.fault.cause, HM_FAULT_END);
 	CHECK_EQUAL(read_guarded(ring, &guard), (uint64_t)-EBUSY);
-	hm_ring_unref(ring);
 }
 
 static const struct test tests[] = {
