@@ -547,7 +547,7 @@ static void undone(void)
 		CHECK_EQUAL(stats_now().bytes_reserved, reserved);
 		CHECK_EQUAL(buffer_info(rig.buffer).maps, 1);
 	}
-	*(volatile char *)hm_map_address(map) = 5;
+	*(volatile char *)hm_map_address(rig.map) = 5;
 	for (n = 1, failed = true; failed; n++) {
 		inject_arm(n, INJECT_ONE);
 		r = hm_buffer_resize(rig.buffer, 3 * REPAIR_BLOCK, HM_MAY_MOVE);
