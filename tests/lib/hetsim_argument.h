@@ -21,4 +21,7 @@ union hetsim_argument {
 #include "model/calls.h"
 };
 
+/* An argument for one call: SIZED(hetsim_unbind, .address = address, .length = PAGE). */
+#define SIZED(type, ...) (&(struct type){ .size = sizeof(struct type), __VA_ARGS__ })
+
 #endif

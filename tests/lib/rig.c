@@ -26,6 +26,47 @@ struct hm_map *rig_map(struct hm_buffer *buffer, const struct hm_map_desc *desc)
 	return map;
 }
 
+struct hm_accel *rig_accel(const char *name, const struct hm_accel_desc *desc)
+{
+	struct hm_accel *accel = NULL;
+
+	CHECK_OK_FATAL(hm_accel_open(name, desc, &accel));
+	return accel;
+}
+
+struct hm_queue *rig_queue(struct hm_accel *accel)
+{
+	struct hm_queue *queue = NULL;
+
+	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
+	return queue;
+}
+
+struct hm_kernel *rig_kernel(const struct hm_kernel_desc *desc)
+{
+	struct hm_kernel *kernel = NULL;
+
+	CHECK_OK_FATAL(hm_kernel_create(desc, &kernel));
+	return kernel;
+}
+
+struct hm_fence *rig_fence(int fd)
+{
+	struct hm_fence *fence = NULL;
+
+	CHECK_OK_FATAL(hm_fence_import_fd(fd, &fence));
+	return fence;
+}
+
+struct hm_frame_pool *rig_frame_pool(struct hm_device *device,
+				     const struct hm_frame_pool_desc *desc)
+{
+	struct hm_frame_pool *pool = NULL;
+
+	CHECK_OK_FATAL(hm_frame_pool_create(device, desc, &pool));
+	return pool;
+}
+
 struct rig rig_make(const char *device, const struct hm_buffer_desc *desc)
 {
 	struct rig rig = { .device = rig_device(device) };
@@ -42,4 +83,10 @@ void rig_drop(struct rig *rig)
 	hm_buffer_unref(rig->buffer);
 	hm_device_unref(rig->device);
 	*rig = (struct rig){ 0 };
+}
+
+struct rig_handler rig_handler(uint32_t flags)
+{
+	CHECK_OK_FATAL(hm_handler_install(flags));
+	return (struct rig_handler){ flags };
 }
