@@ -188,6 +188,7 @@ void command_wait(pid_t pid, struct outcome *ret_outcome)
 
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
+	outcome_free(ret_outcome);
 	ret_outcome->status = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 	ret_outcome->out = take(&kept[0]);
 	ret_outcome->err = take(&kept[1]);
