@@ -204,6 +204,20 @@ void accel_rig_close(struct accel_rig *rig)
 	hm_device_unref(rig->host);
 }
 
+struct accel_rig pocl_rig(const char *devices, const char *accel, uint32_t flags,
+			  uint64_t window)
+{
+	if (!use_pocl(devices))
+		test_abandon();
+	return accel_rig_make(accel, flags, window);
+}
+
+struct accel_rig stub_rig(const char *modes, uint32_t flags, uint64_t window)
+{
+	use_stub(modes);
+	return accel_rig_make("opencl:0", flags, window);
+}
+
 struct hm_fence_info finish(struct hm_fence *fence)
 {
 	struct hm_fence_info info = { .struct_size = sizeof(info) };
@@ -218,16 +232,8 @@ struct hm_fence_info finish(struct hm_fence *fence)
 struct hm_kernel *make_kernel(const char *name, const char *signature,
 			      hm_cpu_function *function)
 {
-	struct hm_kernel_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = name,
-		.cpu = function,
-		.signature = signature,
-	};
-	struct hm_kernel *kernel;
-
-	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
-	return kernel;
+	return rig_kernel(
+		DESC(hm_kernel_desc, .name = name, .cpu = function, .signature = signature));
 }
 
 void *alloc_bytes(struct accel_rig *rig, uint64_t size)

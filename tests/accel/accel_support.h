@@ -5,6 +5,7 @@
 
 #include <hetmap/hetmap.h>
 
+#include "lib/rig.h"
 #include "lib/support.h"
 
 enum { SAXPY, HISTOGRAM, FILL, INCREMENT, ADD_BYTES, WITH_LOCAL, EMPTY, KERNELS };
@@ -25,6 +26,23 @@ void *stub_symbol(const char *name);
 
 void accel_rig_open(struct accel_rig *rig, const char *accel, uint32_t flags, uint64_t window);
 void accel_rig_close(struct accel_rig *rig);
+
+static inline struct accel_rig accel_rig_make(const char *accel, uint32_t flags,
+					      uint64_t window)
+{
+	struct accel_rig rig;
+
+	accel_rig_open(&rig, accel, flags, window);
+	return rig;
+}
+
+AUTO_END(accel_rig, accel_rig_close)
+
+/* After use_pocl(); the test ends where it is skipped. */
+struct accel_rig pocl_rig(const char *devices, const char *accel, uint32_t flags,
+			  uint64_t window);
+/* After use_stub(). */
+struct accel_rig stub_rig(const char *modes, uint32_t flags, uint64_t window);
 
 /* Waits, checks the result, and drops the fence: the fence's report of the work. */
 struct hm_fence_info finish(struct hm_fence *fence);

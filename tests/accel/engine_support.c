@@ -106,17 +106,8 @@ void engine_inject(struct engine_rig *rig, uint32_t kind, uint64_t value)
 struct hm_kernel *kernel_of_steps(const char *name, const char *signature,
 				  const struct hm_engine_step *steps, uint32_t n)
 {
-	const struct hm_kernel_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = name,
-		.signature = signature,
-		.engine = steps,
-		.n_engine = n,
-	};
-	struct hm_kernel *kernel;
-
-	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
-	return kernel;
+	return rig_kernel(DESC(hm_kernel_desc, .name = name, .signature = signature,
+			       .engine = steps, .n_engine = n));
 }
 
 struct hm_kernel *kernel_of_op(uint8_t op)

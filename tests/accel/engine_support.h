@@ -32,6 +32,17 @@ struct engine_rig {
 
 void engine_open(struct engine_rig *rig, uint32_t flags);
 void engine_close(struct engine_rig *rig);
+
+static inline struct engine_rig engine_make(uint32_t flags)
+{
+	struct engine_rig rig;
+
+	engine_open(&rig, flags);
+	return rig;
+}
+
+AUTO_END(engine_rig, engine_close)
+
 void *engine_alloc(struct hm_device *device, uint64_t size);
 void engine_random(unsigned char *bytes, uint64_t length, uint64_t *state);
 /* On the rig's queue, or device where the kind is about all of it. */

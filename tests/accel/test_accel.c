@@ -86,7 +86,7 @@ static void no_platform(void)
 static void platform_without_devices(void)
 {
 	struct hm_accel_info infos[4];
-	struct hm_accel *accel;
+	AUTO(hm_accel) *accel = NULL;
 	uint32_t n;
 
 	use_stub("nodevice");
@@ -97,28 +97,23 @@ static void platform_without_devices(void)
 	CHECK_OK_FATAL(hm_accel_open(NULL, NULL, &accel));
 	CHECK_OK(hm_accel_query(accel, &infos[0]));
 	CHECK(!strcmp(infos[0].name, "cpu"));
-	hm_accel_unref(accel);
 }
 
 /* Without an OpenCL driver the best accelerator is cpu, and the failure tells the remedy. */
 static void opencl_only_without_driver(void)
 {
-	const struct hm_kernel_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = "f",
-		.opencl = "kernel void f(global int *p) { p[0] = 1; }",
-	};
-	struct hm_accel *accel;
-	struct hm_kernel *kernel;
+	AUTO(hm_accel) *accel = NULL;
+	AUTO(hm_kernel) *kernel = NULL;
 
 	setenv("OCL_ICD_VENDORS", "/nonexistent", 1);
 	CHECK_OK_FATAL(hm_accel_open(NULL, NULL, &accel));
-	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+	CHECK_OK_FATAL(
+		hm_kernel_create(DESC(hm_kernel_desc, .name = "f",
+				      .opencl = "kernel void f(global int *p) { p[0] = 1; }"),
+				 &kernel));
 	CHECK_ERROR(-EOPNOTSUPP, hm_kernel_build(kernel, accel));
 	CHECK(text_has("it has \"opencl\": give the kernel a CPU function, too"));
 	CHECK(text_has("hetmap doctor"));
-	hm_kernel_unref(kernel);
-	hm_accel_unref(accel);
 }
 
 /* ---- a plug-in: it runs the CPU form in the calling thread ---- */
@@ -251,7 +246,7 @@ static void plug_in(void)
 	struct hm_accel *accel;
 	struct hm_fence *fence;
 	uint32_t *p;
-	struct accel_rig rig;
+	AUTO(accel_rig) rig = { 0 };
 
 	CHECK_ERROR(-EINVAL, hm_accel_register(NULL));
 	bad.wait = NULL;
@@ -299,7 +294,6 @@ static void plug_in(void)
 	finish(fence);
 	CHECK_OK(hm_map_protect(info.map, 0, 4096, HM_READ));
 	CHECK_OK(hm_free(p));
-	accel_rig_close(&rig);
 }
 
 static void *wait_for_ever(void *fence)
@@ -319,7 +313,7 @@ static void *let_go(void *unused)
 static void end_under_a_waiter(void)
 {
 	pthread_t waiter, helper;
-	struct hm_fence *fence;
+	AUTO(hm_fence) *fence = NULL;
 	struct accel_rig rig;
 	uint32_t *p;
 
@@ -338,7 +332,6 @@ static void end_under_a_waiter(void)
 	CHECK(!plug_destroyed_early);
 	pthread_join(helper, NULL);
 	pthread_join(waiter, NULL);
-	hm_fence_unref(fence);
 }
 
 /* ---- the cpu's grids ---- */
@@ -361,17 +354,14 @@ static void every_item_once(void)
 		{ 1, 1, 1 },      { 7, 1, 1 },      { 1000003, 1, 1 }, { 1, 5000, 1 },
 		{ 300, 200, 10 }, { 3, 3, 100000 }, { 2, 1, 3 },       { 1, 1, 65536 },
 	};
-	struct hm_kernel *kernel;
 	struct hm_fence *fence;
 	uint64_t n, k;
-	uint32_t *seen;
-	struct accel_rig rig;
 	size_t i;
 	bool once;
+	AUTO(accel_rig) rig = accel_rig_make("cpu", 0, 0);
+	AUTO(hm_kernel) *kernel = make_kernel("count", "inout", count_item);
+	uint32_t *seen = alloc_bytes(&rig, 4 << 20);
 
-	accel_rig_open(&rig, "cpu", 0, 0);
-	kernel = make_kernel("count", "inout", count_item);
-	seen = alloc_bytes(&rig, 4 << 20);
 	for (i = 0; i < sizeof(grids) / sizeof(grids[0]); i++) {
 		const struct hm_arg arg = HM_INOUT(seen);
 
@@ -385,8 +375,6 @@ static void every_item_once(void)
 		CHECK_EQUAL(seen[n], 0);
 	}
 	CHECK_OK(hm_free(seen));
-	hm_kernel_unref(kernel);
-	accel_rig_close(&rig);
 }
 
 static _Atomic unsigned int n_call;
@@ -402,15 +390,12 @@ static int count_call(const struct hm_cpu_range *range, const struct hm_arg *arg
 static void few_items(void)
 {
 	static const uint64_t grid[3] = { 16, 1, 1 };
-	struct hm_kernel *kernel;
 	struct hm_fence *fence;
-	uint32_t *bytes;
-	struct accel_rig rig;
 	int i;
+	AUTO(accel_rig) rig = accel_rig_make("cpu", 0, 0);
+	AUTO(hm_kernel) *kernel = make_kernel("count", "in", count_call);
+	uint32_t *bytes = alloc_bytes(&rig, 64 << 20);
 
-	accel_rig_open(&rig, "cpu", 0, 0);
-	kernel = make_kernel("count", "in", count_call);
-	bytes = alloc_bytes(&rig, 64 << 20);
 	for (i = 0; i < 2; i++) {
 		const struct hm_arg arg = HM_RANGE(bytes, i ? 4096 : 64 << 20, HM_READ);
 
@@ -420,20 +405,16 @@ static void few_items(void)
 		CHECK(i ? n_call == 1 : n_call >= 4 && n_call <= 16);
 	}
 	CHECK_OK(hm_free(bytes));
-	hm_kernel_unref(kernel);
-	accel_rig_close(&rig);
 }
 
 static void copy_and_fill(void)
 {
 	const uint64_t size = 5 << 20;
 	struct hm_fence *fence;
-	uint32_t *x, *y;
-	struct accel_rig rig;
+	AUTO(accel_rig) rig = accel_rig_make("cpu", 0, 0);
+	uint32_t *x = alloc_bytes(&rig, size);
+	uint32_t *y = alloc_bytes(&rig, size);
 
-	accel_rig_open(&rig, "cpu", 0, 0);
-	x = alloc_bytes(&rig, size);
-	y = alloc_bytes(&rig, size);
 	CHECK_OK_FATAL(hm_queue_fill(rig.queue, x + 1, 0xabcd1234, size - 8, NULL));
 	CHECK_OK_FATAL(hm_queue_copy(rig.queue, y, x, size, &fence));
 	finish(fence);
@@ -444,7 +425,6 @@ static void copy_and_fill(void)
 	CHECK(!memcmp(x, y, size));
 	CHECK_OK(hm_free(x));
 	CHECK_OK(hm_free(y));
-	accel_rig_close(&rig);
 }
 
 #define THREADS 4
@@ -479,18 +459,16 @@ static void *launch_in_thread(void *user)
 static void threads_on_one_queue(const char *accel)
 {
 	pthread_t threads[THREADS];
-	struct accel_rig rig;
 	void *result;
 	int i;
+	AUTO(accel_rig) rig = accel_rig_make(accel, 0, 0);
 
-	accel_rig_open(&rig, accel, 0, 0);
 	for (i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, launch_in_thread, &rig);
 	for (i = 0; i < THREADS; i++) {
 		pthread_join(threads[i], &result);
 		CHECK(!result);
 	}
-	accel_rig_close(&rig);
 }
 
 static void threads_cpu(void)
@@ -549,11 +527,9 @@ static void in_the_child(void *user)
 static void fork_with_work(const char *accel)
 {
 	struct parents parents;
-	uint32_t *p;
-	struct accel_rig rig;
+	AUTO(accel_rig) rig = accel_rig_make(accel, 0, 0);
+	uint32_t *p = alloc_bytes(&rig, 4096);
 
-	accel_rig_open(&rig, accel, 0, 0);
-	p = alloc_bytes(&rig, 4096);
 	CHECK_OK_FATAL(
 		hm_launch(rig.queue, rig.kernel[INCREMENT], 16, &parents.fence, HM_INOUT(p)));
 	parents.rig = &rig;
@@ -562,7 +538,6 @@ static void fork_with_work(const char *accel)
 	finish(parents.fence);
 	CHECK_EQUAL(p[3], 1);
 	CHECK_OK(hm_free(p));
-	accel_rig_close(&rig);
 }
 
 static void fork_cpu(void)
@@ -600,13 +575,11 @@ static int count_eventfd(unsigned int value, int flags)
 static void launches_allocate_nothing(const char *accel)
 {
 	struct sys_table table = sys_table;
-	uint32_t *x, *y;
-	struct accel_rig rig;
 	int i;
+	AUTO(accel_rig) rig = accel_rig_make(accel, 0, 0);
+	uint32_t *x = alloc_bytes(&rig, 4096);
+	uint32_t *y = alloc_bytes(&rig, 4096);
 
-	accel_rig_open(&rig, accel, 0, 0);
-	x = alloc_bytes(&rig, 4096);
-	y = alloc_bytes(&rig, 4096);
 	RUN(&rig, SAXPY, 16, HM_F32(1), HM_IN(x), HM_INOUT(y));
 	sys_table.calloc = count_calloc;
 	sys_table.eventfd = count_eventfd;
@@ -618,7 +591,6 @@ static void launches_allocate_nothing(const char *accel)
 	sys_table = table;
 	CHECK_OK(hm_free(x));
 	CHECK_OK(hm_free(y));
-	accel_rig_close(&rig);
 }
 
 static void no_allocation_cpu(void)
@@ -652,7 +624,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "accel", tests);
-}
+TEST_MAIN(harness_main, "accel", tests)

@@ -79,12 +79,11 @@ static void scenario(const char *name, uint32_t *p)
 		.engine = &fills,
 		.n_engine = 1,
 	};
-	struct hm_kernel *kernel = NULL;
-	struct hm_queue *queue = NULL;
-	struct hm_accel *accel = NULL;
-	int r;
+	AUTO(hm_kernel) *kernel = NULL;
+	AUTO(hm_queue) *queue = NULL;
+	AUTO(hm_accel) *accel = NULL;
+	int r = hm_accel_open(name, NULL, &accel);
 
-	r = hm_accel_open(name, NULL, &accel);
 	CHECK(is_named(r));
 	if (r)
 		return;
@@ -95,9 +94,6 @@ static void scenario(const char *name, uint32_t *p)
 	CHECK(is_named(r));
 	if (!r)
 		work(accel, queue, kernel, p, !strcmp(name, "soft:0"));
-	hm_kernel_unref(kernel);
-	hm_queue_unref(queue);
-	hm_accel_unref(accel);
 }
 
 static void empty_cache(void)
@@ -125,7 +121,7 @@ static int live(bool stub)
 
 static void walk_on(const char *device, const char *name, bool stub, bool keep_cache)
 {
-	struct hm_device *host;
+	AUTO(hm_device) *host = NULL;
 	unsigned int n;
 	uint64_t maps;
 	bool failed;
@@ -153,7 +149,6 @@ static void walk_on(const char *device, const char *name, bool stub, bool keep_c
 	CHECK(n > 5 && !failed);
 	scenario(name, p);
 	CHECK_OK(hm_free(p));
-	hm_device_unref(host);
 }
 
 static void walk(const char *name, bool stub, bool keep_cache)
@@ -198,7 +193,7 @@ static void stub_that_copies(void)
 static void cache_refused(void)
 {
 	static const char *const calls[] = { "mkdir", "open", "fcntl", "write", "rename" };
-	struct hm_device *host;
+	AUTO(hm_device) *host = NULL;
 	char pattern[64];
 	glob_t found;
 	uint32_t *p;
@@ -221,7 +216,6 @@ static void cache_refused(void)
 		globfree(&found);
 	}
 	CHECK_OK(hm_free(p));
-	hm_device_unref(host);
 }
 
 static const struct test tests[] = {

@@ -91,28 +91,23 @@ static void launch_both(struct accel_rig *rig, struct hm_kernel *kernel, char *x
 
 static void same_as_array(void)
 {
-	struct hm_kernel *kernel = make_kernel("keep", ALL, keep);
-	struct accel_rig rig;
-	char *x, *y;
+	AUTO(hm_kernel) *kernel = make_kernel("keep", ALL, keep);
+	AUTO(accel_rig) rig = accel_rig_make("cpu", 0, 0);
+	char *x = alloc_bytes(&rig, 4096);
+	char *y = alloc_bytes(&rig, 4096);
 
-	accel_rig_open(&rig, "cpu", 0, 0);
-	x = alloc_bytes(&rig, 4096);
-	y = alloc_bytes(&rig, 4096);
 	launch_both(&rig, kernel, x, y);
 	CHECK_OK(hm_free(x));
 	CHECK_OK(hm_free(y));
-	hm_kernel_unref(kernel);
-	accel_rig_close(&rig);
 }
 
 /* The one number is the first dimension's. */
 static void same_on(const char *accel)
 {
 	struct hm_fence *fence = NULL;
-	struct accel_rig rig;
 	uint32_t *x, i;
+	AUTO(accel_rig) rig = accel_rig_make(accel, 0, 0);
 
-	accel_rig_open(&rig, accel, 0, 0);
 	x = alloc_bytes(&rig, 64 * sizeof(*x));
 	CHECK_OK_FATAL(hm_queue_launch_list(rig.queue, rig.kernel[FILL], 63, &fence,
 					    HM_RANGE(x, 63 * sizeof(*x), HM_WRITE), HM_U32(7),
@@ -128,7 +123,6 @@ static void same_on(const char *accel)
 	for (i = 0; i < 64; i++)
 		CHECK_EQUAL(x[i], 9);
 	CHECK_OK(hm_free(x));
-	accel_rig_close(&rig);
 }
 
 static void same_on_cpu(void)
@@ -156,15 +150,14 @@ static void same_on_pocl(void)
 
 static void refused(void)
 {
-	struct hm_kernel *kernel = make_kernel(
+	AUTO(hm_kernel) *kernel = make_kernel(
 		"keep", FOUR_U32 FOUR_U32 FOUR_U32 FOUR_U32 FOUR_U32 FOUR_U32 FOUR_U32 FOUR_U32,
 		keep);
 	struct hm_arg odd = HM_U32(1);
 	struct hm_fence *fence = NULL;
-	struct accel_rig rig;
 	int r;
+	AUTO(accel_rig) rig = accel_rig_make("cpu", 0, 0);
 
-	accel_rig_open(&rig, "cpu", 0, 0);
 	memset(&seen, 0, sizeof(seen));
 	odd.kind = 77;
 	CHECK_ERROR(-EINVAL, hm_queue_launch_list(NULL, kernel, 1, &fence, hm_arg_end()));
@@ -191,8 +184,6 @@ static void refused(void)
 				 hm_arg_end());
 	finish_keep(r, fence);
 	CHECK_EQUAL(seen.args[HM_KERNEL_MAX_ARGS - 1].u32, 5);
-	hm_kernel_unref(kernel);
-	accel_rig_close(&rig);
 }
 
 /* ---- a float for an integer ---- */
@@ -200,13 +191,6 @@ static void refused(void)
 /* The driver is asked where there is no signature; and one that is there says it. */
 static void types_on(const char *accel, bool signature)
 {
-	const struct hm_kernel_desc saxpy = {
-		.struct_size = sizeof(saxpy),
-		.name = "saxpy",
-		.opencl = "__kernel void saxpy(float a, __global const float *x,\n"
-			  "                    __global float *y)\n"
-			  "{ size_t i = get_global_id(0); y[i] += a * x[i]; }\n",
-	};
 	struct hm_kernel_desc fill = {
 		.struct_size = sizeof(fill),
 		.name = "fill",
@@ -215,11 +199,10 @@ static void types_on(const char *accel, bool signature)
 	};
 	struct hm_fence *fence = NULL;
 	struct hm_kernel *kernel;
-	struct accel_rig rig;
 	uint32_t *p;
 	float one = 1;
+	AUTO(accel_rig) rig = accel_rig_make(accel, 0, 0);
 
-	accel_rig_open(&rig, accel, 0, 0);
 	p = alloc_bytes(&rig, 4096);
 	if (signature)
 		kernel = hm_kernel_ref(rig.kernel[FILL]);
@@ -241,7 +224,12 @@ static void types_on(const char *accel, bool signature)
 	CHECK_EQUAL(p[15], 1065353216);
 	hm_kernel_unref(kernel);
 	if (!signature) {
-		CHECK_OK_FATAL(hm_kernel_create(&saxpy, &kernel));
+		CHECK_OK_FATAL(hm_kernel_create(
+			DESC(hm_kernel_desc, .name = "saxpy",
+			     .opencl = "__kernel void saxpy(float a, __global const float *x,\n"
+				       "                    __global float *y)\n"
+				       "{ size_t i = get_global_id(0); y[i] += a * x[i]; }\n"),
+			&kernel));
 		CHECK_ERROR(-EINVAL, hm_launch(rig.queue, kernel, 16, NULL, HM_I32(1), HM_IN(p),
 					       HM_INOUT(p + 512)));
 		CHECK(text_has("a float of 4 bytes is expected, not an integer"));
@@ -252,7 +240,6 @@ static void types_on(const char *accel, bool signature)
 		hm_kernel_unref(kernel);
 	}
 	CHECK_OK(hm_free(p));
-	accel_rig_close(&rig);
 }
 
 static void types_of_signature(void)
@@ -272,10 +259,9 @@ static void kernel_references(void)
 {
 	struct hm_kernel *kernel = make_kernel("keep", "u32", keep);
 	struct hm_fence *fence = NULL;
-	struct accel_rig rig;
 	int r;
+	AUTO(accel_rig) rig = accel_rig_make("cpu", 0, 0);
 
-	accel_rig_open(&rig, "cpu", 0, 0);
 	memset(&seen, 0, sizeof(seen));
 	seen.n = 1;
 	CHECK(!hm_kernel_ref(NULL));
@@ -290,7 +276,6 @@ static void kernel_references(void)
 	hm_kernel_unref(kernel);
 	finish(fence);
 	CHECK_EQUAL(seen.args[0].u32, 4);
-	accel_rig_close(&rig);
 }
 
 static const struct test tests[] = {
@@ -305,7 +290,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "arguments", tests);
-}
+TEST_MAIN(harness_main, "arguments", tests)

@@ -61,25 +61,17 @@ static size_t stored(void)
 
 static void build_in(struct hm_accel *accel)
 {
-	const struct hm_kernel_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = "empty",
-		.opencl = "__kernel void empty(void) { }",
-	};
-	struct hm_kernel *kernel;
+	AUTO(hm_kernel) *kernel = rig_kernel(DESC(hm_kernel_desc, .name = "empty",
+						  .opencl = "__kernel void empty(void) { }"));
 
-	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
 	CHECK_OK(hm_kernel_build(kernel, accel));
-	hm_kernel_unref(kernel);
 }
 
 static void build(void)
 {
-	struct hm_accel *accel;
+	AUTO(hm_accel) *accel = rig_accel("opencl:0", NULL);
 
-	CHECK_OK_FATAL(hm_accel_open("opencl:0", NULL, &accel));
 	build_in(accel);
-	hm_accel_unref(accel);
 }
 
 /* Number of sources that this process has compiled. */
@@ -373,11 +365,9 @@ static void look_for_pocl(void *user)
 
 static int launch_on_pocl(void)
 {
-	struct accel_rig rig;
-	uint32_t *p;
+	struct accel_rig rig = accel_rig_make("opencl:0", 0, 0);
+	uint32_t *p = alloc_bytes(&rig, 4096);
 
-	accel_rig_open(&rig, "opencl:0", 0, 0);
-	p = alloc_bytes(&rig, 4096);
 	RUN(&rig, FILL, 16, HM_OUT(p), HM_U32(6));
 	RUN(&rig, INCREMENT, 16, HM_INOUT(p));
 	return p[15] == 7 ? 0 : 101;
@@ -417,7 +407,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "build_lock", tests);
-}
+TEST_MAIN(harness_main, "build_lock", tests)

@@ -89,7 +89,7 @@ static void check_op(struct engine_rig *rig, struct hm_device *device, uint8_t o
 {
 	struct hm_fence_info info;
 	unsigned char *d, *a, *b, *expected;
-	struct hm_kernel *kernel = kernel_of_op(op);
+	AUTO(hm_kernel) *kernel = kernel_of_op(op);
 	struct hm_fence *fence;
 	uint64_t state = 1 + op, room = length > 1024 ? length : 1024;
 
@@ -117,16 +117,14 @@ static void check_op(struct engine_rig *rig, struct hm_device *device, uint8_t o
 	CHECK_OK(hm_free(d));
 	CHECK_OK(hm_free(a));
 	CHECK_OK(hm_free(b));
-	hm_kernel_unref(kernel);
 }
 
 static void every_operation(void)
 {
-	struct engine_rig rig;
 	uint8_t op;
 	int i;
+	AUTO(engine_rig) rig = engine_make(0);
 
-	engine_open(&rig, 0);
 	for (i = HM_ENGINE_FILL; i <= HM_ENGINE_COMPARE; i++) {
 		op = (uint8_t)i;
 		check_op(&rig, rig.device, op, 2 * PAGE, 0, PAGE, HM_WAY_DIRECT);
@@ -136,7 +134,6 @@ static void every_operation(void)
 			 HM_WAY_DIRECT);
 		check_op(&rig, rig.host, op, 8 * PAGE, 4, 3 * PAGE, HM_WAY_COPY);
 	}
-	engine_close(&rig);
 }
 
 /* The length that is left out is the shortest operand's. */
@@ -148,13 +145,11 @@ static void length_left_out(void)
 					     .source2 = HM_ENGINE_NONE,
 					     .length = HM_ENGINE_NONE,
 					     .value = HM_ENGINE_NONE };
-	struct hm_kernel *kernel = kernel_of_steps("copy", "out in", &step, 1);
-	unsigned char *d, *a;
-	struct engine_rig rig;
+	AUTO(hm_kernel) *kernel = kernel_of_steps("copy", "out in", &step, 1);
+	AUTO(engine_rig) rig = engine_make(0);
+	unsigned char *d = engine_alloc(rig.device, 2 * PAGE);
+	unsigned char *a = engine_alloc(rig.device, PAGE);
 
-	engine_open(&rig, 0);
-	d = engine_alloc(rig.device, 2 * PAGE);
-	a = engine_alloc(rig.device, PAGE);
 	memset(a, 5, PAGE);
 	engine_run(&rig, kernel, HM_OUT(d), HM_IN(a));
 	CHECK(d[0] == 5 && d[PAGE - 1] == 5 && d[PAGE] == 0);
@@ -163,8 +158,6 @@ static void length_left_out(void)
 	CHECK(d[PAGE + rig.align - 1] == 6 && d[PAGE + rig.align] == 0);
 	CHECK_OK(hm_free(a));
 	CHECK_OK(hm_free(d));
-	hm_kernel_unref(kernel);
-	engine_close(&rig);
 }
 
 /* d = (a + b) * 3, then its histogram: one submission, in order. */
@@ -176,14 +169,12 @@ static void steps_in_order(void)
 		{ HM_ENGINE_SCALE, 0, 0, NONE, NONE, 3, 0 },
 		{ HM_ENGINE_HISTOGRAM, 2, 0, NONE, NONE, NONE, 0 },
 	};
-	struct hm_kernel *kernel = kernel_of_steps("three", "inout in out u32", steps, 4);
-	uint32_t *d, *a, *counts;
-	struct engine_rig rig;
+	AUTO(hm_kernel) *kernel = kernel_of_steps("three", "inout in out u32", steps, 4);
+	AUTO(engine_rig) rig = engine_make(0);
+	uint32_t *d = engine_alloc(rig.device, PAGE);
+	uint32_t *a = engine_alloc(rig.device, PAGE);
+	uint32_t *counts = engine_alloc(rig.device, PAGE);
 
-	engine_open(&rig, 0);
-	d = engine_alloc(rig.device, PAGE);
-	a = engine_alloc(rig.device, PAGE);
-	counts = engine_alloc(rig.device, PAGE);
 	a[7] = 2;
 	engine_run(&rig, kernel, HM_INOUT(d), HM_IN(a), HM_OUT(counts), HM_U32(3));
 	CHECK_EQUAL(d[7], 12);
@@ -192,8 +183,6 @@ static void steps_in_order(void)
 	CHECK_OK(hm_free(a));
 	CHECK_OK(hm_free(d));
 	CHECK_OK(hm_free(counts));
-	hm_kernel_unref(kernel);
-	engine_close(&rig);
 }
 
 #define QUEUES 4
@@ -202,16 +191,14 @@ static void steps_in_order(void)
 /* Each in its own order, all beside each other, on one map. */
 static void several_queues(void)
 {
-	struct hm_kernel *kernel = kernel_of_op(HM_ENGINE_ADD);
+	AUTO(hm_kernel) *kernel = kernel_of_op(HM_ENGINE_ADD);
 	struct hm_queue *queue[QUEUES];
 	struct hm_fence *fence[QUEUES];
 	uint32_t *d, *one, number[QUEUES];
-	struct engine_rig rig;
-	uint64_t part;
 	int i, k;
+	AUTO(engine_rig) rig = engine_make(0);
+	uint64_t part = PAGE / QUEUES;
 
-	engine_open(&rig, 0);
-	part = PAGE / QUEUES;
 	d = engine_alloc(rig.device, PAGE);
 	one = engine_alloc(rig.device, PAGE);
 	CHECK_OK(hm_queue_fill(rig.queue, one, 1, PAGE, &fence[0]));
@@ -239,8 +226,6 @@ static void several_queues(void)
 	}
 	CHECK_OK(hm_free(d));
 	CHECK_OK(hm_free(one));
-	hm_kernel_unref(kernel);
-	engine_close(&rig);
 }
 
 /* ---- refused programs ---- */
@@ -306,18 +291,16 @@ static void bad_programs(void)
 
 static void bad_launches(void)
 {
-	struct hm_kernel *copy = kernel_of_op(HM_ENGINE_COPY), *fill, *histogram;
+	AUTO(hm_kernel) *copy = kernel_of_op(HM_ENGINE_COPY);
 	static const struct hm_engine_step step = { HM_ENGINE_FILL, 0, NONE, NONE, NONE, 1, 0 };
 	struct hm_stats before;
-	struct engine_rig rig;
-	unsigned char *d, *a;
 	void *read_only;
+	AUTO(engine_rig) rig = engine_make(0);
+	AUTO(hm_kernel) *fill = kernel_of_steps("fill", "out u64", &step, 1);
+	AUTO(hm_kernel) *histogram = kernel_of_op(HM_ENGINE_HISTOGRAM);
+	unsigned char *d = engine_alloc(rig.device, 4 * PAGE);
+	unsigned char *a = engine_alloc(rig.device, 4 * PAGE);
 
-	engine_open(&rig, 0);
-	fill = kernel_of_steps("fill", "out u64", &step, 1);
-	histogram = kernel_of_op(HM_ENGINE_HISTOGRAM);
-	d = engine_alloc(rig.device, 4 * PAGE);
-	a = engine_alloc(rig.device, 4 * PAGE);
 	CHECK_OK_FATAL(hm_alloc(rig.device, PAGE, HM_READ, &read_only));
 	memset(d, 1, 4 * PAGE);
 	before = stats_now();
@@ -346,23 +329,18 @@ static void bad_launches(void)
 	CHECK_OK(hm_free(d));
 	CHECK_OK(hm_free(a));
 	CHECK_OK(hm_free(read_only));
-	hm_kernel_unref(copy);
-	hm_kernel_unref(fill);
-	hm_kernel_unref(histogram);
-	engine_close(&rig);
 }
 
 static void window(void)
 {
 	struct hm_accel_desc desc = { .struct_size = sizeof(desc), .window = 2 * PAGE };
-	struct hm_kernel *kernel = kernel_of_fill();
-	struct engine_rig rig;
-	struct hm_accel *accel;
-	struct hm_queue *queue;
+	AUTO(hm_kernel) *kernel = kernel_of_fill();
+	AUTO(hm_accel) *accel = NULL;
+	AUTO(hm_queue) *queue = NULL;
 	unsigned char *d;
 	uint32_t way;
+	AUTO(engine_rig) rig = engine_make(0);
 
-	engine_open(&rig, 0);
 	desc.window = 100;
 	CHECK_ERROR(-EINVAL, hm_accel_open(engine_subject->name, &desc, &accel));
 	desc.window = 2 * PAGE + 5;
@@ -376,10 +354,6 @@ static void window(void)
 	CHECK_OK(hm_accel_way_in(accel, d + 2 * PAGE, 2 * PAGE, &way));
 	CHECK_EQUAL(way, HM_WAY_DIRECT);
 	CHECK_OK(hm_free(d));
-	hm_queue_unref(queue);
-	hm_accel_unref(accel);
-	hm_kernel_unref(kernel);
-	engine_close(&rig);
 }
 
 static int no_function(const struct hm_cpu_range *range, const struct hm_arg *args)
@@ -393,23 +367,17 @@ static void forms(void)
 	static const struct hm_engine_step step = {
 		HM_ENGINE_NOTHING, NONE, NONE, NONE, NONE, NONE, 0
 	};
-	struct hm_kernel_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = "both",
-		.opencl = "__kernel void both(void) { }",
-		.cpu = no_function,
-		.signature = "",
-	};
 	struct hm_accel_info info = { .struct_size = sizeof(info) };
-	struct hm_kernel *kernel, *engine;
-	struct engine_rig rig;
-	struct hm_accel *cpu;
+	AUTO(hm_kernel) *kernel = NULL, *engine = NULL;
+	AUTO(hm_accel) *cpu = NULL;
+	AUTO(engine_rig) rig = engine_make(0);
 
-	engine_open(&rig, 0);
 	CHECK_OK(hm_accel_query(rig.accel, &info));
 	CHECK(!strcmp(info.forms, "engine") && info.kind == HM_ACCEL_ENGINE);
 	CHECK(!strcmp(info.name, engine_subject->name));
-	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+	kernel = rig_kernel(DESC(hm_kernel_desc, .name = "both",
+				 .opencl = "__kernel void both(void) { }", .cpu = no_function,
+				 .signature = ""));
 	CHECK_ERROR(-EOPNOTSUPP, hm_launch(rig.queue, kernel, 1, NULL));
 	CHECK(text_has("(\"engine\"): it has \"opencl\" and \"cpu\""));
 	engine = kernel_of_steps("engine_only", "", &step, 1);
@@ -417,10 +385,6 @@ static void forms(void)
 	CHECK_ERROR(-EOPNOTSUPP, hm_kernel_build(engine, cpu));
 	CHECK(text_has("(\"cpu\"): it has \"engine\""));
 	CHECK_OK(hm_kernel_build(engine, rig.accel));
-	hm_accel_unref(cpu);
-	hm_kernel_unref(kernel);
-	hm_kernel_unref(engine);
-	engine_close(&rig);
 }
 
 /* ---- failures of the work ---- */
@@ -429,15 +393,13 @@ static void fault_has_its_address(void)
 {
 	struct hetsim_unbind unbind = { .size = sizeof(unbind), .length = 4 * PAGE };
 	struct hm_fence_info info = { .struct_size = sizeof(info) };
-	struct hm_kernel *kernel = kernel_of_fill();
+	AUTO(hm_kernel) *kernel = kernel_of_fill();
 	struct hm_fence *fence;
-	struct engine_rig rig;
 	char address[32];
-	uint32_t *d, *e;
+	AUTO(engine_rig) rig = engine_make(0);
+	uint32_t *d = engine_alloc(rig.device, 4 * PAGE);
+	uint32_t *e = engine_alloc(rig.device, PAGE);
 
-	engine_open(&rig, 0);
-	d = engine_alloc(rig.device, 4 * PAGE);
-	e = engine_alloc(rig.device, PAGE);
 	engine_fill(&rig, kernel, d, 4 * PAGE, 1);
 	/* Behind the library's back. */
 	unbind.address = (uintptr_t)d;
@@ -459,19 +421,15 @@ static void fault_has_its_address(void)
 	hm_fence_unref(fence);
 	CHECK_OK(hm_free(d));
 	CHECK_OK(hm_free(e));
-	hm_kernel_unref(kernel);
-	engine_close(&rig);
 }
 
 static void stuck_engine(void)
 {
-	struct hm_kernel *kernel = kernel_of_fill();
+	AUTO(hm_kernel) *kernel = kernel_of_fill();
 	struct hm_fence *stuck, *behind;
-	struct engine_rig rig;
-	uint32_t *d;
+	AUTO(engine_rig) rig = engine_make(0);
+	uint32_t *d = engine_alloc(rig.device, PAGE);
 
-	engine_open(&rig, 0);
-	d = engine_alloc(rig.device, PAGE);
 	engine_inject(&rig, HETSIM_INJECT_STUCK, 1);
 	CHECK_OK_FATAL(fill_launch(&rig, kernel, d, PAGE, 1, &stuck));
 	CHECK_OK_FATAL(fill_launch(&rig, kernel, d, PAGE, 2, &behind));
@@ -488,21 +446,17 @@ static void stuck_engine(void)
 	CHECK_EQUAL(d[9], 2);
 	hm_fence_unref(stuck);
 	CHECK_OK(hm_free(d));
-	hm_kernel_unref(kernel);
-	engine_close(&rig);
 }
 
 static void device_taken_away(void)
 {
 	struct hm_kernel *kernel = kernel_of_fill();
 	struct hm_fence *first, *second;
-	struct engine_rig rig;
 	struct pollfd file;
-	uint32_t *d;
 	int fd;
+	struct engine_rig rig = engine_make(0);
+	uint32_t *d = engine_alloc(rig.device, PAGE);
 
-	engine_open(&rig, 0);
-	d = engine_alloc(rig.device, PAGE);
 	engine_inject(&rig, HETSIM_INJECT_LATENCY, 300000000);
 	CHECK_OK_FATAL(fill_launch(&rig, kernel, d, PAGE, 1, &first));
 	CHECK_OK_FATAL(fill_launch(&rig, kernel, d, PAGE, 2, &second));
@@ -528,11 +482,9 @@ static void decided_once(void)
 {
 	struct hm_kernel *kernel = kernel_of_fill();
 	struct hm_fence *fence;
-	struct engine_rig rig;
-	uint32_t *d;
+	struct engine_rig rig = engine_make(0);
+	uint32_t *d = engine_alloc(rig.device, PAGE);
 
-	engine_open(&rig, 0);
-	d = engine_alloc(rig.device, PAGE);
 	CHECK_OK_FATAL(fill_launch(&rig, kernel, d, PAGE, 1, &fence));
 	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
 	engine_inject(&rig, HETSIM_INJECT_UNPLUG, 0);
@@ -550,12 +502,11 @@ static void decided_once(void)
 static void full_queue(void)
 {
 	struct hetsim_query query = { .size = sizeof(query) };
-	struct hm_kernel *kernel = kernel_of_fill();
+	AUTO(hm_kernel) *kernel = kernel_of_fill();
 	struct hm_fence *first, *fence = NULL;
-	struct engine_rig rig;
 	uint32_t *d, i;
+	AUTO(engine_rig) rig = engine_make(0);
 
-	engine_open(&rig, 0);
 	d = engine_alloc(rig.device, PAGE);
 	CHECK_OK_FATAL(hm_sim_call(rig.device, HETSIM_QUERY, &query));
 	engine_inject(&rig, HETSIM_INJECT_LATENCY, 700000000);
@@ -572,8 +523,6 @@ static void full_queue(void)
 	hm_fence_unref(first);
 	CHECK_EQUAL(d[0], query.max_pending + 100);
 	CHECK_OK(hm_free(d));
-	hm_kernel_unref(kernel);
-	engine_close(&rig);
 }
 
 /* All queues that a process can have, and one more. */
@@ -581,11 +530,10 @@ static void too_many_queues(void)
 {
 	struct hetsim_query query = { .size = sizeof(query) };
 	struct hm_queue *queue[64], *cpu_queue;
-	struct hm_accel *cpu;
-	struct engine_rig rig;
+	AUTO(hm_accel) *cpu = NULL;
 	uint32_t i, number = 77;
+	AUTO(engine_rig) rig = engine_make(0);
 
-	engine_open(&rig, 0);
 	CHECK_OK_FATAL(hm_sim_call(rig.device, HETSIM_QUERY, &query));
 	CHECK_FATAL(query.max_queues <= 64);
 	for (i = 1; i < query.max_queues; i++)
@@ -606,8 +554,6 @@ static void too_many_queues(void)
 	CHECK_ERROR(-EOPNOTSUPP, hm_sim_queue(cpu_queue, &number));
 	CHECK_EQUAL(number, 77);
 	hm_queue_unref(cpu_queue);
-	hm_accel_unref(cpu);
-	engine_close(&rig);
 }
 
 /* ---- descriptors ---- */
@@ -615,13 +561,12 @@ static void too_many_queues(void)
 /* Not readable before the work is done, readable when it is, and made after it. */
 static void check_fd(struct engine_rig *rig, struct hm_device *device)
 {
-	struct hm_kernel *kernel = kernel_of_fill();
+	AUTO(hm_kernel) *kernel = kernel_of_fill();
 	struct pollfd file = { .events = POLLIN };
 	struct hm_fence *fence;
-	uint32_t *d;
 	int late;
+	uint32_t *d = engine_alloc(device, PAGE);
 
-	d = engine_alloc(device, PAGE);
 	engine_inject(rig, HETSIM_INJECT_LATENCY, 200000000);
 	CHECK_OK_FATAL(fill_launch(rig, kernel, d, PAGE, 4, &fence));
 	CHECK_OK_FATAL(hm_fence_fd(fence, &file.fd));
@@ -641,17 +586,14 @@ static void check_fd(struct engine_rig *rig, struct hm_device *device)
 	hm_fence_unref(fence);
 	engine_inject(rig, HETSIM_INJECT_LATENCY, 0);
 	CHECK_OK(hm_free(d));
-	hm_kernel_unref(kernel);
 }
 
 static void fence_fds(void)
 {
-	struct engine_rig rig;
+	AUTO(engine_rig) rig = engine_make(0);
 
-	engine_open(&rig, 0);
 	check_fd(&rig, rig.device);
 	check_fd(&rig, rig.host);
-	engine_close(&rig);
 }
 
 static const struct test cases[] = {
@@ -673,7 +615,4 @@ static const struct test cases[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return engine_main(argc, argv, "engine", cases);
-}
+TEST_MAIN(engine_main, "engine", cases)

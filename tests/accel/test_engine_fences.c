@@ -40,25 +40,27 @@ struct bench {
 	uint32_t *x, *y;
 };
 
-static void begin_with(struct bench *b, uint32_t flags)
+static struct bench begin_with(uint32_t flags)
 {
+	struct bench b = { 0 };
 	struct hm_fence *fence;
 
-	engine_open(&b->rig, flags);
-	CHECK_OK_FATAL(hm_queue_create(b->rig.accel, 0, &b->other));
-	b->x = engine_alloc(b->rig.device, BYTES);
-	b->y = engine_alloc(b->rig.device, BYTES);
-	memset(b->x, 0, BYTES);
-	memset(b->y, 0, BYTES);
+	engine_open(&b.rig, flags);
+	CHECK_OK_FATAL(hm_queue_create(b.rig.accel, 0, &b.other));
+	b.x = engine_alloc(b.rig.device, BYTES);
+	b.y = engine_alloc(b.rig.device, BYTES);
+	memset(b.x, 0, BYTES);
+	memset(b.y, 0, BYTES);
 	/* Bound before: the test then waits for the work only. */
-	CHECK_OK_FATAL(hm_queue_fill(b->rig.queue, b->x, 1, BYTES, &fence));
+	CHECK_OK_FATAL(hm_queue_fill(b.rig.queue, b.x, 1, BYTES, &fence));
 	finish(fence);
-	engine_inject(&b->rig, HETSIM_INJECT_LATENCY, LATE);
+	engine_inject(&b.rig, HETSIM_INJECT_LATENCY, LATE);
+	return b;
 }
 
-static void begin(struct bench *b)
+static struct bench begin(void)
 {
-	begin_with(b, 0);
+	return begin_with(0);
 }
 
 static void end(struct bench *b)
@@ -68,6 +70,8 @@ static void end(struct bench *b)
 	CHECK_OK(hm_free(b->y));
 	engine_close(&b->rig);
 }
+
+AUTO_END(bench, end)
 
 /* Like a fence of another library: only its descriptor is left. */
 static struct hm_fence *late_fill(struct bench *b, uint32_t word)
@@ -87,12 +91,10 @@ static struct hm_fence *late_fill(struct bench *b, uint32_t word)
 static void imported(void)
 {
 	struct hm_fence_info info = { .struct_size = sizeof(info) };
-	struct hm_fence *fence;
-	struct bench b;
 	int fd;
+	AUTO(bench) b = begin();
+	AUTO(hm_fence) *fence = late_fill(&b, 5);
 
-	begin(&b);
-	fence = late_fill(&b, 5);
 	CHECK_ERROR(-ETIME, hm_fence_wait(fence, 0));
 	CHECK_ERROR(-ETIME, hm_fence_wait(fence, 10 * MS));
 	CHECK_OK_FATAL(hm_fence_fd(fence, &fd));
@@ -103,26 +105,20 @@ static void imported(void)
 	CHECK_OK(hm_fence_query(fence, &info));
 	CHECK(info.done && !info.status);
 	close(fd);
-	hm_fence_unref(fence);
-	end(&b);
 }
 
 /* The fence gives the error of its work; an eventfd gives only the end. */
 static void failed(void)
 {
-	struct hm_fence *fence;
-	struct bench b;
+	AUTO(bench) b = begin();
+	AUTO(hm_fence) *fence = late_fill(&b, 5);
 
-	begin(&b);
-	fence = late_fill(&b, 5);
 	usleep(50000); /* until it runs */
 	engine_inject(&b.rig, HETSIM_INJECT_RESET, 0);
 	if (has_sync_files())
 		CHECK_ERROR(-ECANCELED, hm_fence_wait(fence, UINT64_MAX));
 	else
 		CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
-	hm_fence_unref(fence);
-	end(&b);
 }
 
 /* The thread behind it has let go of its end: nothing of it is left. */
@@ -141,10 +137,9 @@ static void wait_for_end(int fd)
 static void merged(void)
 {
 	struct hm_fence *parts[3], *all;
-	struct bench b;
 	int fd = -7;
+	AUTO(bench) b = begin();
 
-	begin(&b);
 	CHECK_OK_FATAL(hm_queue_fill(b.other, b.y, 6, BYTES, &parts[1]));
 	CHECK_OK(hm_fence_wait(parts[1], UINT64_MAX)); /* has nothing to add */
 	parts[0] = late_fill(&b, 5);
@@ -169,16 +164,14 @@ static void merged(void)
 	hm_fence_unref(parts[1]);
 	hm_fence_unref(parts[2]);
 	hm_fence_unref(all);
-	end(&b);
 }
 
 /* A copy on one queue of the bytes that a late fill on another writes. */
 static void ordered(void)
 {
 	struct hm_fence *fence, *copied;
-	struct bench b;
+	AUTO(bench) b = begin();
 
-	begin(&b);
 	fence = late_fill(&b, 9);
 	CHECK_OK(hm_queue_wait(b.other, fence));
 	hm_fence_unref(fence);
@@ -186,7 +179,6 @@ static void ordered(void)
 	finish(copied);
 	CHECK_EQUAL(b.y[0], 9);
 	CHECK_EQUAL(b.y[BYTES / 4 - 1], 9);
-	end(&b);
 }
 
 /* ---- the fences of dma-bufs ---- */
@@ -205,13 +197,10 @@ static void refuse_implicit(const char *name)
 /* A map of a buffer that other drivers may have, by its dma-buf. */
 static uint32_t *alloc_shared(struct engine_rig *rig, struct hm_map **ret_map, int *ret_fd)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = BYTES };
-	struct hm_buffer *buffer;
+	AUTO(hm_buffer) *buffer = rig_buffer(rig->device, DESC(hm_buffer_desc, .size = BYTES));
 
-	CHECK_OK_FATAL(hm_buffer_create(rig->device, &desc, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, ret_map));
 	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_DMABUF, ret_fd));
-	hm_buffer_unref(buffer);
 	return hm_map_address(*ret_map);
 }
 
@@ -219,8 +208,8 @@ static uint32_t *alloc_shared(struct engine_rig *rig, struct hm_map **ret_map, i
 static void implicit(void)
 {
 	struct hm_fence *fence, *late, *seen;
-	struct hm_map *map;
-	struct bench b;
+	AUTO(hm_map) *map = NULL;
+	AUTO(bench) b = { 0 };
 	uint32_t *shared;
 	int fd;
 
@@ -229,7 +218,7 @@ static void implicit(void)
 		refuse_implicit(engine_subject->name);
 		return;
 	}
-	begin_with(&b, HM_ACCEL_IMPLICIT);
+	b = begin_with(HM_ACCEL_IMPLICIT);
 	shared = alloc_shared(&b.rig, &map, &fd);
 	CHECK_OK_FATAL(hm_queue_fill(b.rig.queue, shared, 5, BYTES, &fence));
 	CHECK(!is_readable(fd, 0));
@@ -251,8 +240,6 @@ static void implicit(void)
 	hm_fence_unref(late);
 	hm_fence_unref(fence);
 	close(fd);
-	hm_map_unref(map);
-	end(&b);
 }
 
 static const struct test cases[] = {
@@ -261,7 +248,4 @@ static const struct test cases[] = {
 	{ "implicit", implicit, 0, 0 }, { NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return engine_main(argc, argv, "engine_fences", cases);
-}
+TEST_MAIN(engine_main, "engine_fences", cases)

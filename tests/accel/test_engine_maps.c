@@ -19,13 +19,13 @@
 
 static void copied_where_it_has_to(void)
 {
-	struct hm_kernel *kernel = kernel_of_fill();
+	AUTO(hm_kernel) *kernel = kernel_of_fill();
 	struct hm_fence_info info;
-	struct engine_rig rig, only;
+	struct engine_rig only;
 	struct hm_stats before;
 	uint32_t *d, *e, way;
+	AUTO(engine_rig) rig = engine_make(0);
 
-	engine_open(&rig, 0);
 	d = engine_alloc(rig.host, 4 * PAGE);
 	e = engine_alloc(rig.device, 4 * PAGE);
 	CHECK_OK(hm_accel_way_in(rig.accel, d, 0, &way));
@@ -55,16 +55,14 @@ static void copied_where_it_has_to(void)
 	engine_close(&only);
 	CHECK_OK(hm_free(d));
 	CHECK_OK(hm_free(e));
-	hm_kernel_unref(kernel);
-	engine_close(&rig);
 }
 
 /* Memory of another device of the kind is as far away as any. */
 static void another_device(void)
 {
-	struct hm_kernel *kernel;
-	struct hm_device *other;
-	struct engine_rig rig;
+	AUTO(hm_kernel) *kernel = NULL;
+	AUTO(hm_device) *other = NULL;
+	AUTO(engine_rig) rig = { 0 };
 	char name[16];
 	uint32_t *d, way;
 
@@ -81,20 +79,16 @@ static void another_device(void)
 	engine_fill(&rig, kernel, d, PAGE, 5);
 	CHECK_EQUAL(d[WORDS(PAGE) - 1], 5);
 	CHECK_OK(hm_free(d));
-	hm_device_unref(other);
-	hm_kernel_unref(kernel);
-	engine_close(&rig);
 }
 
 /* A process may have only so much memory on the device, and so copy through. */
 static void no_room_to_copy(void)
 {
 	struct hetsim_query query = { .size = sizeof(query) };
-	struct hm_kernel *kernel = kernel_of_fill();
-	struct engine_rig rig;
+	AUTO(hm_kernel) *kernel = kernel_of_fill();
 	uint32_t *d;
+	AUTO(engine_rig) rig = engine_make(0);
 
-	engine_open(&rig, 0);
 	CHECK_OK_FATAL(hm_sim_call(rig.device, HETSIM_QUERY, &query));
 	if (query.opener_bytes < query.max_segment && query.opener_bytes <= 256 << 20) {
 		d = engine_alloc(rig.host, query.opener_bytes + PAGE);
@@ -105,19 +99,16 @@ static void no_room_to_copy(void)
 		CHECK_EQUAL(d[0], 2);
 		CHECK_OK(hm_free(d));
 	}
-	hm_kernel_unref(kernel);
-	engine_close(&rig);
 }
 
 /* A chain through copies keeps its order, whichever fence is waited for. */
 static void copies_in_order(void)
 {
-	struct hm_kernel *kernel = kernel_of_op(HM_ENGINE_ADD);
+	AUTO(hm_kernel) *kernel = kernel_of_op(HM_ENGINE_ADD);
 	struct hm_fence *fence = NULL;
-	struct engine_rig rig;
 	uint32_t *d, *one, i;
+	AUTO(engine_rig) rig = engine_make(0);
 
-	engine_open(&rig, 0);
 	d = engine_alloc(rig.host, PAGE);
 	one = engine_alloc(rig.device, PAGE);
 	for (i = 0; i < WORDS(PAGE); i++)
@@ -136,8 +127,6 @@ static void copies_in_order(void)
 	CHECK_OK_FATAL(hm_queue_create(rig.accel, 0, &rig.queue));
 	CHECK_OK(hm_free(d));
 	CHECK_OK(hm_free(one));
-	hm_kernel_unref(kernel);
-	engine_close(&rig);
 }
 
 /* Any address and length; nothing behind the range is touched. */
@@ -157,11 +146,10 @@ static void transfers(void)
 	unsigned char *memory[2][2], *expected = malloc(size), *to, *from;
 	struct hm_fence_info info;
 	struct hm_fence *fence;
-	struct engine_rig rig;
 	uint64_t state = 5;
 	size_t i;
+	AUTO(engine_rig) rig = engine_make(0);
 
-	engine_open(&rig, 0);
 	for (i = 0; i < 2; i++) {
 		memory[0][i] = engine_alloc(rig.device, size);
 		memory[1][i] = engine_alloc(rig.host, size);
@@ -189,22 +177,19 @@ static void transfers(void)
 		CHECK_OK(hm_free(memory[1][i]));
 	}
 	free(expected);
-	engine_close(&rig);
 }
 
 /* ---- changes between and beside launches ---- */
 
 static void bound_again(void)
 {
-	struct hm_kernel *kernel = kernel_of_fill();
-	struct engine_rig rig, other;
+	AUTO(hm_kernel) *kernel = kernel_of_fill();
 	struct hm_pointer_info info;
-	uint32_t *d;
 	void *same;
+	AUTO(engine_rig) rig = engine_make(0);
+	AUTO(engine_rig) other = engine_make(0);
+	uint32_t *d = engine_alloc(rig.device, 4 * PAGE);
 
-	engine_open(&rig, 0);
-	engine_open(&other, 0);
-	d = engine_alloc(rig.device, 4 * PAGE);
 	CHECK_OK_FATAL(hm_pointer_find(d, &info));
 	engine_fill(&rig, kernel, d, 4 * PAGE, 1);
 	engine_fill(&other, kernel, d, 4 * PAGE, 1);
@@ -240,9 +225,6 @@ static void bound_again(void)
 	engine_fill(&rig, kernel, d, PAGE, 9);
 	CHECK_EQUAL(d[0], 9);
 	CHECK_OK(hm_free(d));
-	hm_kernel_unref(kernel);
-	engine_close(&other);
-	engine_close(&rig);
 }
 
 /* A change of one range leaves work on another alone. */
@@ -251,12 +233,10 @@ static void change_beside_work(void)
 	struct hm_kernel *kernel = kernel_of_fill();
 	struct hm_pointer_info info;
 	struct hm_fence *fence;
-	struct engine_rig rig;
-	uint32_t *d;
 	void *same;
+	struct engine_rig rig = engine_make(0);
+	uint32_t *d = engine_alloc(rig.device, 8 * PAGE);
 
-	engine_open(&rig, 0);
-	d = engine_alloc(rig.device, 8 * PAGE);
 	CHECK_OK_FATAL(hm_pointer_find(d, &info));
 	engine_fill(&rig, kernel, d, PAGE, 1);
 	engine_inject(&rig, HETSIM_INJECT_LATENCY, 50000000);
@@ -284,7 +264,7 @@ static void change_beside_work(void)
 
 static void *launch_and_wait(void *user)
 {
-	struct hm_kernel *kernel = kernel_of_fill();
+	AUTO(hm_kernel) *kernel = kernel_of_fill();
 	struct engine_rig *rig = user;
 	uint32_t *d = engine_alloc(rig->device, PAGE), *h = engine_alloc(rig->host, PAGE), i;
 
@@ -295,22 +275,19 @@ static void *launch_and_wait(void *user)
 	}
 	hm_free(d);
 	hm_free(h);
-	hm_kernel_unref(kernel);
 	return NULL;
 }
 
 static void threads_on_one_queue(void)
 {
 	pthread_t threads[4];
-	struct engine_rig rig;
 	int i;
+	AUTO(engine_rig) rig = engine_make(0);
 
-	engine_open(&rig, 0);
 	for (i = 0; i < 4; i++)
 		pthread_create(&threads[i], NULL, launch_and_wait, &rig);
 	for (i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
-	engine_close(&rig);
 }
 
 /* ---- changes while ranges of one submission are taken hold of ---- */
@@ -327,7 +304,7 @@ static _Atomic bool between_over;
 static void *submit_both(void *user)
 {
 	struct between *between = user;
-	struct hm_queue *queue;
+	AUTO(hm_queue) *queue = NULL;
 	int n = 0, r;
 
 	CHECK_OK(hm_queue_create(between->rig->accel, 0, &queue));
@@ -339,7 +316,6 @@ static void *submit_both(void *user)
 		}
 		n += !r;
 	}
-	hm_queue_unref(queue);
 	return NULL;
 }
 
@@ -363,13 +339,11 @@ static void change_between_ranges(void)
 {
 	struct between between[3];
 	pthread_t threads[3], changers[2];
-	struct engine_rig rig;
-	char *a, *b;
 	int i;
+	AUTO(engine_rig) rig = engine_make(0);
+	char *a = engine_alloc(rig.device, 8 * PAGE);
+	char *b = engine_alloc(rig.device, 8 * PAGE);
 
-	engine_open(&rig, 0);
-	a = engine_alloc(rig.device, 8 * PAGE);
-	b = engine_alloc(rig.device, 8 * PAGE);
 	between[0] = (struct between){ &rig, a, a + PAGE };
 	between[1] = (struct between){ &rig, a + 2 * PAGE, b };
 	between[2] = (struct between){ &rig, b + 2 * PAGE, a + PAGE };
@@ -385,7 +359,6 @@ static void change_between_ranges(void)
 		pthread_join(changers[i], NULL);
 	hm_free(a);
 	hm_free(b);
-	engine_close(&rig);
 }
 
 /* ---- fork ---- */
@@ -400,8 +373,8 @@ struct parents {
 static void in_the_child(void *user)
 {
 	struct parents *theirs = user;
-	struct hm_kernel *kernel;
-	struct engine_rig rig;
+	AUTO(hm_kernel) *kernel = NULL;
+	AUTO(engine_rig) rig = { 0 };
 	uint32_t *d, number;
 
 	CHECK_ERROR(-EOWNERDEAD, hm_fence_wait(theirs->fence, UINT64_MAX));
@@ -420,13 +393,11 @@ static void in_the_child(void *user)
 	engine_fill(&rig, kernel, d, PAGE, 6);
 	CHECK_EQUAL(d[1], 6);
 	CHECK_OK(hm_free(d));
-	hm_kernel_unref(kernel);
-	engine_close(&rig);
 }
 
 static void fork_with_work(void)
 {
-	struct engine_rig rig;
+	AUTO(engine_rig) rig = { 0 };
 	struct parents parents = { .rig = &rig };
 
 	engine_open(&rig, 0);
@@ -439,7 +410,6 @@ static void fork_with_work(void)
 	CHECK_EQUAL(parents.d[0], 5);
 	CHECK_OK(hm_free(parents.d));
 	hm_kernel_unref(parents.kernel);
-	engine_close(&rig);
 }
 
 static const struct test cases[] = {
@@ -456,7 +426,4 @@ static const struct test cases[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return engine_main(argc, argv, "engine_maps", cases);
-}
+TEST_MAIN(engine_main, "engine_maps", cases)

@@ -22,17 +22,19 @@ struct order {
 	char *to;
 };
 
-static void order_begin(struct order *order, bool to_host)
+static struct order order_begin(bool to_host)
 {
-	struct engine_rig *rig = &order->rig;
+	struct order order = { 0 };
+	struct engine_rig *rig = &order.rig;
 
 	engine_open(rig, 0);
-	order->from = engine_alloc(rig->device, SIZE);
-	order->to = engine_alloc(to_host ? rig->host : rig->device, SIZE);
-	order->fill = NULL;
-	memset(order->from, 1, SIZE);
+	order.from = engine_alloc(rig->device, SIZE);
+	order.to = engine_alloc(to_host ? rig->host : rig->device, SIZE);
+	order.fill = NULL;
+	memset(order.from, 1, SIZE);
 	engine_inject(rig, HETSIM_INJECT_LATENCY, LATENCY_NS);
-	CHECK_OK_FATAL(hm_queue_fill(rig->queue, order->from, WORD, SIZE, &order->fill));
+	CHECK_OK_FATAL(hm_queue_fill(rig->queue, order.from, WORD, SIZE, &order.fill));
+	return order;
 }
 
 static void order_wait(struct order *order, struct hm_fence *copy)
@@ -48,50 +50,44 @@ static void order_end(struct order *order)
 	engine_close(&order->rig);
 }
 
+AUTO_END(order, order_end)
+
 /* An address that the engine does not take: the CPU reads, after the fill. */
 static void copy_after_fill(void)
 {
 	struct hm_fence *copy = NULL;
-	struct order order;
+	AUTO(order) order = order_begin(true);
 
-	order_begin(&order, true);
 	CHECK_OK_FATAL(
 		hm_queue_copy(order.rig.queue, order.to + 3, order.from + 1, SIZE - 5, &copy));
 	order_wait(&order, copy);
 	CHECK(order.to[3] == 5 && order.to[SIZE / 2] == 5 && order.to[SIZE - 3] == 5);
-	order_end(&order);
 }
 
 /* The end of the range alone is too short for the engine. */
 static void tail_after_fill(void)
 {
 	struct hm_fence *copy = NULL;
-	struct order order;
+	AUTO(order) order = order_begin(false);
 
-	order_begin(&order, false);
 	CHECK_OK_FATAL(hm_queue_copy(order.rig.queue, order.to, order.from, SIZE - 1, &copy));
 	order_wait(&order, copy);
 	CHECK(order.to[0] == 5 && order.to[SIZE - 2] == 5 && order.to[SIZE - 1] == 0);
-	order_end(&order);
 }
 
 static void launch_after_fill(void)
 {
-	struct hm_kernel *kernel = kernel_of_op(HM_ENGINE_COPY);
+	AUTO(hm_kernel) *kernel = kernel_of_op(HM_ENGINE_COPY);
 	struct hm_fence *copy = NULL;
-	struct order order;
-	char *from;
+	AUTO(order) order = order_begin(false);
+	char *from = order.from + 1;
 
-	order_begin(&order, false);
-	from = order.from + 1;
 	CHECK_OK_FATAL(hm_launch(order.rig.queue, kernel, 1, &copy, HM_INOUT(order.to),
 				 HM_RANGE(from, SIZE / 2, HM_READ),
 				 HM_RANGE(from, SIZE / 2, HM_READ), HM_U64(SIZE / 2),
 				 HM_U32(0)));
 	order_wait(&order, copy);
 	CHECK(order.to[0] == 5 && order.to[SIZE / 2 - 1] == 5);
-	order_end(&order);
-	hm_kernel_unref(kernel);
 }
 
 /* ---- launches that are never waited for ---- */
@@ -130,12 +126,11 @@ static struct hm_kernel *kernel_of_nothing(void)
 /* Fences that are over are used again, which is found out without a call for each. */
 static void nobody_waits(void)
 {
-	struct hm_kernel *kernel = kernel_of_nothing();
+	AUTO(hm_kernel) *kernel = kernel_of_nothing();
 	const uint64_t one[3] = { 1, 1, 1 };
-	struct engine_rig rig;
 	uint32_t i;
+	AUTO(engine_rig) rig = engine_make(0);
 
-	engine_open(&rig, 0);
 	n_fences = n_calls = 0;
 	real = sys_table;
 	sys_table.calloc = count_calloc;
@@ -147,23 +142,19 @@ static void nobody_waits(void)
 		CHECK_OK_FATAL(hm_queue_launch(rig.queue, kernel, one, NULL, 0, NULL));
 	sys_table = real;
 	CHECK(n_fences > 0 && n_fences <= FENCES_MOST);
-	hm_kernel_unref(kernel);
-	engine_close(&rig);
 }
 
 /* The end of each is its own, whatever later launches have found out in passing. */
 static void failures_among_many(void)
 {
 	struct hetsim_unbind unbind = { .size = sizeof(unbind), .length = SIZE };
-	struct hm_kernel *kernel = kernel_of_fill();
+	AUTO(hm_kernel) *kernel = kernel_of_fill();
 	struct hm_fence *fences[64];
-	struct engine_rig rig;
-	uint32_t *lost, *there;
 	uint32_t i;
+	AUTO(engine_rig) rig = engine_make(0);
+	uint32_t *lost = engine_alloc(rig.device, SIZE);
+	uint32_t *there = engine_alloc(rig.device, SIZE);
 
-	engine_open(&rig, 0);
-	lost = engine_alloc(rig.device, SIZE);
-	there = engine_alloc(rig.device, SIZE);
 	engine_fill(&rig, kernel, lost, SIZE, 1);
 	/* Behind the library's back. */
 	unbind.address = (uintptr_t)lost;
@@ -185,19 +176,16 @@ static void failures_among_many(void)
 	CHECK_EQUAL(there[9], 63);
 	CHECK_OK(hm_free(lost));
 	CHECK_OK(hm_free(there));
-	hm_kernel_unref(kernel);
-	engine_close(&rig);
 }
 
 /* The device goes: earlier launches end, and its maps can go, without a wait. */
 static void taken_away_unwatched(void)
 {
 	struct hm_kernel *kernel = kernel_of_fill();
-	struct engine_rig rig;
 	uint32_t *d, i;
 	int r = 0;
+	struct engine_rig rig = engine_make(0);
 
-	engine_open(&rig, 0);
 	d = engine_alloc(rig.device, SIZE);
 	for (i = 0; i < 100; i++)
 		CHECK_OK_FATAL(fill_launch(&rig, kernel, d, SIZE, i, NULL));
@@ -221,7 +209,4 @@ static const struct test cases[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return engine_main(argc, argv, "engine_order", cases);
-}
+TEST_MAIN(engine_main, "engine_order", cases)

@@ -37,16 +37,13 @@ static void open_gate(uint32_t *gate)
 static void timeouts_and_polls(void)
 {
 	struct hm_fence_info info = { .struct_size = sizeof(info) };
-	struct hm_kernel *kernel;
 	struct hm_fence *fence;
 	struct pollfd poll_fd;
-	uint32_t *gate;
-	struct accel_rig rig;
 	int fd, late;
+	AUTO(accel_rig) rig = accel_rig_make("cpu", 0, 0);
+	AUTO(hm_kernel) *kernel = make_kernel("gate", "inout", wait_gate);
+	uint32_t *gate = alloc_bytes(&rig, 4096);
 
-	accel_rig_open(&rig, "cpu", 0, 0);
-	kernel = make_kernel("gate", "inout", wait_gate);
-	gate = alloc_bytes(&rig, 4096);
 	CHECK_OK_FATAL(hm_launch(rig.queue, kernel, 1, &fence, HM_INOUT(gate)));
 	CHECK_ERROR(-ETIME, hm_fence_wait(fence, 0));
 	CHECK_ERROR(-ETIME, hm_fence_wait(fence, 5 * MS));
@@ -67,9 +64,7 @@ static void timeouts_and_polls(void)
 	close(fd);
 	close(late);
 	finish(fence);
-	hm_kernel_unref(kernel);
 	CHECK_OK(hm_free(gate));
-	accel_rig_close(&rig);
 }
 
 static void *wait_in_thread(void *user)
@@ -80,18 +75,15 @@ static void *wait_in_thread(void *user)
 static void failure_reaches_all(void)
 {
 	struct hm_fence_info info = { .struct_size = sizeof(info) };
-	struct hm_kernel *gate_kernel, *kernel;
 	struct hm_fence *gate_fence, *fence;
 	pthread_t threads[3];
-	uint32_t *gate;
-	struct accel_rig rig;
 	void *result;
 	int i;
+	AUTO(accel_rig) rig = accel_rig_make("cpu", 0, 0);
+	AUTO(hm_kernel) *gate_kernel = make_kernel("gate", "inout", wait_gate);
+	AUTO(hm_kernel) *kernel = make_kernel("disk_full", "", fails);
+	uint32_t *gate = alloc_bytes(&rig, 4096);
 
-	accel_rig_open(&rig, "cpu", 0, 0);
-	gate_kernel = make_kernel("gate", "inout", wait_gate);
-	kernel = make_kernel("disk_full", "", fails);
-	gate = alloc_bytes(&rig, 4096);
 	CHECK_OK_FATAL(hm_launch(rig.queue, gate_kernel, 1, &gate_fence, HM_INOUT(gate)));
 	CHECK_OK_FATAL(hm_launch(rig.queue, kernel, 100000, &fence));
 	for (i = 0; i < 3; i++)
@@ -108,10 +100,7 @@ static void failure_reaches_all(void)
 	CHECK_EQUAL(info.status, -ENOSPC);
 	hm_fence_unref(fence);
 	finish(gate_fence);
-	hm_kernel_unref(gate_kernel);
-	hm_kernel_unref(kernel);
 	CHECK_OK(hm_free(gate));
-	accel_rig_close(&rig);
 }
 
 static int open_next_gate(const struct hm_cpu_range *range, const struct hm_arg *args)
@@ -124,18 +113,14 @@ static int open_next_gate(const struct hm_cpu_range *range, const struct hm_arg 
 /* One queue keeps its order; a wait in it does not hold up another. */
 static void queues_are_parallel(void)
 {
-	struct hm_kernel *waits, *opens;
 	struct hm_fence *first, *second;
-	struct hm_queue *other;
-	uint32_t *gate, *unused;
-	struct accel_rig rig;
+	AUTO(accel_rig) rig = accel_rig_make("cpu", 0, 0);
+	AUTO(hm_kernel) *waits = make_kernel("gate", "inout", wait_gate);
+	AUTO(hm_kernel) *opens = make_kernel("open", "out", open_next_gate);
+	AUTO(hm_queue) *other = rig_queue(rig.accel, 0);
+	uint32_t *gate = alloc_bytes(&rig, 4096);
+	uint32_t *unused = alloc_bytes(&rig, 4096);
 
-	accel_rig_open(&rig, "cpu", 0, 0);
-	waits = make_kernel("gate", "inout", wait_gate);
-	opens = make_kernel("open", "out", open_next_gate);
-	CHECK_OK_FATAL(hm_queue_create(rig.accel, 0, &other));
-	gate = alloc_bytes(&rig, 4096);
-	unused = alloc_bytes(&rig, 4096);
 	CHECK_OK_FATAL(hm_launch(rig.queue, waits, 1, &first, HM_INOUT(gate)));
 	CHECK_OK_FATAL(hm_launch(rig.queue, opens, 1, &second, HM_OUT(unused)));
 	CHECK_ERROR(-ETIME, hm_fence_wait(second, 5 * MS));
@@ -147,29 +132,22 @@ static void queues_are_parallel(void)
 	finish(first);
 	finish(second);
 	CHECK_EQUAL(*unused, 1);
-	hm_kernel_unref(waits);
-	hm_kernel_unref(opens);
 	CHECK_OK(hm_free(gate));
 	CHECK_OK(hm_free(unused));
-	hm_queue_unref(other);
-	accel_rig_close(&rig);
 }
 
 /* ---- work in flight ---- */
 
 static void work_keeps_its_maps(void)
 {
-	struct hm_kernel *kernel;
 	struct hm_fence *fence;
 	uint64_t maps = stats_now().maps;
 	struct hm_pointer_info info;
-	uint32_t *gate, *x;
-	struct accel_rig rig;
+	AUTO(accel_rig) rig = accel_rig_make("cpu", 0, 0);
+	struct hm_kernel *kernel = make_kernel("gate", "inout inout", wait_gate);
+	uint32_t *gate = alloc_bytes(&rig, 4096);
+	uint32_t *x = alloc_bytes(&rig, 4096);
 
-	accel_rig_open(&rig, "cpu", 0, 0);
-	kernel = make_kernel("gate", "inout inout", wait_gate);
-	gate = alloc_bytes(&rig, 4096);
-	x = alloc_bytes(&rig, 4096);
 	CHECK_OK_FATAL(hm_launch(rig.queue, kernel, 1, &fence, HM_INOUT(gate), HM_INOUT(x)));
 	CHECK_OK(hm_free(x));
 	hm_kernel_unref(kernel);
@@ -180,7 +158,6 @@ static void work_keeps_its_maps(void)
 	CHECK_EQUAL(stats_now().maps, maps + 1);
 	CHECK_EQUAL(hm_pointer_find(x, &info), -ENOENT);
 	CHECK_OK(hm_free(gate));
-	accel_rig_close(&rig);
 }
 
 static void *resize_in_thread(void *user)
@@ -192,16 +169,13 @@ static void *resize_in_thread(void *user)
 
 static void changes_wait_for_work(void)
 {
-	struct hm_kernel *kernel;
 	struct hm_pointer_info info;
 	pthread_t thread;
-	uint32_t *gate;
-	struct accel_rig rig;
 	void *result;
+	AUTO(accel_rig) rig = accel_rig_make("cpu", 0, 0);
+	AUTO(hm_kernel) *kernel = make_kernel("gate", "inout", wait_gate);
+	uint32_t *gate = alloc_bytes(&rig, 2 << 20);
 
-	accel_rig_open(&rig, "cpu", 0, 0);
-	kernel = make_kernel("gate", "inout", wait_gate);
-	gate = alloc_bytes(&rig, 2 << 20);
 	/* This fence is not waited for: the change itself completes the work. */
 	CHECK_OK_FATAL(hm_launch(rig.queue, kernel, 1, NULL, HM_INOUT(gate)));
 	pthread_create(&thread, NULL, resize_in_thread, gate);
@@ -216,22 +190,17 @@ static void changes_wait_for_work(void)
 	CHECK_EQUAL(info.length, 1 << 20);
 	CHECK_EQUAL(gate[1], 1);
 	RUN(&rig, INCREMENT, 16, HM_INOUT(gate));
-	hm_kernel_unref(kernel);
 	CHECK_OK(hm_free(gate));
-	accel_rig_close(&rig);
 }
 
 static void brackets_wait_for_work(void)
 {
 	struct hm_pointer_info info;
-	struct hm_kernel *kernel;
-	uint32_t *gate, *far;
-	struct accel_rig rig;
+	AUTO(accel_rig) rig = accel_rig_make("cpu", 0, 0);
+	AUTO(hm_kernel) *kernel = make_kernel("gate", "in", wait_gate);
+	uint32_t *gate = alloc_bytes(&rig, 1 << 20);
+	uint32_t *far = gate + (1 << 17);
 
-	accel_rig_open(&rig, "cpu", 0, 0);
-	kernel = make_kernel("gate", "in", wait_gate);
-	gate = alloc_bytes(&rig, 1 << 20);
-	far = gate + (1 << 17);
 	CHECK_OK(hm_pointer_find(gate, &info));
 	CHECK_OK_FATAL(hm_launch(rig.queue, kernel, 1, NULL, HM_RANGE(gate, 4096, HM_READ)));
 	/* Another range, and reading while the work only reads, need not wait. */
@@ -244,9 +213,7 @@ static void brackets_wait_for_work(void)
 	CHECK_EQUAL(gate[1], 1);
 	CHECK_EQUAL(map_info(info.map, 0).in_flight, 0);
 	CHECK_OK(hm_map_end_cpu(info.map, 0, 4096, HM_WRITE));
-	hm_kernel_unref(kernel);
 	CHECK_OK(hm_free(gate));
-	accel_rig_close(&rig);
 }
 
 static void *resize_buffer(void *user)
@@ -260,25 +227,17 @@ static void *resize_buffer(void *user)
  */
 static void change_ends_another_map(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 8 * 4096 };
-	struct hm_map_desc part = { .struct_size = sizeof(part),
-				    .access = HM_READ | HM_WRITE,
-				    .length = 4096 };
 	uint64_t maps = stats_now().maps;
-	struct hm_kernel *kernel;
-	struct hm_buffer *buffer;
-	struct hm_map *whole, *other;
 	pthread_t thread;
-	uint32_t *gate;
-	struct accel_rig rig;
 	void *result;
+	AUTO(accel_rig) rig = accel_rig_make("cpu", 0, 0);
+	AUTO(hm_kernel) *kernel = make_kernel("gate", "inout inout", wait_gate);
+	AUTO(hm_buffer) *buffer = rig_buffer(rig.host, DESC(hm_buffer_desc, .size = 8 * 4096));
+	AUTO(hm_map) *whole = rig_map(buffer, NULL);
+	struct hm_map *other = rig_map(buffer, DESC(hm_map_desc, .access = HM_READ | HM_WRITE,
+						    .length = 4096));
+	uint32_t *gate = hm_map_address(whole);
 
-	accel_rig_open(&rig, "cpu", 0, 0);
-	kernel = make_kernel("gate", "inout inout", wait_gate);
-	CHECK_OK_FATAL(hm_buffer_create(rig.host, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &whole));
-	CHECK_OK_FATAL(hm_map_create(buffer, &part, &other));
-	gate = hm_map_address(whole);
 	CHECK_OK_FATAL(hm_launch(rig.queue, kernel, 1, NULL, HM_INOUT(gate),
 				 HM_INOUT(hm_map_address(other))));
 	hm_map_unref(other);
@@ -288,10 +247,6 @@ static void change_ends_another_map(void)
 	pthread_join(thread, &result);
 	CHECK_EQUAL((intptr_t)result, 0);
 	CHECK_EQUAL(stats_now().maps, maps + 1);
-	hm_kernel_unref(kernel);
-	hm_map_unref(whole);
-	hm_buffer_unref(buffer);
-	accel_rig_close(&rig);
 }
 
 /* Any order of unref, with work in flight. */
@@ -306,25 +261,17 @@ static void *protect_page(void *user)
  */
 static void change_ends_map_of_busy_buffer(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 8 * 4096 };
-	struct hm_map_desc part = {
-		.struct_size = sizeof(part), .access = HM_READ, .offset = 4096, .length = 4096
-	};
-	struct hm_buffer *buffer;
-	struct hm_kernel *kernel;
-	struct hm_map *map, *other;
 	pthread_t threads[2];
-	uint32_t *gate;
-	struct accel_rig rig;
 	void *result;
 	int i;
+	AUTO(accel_rig) rig = accel_rig_make("cpu", 0, 0);
+	AUTO(hm_kernel) *kernel = make_kernel("gate", "inout in", wait_gate);
+	AUTO(hm_buffer) *buffer = rig_buffer(rig.host, DESC(hm_buffer_desc, .size = 8 * 4096));
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
+	struct hm_map *other = rig_map(buffer, DESC(hm_map_desc, .access = HM_READ,
+						    .offset = 4096, .length = 4096));
+	uint32_t *gate = hm_map_address(map);
 
-	accel_rig_open(&rig, "cpu", 0, 0);
-	kernel = make_kernel("gate", "inout in", wait_gate);
-	CHECK_OK_FATAL(hm_buffer_create(rig.host, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	CHECK_OK_FATAL(hm_map_create(buffer, &part, &other));
-	gate = hm_map_address(map);
 	CHECK_OK_FATAL(hm_launch(rig.queue, kernel, 1, NULL, HM_INOUT(gate),
 				 HM_IN(hm_map_address(other))));
 	hm_map_unref(other);
@@ -340,10 +287,6 @@ static void change_ends_map_of_busy_buffer(void)
 	CHECK_EQUAL(hm_map_length(map), 4 * 4096);
 	CHECK_EQUAL(buffer_info(buffer).maps, 1);
 	CHECK_EQUAL(stats_now().maps, 1);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_kernel_unref(kernel);
-	accel_rig_close(&rig);
 }
 
 static void unref_in_any_order(void)
@@ -394,7 +337,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "fence", tests);
-}
+TEST_MAIN(harness_main, "fence", tests)

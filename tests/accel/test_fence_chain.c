@@ -85,11 +85,10 @@ static void waited_under_signals(void)
 {
 	struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = { { 0, 0 }, { 0, 0 } };
 	struct sigaction action = { .sa_handler = on_alarm }, old;
-	struct hm_fence *fence;
 	pthread_t thread;
 	int fd;
+	AUTO(hm_fence) *fence = event_fence(&fd);
 
-	fence = event_fence(&fd);
 	sigaction(SIGALRM, &action, &old);
 	CHECK_FATAL(!pthread_create(&thread, NULL, signal_later, &fd));
 	setitimer(ITIMER_REAL, &often, NULL);
@@ -97,7 +96,6 @@ static void waited_under_signals(void)
 	setitimer(ITIMER_REAL, &never, NULL);
 	sigaction(SIGALRM, &old, NULL);
 	pthread_join(thread, NULL);
-	hm_fence_unref(fence);
 	close(fd);
 }
 
@@ -107,7 +105,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "fence_chain", tests);
-}
+TEST_MAIN(harness_main, "fence_chain", tests)

@@ -24,10 +24,10 @@
 /* A file that is no dma-buf carries no fences, and no dma-buf holds a fence that is no driver's. */
 static void no_dmabuf(void)
 {
-	struct hm_fence *fence, *untouched = UNTOUCHED;
+	struct hm_fence *untouched = UNTOUCHED;
 	int event = event_open(), memory = memfd_create("none", MFD_CLOEXEC);
+	AUTO(hm_fence) *fence = rig_fence(event);
 
-	CHECK_OK_FATAL(hm_fence_import_fd(event, &fence));
 	CHECK_ERROR(-EINVAL, hm_fence_import_dmabuf(memory, HM_READ, &untouched));
 	CHECK(text_has("HM_EXPORT_DMABUF"));
 	CHECK_ERROR(-EINVAL, hm_fence_import_dmabuf(event, HM_READ, &untouched));
@@ -44,7 +44,6 @@ static void no_dmabuf(void)
 	/* Done, and still no dma-buf. */
 	CHECK_ERROR(-EINVAL, hm_fence_export_dmabuf(fence, memory, HM_READ));
 	CHECK_ERROR(-EBADF, hm_fence_export_dmabuf(fence, -1, HM_READ));
-	hm_fence_unref(fence);
 	close(event);
 	close(memory);
 }
@@ -178,12 +177,11 @@ static void polled_for_writing(void)
 static void filtered(void)
 {
 	int dmabuf = dmabuf_open(false);
-	struct hm_fence *fence;
+	AUTO(hm_fence) *fence = NULL;
 
 	answer = EPERM;
 	CHECK_OK_FATAL(hm_fence_import_dmabuf(dmabuf, HM_READ, &fence));
 	downgraded();
-	hm_fence_unref(fence);
 	close(dmabuf);
 }
 
@@ -241,7 +239,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "fence_dmabuf", tests);
-}
+TEST_MAIN(harness_main, "fence_dmabuf", tests)

@@ -52,10 +52,9 @@ static int status_of(struct hm_fence *fence)
 
 static void eventfds(void)
 {
-	struct hm_fence *fence;
 	int fd = event_open(), dup_fd;
+	struct hm_fence *fence = rig_fence(fd);
 
-	CHECK_OK_FATAL(hm_fence_import_fd(fd, &fence));
 	CHECK_ERROR(-ETIME, hm_fence_wait(fence, 0));
 	CHECK_ERROR(-ETIME, hm_fence_wait(fence, 3 * MS));
 	CHECK_EQUAL(status_of(fence), 1);
@@ -75,16 +74,14 @@ static void eventfds(void)
 /* Done once is done for good, whatever becomes of the descriptor. */
 static void stays_done(void)
 {
-	struct hm_fence *fence;
 	int fd = event_open();
 	uint64_t count;
+	AUTO(hm_fence) *fence = rig_fence(fd);
 
-	CHECK_OK_FATAL(hm_fence_import_fd(fd, &fence));
 	event_signal(fd);
 	CHECK_OK(hm_fence_wait(fence, 0));
 	CHECK_EQUAL(read(fd, &count, sizeof(count)), sizeof(count));
 	CHECK_OK(hm_fence_wait(fence, 0));
-	hm_fence_unref(fence);
 	close(fd);
 }
 
@@ -149,7 +146,8 @@ static void *wait_in_thread(void *user)
 
 static void many_waiters(void)
 {
-	struct hm_fence *fence, *merged, *parts[2];
+	struct hm_fence *parts[2];
+	AUTO(hm_fence) *fence = NULL, *merged = NULL;
 	int fd = event_open(), other = event_open(), i;
 	pthread_t threads[6];
 	void *result;
@@ -168,8 +166,6 @@ static void many_waiters(void)
 		CHECK_EQUAL((intptr_t)result, 0);
 	}
 	hm_fence_unref(parts[1]);
-	hm_fence_unref(merged);
-	hm_fence_unref(fence);
 	close(fd);
 	close(other);
 }
@@ -257,12 +253,10 @@ static int fails(const struct hm_cpu_range *range, const struct hm_arg *args)
 static void merged_failures(void)
 {
 	struct hm_fence *parts[3], *merged;
-	struct hm_kernel *kernel;
-	struct accel_rig rig;
 	int pipes[2], fd = event_open();
+	AUTO(accel_rig) rig = accel_rig_make("cpu", 0, 0);
+	AUTO(hm_kernel) *kernel = make_kernel("disk_full", "", fails);
 
-	accel_rig_open(&rig, "cpu", 0, 0);
-	kernel = make_kernel("disk_full", "", fails);
 	CHECK_FATAL(!pipe2(pipes, O_CLOEXEC));
 	close(pipes[1]);
 	CHECK_OK_FATAL(hm_fence_import_fd(fd, &parts[0]));
@@ -281,20 +275,16 @@ static void merged_failures(void)
 	hm_fence_unref(merged);
 	close(fd);
 	close(pipes[0]);
-	hm_kernel_unref(kernel);
-	accel_rig_close(&rig);
 }
 
 /* A descriptor of one library's queue becomes a fence in another library. */
 static void there_and_back(void)
 {
-	struct hm_fence *fence, *imported;
-	struct accel_rig rig;
-	uint32_t *x;
+	AUTO(hm_fence) *fence = NULL, *imported = NULL;
 	int fd;
+	AUTO(accel_rig) rig = accel_rig_make("soft:0", 0, 0);
+	uint32_t *x = alloc_bytes(&rig, 1 << 20);
 
-	accel_rig_open(&rig, "soft:0", 0, 0);
-	x = alloc_bytes(&rig, 1 << 20);
 	CHECK_OK_FATAL(hm_queue_fill(rig.queue, x, 3, 1 << 20, &fence));
 	CHECK_OK_FATAL(hm_fence_fd(fence, &fd));
 	CHECK_OK_FATAL(hm_fence_import_fd(fd, &imported));
@@ -302,10 +292,7 @@ static void there_and_back(void)
 	CHECK_OK(hm_fence_wait(imported, UINT64_MAX));
 	CHECK_OK(hm_fence_wait(fence, 0));
 	CHECK_EQUAL(x[(1 << 18) - 1], 3);
-	hm_fence_unref(imported);
-	hm_fence_unref(fence);
 	CHECK_OK(hm_free(x));
-	accel_rig_close(&rig);
 }
 
 static void child_uses(void *user)
@@ -316,15 +303,13 @@ static void child_uses(void *user)
 
 static void fork_child(void)
 {
-	struct hm_fence *fence;
 	int fd = event_open();
+	AUTO(hm_fence) *fence = rig_fence(fd);
 
-	CHECK_OK_FATAL(hm_fence_import_fd(fd, &fence));
 	CHECK_EQUAL(test_fork(child_uses, fence), 0);
 	CHECK_ERROR(-ETIME, hm_fence_wait(fence, 0));
 	event_signal(fd);
 	CHECK_OK(hm_fence_wait(fence, 0));
-	hm_fence_unref(fence);
 	close(fd);
 }
 
@@ -370,14 +355,12 @@ static void scenario(struct hm_queue *queue, int fd, uint32_t *x)
 static void undo(void)
 {
 	struct test_holding before;
-	struct accel_rig rig;
 	unsigned int n;
-	uint32_t *x;
 	bool failed = true;
 	int fd = event_open();
+	AUTO(accel_rig) rig = accel_rig_make("cpu", 0, 0);
+	uint32_t *x = alloc_bytes(&rig, 4096);
 
-	accel_rig_open(&rig, "cpu", 0, 0);
-	x = alloc_bytes(&rig, 4096);
 	event_signal(fd);
 	inject_install();
 	scenario(rig.queue, fd, x);
@@ -391,7 +374,6 @@ static void undo(void)
 	}
 	CHECK(n > 6 && !failed);
 	CHECK_OK(hm_free(x));
-	accel_rig_close(&rig);
 	close(fd);
 }
 
@@ -495,7 +477,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "fence_foreign", tests);
-}
+TEST_MAIN(harness_main, "fence_foreign", tests)

@@ -16,13 +16,11 @@ static void bad_input(const char *accel)
 	struct hm_arg args[HM_KERNEL_MAX_ARGS + 1] = { HM_F32(1) };
 	struct hm_fence *fence = NULL;
 	float *x, *y, on_stack[4];
-	struct hm_kernel *saxpy;
 	struct hm_stats before;
-	struct accel_rig rig;
 	void *read_only;
+	AUTO(accel_rig) rig = accel_rig_make(accel, 0, 0);
+	struct hm_kernel *saxpy = rig.kernel[SAXPY];
 
-	accel_rig_open(&rig, accel, 0, 0);
-	saxpy = rig.kernel[SAXPY];
 	CHECK_ERROR(-EFAULT, hm_launch(rig.queue, saxpy, 4, &fence, HM_F32(1), HM_IN(on_stack),
 				       HM_INOUT(on_stack)));
 	x = alloc_bytes(&rig, N * sizeof(*x));
@@ -104,7 +102,6 @@ static void bad_input(const char *accel)
 		    hm_launch(rig.queue, saxpy, N, &fence, HM_F32(1), HM_IN(x), HM_INOUT(y)));
 	CHECK_OK(hm_free(y));
 	CHECK_OK(hm_free(read_only));
-	accel_rig_close(&rig);
 }
 
 static void on_cpu(void)
@@ -150,9 +147,9 @@ static void descriptions_of_kernels(void)
 		.signature = "in",
 	};
 	struct hm_kernel_desc bad;
-	struct hm_kernel *kernel = NULL;
+	AUTO(hm_kernel) *kernel = NULL;
 	char many[HM_KERNEL_MAX_ARGS * 3 + 8];
-	struct hm_accel *cpu;
+	AUTO(hm_accel) *cpu = NULL;
 	uint32_t i;
 
 	CHECK_ERROR(-EINVAL, hm_kernel_create(NULL, &kernel));
@@ -197,8 +194,6 @@ static void descriptions_of_kernels(void)
 	CHECK(text_has("\"opencl\""));
 	CHECK_ERROR(-EINVAL, hm_kernel_build(NULL, cpu));
 	CHECK_ERROR(-EINVAL, hm_kernel_build(kernel, NULL));
-	hm_kernel_unref(kernel);
-	hm_accel_unref(cpu);
 	hm_kernel_unref(NULL);
 }
 
@@ -207,10 +202,9 @@ static void fences_and_queues(void)
 	struct hm_fence_info info = { .struct_size = sizeof(info) };
 	struct hm_queue *queue = NULL;
 	struct hm_fence *fence;
-	struct accel_rig rig;
 	int fd;
+	AUTO(accel_rig) rig = accel_rig_make("cpu", 0, 0);
 
-	accel_rig_open(&rig, "cpu", 0, 0);
 	CHECK_ERROR(-EINVAL, hm_queue_create(NULL, 0, &queue));
 	CHECK_ERROR(-EINVAL, hm_queue_create(rig.accel, 1, &queue));
 	CHECK_ERROR(-EINVAL, hm_queue_create(rig.accel, 0, NULL));
@@ -230,7 +224,6 @@ static void fences_and_queues(void)
 	hm_queue_unref(NULL);
 	hm_accel_unref(NULL);
 	CHECK(!hm_fence_ref(NULL) && !hm_queue_ref(NULL) && !hm_accel_ref(NULL));
-	accel_rig_close(&rig);
 }
 
 static const struct test tests[] = {
@@ -244,7 +237,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "launch", tests);
-}
+TEST_MAIN(harness_main, "launch", tests)

@@ -28,14 +28,12 @@ static int launch_and_wait(struct hm_queue *queue, struct hm_kernel *kernel, uin
 {
 	const uint64_t grid[3] = { n, 1, 1 };
 	struct hm_arg args[2] = { a, b };
-	struct hm_fence *fence;
-	int r;
+	AUTO(hm_fence) *fence = NULL;
+	int r = hm_queue_launch(queue, kernel, grid, args, 2, &fence);
 
-	r = hm_queue_launch(queue, kernel, grid, args, 2, &fence);
 	if (r)
 		return r;
 	r = hm_fence_wait(fence, UINT64_MAX);
-	hm_fence_unref(fence);
 	return r;
 }
 
@@ -43,24 +41,23 @@ static int launch_and_wait(struct hm_queue *queue, struct hm_kernel *kernel, uin
 static int inside(uint64_t past)
 {
 	static const uint64_t interior[] = { 0, 1, 4, 64, 128, 4096 };
-	struct hm_kernel_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = "add_bytes",
-		.opencl = "__kernel void add_bytes(__global uchar *p, uint v)\n"
-			  "{ p[get_global_id(0)] += (uchar)v; }\n",
-		.signature = "inout u32",
-	};
 	struct hm_kernel *kernel;
-	struct hm_device *host;
+	AUTO(hm_device) *host = NULL;
 	struct hm_queue *queue;
-	struct hm_accel *accel;
+	AUTO(hm_accel) *accel = NULL;
 	struct hm_fence *fence;
 	unsigned char *p, *q;
 	int bad = 0;
 	size_t i;
 
 	if (hm_accel_open("opencl:0", NULL, &accel) || hm_queue_create(accel, 0, &queue) ||
-	    hm_device_open("host", &host) || hm_kernel_create(&desc, &kernel) ||
+	    hm_device_open("host", &host) ||
+	    hm_kernel_create(DESC(hm_kernel_desc, .name = "add_bytes",
+				  .opencl =
+					  "__kernel void add_bytes(__global uchar *p, uint v)\n"
+					  "{ p[get_global_id(0)] += (uchar)v; }\n",
+				  .signature = "inout u32"),
+			     &kernel) ||
 	    hm_alloc(host, 16384, HM_READ | HM_WRITE, &p) ||
 	    hm_alloc(host, 16384, HM_READ | HM_WRITE, &q))
 		return expect(false, "everything opens");
@@ -88,8 +85,6 @@ static int inside(uint64_t past)
 	hm_kernel_unref(kernel);
 	hm_queue_unref(queue);
 	bad += expect(!hm_free(p) && !hm_free(q), "freeing");
-	hm_accel_unref(accel);
-	hm_device_unref(host);
 	return bad;
 }
 
@@ -137,8 +132,7 @@ static void clean_log(void)
 {
 	char log[LOG_MAX];
 
-	if (!have_oclgrind())
-		return;
+	TEST_NEEDS(have_oclgrind());
 	CHECK_EQUAL(run_oclgrind("--inside", log), 0);
 	if (log[0])
 		printf("%s\n", log);
@@ -150,8 +144,7 @@ static void overrun_is_logged(void)
 {
 	char log[LOG_MAX];
 
-	if (!have_oclgrind())
-		return;
+	TEST_NEEDS(have_oclgrind());
 	CHECK(WIFEXITED(run_oclgrind("--inside-overrun", log)));
 	CHECK(strstr(log, "Invalid"));
 	CHECK(strstr(log, "add_bytes"));

@@ -16,15 +16,11 @@ static void saxpy(const char *driver)
 {
 	const size_t n = 1 << 18;
 	struct hm_fence_info info;
-	struct accel_rig rig;
-	float *x, *y;
 	size_t i, bad = 0;
+	AUTO(accel_rig) rig = pocl_rig(driver, "opencl:0", HM_ZERO_COPY_ONLY, 0);
+	float *x = alloc_bytes(&rig, n * sizeof(*x));
+	float *y = alloc_bytes(&rig, n * sizeof(*y));
 
-	if (!use_pocl(driver))
-		return;
-	accel_rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
-	x = alloc_bytes(&rig, n * sizeof(*x));
-	y = alloc_bytes(&rig, n * sizeof(*y));
 	for (i = 0; i < n; i++) {
 		x[i] = (float)i;
 		y[i] = 1;
@@ -37,7 +33,6 @@ static void saxpy(const char *driver)
 	CHECK_EQUAL(bad, 0);
 	CHECK_OK(hm_free(x));
 	CHECK_OK(hm_free(y));
-	accel_rig_close(&rig);
 }
 
 static void saxpy_pthread(void)
@@ -72,14 +67,10 @@ static void check_interior(struct accel_rig *rig, unsigned char *base, uint64_t 
 static void interior_pointers(const char *driver)
 {
 	struct hm_fence *fence = NULL;
-	unsigned char *base;
-	struct accel_rig rig;
 	size_t i;
+	struct accel_rig rig = pocl_rig(driver, "opencl:0", HM_ZERO_COPY_ONLY, 0);
+	unsigned char *base = alloc_bytes(&rig, 4 * PAGE);
 
-	if (!use_pocl(driver))
-		return;
-	accel_rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
-	base = alloc_bytes(&rig, 4 * PAGE);
 	for (i = 0; i < 5; i++)
 		check_interior(&rig, base, interior[i], HM_WAY_HOST_PTR);
 	accel_rig_close(&rig);
@@ -132,12 +123,10 @@ static void quirks_by_environment(void)
 {
 	struct hm_accel_info info = { .struct_size = sizeof(info) };
 	unsigned char *base;
-	struct accel_rig rig;
+	AUTO(accel_rig) rig = { 0 };
 
 	setenv("HETMAP_OPENCL_QUIRKS", "0", 1);
-	if (!use_pocl("basic"))
-		return;
-	accel_rig_open(&rig, NULL, 0, 0);
+	rig = pocl_rig("basic", NULL, 0, 0);
 	CHECK_OK(hm_accel_query(rig.accel, &info));
 	CHECK(!info.quirks[0]);
 	CHECK_EQUAL(info.alignment, 128);
@@ -146,20 +135,15 @@ static void quirks_by_environment(void)
 	CHECK(text_has("multiples of 128"));
 	CHECK_EQUAL(way_of(&rig, base, 16), HM_WAY_HOST_PTR);
 	CHECK_OK(hm_free(base));
-	accel_rig_close(&rig);
 }
 
 static void overlapping_arguments(void)
 {
 	struct hm_fence *fence = NULL;
-	float *x;
-	struct accel_rig rig;
 	int i;
+	struct accel_rig rig = pocl_rig("basic", "opencl:0", 0, 0);
+	float *x = alloc_bytes(&rig, 4 * PAGE);
 
-	if (!use_pocl("basic"))
-		return;
-	accel_rig_open(&rig, "opencl:0", 0, 0);
-	x = alloc_bytes(&rig, 4 * PAGE);
 	for (i = 0; i < 2048; i++)
 		x[i] = 1;
 	/* In place overlaps are the program's own business: here no item disturbs another. */
@@ -186,15 +170,11 @@ static void forced_copies(void)
 	const size_t n = 10000;
 	struct hm_fence_info info;
 	uint64_t before;
-	struct accel_rig rig;
-	float *x, *y;
 	size_t i, bad = 0;
+	AUTO(accel_rig) rig = pocl_rig("pthread", "opencl:0", HM_ACCEL_FORCE_COPY, 0);
+	float *x = alloc_bytes(&rig, n * sizeof(*x));
+	float *y = alloc_bytes(&rig, n * sizeof(*y));
 
-	if (!use_pocl("pthread"))
-		return;
-	accel_rig_open(&rig, "opencl:0", HM_ACCEL_FORCE_COPY, 0);
-	x = alloc_bytes(&rig, n * sizeof(*x));
-	y = alloc_bytes(&rig, n * sizeof(*y));
 	for (i = 0; i < n; i++)
 		x[i] = 1;
 	before = stats_now().bytes_copied;
@@ -214,7 +194,6 @@ static void forced_copies(void)
 	CHECK_EQUAL(((uint32_t *)(void *)y)[10], 0x01010101);
 	CHECK_OK(hm_free(x));
 	CHECK_OK(hm_free(y));
-	accel_rig_close(&rig);
 }
 
 /* ---- copy, fill ---- */
@@ -223,15 +202,11 @@ static void copy_and_fill(uint32_t flags, uint64_t window)
 {
 	const uint64_t size = 9 << 20;
 	struct hm_fence *fence;
-	uint32_t *x, *y;
-	struct accel_rig rig;
 	uint64_t i, bad = 0;
+	AUTO(accel_rig) rig = pocl_rig("pthread", "opencl:0", flags, window);
+	uint32_t *x = alloc_bytes(&rig, size);
+	uint32_t *y = alloc_bytes(&rig, size);
 
-	if (!use_pocl("pthread"))
-		return;
-	accel_rig_open(&rig, "opencl:0", flags, window);
-	x = alloc_bytes(&rig, size);
-	y = alloc_bytes(&rig, size);
 	for (i = 0; i < size / 4; i++)
 		x[i] = (uint32_t)(i * 2654435761u);
 	/* Not on a boundary of anything. */
@@ -247,7 +222,6 @@ static void copy_and_fill(uint32_t flags, uint64_t window)
 	CHECK_EQUAL(bad, 0);
 	CHECK_OK(hm_free(x));
 	CHECK_OK(hm_free(y));
-	accel_rig_close(&rig);
 }
 
 static void copy_in_place(void)
@@ -273,12 +247,9 @@ static void windows(void)
 	struct hm_accel_info info = { .struct_size = sizeof(info) };
 	struct hm_fence *fence = NULL;
 	uint32_t *p, way;
-	struct accel_rig rig;
 	uint64_t at, bad = 0, i;
+	AUTO(accel_rig) rig = pocl_rig("basic", "opencl:0", HM_ZERO_COPY_ONLY, window + 4096);
 
-	if (!use_pocl("basic"))
-		return;
-	accel_rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, window + 4096);
 	CHECK_OK(hm_accel_query(rig.accel, &info));
 	CHECK_EQUAL(info.window, window);
 	p = alloc_bytes(&rig, size);
@@ -310,7 +281,6 @@ static void windows(void)
 		bad += p[i] != 9;
 	CHECK_EQUAL(bad, 0);
 	CHECK_OK(hm_free(p));
-	accel_rig_close(&rig);
 }
 
 /* ---- memory of each backing ---- */
@@ -330,16 +300,13 @@ static void every_backing(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 16 * PAGE };
 	static const uint32_t flags[] = { 0, HM_BUFFER_PRIVATE, HM_BUFFER_HUGETLB };
-	struct hm_device *files;
+	AUTO(hm_device) *files = NULL;
 	struct hm_buffer *buffer;
 	struct hm_map *map;
-	struct accel_rig rig;
 	uint32_t i;
 	int fd;
+	AUTO(accel_rig) rig = pocl_rig("basic", "opencl:0", HM_ZERO_COPY_ONLY, 0);
 
-	if (!use_pocl("basic"))
-		return;
-	accel_rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
 	for (i = 0; i < 3; i++) {
 		desc.flags = flags[i];
 		CHECK_OK_FATAL(hm_buffer_create(rig.host, &desc, &buffer));
@@ -360,23 +327,16 @@ static void every_backing(void)
 		hm_buffer_unref(buffer);
 	}
 	close(fd);
-	hm_device_unref(files);
-	accel_rig_close(&rig);
 }
 
 static void read_only_map(void)
 {
 	struct hm_fence *fence = NULL;
 	struct hm_pointer_info info;
-	unsigned char *bytes;
-	uint32_t *counts;
-	struct accel_rig rig;
+	AUTO(accel_rig) rig = pocl_rig("basic", "opencl:0", HM_ZERO_COPY_ONLY, 0);
+	unsigned char *bytes = alloc_bytes(&rig, 4 * PAGE);
+	uint32_t *counts = alloc_bytes(&rig, 1024);
 
-	if (!use_pocl("basic"))
-		return;
-	accel_rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
-	bytes = alloc_bytes(&rig, 4 * PAGE);
-	counts = alloc_bytes(&rig, 1024);
 	memset(bytes, 'x', 4 * PAGE);
 	CHECK_OK(hm_pointer_find(bytes, &info));
 	RUN(&rig, HISTOGRAM, 4 * PAGE, HM_IN(bytes), HM_INOUT(counts));
@@ -400,7 +360,6 @@ static void read_only_map(void)
 				       HM_IN(bytes), HM_INOUT(counts)));
 	CHECK_OK(hm_free(bytes));
 	CHECK_OK(hm_free(counts));
-	accel_rig_close(&rig);
 }
 
 static struct hm_kernel *sneaky_kernel(const char *parameter)
@@ -429,8 +388,7 @@ static void stores_untold(void)
 	struct accel_rig rig;
 	size_t i;
 
-	if (!use_pocl("basic"))
-		return;
+	TEST_NEEDS(use_pocl("basic"));
 	for (i = 0; i < 4; i++) {
 		/* Twice each: built from source, and found in the cache. */
 		accel_rig_open(&rig, "opencl:0", flags[i / 2], 0);
@@ -474,13 +432,10 @@ static void stores_untold(void)
 static void growing_and_moving(const char *driver)
 {
 	uint64_t size = PAGE;
-	struct accel_rig rig;
 	uint32_t *p, *moved;
 	int i;
+	AUTO(accel_rig) rig = pocl_rig(driver, "opencl:0", HM_ZERO_COPY_ONLY, 0);
 
-	if (!use_pocl(driver))
-		return;
-	accel_rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
 	p = alloc_bytes(&rig, size);
 	for (i = 0; i < 6; i++) {
 		RUN(&rig, INCREMENT, size / 4, HM_INOUT(p));
@@ -498,7 +453,6 @@ static void growing_and_moving(const char *driver)
 	RUN(&rig, INCREMENT, 1024, HM_INOUT(p));
 	CHECK_EQUAL(p[0], 8);
 	CHECK_OK(hm_free(p));
-	accel_rig_close(&rig);
 }
 
 static void changes_pthread(void)
@@ -516,13 +470,10 @@ static void views_come_and_go(void)
 {
 	struct hm_accel *other;
 	uint64_t views = stats_now().views;
-	struct accel_rig rig;
 	uint32_t *p;
 	int i;
+	AUTO(accel_rig) rig = pocl_rig("basic", "opencl:0", 0, 0);
 
-	if (!use_pocl("basic"))
-		return;
-	accel_rig_open(&rig, "opencl:0", 0, 0);
 	for (i = 0; i < 50; i++) {
 		uint32_t way;
 
@@ -540,24 +491,19 @@ static void views_come_and_go(void)
 		}
 		CHECK_EQUAL(stats_now().views, views);
 	}
-	accel_rig_close(&rig);
 }
 
 static void way_in_errors(void)
 {
 	uint32_t way, on_stack;
-	struct accel_rig rig;
-	uint32_t *p;
+	AUTO(accel_rig) rig = stub_rig("", 0, 0);
+	uint32_t *p = alloc_bytes(&rig, PAGE);
 
-	use_stub("");
-	accel_rig_open(&rig, "opencl:0", 0, 0);
-	p = alloc_bytes(&rig, PAGE);
 	CHECK_ERROR(-ENOENT, hm_accel_way_in(rig.accel, &on_stack, 4, &way));
 	CHECK_ERROR(-ERANGE, hm_accel_way_in(rig.accel, p, PAGE + 1, &way));
 	CHECK_ERROR(-EINVAL, hm_accel_way_in(rig.accel, p, 4, NULL));
 	CHECK_ERROR(-EINVAL, hm_accel_way_in(NULL, p, 4, &way));
 	CHECK_OK(hm_free(p));
-	accel_rig_close(&rig);
 }
 
 static const struct test tests[] = {
@@ -583,7 +529,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "opencl", tests);
-}
+TEST_MAIN(harness_main, "opencl", tests)

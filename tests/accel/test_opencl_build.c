@@ -19,21 +19,13 @@
 
 static struct hm_kernel *kernel_of(const char *name, const char *source, const char *signature)
 {
-	struct hm_kernel_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = name,
-		.opencl = source,
-		.signature = signature,
-	};
-	struct hm_kernel *kernel;
-
-	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
-	return kernel;
+	return rig_kernel(
+		DESC(hm_kernel_desc, .name = name, .opencl = source, .signature = signature));
 }
 
 static void wrong_sources(void)
 {
-	struct hm_accel *accel;
+	AUTO(hm_accel) *accel = NULL;
 	struct hm_kernel *kernel;
 
 	if (!use_pocl("basic"))
@@ -69,7 +61,6 @@ static void wrong_sources(void)
 	CHECK_ERROR(-EINVAL, hm_kernel_build(kernel, accel));
 	CHECK(text_has("a pointer to const"));
 	hm_kernel_unref(kernel);
-	hm_accel_unref(accel);
 }
 
 /* Errors and warnings of a compiler go to hm_errmsg() only. */
@@ -115,13 +106,9 @@ static void kinds_from_the_driver(void)
 	struct hm_fence *fence = NULL;
 	static const int pair[2] = { 2, 3 };
 	struct hm_kernel *kernel;
-	struct accel_rig rig;
-	int *p;
+	AUTO(accel_rig) rig = pocl_rig("basic", "opencl:0", 0, 0);
+	int *p = alloc_bytes(&rig, PAGE);
 
-	if (!use_pocl("basic"))
-		return;
-	accel_rig_open(&rig, "opencl:0", 0, 0);
-	p = alloc_bytes(&rig, PAGE);
 	kernel = kernel_of("f",
 			   "__kernel void f(__global int *p, int a, __local int *l)\n"
 			   "{ l[0] = a; p[0] = l[0]; }",
@@ -165,7 +152,6 @@ static void kinds_from_the_driver(void)
 	CHECK_EQUAL(p[0], 1 + 2 + 3 + 4);
 	hm_kernel_unref(kernel);
 	CHECK_OK(hm_free(p));
-	accel_rig_close(&rig);
 }
 
 static void groups_and_grids(void)
@@ -181,15 +167,12 @@ static void groups_and_grids(void)
 		.group = { 4, 2, 1 },
 	};
 	const uint64_t grid[3] = { 8, 4, 1 };
-	struct hm_kernel *kernel;
+	AUTO(hm_kernel) *kernel = NULL;
 	struct hm_fence *fence;
 	struct hm_arg arg;
 	uint32_t *p;
-	struct accel_rig rig;
+	AUTO(accel_rig) rig = pocl_rig("basic", "opencl:0", 0, 0);
 
-	if (!use_pocl("basic"))
-		return;
-	accel_rig_open(&rig, "opencl:0", 0, 0);
 	p = alloc_bytes(&rig, PAGE);
 	arg = HM_OUT(p);
 	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
@@ -198,9 +181,7 @@ static void groups_and_grids(void)
 	CHECK_EQUAL(p[0], 0);
 	CHECK_EQUAL(p[3 * 8 + 7], 103);
 	CHECK_EQUAL(p[2 * 8 + 5], 1);
-	hm_kernel_unref(kernel);
 	CHECK_OK(hm_free(p));
-	accel_rig_close(&rig);
 }
 
 /* ---- the cache of binaries ---- */
@@ -215,10 +196,9 @@ static void in_cache(const char *folder, const char *pattern, glob_t *ret_found)
 
 static void build_one(struct hm_accel *accel)
 {
-	struct hm_kernel *kernel = kernel_of("empty", "__kernel void empty(void) { }", NULL);
+	AUTO(hm_kernel) *kernel = kernel_of("empty", "__kernel void empty(void) { }", NULL);
 
 	CHECK_OK(hm_kernel_build(kernel, accel));
-	hm_kernel_unref(kernel);
 }
 
 static void binary_cache(void)
@@ -296,7 +276,6 @@ static void includes_are_not_cached(void)
 	unsigned int (*calls)(const char *function);
 	unsigned int compiled;
 	struct hm_accel *accel;
-	struct hm_kernel *kernel;
 	size_t i;
 	int k;
 
@@ -312,9 +291,9 @@ static void includes_are_not_cached(void)
 		desc.options = rows[i].options;
 		compiled = calls("clCreateProgramWithSource");
 		for (k = 0; k < 2; k++) {
-			CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+			AUTO(hm_kernel) *kernel = rig_kernel(&desc);
+
 			CHECK_OK(hm_kernel_build(kernel, accel));
-			hm_kernel_unref(kernel);
 		}
 		compiled = calls("clCreateProgramWithSource") - compiled;
 		if (compiled != (rows[i].stored ? 1 : 2))
@@ -337,8 +316,8 @@ static uint32_t stored_by_header(struct accel_rig *rig, const char *folder, int 
 	};
 	uint32_t *p = alloc_bytes(rig, PAGE), found;
 	char text[600];
-	struct hm_kernel *kernel;
-	struct hm_fence *fence;
+	AUTO(hm_kernel) *kernel = NULL;
+	AUTO(hm_fence) *fence = NULL;
 
 	snprintf(text, sizeof(text), "echo '#define VALUE %d' >%s/value.h", value, folder);
 	CHECK_EQUAL(system(text), 0);
@@ -348,8 +327,6 @@ static uint32_t stored_by_header(struct accel_rig *rig, const char *folder, int 
 	CHECK_OK_FATAL(hm_launch(rig->queue, kernel, 1, &fence, HM_OUT(p)));
 	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
 	found = p[0];
-	hm_fence_unref(fence);
-	hm_kernel_unref(kernel);
 	CHECK_OK(hm_free(p));
 	return found;
 }
@@ -361,9 +338,7 @@ static void changed_header_on_pocl(void)
 
 	CHECK_FATAL(mkdtemp(folder));
 	setenv("XDG_CACHE_HOME", folder, 1);
-	if (!use_pocl("basic"))
-		return;
-	accel_rig_open(&rig, "opencl:0", 0, 0);
+	rig = pocl_rig("basic", "opencl:0", 0, 0);
 	CHECK_EQUAL(stored_by_header(&rig, folder, 5), 5);
 	CHECK_EQUAL(stored_by_header(&rig, folder, 6), 6);
 	accel_rig_close(&rig);
@@ -459,7 +434,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "opencl_build", tests);
-}
+TEST_MAIN(harness_main, "opencl_build", tests)

@@ -25,25 +25,18 @@ struct twice {
 
 static float *map_at(struct hm_buffer *buffer, uint64_t page, struct hm_map **ret_map)
 {
-	const struct hm_map_desc desc = {
-		.struct_size = sizeof(desc),
-		.access = HM_READ | HM_WRITE,
-		.offset = page * PAGE,
-		.length = page ? (PAGES - page) * PAGE : 0,
-	};
-
-	CHECK_OK_FATAL(hm_map_create(buffer, &desc, ret_map));
+	CHECK_OK_FATAL(hm_map_create(buffer,
+				     DESC(hm_map_desc, .access = HM_READ | HM_WRITE,
+					  .offset = page * PAGE,
+					  .length = page ? (PAGES - page) * PAGE : 0),
+				     ret_map));
 	return hm_map_address(*ret_map);
 }
 
 static void make(struct hm_device *device, struct hm_buffer **ret_buffer)
 {
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = PAGES * PAGE,
-	};
-
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, ret_buffer));
+	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = PAGES * PAGE),
+					ret_buffer));
 }
 
 static void two_maps(struct hm_device *device, struct twice *twice)
@@ -197,33 +190,29 @@ static void (*const ways[])(struct hm_device *device, struct twice *twice) = {
 static void guarded(void)
 {
 	static const char *const names[] = { "host", "soft:0" };
-	struct hm_device *device;
 	struct twice twice;
 	size_t i, k;
+	AUTO(rig_handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	for (k = 0; k < ARRAY_SIZE(names); k++) {
-		CHECK_OK_FATAL(hm_device_open(names[k], &device));
+		AUTO(hm_device) *device = rig_device(names[k]);
+
 		for (i = 0; i < ARRAY_SIZE(ways); i++) {
 			memset(&twice, 0, sizeof(twice));
 			ways[i](device, &twice);
 			check_guarded(&twice);
 			end(&twice);
 		}
-		hm_device_unref(device);
 	}
-	CHECK_OK(hm_handler_remove());
 }
 
 static void on(const char *accel, uint32_t flags, const char *device_name, bool copies)
 {
-	struct hm_device *device;
 	struct twice twice;
-	struct accel_rig rig;
 	size_t i;
+	AUTO(hm_device) *device = rig_device(device_name);
+	AUTO(accel_rig) rig = accel_rig_make(accel, flags, 0);
 
-	CHECK_OK_FATAL(hm_device_open(device_name, &device));
-	accel_rig_open(&rig, accel, flags, 0);
 	for (i = 0; i < ARRAY_SIZE(ways); i++) {
 		memset(&twice, 0, sizeof(twice));
 		ways[i](device, &twice);
@@ -232,8 +221,6 @@ static void on(const char *accel, uint32_t flags, const char *device_name, bool 
 			check_launches(&rig, &twice, copies);
 		end(&twice);
 	}
-	accel_rig_close(&rig);
-	hm_device_unref(device);
 }
 
 static void cpu(void)
@@ -271,14 +258,13 @@ static void engine_over_host(void)
 /* The step of an engine that moves bytes has its own rule: not even in place. */
 static void step_of_an_engine(void)
 {
-	struct hm_kernel *copy = kernel_of_op(HM_ENGINE_COPY);
+	AUTO(hm_kernel) *copy = kernel_of_op(HM_ENGINE_COPY);
 	const uint32_t flags[] = { 0, HM_ACCEL_FORCE_COPY };
-	struct hm_device *device;
 	struct twice twice;
 	struct accel_rig rig;
 	size_t i;
+	AUTO(hm_device) *device = rig_device("soft:0");
 
-	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
 	for (i = 0; i < ARRAY_SIZE(flags); i++) {
 		accel_rig_open(&rig, "soft:0", flags[i], 0);
 		two_maps(device, &twice);
@@ -289,8 +275,6 @@ static void step_of_an_engine(void)
 		end(&twice);
 		accel_rig_close(&rig);
 	}
-	hm_device_unref(device);
-	hm_kernel_unref(copy);
 }
 
 static const struct test tests[] = {
@@ -305,7 +289,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "overlap", tests);
-}
+TEST_MAIN(harness_main, "overlap", tests)

@@ -33,12 +33,10 @@ static void queue_waits_for_all(void)
 	struct late late = { .fd = event_open() };
 	struct hm_fence *foreign, *broken, *after;
 	pthread_t thread;
-	struct accel_rig rig;
 	int pipes[2];
-	uint32_t *x;
+	struct accel_rig rig = accel_rig_make("cpu", 0, 0);
+	uint32_t *x = alloc_bytes(&rig, 4096);
 
-	accel_rig_open(&rig, "cpu", 0, 0);
-	x = alloc_bytes(&rig, 4096);
 	x[0] = 0;
 	CHECK_FATAL(!pipe2(pipes, O_CLOEXEC));
 	close(pipes[1]);
@@ -68,11 +66,9 @@ static void queue_waits_on(const char *accel)
 	struct late late = { .fd = event_open() };
 	struct hm_fence *foreign, *before, *after;
 	pthread_t thread;
-	struct accel_rig rig;
-	uint32_t *x;
+	struct accel_rig rig = accel_rig_make(accel, 0, 0);
+	uint32_t *x = alloc_bytes(&rig, 8192);
 
-	accel_rig_open(&rig, accel, 0, 0);
-	x = alloc_bytes(&rig, 8192);
 	x[0] = 0;
 	CHECK_OK_FATAL(hm_fence_import_fd(late.fd, &foreign));
 	CHECK_OK_FATAL(hm_queue_fill(rig.queue, x + 1024, 5, 4096, &before));
@@ -115,15 +111,13 @@ static void *launch_in_thread(void *user)
 /* Whichever thread submits: none goes ahead of the fence. */
 static void all_threads_wait(void)
 {
-	struct hm_fence *foreign;
 	pthread_t threads[3];
-	struct accel_rig rig;
 	uint64_t launches;
 	void *result;
 	int fd = event_open(), i;
+	AUTO(accel_rig) rig = accel_rig_make("cpu", 0, 0);
+	AUTO(hm_fence) *foreign = rig_fence(fd);
 
-	accel_rig_open(&rig, "cpu", 0, 0);
-	CHECK_OK_FATAL(hm_fence_import_fd(fd, &foreign));
 	CHECK_OK(hm_queue_wait(rig.queue, foreign));
 	launches = stats_now().launches;
 	for (i = 0; i < 3; i++)
@@ -136,8 +130,6 @@ static void all_threads_wait(void)
 		CHECK_EQUAL((intptr_t)result, 0);
 	}
 	CHECK_EQUAL(stats_now().launches, launches + 3);
-	hm_fence_unref(foreign);
-	accel_rig_close(&rig);
 	close(fd);
 }
 
@@ -157,17 +149,13 @@ static int note(const struct hm_cpu_range *range, const struct hm_arg *args)
 /* A fence of another queue, which failed: the launch says so, the next one goes on. */
 static void waits_for_a_failure(void)
 {
-	struct hm_kernel *bad, *good;
 	struct hm_fence *failed, *fence = UNTOUCHED;
-	struct hm_queue *other;
-	struct accel_rig rig;
-	uint32_t *x;
+	AUTO(accel_rig) rig = accel_rig_make("cpu", 0, 0);
+	AUTO(hm_kernel) *bad = make_kernel("disk_full", "", fails);
+	AUTO(hm_kernel) *good = make_kernel("note", "out", note);
+	uint32_t *x = alloc_bytes(&rig, 4096);
+	AUTO(hm_queue) *other = rig_queue(rig.accel, 0);
 
-	accel_rig_open(&rig, "cpu", 0, 0);
-	bad = make_kernel("disk_full", "", fails);
-	good = make_kernel("note", "out", note);
-	x = alloc_bytes(&rig, 4096);
-	CHECK_OK_FATAL(hm_queue_create(rig.accel, 0, &other));
 	CHECK_OK_FATAL(hm_launch(other, bad, 1, &failed));
 	CHECK_OK(hm_queue_wait(rig.queue, failed));
 	CHECK_ERROR(-ENOSPC, hm_launch(rig.queue, good, 1, &fence, HM_OUT(x)));
@@ -176,26 +164,18 @@ static void waits_for_a_failure(void)
 	CHECK_OK_FATAL(hm_launch(rig.queue, good, 1, &fence, HM_OUT(x)));
 	finish(fence);
 	hm_fence_unref(failed);
-	hm_queue_unref(other);
-	hm_kernel_unref(bad);
-	hm_kernel_unref(good);
 	CHECK_OK(hm_free(x));
-	accel_rig_close(&rig);
 }
 
 /* A queue that ends waits for nothing any more. */
 static void queue_ends(void)
 {
-	struct hm_fence *foreign;
-	struct accel_rig rig;
 	int fd = event_open();
+	AUTO(accel_rig) rig = accel_rig_make("cpu", 0, 0);
+	AUTO(hm_fence) *foreign = rig_fence(fd);
 
-	accel_rig_open(&rig, "cpu", 0, 0);
-	CHECK_OK_FATAL(hm_fence_import_fd(fd, &foreign));
 	CHECK_OK(hm_queue_wait(rig.queue, foreign));
 	CHECK_OK(hm_queue_wait(rig.queue, foreign));
-	hm_fence_unref(foreign);
-	accel_rig_close(&rig);
 	close(fd);
 }
 
@@ -209,7 +189,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "queue_wait", tests);
-}
+TEST_MAIN(harness_main, "queue_wait", tests)

@@ -44,15 +44,12 @@ struct expected {
 /* A second mapping of the same memory shows a launch's writes. */
 static void seen_elsewhere(struct accel_rig *rig, const struct expected *expected)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 4 * PAGE };
-	struct hm_buffer *buffer;
 	struct hm_fence_info info;
-	struct hm_map *map;
 	uint32_t *p, *second;
 	int fd;
+	AUTO(hm_buffer) *buffer = rig_buffer(rig->host, DESC(hm_buffer_desc, .size = 4 * PAGE));
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 
-	CHECK_OK_FATAL(hm_buffer_create(rig->host, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
 	second = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
@@ -74,8 +71,6 @@ static void seen_elsewhere(struct accel_rig *rig, const struct expected *expecte
 	CHECK_EQUAL(second[2 * N], 8);
 	CHECK_EQUAL(second[3], 52);
 	munmap(second, 4 * PAGE);
-	hm_buffer_unref(buffer);
-	hm_map_unref(map);
 }
 
 static void interior(struct accel_rig *rig, const struct expected *expected)
@@ -122,12 +117,9 @@ static void transfers(struct accel_rig *rig)
 static void one_mode(const char *modes, const struct expected *expected)
 {
 	unsigned int maps, writes;
-	uint32_t *p;
-	struct accel_rig rig;
+	struct accel_rig rig = stub_rig(modes, 0, 2 << 20);
+	uint32_t *p = alloc_bytes(&rig, PAGE);
 
-	use_stub(modes);
-	accel_rig_open(&rig, "opencl:0", 0, 2 << 20);
-	p = alloc_bytes(&rig, PAGE);
 	CHECK_EQUAL(way_of(&rig, p, 0), expected->way);
 	if (expected->reason)
 		CHECK(text_has(expected->reason));
@@ -184,13 +176,11 @@ static void arm_import(void)
 /* The self-test runs once for a device and backing, on memory of its own. */
 static void one_self_test(void)
 {
-	struct hm_accel *other;
+	AUTO(hm_accel) *other = NULL;
 	unsigned int kernels;
 	uint32_t *p, *q, way;
-	struct accel_rig rig;
+	AUTO(accel_rig) rig = stub_rig("", 0, 0);
 
-	use_stub("");
-	accel_rig_open(&rig, "opencl:0", 0, 0);
 	p = alloc_bytes(&rig, PAGE);
 	q = alloc_bytes(&rig, PAGE);
 	p[0] = q[0] = 123;
@@ -203,23 +193,18 @@ static void one_self_test(void)
 	CHECK_EQUAL(way, HM_WAY_HOST_PTR);
 	CHECK_EQUAL(calls("clEnqueueNDRangeKernel"), kernels);
 	CHECK(p[0] == 123 && q[0] == 123);
-	hm_accel_unref(other);
 	CHECK_OK(hm_free(p));
 	CHECK_OK(hm_free(q));
-	accel_rig_close(&rig);
 }
 
 /* A cl_mem a window, and one sub-buffer an argument, however often it runs. */
 static void memory_is_kept(void)
 {
 	unsigned int buffers, subs;
-	uint32_t *p;
-	struct accel_rig rig;
 	int i;
+	struct accel_rig rig = stub_rig("", HM_ZERO_COPY_ONLY, 0);
+	uint32_t *p = alloc_bytes(&rig, 16 * PAGE);
 
-	use_stub("");
-	accel_rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
-	p = alloc_bytes(&rig, 16 * PAGE);
 	RUN(&rig, INCREMENT, 16, HM_INOUT(p));
 	buffers = calls("clCreateBuffer");
 	subs = calls("clCreateSubBuffer");
@@ -242,12 +227,9 @@ static void memory_is_kept(void)
 static void zero_copy_only(void)
 {
 	struct hm_fence *fence = NULL;
-	uint32_t *p;
-	struct accel_rig rig;
+	AUTO(accel_rig) rig = stub_rig("shadow", HM_ZERO_COPY_ONLY, 0);
+	uint32_t *p = alloc_bytes(&rig, PAGE);
 
-	use_stub("shadow");
-	accel_rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
-	p = alloc_bytes(&rig, PAGE);
 	CHECK_ERROR(-EINVAL,
 		    hm_launch(rig.queue, rig.kernel[INCREMENT], 16, &fence, HM_INOUT(p)));
 	CHECK(text_has("HM_ZERO_COPY_ONLY") && text_has("self-test"));
@@ -255,19 +237,12 @@ static void zero_copy_only(void)
 	CHECK_EQUAL(p[0], 0);
 	CHECK(!fence);
 	CHECK_OK(hm_free(p));
-	accel_rig_close(&rig);
 }
 
 /* ---- failures ---- */
 
 static void kernel_that_fails(void)
 {
-	struct hm_kernel_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = "broken",
-		.opencl = "__kernel void broken(__global uint *p) { }",
-		.signature = "inout",
-	};
 	static const char *const modes[] = { "", "shadow", "unified-noncoherent" };
 	struct hm_fence_info info = { .struct_size = sizeof(info) };
 	struct hm_kernel *kernel;
@@ -280,7 +255,11 @@ static void kernel_that_fails(void)
 	use_stub(modes[test_seed() % 3]);
 	accel_rig_open(&rig, "opencl:0", 0, 0);
 	p = alloc_bytes(&rig, PAGE);
-	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+	CHECK_OK_FATAL(
+		hm_kernel_create(DESC(hm_kernel_desc, .name = "broken",
+				      .opencl = "__kernel void broken(__global uint *p) { }",
+				      .signature = "inout"),
+				 &kernel));
 	CHECK_OK_FATAL(hm_launch(rig.queue, kernel, 1, &fence, HM_INOUT(p)));
 	CHECK_OK_FATAL(hm_fence_fd(fence, &poll_fd.fd));
 	CHECK_EQUAL(poll(&poll_fd, 1, 1000), 1);
@@ -306,13 +285,10 @@ static void late_events(void)
 	struct hm_fence_info info = { .struct_size = sizeof(info) };
 	struct hm_fence *fence, *next;
 	struct pollfd poll_fd = { .events = POLLIN };
-	uint32_t *p;
-	struct accel_rig rig;
 	int i;
+	struct accel_rig rig = stub_rig("late", 0, 0);
+	uint32_t *p = alloc_bytes(&rig, PAGE);
 
-	use_stub("late");
-	accel_rig_open(&rig, "opencl:0", 0, 0);
-	p = alloc_bytes(&rig, PAGE);
 	CHECK_OK_FATAL(hm_launch(rig.queue, rig.kernel[INCREMENT], 16, &fence, HM_INOUT(p)));
 	CHECK_ERROR(-ETIME, hm_fence_wait(fence, 0));
 	CHECK_OK(hm_fence_query(fence, &info));
@@ -345,7 +321,7 @@ static void late_events(void)
 static void best_device_first(void)
 {
 	struct hm_accel_info infos[3];
-	struct hm_accel *accel;
+	AUTO(hm_accel) *accel = NULL;
 	uint32_t n;
 
 	use_stub("two-devices");
@@ -356,7 +332,6 @@ static void best_device_first(void)
 	CHECK_EQUAL(infos[1].kind, HM_ACCEL_CPU);
 	CHECK(!strcmp(infos[2].name, "cpu"));
 	CHECK_OK_FATAL(hm_accel_open("opencl:1", NULL, &accel));
-	hm_accel_unref(accel);
 }
 
 /* A self-test that could not be made is no result: it is made again. */
@@ -378,8 +353,7 @@ static void self_test_fails(const char *modes, size_t n)
 	size_t i;
 
 	setenv("XDG_CACHE_HOME", "/proc/1/nothing", 1);
-	use_stub(modes);
-	accel_rig_open(&rig, "opencl:0", 0, 0);
+	rig = stub_rig(modes, 0, 0);
 	for (i = 0; i < n; i++) {
 		p = alloc_bytes(&rig, PAGE);
 		fail(functions[i], 1, CL_OUT_OF_RESOURCES);
@@ -413,12 +387,11 @@ static void self_test_fails_unified(void)
 static void self_test_beyond_the_limit(void)
 {
 	struct rlimit old, small;
-	struct accel_rig rig;
+	AUTO(accel_rig) rig = { 0 };
 	uint32_t *p;
 
 	signal(SIGXFSZ, SIG_DFL);
-	use_stub("");
-	accel_rig_open(&rig, "opencl:0", 0, 0);
+	rig = stub_rig("", 0, 0);
 	p = alloc_bytes(&rig, PAGE);
 	CHECK_FATAL(!getrlimit(RLIMIT_FSIZE, &old));
 	small = (struct rlimit){ PAGE, old.rlim_max };
@@ -430,19 +403,15 @@ static void self_test_beyond_the_limit(void)
 	p = alloc_bytes(&rig, PAGE);
 	CHECK_EQUAL(way_of(&rig, p, 0), HM_WAY_HOST_PTR);
 	CHECK_OK(hm_free(p));
-	accel_rig_close(&rig);
 }
 
 /* A driver that can't even wait any more: the queue ends all the same. */
 static void waiting_fails(void)
 {
 	struct hm_fence *fence;
-	uint32_t *p;
-	struct accel_rig rig;
+	struct accel_rig rig = stub_rig("", 0, 0);
+	uint32_t *p = alloc_bytes(&rig, PAGE);
 
-	use_stub("");
-	accel_rig_open(&rig, "opencl:0", 0, 0);
-	p = alloc_bytes(&rig, PAGE);
 	CHECK_OK_FATAL(hm_launch(rig.queue, rig.kernel[INCREMENT], 16, &fence, HM_INOUT(p)));
 	fail("clWaitForEvents", 0, CL_OUT_OF_RESOURCES);
 	CHECK_ERROR(-EIO, hm_fence_wait(fence, UINT64_MAX));
@@ -464,20 +433,16 @@ static bool is_named(int r)
 /* One pass over all that calls the driver; errors are taken as they come. */
 static void scenario(struct hm_device *host)
 {
-	struct hm_kernel_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = "increment",
-		.opencl = "__kernel void increment(__global uint *p) { }",
-	};
-	struct hm_kernel *kernel = NULL;
+	AUTO(hm_kernel) *kernel = NULL;
 	struct hm_fence *fence = NULL;
-	struct hm_queue *queue = NULL;
-	struct hm_accel *accel = NULL;
+	AUTO(hm_queue) *queue = NULL;
+	AUTO(hm_accel) *accel = NULL;
 	uint32_t *p, way;
 	int r, i, fd;
 
 	CHECK_OK_FATAL(hm_alloc(host, 4 * PAGE, HM_READ | HM_WRITE, &p));
-	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+	kernel = rig_kernel(DESC(hm_kernel_desc, .name = "increment",
+				 .opencl = "__kernel void increment(__global uint *p) { }"));
 	r = hm_accel_open("opencl:0", NULL, &accel);
 	CHECK(is_named(r));
 	if (r)
@@ -504,9 +469,6 @@ static void scenario(struct hm_device *host)
 		hm_fence_unref(fence);
 	}
 out:
-	hm_kernel_unref(kernel);
-	hm_queue_unref(queue);
-	hm_accel_unref(accel);
 	CHECK_OK(hm_free(p));
 }
 
@@ -548,7 +510,7 @@ static void walk(const char *modes)
 	};
 	static const int errors[] = { CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY,
 				      CL_INVALID_OPERATION };
-	struct hm_device *host;
+	AUTO(hm_device) *host = NULL;
 	unsigned int before, nth, n;
 	uint64_t maps;
 	size_t i, e;
@@ -577,7 +539,6 @@ static void walk(const char *modes)
 			}
 		fail("", 1, 0);
 	}
-	hm_device_unref(host);
 }
 
 static void walk_coherent(void)
@@ -629,7 +590,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "stub", tests);
-}
+TEST_MAIN(harness_main, "stub", tests)

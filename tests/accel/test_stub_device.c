@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "accel/accel_support.h"
+#include "lib/hetsim_argument.h"
 #include "backend/sim/port.h"
 #include "base/sys.h"
 #include "lib/units.h"
@@ -21,13 +22,10 @@ typedef void stub_fail_function(const char *function, unsigned int nth, int erro
 /* In place as the host's memory is, by a test on a buffer of the same device. */
 static void device_memory(const char *modes, uint32_t expected)
 {
-	struct hm_device *soft;
-	struct accel_rig rig;
 	uint32_t *p;
+	AUTO(accel_rig) rig = stub_rig(modes, 0, 0);
+	AUTO(hm_device) *soft = rig_device("soft:0");
 
-	use_stub(modes);
-	accel_rig_open(&rig, "opencl:0", 0, 0);
-	CHECK_OK_FATAL(hm_device_open("soft:0", &soft));
 	CHECK_OK_FATAL(hm_alloc(soft, PAGE, HM_READ | HM_WRITE, &p));
 	CHECK_EQUAL(way_of(&rig, p, 0), expected);
 	if (expected == HM_WAY_COPY)
@@ -36,8 +34,6 @@ static void device_memory(const char *modes, uint32_t expected)
 	RUN(&rig, INCREMENT, 16, HM_INOUT(p));
 	CHECK_EQUAL(p[15], 1);
 	CHECK_OK(hm_free(p));
-	hm_device_unref(soft);
-	accel_rig_close(&rig);
 }
 
 static void device_memory_in_place(void)
@@ -48,19 +44,14 @@ static void device_memory_in_place(void)
 /* The device is taken away unnoticed, as a module's device is by another process. */
 static void unplug_unnoticed(struct hm_device *device)
 {
-	struct hetsim_handshake shake = {
-		.size = sizeof(shake),
-		.version_major = HETSIM_VERSION_MAJOR,
-	};
-	struct hetsim_inject inject = {
-		.size = sizeof(inject),
-		.kind = HETSIM_INJECT_UNPLUG,
-	};
 	struct sim_port *port = sim_port_of(device);
 
 	/* Without HETSIM_HANDSHAKE_ZERO_WHEN_LOST no hook is called. */
-	CHECK_OK_FATAL(port->ops->call(port->file, HETSIM_HANDSHAKE, &shake));
-	CHECK_OK_FATAL(port->ops->call(port->file, HETSIM_INJECT, &inject));
+	CHECK_OK_FATAL(port->ops->call(port->file, HETSIM_HANDSHAKE,
+				       SIZED(hetsim_handshake,
+					     .version_major = HETSIM_VERSION_MAJOR)));
+	CHECK_OK_FATAL(port->ops->call(port->file, HETSIM_INJECT,
+				       SIZED(hetsim_inject, .kind = HETSIM_INJECT_UNPLUG)));
 }
 
 /* The self-test reports a lost device only after it has dropped the map's view. */
@@ -73,8 +64,7 @@ static void device_gone_at_self_test(void)
 	uint32_t *p;
 
 	setenv("HETMAP_SOFT", "test=1", 1);
-	use_stub("");
-	accel_rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
+	rig = stub_rig("", HM_ZERO_COPY_ONLY, 0);
 	CHECK_OK_FATAL(hm_device_open("soft:0", &soft));
 	CHECK_OK_FATAL(hm_alloc(soft, PAGE, HM_READ | HM_WRITE, &p));
 	unplug_unnoticed(soft);
@@ -99,22 +89,19 @@ static void soft_memory_and_mesa(void)
 
 static struct hm_map *map_of(struct hm_buffer *buffer)
 {
-	struct hm_map *map;
+	struct hm_map *map = rig_map(buffer, NULL);
 
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	hm_buffer_unref(buffer);
 	return map;
 }
 
 static struct hm_map *file_map(int fd, uint32_t flags)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .flags = flags };
-	struct hm_device *file;
 	struct hm_buffer *buffer;
+	AUTO(hm_device) *file = rig_device("file");
 
-	CHECK_OK_FATAL(hm_device_open("file", &file));
-	CHECK_OK_FATAL(hm_buffer_from_file(file, NULL, fd, &desc, &buffer));
-	hm_device_unref(file);
+	CHECK_OK_FATAL(hm_buffer_from_file(file, NULL, fd, DESC(hm_buffer_desc, .flags = flags),
+					   &buffer));
 	return map_of(buffer);
 }
 
@@ -158,12 +145,11 @@ static void check_way(struct accel_rig *rig, struct hm_map *map, bool cut, bool 
 static void check_ways(bool blocks, uint32_t in_place)
 {
 	int fd = scratch_file(SIZE);
-	struct hm_device *soft;
+	AUTO(hm_device) *soft = NULL;
 	struct hm_buffer *buffer;
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
-	struct accel_rig rig;
+	AUTO(accel_rig) rig = accel_rig_make("opencl:0", 0, 0);
 
-	accel_rig_open(&rig, "opencl:0", 0, 0);
 	/* The first map is used before any launch, so it stays in place in any case. */
 	CHECK_OK_FATAL(hm_buffer_create(rig.host, &desc, &buffer));
 	check_way(&rig, map_of(buffer), false, blocks, in_place);
@@ -173,8 +159,6 @@ static void check_ways(bool blocks, uint32_t in_place)
 	CHECK_OK_FATAL(hm_device_open("soft:0", &soft));
 	CHECK_OK_FATAL(hm_buffer_create(soft, &desc, &buffer));
 	check_way(&rig, map_of(buffer), true, blocks, in_place);
-	hm_device_unref(soft);
-	accel_rig_close(&rig);
 	close(fd);
 }
 
@@ -212,12 +196,9 @@ static void pocl_does_not(void)
 static void forced_to_copy(void)
 {
 	int fd = scratch_file(SIZE);
-	struct accel_rig rig;
+	AUTO(accel_rig) rig = stub_rig("blocks-late", HM_ACCEL_FORCE_COPY, 0);
 
-	use_stub("blocks-late");
-	accel_rig_open(&rig, "opencl:0", HM_ACCEL_FORCE_COPY, 0);
 	check_way(&rig, file_map(fd, 0), true, true, HM_WAY_COPY);
-	accel_rig_close(&rig);
 	close(fd);
 }
 
@@ -227,11 +208,9 @@ static void cut_off(void)
 	int fd = scratch_file(SIZE);
 	struct hm_fence *fence;
 	struct hm_map *map;
-	struct accel_rig rig;
 	uint32_t *p;
+	AUTO(accel_rig) rig = stub_rig("blocks-late", 0, 0);
 
-	use_stub("blocks-late");
-	accel_rig_open(&rig, "opencl:0", 0, 0);
 	CHECK_OK_FATAL(hm_handler_install(0));
 	map = file_map(fd, 0);
 	p = hm_map_address(map);
@@ -251,7 +230,6 @@ static void cut_off(void)
 	hm_fence_unref(fence);
 	hm_map_unref(map);
 	CHECK_OK(hm_handler_remove());
-	accel_rig_close(&rig);
 	close(fd);
 }
 
@@ -268,24 +246,21 @@ static void first_launch_fails(void)
 		"clFinish",
 	};
 	int fd = scratch_file(SIZE);
-	struct hm_map *map;
-	struct accel_rig rig;
+	AUTO(accel_rig) rig = { 0 };
 	size_t i;
 
 	setenv("XDG_CACHE_HOME", "/proc/1/nothing", 1);
-	use_stub("svm-system");
-	accel_rig_open(&rig, "opencl:0", 0, 0);
+	rig = stub_rig("svm-system", 0, 0);
 	for (i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-		map = file_map(fd, 0);
+		AUTO(hm_map) *map = file_map(fd, 0);
+
 		((stub_fail_function *)stub_symbol("stub_fail"))(functions[i], 1,
 								 CL_OUT_OF_RESOURCES);
 		CHECK_EQUAL(way_of(&rig, hm_map_address(map), 0), HM_WAY_COPY);
 		CHECK(text_has("may block SIGBUS") && text_has("CL_OUT_OF_RESOURCES"));
 		((stub_fail_function *)stub_symbol("stub_fail"))("", 1, 0);
-		hm_map_unref(map);
 	}
 	check_way(&rig, file_map(fd, 0), true, false, HM_WAY_SVM);
-	accel_rig_close(&rig);
 	close(fd);
 }
 
@@ -312,21 +287,14 @@ static ssize_t failing_pwrite(int fd, const void *bytes, size_t length, off_t of
 static void check_full(const char *device, const char *told)
 {
 	const struct sys_table real = sys_table;
-	struct hm_buffer *buffer;
-	struct hm_device *opened;
+	AUTO(hm_buffer) *buffer = NULL;
 	struct hm_map *map;
-	struct accel_rig rig;
 	int fd = scratch_file(PAGE);
+	AUTO(accel_rig) rig = stub_rig("", 0, 0);
+	AUTO(hm_device) *opened = rig_device(device);
 
-	use_stub("");
-	accel_rig_open(&rig, "opencl:0", 0, 0);
-	CHECK_OK_FATAL(hm_device_open(device, &opened));
 	if (strcmp(device, "file") != 0)
-		CHECK_OK_FATAL(hm_buffer_create(
-			opened,
-			&(struct hm_buffer_desc){ .struct_size = sizeof(struct hm_buffer_desc),
-						  .size = PAGE },
-			&buffer));
+		buffer = rig_buffer(opened, DESC(hm_buffer_desc, .size = PAGE));
 	else
 		CHECK_OK_FATAL(hm_buffer_from_file(opened, NULL, fd, NULL, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
@@ -340,10 +308,7 @@ static void check_full(const char *device, const char *told)
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	CHECK_EQUAL(way_of(&rig, hm_map_address(map), 0), HM_WAY_HOST_PTR);
 	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(opened);
 	close(fd);
-	accel_rig_close(&rig);
 }
 
 #define NO_SCRATCH "no scratch memory like that of the map: ENOSPC (No space left on device)"
@@ -393,7 +358,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "stub_device", tests);
-}
+TEST_MAIN(harness_main, "stub_device", tests)

@@ -109,19 +109,15 @@ static bool holds_everywhere(const uint32_t *bytes, uint32_t value)
 
 static void prove(uint32_t flags, struct proof *ret_proof)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
 	struct proof proof = { 0 };
-	struct hm_buffer *buffer;
 	uint32_t *p, *second;
 	struct hm_fence_info info;
-	struct hm_map *map;
 	uint64_t before, after;
-	struct accel_rig rig;
 	int fd;
+	struct accel_rig rig = accel_rig_make("opencl:0", flags, 0);
+	struct hm_buffer *buffer = rig_buffer(rig.host, DESC(hm_buffer_desc, .size = SIZE));
+	struct hm_map *map = rig_map(buffer, NULL);
 
-	accel_rig_open(&rig, "opencl:0", flags, 0);
-	CHECK_OK_FATAL(hm_buffer_create(rig.host, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
 	second = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	CHECK_FATAL(second != MAP_FAILED);
@@ -175,8 +171,7 @@ static void copies_are_noticed(void)
 {
 	struct proof proof;
 
-	if (!use_pocl("pthread"))
-		return;
+	TEST_NEEDS(use_pocl("pthread"));
 	prove(HM_ACCEL_FORCE_COPY, &proof);
 	CHECK_EQUAL(proof.way, HM_WAY_COPY);
 	CHECK_EQUAL(proof.moves, 2);
@@ -189,19 +184,16 @@ static void copies_are_noticed(void)
  */
 static void seen_without_a_call(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 1 << 20 };
 	volatile uint32_t *second;
-	struct hm_buffer *buffer;
+	AUTO(hm_buffer) *buffer = NULL;
 	struct hm_fence *fence;
-	struct hm_map *map;
-	struct accel_rig rig;
+	AUTO(hm_map) *map = NULL;
 	int fd, tries;
 	uint32_t *p;
+	AUTO(accel_rig) rig = pocl_rig("pthread", "opencl:0", HM_ZERO_COPY_ONLY, 0);
 
-	if (!use_pocl("pthread"))
-		return;
-	accel_rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
-	CHECK_OK_FATAL(hm_buffer_create(rig.host, &desc, &buffer));
+	CHECK_OK_FATAL(
+		hm_buffer_create(rig.host, DESC(hm_buffer_desc, .size = 1 << 20), &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
 	second = mmap(NULL, 1 << 20, PROT_READ, MAP_SHARED, fd, 0);
@@ -215,9 +207,6 @@ static void seen_without_a_call(void)
 	finish(fence);
 	munmap((void *)(uintptr_t)second, 1 << 20);
 	close(fd);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	accel_rig_close(&rig);
 }
 
 static const struct test tests[] = {
@@ -228,7 +217,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "zero_copy", tests);
-}
+TEST_MAIN(harness_main, "zero_copy", tests)

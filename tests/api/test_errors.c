@@ -380,7 +380,7 @@ static void by_hand(void)
 	CHECK(!text_stayed() && !*hm_warning());
 
 	/* As the macro of a guarded scope calls it after a fault. */
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	HM_GUARD_INIT(&guard);
 	CHECK_OK_FATAL(hm_guard_enter(&guard));
 	CHECK_OK(hm_guard_end(&guard));

@@ -207,7 +207,7 @@ static void refused(void)
 
 static void doctor(void)
 {
-	struct outcome outcome;
+	struct outcome outcome = { 0 };
 	char peer[300];
 
 	if (!have_clients())

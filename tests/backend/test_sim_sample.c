@@ -84,7 +84,7 @@ static void test_replaced(void)
 
 	/* Behind a window nothing is replaced. */
 	if (!(buffer_info(buffer).caps & HM_CAP_BRACKET)) {
-		AUTO(handler) handler = rig_handler(0);
+		AUTO(rig_handler) handler = rig_handler(0);
 		pattern_write((void *)base, 0, 2 * REPAIR_BLOCK, 1);
 		CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, sim_handle(buffer), PAGE));
 		CHECK_EQUAL(base[PAGE], 0);
@@ -115,7 +115,7 @@ static void test_replaced_grown(void)
 	volatile char *base = hm_map_address(map);
 
 	if (!(buffer_info(buffer).caps & HM_CAP_BRACKET)) {
-		AUTO(handler) handler = rig_handler(0);
+		AUTO(rig_handler) handler = rig_handler(0);
 		pattern_write((void *)base, 0, REPAIR_BLOCK / 2, 1);
 		CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, sim_handle(buffer), PAGE));
 		CHECK_EQUAL(base[PAGE], 0);

@@ -102,7 +102,7 @@ static void handlers(void)
 	CHECK_OK_FATAL(hm_buffer_send(buffers[0], ends[0], 0));
 	CHECK_OK_FATAL(
 		hm_buffer_set_loss(buffers[1], DESC(hm_loss_desc, .policy = HM_LOSS_SHADOW)));
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	CHECK_OK_FATAL(hm_retire_set(DESC(hm_retire_desc, .flags = HM_RETIRE_DEFER)));
 	CHECK_FATAL(!pthread_atfork(NULL, NULL, last));
 	n_calls = 0;

@@ -17,7 +17,7 @@ struct seal_world {
 
 struct seal_world seal_begin(void);
 void seal_end(struct seal_world *w);
-AUTO_BY(seal_world, seal_end)
+AUTO_END(seal_world, seal_end)
 
 /* Each map can be read everywhere, written nowhere, and shows the bytes. */
 void seal_check_sealed(const struct seal_world *w);

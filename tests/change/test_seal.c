@@ -454,7 +454,7 @@ static void take_page(char *bytes)
 /* A sealed map shows its buffer again where a block was replaced: so it may be once more. */
 static void repaired(void)
 {
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(seal_world) w = seal_begin();
 	volatile char *bytes = hm_map_address(w.map);
 

@@ -11,6 +11,9 @@
 #include <stdbool.h>
 
 #include "lib/harness.h"
+#include "lib/rig.h"
+
+AUTO_UNREF(hm_array)
 
 /* A case that each rank does. */
 struct rank_case {

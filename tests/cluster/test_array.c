@@ -256,8 +256,8 @@ static void file_case(const char *path)
 
 static void files(void)
 {
-	char *folder = folder_make();
-	char *path = folder_path(folder, "array.f32");
+	AUTO_TEXT *folder = folder_make();
+	AUTO_TEXT *path = folder_path(folder, "array.f32");
 	struct stat stat_of;
 	uint32_t word;
 	uint64_t i;
@@ -279,8 +279,6 @@ static void files(void)
 		CHECK_EQUAL(i, 5000);
 		fclose(file);
 	}
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- devices ---- */
@@ -395,7 +393,7 @@ static unsigned int count(const char *text, const char *part)
 
 static void killed_of(const char *how, int members, const char *dying)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "lines");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "lines");
 	char part[64], argument[4200], lines[2000] = "", *text;
 	double begin;
 	int status;
@@ -417,8 +415,6 @@ static void killed_of(const char *how, int members, const char *dying)
 	if (count(lines, part) != 3 || count(text, "not -ECONNRESET"))
 		test_fail(__FILE__, __LINE__, "%d on a node: %s%s", members, lines, text);
 	free(text);
-	free(path);
-	folder_remove(folder);
 }
 
 static void killed(void)

@@ -18,16 +18,14 @@ static MPI_Comm world;
 
 static struct hm_array *make(uint32_t element, uint64_t rows, uint32_t distribution)
 {
-	struct hm_array_desc desc = { .struct_size = sizeof(desc),
-				      .dimensions = 1,
-				      .element = element,
-				      .shape = { rows },
-				      .distribution = distribution,
-				      .chunk = 5 };
 	struct hm_array *array;
 
 	world = MPI_COMM_WORLD;
-	RANK_OK(hm_array_create(&world, &desc, &array));
+	RANK_OK(hm_array_create(&world,
+				DESC(hm_array_desc, .dimensions = 1, .element = element,
+				     .shape = { rows }, .distribution = distribution,
+				     .chunk = 5),
+				&array));
 	return array;
 }
 
@@ -44,7 +42,7 @@ static void read_all(struct hm_array *array, void *to, uint64_t rows)
 /* Each rank adds 1 + its rank to ranges that overlap: the model is a sum. */
 static void add_ranges(void)
 {
-	struct hm_array *array = make(8, N, HM_ARRAY_CYCLIC);
+	AUTO(hm_array) *array = make(8, N, HM_ARRAY_CYCLIC);
 	int64_t expected[N] = { 0 }, values[N], found[N];
 	uint64_t i, k;
 	int other;
@@ -66,13 +64,12 @@ static void add_ranges(void)
 	RANK_OK(hm_array_epoch(array, 0));
 	read_all(array, found, N);
 	RANK_CHECK(!memcmp(found, expected, sizeof(found)));
-	hm_array_unref(array);
 }
 
 /* Each number is drawn once, by whichever rank. */
 static void draw_numbers(void)
 {
-	struct hm_array *array = make(4, 2 * (uint64_t)ranks, HM_ARRAY_BLOCK);
+	AUTO(hm_array) *array = make(4, 2 * (uint64_t)ranks, HM_ARRAY_BLOCK);
 	uint64_t index = 2 * (uint64_t)ranks - 1;
 	uint32_t own[COUNTS], one = 1, i;
 	uint32_t *all = calloc((size_t)ranks, sizeof(own));
@@ -91,7 +88,6 @@ static void draw_numbers(void)
 	RANK_OK(hm_array_epoch(array, 0));
 	free(seen);
 	free(all);
-	hm_array_unref(array);
 }
 
 /* A row of one operation on one type, by rank 0: the element before, the operand, and after. */
@@ -191,7 +187,7 @@ static void each_step(void)
 
 static void refused(void)
 {
-	struct hm_array *array = make(4, 12, HM_ARRAY_BLOCK);
+	AUTO(hm_array) *array = make(4, 12, HM_ARRAY_BLOCK);
 	struct hm_array_range range = { .count = { 12 } };
 	uint64_t index = 12, values[12] = { 0 };
 
@@ -207,7 +203,6 @@ static void refused(void)
 	RANK_ERROR(-EINVAL, hm_array_fetch(array, &index, HM_DTYPE_I32, 8, values, values));
 	RANK_ERROR(-EINVAL, hm_array_fetch(array, &index, HM_DTYPE_I32, 0, NULL, values));
 	RANK_ERROR(-EINVAL, hm_array_fetch(array, &index, HM_DTYPE_I32, 0, values, NULL));
-	hm_array_unref(array);
 }
 
 static void change_case(const char *argument)

@@ -114,13 +114,12 @@ static int go_on(struct hm_array *array, uint64_t epoch, uint64_t *state, const 
 /* A line of the file that the test reads: mpiexec may end before it has passed output on. */
 static void tell(const struct job *job, const char *line)
 {
-	char *path = folder_path(job->folder, "lines");
+	AUTO_TEXT *path = folder_path(job->folder, "lines");
 	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT, 0600);
 
 	if (write(fd, line, strlen(line)) < 0)
 		rank_fail(__FILE__, __LINE__, "%s", line);
 	close(fd);
-	free(path);
 }
 
 static void killed_case(const char *argument)
@@ -167,7 +166,7 @@ static void killed_case(const char *argument)
 static uint32_t *read_words(const struct job *job, const char *name)
 {
 	uint32_t *words = calloc(2 * ROWS * WORDS, sizeof(*words));
-	char *path = folder_path(job->folder, name);
+	AUTO_TEXT *path = folder_path(job->folder, name);
 	FILE *file = fopen(path, "re");
 	size_t got = 0;
 
@@ -176,7 +175,6 @@ static uint32_t *read_words(const struct job *job, const char *name)
 		got = fread(words, sizeof(*words), 2 * ROWS * WORDS, file);
 		fclose(file);
 	}
-	free(path);
 	if (got == 2 * ROWS * WORDS)
 		return words;
 	free(words);
@@ -241,12 +239,11 @@ static void check_saved(const struct job *job, uint64_t epoch)
 
 static unsigned int read_lines(const struct job *job, char *lines, size_t size)
 {
-	char *path = folder_path(job->folder, "lines");
+	AUTO_TEXT *path = folder_path(job->folder, "lines");
 	FILE *file = fopen(path, "re");
 	unsigned int n = 0;
 	size_t got = 0;
 
-	free(path);
 	if (file) {
 		got = fread(lines, 1, size - 1, file);
 		fclose(file);
@@ -282,7 +279,8 @@ static uint64_t check_lines_of(const struct job *job, const char *lines)
 
 static void kill_one(int members, uint64_t *state)
 {
-	char *folder = folder_make(), argument[4200], lines[4000], *text;
+	char argument[4200], lines[4000];
+	AUTO_TEXT *folder = folder_make(), *text = NULL;
 	struct job job = { .seed = test_random(state),
 			   .dying = (int)(test_random(state) % RANKS),
 			   .after = (unsigned int)(test_random(state) % WITHIN) };
@@ -303,8 +301,6 @@ static void kill_one(int members, uint64_t *state)
 	check_saved(&job, epoch);
 	if (strstr(text, "test_array_kill.c"))
 		test_fail(__FILE__, __LINE__, "%s", text);
-	free(text);
-	folder_remove(folder);
 }
 
 static void kill_some(int members, unsigned int usual)

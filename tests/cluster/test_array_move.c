@@ -87,12 +87,6 @@ static void check_owners(const uint32_t *owner)
 
 static void move_case(const char *argument)
 {
-	struct hm_array_desc desc = { .struct_size = sizeof(desc),
-				      .dimensions = 2,
-				      .element = 4,
-				      .shape = { ROWS, WORDS },
-				      .distribution = HM_ARRAY_CYCLIC,
-				      .chunk = 13 };
 	const char *text = getenv("HETMAP_ROUNDS");
 	unsigned int i, moves = text ? 10 * (unsigned int)atoi(text) : 30;
 	uint64_t state = strtoull(argument, NULL, 0);
@@ -102,7 +96,11 @@ static void move_case(const char *argument)
 	uint32_t to;
 
 	world = MPI_COMM_WORLD;
-	RANK_OK(hm_array_create(&world, &desc, &array));
+	RANK_OK(hm_array_create(&world,
+				DESC(hm_array_desc, .dimensions = 2, .element = 4,
+				     .shape = { ROWS, WORDS }, .distribution = HM_ARRAY_CYCLIC,
+				     .chunk = 13),
+				&array));
 	fill();
 	for (k = 0; k < ROWS; k++)
 		owner[k] = (uint32_t)(k / 13 % (uint64_t)ranks);

@@ -33,19 +33,17 @@ static struct hm_array_info facts(struct hm_array *array)
 
 static void same_case(const char *argument)
 {
-	struct hm_array_desc desc = { .struct_size = sizeof(desc),
-				      .flags = HM_ARRAY_SAME_ADDRESS,
-				      .dimensions = 2,
-				      .element = 8,
-				      .shape = { 1000, 3 } };
 	struct hm_array_range range = { .count = { 1, 3 } };
 	struct hm_array_part part;
-	struct hm_array *array;
+	AUTO(hm_array) *array = NULL;
 	uint64_t mine, first, row, words[3];
 
 	(void)argument;
 	world = MPI_COMM_WORLD;
-	RANK_OK(hm_array_create(&world, &desc, &array));
+	RANK_OK(hm_array_create(&world,
+				DESC(hm_array_desc, .flags = HM_ARRAY_SAME_ADDRESS,
+				     .dimensions = 2, .element = 8, .shape = { 1000, 3 }),
+				&array));
 	mine = first = (uint64_t)(uintptr_t)facts(array).base;
 	MPI_Bcast(&first, 1, MPI_UINT64_T, 0, world);
 	RANK_CHECK(mine && mine == first);
@@ -73,7 +71,6 @@ static void same_case(const char *argument)
 	RANK_OK(hm_array_at(array, 500, &part));
 	RANK_CHECK(!part.address || *(uint64_t *)(uintptr_t)(mine + 500 * 24 + 8) == 3500);
 	RANK_CHECK(rank != ranks - 1 || part.address);
-	hm_array_unref(array);
 }
 
 static void same(void)
@@ -104,19 +101,16 @@ static uint32_t value(uint64_t i, uint64_t epoch)
 static void store_and_load(uint64_t element, uint64_t seed)
 {
 	uint64_t words = element / 4, n = 4 * ROOM / element / 1024 * 1024, i, k, epoch;
-	struct hm_array_desc desc = { .struct_size = sizeof(desc),
-				      .flags = HM_ARRAY_PAGED,
-				      .dimensions = 1,
-				      .element = (uint32_t)element,
-				      .shape = { n },
-				      .chunk = 1024,
-				      .page_room = ROOM };
 	uint32_t *model = calloc(n, 4), *base;
 	unsigned int wrong = 0;
-	struct hm_array *array;
+	AUTO(hm_array) *array = NULL;
 
 	world = MPI_COMM_WORLD;
-	RANK_OK(hm_array_create(&world, &desc, &array));
+	RANK_OK(hm_array_create(&world,
+				DESC(hm_array_desc, .flags = HM_ARRAY_PAGED, .dimensions = 1,
+				     .element = (uint32_t)element, .shape = { n },
+				     .chunk = 1024, .page_room = ROOM),
+				&array));
 	base = facts(array).base;
 	RANK_CHECK(model && base);
 	for (epoch = 0; epoch < 3; epoch++) {
@@ -152,7 +146,6 @@ static void store_and_load(uint64_t element, uint64_t seed)
 	RANK_OK(hm_array_epoch(array, 0));
 	RANK_CHECK(base[5 * words] == 12345 && base[6 * words] == model[6]);
 	free(model);
-	hm_array_unref(array);
 }
 
 static void stores_case(const char *argument)
@@ -174,18 +167,17 @@ static void stored(void)
 /* Loads one after the other bring larger and larger runs. */
 static void ahead_case(const char *argument)
 {
-	struct hm_array_desc desc = { .struct_size = sizeof(desc),
-				      .flags = HM_ARRAY_PAGED | HM_ARRAY_SAME_ADDRESS,
-				      .dimensions = 1,
-				      .element = 4096,
-				      .shape = { 2048 } };
 	uint64_t i, before, sum = 0;
-	struct hm_array *array;
+	AUTO(hm_array) *array = NULL;
 	unsigned char *base;
 
 	(void)argument;
 	world = MPI_COMM_WORLD;
-	RANK_OK(hm_array_create(&world, &desc, &array));
+	RANK_OK(hm_array_create(&world,
+				DESC(hm_array_desc,
+				     .flags = HM_ARRAY_PAGED | HM_ARRAY_SAME_ADDRESS,
+				     .dimensions = 1, .element = 4096, .shape = { 2048 }),
+				&array));
 	base = facts(array).base;
 	if (!rank)
 		for (i = 0; i < 2048; i++)
@@ -212,7 +204,6 @@ static void ahead_case(const char *argument)
 		sum += base[i * 4096 + 7] == (unsigned char)(i + 2);
 	RANK_CHECK(!rank || sum == 1024 - 127);
 	RANK_OK(hm_array_epoch(array, 0));
-	hm_array_unref(array);
 }
 
 static void ahead(void)
@@ -245,7 +236,7 @@ static void large_case(const char *argument)
 				      .n_parts = 2,
 				      .page_room = room };
 	uint64_t i, before, state = 1, wrong = 0, most = 0;
-	struct hm_array *array;
+	AUTO(hm_array) *array = NULL;
 	uint64_t *words;
 
 	world = MPI_COMM_WORLD;
@@ -282,7 +273,6 @@ static void large_case(const char *argument)
 	if (wrong)
 		rank_fail(__FILE__, __LINE__, "%" PRIu64 " words are wrong", wrong);
 	RANK_OK(hm_array_epoch(array, 0));
-	hm_array_unref(array);
 }
 
 /* 8 GiB by 64 MiB in make soak. */
@@ -369,17 +359,15 @@ static void refusals(void)
  */
 static void resize_case(const char *argument)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-				       .size = 1 << 16,
-				       .max_size = 1 << 20 };
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(hm_device) *device = NULL;
+	AUTO(hm_buffer) *buffer = NULL;
+	AUTO(hm_map) *map = NULL;
 	uint32_t *words, i;
 
 	(void)argument;
 	RANK_OK(hm_device_open("soft:0", &device));
-	RANK_OK(hm_buffer_create(device, &desc, &buffer));
+	RANK_OK(hm_buffer_create(
+		device, DESC(hm_buffer_desc, .size = 1 << 16, .max_size = 1 << 20), &buffer));
 	RANK_OK(hm_map_create(buffer, NULL, &map));
 	words = hm_map_address(map);
 	for (i = 0; i < 1 << 14; i++)
@@ -389,9 +377,6 @@ static void resize_case(const char *argument)
 	for (i = 0; i < 1 << 14 && words[i] == i; i++)
 		;
 	RANK_CHECK(i == 1 << 14 && words[(1 << 16) - 1] == 0);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static void resized(void)
@@ -404,20 +389,18 @@ static void resized(void)
 /* Each rank stores into the rows of the next one: the file has it all. */
 static void file_case(const char *path)
 {
-	struct hm_array_desc desc = { .struct_size = sizeof(desc),
-				      .flags = HM_ARRAY_PAGED | HM_ARRAY_NEW_FILE,
-				      .dimensions = 1,
-				      .element = 4,
-				      .shape = { 4096 },
-				      .path = path };
 	struct hm_array_part part;
-	struct hm_array *array;
+	AUTO(hm_array) *array = NULL;
 	uint32_t *base, word;
 	uint64_t row, i;
 	FILE *file;
 
 	world = MPI_COMM_WORLD;
-	RANK_OK(hm_array_create(&world, &desc, &array));
+	RANK_OK(hm_array_create(&world,
+				DESC(hm_array_desc, .flags = HM_ARRAY_PAGED | HM_ARRAY_NEW_FILE,
+				     .dimensions = 1, .element = 4, .shape = { 4096 },
+				     .path = path),
+				&array));
 	base = facts(array).base;
 	for (row = 0; row < 4096; row++) {
 		RANK_OK(hm_array_at(array, row, &part));
@@ -431,16 +414,13 @@ static void file_case(const char *path)
 	RANK_CHECK(i == 4096);
 	if (file)
 		fclose(file);
-	hm_array_unref(array);
 }
 
 static void files(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "array.u32");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "array.u32");
 
 	free(ranks_run(2, 1, "file", path, NULL));
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct rank_case cases[] = {

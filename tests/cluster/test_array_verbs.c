@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "cluster/ranks.h"
+#include "lib/command.h"
 
 #define ROWS 64
 #define WORDS 20000 /* words of 8 bytes: a row is larger than a slot */
@@ -293,13 +294,12 @@ static void rank_refused(const char *argument)
 static void rank_device(const char *argument)
 {
 	struct hm_array_desc desc = of(8, ROWS, WORDS);
-	struct hm_buffer_desc small = { .struct_size = sizeof(small), .size = 4096 };
 	struct hm_buffer *buffer;
 	int fd, has = !strcmp(argument, "dmabuf");
 
 	by("verbs");
 	RANK_OK(hm_device_open("host", &desc.device));
-	RANK_OK(hm_buffer_create(desc.device, &small, &buffer));
+	RANK_OK(hm_buffer_create(desc.device, DESC(hm_buffer_desc, .size = 4096), &buffer));
 	if (has && hm_buffer_export(buffer, HM_EXPORT_DMABUF, &fd)) {
 		if (!rank)
 			printf("no dma-buf: %s\n", hm_errmsg());
@@ -349,11 +349,10 @@ static void moves(void)
 
 static void pages(void)
 {
-	char *said = ranks_run(2, 1, "pages", "", NULL);
+	AUTO_TEXT *said = ranks_run(2, 1, "pages", "", NULL);
 
 	if (said && strstr(said, "no userfaultfd"))
 		test_skip("cluster", "%s", said);
-	free(said);
 }
 
 static void fails(void)
@@ -371,14 +370,13 @@ static void refusals(void)
 
 static void device(void)
 {
-	char *said;
+	AUTO_TEXT *said = NULL;
 
 	free(ranks_run(2, 1, "device", "map", NULL));
 	free(ranks_run(2, 1, "device", "neither", NULL));
 	said = ranks_run(2, 1, "device", "dmabuf", NULL);
 	if (said && strstr(said, "no dma-buf"))
 		test_skip("cluster", "%s", said);
-	free(said);
 }
 
 static const struct test tests[] = {
@@ -411,10 +409,7 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main_once(argc, argv, "array_verbs", tests);
-}
+TEST_MAIN(harness_main_once, "array_verbs", tests)
 #else
 #include "cluster/not_built.h"
 #endif

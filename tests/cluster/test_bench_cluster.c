@@ -18,15 +18,14 @@ static bool is_measured(const json_t *row)
 /* The case has exactly @names, which end with NULL, in this order. */
 static void run_case(const char *name, const char *const *names)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	const char *at, *end;
 	json_t *row;
 
 	ranks_need_launcher();
-	command_run(&(struct command){ .args = { "bench", "--short", "--json", name },
-				       .env = { "ASAN_OPTIONS=detect_leaks=0" } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){ .args = { "bench", "--short", "--json", name },
+				     .env = { "ASAN_OPTIONS=detect_leaks=0" } });
 	for (at = outcome.out; *at; at = end + (*end == '\n')) {
 		end = at + strcspn(at, "\n");
 		row = json_loadb(at, (size_t)(end - at), 0, NULL);
@@ -42,7 +41,6 @@ static void run_case(const char *name, const char *const *names)
 	if (*names)
 		test_fail(__FILE__, __LINE__, "no row '%s': %s%s", *names, outcome.out,
 			  outcome.err);
-	outcome_free(&outcome);
 }
 
 static void put(void)
@@ -112,10 +110,7 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main_once(argc, argv, "bench_cluster", tests);
-}
+TEST_MAIN(harness_main_once, "bench_cluster", tests)
 #else
 #include "cluster/not_built.h"
 #endif

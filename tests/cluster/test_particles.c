@@ -44,16 +44,14 @@ static char *job(int n, int members, const char *line, int *ret_status)
 static json_t *result(int n, int members, const char *line)
 {
 	json_error_t error;
-	json_t *object;
 	int status;
-	char *text = job(n, members, line, &status);
+	AUTO_TEXT *text = job(n, members, line, &status);
+	json_t *object = json_loads(text, 0, &error);
 
-	object = json_loads(text, 0, &error);
 	if (status || !object) {
 		test_fail(__FILE__, __LINE__, "%s: status %d: %s", line, status, text);
 		test_abandon();
 	}
-	free(text);
 	return object;
 }
 
@@ -105,7 +103,7 @@ static void balance(void)
 	static const char line[] =
 		"run particles --atoms 1000 --steps 120 --start uneven --exchange array --every 10 "
 		"--json";
-	json_t *with, *without;
+	AUTO(json_t) *with = NULL, *without = NULL;
 	double ratio;
 	int members;
 
@@ -129,13 +127,11 @@ static void balance(void)
 	if (!(ratio <= 0.75))
 		test_fail(__FILE__, __LINE__, "the busiest rank has %.2f of the time without",
 			  ratio);
-	json_decref(with);
-	json_decref(without);
 }
 
 static bool has(const char *path, const char *part, uint64_t n)
 {
-	char *bytes = malloc(1 << 20);
+	AUTO_TEXT *bytes = malloc(1 << 20);
 	FILE *file = fopen(path, "r");
 	size_t got = 0;
 	bool found;
@@ -146,7 +142,6 @@ static bool has(const char *path, const char *part, uint64_t n)
 	if (file)
 		fclose(file);
 	found = got && memmem(bytes, got, part, n);
-	free(bytes);
 	return found;
 }
 
@@ -198,12 +193,11 @@ static void pictures(void)
 static void refuse(int n, const char *line, int expected, const char *part)
 {
 	int status;
-	char *text = job(n, 0, line, &status);
+	AUTO_TEXT *text = job(n, 0, line, &status);
 
 	if (status != expected || !strstr(text, part))
 		test_fail(__FILE__, __LINE__, "%s: status %d, not %d with \"%s\": %s", line,
 			  status, expected, part, text);
-	free(text);
 }
 
 static void refused(void)
@@ -252,10 +246,7 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main_once(argc, argv, "particles", tests);
-}
+TEST_MAIN(harness_main_once, "particles", tests)
 #else
 #include "cluster/not_built.h"
 #endif

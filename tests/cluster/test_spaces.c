@@ -83,10 +83,11 @@ static void pages(void)
  */
 static void particles(void)
 {
-	char *text = in_spaces("timeout 90 mpiexec -n 4 \"$B/hetmap\" run particles --atoms "
-			       "2500 --steps 4 --every 4 --json",
-			       124);
-	json_t *object = text ? json_loads(text, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+	AUTO_TEXT *text =
+		in_spaces("timeout 90 mpiexec -n 4 \"$B/hetmap\" run particles --atoms "
+			  "2500 --steps 4 --every 4 --json",
+			  124);
+	AUTO(json_t) *object = text ? json_loads(text, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
 	const json_t *ways = json_object_get(object, "ways");
 
 	if (object) {
@@ -100,8 +101,6 @@ static void particles(void)
 		      real_of(json_array_get(ways, 1), "energy_end"));
 	} else if (text)
 		test_fail(__FILE__, __LINE__, "no JSON: %s", text);
-	json_decref(object);
-	free(text);
 }
 
 static const struct test tests[] = {
@@ -112,10 +111,7 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main_once(argc, argv, "spaces", tests);
-}
+TEST_MAIN(harness_main_once, "spaces", tests)
 #else
 #include "cluster/not_built.h"
 #endif

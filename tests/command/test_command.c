@@ -13,16 +13,13 @@
 static void check_usage(const char *const *args, const char *part)
 {
 	struct command command = { .args = { args[0], args[1], args[2], args[3] } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 2);
+	CHECK_RUN(2, &outcome, &command);
 	CHECK_EQUAL(strlen(outcome.out), 0);
-	if (!strstr(outcome.err, part))
-		test_fail(__FILE__, __LINE__, "no '%s' in: %s", part, outcome.err);
+	CHECK_HAS(outcome.err, part);
 	CHECK(!strncmp(outcome.err, "hetmap: ", 8));
 	check_lines(outcome.err);
-	outcome_free(&outcome);
 }
 
 static void test_usage(void)
@@ -87,19 +84,17 @@ static void test_help(void)
 		{ "--version" },
 		{ "run", "saxpy", "-h" },
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const struct command command = { .args = { cases[i][0], cases[i][1],
 							   cases[i][2] } };
 
-		command_run(&command, &outcome);
-		CHECK_EQUAL(outcome.status, 0);
+		CHECK_RUN(0, &outcome, &command);
 		CHECK_EQUAL(strlen(outcome.err), 0);
 		CHECK(strlen(outcome.out) > 10);
 		check_lines(outcome.out);
-		outcome_free(&outcome);
 	}
 }
 
@@ -168,19 +163,18 @@ static size_t make_bytes(unsigned char **ret_bytes)
 
 static void histogram_of(const char *const *options, const char *device, int64_t copied)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "data");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "data");
 	struct command command = { .args = { "run", "histogram", "--json", "--quiet" } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	unsigned char *bytes;
 	size_t n = make_bytes(&bytes), i;
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 
 	for (i = 0; options[i]; i++)
 		command.args[4 + i] = options[i];
 	command.args[4 + i] = path;
 	file_write(folder, "data", (const char *)bytes, n);
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &command);
 	CHECK_EQUAL(strlen(outcome.err), 0);
 	json = outcome_json(&outcome);
 	if (json) {
@@ -191,11 +185,7 @@ static void histogram_of(const char *const *options, const char *device, int64_t
 		CHECK(*string_of(json, "way_in") != '\0');
 		check_counts(json, bytes, n);
 	}
-	json_decref(json);
-	outcome_free(&outcome);
 	free(bytes);
-	free(path);
-	folder_remove(folder);
 }
 
 static void test_histogram_cpu(void)
@@ -211,12 +201,9 @@ static void check_saxpy(const char *accel)
 {
 	const struct command command = { .args = { "run", "saxpy", "--json", "--size", "1M",
 						   "--rounds=3", "--accel", accel } };
-	struct outcome outcome;
 	json_t *json, *rate;
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	json = outcome_json(&outcome);
+	json = command_json(&command, 0);
 	if (json) {
 		CHECK_EQUAL(json_object_size(json), 11);
 		CHECK_EQUAL(check_common(json, "saxpy", "host"), 0);
@@ -227,7 +214,6 @@ static void check_saxpy(const char *accel)
 		CHECK(real_of(rate, "in_place") > 0);
 	}
 	json_decref(json);
-	outcome_free(&outcome);
 }
 
 static void test_saxpy_cpu(void)
@@ -237,8 +223,7 @@ static void test_saxpy_cpu(void)
 
 static void test_opencl(void)
 {
-	if (!have_opencl())
-		return;
+	TEST_NEEDS(have_opencl());
 	histogram_of((const char *[]){ "--accel", "opencl:0", NULL }, "file", 0);
 	histogram_of((const char *[]){ "--accel", "opencl", "--window=64K", NULL }, "file", 0);
 	histogram_of((const char *[]){ "-a", "opencl:0", "-r1", "-dhost", NULL }, "host", -1);
@@ -248,7 +233,7 @@ static void test_opencl(void)
 static void test_for_people(void)
 {
 	static const char *const locales[] = { "LC_ALL=C.UTF-8", "LC_ALL=C" };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	const char *at;
 	size_t i;
 
@@ -258,8 +243,7 @@ static void test_for_people(void)
 			.env = { locales[i] },
 		};
 
-		command_run(&command, &outcome);
-		CHECK_EQUAL(outcome.status, 0);
+		CHECK_RUN(0, &outcome, &command);
 		check_lines(outcome.out);
 		CHECK(strstr(outcome.out, "bytes copied 0\n") != NULL);
 		CHECK(strstr(outcome.out, "entropy") != NULL);
@@ -268,7 +252,6 @@ static void test_for_people(void)
 			if (i == 1 && (unsigned char)*at > 0x7e)
 				break;
 		CHECK(*at == '\0');
-		outcome_free(&outcome);
 	}
 }
 
@@ -279,58 +262,45 @@ static void test_default_file(void)
 		.args = { "run", "--json", "histogram", ON_CPU },
 		.env = { "POSIXLY_CORRECT=1" },
 	};
-	struct outcome outcome;
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	json = outcome_json(&outcome);
+	json = command_json(&command, 0);
 	CHECK(integer_of(json, "bytes") > 100000);
 	CHECK(*string_of(json, "file") == '/');
-	json_decref(json);
-	outcome_free(&outcome);
 }
 
 /* ---- odd files ---- */
 
 static void check_tiny(const char *folder, const char *bytes, size_t n)
 {
-	char *path = folder_path(folder, "tiny");
+	AUTO_TEXT *path = folder_path(folder, "tiny");
 	struct command command = { .args = { "run", "histogram", "--json", ON_CPU, path } };
-	struct outcome outcome;
-	json_t *json;
+	AUTO(outcome) outcome = { 0 };
+	AUTO(json_t) *json = NULL;
 
 	file_write(folder, "tiny", bytes, n);
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	json = outcome_json(&outcome);
+	json = command_json(&command, 0);
 	CHECK_EQUAL(integer_of(json, "bytes"), n);
 	CHECK(real_of(json, "entropy") == 0);
 	CHECK(json_is_true(json_object_get(json, "verified")));
 	CHECK_EQUAL(json_is_null(json_object_get(json, "way_in")), n == 0);
-	json_decref(json);
-	outcome_free(&outcome);
 	command.args[2] = "--quiet";
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &command);
 	CHECK((strstr(outcome.out, "The file is empty") != NULL) == (n == 0));
 	check_lines(outcome.out);
-	outcome_free(&outcome);
-	free(path);
 }
 
 /* No byte of the file is mapped; the device is there all the same, or is not. */
 static void check_empty_on(const char *folder, const char *device, int status)
 {
-	char *path = folder_path(folder, "empty");
+	AUTO_TEXT *path = folder_path(folder, "empty");
 	const struct command command = { .args = { "run", "histogram", "--json", ON_CPU,
 						   "--device", device, path } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *json;
 
 	file_write(folder, "empty", "", 0);
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, status);
+	CHECK_RUN(status, &outcome, &command);
 	if (status) {
 		check_failure_json(&outcome, ENODEV);
 	} else {
@@ -339,20 +309,17 @@ static void check_empty_on(const char *folder, const char *device, int status)
 		CHECK(strcmp(string_of(json, "device"), "soft") != 0);
 		json_decref(json);
 	}
-	outcome_free(&outcome);
-	free(path);
 }
 
 static void test_tiny(void)
 {
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 
 	check_tiny(folder, "", 0);
 	check_tiny(folder, "x", 1);
 	check_empty_on(folder, "file", 0);
 	check_empty_on(folder, "soft", 0);
 	check_empty_on(folder, "nosuch", 3);
-	folder_remove(folder);
 }
 
 /* Larger than a window, and than what a 32-bit offset or counter takes. */
@@ -361,23 +328,16 @@ static void test_sparse(void)
 	/* Sanitizers make it slow; there only the number of windows matters. */
 	const bool slow = TEST_ASAN || TEST_TSAN;
 	const uint64_t size = slow ? 96ull << 20 : 3ull << 30;
-	char *folder = folder_make(), *path = folder_path(folder, "sparse");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "sparse");
 	struct command command = { .args = { "run", "histogram", "--json", "-r1", path,
 					     slow ? "--window=32M" : NULL } };
-	struct outcome outcome;
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 
 	file_sparse(folder, "sparse", size);
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	json = outcome_json(&outcome);
+	json = command_json(&command, 0);
 	CHECK_EQUAL(json_integer_value(json_array_get(json_object_get(json, "histogram"), 0)),
 		    size);
 	CHECK_EQUAL(check_common(json, "histogram", "file"), 0);
-	json_decref(json);
-	outcome_free(&outcome);
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- devices ---- */
@@ -396,13 +356,11 @@ static void test_devices(void)
 {
 	struct command command = { .args = { "devices", "--json" } };
 	bool host = false, file = false, cpu = false;
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *json, *one, *window;
 	size_t i;
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	json = outcome_json(&outcome);
+	json = command_json(&command, 0);
 	CHECK_EQUAL(json_object_size(json), 4);
 	CHECK(json_is_array(json_object_get(json, "drm_nodes")));
 	CHECK(json_array_size(json_object_get(json, "tiers")) > 0);
@@ -444,21 +402,16 @@ static void test_devices(void)
 	}
 	CHECK(host && file && cpu);
 	json_decref(json);
-	outcome_free(&outcome);
 
 	command.args[1] = NULL;
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &command);
 	check_lines(outcome.out);
 	CHECK(!strstr(outcome.out, " 0 bytes free"));
-	outcome_free(&outcome);
 
 	/* Why there is no soft:0 is said. */
 	command.env[0] = "HETMAP_SOFT=wrong";
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &command);
 	CHECK(strstr(outcome.err, "HETMAP_SOFT: \"wrong\" is not NAME=VALUE") != NULL);
-	outcome_free(&outcome);
 }
 
 static const struct test tests[] = {
@@ -475,7 +428,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main_once(argc, argv, "command", tests);
-}
+TEST_MAIN(harness_main_once, "command", tests)

@@ -60,30 +60,14 @@ static int64_t sum_of_x(void)
 	return sum;
 }
 
-static json_t *run_json(const struct command *command)
-{
-	struct outcome outcome;
-	json_t *json;
-
-	command_run(command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	if (outcome.status)
-		test_fail(__FILE__, __LINE__, "%s%s", outcome.out, outcome.err);
-	json = outcome_json(&outcome);
-	outcome_free(&outcome);
-	CHECK_FATAL(json != NULL);
-	CHECK(json_is_true(json_object_get(json, "verified")));
-	return json;
-}
-
 /* An epoch in the order of the files has every row once: its sum and its padding are known. */
 static void epoch(void)
 {
-	char *folder = folder_make(), *index = make_pair(folder);
+	AUTO_TEXT *folder = folder_make(), *index = make_pair(folder);
 	struct command command = { .args = { "run", "tokens", "--json", "--documents",
 					     "--order", "in-order", "--block", "8", "--batch",
 					     "3", "--batches", "3", index } };
-	json_t *json = run_json(&command), *documents;
+	json_t *json = command_verified(&command), *documents;
 
 	documents = json_object_get(json, "documents");
 	CHECK_EQUAL(integer_of(documents, "count"), DOCUMENTS);
@@ -97,7 +81,7 @@ static void epoch(void)
 	/* Shuffled rows are the same rows; a type without negative numbers is padded with 0. */
 	command.args[5] = "shuffled";
 	command.args[13] = "--to=uint16";
-	json = run_json(&command);
+	json = command_verified(&command);
 	documents = json_object_get(json, "documents");
 	CHECK_EQUAL(integer_of(documents, "padding"), PADDING);
 	CHECK_EQUAL(integer_of(documents, "pad_y"), 0);
@@ -109,58 +93,46 @@ static void epoch(void)
 	command.args[11] = "20";
 	command.args[13] = "--device=soft:0";
 	command.args[14] = "--ramp";
-	json_decref(run_json(&command));
-	free(index);
-	folder_remove(folder);
+	json_decref(command_verified(&command));
 }
 
 static void shown(void)
 {
-	char *folder = folder_make(), *index = make_pair(folder);
+	AUTO_TEXT *folder = folder_make(), *index = make_pair(folder);
 	struct command command = { .args = { "run", "tokens", "--documents", "--order",
 					     "in-order", "--block", "8", "--batch", "3",
 					     "--batches", "3", index } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &command);
 	CHECK(strstr(outcome.out, "  documents    6 in the files, each block within one; 12 "
 				  "places of x") != NULL);
 	CHECK(strstr(outcome.out, "16.7 %") != NULL);
 	CHECK(strstr(outcome.out, "  verified ") != NULL);
-	outcome_free(&outcome);
-	free(index);
-	folder_remove(folder);
 }
 
 /* A file without an index is one document; one of a single token has no block. */
 static void alone(void)
 {
-	char *folder = folder_make(), *path = tokens_file(folder, "plain", 0, 21);
-	char *single = tokens_file(folder, "single", 0, 1);
+	AUTO_TEXT *folder = folder_make(), *path = tokens_file(folder, "plain", 0, 21);
+	AUTO_TEXT *single = tokens_file(folder, "single", 0, 1);
 	struct command command = { .args = { "run", "tokens", "--json", "--documents",
 					     "--order", "in-order", "--block=8", "--batch=3",
 					     "--batches=1", path } };
-	json_t *json = run_json(&command), *documents = json_object_get(json, "documents");
-	struct outcome outcome;
+	json_t *json = command_verified(&command),
+	       *documents = json_object_get(json, "documents");
+	AUTO(outcome) outcome = { 0 };
 
 	CHECK_EQUAL(integer_of(documents, "count"), 1);
 	CHECK_EQUAL(integer_of(documents, "padding"), 4);
 	json_decref(json);
 	command.args[2] = "--quiet";
 	command.args[9] = single;
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 2);
+	CHECK_RUN(2, &outcome, &command);
 	CHECK(strstr(outcome.err, "leave --documents away") != NULL);
-	outcome_free(&outcome);
 	command = (struct command){ .args = { "run", "histogram", "--documents", path } };
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 2);
+	CHECK_RUN(2, &outcome, &command);
 	CHECK(strstr(outcome.err, "--documents is an option of tokens") != NULL);
-	outcome_free(&outcome);
-	free(single);
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -170,7 +142,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "command_documents", tests);
-}
+TEST_MAIN(harness_main, "command_documents", tests)

@@ -17,27 +17,23 @@
 static void check_refused(const char *path, int status, int error, const char *part, uid_t uid)
 {
 	struct command command = { .args = { "run", "histogram", "--", path }, .uid = uid };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, status);
+	CHECK_RUN(status, &outcome, &command);
 	CHECK_EQUAL(strlen(outcome.out), 0);
-	if (!strstr(outcome.err, part))
-		test_fail(__FILE__, __LINE__, "no '%s' in: %s", part, outcome.err);
-	outcome_free(&outcome);
+	CHECK_HAS(outcome.err, part);
 
 	command.args[2] = "--json";
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, status);
+	CHECK_RUN(status, &outcome, &command);
 	CHECK_EQUAL(strlen(outcome.err), 0);
 	check_failure_json(&outcome, error);
-	outcome_free(&outcome);
 }
 
 static void test_refused(void)
 {
-	char *folder = folder_make(), *fifo = folder_path(folder, "fifo");
-	char *missing = folder_path(folder, "missing"), *loop = folder_path(folder, "loop");
+	AUTO_TEXT *folder = folder_make(), *fifo = folder_path(folder, "fifo");
+	AUTO_TEXT *missing = folder_path(folder, "missing"),
+		  *loop = folder_path(folder, "loop");
 
 	CHECK_EQUAL(mkfifo(fifo, 0644), 0);
 	CHECK_EQUAL(symlink("loop", loop), 0);
@@ -55,10 +51,6 @@ static void test_refused(void)
 	check_refused("/etc/passwd/x", 2, ENOTDIR, "Not a directory", 0);
 	check_refused("", 2, ENOENT, "No such file", 0);
 	check_refused("-", 2, ENOENT, "standard input", 0);
-	free(loop);
-	free(missing);
-	free(fifo);
-	folder_remove(folder);
 }
 
 /* The mode bits of the first class that matches a user count, whatever the rest allow. */
@@ -82,7 +74,7 @@ static void test_unreadable(void)
 		  "mode 0600: run it with sudo, or have its owner allow it (chmod o+r)" },
 		{ 0, 1, 0640, "mode 0640: join the group (sudo adduser " },
 	};
-	char *folder = folder_make(), *path = folder_path(folder, "secret");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "secret");
 	size_t i, n = sizeof(cases) / sizeof(cases[0]);
 
 	file_write(folder, "secret", "x", 1);
@@ -92,8 +84,6 @@ static void test_unreadable(void)
 		CHECK(!chmod(path, cases[i].mode));
 		check_refused(path, 3, EACCES, cases[i].says, root ? NOBODY : 0);
 	}
-	free(path);
-	folder_remove(folder);
 }
 
 static void check_name(const char *folder, const char *name, const char *shown,
@@ -102,29 +92,25 @@ static void check_name(const char *folder, const char *name, const char *shown,
 	struct command command = { .args = { "run", "histogram", "--quiet", ON_CPU, "--",
 					     name } };
 	char line[256];
-	struct outcome outcome;
-	json_t *json;
+	AUTO(outcome) outcome = { 0 };
+	AUTO(json_t) *json = NULL;
 
 	file_write(folder, name, "ab", 2);
 	CHECK_EQUAL(chdir(folder), 0);
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &command);
 	snprintf(line, sizeof(line), "%s: 2 bytes\n", shown);
 	if (strncmp(outcome.out, line, strlen(line)) != 0)
 		test_fail(__FILE__, __LINE__, "%s is shown as %.40s", shown, outcome.out);
-	outcome_free(&outcome);
 	command.args[2] = "--json";
 	command_run(&command, &outcome);
 	json = outcome_json(&outcome);
 	CHECK(!strcmp(string_of(json, "file"), in_json));
-	json_decref(json);
-	outcome_free(&outcome);
 	CHECK_EQUAL(chdir("/"), 0);
 }
 
 static void test_names(void)
 {
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 
 	setenv("LC_ALL", "C.UTF-8", 1);
 	check_name(folder, "a b", "a b", "a b");
@@ -144,16 +130,15 @@ static void test_names(void)
 		   "d");
 	setenv("LC_ALL", "C", 1);
 	check_name(folder, "\xc3\xb8", "\\xc3\\xb8", "\xc3\xb8");
-	folder_remove(folder);
 }
 
 static void check_truncated(const char *folder, const char *accel, bool as_json)
 {
-	char *path = folder_path(folder, "data");
+	AUTO_TEXT *path = folder_path(folder, "data");
 	const struct command command = { .args = { "run", "histogram", "--accel", accel,
 						   "--rounds", "1000",
 						   as_json ? "--json" : "--quiet", path } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	pid_t pid;
 
 	file_sparse(folder, "data", 64 << 20);
@@ -168,20 +153,17 @@ static void check_truncated(const char *folder, const char *accel, bool as_json)
 		CHECK_EQUAL(strlen(outcome.out), 0);
 		CHECK(strstr(outcome.err, "was truncated") != NULL);
 	}
-	outcome_free(&outcome);
-	free(path);
 }
 
 static void test_truncated(void)
 {
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 
 	check_truncated(folder, "cpu", false);
 	check_truncated(folder, "cpu", true);
 	/* That one copies the bytes: its launch fails. */
 	check_truncated(folder, "soft:0", false);
 	check_truncated(folder, "soft:0", true);
-	folder_remove(folder);
 }
 
 #define FILL 4096 /* of a pipe of one page */
@@ -204,10 +186,11 @@ static char *read_behind_fill(int fd)
 /* Several threads meet the lost bytes, and one of them reports it; the pipe holds them there. */
 static void test_truncated_at_once(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "data"), *text;
+	char *text;
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "data");
 	struct command command = { .args = { "run", "histogram", "--accel", "cpu", "--rounds",
 					     "1000", "--json", path } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	char fill[FILL] = { 0 };
 	int pipes[2];
 	pid_t pid;
@@ -229,10 +212,7 @@ static void test_truncated_at_once(void)
 	outcome.out = text;
 	CHECK_EQUAL(outcome.status, 1);
 	check_failure_json(&outcome, ENODATA);
-	outcome_free(&outcome);
 	close(pipes[0]);
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -244,7 +224,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main_once(argc, argv, "command_files", tests);
-}
+TEST_MAIN(harness_main_once, "command_files", tests)

@@ -47,8 +47,8 @@ static void run_job(const char *mode, const char *job, const char *data, bool js
 static void check_wrong(const char *mode, const char *job, const char *data,
 			const char *const parts[2])
 {
-	struct outcome outcome;
-	json_t *json;
+	AUTO(outcome) outcome = { 0 };
+	AUTO(json_t) *json = NULL;
 	int i;
 
 	run_job(mode, job, data, false, &outcome);
@@ -56,9 +56,7 @@ static void check_wrong(const char *mode, const char *job, const char *data,
 	CHECK_EQUAL(strlen(outcome.out), 0);
 	CHECK(!strncmp(outcome.err, "hetmap: wrong result: ", 22));
 	for (i = 0; i < 2; i++)
-		if (!strstr(outcome.err, parts[i]))
-			test_fail(__FILE__, __LINE__, "no '%s' in: %s", parts[i], outcome.err);
-	outcome_free(&outcome);
+		CHECK_HAS(outcome.err, parts[i]);
 
 	run_job(mode, job, data, true, &outcome);
 	CHECK_EQUAL(outcome.status, 1);
@@ -68,29 +66,25 @@ static void check_wrong(const char *mode, const char *job, const char *data,
 	for (i = 0; i < 2; i++)
 		if (!strstr(json_string_value(json_object_get(json, "error")), parts[i]))
 			test_fail(__FILE__, __LINE__, "no '%s' in: %s", parts[i], outcome.out);
-	json_decref(json);
-	outcome_free(&outcome);
 }
 
 /* The same driver without its error, which causes the failures below. */
 static void check_right(const char *job, const char *data)
 {
-	struct outcome outcome;
-	json_t *json;
+	AUTO(outcome) outcome = { 0 };
+	AUTO(json_t) *json = NULL;
 
 	run_job("", job, data, true, &outcome);
 	CHECK_EQUAL(outcome.status, 0);
 	json = outcome_json(&outcome);
 	CHECK(json_is_true(json_object_get(json, "verified")));
 	CHECK(!strcmp(json_string_value(json_object_get(json, "accel")), "opencl:0"));
-	json_decref(json);
-	outcome_free(&outcome);
 }
 
 /* FILE_BYTES of "a", which is 0x61: the stub adds one to that count. */
 static void histogram(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "data");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "data");
 	char bytes[FILE_BYTES];
 
 	memset(bytes, 'a', sizeof(bytes));
@@ -100,8 +94,6 @@ static void histogram(void)
 		    (const char *[]){ "byte 0x61 10001 times", "the CPU 10000" });
 	check_wrong("wrong-later", "histogram", path,
 		    (const char *[]){ "byte 0x61 10001 times", "first pass 10000" });
-	free(path);
-	folder_remove(folder);
 }
 
 /* x[i] is i % 1021 and y[i] i % 509: at 8192, the middle of 64 KiB, 24 and 48. */
@@ -118,9 +110,9 @@ static void saxpy(void)
 static uint64_t rounds_of(const char *mode, const char *option, double *ret_seconds)
 {
 	struct timespec begin, end;
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	uint64_t rounds;
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	run_rounds(mode, "saxpy", option, NULL, true, &outcome);
@@ -130,8 +122,6 @@ static uint64_t rounds_of(const char *mode, const char *option, double *ret_seco
 	CHECK_EQUAL(outcome.status, 0);
 	json = outcome_json(&outcome);
 	rounds = (uint64_t)json_integer_value(json_object_get(json, "rounds"));
-	json_decref(json);
-	outcome_free(&outcome);
 	return rounds;
 }
 
@@ -169,15 +159,11 @@ static json_t *engine_job(const char *settings, const char *device, const char *
 			  "--accel", accel, "--", data },
 		.env = { NO_OPENCL, settings },
 	};
-	struct outcome outcome;
 	json_t *json;
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	json = outcome_json(&outcome);
+	json = command_json(&command, 0);
 	CHECK(json_is_true(json_object_get(json, "verified")));
 	CHECK(!strcmp(json_string_value(json_object_get(json, "accel")), "soft:0"));
-	outcome_free(&outcome);
 	return json;
 }
 
@@ -189,7 +175,7 @@ static uint64_t number_of(const json_t *json, const char *name)
 /* FILE_BYTES is no multiple of 64: 16 bytes at its end are the CPU's. */
 static void engine_histogram(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "data");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "data");
 	static char bytes[FILE_BYTES + (3 << 20)];
 	json_t *json;
 
@@ -218,8 +204,6 @@ static void engine_histogram(void)
 	CHECK(!strcmp(json_string_value(json_object_get(json, "device")), "soft:0"));
 	CHECK(json_is_null(json_object_get(json, "way_in")));
 	json_decref(json);
-	free(path);
-	folder_remove(folder);
 }
 
 static void engine_saxpy(void)
@@ -229,62 +213,48 @@ static void engine_saxpy(void)
 			  "--accel", "cpu", "--json" },
 		.env = { NO_OPENCL },
 	};
-	struct outcome outcome;
-	json_t *json;
+	AUTO(outcome) outcome = { 0 };
+	AUTO(json_t) *json = NULL;
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	json = outcome_json(&outcome);
+	json = command_json(&command, 0);
 	CHECK(json_is_true(json_object_get(json, "verified")));
 	CHECK(!strcmp(json_string_value(json_object_get(json, "device")), "soft:0"));
-	json_decref(json);
-	outcome_free(&outcome);
 
 	command.args[7] = "soft:0";
 	command.args[8] = NULL;
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 3);
+	CHECK_RUN(3, &outcome, &command);
 	CHECK(strstr(outcome.err, "kernel saxpy has no form that soft:0 runs (\"engine\"): it "
 				  "has \"opencl\" and \"cpu\""));
-	outcome_free(&outcome);
 }
 
 /* Taken away under the job, at its beginning, in its middle and when all is done. */
 static void saxpy_unplugged(void)
 {
 	static const char *const at[] = { "0%", "50%", "100" };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 
 	for (i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
-		command_run(&(struct command){ .args = { "run", "saxpy", "--size=4M",
-							 "--device", "soft:0", "--accel", "cpu",
-							 "--unplug-at", at[i], "--json" } },
-			    &outcome);
-		CHECK_EQUAL(outcome.status, 0);
+		CHECK_RUN(0, &outcome,
+			  &(struct command){ .args = { "run", "saxpy", "--size=4M", "--device",
+						       "soft:0", "--accel", "cpu",
+						       "--unplug-at", at[i], "--json" } });
 		CHECK(strstr(outcome.out, "\"buffers_back\": 2"));
 		CHECK(strstr(outcome.out, "\"bytes_shadow\": 4194304"));
 		CHECK(strstr(outcome.out, "\"bytes_refilled\": 4194304"));
 		CHECK(strstr(outcome.out, "\"verified\": true"));
-		outcome_free(&outcome);
 	}
 	/* By the accelerator that there is, as the guide has it: OpenCL, else threads. */
-	command_run(&(struct command){ .args = { "run", "saxpy", "--size=4M", "--device",
-						 "soft:0", "--unplug-at", "50%", "--json" } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){ .args = { "run", "saxpy", "--size=4M", "--device",
+					       "soft:0", "--unplug-at", "50%", "--json" } });
 	CHECK(strstr(outcome.out, "\"buffers_back\": 2"));
 	CHECK(strstr(outcome.out, "\"verified\": true"));
-	outcome_free(&outcome);
-	command_run(&(struct command){ .args = { "run", "saxpy", "--unplug-at", "50%" } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 2);
+	CHECK_RUN(2, &outcome,
+		  &(struct command){ .args = { "run", "saxpy", "--unplug-at", "50%" } });
 	CHECK(strstr(outcome.err, "--device soft:0"));
-	outcome_free(&outcome);
-	command_run(&(struct command){ .args = { "run", "histogram", "--unplug-at", "101" } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 2);
-	outcome_free(&outcome);
+	CHECK_RUN(2, &outcome,
+		  &(struct command){ .args = { "run", "histogram", "--unplug-at", "101" } });
 }
 
 /* Fewer bytes than there are percents: one part, as long as they are. */
@@ -292,29 +262,26 @@ static void saxpy_unplugged_small(void)
 {
 	static const char *const sizes[] = { "4", "64", "96", "100", "4096" };
 	static const char *const at[] = { "0%", "50%", "100%" };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]) * 3; i++) {
-		command_run(&(struct command){ .args = { "run", "saxpy", "--size", sizes[i / 3],
-							 "--device", "soft:0", "--accel", "cpu",
-							 "--unplug-at", at[i % 3], "--json" } },
-			    &outcome);
-		CHECK_EQUAL(outcome.status, 0);
+		CHECK_RUN(0, &outcome,
+			  &(struct command){ .args = { "run", "saxpy", "--size", sizes[i / 3],
+						       "--device", "soft:0", "--accel", "cpu",
+						       "--unplug-at", at[i % 3], "--json" } });
 		CHECK(strstr(outcome.out, "\"buffers_back\": 2"));
 		CHECK(strstr(outcome.out, "\"verified\": true"));
-		outcome_free(&outcome);
 	}
 }
 
 /* saxpy on soft:0, computed by threads, without --json: its output. */
 static void run_unplugged(const char *at, struct outcome *ret_outcome)
 {
-	command_run(&(struct command){ .args = { "run", "saxpy", "--size=4M", "--device",
-						 "soft:0", "--accel", "cpu", "--unplug-at",
-						 at } },
-		    ret_outcome);
-	CHECK_EQUAL(ret_outcome->status, 0);
+	CHECK_RUN(0, ret_outcome,
+		  &(struct command){ .args = { "run", "saxpy", "--size=4M", "--device",
+					       "soft:0", "--accel", "cpu", "--unplug-at",
+					       at } });
 	CHECK(strstr(ret_outcome->out, "device       soft:0\n"));
 	CHECK(strstr(ret_outcome->out, "came back    2 buffers at the same addresses, "));
 	CHECK(strstr(ret_outcome->out, "s after the loss\n"));
@@ -325,20 +292,18 @@ static void run_unplugged(const char *at, struct outcome *ret_outcome)
 /* Without --json: sentences name the bytes lost, those that came back, and the work done again. */
 static void saxpy_unplugged_text(void)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	run_unplugged("50%", &outcome);
 	CHECK(strstr(outcome.out, "taken away   at 50% of the work, 2.0 MiB of each vector, "
 				  "with a launch under way\n"));
 	CHECK(strstr(outcome.out, "the launch under way ended with No such device\n"));
 	CHECK(strstr(outcome.out, "done again   44 KiB of each vector\n"));
-	outcome_free(&outcome);
 	/* When all was done, nothing was under way. */
 	run_unplugged("100%", &outcome);
 	CHECK(strstr(outcome.out, "taken away   at 100% of the work, 4 MiB of each vector\n"));
 	CHECK(!strstr(outcome.out, "under way"));
 	CHECK(strstr(outcome.out, "done again   0 bytes of each vector\n"));
-	outcome_free(&outcome);
 }
 
 static const struct test tests[] = {
@@ -354,7 +319,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main_once(argc, argv, "command_jobs", tests);
-}
+TEST_MAIN(harness_main_once, "command_jobs", tests)

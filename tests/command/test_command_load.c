@@ -40,7 +40,7 @@ static json_t *load_with(const char *settings, const char *device, const char *a
 			  "--window", window, "--", path },
 		.env = { NO_OPENCL, settings },
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *json;
 
 	command_run(&command, &outcome);
@@ -50,7 +50,6 @@ static json_t *load_with(const char *settings, const char *device, const char *a
 	CHECK(!*outcome.err);
 	json = outcome_json(&outcome);
 	CHECK(json_is_true(json_object_get(json, "verified")));
-	outcome_free(&outcome);
 	return json;
 }
 
@@ -70,14 +69,14 @@ static void devices(void)
 		{ "soft", "soft", "1M", "direct", "crc32" },
 		{ "host", "soft:0", "128K", "copy", "crc32" },
 	};
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	const char *path = make_model(folder);
 	const json_t *chosen, *memory;
 	size_t i;
-	json_t *json;
 
 	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
-		json = load(ways[i].device, ways[i].accel, ways[i].window, path);
+		AUTO(json_t) *json = load(ways[i].device, ways[i].accel, ways[i].window, path);
+
 		CHECK(!strcmp(string_of(json, "job"), "load"));
 		CHECK(!strcmp(string_of(json, "way_in"), ways[i].way_in));
 		CHECK(!strcmp(string_of(json, "checksum"), ways[i].checksum));
@@ -96,15 +95,13 @@ static void devices(void)
 		memory = json_object_get(json, "memory");
 		CHECK(integer_of(memory, "peak") > 0 && integer_of(memory, "file") > 0);
 		CHECK(integer_of(memory, "beside") >= 0);
-		json_decref(json);
 	}
-	folder_remove(folder);
 }
 
 /* The engine's windows of 1 MiB begin inside of tensors; it takes multiples of 64. */
 static void across_windows(void)
 {
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	const char *path = make_model(folder);
 	json_t *json = load_with("HETMAP_SOFT=kind=fpga", "soft", "soft", "64K", path);
 
@@ -113,12 +110,11 @@ static void across_windows(void)
 	json = load_with("HETMAP_SOFT=kind=fpga", "host", "soft", "64K", path);
 	CHECK(!strcmp(string_of(json, "way_in"), "copy"));
 	json_decref(json);
-	folder_remove(folder);
 }
 
 static void text(void)
 {
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	const char *path = make_model(folder);
 	const struct command command = {
 		.args = { "run", "load", "--device", "soft:0", "--accel", "cpu", path },
@@ -137,22 +133,18 @@ static void text(void)
 		"(RssShmem)",
 		"  verified     every tensor's checksums in the device (lanes), by cpu",
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &command);
 	for (i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-		if (!strstr(outcome.out, parts[i]))
-			test_fail(__FILE__, __LINE__, "no '%s' in: %s", parts[i], outcome.out);
-	outcome_free(&outcome);
-	folder_remove(folder);
+		CHECK_HAS(outcome.out, parts[i]);
 }
 
 /* Where the peak can't begin anew, the memory of the load is not known, and it says so. */
 static void no_own_peak(void)
 {
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	const char *path = make_model(folder);
 	struct command command = {
 		.args = { "run", "load", "--device", "soft:0", "--accel", "cpu", path },
@@ -160,30 +152,23 @@ static void no_own_peak(void)
 		.prepare = command_refuse_writing,
 	};
 	const json_t *memory;
-	struct outcome outcome;
-	json_t *json;
+	AUTO(outcome) outcome = { 0 };
+	AUTO(json_t) *json = NULL;
 
 	command_run(&command, &outcome);
 	if (outcome.status == COMMAND_NO_FILTER) {
 		test_skip("kernel", "no seccomp filters");
-		goto out;
+		return;
 	}
 	CHECK_EQUAL(outcome.status, 0);
 	CHECK(strstr(outcome.err, "the peak of memory is the process's") != NULL);
 	CHECK(strstr(outcome.out, "unknown beside the device's 3.0 MiB") != NULL);
 	check_lines(outcome.out);
-	outcome_free(&outcome);
 	command.args[7] = "--json";
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	json = outcome_json(&outcome);
+	json = command_json(&command, 0);
 	memory = json_object_get(json, "memory");
 	CHECK(json_is_null(json_object_get(memory, "beside")));
 	CHECK(integer_of(memory, "peak") > 0);
-	json_decref(json);
-out:
-	outcome_free(&outcome);
-	folder_remove(folder);
 }
 
 static void of_shards(void)
@@ -193,8 +178,8 @@ static void of_shards(void)
 	struct command ignoring = {
 		.args = { "run", "load", "--device", "host", "--accel", "cpu" },
 	};
-	char *folder = folder_make(), *path;
-	struct outcome outcome;
+	AUTO_TEXT *folder = folder_make(), *path = NULL;
+	AUTO(outcome) outcome = { 0 };
 	json_t *json;
 
 	tensors_file(folder, "1.safetensors",
@@ -217,12 +202,8 @@ static void of_shards(void)
 		     "\"b\":{\"dtype\":\"U8\",\"shape\":[5000],\"data_offsets\":[7,5007]}}",
 		     5007);
 	ignoring.args[6] = path;
-	command_run(&ignoring, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &ignoring);
 	CHECK(strstr(outcome.err, "1 tensor of the files: ignored") != NULL);
-	outcome_free(&outcome);
-	free(path);
-	folder_remove(folder);
 }
 
 /* A .npy file is one piece, of any type: a number of bytes where the library has none. */
@@ -230,7 +211,7 @@ static void array(void)
 {
 	static const char *const types[] = { "<i2", ">i2", "|V2" };
 	char *folder = folder_make(), *path, bytes[60000];
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	struct command command = { .args = { "run", "load", "--accel", "cpu" },
 				   .env = { NO_OPENCL, "LC_ALL=C" } };
 	json_t *json;
@@ -247,11 +228,9 @@ static void array(void)
 		CHECK_EQUAL(integer_of(json, "bytes"), sizeof(bytes));
 		json_decref(json);
 		command.args[4] = path;
-		command_run(&command, &outcome);
-		CHECK_EQUAL(outcome.status, 0);
+		CHECK_RUN(0, &outcome, &command);
 		CHECK(strstr(outcome.out, "a.npy: 1 array, 58.6 KiB, in 1 file\n") != NULL);
 		CHECK(strstr(outcome.out, "  verified     every array's checksums in") != NULL);
-		outcome_free(&outcome);
 		free(path);
 	}
 	folder_remove(folder);
@@ -266,18 +245,16 @@ static void refused(const struct command *command, int status, const char *text,
 		    const char *remedy)
 {
 	struct command again = *command;
-	struct outcome outcome;
-	json_t *json;
+	AUTO(outcome) outcome = { 0 };
+	AUTO(json_t) *json = NULL;
 	int n = 0;
 
-	command_run(command, &outcome);
-	CHECK_EQUAL(outcome.status, status);
+	CHECK_RUN(status, &outcome, command);
 	CHECK(!*outcome.out);
 	CHECK(!strncmp(outcome.err, "hetmap: ", 8));
 	if (!strstr(outcome.err, text) || (remedy && !strstr(outcome.err, remedy)))
 		test_fail(__FILE__, __LINE__, "no '%s' or no '%s' in: %s", text,
 			  remedy ? remedy : "", outcome.err);
-	outcome_free(&outcome);
 
 	while (again.args[n])
 		n++;
@@ -285,19 +262,17 @@ static void refused(const struct command *command, int status, const char *text,
 	memmove(again.args + 4, again.args + 2, (size_t)(n - 2) * sizeof(again.args[0]));
 	again.args[2] = "--json";
 	again.args[3] = "--quiet"; /* that there is no OpenCL here */
-	command_run(&again, &outcome);
-	CHECK_EQUAL(outcome.status, status);
+	CHECK_RUN(status, &outcome, &again);
 	CHECK(!*outcome.err);
 	json = outcome_json(&outcome);
 	CHECK(strstr(string_of(json, "error"), text) != NULL);
-	json_decref(json);
-	outcome_free(&outcome);
 }
 
 static void bad_input(void)
 {
-	char *folder = folder_make(), *none = folder_path(folder, "none"), *other, *fifo, *npy;
-	char *path = strdup(make_model(folder));
+	char *fifo, *npy;
+	AUTO_TEXT *folder = folder_make(), *none = folder_path(folder, "none"), *other = NULL;
+	AUTO_TEXT *path = strdup(make_model(folder));
 
 	refused(&(struct command){ .args = { "run", "load" } }, 2, "load needs a model",
 		"hetmap run load model.safetensors");
@@ -358,37 +333,28 @@ static void bad_input(void)
 	CHECK(!truncate(path, 100));
 	refused(&(struct command){ .args = { "run", "load", path } }, 1, "the file is broken",
 		"get the file again: it is cut off or damaged");
-	free(path);
-	free(other);
 	free(fifo);
-	free(none);
-	folder_remove(folder);
 }
 
 static void no_tensors(void)
 {
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	const char *path = tensors_file(folder, "none.safetensors", "{}", 0);
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
-	command_run(&(struct command){ .args = { "run", "load", "--accel", "cpu", path } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){ .args = { "run", "load", "--accel", "cpu", path } });
 	check_lines(outcome.out);
 	CHECK(strstr(outcome.out, "verified     nothing: the model has no tensors"));
 	CHECK(strstr(outcome.out, "  compute      no layers\n") != NULL);
-	outcome_free(&outcome);
 	/* One is its own last one. */
 	path = tensors_file(folder, "one.safetensors",
 			    "{\"t\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
 			    1);
-	command_run(&(struct command){ .args = { "run", "load", "--accel", "cpu", path } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){ .args = { "run", "load", "--accel", "cpu", path } });
 	check_lines(outcome.out);
 	CHECK(strstr(outcome.out, "  compute      1 layer, once it was complete; ") != NULL);
-	outcome_free(&outcome);
-	folder_remove(folder);
 }
 
 /* Cut off between the opening and the load is for test_load_failures; here: too large. */
@@ -396,7 +362,7 @@ static void full(void)
 {
 	static const char header[] = "{\"t\":{\"dtype\":\"U8\",\"shape\":[8388608],"
 				     "\"data_offsets\":[0,8388608]}}";
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	const char *path = tensors_odd_file(folder, "m.safetensors", header, strlen(header),
 					    8 + strlen(header) + 8388608);
 
@@ -404,7 +370,6 @@ static void full(void)
 					     "cpu", path },
 				   .env = { "HETMAP_SOFT=vram_mb=4 system_mb=4" } },
 		3, "cannot load '", "hetmap devices says how much memory each has");
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -415,7 +380,4 @@ static const struct test tests[] = {
 	{ "full", full, 60, 0 },           { NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main_once(argc, argv, "command_load", tests);
-}
+TEST_MAIN(harness_main_once, "command_load", tests)

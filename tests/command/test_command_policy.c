@@ -16,7 +16,7 @@
 static void run_job(const char *policy, const char *file, uid_t uid, bool json,
 		    struct outcome *ret_outcome)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "rules");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "rules");
 	struct command command = {
 		.args = { "run", file ? "histogram" : "saxpy", "--accel", "cpu", "--rounds",
 			  "1", "--policy", path, file ? file : "--size=64K",
@@ -26,28 +26,25 @@ static void run_job(const char *policy, const char *file, uid_t uid, bool json,
 
 	file_write(folder, "rules", policy, strlen(policy));
 	command_run(&command, ret_outcome);
-	free(path);
-	folder_remove(folder);
 }
 
 static void check_allowed(const char *policy, const char *file)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	run_job(policy, file, 0, false, &outcome);
 	if (outcome.status)
 		test_fail(__FILE__, __LINE__, "%s gave %d: %s", policy, outcome.status,
 			  outcome.err);
-	outcome_free(&outcome);
 }
 
 /* By the rule in @line, told to people and as JSON. */
 static void check_refused(const char *policy, const char *file, uid_t uid, unsigned int line,
 			  const char *rule)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	char part[160];
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 
 	snprintf(part, sizeof(part), "rule '%s' in line %u of ", rule, line);
 	run_job(policy, file, uid, false, &outcome);
@@ -55,17 +52,13 @@ static void check_refused(const char *policy, const char *file, uid_t uid, unsig
 	CHECK_EQUAL(strlen(outcome.out), 0);
 	CHECK(strstr(outcome.err, "the access hook refused ") != NULL);
 	CHECK(strstr(outcome.err, "change the policy, or run it without --policy") != NULL);
-	if (!strstr(outcome.err, part))
-		test_fail(__FILE__, __LINE__, "no \"%s\" in: %s", part, outcome.err);
-	outcome_free(&outcome);
+	CHECK_HAS(outcome.err, part);
 
 	run_job(policy, file, uid, true, &outcome);
 	CHECK_EQUAL(outcome.status, 3);
 	check_failure_json(&outcome, EACCES);
 	json = outcome_json(&outcome);
 	CHECK(strstr(json_string_value(json_object_get(json, "error")), part) != NULL);
-	json_decref(json);
-	outcome_free(&outcome);
 }
 
 static void verdicts(void)
@@ -106,8 +99,9 @@ static void conditions(void)
 /* By the file itself: a link to it, or dots on the way, are the same file. */
 static void paths(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "data");
-	char *link = folder_path(folder, "link"), *dots, policy[4200];
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "data");
+	char policy[4200];
+	AUTO_TEXT *link = folder_path(folder, "link"), *dots = NULL;
 	const char *rule = "refuse from_file path=*/data";
 
 	file_write(folder, "data", "some bytes", 10);
@@ -122,10 +116,6 @@ static void paths(void)
 	check_allowed("refuse from_file access=write\n", path);
 	check_refused("refuse from_file access=read\n", path, 0, 1,
 		      "refuse from_file access=read");
-	free(dots);
-	free(link);
-	free(path);
-	folder_remove(folder);
 }
 
 static void users(void)
@@ -148,20 +138,16 @@ static void users(void)
 /* OpenCL that a policy refuses is not missing: no other takes its place. */
 static void not_replaced(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "rules");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "rules");
 	struct command command = {
 		.args = { "run", "saxpy", "--size=64K", "--rounds", "1", "--policy", path },
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	file_write(folder, "rules", "refuse open accel=opencl*\n", 26);
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 3);
+	CHECK_RUN(3, &outcome, &command);
 	CHECK(strstr(outcome.err, "cannot open the accelerator: the access hook refused open "
 				  "\"opencl:0\"") != NULL);
-	outcome_free(&outcome);
-	free(path);
-	folder_remove(folder);
 }
 
 static void no_policies(void)
@@ -190,21 +176,17 @@ static void no_policies(void)
 		{ "refuse map access=both\n", "read or write" },
 		{ "allow \033[31m\n", "unknown operation '\\x1b[31m'" },
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		run_job(rows[i].text, NULL, 0, false, &outcome);
 		CHECK_EQUAL(outcome.status, 2);
 		CHECK_EQUAL(strlen(outcome.out), 0);
-		if (!strstr(outcome.err, rows[i].part))
-			test_fail(__FILE__, __LINE__, "no \"%s\" in: %s", rows[i].part,
-				  outcome.err);
-		outcome_free(&outcome);
+		CHECK_HAS(outcome.err, rows[i].part);
 		run_job(rows[i].text, NULL, 0, true, &outcome);
 		CHECK_EQUAL(outcome.status, 2);
 		check_failure_json(&outcome, EINVAL);
-		outcome_free(&outcome);
 	}
 }
 
@@ -214,19 +196,16 @@ static void check_file(const char *path, uid_t uid, int status, const char *part
 		.args = { "run", "saxpy", "--accel=cpu", "--size=64K", "--policy", path },
 		.uid = uid,
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, status);
-	if (!strstr(outcome.err, part))
-		test_fail(__FILE__, __LINE__, "no \"%s\" in: %s", part, outcome.err);
-	outcome_free(&outcome);
+	CHECK_RUN(status, &outcome, &command);
+	CHECK_HAS(outcome.err, part);
 }
 
 static void odd_files(void)
 {
 	static char comment[(1 << 20) + 1];
-	char *folder = folder_make(), *path = folder_path(folder, "rules");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "rules");
 
 	check_file("/nonexistent/rules", 0, 2, "cannot open the policy '/nonexistent/rules'");
 	check_file(folder, 0, 2, "Is a directory");
@@ -239,8 +218,6 @@ static void odd_files(void)
 		CHECK(!chmod(path, 0600) && !chmod(folder, 0755));
 		check_file(path, NOBODY, 3, "Permission denied");
 	}
-	free(path);
-	folder_remove(folder);
 }
 
 /* The one that is shown works as it says. */
@@ -250,23 +227,17 @@ static void example(void)
 		.args = { "run", "histogram", "--accel", "cpu", "--rounds", "1", "--policy",
 			  "examples/host-only.policy", "/usr/bin/env", NULL, NULL },
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	outcome_free(&outcome);
+	CHECK_RUN(0, &outcome, &command);
 	command.args[9] = "--device=soft:0";
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 3);
+	CHECK_RUN(3, &outcome, &command);
 	CHECK(strstr(outcome.err, "rule 'refuse open' in line ") != NULL);
-	outcome_free(&outcome);
 	command.args[8] = "/etc/passwd";
 	command.args[9] = NULL;
 	command.uid = geteuid() ? 0 : NOBODY;
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 3);
+	CHECK_RUN(3, &outcome, &command);
 	CHECK(strstr(outcome.err, "rule 'refuse from_file' in line ") != NULL);
-	outcome_free(&outcome);
 }
 
 static const struct test tests[] = {
@@ -281,7 +252,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main_once(argc, argv, "command_policy", tests);
-}
+TEST_MAIN(harness_main_once, "command_policy", tests)

@@ -17,7 +17,7 @@
 static void test_signals(void)
 {
 	static const int signals[] = { SIGINT, SIGTERM };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 	pid_t pid;
 
@@ -32,46 +32,37 @@ static void test_signals(void)
 		command_wait(pid, &outcome);
 		CHECK_EQUAL(outcome.status, 128 + signals[i]);
 		CHECK_EQUAL(strlen(outcome.out), 0);
-		outcome_free(&outcome);
 	}
 }
 
 static void test_closed_output(void)
 {
 	struct command command = { .args = { "run", "histogram", ON_CPU, "/etc/passwd" } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	int ends[2];
 
 	CHECK_EQUAL(pipe2(ends, O_CLOEXEC), 0);
 	close(ends[0]);
 	command.out = ends[1];
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 128 + SIGPIPE);
+	CHECK_RUN(128 + SIGPIPE, &outcome, &command);
 	CHECK_EQUAL(strlen(outcome.err), 0);
-	outcome_free(&outcome);
 	close(ends[1]);
 
 	command.out = open("/dev/full", O_WRONLY | O_CLOEXEC);
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 3);
+	CHECK_RUN(3, &outcome, &command);
 	CHECK(strstr(outcome.err, "No space left") != NULL);
-	outcome_free(&outcome);
 
 	/* The error is printed once, with its reason, also by a command that flushes each line. */
 	command = (struct command){ .args = { "bench", "--list" }, .out = command.out };
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 3);
+	CHECK_RUN(3, &outcome, &command);
 	CHECK(!strcmp(outcome.err,
 		      "hetmap: cannot write the result: No space left on device\n"));
-	outcome_free(&outcome);
 
 	/* A text of more than a buffer, whose last write comes in the middle of it. */
 	command = (struct command){ .args = { "run", "--help" }, .out = command.out };
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 3);
+	CHECK_RUN(3, &outcome, &command);
 	CHECK(!strcmp(outcome.err,
 		      "hetmap: cannot write the result: No space left on device\n"));
-	outcome_free(&outcome);
 	close(command.out);
 }
 
@@ -80,12 +71,10 @@ static void test_no_output(void)
 {
 	struct command command = { .args = { "tour", "--device", "host", "--accel", "cpu" },
 				   .out = -1 };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 3);
+	CHECK_RUN(3, &outcome, &command);
 	CHECK(!strcmp(outcome.err, "hetmap: cannot write the result: Bad file descriptor\n"));
-	outcome_free(&outcome);
 }
 
 static void test_no_opencl(void)
@@ -94,29 +83,22 @@ static void test_no_opencl(void)
 		.args = { "run", "histogram", "--json", "/etc/passwd" },
 		.env = { "OCL_ICD_VENDORS=/nonexistent" },
 	};
-	struct outcome outcome;
-	json_t *json;
+	AUTO(outcome) outcome = { 0 };
+	AUTO(json_t) *json = NULL;
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &command);
 	CHECK(strstr(outcome.err, "no OpenCL device here: running on the CPU") != NULL);
 	json = outcome_json(&outcome);
 	CHECK(!strcmp(string_of(json, "accel"), "cpu"));
 	CHECK(!strcmp(string_of(json, "way_in"), "direct"));
-	json_decref(json);
-	outcome_free(&outcome);
 
 	command.args[4] = "--accel=opencl:0";
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 3);
+	CHECK_RUN(3, &outcome, &command);
 	check_failure_json(&outcome, ENODEV);
-	outcome_free(&outcome);
 
 	command.args[4] = "--device=drm:amdgpu";
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 3);
+	CHECK_RUN(3, &outcome, &command);
 	check_failure_json(&outcome, ENODEV);
-	outcome_free(&outcome);
 }
 
 /* A trace was asked for: the command says why there is none, and the job is done. */
@@ -126,14 +108,12 @@ static void test_no_trace(void)
 		.args = { "run", "histogram", "--quiet", ON_CPU, "/etc/passwd" },
 		.env = { "HETMAP_TRACE=/nonexistent/trace" },
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &command);
 	CHECK(!strcmp(outcome.err,
 		      "hetmap: HETMAP_TRACE: /nonexistent/trace can't be written, and the "
 		      "trace ends there: ENOENT (No such file or directory)\n"));
-	outcome_free(&outcome);
 }
 
 static void check_limit(const char *path, int resource, uint64_t limit, int error,
@@ -144,27 +124,22 @@ static void check_limit(const char *path, int resource, uint64_t limit, int erro
 		.resource = resource,
 		.limit = limit,
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 3);
+	CHECK_RUN(3, &outcome, &command);
 	check_failure_json(&outcome, error);
-	if (!strstr(outcome.out, part))
-		test_fail(__FILE__, __LINE__, "no '%s' in: %s", part, outcome.out);
-	outcome_free(&outcome);
+	CHECK_HAS(outcome.out, part);
 }
 
 static void test_limits(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "sparse");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "sparse");
 
 	file_sparse(folder, "sparse", 2ull << 30);
 	check_limit(path, RLIMIT_NOFILE, 4, EMFILE, "RLIMIT_NOFILE");
 	/* A sanitizer alone takes more than that. */
 	if (!TEST_ASAN && !TEST_TSAN)
 		check_limit(path, RLIMIT_AS, 1ull << 30, ENOMEM, "RLIMIT_AS");
-	free(path);
-	folder_remove(folder);
 }
 
 /* Which limit it is, and nothing advised that does not help. */
@@ -213,7 +188,7 @@ static void test_limits_of_work(void)
 		  "its file would exceed RLIMIT_FSIZE, 100 KiB",
 		  true },
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -232,11 +207,8 @@ static void test_limits_of_work(void)
 		memcpy(command.args, cases[i].args, sizeof(cases[i].args));
 		command_run(&command, &outcome);
 		CHECK(outcome.status == 3 || outcome.status == 1);
-		if (!strstr(outcome.err, cases[i].says))
-			test_fail(__FILE__, __LINE__, "no '%s' in: %s", cases[i].says,
-				  outcome.err);
+		CHECK_HAS(outcome.err, cases[i].says);
 		CHECK_EQUAL(strstr(outcome.err, "smaller --size") != NULL, cases[i].less);
-		outcome_free(&outcome);
 	}
 }
 
@@ -254,7 +226,7 @@ static void test_escapes(void)
 		{ { "bench", "soft_submit" }, "HETMAP_SOFT=\033c=1", "\"?c\"" },
 		{ { "doctor" }, "HETMAP_SOFT=\033c=1", "\"?c\"" },
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -269,7 +241,6 @@ static void test_escapes(void)
 		if (!strstr(outcome.err, cases[i].says) && !strstr(outcome.out, cases[i].says))
 			test_fail(__FILE__, __LINE__, "no '%s' in: %s", cases[i].says,
 				  outcome.err);
-		outcome_free(&outcome);
 	}
 }
 
@@ -294,7 +265,7 @@ static void test_no_proc(void)
 		{ { "trace", "-o", "/nowhere/trace", "--", "true" }, 125 },
 		{ { "trace", "-o", "/nowhere/trace", "-p", "1" }, 125 },
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 
 	if (TEST_ASAN) {
@@ -309,13 +280,11 @@ static void test_no_proc(void)
 		command_run(&command, &outcome);
 		if (outcome.status == COMMAND_NO_FILTER) {
 			test_skip("kernel", "/proc can't be mounted over");
-			outcome_free(&outcome);
 			return;
 		}
 		CHECK_EQUAL(outcome.status, cases[i].status);
 		CHECK(strstr(outcome.err, "/proc is not mounted: "));
 		CHECK(strstr(outcome.err, "\n        mount -t proc proc /proc\n"));
-		outcome_free(&outcome);
 	}
 }
 
@@ -332,7 +301,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main_once(argc, argv, "command_surroundings", tests);
-}
+TEST_MAIN(harness_main_once, "command_surroundings", tests)

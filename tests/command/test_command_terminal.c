@@ -125,7 +125,7 @@ static void check_bar(struct command *command, const char *what, unsigned int ho
 {
 	const struct screen screen = { .err = true, .stop_at = " left", .holds = holds };
 	char text[TEXT_SIZE];
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	run_on_terminal(command, &screen, text, &outcome);
 	/* One that is held may be through, once it goes on, before it can be ended. */
@@ -139,7 +139,6 @@ static void check_bar(struct command *command, const char *what, unsigned int ho
 	CHECK(strstr(text, "B/s ") != NULL);
 	/* The last thing it does is to go away. */
 	CHECK(strlen(text) > 4 && !strcmp(text + strlen(text) - 4, "\r\033[K"));
-	outcome_free(&outcome);
 }
 
 static void test_bar(void)
@@ -151,21 +150,19 @@ static void test_bar(void)
 
 static void test_bar_tokens(void)
 {
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	struct command command = long_feeding(folder);
 
 	check_bar(&command, "feeding", 0);
 	free((char *)command.args[10]);
-	folder_remove(folder);
 }
 
 static void test_bar_load(void)
 {
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	struct command command = load_job(folder);
 
 	check_bar(&command, "loading", 20);
-	folder_remove(folder);
 }
 
 static void stop_later(pid_t pid, struct outcome *ret_outcome)
@@ -189,13 +186,12 @@ static void add_quiet(struct command *command)
 
 static void check_no_bar(struct command *command)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	char byte;
 	int terminal, ours;
 
 	stop_later(command_start(command), &outcome);
 	CHECK_EQUAL(strlen(outcome.err), 0);
-	outcome_free(&outcome);
 
 	CHECK_FATAL(openpty(&terminal, &ours, NULL, NULL, NULL) == 0);
 	fcntl(terminal, F_SETFD, FD_CLOEXEC);
@@ -205,7 +201,6 @@ static void check_no_bar(struct command *command)
 	command->err = ours;
 	stop_later(command_start(command), &outcome);
 	CHECK(read(terminal, &byte, 1) < 0);
-	outcome_free(&outcome);
 	close(ours);
 	close(terminal);
 }
@@ -219,12 +214,11 @@ static void test_no_bar(void)
 
 static void test_no_bar_tokens(void)
 {
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	struct command command = long_feeding(folder);
 
 	check_no_bar(&command);
 	free((char *)command.args[10]);
-	folder_remove(folder);
 }
 
 static void test_no_bar_load(void)
@@ -233,16 +227,14 @@ static void test_no_bar_load(void)
 				   err = { .err = true, .holds = 5 };
 	char *folder = folder_make(), text[TEXT_SIZE];
 	struct command command = load_job(folder);
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	CHECK_EQUAL(run_on_terminal(&command, &out, text, &outcome), 0);
 	CHECK(strstr(text, "verified") != NULL);
 	CHECK_EQUAL(strlen(outcome.err), 0);
-	outcome_free(&outcome);
 	add_quiet(&command);
 	CHECK_EQUAL(run_on_terminal(&command, &err, text, &outcome), 0);
 	CHECK_EQUAL(strlen(text), 0);
-	outcome_free(&outcome);
 	folder_remove(folder);
 }
 
@@ -254,7 +246,7 @@ static void test_short_job(void)
 	};
 	const struct screen screen = { .err = true };
 	char text[TEXT_SIZE];
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	double begin, took;
 	int tries = 0;
 
@@ -263,7 +255,6 @@ static void test_short_job(void)
 		begin = test_now();
 		CHECK_EQUAL(run_on_terminal(&command, &screen, text, &outcome), 0);
 		took = test_now() - begin;
-		outcome_free(&outcome);
 	} while (strlen(text) && took >= BAR_SECONDS && ++tries < 5);
 	if (strlen(text) && took < BAR_SECONDS)
 		test_fail(__FILE__, __LINE__, "a bar after %f s", took);
@@ -282,7 +273,7 @@ static void test_colours(void)
 	};
 	const struct screen screen = { .out = true };
 	char text[TEXT_SIZE];
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -295,7 +286,6 @@ static void test_colours(void)
 		CHECK_EQUAL(run_on_terminal(&command, &screen, text, &outcome), 0);
 		CHECK(strstr(text, "entropy") != NULL);
 		CHECK_EQUAL(strstr(text, "\033[") != NULL, cases[i].coloured);
-		outcome_free(&outcome);
 	}
 }
 
@@ -311,7 +301,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main_once(argc, argv, "command_terminal", tests);
-}
+TEST_MAIN(harness_main_once, "command_terminal", tests)

@@ -55,16 +55,14 @@ static json_t *tour(const char *device, const char *accel, const char *size)
 {
 	const struct command command = { .args = { "tour", "--device", device, "--accel", accel,
 						   "--size", size, "--json" } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *json, *step;
 	int64_t checks = 0;
 	size_t i;
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &command);
 	CHECK_EQUAL(strlen(outcome.err), 0);
 	json = outcome_json(&outcome);
-	outcome_free(&outcome);
 	CHECK_FATAL(json != NULL);
 	CHECK(!strcmp(string_of(json, "device"), device));
 	CHECK(!strcmp(string_of(json, "accel"), accel));
@@ -87,7 +85,7 @@ static json_t *tour(const char *device, const char *accel, const char *size)
 /* 128 KiB: parts of 64. */
 static void check_maps(const char *device, const char *accel)
 {
-	json_t *json = tour(device, accel, "128K");
+	AUTO(json_t) *json = tour(device, accel, "128K");
 
 	CHECK_EQUAL(integer_of(json, "bytes"), 128 << 10);
 	CHECK_EQUAL(integer_of(json, "absent"), 0);
@@ -104,7 +102,6 @@ static void check_maps(const char *device, const char *accel)
 	CHECK(!strcmp(string_of(step_of(json, "map"), "address"),
 		      string_of(step_of(json, "shrink"), "address")));
 	CHECK(json_is_null(json_object_get(step_of(json, "release"), "address")));
-	json_decref(json);
 }
 
 static void on_host(void)
@@ -121,11 +118,10 @@ static void on_soft(void)
 /* Sizes that do not divide: whole pages, and one page less is left to compute on. */
 static void odd_sizes(void)
 {
-	json_t *json = tour("host", "cpu", "98305");
+	AUTO(json_t) *json = tour("host", "cpu", "98305");
 
 	CHECK_EQUAL(integer_of(json, "bytes"), 104 << 10);
 	CHECK_EQUAL(integer_of(json, "absent"), 0);
-	json_decref(json);
 }
 
 /* The engine of a simulated FPGA takes 1 MiB at a time. */
@@ -135,39 +131,30 @@ static void windows(void)
 		.args = { "tour", "-d", "soft:0", "-s", "4M", "--json" },
 		.env = { "HETMAP_SOFT=kind=fpga" },
 	};
-	struct outcome outcome;
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	json = outcome_json(&outcome);
+	json = command_json(&command, 0);
 	CHECK(!strcmp(string_of(json, "accel"), "soft:0"));
 	CHECK(strstr(string_of(step_of(json, "launch"), "text"), "in 2 launches: ") != NULL);
-	json_decref(json);
-	outcome_free(&outcome);
 }
 
 static void check_text(const char *locale, const char *sign, const char *map)
 {
 	struct command command = { .args = { "tour", "-d", "host", "-a", "cpu", "-s", "64K" },
 				   .env = { locale } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &command);
 	check_lines(outcome.out);
 	for (i = 0; i < N_STEP; i++) {
 		char line[64];
 
 		snprintf(line, sizeof(line), "\n  %s %-9s ", sign, steps[i]);
-		if (!strstr(outcome.out, line))
-			test_fail(__FILE__, __LINE__, "no '%s' in: %s", line, outcome.out);
+		CHECK_HAS(outcome.out, line);
 	}
-	if (!strstr(outcome.out, map))
-		test_fail(__FILE__, __LINE__, "no '%s' in: %s", map, outcome.out);
+	CHECK_HAS(outcome.out, map);
 	CHECK(strstr(outcome.out, "\n  verified     14 steps by ") != NULL);
-	outcome_free(&outcome);
 }
 
 static void as_text(void)
@@ -194,21 +181,19 @@ static void run_stub(const char *mode, const char *option, struct outcome *ret_o
 /* A driver that needs copies is no failure, and the copies are counted. */
 static void with_copies(void)
 {
-	struct outcome outcome;
-	json_t *json;
+	AUTO(outcome) outcome = { 0 };
+	AUTO(json_t) *json = NULL;
 
 	run_stub("shadow", "--json", &outcome);
 	CHECK_EQUAL(outcome.status, 0);
 	json = outcome_json(&outcome);
 	CHECK(strstr(string_of(step_of(json, "launch"), "text"), " KiB copied: ") != NULL);
-	json_decref(json);
-	outcome_free(&outcome);
 }
 
 /* The steps before are shown, the one that is wrong is marked, none follows. */
 static void check_wrong(const char *mode, const char *part)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	run_stub(mode, "--quiet", &outcome);
 	CHECK_EQUAL(outcome.status, 1);
@@ -219,12 +204,10 @@ static void check_wrong(const char *mode, const char *part)
 	CHECK(!strstr(outcome.out, "bracket"));
 	CHECK(!strstr(outcome.out, "verified"));
 	check_lines(outcome.out);
-	outcome_free(&outcome);
 
 	run_stub(mode, "--json", &outcome);
 	CHECK_EQUAL(outcome.status, 1);
 	check_failure_json(&outcome, EIO);
-	outcome_free(&outcome);
 }
 
 /* y is 32768 words, and the middle one is wrong. */
@@ -243,30 +226,22 @@ static void locked_in_part(void)
 		.resource = RLIMIT_MEMLOCK,
 		.limit = 64 << 10,
 	};
-	struct outcome outcome;
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	json = outcome_json(&outcome);
+	json = command_json(&command, 0);
 	CHECK(!strcmp(string_of(step_of(json, "lock"), "text"),
 		      "64 KiB of 128 KiB; the kernel counts 64 KiB"));
 	check_map(json, "lock", "read and write 0+128, locked 128+64, read and write 192+192");
-	json_decref(json);
-	outcome_free(&outcome);
 }
 
 static void check_refused(const struct command *command, int status, const char *part)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
-	command_run(command, &outcome);
-	CHECK_EQUAL(outcome.status, status);
+	CHECK_RUN(status, &outcome, command);
 	CHECK(!strncmp(outcome.err, "hetmap: ", 8));
-	if (!strstr(outcome.err, part))
-		test_fail(__FILE__, __LINE__, "no '%s' in: %s", part, outcome.err);
+	CHECK_HAS(outcome.err, part);
 	check_lines(outcome.out);
-	outcome_free(&outcome);
 }
 
 static void refused(void)
@@ -319,17 +294,13 @@ static void chosen_by_variable(void)
 		const struct command *command;
 		const char *device;
 	} rows[] = { { &host, "host" }, { &saxpy, "soft:0" }, { &unset, "host" } };
-	struct outcome outcome;
 	json_t *json;
 	size_t i;
 
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		command_run(rows[i].command, &outcome);
-		CHECK_EQUAL(outcome.status, 0);
-		json = outcome_json(&outcome);
+		json = command_json(rows[i].command, 0);
 		CHECK(!strcmp(string_of(json, "device"), rows[i].device));
 		json_decref(json);
-		outcome_free(&outcome);
 	}
 	check_refused(&none, 3, "HETMAP_DEVICE=sofa");
 }
@@ -384,7 +355,7 @@ static void stopped(void)
 {
 	const struct command command = { .args = { "tour", "-d", "host", "-a", "cpu", "-s",
 						   "1G" } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	pid_t pid = command_start(&command);
 
 	command_await(pid, SIGTERM, "memfd:hetmap");
@@ -393,7 +364,6 @@ static void stopped(void)
 	CHECK_EQUAL(outcome.status, 128 + SIGTERM);
 	CHECK(!strstr(outcome.out, "verified"));
 	CHECK(strstr(outcome.out, "  stopped\n") && !strstr(outcome.out, "failed"));
-	outcome_free(&outcome);
 }
 
 static const struct test tests[] = {
@@ -412,7 +382,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main_once(argc, argv, "command_tour", tests);
-}
+TEST_MAIN(harness_main_once, "command_tour", tests)

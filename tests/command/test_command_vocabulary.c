@@ -13,7 +13,7 @@
 /* Makes FOLDER/NAME with tokens of @width bytes, all below 50,257, except number @at: @odd. */
 static char *make(const char *folder, const char *name, size_t width, size_t at, int64_t odd)
 {
-	char *bytes = calloc(N_TOKEN, width);
+	AUTO_TEXT *bytes = calloc(N_TOKEN, width);
 	int64_t value;
 	size_t i;
 
@@ -23,7 +23,6 @@ static char *make(const char *folder, const char *name, size_t width, size_t at,
 		memcpy(bytes + i * width, &value, width);
 	}
 	file_write(folder, name, bytes, N_TOKEN * width);
-	free(bytes);
 	return folder_path(folder, name);
 }
 
@@ -33,22 +32,20 @@ static void told(const char *option, const char *path, int status, const char *t
 		.args = { "run", "tokens", "--vocab", VOCAB, "--block=100", "--batch=4",
 			  "--order=in-order", path, option },
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, status);
+	CHECK_RUN(status, &outcome, &command);
 	if (!strstr(status ? outcome.err : outcome.out, text))
 		test_fail(__FILE__, __LINE__, "no \"%s\" in: %s%s", text, outcome.out,
 			  outcome.err);
-	outcome_free(&outcome);
 }
 
 static void below(void)
 {
 	struct command command = { .args = { "run", "tokens", "--json", "--vocab", VOCAB,
 					     "--block=100" } };
-	char *folder = folder_make(), *path = make(folder, "a", 2, 7, 50256);
-	struct outcome outcome;
+	AUTO_TEXT *folder = folder_make(), *path = make(folder, "a", 2, 7, 50256);
+	AUTO(outcome) outcome = { 0 };
 	json_t *json;
 
 	told(NULL, path, 0, "below 50,257: tokens of the batches, and the first 4096 of each");
@@ -57,7 +54,6 @@ static void below(void)
 	json = outcome_json(&outcome);
 	CHECK_EQUAL(integer_of(json, "vocab"), 50257);
 	json_decref(json);
-	outcome_free(&outcome);
 	/* Without the option the report has no vocabulary. */
 	command.args[3] = "--block=100";
 	command.args[4] = path;
@@ -66,9 +62,6 @@ static void below(void)
 	json = outcome_json(&outcome);
 	CHECK(json_is_null(json_object_get(json, "vocab")));
 	json_decref(json);
-	outcome_free(&outcome);
-	free(path);
-	folder_remove(folder);
 }
 
 /*
@@ -78,7 +71,8 @@ static void below(void)
 static void wrong(void)
 {
 	static const char header[64] = "a header of text, which is no tokens";
-	char *folder = folder_make(), *path = make(folder, "u4", 4, 0, 0), *bytes;
+	AUTO_TEXT *folder = folder_make(), *bytes = NULL;
+	char *path = make(folder, "u4", 4, 0, 0);
 	FILE *file;
 
 	told("--dtype=u4", path, 0, "verified");
@@ -95,9 +89,7 @@ static void wrong(void)
 	CHECK_FATAL(bytes && fwrite(header, 1, sizeof(header), file) == sizeof(header));
 	CHECK_FATAL(fwrite(bytes, 4, N_TOKEN, file) == N_TOKEN && !fclose(file));
 	told("--dtype=u4", path, 2, "token 0 of '");
-	free(bytes);
 	free(path);
-	folder_remove(folder);
 }
 
 /*
@@ -135,17 +127,15 @@ static void usage(void)
 		{ { "run", "tokens", "--vocab", "0", "x" }, "a number from 1 to 4294967295" },
 		{ { "run", "load", "--vocab", "5", "x" }, "--vocab is an option of tokens" },
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	struct command command;
 	size_t i;
 
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		command = (struct command){ 0 };
 		memcpy(command.args, cases[i].args, sizeof(cases[i].args));
-		command_run(&command, &outcome);
-		CHECK_EQUAL(outcome.status, 2);
+		CHECK_RUN(2, &outcome, &command);
 		CHECK(strstr(outcome.err, cases[i].says) != NULL);
-		outcome_free(&outcome);
 	}
 }
 
@@ -154,7 +144,4 @@ static const struct test tests[] = {
 	{ "usage", usage, 60, 0 }, { NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "command_vocabulary", tests);
-}
+TEST_MAIN(harness_main, "command_vocabulary", tests)

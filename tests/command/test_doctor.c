@@ -28,10 +28,9 @@ static void put(const char *root, const char *path, const char *text)
 
 static void put_link(const char *root, const char *path, const char *target)
 {
-	char *full = folder_path(root, path);
+	AUTO_TEXT *full = folder_path(root, path);
 
 	CHECK_EQUAL(symlink(target, full), 0);
-	free(full);
 }
 
 /* The findings for the machine below @root; "" is this one. @prepare: as of struct command. */
@@ -44,7 +43,7 @@ static json_t *findings_with(const char *root, uid_t uid, void (*prepare)(void))
 		.uid = uid,
 		.prepare = prepare,
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *json = NULL;
 
 	snprintf(setting, sizeof(setting), "HETMAP_ROOT=%s", root);
@@ -56,7 +55,6 @@ static json_t *findings_with(const char *root, uid_t uid, void (*prepare)(void))
 		json = outcome_json(&outcome);
 		CHECK(json_is_array(json));
 	}
-	outcome_free(&outcome);
 	return json;
 }
 
@@ -98,7 +96,7 @@ static void test_here(void)
 {
 	const struct command command = { .args = { "doctor" }, .env = { "HETMAP_ROOT" } };
 	json_t *findings = findings_of("", 0), *finding;
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 
 	CHECK(json_array_size(findings) >= 20);
@@ -116,16 +114,14 @@ static void test_here(void)
 	}
 	json_decref(findings);
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &command);
 	check_lines(outcome.out);
-	outcome_free(&outcome);
 }
 
 static void test_render_node_absent(void)
 {
-	char *root = folder_make();
-	json_t *findings;
+	AUTO_TEXT *root = folder_make();
+	AUTO(json_t) *findings = NULL;
 
 	put(root, "sys/class/drm/renderD128/dev", "226:128\n");
 	put(root, "sys/devices/pci0000:00/0000:03:00.0/vendor", "0x1002\n");
@@ -137,17 +133,14 @@ static void test_render_node_absent(void)
 	findings = findings_of(root, 0);
 	check_finding(findings, "render_nodes", "limit", "amdgpu at 0000:03:00.0",
 		      "--device /dev/dri/renderD128");
-	json_decref(findings);
-	folder_remove(root);
 }
 
 /* Heaps of which one has no node; udmabuf with a limit. */
 static void test_dma_bufs(void)
 {
-	char *root = folder_make();
-	json_t *findings;
+	AUTO_TEXT *root = folder_make();
+	json_t *findings = findings_of(root, 0);
 
-	findings = findings_of(root, 0);
 	check_finding(findings, "dma_heaps", "note", "no dma-buf heaps",
 		      "modprobe system_heap");
 	check_finding(findings, "udmabuf", "note", "no /dev/udmabuf", "modprobe udmabuf");
@@ -164,16 +157,14 @@ static void test_dma_bufs(void)
 	check_finding(findings, "dma_heaps", "ok", "heap:system", "");
 	check_finding(findings, "udmabuf", "ok", "64 MiB", "");
 	json_decref(findings);
-	folder_remove(root);
 }
 
 /* The module with four devices: no node, one denied, one taken away, one as it is. */
 static void test_simulated_devices(void)
 {
-	char *root = folder_make(), *node = folder_path(root, "dev/hetsim1");
-	json_t *findings;
+	AUTO_TEXT *root = folder_make(), *node = folder_path(root, "dev/hetsim1");
+	json_t *findings = findings_of(root, 0);
 
-	findings = findings_of(root, 0);
 	check_finding(findings, "simulated_devices", "note", "not loaded", "make vm");
 	check_finding(findings, "soft_devices", "ok", "simulated GPU", "");
 	json_decref(findings);
@@ -198,8 +189,6 @@ static void test_simulated_devices(void)
 			      "/dev/hetsim1 may not be opened", "chmod 0666 /dev/hetsim1");
 		json_decref(findings);
 	}
-	free(node);
-	folder_remove(root);
 }
 
 /* The settings of the twin are this process's own affair, and may have a mistake. */
@@ -209,20 +198,14 @@ static void test_soft_devices(void)
 		.args = { "doctor", "--json" },
 		.env = { "HETMAP_SOFT=vram_mb=many" },
 	};
-	struct outcome outcome;
-	json_t *findings;
+	AUTO(json_t) *findings = command_json(&command, 0);
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	findings = outcome_json(&outcome);
 	check_finding(findings, "soft_devices", "limit", "vram_mb", "hetmap(7)");
-	json_decref(findings);
-	outcome_free(&outcome);
 }
 
 static void test_render_node_denied(void)
 {
-	char *root = folder_make(), *node = folder_path(root, "dev/dri/renderD129");
+	AUTO_TEXT *root = folder_make(), *node = folder_path(root, "dev/dri/renderD129");
 	json_t *findings;
 
 	put(root, "sys/class/drm/renderD129/dev", "226:129\n");
@@ -244,14 +227,12 @@ static void test_render_node_denied(void)
 	findings = findings_of(root, 0);
 	check_finding(findings, "render_nodes", "ok", "/dev/dri/renderD129 may be opened", "");
 	json_decref(findings);
-	free(node);
-	folder_remove(root);
 }
 
 static void test_plain_machine(void)
 {
-	char *root = folder_make();
-	json_t *findings;
+	AUTO_TEXT *root = folder_make();
+	AUTO(json_t) *findings = NULL;
 
 	put(root, THP "enabled", "always madvise [never]\n");
 	put(root, THP "shmem_enabled", "always within_size advise [never] deny force\n");
@@ -286,14 +267,12 @@ static void test_plain_machine(void)
 #else
 	check_finding(findings, "probes", "note", "none", "systemtap-sdt-dev");
 #endif
-	json_decref(findings);
-	folder_remove(root);
 }
 
 static void test_good_machine(void)
 {
-	char *root = folder_make();
-	json_t *findings;
+	AUTO_TEXT *root = folder_make();
+	AUTO(json_t) *findings = NULL;
 
 	put(root, THP "enabled", "always [madvise] never\n");
 	put(root, THP "shmem_enabled", "always within_size [advise] never deny force\n");
@@ -313,8 +292,6 @@ static void test_good_machine(void)
 	check_finding(findings, "huge_pages", "ok", "2 MiB pages: 512, of which 500", "");
 	check_finding(findings, "cgroup_memory", "ok", "no limit", "");
 	check_finding(findings, "perf_events", "note", "CAP_PERFMON", "perf_event_paranoid=1");
-	json_decref(findings);
-	folder_remove(root);
 }
 
 static void check_limit(int resource, uint64_t limit, const char *check, const char *status,
@@ -327,17 +304,11 @@ static void check_limit(int resource, uint64_t limit, const char *check, const c
 		.resource = resource,
 		.limit = limit,
 	};
-	struct outcome outcome;
-	json_t *findings;
+	AUTO(json_t) *findings = command_json(&command, 0);
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	findings = outcome_json(&outcome);
 	check_finding(findings, check, status, found, "ulimit");
 	check_finding(findings, "opencl", "limit", "no platform",
 		      "apt install pocl-opencl-icd");
-	json_decref(findings);
-	outcome_free(&outcome);
 }
 
 static void test_limits(void)
@@ -354,7 +325,7 @@ static void test_limits(void)
 
 static int run_path(const char *path, const char *peer, char **ret_out)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	int status;
 
 	command_run(&(struct command){ .args = { "doctor", "--path", path, "--json",
@@ -362,7 +333,6 @@ static int run_path(const char *path, const char *peer, char **ret_out)
 		    &outcome);
 	status = outcome.status;
 	*ret_out = strdup(outcome.out);
-	outcome_free(&outcome);
 	return status;
 }
 
@@ -375,18 +345,18 @@ static void refuse_names(void)
 /* A missing feature that is not needed is a note. */
 static void test_anon_names(void)
 {
-	json_t *json = findings_with("", 0, refuse_names);
+	AUTO(json_t) *json = findings_with("", 0, refuse_names);
 
 	if (json)
 		check_finding(json, "anon_name", "note", "not in this kernel", "");
-	json_decref(json);
 }
 
 /* On one machine, by one client and by two; tests/vm has two machines of a network. */
 static void test_path(void)
 {
-	char *folder = folder_make(), *other, *out;
-	struct outcome outcome;
+	char *out;
+	AUTO_TEXT *folder = folder_make(), *other = NULL;
+	AUTO(outcome) outcome = { 0 };
 
 	CHECK_EQUAL(run_path(folder, NULL, &out), 0);
 	CHECK(strstr(out, "of this machine alone"));
@@ -404,15 +374,9 @@ static void test_path(void)
 	CHECK_EQUAL(run_path("/nowhere", NULL, &out), 2);
 	CHECK(strstr(out, "errno"));
 	free(out);
-	command_run(&(struct command){ .args = { "doctor", "--peer", folder } }, &outcome);
-	CHECK_EQUAL(outcome.status, 2);
-	outcome_free(&outcome);
-	command_run(&(struct command){ .args = { "doctor", "--path", folder } }, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(2, &outcome, &(struct command){ .args = { "doctor", "--peer", folder } });
+	CHECK_RUN(0, &outcome, &(struct command){ .args = { "doctor", "--path", folder } });
 	check_lines(outcome.out);
-	outcome_free(&outcome);
-	free(other);
-	folder_remove(folder);
 }
 
 /* ---- temporary files ---- */
@@ -425,23 +389,18 @@ static void check_temporary(const char *folder, const char *status, const char *
 		.args = { "doctor", "--json" },
 		.env = { "OCL_ICD_VENDORS=/nonexistent", variable },
 	};
-	struct outcome outcome;
-	json_t *findings;
+	AUTO(json_t) *findings = NULL;
 
 	snprintf(variable, sizeof(variable), "TMPDIR=%s", folder);
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	findings = outcome_json(&outcome);
+	findings = command_json(&command, 0);
 	check_finding(findings, "temporary_files", status, found, change);
-	json_decref(findings);
-	outcome_free(&outcome);
 }
 
 /* A folder that takes files, but none of their bytes, has none for the self-test. */
 static void test_full_folder(void)
 {
 	static const char bytes[1020 << 10];
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 
 	check_temporary(folder, "ok", "in ", "");
 	check_temporary("/nowhere", "limit", "none in /nowhere", "that can be written");
@@ -452,7 +411,6 @@ static void test_full_folder(void)
 				"a folder that has room");
 		CHECK(!umount(folder));
 	}
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -471,7 +429,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main_once(argc, argv, "doctor", tests);
-}
+TEST_MAIN(harness_main_once, "doctor", tests)

@@ -61,7 +61,7 @@ static void test_hosts(void)
 		{ "loud", 3, EPROTO, { "loud:/x", "none of them hetmap's" } },
 	};
 	char *folder = folder_make(), *peer;
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	bool real;
 	size_t i, k;
 
@@ -82,7 +82,6 @@ static void test_hosts(void)
 			if (!strstr(outcome.out, rows[i].said[k]))
 				test_fail(__FILE__, __LINE__, "%s: no '%s' in\n%s",
 					  rows[i].host, rows[i].said[k], outcome.out);
-		outcome_free(&outcome);
 		check_empty(folder);
 		free(peer);
 	}
@@ -92,9 +91,10 @@ static void test_hosts(void)
 /* A shell on the other side reads the folder's name; this one would do something else, too. */
 static void test_quoted(void)
 {
-	char *folder = folder_make(), *inside = folder_path(folder, "it's $(touch x);\n here");
-	char *peer = malloc(strlen(inside) + 8);
-	struct outcome outcome;
+	AUTO_TEXT *folder = folder_make(),
+		  *inside = folder_path(folder, "it's $(touch x);\n here");
+	AUTO_TEXT *peer = malloc(strlen(inside) + 8);
+	AUTO(outcome) outcome = { 0 };
 
 	CHECK_FATAL(peer && !mkdir(inside, 0700));
 	strcat(strcpy(peer, "far:"), inside);
@@ -102,29 +102,23 @@ static void test_quoted(void)
 	CHECK_EQUAL(outcome.status, 0);
 	CHECK(strstr(outcome.out, "each map showed the published bytes") ||
 	      strstr(outcome.out, "each map showed at once"));
-	outcome_free(&outcome);
 	strcat(strcpy(peer, "[far]:"), inside);
 	run(inside, peer, FAKE_SSH, false, &outcome);
 	CHECK_EQUAL(outcome.status, 0);
-	outcome_free(&outcome);
 	/* A folder of this machine, whose name looks like a host's. */
 	strcpy(peer, "./far:x");
 	run(inside, peer, FAKE_SSH, false, &outcome);
 	CHECK_EQUAL(outcome.status, 2);
 	CHECK(strstr(outcome.err, "'./far:x' does not show the file"));
-	outcome_free(&outcome);
 	check_empty(inside);
-	free(peer);
-	free(inside);
-	folder_remove(folder);
 }
 
 static void test_refused(void)
 {
 	static const char *const usage[] = { ":/x", "-oProxyCommand=x:/x", "[]:/x", "host:" };
-	char *folder = folder_make(), *other = folder_make();
-	char *peer = malloc(strlen(other) + 8);
-	struct outcome outcome;
+	AUTO_TEXT *folder = folder_make(), *other = folder_make();
+	AUTO_TEXT *peer = malloc(strlen(other) + 8);
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 
 	CHECK_FATAL(peer != NULL);
@@ -132,7 +126,6 @@ static void test_refused(void)
 		run(folder, usage[i], FAKE_SSH, false, &outcome);
 		CHECK_EQUAL(outcome.status, 2);
 		CHECK(strstr(outcome.err, "HOST:DIR"));
-		outcome_free(&outcome);
 	}
 	/* Another folder there, and none. */
 	strcat(strcpy(peer, "far:"), other);
@@ -140,20 +133,14 @@ static void test_refused(void)
 	CHECK_EQUAL(outcome.status, 2);
 	CHECK(strstr(outcome.out, "does not show the file made in"));
 	check_failure_json(&outcome, ENOENT);
-	outcome_free(&outcome);
 	run(folder, "far:/nowhere", FAKE_SSH, false, &outcome);
 	CHECK_EQUAL(outcome.status, 2);
-	outcome_free(&outcome);
 
 	run(folder, "far:/x", "HETMAP_SSH=/nonexistent", true, &outcome);
 	CHECK_EQUAL(outcome.status, 3);
 	CHECK(strstr(outcome.out, "'/nonexistent' can't be run"));
 	check_failure_json(&outcome, ENOENT);
-	outcome_free(&outcome);
 	check_empty(folder);
-	free(peer);
-	folder_remove(other);
-	folder_remove(folder);
 }
 
 /* ---- the other end ---- */
@@ -171,7 +158,7 @@ static void test_serve(void)
 		"ok 44",        "ok",        "error 34 ", "error 22 ", "error 2 ",
 	};
 	char *folder = folder_make(), *line, *rest;
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	int pipes[2];
 	size_t i;
 
@@ -182,9 +169,8 @@ static void test_serve(void)
 	close(pipes[1]);
 	CHECK_EQUAL(dup2(pipes[0], STDIN_FILENO), STDIN_FILENO);
 	close(pipes[0]);
-	command_run(&(struct command){ .args = { "doctor", "--peer-serve", folder } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){ .args = { "doctor", "--peer-serve", folder } });
 	rest = outcome.out;
 	for (i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
 		line = strsep(&rest, "\n");
@@ -193,12 +179,9 @@ static void test_serve(void)
 				  line ? line : "", answers[i]);
 	}
 	CHECK(rest && !*rest);
-	outcome_free(&outcome);
-	command_run(&(struct command){ .args = { "doctor", "--peer-serve", folder, "--path",
-						 folder } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 2);
-	outcome_free(&outcome);
+	CHECK_RUN(2, &outcome,
+		  &(struct command){
+			  .args = { "doctor", "--peer-serve", folder, "--path", folder } });
 	folder_remove(folder);
 }
 
@@ -210,7 +193,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "doctor_peer", tests);
-}
+TEST_MAIN(harness_main, "doctor_peer", tests)

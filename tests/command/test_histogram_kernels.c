@@ -62,6 +62,8 @@ static void bench_close(struct bench *b)
 	hm_device_unref(b->host);
 }
 
+AUTO_END(bench, bench_close)
+
 /* Counts @size of its bytes. Returns 0, or an error with @text. */
 static int count(struct bench *b, uint64_t size, char text[256])
 {
@@ -129,7 +131,7 @@ static int check_size(struct bench *b, uint64_t size, uint64_t seed)
 static void check_form(const char *accel, uint32_t kind)
 {
 	uint64_t seed = test_seed();
-	struct bench b;
+	AUTO(bench) b = { 0 };
 	size_t i;
 
 	CHECK_OK_FATAL(bench_open(&b, accel, kind));
@@ -138,7 +140,6 @@ static void check_form(const char *accel, uint32_t kind)
 			CHECK_EQUAL(check_size(&b, histogram_whole(&b.info, sizes[i]),
 					       seed + i),
 				    0);
-	bench_close(&b);
 }
 
 static void cpu(void)
@@ -168,7 +169,7 @@ static void engine(void)
 /* This program again, with oclgrind's driver alone. */
 static int inside(uint32_t kind)
 {
-	struct bench b;
+	AUTO(bench) b = { 0 };
 	int bad = 0;
 	size_t i;
 
@@ -179,7 +180,6 @@ static int inside(uint32_t kind)
 	/* The largest would take minutes: 70,001 bytes have two parts. */
 	for (i = 0; i < N_SIZE; i++)
 		bad += check_size(&b, sizes[i] == MOST ? 70001 : sizes[i], i + 1);
-	bench_close(&b);
 	return bad != 0;
 }
 

@@ -24,19 +24,14 @@ static char *make_file(const char *folder)
 		{ "small", HM_DTYPE_U8, 1, small, "abc" },
 		{ "scalar", HM_DTYPE_F16, 0, NULL, "de" },
 	};
-	const struct hm_safetensors_desc desc = {
-		.struct_size = sizeof(desc),
-		.tensors = sources,
-		.n_tensors = 3,
-		.metadata = &note,
-		.n_metadata = 1,
-	};
 	char *path = folder_path(folder, "a.safetensors");
 	void *bytes = calloc(64, PAGE);
 
 	CHECK_FATAL(bytes != NULL);
 	sources[0].data = bytes;
-	CHECK_OK_FATAL(hm_safetensors_write(path, &desc));
+	CHECK_OK_FATAL(hm_safetensors_write(path, DESC(hm_safetensors_desc, .tensors = sources,
+						       .n_tensors = 3, .metadata = &note,
+						       .n_metadata = 1)));
 	free(bytes);
 	return path;
 }
@@ -51,8 +46,8 @@ static void run(struct outcome *outcome, const char *a, const char *b, const cha
 
 static void text(void)
 {
-	char *folder = folder_make(), *path = make_file(folder);
-	struct outcome outcome;
+	AUTO_TEXT *folder = folder_make(), *path = make_file(folder);
+	AUTO(outcome) outcome = { 0 };
 
 	CHECK(!chmod(folder, 0755) && !chmod(path, 0644));
 	run(&outcome, path, NULL, NULL);
@@ -62,30 +57,25 @@ static void text(void)
 	CHECK(strstr(outcome.out, "safetensors: 3 tensors of 256 KiB in 1 file\n") != NULL);
 	CHECK(strstr(outcome.out, "  format: p\\x1bt\n") != NULL);
 	/* The file was just written: all of it is in RAM. */
-	CHECK(strstr(outcome.out, "  [##################################################]\n") !=
-	      NULL);
+	CHECK_HAS(outcome.out, "  [##################################################]\n");
 	CHECK(strstr(outcome.out, "KiB, 100%\n") != NULL);
 	CHECK(strstr(outcome.out, "          4096   256 KiB  4096   100%  F32      64x1024 "
 				  "       large\n") != NULL);
 	CHECK(strstr(outcome.out, "scalar") && strstr(outcome.out, "small"));
 	CHECK(strstr(outcome.out, "         2 at a multiple of 4096") != NULL);
-	outcome_free(&outcome);
 
 	/* A row, and how many there are more. */
 	run(&outcome, path, "-n", "1");
 	CHECK_EQUAL(outcome.status, 0);
 	CHECK(strstr(outcome.out, " large\n") && !strstr(outcome.out, " small\n"));
 	CHECK(strstr(outcome.out, "and 2 more (-n 0 shows all)\n") != NULL);
-	outcome_free(&outcome);
-	free(path);
-	folder_remove(folder);
 }
 
 static void json(void)
 {
-	char *folder = folder_make(), *path = make_file(folder);
+	AUTO_TEXT *folder = folder_make(), *path = make_file(folder);
 	json_t *object, *part, *file, *classes;
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	run(&outcome, "--json", path, NULL);
 	CHECK_EQUAL(outcome.status, 0);
@@ -111,9 +101,6 @@ static void json(void)
 			    integer_of(classes, "type") + integer_of(classes, "less"),
 		    1);
 	json_decref(object);
-	outcome_free(&outcome);
-	free(path);
-	folder_remove(folder);
 }
 
 /* Bytes that are not in RAM: a file that is a hole is never read. */
@@ -121,9 +108,9 @@ static void not_resident(void)
 {
 	static const char header[] =
 		"{\"t\":{\"dtype\":\"U8\",\"shape\":[4294967296],\"data_offsets\":[0,4294967296]}}";
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	json_t *object, *part;
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	const char *path;
 
 	path = tensors_odd_file(folder, "a.safetensors", header, strlen(header),
@@ -135,59 +122,45 @@ static void not_resident(void)
 	/* The first page has the header, which was read, and more pages were read ahead. */
 	CHECK(integer_of(part, "pages_resident") < 8192);
 	json_decref(object);
-	outcome_free(&outcome);
 	run(&outcome, path, NULL, NULL);
 	CHECK_EQUAL(outcome.status, 0);
-	CHECK(strstr(outcome.out, ".................................................]\n") !=
-	      NULL);
-	outcome_free(&outcome);
-	folder_remove(folder);
+	CHECK_HAS(outcome.out, ".................................................]\n");
 }
 
 /* The kernel tells this only to the file's owner. */
 static void of_others(void)
 {
-	char *folder = folder_make(), *path = make_file(folder);
+	AUTO_TEXT *folder = folder_make(), *path = make_file(folder);
 	struct command command = { .args = { "inspect", path }, .uid = NOBODY };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	if (geteuid()) {
 		test_skip("kernel", "only root can become another user");
-		goto out;
+		return;
 	}
 	CHECK(!chmod(path, 0644));
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &command);
 	check_lines(outcome.out);
 	CHECK(strstr(outcome.out, "in RAM: not known") != NULL);
-	outcome_free(&outcome);
 	command.args[2] = "--json";
 	command_run(&command, &outcome);
 	CHECK(strstr(outcome.out, "\"pages_resident\": null") != NULL);
-	outcome_free(&outcome);
-out:
-	free(path);
-	folder_remove(folder);
 }
 
 static void refuses(void)
 {
-	char *folder = folder_make(), *none = folder_path(folder, "none"), *inner;
-	struct outcome outcome;
+	AUTO_TEXT *folder = folder_make(), *none = folder_path(folder, "none"), *inner = NULL;
+	AUTO(outcome) outcome = { 0 };
 	const char *path;
 
 	run(&outcome, NULL, NULL, NULL);
 	CHECK_EQUAL(outcome.status, 2);
-	outcome_free(&outcome);
 	run(&outcome, "a", "b", NULL);
 	CHECK_EQUAL(outcome.status, 2);
-	outcome_free(&outcome);
 	run(&outcome, none, NULL, NULL);
 	CHECK_EQUAL(outcome.status, 2);
-	outcome_free(&outcome);
 	run(&outcome, "-n", "x", none);
 	CHECK_EQUAL(outcome.status, 2);
-	outcome_free(&outcome);
 
 	/* A file of no kind: the remedy lists the known kinds. */
 	file_write(folder, "none", "plain text, of some length", 26);
@@ -195,7 +168,6 @@ static void refuses(void)
 	CHECK_EQUAL(outcome.status, 2);
 	check_failure_json(&outcome, EINVAL);
 	CHECK(strstr(outcome.out, "known are npy") != NULL);
-	outcome_free(&outcome);
 
 	/* A broken file is found by its name, and by its contents. */
 	path = tensors_file(folder, "a.safetensors", "{\"t\":5}", 0);
@@ -203,26 +175,19 @@ static void refuses(void)
 	CHECK_EQUAL(outcome.status, 1);
 	CHECK(strstr(outcome.err, "the file is broken: ") && strstr(outcome.err, "\"t\""));
 	CHECK(!*outcome.out);
-	outcome_free(&outcome);
 	path = tensors_file(folder, "b", "{\"t\":5}", 0);
 	run(&outcome, path, NULL, NULL);
 	CHECK_EQUAL(outcome.status, 1);
-	outcome_free(&outcome);
 
 	/* A folder without a model, and with one. */
 	file_write(folder, "x/y", "", 0);
 	inner = folder_path(folder, "x");
 	run(&outcome, inner, NULL, NULL);
 	CHECK_EQUAL(outcome.status, 2);
-	outcome_free(&outcome);
-	free(inner);
 	tensors_file(folder, "model.safetensors", "{}", 0);
 	run(&outcome, folder, NULL, NULL);
 	CHECK_EQUAL(outcome.status, 0);
 	CHECK(strstr(outcome.out, "0 tensors of 0 bytes in 1 file\n") != NULL);
-	outcome_free(&outcome);
-	free(none);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -234,7 +199,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "inspect", tests);
-}
+TEST_MAIN(harness_main, "inspect", tests)

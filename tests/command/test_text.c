@@ -31,7 +31,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "text", tests);
-}
+TEST_MAIN(harness_main, "text", tests)

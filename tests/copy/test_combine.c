@@ -146,7 +146,7 @@ static void model_modes(void)
 static void model_sets(void)
 {
 	const struct copy_set *const *set;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	for (set = copy_sets; *set; set++)
 		if (copy_force((*set)->name, NULL, NULL))
@@ -336,7 +336,7 @@ static void cut(void)
 static void cut_file(void)
 {
 	struct hm_fault fault = no_fault();
-	AUTO(handler) handler = rig_handler(HM_HANDLER_NO_REPAIR);
+	AUTO(rig_handler) handler = rig_handler(HM_HANDLER_NO_REPAIR);
 	AUTO(file_map) file = open_file_map(65536);
 	AUTO(hm_combine) *combine = combine_make(file.map, 0);
 

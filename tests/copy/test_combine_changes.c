@@ -46,7 +46,7 @@ static int write_in_scope(struct hm_combine *combine, const char *from,
 static void faulty_source(void)
 {
 	struct hm_fault fault = no_fault();
-	AUTO(handler) handler = rig_handler(HM_HANDLER_NO_REPAIR);
+	AUTO(rig_handler) handler = rig_handler(HM_HANDLER_NO_REPAIR);
 	AUTO(file_map) file = open_file_map(65536);
 	AUTO(rig) to = device_map_open("host", 65536);
 	AUTO(hm_combine) *combine = combine_make(to.map, 0);

@@ -299,7 +299,7 @@ static void guarded(void)
 	AUTO_FREE char *bytes = malloc(SIZE);
 	struct hm_fault fault = { .struct_size = sizeof(fault) };
 	uint32_t a, b;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	for (a = 0; a < 4; a++)
 		maps[a] = mode_open(a, SIZE);

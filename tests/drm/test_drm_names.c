@@ -67,7 +67,7 @@ static void experimental(void)
 	static const struct command as_json = { .args = { "devices", "--json" } };
 	static const struct command as_text = { .args = { "devices" } };
 	size_t i, k, n_node = 0, n_device = 0;
-	struct outcome outcome;
+	struct outcome outcome = { 0 };
 	json_t *json, *one;
 	const char *driver;
 	bool told;

@@ -518,7 +518,7 @@ static void unbound(void)
 static void unbound_handled(void)
 {
 	struct hm_handler_info info = { .struct_size = sizeof(info) };
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	unbound();
 	CHECK_OK(hm_handler_query(&info));

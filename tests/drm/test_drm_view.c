@@ -65,7 +65,7 @@ static void end(struct scene *c)
 	CHECK_EQUAL(fake->handles(), 0);
 }
 
-AUTO_BY(scene, end)
+AUTO_END(scene, end)
 
 static struct hm_drm_view *view_of(struct scene *c, uint64_t offset, uint64_t length,
 				   uint32_t access)

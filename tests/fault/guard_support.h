@@ -19,7 +19,7 @@ struct file_map {
 /* Makes one of @size bytes, which have the pattern of salt 1. */
 struct file_map open_file_map(uint64_t size);
 void close_file_map(struct file_map *file);
-AUTO_BY(file_map, close_file_map)
+AUTO_END(file_map, close_file_map)
 
 struct hm_fault no_fault(void);
 /* Reads the byte, in a scope: its value, or the error. */

@@ -42,7 +42,7 @@ static void whole_copies(const char *name)
 
 static void whole(void)
 {
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	whole_copies("host");
 	whole_copies("soft:0");
@@ -52,7 +52,7 @@ static void cut_off(void)
 {
 	struct hm_fault fault = no_fault();
 	AUTO_FREE char *bytes = malloc(SIZE);
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(file_map) file = open_file_map(SIZE);
 
 	CHECK(!ftruncate(file.fd, 4 * PAGE));
@@ -82,7 +82,7 @@ static void cut_off(void)
 static void other_end(void)
 {
 	struct hm_fault fault = no_fault();
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(file_map) whole = open_file_map(SIZE);
 	AUTO(file_map) cut = open_file_map(SIZE);
 
@@ -108,7 +108,7 @@ static void arguments(void)
 	AUTO(file_map) file = open_file_map(SIZE);
 
 	CHECK_ERROR(-EOPNOTSUPP, hm_copy_out(bytes, file.base, 8, NULL));
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	CHECK_ERROR(-EINVAL, hm_copy_out(NULL, file.base, 8, NULL));
 	CHECK_ERROR(-EINVAL, hm_copy_out(bytes, NULL, 8, NULL));
 	CHECK_ERROR(-EINVAL, hm_copy_in(file.base, bytes, 0, NULL));
@@ -127,7 +127,7 @@ static void rights(void)
 {
 	struct hm_fault fault = no_fault();
 	char bytes[2 * PAGE];
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(file_map) file = open_file_map(SIZE);
 
 	CHECK_OK(hm_map_protect(file.map, PAGE, PAGE, HM_READ));
@@ -147,7 +147,7 @@ static void shared(void)
 	struct hm_fault fault = no_fault();
 	char bytes[SIZE];
 	int ends[2];
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(hm_buffer) *buffer = NULL;
 
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
@@ -176,7 +176,7 @@ static void lost_device(void)
 	int r;
 
 	setenv("HETMAP_SOFT", "vram_mb=16 system_mb=16 test=1", 1);
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
 	CHECK_OK_FATAL(hm_buffer_create(device, DESC(hm_buffer_desc, .size = SIZE), &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
@@ -251,7 +251,7 @@ static void threads(void)
 	};
 	pthread_t thread[sizeof(visitors) / sizeof(visitors[0])];
 	size_t i, n = sizeof(visitors) / sizeof(visitors[0]);
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(file_map) file = open_file_map(SIZE);
 
 	CHECK(!ftruncate(file.fd, 4 * PAGE));
@@ -274,7 +274,7 @@ static void scope(void)
 
 	file.base[3 * PAGE] = 42;
 	CHECK_ERROR(-EOPNOTSUPP, read_guarded((void *)file.base, &fault));
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	CHECK(!ftruncate(file.fd, 4 * PAGE));
 	CHECK_EQUAL(read_guarded((void *)(file.base + 3 * PAGE), &fault), 42);
 	CHECK_ERROR(-ERANGE, read_guarded((void *)(file.base + 4 * PAGE + 7), &fault));
@@ -292,7 +292,7 @@ static void nested(void)
 	volatile int steps = 0;
 	char byte;
 	int r;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(file_map) file = open_file_map(SIZE);
 
 	CHECK(!ftruncate(file.fd, PAGE));
@@ -348,7 +348,7 @@ static void scope_of_blocked(void)
 	struct hm_guard guard;
 	unsigned int i;
 	sigset_t set;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(file_map) file = open_file_map(SIZE);
 
 	CHECK(!ftruncate(file.fd, PAGE));
@@ -375,7 +375,7 @@ static void scope_of_unknown(void)
 	struct hm_fault fault = no_fault();
 	struct hm_guard guard;
 	char byte = 1;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(file_map) file = open_file_map(SIZE);
 
 	HM_GUARD_INIT(&guard);
@@ -400,7 +400,7 @@ static void shrunk_in_scope(void)
 {
 	struct hm_guard guard;
 	int r;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(rig) rig = rig_make("host", DESC(hm_buffer_desc, .size = SIZE));
 
 	HM_GUARD_INIT(&guard);
@@ -450,7 +450,7 @@ static void cut_meanwhile(void)
 	pthread_t thread;
 	unsigned int i;
 	int r;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(file_map) file = open_file_map(LONG_SIZE);
 
 	pattern_write(full, 0, LONG_SIZE, 9);
@@ -487,7 +487,7 @@ static void in_child(void *user)
 
 static void forked(void)
 {
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(file_map) file = open_file_map(SIZE);
 
 	CHECK_EQUAL(test_fork(in_child, &file), 0);

@@ -72,7 +72,7 @@ static void in_hook(void)
 	struct file_map lost;
 	struct toucher toucher;
 	struct hm_fault fault;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(file_map) file = open_file_map(SIZE);
 
 	open_cut_off(&lost, &toucher);
@@ -102,7 +102,7 @@ static void in_callback(void)
 	struct hm_guard guard;
 	struct hm_view *view;
 	int r;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(file_map) file = open_file_map(SIZE);
 
 	open_cut_off(&lost, &toucher);

@@ -67,7 +67,7 @@ static void cut_off(void)
 	/* Builds the kernel, by a compiler that may install handlers of its own. */
 	RUN(&rig, FILL, SIZE / 4, HM_OUT(hm_map_address(map)), HM_U32(1));
 	hm_map_unref(map);
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	CHECK_FATAL(!pthread_create(&thread, NULL, cut, &cutter));
 	for (i = 0; i < ROUNDS; i++) {
 		CHECK(!ftruncate(cutter.fd, SIZE));

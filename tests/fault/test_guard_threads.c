@@ -127,7 +127,7 @@ static void same_name_where(bool kept)
 {
 	char *stacks, *other;
 	pthread_t first;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	stacks = map_stacks(STACKS);
 	/* A thread's name is an address at the end of its stack. */
@@ -181,7 +181,7 @@ static void in_child(void *user)
 static void ended(void)
 {
 	pthread_t first;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	char *stacks = map_stacks(2 * STACK);
 
 	pthread_join(run_on(stacks, end_inside, NULL), NULL);
@@ -230,7 +230,7 @@ static void *end_with_copies(void *user)
 static void late_copies(void)
 {
 	char *stack;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(file_map) file = open_file_map(SIZE);
 
 	late.base = file.base;
@@ -387,7 +387,7 @@ static void have_all_follow(void)
 /* A copy that follows the last one at once does not look, for a while. */
 static void at_once(void)
 {
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(file_map) file = open_file_map(SIZE);
 
 	have_all_follow();
@@ -413,7 +413,7 @@ static void moment(void)
 	uint64_t least = UINT64_MAX, begin, took;
 	sigset_t none;
 	int i;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	sigemptyset(&none);
 	for (i = 0; i < 10000; i++) {
@@ -432,7 +432,7 @@ static void moment(void)
 static void never_at_once(void)
 {
 	inject_always("open", EACCES);
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	CHECK(inject_disarm());
 	CHECK_EQUAL(guard_moment, 0);
 	AUTO(file_map) file = open_file_map(SIZE);
@@ -496,7 +496,7 @@ static void blocked_at_once(void)
 
 	sigfillset(&all);
 	sigemptyset(&none);
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(file_map) file = open_file_map(SIZE);
 	CHECK(!ftruncate(file.fd, PAGE));
 	CHECK_OK(hm_map_protect(file.map, 2 * PAGE, PAGE, HM_NONE));
@@ -519,7 +519,7 @@ static void after_blocked(void)
 
 	sigfillset(&all);
 	sigemptyset(&none);
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(file_map) file = open_file_map(SIZE);
 	CHECK(!ftruncate(file.fd, PAGE));
 	have_all_follow();
@@ -568,7 +568,7 @@ static void after_others(void)
 	sigfillset(&all);
 	sigemptyset(&none);
 	CHECK_FATAL(!sigaction(SIGSEGV, &action, NULL));
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(file_map) file = open_file_map(SIZE);
 	CHECK(!ftruncate(file.fd, PAGE));
 	have_all_follow();
@@ -617,7 +617,7 @@ static unsigned int looks_on(const char *name)
 static void after_asking(void)
 {
 	int ends[2];
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(hm_buffer) *buffer = NULL;
 
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));

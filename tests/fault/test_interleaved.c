@@ -348,7 +348,7 @@ static void test_policy_under_handler(void)
 	const struct hm_loss_desc shadow = { .struct_size = sizeof(shadow),
 					     .policy = HM_LOSS_SHADOW };
 	pthread_t thread;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(file_map) file = open_file_map(SIZE);
 
 	CHECK_OK_FATAL(hm_buffer_set_loss(file.buffer, &shadow));

@@ -49,7 +49,7 @@ static void close_file_map(struct file_map *file)
 	close(file->fd);
 }
 
-AUTO_BY(file_map, close_file_map)
+AUTO_END(file_map, close_file_map)
 
 static bool holds(const struct file_map *file, uint64_t from, uint64_t to)
 {
@@ -82,7 +82,7 @@ static void brackets_tell(const struct file_map *file)
 static void replaced(void)
 {
 	char byte = 1;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	uint64_t before = handler_info().repaired;
 	struct file_map file = open_file_map();
 
@@ -113,7 +113,7 @@ static void replaced(void)
 /* With a shadow a block that was cut off has the bytes of its last refresh. */
 static void shadowed(void)
 {
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(file_map) file = open_file_map();
 
 	CHECK_OK_FATAL(
@@ -141,7 +141,7 @@ static void shadowed(void)
 /* Runs of pages keep their rights. */
 static void rights_stay(void)
 {
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(file_map) file = open_file_map();
 
 	CHECK_OK(hm_map_protect(file.map, 2 * PAGE, PAGE, HM_READ));
@@ -334,7 +334,7 @@ static void lost_again(void *user)
 	const uint64_t half = REPAIR_BLOCK / 2;
 	struct file_map file = { .fd = scratch_file(half) };
 	int i;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	uint64_t before = handler_info().repaired;
 
 	(void)user;
@@ -377,7 +377,7 @@ static void fences(void)
 {
 	struct hm_fence *fence;
 	struct accel_rig rig;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	accel_rig_open(&rig, "cpu", 0, 0);
 	AUTO(file_map) file = open_file_map();
@@ -427,7 +427,7 @@ static void beside_changes(void)
 {
 	pthread_t thread;
 	unsigned int i;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	for (i = 0; i < 50; i++) {
 		AUTO(file_map) file = open_file_map();
@@ -461,7 +461,7 @@ static void beside_moves(void)
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 2 * REPAIR_BLOCK };
 	pthread_t thread;
 	unsigned int i;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(hm_device) *device = rig_device("host");
 
 	for (i = 0; i < 30; i++) {
@@ -507,7 +507,7 @@ static void read_left(void *user)
 static void left_by_fork(void)
 {
 	struct block_states *blocks;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	CHECK_FATAL(!sigaction(SIGBUS, NULL, &of_parent[0]));
 	CHECK_FATAL(!sigaction(SIGSEGV, NULL, &of_parent[1]));
@@ -531,7 +531,7 @@ static void undone(void)
 	unsigned int n;
 	bool failed;
 	int r;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(rig) rig =
 		rig_make("host", DESC(hm_buffer_desc, .size = 2 * PAGE, .max_size = 2 * PAGE));
 	uint64_t reserved = stats_now().bytes_reserved;
@@ -584,7 +584,7 @@ static void held_by_others(void)
 	struct hm_map *map = NULL;
 
 	held = NULL;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(hm_device) *device = rig_device("host");
 	AUTO(hm_buffer) *buffer = rig_buffer(device, DESC(hm_buffer_desc, .size = 2 * PAGE));
 	sys_table.calloc = refuse_states;

@@ -45,7 +45,7 @@ static void at_the_limit(void)
 		close(fd);
 		return;
 	}
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(hm_device) *device = rig_device("file");
 	AUTO(hm_buffer) *buffer = rig_file(device, NULL, fd, NULL);
 	AUTO(hm_map) *map = rig_map(buffer, NULL);

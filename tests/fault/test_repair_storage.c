@@ -46,7 +46,7 @@ static bool file_has(int fd, uint64_t at, char value)
 static void stored(void)
 {
 	int fd = scratch_file(SIZE);
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(hm_device) *device = rig_device("file");
 	AUTO(hm_buffer) *buffer = rig_file(device, NULL, fd, NULL);
 	AUTO(hm_map) *map = rig_map(buffer, NULL);
@@ -83,7 +83,7 @@ static void without_storage(void)
 	AUTO(hm_map) *map = NULL;
 
 	setenv("HETMAP_SOFT", "vram_mb=16 system_mb=16 test=1", 1);
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(hm_device) *device = rig_device("soft:0");
 	AUTO(hm_buffer) *buffer = sim_make(device, 2 * REPAIR_BLOCK, 0, &map);
 	CHECK(!(buffer_info(buffer).caps & HM_CAP_SYNC));

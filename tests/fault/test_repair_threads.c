@@ -128,7 +128,7 @@ static void set_policy(struct hm_buffer *buffer, const struct hm_map *map, uint3
 
 static void race_on_file(uint32_t policy)
 {
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(file_map) file = open_file_map(SIZE);
 
 	set_policy(file.buffer, file.map, policy);
@@ -167,7 +167,7 @@ static void race_on_device(uint32_t policy)
 {
 	AUTO(hm_device) *device = sim_open();
 	struct hm_map *map;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(hm_buffer) *buffer = make_broken(device, policy, &map);
 
 	hm_map_unref(map);
@@ -222,7 +222,7 @@ static void test_unplugged(void)
 	}
 	hm_device_unref(device);
 	sim_plug();
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	race_begin(PAGE, STRIDE, 100);
 	for (i = 0; i < race.rounds; i++)
 		unplugged_round(i, &state);
@@ -294,7 +294,7 @@ static void store_beside(void *user)
 	struct hm_map *map;
 	pthread_t thread;
 	uint64_t before;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	(void)user;
 	hurting.device = sim_open();

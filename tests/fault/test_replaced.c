@@ -271,7 +271,7 @@ static void in_reach_again(void *user)
 
 	(void)user;
 	setenv("HETMAP_SOFT", "vram_mb=16 system_mb=16 test=1", 1);
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	CHECK_OK_FATAL(hm_device_open("soft:0", &victim.device));
 	victim.buffer = sim_make(victim.device, VICTIM_SIZE, 0, &victim.map);
 	victim.base = hm_map_address(victim.map);

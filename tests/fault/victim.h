@@ -27,7 +27,7 @@ struct victim {
 struct victim victim_open_file(void);
 struct victim victim_open_host(void);
 void victim_close(struct victim *victim);
-AUTO_BY(victim, victim_close)
+AUTO_END(victim, victim_close)
 
 /* Its loss policy; with a salt it has a refill callback. */
 void victim_choose(struct victim *victim, uint32_t policy, uint32_t flags);

@@ -41,6 +41,15 @@ int load_note_bytes(uint64_t bytes, uint64_t total, void *user)
 	return 0;
 }
 
+struct hm_load *rig_load(struct hm_device *device, struct hm_pieces *pieces,
+			 const struct hm_load_desc *desc)
+{
+	struct hm_load *load = NULL;
+
+	CHECK_OK_FATAL(hm_load_create(device, pieces, desc, &load));
+	return load;
+}
+
 struct hm_load_info load_info(struct hm_load *load)
 {
 	struct hm_load_info info = { .struct_size = sizeof(info) };

@@ -29,6 +29,8 @@ struct load_told {
 int load_note(const struct hm_piece_info *piece, void *address, void *user);
 int load_note_bytes(uint64_t bytes, uint64_t total, void *user);
 
+struct hm_load *rig_load(struct hm_device *device, struct hm_pieces *pieces,
+			 const struct hm_load_desc *desc);
 struct hm_load_info load_info(struct hm_load *load);
 
 /* FOLDER/a: tensors "t0", "t1" and so on of U8, with these bytes, one behind another. */

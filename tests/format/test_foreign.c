@@ -55,12 +55,11 @@ static const struct {
 
 static char *make(const char *folder, const char *name, size_t kind, size_t size)
 {
-	char *bytes = calloc(1, size);
+	AUTO_TEXT *bytes = calloc(1, size);
 
 	CHECK_FATAL(bytes != NULL);
 	memcpy(bytes + kinds[kind].offset, kinds[kind].bytes, kinds[kind].length);
 	file_write(folder, name, bytes, size);
-	free(bytes);
 	return folder_path(folder, name);
 }
 
@@ -125,16 +124,14 @@ static void each(void)
 /* The caller can say that a file of any kind has tokens: by HM_TOKENS_RAW, or by an offset. */
 static void numbers(void)
 {
-	const struct hm_tokens_desc raw = { .struct_size = sizeof(raw),
-					    .flags = HM_TOKENS_RAW };
-	const struct hm_tokens_desc behind = { .struct_size = sizeof(behind), .offset = 2 };
 	char *folder = folder_make(), *path;
 	size_t i;
 
 	for (i = 0; i < N_KIND; i++) {
 		path = make(folder, "a", i, SIZE);
-		hm_tokens_unref(tokens_open(path, &raw));
-		hm_tokens_unref(tokens_open(path, &behind));
+		hm_tokens_unref(
+			tokens_open(path, DESC(hm_tokens_desc, .flags = HM_TOKENS_RAW)));
+		hm_tokens_unref(tokens_open(path, DESC(hm_tokens_desc, .offset = 2)));
 		free(path);
 	}
 	folder_remove(folder);
@@ -173,7 +170,8 @@ static void links(void)
 	struct hm_safetensors *safetensors;
 	struct hm_reader *reader;
 	struct hm_tokens *tokens;
-	char *folder = folder_make(), *snapshot, *model, *other;
+	char *other;
+	AUTO_TEXT *folder = folder_make(), *snapshot = NULL, *model = NULL;
 
 	file_write(folder, "snapshots/1/model.safetensors.index.json", index, strlen(index));
 	snapshot = folder_path(folder, "snapshots/1");
@@ -208,30 +206,26 @@ static void links(void)
 	CHECK_ERROR(-ELOOP, hm_safetensors_open(model, 0, &safetensors));
 	CHECK(strstr(hm_errmsg(), "opening it: ELOOP") != NULL);
 	free(other);
-	free(model);
-	free(snapshot);
-	folder_remove(folder);
 }
 
 /* ---- the command ---- */
 
 static void told(const struct command *command, int status, const char *text)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
-	command_run(command, &outcome);
-	CHECK_EQUAL(outcome.status, status);
+	CHECK_RUN(status, &outcome, command);
 	if (!strstr(outcome.err, text))
 		test_fail(__FILE__, __LINE__, "no \"%s\" in: %s%s", text, outcome.out,
 			  outcome.err);
-	outcome_free(&outcome);
 }
 
 /* The command knows kinds by their bytes, whatever the names and --dtype are. */
 static void command(void)
 {
 	static const char *const names[] = { "a.bin", "a.npy", "a.npz", "a.safetensors" };
-	char *folder = folder_make(), *path, *link;
+	char *path;
+	AUTO_TEXT *folder = folder_make(), *link = NULL;
 	size_t i, k;
 
 	for (i = 0; i < N_KIND; i++)
@@ -256,9 +250,7 @@ static void command(void)
 	CHECK_FATAL(!unlink(path) && !symlink("a.bin", link));
 	told(&(struct command){ .args = { "run", "tokens", link } }, 2,
 	     "it is a link to 'a.bin', which is not there");
-	free(link);
 	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -266,7 +258,4 @@ static const struct test tests[] = {
 	{ "links", links, 0, 0 }, { "command", command, 60, 0 }, { NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "foreign", tests);
-}
+TEST_MAIN(harness_main, "foreign", tests)

@@ -114,7 +114,7 @@ static void reads(void)
 	struct hm_gguf_file_info file = { .struct_size = sizeof(file) };
 	struct hm_gguf_tensor_info none = { .struct_size = sizeof(none) };
 	struct hm_gguf_value value = { .struct_size = sizeof(value) };
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	struct hm_gguf *gguf;
 	uint64_t index;
 	unsigned int i;
@@ -145,7 +145,6 @@ static void reads(void)
 		hm_gguf_unref(gguf);
 	}
 	hm_gguf_unref(NULL);
-	folder_remove(folder);
 }
 
 /* Tensors are pieces, and keys are notes. */
@@ -153,7 +152,7 @@ static void are_pieces(void)
 {
 	struct hm_pieces_info info = { .struct_size = sizeof(info) };
 	struct hm_piece_info piece = { .struct_size = sizeof(piece) };
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	struct hm_metadata note;
 	struct hm_pieces *pieces = NULL;
 	const char *path;
@@ -181,7 +180,6 @@ static void are_pieces(void)
 	CHECK_OK(hm_pieces_metadata(pieces, 15, &note));
 	CHECK(!strcmp(note.key, "byte order"));
 	hm_pieces_unref(pieces);
-	folder_remove(folder);
 }
 
 /* ---- split models ---- */
@@ -205,11 +203,9 @@ static void make_shard(const char *folder, const char *name, unsigned int no,
 
 static int open_in(const char *folder, const char *name, struct hm_gguf **ret_gguf)
 {
-	char *path = folder_path(folder, name);
-	int r = hm_gguf_open(path, 0, ret_gguf);
+	AUTO_TEXT *path = folder_path(folder, name);
 
-	free(path);
-	return r;
+	return hm_gguf_open(path, 0, ret_gguf);
 }
 
 static void opens_all_files(void)
@@ -217,7 +213,7 @@ static void opens_all_files(void)
 	static const char *const names[] = { "m-00001-of-00003.gguf", "m-00002-of-00003.gguf",
 					     "m-00003-of-00003.gguf" };
 	struct hm_gguf_info info = { .struct_size = sizeof(info) };
-	char *folder = folder_make(), *path;
+	AUTO_TEXT *folder = folder_make(), *path = NULL;
 	struct hm_gguf *gguf = NULL;
 	unsigned int i;
 
@@ -258,7 +254,6 @@ static void opens_all_files(void)
 	/* The missing one is named. */
 	path = folder_path(folder, names[1]);
 	unlink(path);
-	free(path);
 	CHECK_ERROR(-ENOENT, open_in(folder, names[2], &gguf));
 	CHECK(strstr(hm_errmsg(), names[1]) && strstr(hm_errmsg(), "file 2 of the 3"));
 	make_shard(folder, "other.gguf", 0, 3, 3);
@@ -268,7 +263,6 @@ static void opens_all_files(void)
 	make_shard(folder, "x-00002-of-00003.gguf", 0, 1, 1);
 	CHECK_OK_FATAL(open_in(folder, "x-00002-of-00003.gguf", &gguf));
 	hm_gguf_unref(gguf);
-	folder_remove(folder);
 }
 
 /* ---- long contents ---- */
@@ -276,15 +270,12 @@ static void opens_all_files(void)
 /* Strings across the window's end, longer than it, and an array that is read when it is used. */
 static void reads_long_ones(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "long"), *text;
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "long"), *text = NULL;
 	const char *strings[2000];
 	struct hm_gguf_pair pairs[2] = {
 		{ "strings", HM_GGUF_ARRAY, HM_GGUF_STRING, 2000, strings },
 		{ "text", HM_GGUF_STRING, 0, 0, &strings[0] },
 	};
-	struct hm_gguf_desc desc = { .struct_size = sizeof(desc),
-				     .metadata = pairs,
-				     .n_metadata = 2 };
 	struct hm_gguf_value value;
 	struct hm_gguf *gguf;
 	size_t length = 300000;
@@ -296,7 +287,8 @@ static void reads_long_ones(void)
 	text[length] = '\0';
 	for (i = 0; i < 2000; i++)
 		strings[i] = text + (i % 500 ? length - i : 0);
-	CHECK_OK_FATAL(hm_gguf_write(path, &desc));
+	CHECK_OK_FATAL(
+		hm_gguf_write(path, DESC(hm_gguf_desc, .metadata = pairs, .n_metadata = 2)));
 	gguf = gguf_opened(path);
 	value = value_of(gguf, "text");
 	CHECK(value.length == length && !strcmp(value.string, text));
@@ -311,15 +303,12 @@ static void reads_long_ones(void)
 	CHECK_FATAL(!truncate(path, 4096));
 	CHECK_ERROR(-ENODATA, element(gguf, "strings", 1999, &value));
 	hm_gguf_unref(gguf);
-	folder_remove(folder);
-	free(text);
-	free(path);
 }
 
 /* The n-th call fails: nothing is leaked, and nothing is returned. */
 static void opens_failing(void)
 {
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	struct hm_gguf *gguf;
 	bool failed = true;
 	const char *path;
@@ -342,7 +331,6 @@ static void opens_failing(void)
 		inject_forgive();
 	}
 	CHECK(n > 10);
-	folder_remove(folder);
 }
 
 static void types(void)
@@ -370,8 +358,8 @@ static void has_no_order(void)
 {
 	static const uint64_t ne[] = { 64 };
 	struct hm_piece_info piece = { .struct_size = sizeof(piece) };
-	char *folder = folder_make();
-	struct hm_pieces *pieces;
+	AUTO_TEXT *folder = folder_make();
+	AUTO(hm_pieces) *pieces = NULL;
 	struct hm_gguf *gguf;
 	const char *path;
 
@@ -391,16 +379,14 @@ static void has_no_order(void)
 	CHECK(!strcmp(piece.type, "MXFP4"));
 	CHECK_OK(hm_pieces_at(pieces, 2, &piece));
 	CHECK(!strncmp(piece.type, "Q8_0 ", 5));
-	hm_pieces_unref(pieces);
-	folder_remove(folder);
 }
 
 /* A string of which a sparse file has any amount is no note. */
 static void has_short_notes(void)
 {
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	struct hm_metadata note;
-	struct hm_pieces *pieces;
+	AUTO(hm_pieces) *pieces = NULL;
 	const char *path;
 
 	made = (struct gguf_made){ 0 };
@@ -411,8 +397,6 @@ static void has_short_notes(void)
 	CHECK_OK_FATAL(hm_pieces_open(path, NULL, &pieces));
 	CHECK_OK(hm_pieces_metadata(pieces, 0, &note));
 	CHECK(!strcmp(note.value, "string of 1073741824 bytes"));
-	hm_pieces_unref(pieces);
-	folder_remove(folder);
 }
 
 int main(int argc, char **argv)

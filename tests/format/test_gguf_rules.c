@@ -46,7 +46,7 @@ static int open_made(const char *folder, size_t n, struct hm_gguf **ret_gguf)
 /* Cut off at each byte. */
 static void cut_off(void)
 {
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	struct hm_gguf *gguf;
 	unsigned int big;
 	size_t n;
@@ -61,7 +61,6 @@ static void cut_off(void)
 			CHECK(gguf == (void *)0x10 && *hm_errmsg());
 		}
 	}
-	folder_remove(folder);
 }
 
 /* One bit or byte is another one: an error, or a description that holds. */
@@ -69,7 +68,7 @@ static void flipped(void)
 {
 	uint64_t seed = test_seed();
 	unsigned int turns = test_is_slow() ? 300 : 3000, i, k;
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	struct hm_gguf *gguf;
 	size_t at;
 	int r;
@@ -92,7 +91,6 @@ static void flipped(void)
 		use(gguf);
 		hm_gguf_unref(gguf);
 	}
-	folder_remove(folder);
 }
 
 /* ---- one rule each ---- */
@@ -141,7 +139,7 @@ static void check_refused(const char *folder, int error, const char *text)
 
 static void tensors_of_all_sorts(void)
 {
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	size_t i;
 
 	for (i = 0; i < sizeof(tensors) / sizeof(tensors[0]); i++) {
@@ -158,7 +156,6 @@ static void tensors_of_all_sorts(void)
 		made_data(&made, 32, 64);
 		check_refused(folder, t->error, t->text);
 	}
-	folder_remove(folder);
 }
 
 static void begin(uint64_t n_tensor, uint64_t n_key)
@@ -170,7 +167,7 @@ static void begin(uint64_t n_tensor, uint64_t n_key)
 static void names(void)
 {
 	static const uint64_t ne[] = { 8 };
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	unsigned int i;
 
 	begin(2, 0);
@@ -224,7 +221,6 @@ static void names(void)
 	for (i = 0; i < 1000; i++)
 		made_number(&made, 'k', 8);
 	check_refused(folder, -EBADMSG, "65536 bytes");
-	folder_remove(folder);
 }
 
 /* Lengths and numbers that the file does not have. */
@@ -232,7 +228,7 @@ static void lying_lengths(void)
 {
 	static const uint64_t lies[] = { 9,          1000,           UINT32_MAX,
 					 1ull << 62, UINT64_MAX - 7, UINT64_MAX };
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	uint32_t kind;
 	size_t i;
 
@@ -266,7 +262,6 @@ static void lying_lengths(void)
 		made_number(&made, 0, 8);
 		check_refused(folder, -EBADMSG, "\"k\"");
 	}
-	folder_remove(folder);
 }
 
 static void alignment_of(uint32_t kind, uint64_t number, size_t n)
@@ -279,7 +274,7 @@ static void alignment_of(uint32_t kind, uint64_t number, size_t n)
 
 static void keys(void)
 {
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 
 	alignment_of(HM_GGUF_U32, 1, 4);
 	check_refused(folder, 0, "");
@@ -310,12 +305,11 @@ static void keys(void)
 	begin(0, 1);
 	made_key(&made, "split.no", HM_GGUF_I32, (uint64_t)-1, 4);
 	check_refused(folder, -EBADMSG, "it is -1, less than 0");
-	folder_remove(folder);
 }
 
 static void versions(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "none");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "none");
 	struct hm_gguf *gguf;
 
 	made = (struct gguf_made){ 0 };
@@ -337,8 +331,6 @@ static void versions(void)
 	CHECK_ERROR(-EINVAL, hm_gguf_open(path, 1, &gguf));
 	CHECK_ERROR(-EINVAL, hm_gguf_open(NULL, 0, &gguf));
 	CHECK_ERROR(-EINVAL, hm_gguf_open(path, 0, NULL));
-	free(path);
-	folder_remove(folder);
 }
 
 int main(int argc, char **argv)

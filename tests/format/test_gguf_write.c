@@ -70,7 +70,7 @@ static void reads_back(void)
 	static const uint64_t alignments[] = { 0, 8, 32, 64, 65536 };
 	struct hm_gguf_info info = { .struct_size = sizeof(info) };
 	struct hm_gguf_value value = { .struct_size = sizeof(value) };
-	char *folder = folder_make(), *path = folder_path(folder, "a.gguf");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "a.gguf");
 	uint64_t index, alignment;
 	struct hm_gguf_desc desc;
 	struct hm_gguf *gguf;
@@ -96,14 +96,12 @@ static void reads_back(void)
 		CHECK(value.u64 == 65535);
 		hm_gguf_unref(gguf);
 	}
-	free(path);
-	folder_remove(folder);
 }
 
 /* The n-th call fails: the old file is whole. */
 static void undone(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "a");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "a");
 	struct hm_gguf_info info = { .struct_size = sizeof(info) };
 	struct hm_gguf_desc first = desc_of(0), desc = desc_of(0);
 	struct hm_gguf *gguf;
@@ -126,8 +124,6 @@ static void undone(void)
 		CHECK(r || info.tensors == N);
 	}
 	CHECK(n > 10);
-	free(path);
-	folder_remove(folder);
 }
 
 static void refuses(void)
@@ -168,7 +164,7 @@ static void refuses(void)
 		{ { "k", HM_GGUF_U8, 0, 0, NULL }, "data is NULL" },
 		{ { "k", HM_GGUF_ARRAY, HM_GGUF_STRING, 2, null }, "string 1 is NULL" },
 	};
-	char *folder = folder_make(), *path = folder_path(folder, "a");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "a");
 	struct hm_gguf_source two[2] = { sources[0] };
 	struct hm_gguf_pair two_pairs[2] = { pairs[0] };
 	struct hm_gguf_desc desc = desc_of(0);
@@ -179,9 +175,7 @@ static void refuses(void)
 	for (i = 0; i < sizeof(tensors) / sizeof(tensors[0]); i++) {
 		two[1] = tensors[i].source;
 		CHECK_ERROR(tensors[i].error, hm_gguf_write(path, &desc));
-		if (!strstr(hm_errmsg(), tensors[i].text))
-			test_fail(__FILE__, __LINE__, "no \"%s\" in: %s", tensors[i].text,
-				  hm_errmsg());
+		CHECK_HAS(hm_errmsg(), tensors[i].text);
 	}
 	desc.n_tensors = 1;
 	desc.metadata = two_pairs;
@@ -189,9 +183,7 @@ static void refuses(void)
 	for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
 		two_pairs[1] = keys[i].pair;
 		CHECK_ERROR(-EINVAL, hm_gguf_write(path, &desc));
-		if (!strstr(hm_errmsg(), keys[i].text))
-			test_fail(__FILE__, __LINE__, "no \"%s\" in: %s", keys[i].text,
-				  hm_errmsg());
+		CHECK_HAS(hm_errmsg(), keys[i].text);
 	}
 	desc.n_metadata = 1;
 	for (i = 1; i < 5; i++) {
@@ -208,8 +200,6 @@ static void refuses(void)
 	CHECK_ERROR(-EINVAL, hm_gguf_write(NULL, &desc));
 	desc.n_tensors = 0;
 	CHECK_ERROR(-ENOENT, hm_gguf_write("/nowhere/a", &desc));
-	free(path);
-	folder_remove(folder);
 }
 
 int main(int argc, char **argv)

@@ -22,17 +22,12 @@
 static void test_types(void)
 {
 	struct load_told told = { .at_most = UINT64_MAX };
-	struct hm_load_desc desc = {
-		.struct_size = sizeof(desc),
-		.loaded = load_note,
-		.progress = load_note_bytes,
-		.user = &told,
-	};
-	char *header = malloc(8000), *at = header, *folder = folder_make(), name[16];
+	AUTO_TEXT *header = malloc(8000), *folder = folder_make();
+	char *at = header, name[16];
 	struct hm_device *device = sim_open();
 	struct hm_pieces *pieces;
 	uint64_t data = 0, bytes;
-	struct hm_load *load;
+	AUTO(hm_load) *load = NULL;
 	uint32_t i;
 
 	for (i = 0; hm_dtype_name(i); i++) {
@@ -51,7 +46,9 @@ static void test_types(void)
 		",%" PRIu64 "]}}",
 		data, data + 4, data + 4, data + 4);
 	pieces = pieces_open(tensors_file(folder, "a", header, data + 4));
-	CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
+	load = rig_load(device, pieces,
+			DESC(hm_load_desc, .loaded = load_note, .progress = load_note_bytes,
+			     .user = &told));
 	CHECK_EQUAL(told.n, i + 2);
 	CHECK_EQUAL(told.bytes, data + 4);
 	CHECK(!strcmp(told.names[0], hm_dtype_name(0)) && !strcmp(told.names[i], "one"));
@@ -71,10 +68,7 @@ static void test_types(void)
 	hm_pieces_unref(pieces);
 	CHECK(hm_load_ref(load) == load);
 	hm_load_unref(load);
-	hm_load_unref(load);
 	hm_load_unref(NULL);
-	free(header);
-	folder_remove(folder);
 }
 
 /* By one thread, two and as many as are chosen; each window is smaller than a tensor. */
@@ -82,24 +76,19 @@ static void test_windows(void)
 {
 	static const uint64_t windows[] = { PAGE, 2 * PAGE, 8 * PAGE, 17 * PAGE, MIB(64) };
 	static const uint64_t alignments[] = { 1, 64, PAGE };
-	char *folder = folder_make();
-	struct hm_device *device = sim_open();
-	struct hm_pieces *pieces;
+	AUTO_TEXT *folder = folder_make();
+	AUTO(hm_device) *device = sim_open();
 	struct hm_load *load;
 	size_t i;
 	uint32_t threads;
+	AUTO(hm_pieces) *pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 
-	pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 	for (i = 0; i < 5; i++)
 		for (threads = 0; threads < 3; threads++) {
-			const struct hm_load_desc desc = {
-				.struct_size = sizeof(desc),
-				.window = windows[i],
-				.alignment = alignments[i % 3],
-				.threads = threads,
-			};
-
-			CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
+			load = rig_load(device, pieces,
+					DESC(hm_load_desc, .window = windows[i],
+					     .alignment = alignments[i % 3],
+					     .threads = threads));
 			CHECK_EQUAL(load_info(load).window, windows[i]);
 			CHECK_EQUAL(load_info(load).alignment, alignments[i % 3]);
 			CHECK(load_info(load).step <= windows[i]);
@@ -108,9 +97,6 @@ static void test_windows(void)
 			load_check_file(load, load_four, LOAD_FOUR);
 			hm_load_unref(load);
 		}
-	hm_pieces_unref(pieces);
-	hm_device_unref(device);
-	folder_remove(folder);
 }
 
 /* A window larger than the model takes no longer steps, and costs nothing. */
@@ -118,13 +104,12 @@ static void test_large_windows(void)
 {
 	static const uint64_t windows[] = { MIB(65), 1ull << 40, 1ull << 62, UINT64_MAX };
 	struct hm_load_desc desc = { .struct_size = sizeof(desc) };
-	struct hm_device *device = sim_open();
-	struct hm_pieces *pieces;
-	char *folder = folder_make();
+	AUTO(hm_device) *device = sim_open();
+	AUTO_TEXT *folder = folder_make();
 	struct hm_load *load;
 	size_t i;
+	AUTO(hm_pieces) *pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 
-	pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 	for (i = 0; i < 4; i++) {
 		desc.window = windows[i];
 		CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
@@ -133,9 +118,6 @@ static void test_large_windows(void)
 		load_check_file(load, load_four, LOAD_FOUR);
 		hm_load_unref(load);
 	}
-	hm_pieces_unref(pieces);
-	hm_device_unref(device);
-	folder_remove(folder);
 }
 
 /* Many that share steps, in a file's order and in another one. */
@@ -143,9 +125,9 @@ static void test_small_ones(void)
 {
 	uint64_t bytes[300], order[300];
 	struct hm_load_desc desc = load_small_steps(2);
-	struct hm_device *device = sim_open();
-	char *folder = folder_make();
-	struct hm_pieces *pieces;
+	AUTO(hm_device) *device = sim_open();
+	AUTO_TEXT *folder = folder_make();
+	AUTO(hm_pieces) *pieces = NULL;
 	struct hm_load *load;
 	uint64_t i;
 
@@ -163,9 +145,6 @@ static void test_small_ones(void)
 	CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
 	load_check_file(load, bytes, 300);
 	hm_load_unref(load);
-	hm_pieces_unref(pieces);
-	hm_device_unref(device);
-	folder_remove(folder);
 }
 
 static void test_model(void)
@@ -174,10 +153,10 @@ static void test_model(void)
 		"{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"2.safetensors\","
 		"\"none\":\"2.safetensors\",\"c\":\"3.safetensors\"}}";
 	struct hm_load_desc desc = load_small_steps(0);
-	struct hm_device *device = sim_open();
-	char *folder = folder_make();
-	struct hm_pieces *pieces;
-	struct hm_load *load;
+	AUTO(hm_device) *device = sim_open();
+	AUTO_TEXT *folder = folder_make();
+	AUTO(hm_pieces) *pieces = NULL;
+	AUTO(hm_load) *load = NULL;
 
 	tensors_file(folder, "1.safetensors",
 		     "{\"a\":{\"dtype\":\"U8\",\"shape\":[30000],\"data_offsets\":[0,30000]}}",
@@ -197,10 +176,6 @@ static void test_model(void)
 	load_check_tensor(load, "b", 0);
 	load_check_tensor(load, "c", 0);
 	load_check_tensor(load, "none", 0);
-	hm_load_unref(load);
-	hm_pieces_unref(pieces);
-	hm_device_unref(device);
-	folder_remove(folder);
 }
 
 /* Some of them, in their own order. */
@@ -211,11 +186,10 @@ static void test_chosen(void)
 	struct hm_load_desc desc = load_small_steps(2);
 	struct hm_load_place place = { .struct_size = sizeof(place) };
 	struct hm_load *load, *none = UNTOUCHED;
-	struct hm_device *device = sim_open();
-	char *folder = folder_make();
-	struct hm_pieces *pieces;
+	AUTO(hm_device) *device = sim_open();
+	AUTO_TEXT *folder = folder_make();
+	AUTO(hm_pieces) *pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 
-	pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 	desc.loaded = load_note;
 	desc.user = &told;
 	desc.pieces = order;
@@ -247,9 +221,6 @@ static void test_chosen(void)
 	CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
 	CHECK_EQUAL(load_info(load).pieces, 0);
 	hm_load_unref(load);
-	hm_pieces_unref(pieces);
-	hm_device_unref(device);
-	folder_remove(folder);
 }
 
 /* A file's place loses no bit: a tensor that is across 4 GiB, and one behind it. */
@@ -259,8 +230,8 @@ static void test_beyond(void)
 			      end = (1ull << 32) + 433333, order[] = { 2, 1 };
 	struct hm_load_desc desc = load_small_steps(2);
 	char *folder = folder_make(), header[400];
-	struct hm_device *device = sim_open();
-	struct hm_pieces *pieces;
+	AUTO(hm_device) *device = sim_open();
+	AUTO(hm_pieces) *pieces = NULL;
 	struct hm_load *load;
 	const char *path;
 
@@ -285,8 +256,6 @@ static void test_beyond(void)
 		/* As if no window was given, too. */
 		desc.window = 0;
 	}
-	hm_pieces_unref(pieces);
-	hm_device_unref(device);
 	folder_remove(folder);
 }
 
@@ -332,9 +301,9 @@ static void test_work(void)
 		.signature = "in u64 out",
 	};
 	struct hm_load_desc desc = load_small_steps(2);
-	struct hm_device *device = sim_open(), *host;
-	char *folder = folder_make();
-	struct hm_pieces *pieces;
+	AUTO(hm_device) *device = sim_open(), *host = NULL;
+	AUTO_TEXT *folder = folder_make();
+	AUTO(hm_pieces) *pieces = NULL;
 	struct work work = { 0 };
 	struct hm_accel *accel;
 	struct hm_load *load;
@@ -363,10 +332,6 @@ static void test_work(void)
 	hm_queue_unref(work.queue);
 	hm_accel_unref(accel);
 	hm_free(work.sums);
-	hm_pieces_unref(pieces);
-	hm_device_unref(host);
-	hm_device_unref(device);
-	folder_remove(folder);
 }
 
 /* ---- memory ---- */
@@ -411,15 +376,15 @@ static void test_memory(void)
 		.window = MIB(1),
 		.threads = 2,
 	};
-	struct hm_device *device = sim_open();
-	char *folder = folder_make();
-	struct hm_pieces *pieces;
+	AUTO(hm_device) *device = sim_open();
+	AUTO_TEXT *folder = folder_make();
+	AUTO(hm_pieces) *pieces = NULL;
 	uint64_t before, peak, buffer;
 	struct hm_load *load;
 
 	if (TEST_ASAN || TEST_TSAN) {
 		test_skip("sanitizer", "its own memory is the process's, too");
-		goto out;
+		return;
 	}
 	use_one_cpu();
 	pieces = pieces_open(tensors_odd_file(folder, "a", header, strlen(header),
@@ -439,10 +404,6 @@ static void test_memory(void)
 			  " of the buffer",
 			  peak >> 10, before >> 10, buffer >> 10);
 	hm_load_unref(load);
-	hm_pieces_unref(pieces);
-out:
-	hm_device_unref(device);
-	folder_remove(folder);
 }
 
 /* ---- the rest ---- */
@@ -450,45 +411,37 @@ out:
 static void *load_one(void *user)
 {
 	struct hm_load_desc desc = load_small_steps(2);
-	struct hm_device *device = sim_open();
-	struct hm_load *load;
+	AUTO(hm_device) *device = sim_open();
+	AUTO(hm_load) *load = rig_load(device, user, &desc);
 
-	CHECK_OK_FATAL(hm_load_create(device, user, &desc, &load));
 	load_check_file(load, load_four, LOAD_FOUR);
-	hm_load_unref(load);
-	hm_device_unref(device);
 	return NULL;
 }
 
 /* Three threads load one model at the same time. */
 static void test_threads(void)
 {
-	struct hm_pieces *pieces;
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	pthread_t thread[3];
 	int i;
+	AUTO(hm_pieces) *pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 
-	pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 	for (i = 0; i < 3; i++)
 		CHECK_FATAL(!pthread_create(&thread[i], NULL, load_one, pieces));
 	for (i = 0; i < 3; i++)
 		pthread_join(thread[i], NULL);
-	hm_pieces_unref(pieces);
-	folder_remove(folder);
 }
 
 /* Other devices: one that makes buffers, one that makes none. */
 static void test_others(void)
 {
 	struct hm_load_desc desc = load_small_steps(0);
-	struct hm_load *load, *none = UNTOUCHED;
-	char *folder = folder_make();
-	struct hm_pieces *pieces;
-	struct hm_device *device;
+	struct hm_load *none = UNTOUCHED;
+	AUTO_TEXT *folder = folder_make();
+	AUTO(hm_pieces) *pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
+	struct hm_device *device = rig_device("host");
+	struct hm_load *load = rig_load(device, pieces, &desc);
 
-	pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_load_create(device, pieces, &desc, &load));
 	hm_device_unref(device);
 	load_check_file(load, load_four, LOAD_FOUR);
 	hm_load_unref(load);
@@ -496,8 +449,6 @@ static void test_others(void)
 	CHECK_ERROR(-EOPNOTSUPP, hm_load_create(device, pieces, &desc, &none));
 	CHECK(none == UNTOUCHED);
 	hm_device_unref(device);
-	hm_pieces_unref(pieces);
-	folder_remove(folder);
 }
 
 static void test_arguments(void)
@@ -506,11 +457,10 @@ static void test_arguments(void)
 	struct hm_load_info info = { .struct_size = sizeof(info) };
 	struct hm_load_desc desc = { .struct_size = sizeof(desc) };
 	struct hm_load *load, *none = UNTOUCHED;
-	struct hm_device *device = sim_open();
-	char *folder = folder_make();
-	struct hm_pieces *pieces;
+	AUTO(hm_device) *device = sim_open();
+	AUTO_TEXT *folder = folder_make();
+	AUTO(hm_pieces) *pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 
-	pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 	CHECK_ERROR(-EINVAL, hm_load_create(device, NULL, NULL, &none));
 	CHECK_ERROR(-EINVAL, hm_load_create(NULL, pieces, NULL, &none));
 	CHECK_ERROR(-EINVAL, hm_load_create(device, pieces, NULL, NULL));
@@ -547,9 +497,6 @@ static void test_arguments(void)
 	place.struct_size++;
 	CHECK_ERROR(-E2BIG, hm_load_piece(load, 0, &place));
 	hm_load_unref(load);
-	hm_pieces_unref(pieces);
-	hm_device_unref(device);
-	folder_remove(folder);
 }
 
 static const struct sim_case cases[] = {
@@ -568,7 +515,4 @@ static const struct sim_case cases[] = {
 	{ NULL, NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return sim_main(argc, argv, "load", cases);
-}
+TEST_MAIN(sim_main, "load", cases)

@@ -16,14 +16,13 @@
 
 static void check_cancelled(struct hm_load_desc *desc, int returned, int expected)
 {
-	struct hm_device *device = sim_open();
+	AUTO(hm_device) *device = sim_open();
 	struct hm_load *none = UNTOUCHED;
-	char *folder = folder_make();
-	struct hm_pieces *pieces;
+	AUTO_TEXT *folder = folder_make();
 	struct load_told *told = desc->user;
 	uint64_t before;
+	AUTO(hm_pieces) *pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 
-	pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 	for (told->at_most = 0; told->at_most < LOAD_FOUR; told->at_most++) {
 		told->n = told->bytes = 0;
 		told->r = returned;
@@ -34,9 +33,6 @@ static void check_cancelled(struct hm_load_desc *desc, int returned, int expecte
 		CHECK(strstr(hm_errmsg(), "ended the load") != NULL);
 		CHECK_EQUAL(stats_now().buffers, before);
 	}
-	hm_pieces_unref(pieces);
-	hm_device_unref(device);
-	folder_remove(folder);
 }
 
 static void test_cancelled(void)
@@ -63,10 +59,10 @@ static int cut(uint64_t bytes, uint64_t total, void *user)
 static void test_cut_off(void)
 {
 	struct hm_load_desc desc = load_small_steps(0);
-	struct hm_device *device = sim_open();
+	AUTO(hm_device) *device = sim_open();
 	struct hm_load *none = UNTOUCHED;
-	char *folder = folder_make();
-	struct hm_pieces *pieces;
+	AUTO_TEXT *folder = folder_make();
+	AUTO(hm_pieces) *pieces = NULL;
 
 	cut_path = load_file(folder, load_four, LOAD_FOUR);
 	pieces = pieces_open(cut_path);
@@ -77,20 +73,16 @@ static void test_cut_off(void)
 	desc.progress = NULL;
 	CHECK_ERROR(-ENODATA, hm_load_create(device, pieces, &desc, &none));
 	CHECK(none == UNTOUCHED);
-	hm_pieces_unref(pieces);
-	hm_device_unref(device);
-	folder_remove(folder);
 }
 
 static void test_storage_fails(void)
 {
 	struct hm_load_desc desc = load_small_steps(2);
-	struct hm_device *device = sim_open();
-	struct hm_load *load = UNTOUCHED;
-	char *folder = folder_make();
-	struct hm_pieces *pieces;
+	AUTO(hm_device) *device = sim_open();
+	AUTO(hm_load) *load = UNTOUCHED;
+	AUTO_TEXT *folder = folder_make();
+	AUTO(hm_pieces) *pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 
-	pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 	inject_install();
 	inject_always("pread", EIO);
 	CHECK_ERROR(-EIO, hm_load_create(device, pieces, &desc, &load));
@@ -102,10 +94,6 @@ static void test_storage_fails(void)
 	inject_disarm();
 	CHECK_EQUAL(load_info(load).resident, 0);
 	load_check_file(load, load_four, LOAD_FOUR);
-	hm_load_unref(load);
-	hm_pieces_unref(pieces);
-	hm_device_unref(device);
-	folder_remove(folder);
 }
 
 /* The n-th call fails: nothing is left, or the load is right all the same. */
@@ -113,9 +101,9 @@ static void test_undone(void)
 {
 	static const uint64_t bytes[] = { 5000, 9 };
 	struct hm_load_desc desc = load_small_steps(1);
-	struct hm_device *device = sim_open();
-	char *folder = folder_make();
-	struct hm_pieces *pieces;
+	AUTO(hm_device) *device = sim_open();
+	AUTO_TEXT *folder = folder_make();
+	AUTO(hm_pieces) *pieces = NULL;
 	struct hm_load *load;
 	bool failed = true;
 	unsigned int n;
@@ -138,9 +126,6 @@ static void test_undone(void)
 		inject_forgive();
 	}
 	CHECK(n > 10);
-	hm_pieces_unref(pieces);
-	hm_device_unref(device);
-	folder_remove(folder);
 }
 
 /* Larger than all of the device's memory; nothing of it is on the disk. */
@@ -148,10 +133,10 @@ static void test_full(void)
 {
 	static const char header[] = "{\"t\":{\"dtype\":\"U8\",\"shape\":[68719476736],"
 				     "\"data_offsets\":[0,68719476736]}}";
-	struct hm_device *device = sim_open();
+	AUTO(hm_device) *device = sim_open();
 	struct hm_load *none = UNTOUCHED;
-	char *folder = folder_make();
-	struct hm_pieces *pieces;
+	AUTO_TEXT *folder = folder_make();
+	AUTO(hm_pieces) *pieces = NULL;
 	int r;
 
 	pieces = pieces_open(tensors_odd_file(folder, "a", header, strlen(header),
@@ -160,9 +145,6 @@ static void test_full(void)
 	CHECK(r == -ENOSPC || r == -ENOMEM);
 	CHECK(strstr(hm_errmsg(), "a buffer of 64 GiB") != NULL);
 	CHECK(none == UNTOUCHED);
-	hm_pieces_unref(pieces);
-	hm_device_unref(device);
-	folder_remove(folder);
 }
 
 struct loss {
@@ -188,13 +170,12 @@ static void test_lost(void)
 {
 	static const uint64_t at[] = { 1, 100000, 3 * 65536 + 100008 };
 	struct hm_load_desc desc = load_small_steps(0);
-	char *folder = folder_make();
-	struct hm_pieces *pieces;
+	AUTO_TEXT *folder = folder_make();
 	struct hm_load *load;
 	size_t i;
 	int r;
+	AUTO(hm_pieces) *pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 
-	pieces = pieces_open(load_file(folder, load_four, LOAD_FOUR));
 	for (i = 0; i < 3; i++) {
 		struct loss loss = { .device = sim_open(), .at = at[i] };
 
@@ -214,8 +195,6 @@ static void test_lost(void)
 		if (loss.refused)
 			break;
 	}
-	hm_pieces_unref(pieces);
-	folder_remove(folder);
 }
 
 /* ---- crowded ---- */
@@ -279,11 +258,10 @@ static void test_crowded(void)
 {
 	static const uint64_t bytes[] = { 5000 };
 	struct hm_load *load = NULL, *none = UNTOUCHED;
-	struct hm_device *device = crowded_open();
-	char *folder = folder_make();
-	struct hm_pieces *pieces;
+	AUTO(hm_device) *device = crowded_open();
+	AUTO_TEXT *folder = folder_make();
+	AUTO(hm_pieces) *pieces = pieces_open(load_file(folder, bytes, 1));
 
-	pieces = pieces_open(load_file(folder, bytes, 1));
 	crowd_asked = 0;
 	crowd_ns = 400000000;
 	CHECK_OK(hm_load_create(device, pieces, NULL, &load));
@@ -296,9 +274,6 @@ static void test_crowded(void)
 	CHECK(none == UNTOUCHED);
 	CHECK_EQUAL(crowd_asked, 10);
 	CHECK(now_ns() - crowd_begin > 500000000);
-	hm_pieces_unref(pieces);
-	hm_device_unref(device);
-	folder_remove(folder);
 }
 
 static const struct sim_case cases[] = {
@@ -312,7 +287,4 @@ static const struct sim_case cases[] = {
 	{ NULL, NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return sim_main(argc, argv, "load_failures", cases);
-}
+TEST_MAIN(sim_main, "load_failures", cases)

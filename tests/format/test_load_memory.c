@@ -54,13 +54,11 @@ static int load_8_mib(const char *name, uint64_t *ret_window)
 {
 	const uint64_t bytes[] = { 4 << 20, 4 << 20 };
 	struct hm_load *load = UNTOUCHED;
-	struct hm_pieces *pieces;
-	char *folder = folder_make();
-	struct hm_device *device;
+	AUTO_TEXT *folder = folder_make();
 	int r;
+	AUTO(hm_pieces) *pieces = pieces_open(load_file(folder, bytes, 2));
+	AUTO(hm_device) *device = rig_device(name);
 
-	pieces = pieces_open(load_file(folder, bytes, 2));
-	CHECK_OK_FATAL(hm_device_open(name, &device));
 	real = sys_table;
 	sys_table.open = open_group;
 	r = hm_load_create(device, pieces, NULL, &load);
@@ -72,9 +70,6 @@ static int load_8_mib(const char *name, uint64_t *ret_window)
 	} else {
 		CHECK(load == UNTOUCHED);
 	}
-	hm_device_unref(device);
-	hm_pieces_unref(pieces);
-	folder_remove(folder);
 	return r;
 }
 
@@ -136,7 +131,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "load_memory", tests);
-}
+TEST_MAIN(harness_main, "load_memory", tests)

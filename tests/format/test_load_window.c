@@ -10,10 +10,10 @@ static void test_sizes(void)
 {
 	uint64_t bytes[2] = { 777777, 0 }, window;
 	struct hm_load_desc desc = { .struct_size = sizeof(desc) };
-	struct hm_device *device = sim_open_windowed(&window);
+	AUTO(hm_device) *device = sim_open_windowed(&window);
 	struct hm_load *load, *none = UNTOUCHED;
 	struct hm_pieces *pieces;
-	char *folder;
+	AUTO_TEXT *folder = NULL;
 	int i;
 
 	if (!device)
@@ -39,8 +39,6 @@ static void test_sizes(void)
 		CHECK(none == UNTOUCHED);
 		hm_pieces_unref(pieces);
 	}
-	hm_device_unref(device);
-	folder_remove(folder);
 }
 
 struct crowd {
@@ -62,10 +60,10 @@ static void test_crowded_out(void)
 {
 	static const uint64_t bytes[] = { 1048576, 1048577 };
 	struct hm_load_desc desc = { .struct_size = sizeof(desc), .window = 64 * PAGE };
-	struct hm_pieces *pieces;
-	struct hm_load *load;
+	AUTO(hm_pieces) *pieces = NULL;
+	AUTO(hm_load) *load = NULL;
 	struct crowd crowd;
-	char *folder;
+	AUTO_TEXT *folder = NULL;
 
 	crowd.device = sim_open_windowed(&crowd.window);
 	if (!crowd.device)
@@ -76,10 +74,7 @@ static void test_crowded_out(void)
 	desc.user = &crowd;
 	CHECK_OK_FATAL(hm_load_create(crowd.device, pieces, &desc, &load));
 	load_check_file(load, bytes, 2);
-	hm_load_unref(load);
-	hm_pieces_unref(pieces);
 	hm_device_unref(crowd.device);
-	folder_remove(folder);
 }
 
 static const struct sim_case cases[] = {
@@ -88,8 +83,5 @@ static const struct sim_case cases[] = {
 	{ NULL, NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return sim_main_with(argc, argv, "load_window",
-			     "test=1 vram_mb=32 system_mb=16 opener_mb=40 bar_mb=4", cases);
-}
+TEST_MAIN(sim_main_with, "load_window", "test=1 vram_mb=32 system_mb=16 opener_mb=40 bar_mb=4",
+	  cases)

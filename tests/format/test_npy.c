@@ -275,8 +275,7 @@ static void check_query(const char *path, int error, const char *words)
 	struct hm_npy_info info = { .struct_size = sizeof(info), .version = 77 };
 
 	CHECK_EQUAL(hm_npy_query(path, &info), error);
-	if (!strstr(hm_errmsg(), words))
-		test_fail(__FILE__, __LINE__, "'%s' is not in: %s", words, hm_errmsg());
+	CHECK_HAS(hm_errmsg(), words);
 	CHECK_EQUAL(info.version, 77);
 }
 
@@ -285,7 +284,7 @@ static void write_npy(const char *folder, const char *name, const char *text, si
 {
 	static const char magic[] = { '\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0 };
 	size_t length = strlen(text), size = 10 + length + data, i;
-	char *bytes = calloc(1, size);
+	AUTO_TEXT *bytes = calloc(1, size);
 
 	CHECK_FATAL(bytes != NULL);
 	memcpy(bytes, magic, sizeof(magic));
@@ -294,15 +293,14 @@ static void write_npy(const char *folder, const char *name, const char *text, si
 	for (i = 0; i < length; i++)
 		bytes[10 + i] = text[i];
 	file_write(folder, name, bytes, size);
-	free(bytes);
 }
 
 static void test_query(void)
 {
 	static const char text[] = WITH("'<u4'", "(3, 2)") "\n";
 	struct hm_npy_info info = { .struct_size = sizeof(info) };
-	char *folder = folder_make(), *path = folder_path(folder, "a.npy");
-	char *none = folder_path(folder, "none");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "a.npy");
+	AUTO_TEXT *none = folder_path(folder, "none");
 
 	write_npy(folder, "a.npy", text, 24);
 	CHECK_OK_FATAL(hm_npy_query(path, &info));
@@ -338,25 +336,18 @@ static void test_query(void)
 	check_query(NULL, -EINVAL, "path is NULL");
 	info.struct_size = 8;
 	CHECK_EQUAL(hm_npy_query(path, &info), -EINVAL);
-	free(none);
-	free(path);
-	folder_remove(folder);
 }
 
 /* The command prints the library's answers. */
 static void test_inspect(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "a");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "a");
 	struct command command = { .args = { "inspect", "--json", path } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *json, *part;
 
 	write_npy(folder, "a", "{'descr': '>u4', 'fortran_order': True, 'shape': (3, 2)}", 24);
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	json = outcome_json(&outcome);
-	outcome_free(&outcome);
-	CHECK_FATAL(json != NULL);
+	json = command_json(&command, 0);
 	CHECK(!strcmp(string_of(json, "kind"), "npy"));
 	CHECK_EQUAL(json_array_size(json_object_get(json, "metadata")), 2);
 	part = json_array_get(json_object_get(json, "parts"), 0);
@@ -364,10 +355,8 @@ static void test_inspect(void)
 	CHECK_EQUAL(integer_of(part, "bytes"), 24);
 	json_decref(json);
 	write_npy(folder, "a", WITH("'<M8[ns]'", "(3, 2)"), 48);
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &command);
 	json = outcome_json(&outcome);
-	outcome_free(&outcome);
 	CHECK_FATAL(json != NULL);
 	part = json_array_get(json_object_get(json, "parts"), 0);
 	CHECK(!strcmp(string_of(part, "dtype"), "<M8[ns]"));
@@ -377,7 +366,6 @@ static void test_inspect(void)
 	write_npy(folder, "a", WITH("[('\xe9', '<u4')]", "(3,)"), 12);
 	command_run(&command, &outcome);
 	json = outcome_json(&outcome);
-	outcome_free(&outcome);
 	CHECK_FATAL(json != NULL);
 	part = json_array_get(json_object_get(json, "parts"), 0);
 	CHECK(!strcmp(string_of(part, "dtype"), "[('\xc3\xa9', '<u4')]"));
@@ -385,18 +373,11 @@ static void test_inspect(void)
 	command_run(&(struct command){ .args = { "inspect", path }, .env = { "LC_ALL=C" } },
 		    &outcome);
 	CHECK(strstr(outcome.out, "[('\\xc3\\xa9', '<u4')]") != NULL);
-	outcome_free(&outcome);
 	write_npy(folder, "a", WITH("'<u4'", "(3, 2)"), 23);
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 1);
+	CHECK_RUN(1, &outcome, &command);
 	CHECK(strstr(outcome.out, "cut off") || strstr(outcome.err, "cut off"));
-	outcome_free(&outcome);
 	write_npy(folder, "a", WITH("'|O'", "(3, 2)"), 24);
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 2);
-	outcome_free(&outcome);
-	free(path);
-	folder_remove(folder);
+	CHECK_RUN(2, &outcome, &command);
 }
 
 /* Files that numpy writes are read, and those that it refuses are refused. */
@@ -430,13 +411,12 @@ static void test_numpy(void)
 		{ "v.npy", 1, HM_NPY_OPAQUE, 2, HM_NPY_FORTRAN | HM_NPY_SWAPPED, 216 },
 	};
 	struct hm_npy_info info = { .struct_size = sizeof(info) };
-	char *folder = folder_make(), *path;
+	char *path;
+	AUTO_TEXT *folder = folder_make();
 	size_t i;
 
-	if (!numpy_wrote(program, folder)) {
-		folder_remove(folder);
+	if (!numpy_wrote(program, folder))
 		return;
-	}
 	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		path = folder_path(folder, files[i].name);
 		CHECK_OK_FATAL(hm_npy_query(path, &info));
@@ -454,7 +434,6 @@ static void test_numpy(void)
 	path = folder_path(folder, "w.npy");
 	check_query(path, -EOPNOTSUPP, "Python objects");
 	free(path);
-	folder_remove(folder);
 }
 
 /*
@@ -504,14 +483,13 @@ static const char names_program[] =
 static void test_numpy_names(void)
 {
 	struct hm_npy_info info = { .struct_size = sizeof(info) };
-	char *folder = folder_make(), *path, name[16], type[16];
+	char *path, name[16], type[16];
+	AUTO_TEXT *folder = folder_make();
 	int i, size, swapped, r, n_read = 0;
 	FILE *expected;
 
-	if (!numpy_wrote(names_program, folder)) {
-		folder_remove(folder);
+	if (!numpy_wrote(names_program, folder))
 		return;
-	}
 	path = folder_path(folder, "expected");
 	expected = fopen(path, "re");
 	free(path);
@@ -536,7 +514,6 @@ static void test_numpy_names(void)
 	}
 	CHECK(i > 300 && n_read > 200);
 	fclose(expected);
-	folder_remove(folder);
 }
 
 /* The name is kept as the file has it, and printed fit for a terminal. */
@@ -593,7 +570,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "npy", tests);
-}
+TEST_MAIN(harness_main, "npy", tests)

@@ -7,6 +7,7 @@
 
 #include "format/tokens/tokens.h"
 #include "lib/inject.h"
+#include "format/safetensors_support.h"
 #include "format/tokens_support.h"
 
 #define UTF8 (1u << 11)
@@ -179,11 +180,10 @@ static void check_usual(const char *path)
 	struct hm_pieces_file_info file = { .struct_size = sizeof(file) };
 	struct hm_pieces_info info = { .struct_size = sizeof(info) };
 	struct hm_piece_info piece = { .struct_size = sizeof(piece) };
-	struct hm_pieces *pieces;
 	const unsigned char *at;
 	uint64_t i, k, index;
+	AUTO(hm_pieces) *pieces = pieces_open(path);
 
-	CHECK_OK_FATAL(hm_pieces_open(path, NULL, &pieces));
 	CHECK_OK(hm_pieces_query(pieces, &info));
 	CHECK(!strcmp(info.format, "npz"));
 	CHECK_EQUAL(info.pieces, 4);
@@ -204,7 +204,6 @@ static void check_usual(const char *path)
 	CHECK(has_note(pieces, "byte order of f", "not this machine's"));
 	CHECK(!has_note(pieces, "order of a", ""));
 	CHECK(has_note(pieces, "misaligned", ""));
-	hm_pieces_unref(pieces);
 }
 
 static void stored(void)
@@ -244,13 +243,12 @@ static void refused_members(const char *folder, const struct member *members, si
 			    int error, const char *says)
 {
 	struct bytes *bytes = calloc(1, sizeof(*bytes));
-	char *path;
+	AUTO_TEXT *path = NULL;
 
 	CHECK_FATAL(bytes != NULL);
 	put_archive(bytes, members, n, false);
 	path = write_archive(folder, bytes);
 	refused(path, error, says);
-	free(path);
 	free(bytes);
 }
 
@@ -273,7 +271,7 @@ static void members(void)
 		{ "a.npy", "<u2", "(5, 2)", 20, 0, 0, false, false },
 		{ "a.npy", "<u2", "(5, 2)", 20, 0, 0, false, false },
 	};
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 
 	refused_members(folder, compressed, 2, -EOPNOTSUPP, "1 of its 2 members");
 	refused_members(folder, compressed, 2, -EOPNOTSUPP,
@@ -285,7 +283,6 @@ static void members(void)
 			"member \"a\": its array has 100 bytes");
 	refused_members(folder, &foreign, 1, -EBADMSG, "not in UTF-8");
 	refused_members(folder, twice, 2, -EBADMSG, "two arrays of the name \"a\"");
-	folder_remove(folder);
 }
 
 /* Members that share bytes: a directory of any length could have each be all of the file. */
@@ -293,7 +290,7 @@ static void shared_bytes(void)
 {
 	static const struct member array = { "a.npy", "<u2", "(5, 2)", 20, 0, 0, false, false };
 	struct bytes *bytes = calloc(1, sizeof(*bytes)), *npy = calloc(1, sizeof(*npy));
-	char *folder = folder_make(), *path;
+	AUTO_TEXT *folder = folder_make(), *path = NULL;
 	struct member other = array;
 	uint64_t directory, size;
 
@@ -308,10 +305,8 @@ static void shared_bytes(void)
 	put_end(bytes, 2, directory, false);
 	path = write_archive(folder, bytes);
 	refused(path, -EBADMSG, "and the next member or the directory begins at 0");
-	free(path);
 	free(bytes);
 	free(npy);
-	folder_remove(folder);
 }
 
 /* A member that is no array may be compressed: it is not used. */
@@ -323,8 +318,8 @@ static void others_compressed(void)
 	};
 	struct hm_pieces_info info = { .struct_size = sizeof(info) };
 	struct bytes *bytes = calloc(1, sizeof(*bytes));
-	char *folder = folder_make(), *path;
-	struct hm_pieces *pieces;
+	AUTO_TEXT *folder = folder_make(), *path = NULL;
+	AUTO(hm_pieces) *pieces = NULL;
 
 	CHECK_FATAL(bytes != NULL);
 	put_archive(bytes, members, 2, false);
@@ -332,10 +327,7 @@ static void others_compressed(void)
 	CHECK_OK_FATAL(hm_pieces_open(path, NULL, &pieces));
 	CHECK_OK(hm_pieces_query(pieces, &info));
 	CHECK(info.pieces == 1 && info.ignored == 1);
-	hm_pieces_unref(pieces);
-	free(path);
 	free(bytes);
-	folder_remove(folder);
 }
 
 /* As many members as 16 bits can count: Python writes no record of zip64 for so many. */
@@ -346,8 +338,8 @@ static void many(void)
 	struct bytes *part = calloc(1, sizeof(*part));
 	const size_t n = UINT16_MAX, local = 31, entry = 47;
 	struct hm_pieces_info info = { .struct_size = sizeof(info) };
-	char *folder = folder_make(), *path, *all = calloc(n + 1, local + entry);
-	struct hm_pieces *pieces;
+	AUTO_TEXT *folder = folder_make(), *path = NULL, *all = calloc(n + 1, local + entry);
+	AUTO(hm_pieces) *pieces = NULL;
 	size_t i;
 
 	CHECK_FATAL(part && all);
@@ -374,11 +366,7 @@ static void many(void)
 	CHECK_OK_FATAL(hm_pieces_open(path, NULL, &pieces));
 	CHECK_OK(hm_pieces_query(pieces, &info));
 	CHECK(info.pieces == 0 && info.ignored == n);
-	hm_pieces_unref(pieces);
-	free(path);
 	free(part);
-	free(all);
-	folder_remove(folder);
 }
 
 /* Cut off anywhere, and a byte turned anywhere: an error or pieces inside of the file. */
@@ -446,7 +434,7 @@ static void hostile(void)
 static void failing(void)
 {
 	struct bytes *bytes = calloc(1, sizeof(*bytes));
-	char *folder = folder_make(), *path;
+	AUTO_TEXT *folder = folder_make(), *path = NULL;
 	struct hm_pieces *pieces;
 	bool failed = true;
 	unsigned int n;
@@ -467,9 +455,7 @@ static void failing(void)
 		inject_forgive();
 	}
 	CHECK(n > 20);
-	free(path);
 	free(bytes);
-	folder_remove(folder);
 }
 
 /* ---- types by name ---- */
@@ -535,7 +521,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "npz", tests);
-}
+TEST_MAIN(harness_main, "npz", tests)

@@ -22,10 +22,7 @@
 
 static struct hm_device *soft_open(void)
 {
-	struct hm_device *device;
-
-	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
-	return device;
+	return rig_device("soft:0");
 }
 
 static struct hm_pieces_info info_of(struct hm_pieces *pieces)
@@ -78,10 +75,10 @@ static void test_table(void)
 /* A model of one file: its tensors in the order of their bytes. */
 static void test_model(void)
 {
-	char *folder = folder_make(), *copy;
+	AUTO_TEXT *folder = folder_make(), *copy = NULL;
 	const char *path = tensors_file(folder, "by_bytes", MODEL, 30);
 	struct hm_metadata note;
-	struct hm_pieces *pieces;
+	AUTO(hm_pieces) *pieces = NULL;
 	struct hm_piece_info b, a;
 	uint64_t index;
 
@@ -90,7 +87,6 @@ static void test_model(void)
 	CHECK_FATAL(copy != NULL);
 	CHECK_OK_FATAL(hm_pieces_open(copy, NULL, &pieces));
 	memset(copy, 'x', strlen(copy));
-	free(copy);
 	CHECK(!strcmp(info_of(pieces).format, "safetensors"));
 	CHECK(!strcmp(info_of(pieces).word, "tensor"));
 	CHECK(info_of(pieces).files == 1 && info_of(pieces).pieces == 3);
@@ -115,9 +111,7 @@ static void test_model(void)
 	CHECK_ERROR(-ERANGE, hm_pieces_metadata(pieces, 1, &note));
 	CHECK(hm_pieces_ref(pieces) == pieces && !hm_pieces_ref(NULL));
 	hm_pieces_unref(pieces);
-	hm_pieces_unref(pieces);
 	hm_pieces_unref(NULL);
-	folder_remove(folder);
 }
 
 /* A folder: its files, an entry that the index does not list, and the first piece of each file. */
@@ -125,8 +119,8 @@ static void test_folder(void)
 {
 	static const char index[] = "{\"weight_map\":{\"a\":\"1.safetensors\","
 				    "\"b\":\"2.safetensors\"}}";
-	char *folder = folder_make();
-	struct hm_pieces *pieces;
+	AUTO_TEXT *folder = folder_make();
+	AUTO(hm_pieces) *pieces = NULL;
 
 	tensors_file(folder, "1.safetensors",
 		     "{\"a\":{\"dtype\":\"U8\",\"shape\":[99],\"data_offsets\":[0,99]}}", 99);
@@ -140,8 +134,6 @@ static void test_folder(void)
 	CHECK_EQUAL(info_of(pieces).ignored, 1);
 	CHECK(file_of(pieces, 1).first == 1 && file_of(pieces, 1).pieces == 1);
 	CHECK_EQUAL(piece_of(pieces, 1).file, 1);
-	hm_pieces_unref(pieces);
-	folder_remove(folder);
 }
 
 /* An array of numpy's, of a type that the library has and of one that it lacks. */
@@ -182,7 +174,8 @@ static void test_numbers(void)
 {
 	const struct hm_tokens_desc raw = { .struct_size = sizeof(raw), .dtype = HM_DTYPE_I32 };
 	struct hm_pieces_desc desc = { .struct_size = sizeof(desc) };
-	char *folder = folder_make(), *a = folder_path(folder, "a"), *npy, *u2;
+	AUTO_TEXT *folder = folder_make(), *a = folder_path(folder, "a"), *npy = NULL,
+		  *u2 = NULL;
 	const char *more[1];
 	struct hm_pieces *pieces = UNTOUCHED;
 
@@ -214,10 +207,6 @@ static void test_numbers(void)
 	CHECK_OK_FATAL(hm_pieces_open(npy, &desc, &pieces));
 	CHECK(!strcmp(info_of(pieces).format, "npy"));
 	hm_pieces_unref(pieces);
-	free(u2);
-	free(npy);
-	free(a);
-	folder_remove(folder);
 }
 
 static void finds(const char *path, const struct hm_pieces_desc *desc, const char *name)
@@ -283,7 +272,7 @@ static void test_arguments(void)
 	struct hm_piece_info piece = { .struct_size = sizeof(piece) };
 	struct hm_format_info format = { .struct_size = sizeof(format) };
 	struct hm_pieces *pieces, *none = UNTOUCHED;
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	const char *path = tensors_file(folder, "a", MODEL, 30);
 	uint64_t index = 5;
 
@@ -316,7 +305,6 @@ static void test_arguments(void)
 	CHECK_ERROR(-E2BIG, hm_pieces_at(pieces, 0, &piece));
 	CHECK_ERROR(-E2BIG, hm_pieces_probe(path, NULL, &format));
 	hm_pieces_unref(pieces);
-	folder_remove(folder);
 }
 
 /* Each call that can fail fails once: nothing is left open, and the result is untouched. */
@@ -344,18 +332,14 @@ static void open_failing(const char *path, const struct hm_pieces_desc *desc)
 static void test_failures(void)
 {
 	const struct hm_tokens_desc numbers = { .struct_size = sizeof(numbers) };
-	const struct hm_pieces_desc raw = { .struct_size = sizeof(raw), .raw = &numbers };
-	char *folder = folder_make(), *npy, *plain = folder_path(folder, "plain");
+	AUTO_TEXT *folder = folder_make(), *npy = NULL, *plain = folder_path(folder, "plain");
 
 	npy = tokens_npy(folder, "a.npy", 1, "<i4", false, "(1,)", "abcd", 4);
 	file_write(folder, "plain", "abcdefgh", 8);
 	inject_install();
 	open_failing(tensors_file(folder, "a", MODEL, 30), NULL);
 	open_failing(npy, NULL);
-	open_failing(plain, &raw);
-	free(plain);
-	free(npy);
-	folder_remove(folder);
+	open_failing(plain, DESC(hm_pieces_desc, .raw = &numbers));
 }
 
 static void check_place(struct hm_load *load, const struct hm_load_place *place,
@@ -374,10 +358,9 @@ static void check_place(struct hm_load *load, const struct hm_load_place *place,
 static void test_load(void)
 {
 	const struct hm_tokens_desc numbers = { .struct_size = sizeof(numbers), .offset = 2 };
-	const struct hm_pieces_desc raw = { .struct_size = sizeof(raw), .raw = &numbers };
 	struct hm_load_place place = { .struct_size = sizeof(place) };
 	char *folder = folder_make(), *path, bytes[9000];
-	struct hm_device *device = soft_open();
+	AUTO(hm_device) *device = soft_open();
 	struct hm_pieces *pieces;
 	struct hm_load *load;
 	size_t i;
@@ -395,14 +378,13 @@ static void test_load(void)
 
 	file_write(folder, "a", bytes, sizeof(bytes));
 	path = folder_path(folder, "a");
-	CHECK_OK_FATAL(hm_pieces_open(path, &raw, &pieces));
+	CHECK_OK_FATAL(hm_pieces_open(path, DESC(hm_pieces_desc, .raw = &numbers), &pieces));
 	CHECK_OK_FATAL(hm_load_create(device, pieces, NULL, &load));
 	hm_pieces_unref(pieces);
 	CHECK_OK_FATAL(hm_load_piece(load, 0, &place));
 	check_place(load, &place, bytes + 2, sizeof(bytes) - 2);
 	hm_load_unref(load);
 	free(path);
-	hm_device_unref(device);
 	folder_remove(folder);
 }
 
@@ -411,21 +393,16 @@ static void test_no_map(void)
 {
 	const struct hm_tokens_desc numbers = { .struct_size = sizeof(numbers),
 						.flags = HM_TOKENS_READ };
-	const struct hm_pieces_desc raw = { .struct_size = sizeof(raw), .raw = &numbers };
-	char *folder = folder_make(), *path = folder_path(folder, "a");
-	struct hm_device *device = soft_open();
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "a");
+	AUTO(hm_device) *device = soft_open();
 	struct hm_load *load = UNTOUCHED;
-	struct hm_pieces *pieces;
+	AUTO(hm_pieces) *pieces = NULL;
 
 	file_write(folder, "a", "abcdefgh", 8);
-	CHECK_OK_FATAL(hm_pieces_open(path, &raw, &pieces));
+	CHECK_OK_FATAL(hm_pieces_open(path, DESC(hm_pieces_desc, .raw = &numbers), &pieces));
 	CHECK(!file_of(pieces, 0).map);
 	CHECK_ERROR(-EOPNOTSUPP, hm_load_create(device, pieces, NULL, &load));
 	CHECK(strstr(hm_errmsg(), "is not mapped") && load == UNTOUCHED);
-	hm_pieces_unref(pieces);
-	hm_device_unref(device);
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -442,7 +419,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "pieces", tests);
-}
+TEST_MAIN(harness_main, "pieces", tests)

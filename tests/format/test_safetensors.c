@@ -39,13 +39,12 @@ static void lists(void)
 	struct hm_safetensors_info all = { .struct_size = sizeof(all) };
 	struct hm_shard_info shard = { .struct_size = sizeof(shard) };
 	struct hm_tensor_info info = { .struct_size = sizeof(info) };
-	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
+	AUTO_TEXT *folder = folder_make();
 	struct hm_metadata metadata;
 	const char *value = NULL;
 	uint64_t index = 99, i;
+	AUTO(hm_safetensors) *safetensors = tensors_open(tensors_file(folder, "a", FOUR, 33));
 
-	safetensors = tensors_open(tensors_file(folder, "a", FOUR, 33));
 	CHECK_OK(hm_safetensors_query(safetensors, &all));
 	CHECK_EQUAL(all.shards, 1);
 	CHECK_EQUAL(all.tensors, 4);
@@ -98,9 +97,7 @@ static void lists(void)
 	CHECK_EQUAL(index, 99);
 	CHECK(hm_safetensors_ref(safetensors) == safetensors);
 	hm_safetensors_unref(safetensors);
-	hm_safetensors_unref(safetensors);
 	hm_safetensors_unref(NULL);
-	folder_remove(folder);
 }
 
 static void in_place(void)
@@ -109,11 +106,10 @@ static void in_place(void)
 	struct hm_shard_info shard = { .struct_size = sizeof(shard) };
 	struct hm_tensor *tensor, *copy, *none = UNTOUCHED;
 	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
 	struct hm_pointer_info pointer;
 	struct hm_tensor_info info;
+	struct hm_safetensors *safetensors = tensors_open(tensors_file(folder, "a", FOUR, 33));
 
-	safetensors = tensors_open(tensors_file(folder, "a", FOUR, 33));
 	CHECK_OK(hm_safetensors_shard(safetensors, 0, &shard));
 	info = tensor_info(safetensors, "odd");
 	CHECK_OK_FATAL(hm_safetensors_view(safetensors, info.index, NULL, 0, 0, 0, &tensor));
@@ -169,12 +165,11 @@ static void of_no_bytes(void)
 	static const char header[] =
 		"{\"e\":{\"dtype\":\"F16\",\"shape\":[0,18446744073709],\"data_offsets\":[0,0]}}";
 	struct hm_tensor_place place = { .struct_size = sizeof(place) };
-	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
+	AUTO_TEXT *folder = folder_make();
 	struct hm_tensor *tensor;
 	char byte = 1;
+	AUTO(hm_safetensors) *safetensors = tensors_open(tensors_file(folder, "a", header, 0));
 
-	safetensors = tensors_open(tensors_file(folder, "a", header, 0));
 	CHECK_OK_FATAL(hm_safetensors_view(safetensors, 0, NULL, 0, 0, 0, &tensor));
 	CHECK_OK(hm_tensor_query(tensor, &place));
 	CHECK_EQUAL(place.bytes, 0);
@@ -187,8 +182,6 @@ static void of_no_bytes(void)
 	hm_tensor_unref(tensor);
 	CHECK_OK(hm_safetensors_read(safetensors, 0, NULL, 0, &byte, 0));
 	CHECK_EQUAL(byte, 1);
-	hm_safetensors_unref(safetensors);
-	folder_remove(folder);
 }
 
 /* Every type of the format, by the size of three elements. */
@@ -221,7 +214,7 @@ static void types(void)
 		{ "I64", HM_DTYPE_I64, 64 },
 		{ "U64", HM_DTYPE_U64, 64 },
 	};
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	struct hm_safetensors *safetensors;
 	struct hm_tensor_info info;
 	char header[200];
@@ -241,7 +234,6 @@ static void types(void)
 	}
 	CHECK_EQUAL(i, HM_DTYPE_U64 + 1);
 	CHECK(!hm_dtype_name((uint32_t)i) && !hm_dtype_bits((uint32_t)i));
-	folder_remove(folder);
 }
 
 /* Offsets that 32 bits don't hold; nothing of it is on the disk. */
@@ -252,7 +244,7 @@ static void beyond_4_gib(void)
 		"\"large\":{\"dtype\":\"BF16\",\"shape\":[3,1073741824],\"data_offsets\":[0,6442450944]}}";
 	const struct hm_slice last = { 2, 3 };
 	char *folder = folder_make(), bytes[16];
-	struct hm_safetensors *safetensors;
+	AUTO(hm_safetensors) *safetensors = NULL;
 	struct hm_tensor *tensor;
 	struct hm_tensor_info info;
 	uint64_t size = 8 + strlen(header) + 6442450960;
@@ -277,7 +269,6 @@ static void beyond_4_gib(void)
 	CHECK_OK_FATAL(hm_safetensors_view(safetensors, 0, &last, 1, 0, 0, &tensor));
 	CHECK(!memcmp(hm_tensor_address(tensor), "there", 5));
 	hm_tensor_unref(tensor);
-	hm_safetensors_unref(safetensors);
 	folder_remove(folder);
 }
 
@@ -288,7 +279,7 @@ static unsigned int count_fds(void)
 
 static void many_opens(void)
 {
-	char *folder = folder_make(), *path;
+	AUTO_TEXT *folder = folder_make(), *path = NULL;
 	struct hm_safetensors *safetensors;
 	struct hm_tensor *tensor;
 	unsigned int before, i;
@@ -305,8 +296,6 @@ static void many_opens(void)
 			CHECK_EQUAL(count_fds(), before);
 	}
 	CHECK_EQUAL(count_fds(), before);
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- cut off ---- */
@@ -356,8 +345,8 @@ static void cut_off(void)
 /* The n-th call fails: nothing is left, nothing is opened. */
 static void undone(void)
 {
-	struct hm_safetensors *safetensors;
-	char *folder = folder_make();
+	AUTO(hm_safetensors) *safetensors = NULL;
+	AUTO_TEXT *folder = folder_make();
 	const char *path = tensors_file(folder, "a", FOUR, 33);
 	struct hm_tensor *tensor;
 	bool failed = true;
@@ -379,8 +368,6 @@ static void undone(void)
 		inject_forgive();
 	}
 	CHECK(n > 5);
-	hm_safetensors_unref(safetensors);
-	folder_remove(folder);
 }
 
 /* ---- threads ---- */
@@ -390,7 +377,7 @@ static void undone(void)
 static void *use(void *argument)
 {
 	struct hm_tensor_info info = { .struct_size = sizeof(info) };
-	struct hm_safetensors *safetensors = argument;
+	AUTO(hm_safetensors) *safetensors = argument;
 	struct hm_tensor *tensor;
 	uint64_t i, index;
 	int n;
@@ -405,31 +392,28 @@ static void *use(void *argument)
 						     &tensor));
 			hm_tensor_unref(tensor);
 		}
-	hm_safetensors_unref(safetensors);
 	return NULL;
 }
 
 static void by_threads(void)
 {
-	struct hm_safetensors *safetensors;
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	pthread_t thread[THREADS];
 	int i;
+	struct hm_safetensors *safetensors = tensors_open(tensors_file(folder, "a", FOUR, 33));
 
-	safetensors = tensors_open(tensors_file(folder, "a", FOUR, 33));
 	for (i = 0; i < THREADS; i++)
 		CHECK_FATAL(!pthread_create(&thread[i], NULL, use,
 					    hm_safetensors_ref(safetensors)));
 	hm_safetensors_unref(safetensors);
 	for (i = 0; i < THREADS; i++)
 		pthread_join(thread[i], NULL);
-	folder_remove(folder);
 }
 
 static void arguments(void)
 {
 	struct hm_safetensors *safetensors = UNTOUCHED;
-	char *folder = folder_make(), *path = folder_path(folder, "none");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "none");
 
 	CHECK_ERROR(-EINVAL, hm_safetensors_open(NULL, 0, &safetensors));
 	CHECK_ERROR(-EINVAL, hm_safetensors_open(folder, 0, NULL));
@@ -440,18 +424,13 @@ static void arguments(void)
 	CHECK(!mkfifo(path, 0600));
 	CHECK_ERROR(-EINVAL, hm_safetensors_open(path, 0, &safetensors));
 	CHECK(safetensors == UNTOUCHED);
-	free(path);
 	safetensors = tensors_open(tensors_file(folder, "a", FOUR, 33));
 	CHECK_ERROR(-EINVAL,
-		    hm_tensor_query((struct hm_tensor *)safetensors,
-				    &(struct hm_tensor_place){
-					    .struct_size = sizeof(struct hm_tensor_place),
-				    }));
+		    hm_tensor_query((struct hm_tensor *)safetensors, DESC(hm_tensor_place)));
 	hm_safetensors_unref(safetensors);
 	/* A folder with a model in it. */
 	tensors_file(folder, "model.safetensors", FOUR, 33);
 	hm_safetensors_unref(tensors_open(folder));
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -468,7 +447,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "safetensors", tests);
-}
+TEST_MAIN(harness_main, "safetensors", tests)

@@ -184,23 +184,21 @@ static void in_two(void)
 	static const char header[] =
 		"{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}";
 	struct hm_safetensors *safetensors;
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 
 	tensors_file(folder, "model-00001-of-00002.safetensors", header, 3);
 	tensors_file(folder, "model-00002-of-00002.safetensors", header, 3);
 	CHECK_ERROR(-EBADMSG, hm_safetensors_open(folder, 0, &safetensors));
 	CHECK(strstr(hm_errmsg(), "tensor \"t\" is in ") && strstr(hm_errmsg(), ", too"));
-	folder_remove(folder);
 }
 
 static void undone(void)
 {
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 
 	put(folder, "model-00001-of-00002.safetensors");
 	put(folder, "model-00002-of-00002.safetensors");
 	tensors_open_failing(folder, 20);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -210,7 +208,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "safetensors_folder", tests);
-}
+TEST_MAIN(harness_main, "safetensors_folder", tests)

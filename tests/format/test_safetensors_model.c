@@ -42,7 +42,7 @@ static void shards(void)
 	struct hm_safetensors_info all = { .struct_size = sizeof(all) };
 	struct hm_tensor_info info = { .struct_size = sizeof(info) };
 	struct hm_shard_info shard = { .struct_size = sizeof(shard) };
-	char *folder = model_folder(), *path;
+	AUTO_TEXT *folder = model_folder(), *path = NULL;
 	struct hm_safetensors *safetensors;
 	struct hm_tensor *tensor;
 	const char *value;
@@ -87,8 +87,6 @@ static void shards(void)
 	CHECK(!rename("two.safetensors", "blob") && !symlink("blob", "two.safetensors"));
 	hm_safetensors_unref(tensors_open(INDEX));
 	CHECK(!chdir("/"));
-	free(path);
-	folder_remove(folder);
 }
 
 static void index_refused(void)
@@ -136,7 +134,8 @@ static void index_refused(void)
 		"{\"metadata\":1e+,\"weight_map\":{}}",
 	};
 	struct hm_safetensors *safetensors = UNTOUCHED;
-	char *folder = model_folder(), *path, text[512], *deep;
+	char *path, text[512];
+	AUTO_TEXT *folder = model_folder(), *deep = NULL;
 	size_t i;
 
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -163,7 +162,6 @@ static void index_refused(void)
 	path = put_index(folder, deep);
 	CHECK_ERROR(-EBADMSG, hm_safetensors_open(path, 0, &safetensors));
 	CHECK(strstr(hm_errmsg(), "in one another") != NULL);
-	free(deep);
 
 	free(path);
 	path = put_index(folder, "");
@@ -171,7 +169,6 @@ static void index_refused(void)
 	CHECK_ERROR(-EINVAL, hm_safetensors_open(path, 0, &safetensors));
 	CHECK(safetensors == UNTOUCHED);
 	free(path);
-	folder_remove(folder);
 }
 
 /* Files may have tensors that the index does not list for them: the index decides. */
@@ -179,7 +176,7 @@ static void unlisted(void)
 {
 	struct hm_safetensors_info all = { .struct_size = sizeof(all) };
 	struct hm_shard_info shard = { .struct_size = sizeof(shard) };
-	char *folder = folder_make(), *path;
+	AUTO_TEXT *folder = folder_make(), *path = NULL;
 	struct hm_safetensors *safetensors;
 	struct hm_tensor_info info;
 	struct hm_tensor *tensor;
@@ -237,19 +234,15 @@ static void unlisted(void)
 		     2);
 	CHECK_ERROR(-EBADMSG, hm_safetensors_open(path, 0, &safetensors));
 	CHECK(strstr(hm_errmsg(), "tensor \"extra\" is there twice") != NULL);
-	free(path);
-	folder_remove(folder);
 }
 
 static void undone(void)
 {
-	char *folder = model_folder(), *path;
+	AUTO_TEXT *folder = model_folder(), *path = NULL;
 
 	path = put_index(folder, "{\"weight_map\":{\"c\":\"two.safetensors\","
 				 "\"a\":\"one.safetensors\",\"b\":\"one.safetensors\"}}");
 	tensors_open_failing(path, 20);
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- slices ---- */
@@ -317,8 +310,8 @@ static void slices(void)
 		{ 0, 5 }, { 0, 1 }, { 4, 5 }, { 1, 4 }, { 2, 2 }
 	};
 	const struct hm_slice wrong[] = { { 0, 4 }, { 2, 1 }, { 3, 4 } };
-	struct hm_safetensors *safetensors;
-	char *folder = folder_make();
+	AUTO(hm_safetensors) *safetensors = NULL;
+	AUTO_TEXT *folder = folder_make();
 	unsigned char got[120];
 	struct hm_slice s[4];
 	size_t i;
@@ -347,8 +340,6 @@ static void slices(void)
 	CHECK_ERROR(-EINVAL, hm_safetensors_read(safetensors, 0, NULL, 0, NULL, 120));
 	CHECK_ERROR(-ERANGE, hm_safetensors_read(safetensors, 1, NULL, 0, got, 120));
 	CHECK_ERROR(-EFAULT, hm_safetensors_read(safetensors, 0, NULL, 0, (void *)4096, 120));
-	hm_safetensors_unref(safetensors);
-	folder_remove(folder);
 }
 
 /* Columns of a large matrix: by windows where they are near, else one by one. */
@@ -397,7 +388,7 @@ static void parts_of_bytes(void)
 {
 	struct hm_slice s[2] = { { 1, 3 }, { 0, 4 } };
 	struct hm_safetensors *safetensors;
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	unsigned char got[12];
 
 	safetensors = tensors_open(tensors_file(
@@ -425,7 +416,6 @@ static void parts_of_bytes(void)
 	s[1] = (struct hm_slice){ 0, 2 };
 	CHECK_ERROR(-EOPNOTSUPP, hm_safetensors_read(safetensors, 0, s, 2, got, 4));
 	hm_safetensors_unref(safetensors);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -439,7 +429,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "safetensors_model", tests);
-}
+TEST_MAIN(harness_main, "safetensors_model", tests)

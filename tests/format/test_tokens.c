@@ -32,8 +32,8 @@ static void check_values(struct hm_tokens *tokens, uint64_t first, uint64_t n)
 static void raw(void)
 {
 	struct hm_tokens_shard_info shard = { .struct_size = sizeof(shard) };
-	char *folder = folder_make(), *path = tokens_file(folder, "a", 0, 100003);
-	struct hm_tokens *tokens = tokens_open(path, NULL);
+	AUTO_TEXT *folder = folder_make(), *path = tokens_file(folder, "a", 0, 100003);
+	AUTO(hm_tokens) *tokens = tokens_open(path, NULL);
 	struct hm_tokens_info info = tokens_info(tokens);
 
 	CHECK_EQUAL(info.dtype, HM_DTYPE_U16);
@@ -51,9 +51,6 @@ static void raw(void)
 	check_values(tokens, 100002, 1);
 	check_values(tokens, 12345, 70001);
 	hm_tokens_unref(hm_tokens_ref(tokens));
-	hm_tokens_unref(tokens);
-	free(path);
-	folder_remove(folder);
 }
 
 /* The same with the handler: out of the map. */
@@ -67,11 +64,12 @@ static void mapped(void)
 /* Behind a header of a foreign kind: no token is aligned. */
 static void at_an_offset(void)
 {
-	struct hm_tokens_desc desc = { .struct_size = sizeof(desc), .offset = 3 };
-	char *folder = folder_make(), bytes[3 + 2 * 1000], *path;
-	struct hm_tokens *tokens;
+	char bytes[3 + 2 * 1000];
+	AUTO_TEXT *folder = folder_make(), *path = NULL;
+	AUTO(hm_tokens) *tokens = NULL;
 	uint16_t value;
 	int i;
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	for (i = 0; i < 1000; i++) {
 		value = token_at((uint64_t)i);
@@ -79,14 +77,9 @@ static void at_an_offset(void)
 	}
 	file_write(folder, "a", bytes, sizeof(bytes));
 	path = folder_path(folder, "a");
-	CHECK_OK_FATAL(hm_handler_install(0));
-	tokens = tokens_open(path, &desc);
+	tokens = tokens_open(path, DESC(hm_tokens_desc, .offset = 3));
 	CHECK_EQUAL(tokens_info(tokens).tokens, 1000);
 	check_values(tokens, 0, 1000);
-	hm_tokens_unref(tokens);
-	CHECK_OK(hm_handler_remove());
-	free(path);
-	folder_remove(folder);
 }
 
 /* One shard has a single token. */
@@ -234,8 +227,8 @@ static void npy_types(void)
 	struct hm_tokens *tokens;
 	int64_t values[60];
 	size_t i, order, k;
+	AUTO(rig_handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	for (i = 0; i < N_TYPE; i++)
 		for (order = 0; order < 2; order++) {
 			snprintf(descr, sizeof(descr), "%c%s", order ? '>' : '<',
@@ -254,7 +247,6 @@ static void npy_types(void)
 			hm_tokens_unref(tokens);
 			free(path);
 		}
-	CHECK_OK(hm_handler_remove());
 	folder_remove(folder);
 }
 
@@ -264,7 +256,7 @@ static void fortran(void)
 	struct hm_tokens_shard_info shard = { .struct_size = sizeof(shard) };
 	uint16_t bytes[2 * 3 * 5], values[30];
 	char *folder = folder_make(), *path[2];
-	struct hm_tokens *tokens;
+	AUTO(hm_tokens) *tokens = NULL;
 	int i, j, k, way;
 
 	for (i = 0; i < 2; i++)
@@ -293,7 +285,6 @@ static void fortran(void)
 			CHECK_EQUAL(values[i], (17 + i) % 30);
 	}
 	CHECK_OK(hm_handler_remove());
-	hm_tokens_unref(tokens);
 	free(path[0]);
 	free(path[1]);
 	folder_remove(folder);
@@ -348,14 +339,14 @@ static void check_refused(const char *path, const struct hm_tokens_desc *desc, i
 
 	CHECK_ERROR(error, hm_tokens_open(&path, 1, desc, &tokens));
 	CHECK(tokens == UNTOUCHED);
-	if (!strstr(hm_errmsg(), words))
-		test_fail(__FILE__, __LINE__, "no \"%s\" in: %s", words, hm_errmsg());
+	CHECK_HAS(hm_errmsg(), words);
 }
 
 static void refused(void)
 {
 	struct hm_tokens_desc desc = { .struct_size = sizeof(desc), .dtype = HM_DTYPE_U32 };
-	char *folder = folder_make(), *path = tokens_file(folder, "a", 0, 7), *other;
+	char *other;
+	AUTO_TEXT *folder = folder_make(), *path = tokens_file(folder, "a", 0, 7);
 	struct hm_tokens *tokens = UNTOUCHED;
 	const char *both[2];
 	uint64_t to[4];
@@ -432,19 +423,16 @@ static void refused(void)
 	hm_tokens_unref(tokens);
 	hm_tokens_unref(NULL);
 	CHECK(!hm_tokens_ref(NULL));
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- far, many, at once ---- */
 
 static void beyond_4_gib(void)
 {
-	struct hm_tokens_desc desc = { .struct_size = sizeof(desc), .dtype = HM_DTYPE_U32 };
 	uint64_t n = (5ull << 30) / 4;
-	char *folder = folder_make(), *path = folder_path(folder, "a");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "a");
 	uint32_t value = 77, read[3];
-	struct hm_tokens *tokens;
+	AUTO(hm_tokens) *tokens = NULL;
 	FILE *file;
 
 	file_sparse(folder, "a", n * 4);
@@ -452,7 +440,7 @@ static void beyond_4_gib(void)
 	CHECK_FATAL(file && !fseek(file, (long)(n - 2) * 4, SEEK_SET));
 	CHECK_EQUAL(fwrite(&value, 4, 1, file), 1);
 	CHECK(!fclose(file));
-	tokens = tokens_open(path, &desc);
+	tokens = tokens_open(path, DESC(hm_tokens_desc, .dtype = HM_DTYPE_U32));
 	CHECK_EQUAL(tokens_info(tokens).tokens, n);
 	CHECK_OK(hm_tokens_read(tokens, n - 3, 3, HM_DTYPE_U32, read));
 	CHECK(read[0] == 0 && read[1] == 77 && read[2] == 0);
@@ -460,14 +448,11 @@ static void beyond_4_gib(void)
 	CHECK_OK(hm_tokens_read(tokens, n - 3, 3, HM_DTYPE_U32, read));
 	CHECK(read[0] == 0 && read[1] == 77 && read[2] == 0);
 	CHECK_OK(hm_handler_remove());
-	hm_tokens_unref(tokens);
-	free(path);
-	folder_remove(folder);
 }
 
 static void many_opens(void)
 {
-	char *folder = folder_make(), *path = tokens_file(folder, "a", 0, 10);
+	AUTO_TEXT *folder = folder_make(), *path = tokens_file(folder, "a", 0, 10);
 	unsigned int before;
 	int i;
 
@@ -479,8 +464,6 @@ static void many_opens(void)
 			CHECK_EQUAL(test_holding_now().fds, before);
 	}
 	CHECK_EQUAL(test_holding_now().fds, before);
-	free(path);
-	folder_remove(folder);
 }
 
 static void *read_all(void *user)
@@ -494,20 +477,16 @@ static void *read_all(void *user)
 
 static void by_threads(void)
 {
-	char *folder = folder_make(), *path = tokens_file(folder, "a", 0, 6000);
-	struct hm_tokens *tokens = tokens_open(path, NULL);
+	AUTO_TEXT *folder = folder_make(), *path = tokens_file(folder, "a", 0, 6000);
+	AUTO(hm_tokens) *tokens = tokens_open(path, NULL);
 	pthread_t thread[4];
 	int i;
+	AUTO(rig_handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	for (i = 0; i < 4; i++)
 		CHECK_FATAL(!pthread_create(&thread[i], NULL, read_all, tokens));
 	for (i = 0; i < 4; i++)
 		pthread_join(thread[i], NULL);
-	CHECK_OK(hm_handler_remove());
-	hm_tokens_unref(tokens);
-	free(path);
-	folder_remove(folder);
 }
 
 static void use_in_child(void *user)
@@ -515,23 +494,17 @@ static void use_in_child(void *user)
 	int64_t value;
 
 	CHECK_ERROR(-EOWNERDEAD, hm_tokens_read(user, 0, 1, HM_DTYPE_I64, &value));
-	CHECK_ERROR(-EOWNERDEAD,
-		    hm_tokens_query(user, &(struct hm_tokens_info){
-						  .struct_size = sizeof(struct hm_tokens_info),
-					  }));
+	CHECK_ERROR(-EOWNERDEAD, hm_tokens_query(user, DESC(hm_tokens_info)));
 	hm_tokens_unref(user);
 }
 
 static void forked(void)
 {
-	char *folder = folder_make(), *path = tokens_file(folder, "a", 0, 10);
-	struct hm_tokens *tokens = tokens_open(path, NULL);
+	AUTO_TEXT *folder = folder_make(), *path = tokens_file(folder, "a", 0, 10);
+	AUTO(hm_tokens) *tokens = tokens_open(path, NULL);
 
 	CHECK_EQUAL(test_fork(use_in_child, tokens), 0);
 	check_values(tokens, 0, 10);
-	hm_tokens_unref(tokens);
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- numpy ---- */
@@ -554,14 +527,13 @@ static void numpy(void)
 		"f.write_array(open(d + '7.npy', 'wb'), a.astype('i8'), version=(3, 0))\n"
 		"m = n.memmap(d + '8', dtype='u2', mode='w+', shape=(6000,))\n"
 		"m[:] = a; m.flush()\n";
-	char *folder = folder_make(), *path, name[16];
+	char *path, name[16];
+	AUTO_TEXT *folder = folder_make();
 	struct hm_tokens *tokens;
 	int i;
 
-	if (!numpy_wrote(program, folder)) {
-		folder_remove(folder);
+	if (!numpy_wrote(program, folder))
 		return;
-	}
 	CHECK_OK_FATAL(hm_handler_install(0));
 	for (i = 0; i < 9; i++) {
 		snprintf(name, sizeof(name), i % 8 ? "%d.npy" : "%d", i);
@@ -574,7 +546,6 @@ static void numpy(void)
 		free(path);
 	}
 	CHECK_OK(hm_handler_remove());
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -595,7 +566,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "tokens", tests);
-}
+TEST_MAIN(harness_main, "tokens", tests)

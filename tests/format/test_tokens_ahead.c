@@ -27,7 +27,7 @@ static void begin_ahead(struct ahead *ahead)
 {
 	int i;
 
-	token_scene_begin(&ahead->scene);
+	ahead->scene = token_scene_begin();
 	ahead->batches = batches_make(&ahead->scene, &batches_usual);
 	for (i = 0; i < SLOTS; i++)
 		ahead->slot[i] = (struct hm_batch_slot){ ahead->x[i], ahead->y[i] };
@@ -51,8 +51,8 @@ static void ahead(void)
 	struct hm_batches *batches;
 	uint64_t i;
 	int32_t x[1];
+	AUTO(rig_handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	begin_ahead(&ahead);
 	batches = batches_make(&ahead.scene, &batches_usual);
 	for (i = 0; i < 50; i++) {
@@ -85,7 +85,6 @@ static void ahead(void)
 	hm_batches_unref(batches);
 	hm_batches_unref(ahead.batches);
 	token_scene_end(&ahead.scene);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* A thread that waits is let go by the end. */
@@ -118,7 +117,7 @@ static void stopped(void)
 		token_scene_end(&ahead.scene);
 	}
 	/* The thread fails at once, so that there is never a batch to take. */
-	token_scene_begin(&ahead.scene);
+	ahead.scene = token_scene_begin();
 	ahead.batches = batches_make(&ahead.scene, &batches_usual);
 	CHECK(!truncate(ahead.scene.path[0], 0));
 	one = (struct hm_batch_slot){ ahead.x[0], ahead.y[0] };
@@ -172,7 +171,7 @@ static void cut_off(void)
 	for (way = 0; way < 2; way++) {
 		if (way)
 			CHECK_OK_FATAL(hm_handler_install(0));
-		token_scene_begin(&scene);
+		scene = token_scene_begin();
 		desc.order = HM_BATCHES_IN_ORDER;
 		batches = batches_make(&scene, &desc);
 		CHECK_OK(hm_batches_next(batches, x, NULL, NULL));
@@ -209,10 +208,10 @@ static void begin_unmapped(struct token_scene *scene)
 	struct hm_tokens_shard_info shard = { .struct_size = sizeof(shard) };
 
 	/* The library's own maps are made before mmap() fails. */
-	token_scene_begin(scene);
+	*scene = token_scene_begin();
 	token_scene_end(scene);
 	inject_always("mmap", ENODEV);
-	token_scene_begin(scene);
+	*scene = token_scene_begin();
 	inject_disarm();
 	CHECK_OK(hm_tokens_shard(scene->tokens, 0, &shard));
 	CHECK_FATAL(!shard.map);
@@ -221,20 +220,20 @@ static void begin_unmapped(struct token_scene *scene)
 /* The map that x is in is not to be written: out of maps, and where there are none. */
 static void check_not_to_be_written(enum hm_batches_way way)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 1 << 16 };
-	struct hm_batches *batches;
-	struct hm_device *device;
-	struct hm_buffer *buffer;
+	AUTO(hm_batches) *batches = NULL;
+	AUTO(hm_device) *device = NULL;
+	AUTO(hm_buffer) *buffer = NULL;
 	struct token_scene scene;
-	struct hm_map *map;
+	AUTO(hm_map) *map = NULL;
+	AUTO(rig_handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	if (way == HM_BATCHES_READ)
 		begin_unmapped(&scene);
 	else
-		token_scene_begin(&scene);
+		scene = token_scene_begin();
 	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(
+		hm_buffer_create(device, DESC(hm_buffer_desc, .size = 1 << 16), &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	batches = batches_make(&scene, &batches_usual);
 	CHECK_OK(hm_batches_next(batches, hm_map_address(map), NULL, NULL));
@@ -244,12 +243,7 @@ static void check_not_to_be_written(enum hm_batches_way way)
 	CHECK_ERROR(-EACCES, next_in_a_scope(batches, hm_map_address(map)));
 	CHECK_OK(hm_map_protect(map, 0, 1 << 16, HM_READ | HM_WRITE));
 	CHECK_OK(hm_batches_next(batches, hm_map_address(map), NULL, NULL));
-	hm_batches_unref(batches);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	token_scene_end(&scene);
-	CHECK_OK(hm_handler_remove());
 }
 
 static void not_to_be_written(void)
@@ -265,12 +259,11 @@ static void undone(void)
 	struct hm_batch batch = { .struct_size = sizeof(batch) };
 	struct hm_batch_slot slot[2] = { { x, NULL }, { x + BATCH * BLOCK, NULL } };
 	struct hm_batches *batches;
-	struct token_scene scene;
 	unsigned int n;
 	bool failed;
 	int r;
+	AUTO(token_scene) scene = token_scene_begin();
 
-	token_scene_begin(&scene);
 	inject_install();
 	for (n = 1, failed = true; failed; n++) {
 		batches = UNTOUCHED;
@@ -313,7 +306,6 @@ static void undone(void)
 	CHECK_OK(hm_batches_take(batches, UINT64_MAX, &batch));
 	inject_disarm();
 	hm_batches_unref(batches);
-	token_scene_end(&scene);
 }
 
 /* ---- processes ---- */
@@ -374,12 +366,11 @@ static void worker(const struct token_scene *scene, uint32_t number, int go)
 
 static void killed(void)
 {
-	struct token_scene scene;
 	int go[2], status;
 	pid_t pid[4];
 	uint32_t i;
+	AUTO(token_scene) scene = token_scene_begin();
 
-	token_scene_begin(&scene);
 	CHECK_FATAL(!pipe(go));
 	for (i = 0; i < 4; i++) {
 		pid[i] = fork();
@@ -398,28 +389,22 @@ static void killed(void)
 		CHECK_EQUAL(status, 0);
 	}
 	close(go[0]);
-	token_scene_end(&scene);
 }
 
 /* Tokens in RAM are announced no more after a while. */
 static void quiet(void)
 {
-	struct hm_batches *batches;
-	struct token_scene scene;
 	int i;
+	AUTO(rig_handler) handler = rig_handler(0);
+	AUTO(token_scene) scene = token_scene_begin();
+	AUTO(hm_batches) *batches = batches_make(&scene, &batches_usual);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	token_scene_begin(&scene);
-	batches = batches_make(&scene, &batches_usual);
 	CHECK_EQUAL(batches_info(batches).announcing, 1);
 	for (i = 0; i < 200 && batches_info(batches).announcing; i++)
 		batches_next(batches);
 	CHECK_EQUAL(batches_info(batches).announcing, 0);
 	CHECK(batches_info(batches).announced >= 16);
 	CHECK(strstr(batches_info(batches).why, "maps"));
-	hm_batches_unref(batches);
-	token_scene_end(&scene);
-	CHECK_OK(hm_handler_remove());
 }
 
 /* Without maps storage is asked by another call; in Fortran's order there is nothing to ask. */
@@ -427,7 +412,7 @@ static void announced(void)
 {
 	char *folder = folder_make(), *path;
 	uint16_t values[N];
-	struct token_scene scene;
+	AUTO(token_scene) scene = { 0 };
 	struct hm_batches *batches;
 	unsigned int i, way;
 
@@ -467,7 +452,6 @@ static void announced(void)
 	CHECK_EQUAL(batches_info(batches).announced, 2);
 	CHECK_EQUAL(batches_info(batches).announcing, 1);
 	hm_batches_unref(batches);
-	token_scene_end(&scene);
 }
 
 static const struct test tests[] = {
@@ -484,7 +468,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "tokens_ahead", tests);
-}
+TEST_MAIN(harness_main, "tokens_ahead", tests)

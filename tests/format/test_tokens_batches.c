@@ -105,17 +105,16 @@ static void evenly(void)
 static void all_orders(void)
 {
 	struct hm_batches_desc desc = batches_usual;
-	struct hm_batches *batches;
 	struct hm_batch batch;
-	struct token_scene scene;
 	uint64_t i, way;
+	AUTO(token_scene) scene = token_scene_begin();
 
-	token_scene_begin(&scene);
 	for (way = 0; way < 2; way++) {
 		if (way)
 			CHECK_OK_FATAL(hm_handler_install(0));
 		for (desc.order = 0; desc.order <= HM_BATCHES_IN_ORDER; desc.order++) {
-			batches = batches_make(&scene, &desc);
+			AUTO(hm_batches) *batches = batches_make(&scene, &desc);
+
 			for (i = 0; i < 30; i++) {
 				batch = batches_next(batches);
 				CHECK_EQUAL(batch.number, i);
@@ -132,11 +131,9 @@ static void all_orders(void)
 			CHECK_EQUAL(batches_info(batches).batches, 30);
 			CHECK_EQUAL(batches_info(batches).blocks, 100);
 			CHECK(*batches_info(batches).why);
-			hm_batches_unref(batches);
 		}
 	}
 	CHECK_OK(hm_handler_remove());
-	token_scene_end(&scene);
 }
 
 static int on_nfs(int fd, struct statfs *ret_statfs)
@@ -151,7 +148,7 @@ static void check_unmapped(struct token_scene *scene, const struct hm_tokens_des
 			   const char *cause)
 {
 	struct hm_tokens_shard_info shard = { .struct_size = sizeof(shard) };
-	struct hm_batches *batches;
+	AUTO(hm_batches) *batches = NULL;
 	int i;
 
 	hm_tokens_unref(scene->tokens);
@@ -165,24 +162,19 @@ static void check_unmapped(struct token_scene *scene, const struct hm_tokens_des
 	CHECK_EQUAL(batches_info(batches).way, HM_BATCHES_READ);
 	CHECK_EQUAL(batches_info(batches).mapped, 0);
 	CHECK(strstr(batches_info(batches).why, cause));
-	hm_batches_unref(batches);
 }
 
 /* Reads on request, or for the file system: with a handler, too. */
 static void unmapped(void)
 {
-	const struct hm_tokens_desc desc = { .struct_size = sizeof(desc),
-					     .flags = HM_TOKENS_READ };
-	struct token_scene scene;
+	AUTO(token_scene) scene = token_scene_begin();
+	AUTO(rig_handler) handler = rig_handler(0);
 
-	token_scene_begin(&scene);
-	CHECK_OK_FATAL(hm_handler_install(0));
-	check_unmapped(&scene, &desc, "maps of the files were not wanted");
+	check_unmapped(&scene, DESC(hm_tokens_desc, .flags = HM_TOKENS_READ),
+		       "maps of the files were not wanted");
 	sys_table.fstatfs = on_nfs;
 	check_unmapped(&scene, NULL, "a network file system's errors");
 	sys_table.fstatfs = fstatfs;
-	CHECK_OK(hm_handler_remove());
-	token_scene_end(&scene);
 }
 
 /* The same seed gives the same; another one does not. */
@@ -190,10 +182,9 @@ static void deterministic(void)
 {
 	struct hm_batches_desc desc = batches_usual;
 	struct hm_batches *a, *b, *c;
-	struct token_scene scene;
 	int i, n_same = 0;
+	AUTO(token_scene) scene = token_scene_begin();
 
-	token_scene_begin(&scene);
 	for (desc.order = 0; desc.order < HM_BATCHES_IN_ORDER; desc.order++) {
 		a = batches_make(&scene, &desc);
 		hm_batches_unref(hm_batches_ref(a));
@@ -213,7 +204,6 @@ static void deterministic(void)
 	}
 	CHECK_EQUAL(n_same, 0);
 	CHECK(!hm_batches_ref(NULL));
-	token_scene_end(&scene);
 }
 
 /* All members together have each block once an epoch, whatever their number. */
@@ -226,9 +216,8 @@ static void members(void)
 	uint64_t seen[100], i, k, b, turns;
 	struct hm_batches *batches[8];
 	struct hm_batch batch;
-	struct token_scene scene;
+	AUTO(token_scene) scene = token_scene_begin();
 
-	token_scene_begin(&scene);
 	desc.batch = 1;
 	for (k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
 		uint64_t n = (uint64_t)cases[k].ranks * cases[k].workers;
@@ -255,7 +244,6 @@ static void members(void)
 		for (i = 0; i < n; i++)
 			hm_batches_unref(batches[i]);
 	}
-	token_scene_end(&scene);
 }
 
 /* A set state goes on where its source was, also with other sizes and members. */
@@ -265,10 +253,9 @@ static void resumed(void)
 	struct hm_batches *a, *b, *pair[2];
 	struct hm_batches_state state;
 	struct hm_batch of_a, of_b;
-	struct token_scene scene;
 	uint64_t i;
+	AUTO(token_scene) scene = token_scene_begin();
 
-	token_scene_begin(&scene);
 	for (desc.order = 0; desc.order <= HM_BATCHES_IN_ORDER; desc.order++) {
 		desc.seed = 5;
 		a = batches_make(&scene, &desc);
@@ -308,7 +295,6 @@ static void resumed(void)
 		}
 		hm_batches_unref(a);
 	}
-	token_scene_end(&scene);
 }
 
 /* Sizes change: no block is left out or comes twice. */
@@ -316,12 +302,10 @@ static void ramps(void)
 {
 	static const uint64_t sizes[] = { 1, 4, 16, 64, 16, 4, 1, 64, 30 };
 	uint64_t seen[100] = { 0 }, i, k, n = 0;
-	struct hm_batches *batches;
 	struct hm_batch batch;
-	struct token_scene scene;
+	AUTO(token_scene) scene = token_scene_begin();
+	AUTO(hm_batches) *batches = batches_make(&scene, &batches_usual);
 
-	token_scene_begin(&scene);
-	batches = batches_make(&scene, &batches_usual);
 	for (k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
 		CHECK_OK(hm_batches_resize(batches, sizes[k]));
 		batch = batches_next(batches);
@@ -336,8 +320,6 @@ static void ramps(void)
 	CHECK_ERROR(-EINVAL, hm_batches_resize(batches, 0));
 	CHECK_ERROR(-EOVERFLOW, hm_batches_resize(batches, 1ull << 60));
 	CHECK_EQUAL(batches_info(batches).batch, 30);
-	hm_batches_unref(batches);
-	token_scene_end(&scene);
 }
 
 /* All types, into buffers of just their size; y may be left out. */
@@ -347,9 +329,8 @@ static void types(void)
 	uint64_t x[BATCH * BLOCK + 1], i;
 	struct hm_batches *batches;
 	struct hm_batch batch = { .struct_size = sizeof(batch) };
-	struct token_scene scene;
+	AUTO(token_scene) scene = token_scene_begin();
 
-	token_scene_begin(&scene);
 	desc.dtype = 0;
 	batches = batches_make(&scene, &desc);
 	CHECK_EQUAL(batches_info(batches).dtype, HM_DTYPE_I64);
@@ -371,7 +352,6 @@ static void types(void)
 	CHECK_ERROR(-EOVERFLOW, hm_batches_next(batches, x, NULL, &batch));
 	CHECK_EQUAL(batches_state(batches).position, 0);
 	hm_batches_unref(batches);
-	token_scene_end(&scene);
 }
 
 static void refused(void)
@@ -393,14 +373,11 @@ static void refused(void)
 		{ { .block = 1, .batch = 1ull << 61 }, -EOVERFLOW },
 	};
 	struct hm_batches *batches = UNTOUCHED;
-	struct hm_batches_state state = { .struct_size = sizeof(state),
-					  .position = 1ull << 62 };
 	struct hm_batches_desc desc;
-	struct token_scene scene;
 	int64_t x[1];
 	size_t i;
+	AUTO(token_scene) scene = token_scene_begin();
 
-	token_scene_begin(&scene);
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		desc = cases[i].desc;
 		desc.struct_size = sizeof(desc);
@@ -419,7 +396,8 @@ static void refused(void)
 	CHECK_ERROR(-EINVAL, hm_batches_next(batches, NULL, NULL, NULL));
 	CHECK_ERROR(-EINVAL, hm_batches_next(batches, (char *)x + 1, NULL, NULL));
 	CHECK_ERROR(-EINVAL, hm_batches_next((struct hm_batches *)scene.tokens, x, NULL, NULL));
-	CHECK_ERROR(-EINVAL, hm_batches_set(batches, &state));
+	CHECK_ERROR(-EINVAL,
+		    hm_batches_set(batches, DESC(hm_batches_state, .position = 1ull << 62)));
 	CHECK_ERROR(-EINVAL, hm_batches_set(batches, NULL));
 	CHECK_ERROR(-EINVAL, hm_batches_get(batches, NULL));
 	CHECK_ERROR(-EINVAL, hm_batches_query(batches, NULL));
@@ -432,7 +410,6 @@ static void refused(void)
 	CHECK_OK(hm_batches_next(batches, x, NULL, NULL));
 	hm_batches_unref(batches);
 	hm_batches_unref(NULL);
-	token_scene_end(&scene);
 }
 
 static const struct test tests[] = {
@@ -451,7 +428,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "tokens_batches", tests);
-}
+TEST_MAIN(harness_main, "tokens_batches", tests)

@@ -39,10 +39,10 @@ static char *make_file(const char *folder, const char *name, uint64_t size)
 
 static struct hm_tokens *open_within(const char *const *paths, uint32_t n, uint64_t budget)
 {
-	const struct hm_tokens_desc desc = { .struct_size = sizeof(desc), .budget = budget };
 	struct hm_tokens *tokens = NULL;
 
-	CHECK_OK_FATAL(hm_tokens_open(paths, n, &desc, &tokens));
+	CHECK_OK_FATAL(
+		hm_tokens_open(paths, n, DESC(hm_tokens_desc, .budget = budget), &tokens));
 	return tokens;
 }
 
@@ -91,11 +91,11 @@ static bool is_huge_memory(const char *path)
 
 static void random_places(void)
 {
-	char *folder = folder_make(), *path = make_file(folder, "data", FILE_SIZE);
+	AUTO_TEXT *folder = folder_make(), *path = make_file(folder, "data", FILE_SIZE);
 	struct hm_tokens *tokens;
 
 	if (is_huge_memory(path))
-		goto out;
+		return;
 	CHECK_OK_FATAL(hm_handler_install(0));
 	tokens = open_within((const char *const[]){ path }, 1, BUDGET);
 	CHECK_EQUAL(tokens_info(tokens).budget, BUDGET);
@@ -103,9 +103,6 @@ static void random_places(void)
 	check_held(read_steps(tokens, FILE_SIZE / MIB(1), reader_held()), BUDGET + SLACK);
 	hm_tokens_unref(tokens);
 	CHECK_OK(hm_handler_remove());
-out:
-	free(path);
-	folder_remove(folder);
 }
 
 static struct hm_map *map_of(struct hm_tokens *tokens)
@@ -121,8 +118,8 @@ static struct hm_map *map_of(struct hm_tokens *tokens)
 /* Two shards with blocks of 8 MiB, longer than their parts, and with shorter blocks. */
 static void batches_within(void)
 {
-	char *folder = folder_make();
-	char *a = make_file(folder, "a", MIB(32)), *b = make_file(folder, "b", MIB(16));
+	AUTO_TEXT *folder = folder_make();
+	AUTO_TEXT *a = make_file(folder, "a", MIB(32)), *b = make_file(folder, "b", MIB(16));
 	const struct hm_batches_desc long_ones = {
 		.struct_size = sizeof(long_ones),
 		.order = HM_BATCHES_IN_ORDER,
@@ -174,9 +171,6 @@ static void batches_within(void)
 	CHECK_OK(hm_handler_remove());
 out:
 	free(x);
-	free(a);
-	free(b);
-	folder_remove(folder);
 }
 
 static _Atomic int reading;
@@ -191,14 +185,14 @@ static void *read_some(void *tokens)
 /* Some threads touch pages that others give back: they find the same bytes. */
 static void threads(void)
 {
-	char *folder = folder_make(), *path = make_file(folder, "data", FILE_SIZE);
+	AUTO_TEXT *folder = folder_make(), *path = make_file(folder, "data", FILE_SIZE);
 	struct hm_tokens *tokens;
 	pthread_t thread[4];
 	uint64_t before, most = 0;
 	int i;
 
 	if (is_huge_memory(path))
-		goto out;
+		return;
 	CHECK_OK_FATAL(hm_handler_install(0));
 	tokens = open_within((const char *const[]){ path }, 1, BUDGET);
 	before = reader_held();
@@ -216,28 +210,25 @@ static void threads(void)
 	check_held(most, BUDGET + 2 * SLACK);
 	hm_tokens_unref(tokens);
 	CHECK_OK(hm_handler_remove());
-out:
-	free(path);
-	folder_remove(folder);
 }
 
 /* The reason for reading names the causes of that file, and no other's. */
 static void check_why(struct hm_tokens *tokens, const char *cause)
 {
-	struct hm_batches *batches;
+	AUTO(hm_batches) *batches = NULL;
 	int32_t x[BATCH * BLOCK], y[BATCH * BLOCK];
 
 	CHECK_OK_FATAL(hm_batches_create(tokens, &batches_usual, &batches));
 	CHECK_OK_FATAL(hm_batches_next(batches, x, y, NULL));
 	CHECK_EQUAL(batches_info(batches).way, HM_BATCHES_READ);
 	CHECK(strstr(batches_info(batches).why, cause) != NULL);
-	hm_batches_unref(batches);
 }
 
 /* Too little for a map, or in Fortran's order: pread(2). Enough for all: no account. */
 static void chosen(void)
 {
-	char *folder = folder_make(), *path = make_file(folder, "data", MIB(16)), *rows;
+	AUTO_TEXT *folder = folder_make(), *path = make_file(folder, "data", MIB(16)),
+		  *rows = NULL;
 	const uint64_t n = MIB(1);
 	uint16_t *values = calloc(n, sizeof(*values));
 	struct hm_tokens *tokens;
@@ -271,22 +262,18 @@ static void chosen(void)
 	check_why(tokens, "as no handler of faults is in effect (see hm_handler_install);");
 	hm_tokens_unref(tokens);
 	free(values);
-	free(rows);
-	free(path);
-	folder_remove(folder);
 }
 
 /* A map with a lock of the caller's is not given back: the rest is read. */
 static void in_others_hands(void)
 {
 	int32_t x[BATCH * BLOCK], y[BATCH * BLOCK];
-	char *folder = folder_make(), *path = make_file(folder, "data", FILE_SIZE / 4);
-	struct hm_batches *batches;
-	struct hm_tokens *tokens;
+	AUTO_TEXT *folder = folder_make(), *path = make_file(folder, "data", FILE_SIZE / 4);
+	AUTO(hm_batches) *batches = NULL;
 	uint64_t locked = 0, i;
+	AUTO(rig_handler) handler = rig_handler(0);
+	AUTO(hm_tokens) *tokens = open_within((const char *const[]){ path }, 1, BUDGET);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	tokens = open_within((const char *const[]){ path }, 1, BUDGET);
 	CHECK_OK(hm_map_lock(map_of(tokens), 0, PAGE, 0, &locked));
 	read_steps(tokens, FILE_SIZE / 4 / MIB(1), 0);
 	CHECK_OK(hm_map_unlock(map_of(tokens), 0, PAGE));
@@ -300,38 +287,22 @@ static void in_others_hands(void)
 	for (i = 0; i < 2 * BUDGET / 65536; i++)
 		CHECK_OK_FATAL(hm_batches_next(batches, x, y, NULL));
 	CHECK_EQUAL(batches_info(batches).mapped, batches_info(batches).filled);
-	hm_batches_unref(batches);
-	hm_tokens_unref(tokens);
-	CHECK_OK(hm_handler_remove());
-	free(path);
-	folder_remove(folder);
 }
 
 /* Where tokens go is guarded also where they are read. */
 static void not_to_be_written(void)
 {
-	char *folder = folder_make(), *path = make_file(folder, "data", MIB(16));
-	struct hm_tokens *tokens;
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = MIB(1) };
+	AUTO_TEXT *folder = folder_make(), *path = make_file(folder, "data", MIB(16));
+	AUTO(hm_tokens) *tokens = NULL;
+	AUTO(rig_handler) handler = rig_handler(0);
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_buffer) *buffer = rig_buffer(device, DESC(hm_buffer_desc, .size = MIB(1)));
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	CHECK_OK(hm_map_protect(map, 0, MIB(1), HM_READ));
 	tokens = open_within((const char *const[]){ path }, 1, 4096);
 	CHECK_ERROR(-EACCES,
 		    hm_tokens_read(tokens, 0, 1000, HM_DTYPE_I64, hm_map_address(map)));
-	hm_tokens_unref(tokens);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
-	CHECK_OK(hm_handler_remove());
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -344,7 +315,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "tokens_budget", tests);
-}
+TEST_MAIN(harness_main, "tokens_budget", tests)

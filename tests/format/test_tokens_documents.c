@@ -52,17 +52,18 @@ static char *add_datatrove(struct scene *scene, const char *name, const char *in
 	return tokens_file(scene->folder, name, first, at);
 }
 
-static void scene_begin(struct scene *scene)
+static struct scene scene_begin(void)
 {
-	*scene = (struct scene){ .folder = folder_make() };
-	scene->path[0] = add_datatrove(scene, "a.ds", "a.ds.index");
-	scene->path[1] = tokens_file(scene->folder, "b", scene->n_token, RAW);
-	add_document(scene, RAW);
-	scene->path[2] = add_datatrove(scene, "c.ds", "c.ds.index");
-	CHECK_OK_FATAL(
-		hm_tokens_open((const char *const *)scene->path, 3, NULL, &scene->tokens));
-	CHECK_EQUAL(tokens_info(scene->tokens).tokens, scene->n_token);
-	CHECK_EQUAL(tokens_info(scene->tokens).documents, 2 * N_LENGTH + 1);
+	struct scene scene = { .folder = folder_make() };
+
+	scene.path[0] = add_datatrove(&scene, "a.ds", "a.ds.index");
+	scene.path[1] = tokens_file(scene.folder, "b", scene.n_token, RAW);
+	add_document(&scene, RAW);
+	scene.path[2] = add_datatrove(&scene, "c.ds", "c.ds.index");
+	CHECK_OK_FATAL(hm_tokens_open((const char *const *)scene.path, 3, NULL, &scene.tokens));
+	CHECK_EQUAL(tokens_info(scene.tokens).tokens, scene.n_token);
+	CHECK_EQUAL(tokens_info(scene.tokens).documents, 2 * N_LENGTH + 1);
+	return scene;
 }
 
 static void scene_end(struct scene *scene)
@@ -74,6 +75,8 @@ static void scene_end(struct scene *scene)
 		free(scene->path[i]);
 	folder_remove(scene->folder);
 }
+
+AUTO_END(scene, scene_end)
 
 static struct hm_batches_desc desc_of(uint32_t order, uint64_t seed)
 {
@@ -130,7 +133,7 @@ static uint64_t find_row(const struct scene *scene, struct row row)
 static void in_order(struct scene *scene)
 {
 	struct hm_batches_desc desc = desc_of(HM_BATCHES_IN_ORDER, 0);
-	struct hm_batches *batches;
+	AUTO(hm_batches) *batches = NULL;
 	struct hm_batch batch;
 	uint64_t at = 0, i;
 
@@ -141,7 +144,6 @@ static void in_order(struct scene *scene)
 		for (i = 0; i < BATCH; i++, at++)
 			CHECK_EQUAL(find_row(scene, row_of(&batch, i)), at % scene->n_row);
 	}
-	hm_batches_unref(batches);
 }
 
 /* Each row once an epoch, for each seed in the order that the blocks of a raw file have. */
@@ -171,7 +173,7 @@ static void shuffled(struct scene *scene)
 static void at_random(struct scene *scene)
 {
 	struct hm_batches_desc desc = desc_of(HM_BATCHES_RANDOM, 3);
-	struct hm_batches *batches;
+	AUTO(hm_batches) *batches = NULL;
 	struct hm_batch batch;
 	uint64_t i, k, left = 0, row;
 	unsigned char seen[2048] = { 0 };
@@ -201,14 +203,12 @@ static void at_random(struct scene *scene)
 		for (k = 0; k < scene->row[row].n; k++)
 			i += !seen[scene->row[row].first + k];
 	CHECK_EQUAL(i, 0);
-	hm_batches_unref(batches);
 }
 
 /* By the thread, by two members, from a state. */
 static void by_others(struct scene *scene)
 {
 	struct hm_batches_desc desc = desc_of(HM_BATCHES_IN_ORDER, 0);
-	struct hm_batches_state state = { .struct_size = sizeof(state), .position = 2 };
 	struct hm_batch batch = { .struct_size = sizeof(batch) };
 	int32_t x[2][BATCH * BLOCK], y[2][BATCH * BLOCK];
 	const struct hm_batch_slot slots[] = { { x[0], y[0] }, { x[1], y[1] } };
@@ -218,7 +218,7 @@ static void by_others(struct scene *scene)
 	desc.ranks = 2;
 	desc.rank = 1;
 	CHECK_OK_FATAL(hm_batches_create(scene->tokens, &desc, &batches));
-	CHECK_OK(hm_batches_set(batches, &state));
+	CHECK_OK(hm_batches_set(batches, DESC(hm_batches_state, .position = 2)));
 	CHECK_OK_FATAL(hm_batches_start(batches, slots, 2));
 	for (k = 0; k < 20; k++) {
 		CHECK_OK_FATAL(hm_batches_take(batches, UINT64_MAX, &batch));
@@ -237,10 +237,9 @@ static void by_others(struct scene *scene)
 
 static void all_ways(void)
 {
-	struct scene scene;
 	int way;
+	AUTO(scene) scene = scene_begin();
 
-	scene_begin(&scene);
 	for (way = 0; way < 2; way++) {
 		if (way)
 			CHECK_OK_FATAL(hm_handler_install(0));
@@ -250,7 +249,6 @@ static void all_ways(void)
 		by_others(&scene);
 	}
 	CHECK_OK(hm_handler_remove());
-	scene_end(&scene);
 }
 
 static void create_fails(struct hm_tokens *tokens, const struct hm_batches_desc *desc,
@@ -266,11 +264,10 @@ static void refused(void)
 {
 	const uint64_t ends[] = { 1, 1, 2, 3 };
 	struct hm_batches_desc desc = desc_of(HM_BATCHES_IN_ORDER, 0);
-	struct hm_tokens *tokens;
-	struct scene scene;
-	char *path;
+	AUTO(hm_tokens) *tokens = NULL;
+	AUTO_TEXT *path = NULL;
+	AUTO(scene) scene = scene_begin();
 
-	scene_begin(&scene);
 	desc.dtype = HM_DTYPE_U16;
 	create_fails(scene.tokens, &desc, -EINVAL);
 	desc.pad_y = 65536;
@@ -283,9 +280,6 @@ static void refused(void)
 	tokens = tokens_open(path, NULL);
 	desc = desc_of(HM_BATCHES_SHUFFLED, 0);
 	create_fails(tokens, &desc, -ERANGE);
-	hm_tokens_unref(tokens);
-	free(path);
-	scene_end(&scene);
 }
 
 /* A program of before: the struct ends before the padding, which is 0. */
@@ -294,17 +288,14 @@ static void older(void)
 	struct hm_batches_desc desc = desc_of(HM_BATCHES_IN_ORDER, 0);
 	struct hm_batch batch = { .struct_size = offsetof(struct hm_batch, lengths) };
 	int32_t x[BATCH * BLOCK];
-	struct hm_batches *batches;
-	struct scene scene;
+	AUTO(hm_batches) *batches = NULL;
+	AUTO(scene) scene = scene_begin();
 
-	scene_begin(&scene);
 	desc.struct_size = offsetof(struct hm_batches_desc, pad_x);
 	CHECK_OK_FATAL(hm_batches_create(scene.tokens, &desc, &batches));
 	CHECK_OK(hm_batches_next(batches, x, NULL, &batch));
 	CHECK_EQUAL(x[0], token_at(batch.starts[0]));
 	CHECK_EQUAL(x[1], 0);
-	hm_batches_unref(batches);
-	scene_end(&scene);
 }
 
 /* Each allocation fails once. */
@@ -314,12 +305,11 @@ static void failing(void)
 	int32_t x[2][BATCH * BLOCK], y[2][BATCH * BLOCK];
 	const struct hm_batch_slot slots[] = { { x[0], y[0] }, { x[1], y[1] } };
 	struct hm_batches *batches;
-	struct scene scene;
 	bool failed = true;
 	unsigned int n;
 	int r;
+	AUTO(scene) scene = scene_begin();
 
-	scene_begin(&scene);
 	inject_install();
 	for (n = 1; failed; n++) {
 		inject_arm(n, INJECT_ONE);
@@ -337,7 +327,6 @@ static void failing(void)
 		inject_forgive();
 	}
 	CHECK(n > 10);
-	scene_end(&scene);
 }
 
 /* ---- the vocabulary ---- */
@@ -346,12 +335,12 @@ static void bound(const char *folder, const char *descr, const void *values, siz
 		  uint64_t vocab, const char *says)
 {
 	struct hm_tokens_desc desc = { .struct_size = sizeof(desc), .vocab = vocab };
-	char *path =
+	AUTO_TEXT *path =
 		tokens_npy(folder, "v.npy", 1, descr, false, "(100,)", values, 100 * width);
 	struct hm_batches_desc batch = batches_usual;
 	int64_t to[100], y[BATCH * BLOCK], x[BATCH * BLOCK];
-	struct hm_tokens *tokens = tokens_open(path, &desc);
-	struct hm_batches *batches;
+	AUTO(hm_tokens) *tokens = tokens_open(path, &desc);
+	AUTO(hm_batches) *batches = NULL;
 
 	batch.dtype = HM_DTYPE_I64;
 	batch.order = HM_BATCHES_IN_ORDER;
@@ -365,15 +354,11 @@ static void bound(const char *folder, const char *descr, const void *values, siz
 		CHECK_OK(hm_tokens_read(tokens, 0, 100, HM_DTYPE_I64, to));
 		CHECK_OK(hm_batches_next(batches, x, y, NULL));
 	}
-	hm_batches_unref(batches);
-	hm_tokens_unref(tokens);
-	free(path);
 }
 
 static void vocabulary(void)
 {
-	struct hm_tokens_desc desc = { .struct_size = sizeof(desc), .vocab = 5 };
-	char *folder = folder_make(), *path;
+	AUTO_TEXT *folder = folder_make(), *path = NULL;
 	struct hm_tokens *tokens = NULL;
 	uint16_t u2[100] = { 0 };
 	int16_t i2[100] = { 0 };
@@ -396,9 +381,8 @@ static void vocabulary(void)
 	u8[1] = 9;
 	bound(folder, "<u8", u8, 8, 1ull << 63, "token 0 is 18446744073709551615");
 	path = tokens_npy(folder, "f.npy", 1, "<f4", false, "(100,)", f4, sizeof(f4));
-	CHECK_ERROR(-EINVAL, hm_tokens_open((const char *const *)&path, 1, &desc, &tokens));
-	free(path);
-	folder_remove(folder);
+	CHECK_ERROR(-EINVAL, hm_tokens_open((const char *const *)&path, 1,
+					    DESC(hm_tokens_desc, .vocab = 5), &tokens));
 }
 
 static const struct test tests[] = {
@@ -408,7 +392,4 @@ static const struct test tests[] = {
 	{ "vocabulary", vocabulary, 0, 0 }, { NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "tokens_documents", tests);
-}
+TEST_MAIN(harness_main, "tokens_documents", tests)

@@ -43,18 +43,15 @@ static void check_values(struct hm_tokens *tokens)
 
 static void check_batches(struct hm_tokens *tokens, uint32_t way)
 {
-	static const struct hm_batches_desc desc = {
-		.struct_size = sizeof(desc),
-		.order = HM_BATCHES_IN_ORDER,
-		.block = 100,
-		.batch = 17,
-	};
 	struct hm_batches_info info = { .struct_size = sizeof(info) };
 	int64_t x[1700], y[1700];
-	struct hm_batches *batches;
+	AUTO(hm_batches) *batches = NULL;
 	uint64_t i;
 
-	CHECK_OK_FATAL(hm_batches_create(tokens, &desc, &batches));
+	CHECK_OK_FATAL(hm_batches_create(tokens,
+					 DESC(hm_batches_desc, .order = HM_BATCHES_IN_ORDER,
+					      .block = 100, .batch = 17),
+					 &batches));
 	CHECK_OK(hm_batches_next(batches, x, y, NULL));
 	for (i = 0; i < 1700 && x[i] == token_at(i) && y[i] == token_at(i + 1); i++)
 		;
@@ -63,7 +60,6 @@ static void check_batches(struct hm_tokens *tokens, uint32_t way)
 	CHECK_EQUAL(info.way, way);
 	/* Files without a map because they are empty are no reason to read. */
 	CHECK(way == HM_BATCHES_MAPPED || strstr(info.why, "no handler"));
-	hm_batches_unref(batches);
 }
 
 static void among_others(void)
@@ -102,7 +98,6 @@ static void among_others(void)
 /* A budget that counts maps: files that are touched have an account, empty ones have none. */
 static void within_budget(void)
 {
-	const struct hm_tokens_desc desc = { .struct_size = sizeof(desc), .budget = 1 << 16 };
 	char *folder = folder_make(), *path[3];
 	int64_t *values = calloc(300000, sizeof(*values));
 	struct hm_tokens *tokens;
@@ -113,7 +108,8 @@ static void within_budget(void)
 	path[1] = tokens_file(folder, "1", 0, 0);
 	path[2] = tokens_file(folder, "2", 150000, 150000);
 	CHECK_OK_FATAL(hm_handler_install(0));
-	CHECK_OK_FATAL(hm_tokens_open((const char *const *)path, 3, &desc, &tokens));
+	CHECK_OK_FATAL(hm_tokens_open((const char *const *)path, 3,
+				      DESC(hm_tokens_desc, .budget = 1 << 16), &tokens));
 	CHECK_OK(hm_tokens_read(tokens, 0, 300000, HM_DTYPE_I64, values));
 	for (i = 0; i < 300000 && values[i] == token_at(i); i++)
 		;
@@ -216,7 +212,7 @@ static void command(void)
 	char *folder = folder_make(), *path[SHARDS];
 	struct command feed = { .args = { "run", "tokens", "--block=100", "--batch=4" } };
 	struct command look = { .args = { "inspect", "--dtype=u2" } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	uint32_t i;
 
 	make(folder, path);
@@ -224,22 +220,16 @@ static void command(void)
 		feed.args[4 + i] = path[i];
 		look.args[2 + i] = path[i];
 	}
-	command_run(&feed, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &feed);
 	CHECK(strstr(outcome.out, "1,701 tokens of U16") != NULL);
-	outcome_free(&outcome);
-	command_run(&look, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &look);
 	CHECK(strstr(outcome.out, "in all: 1,701 tokens of U16") != NULL);
 	CHECK(strstr(outcome.out, "\n  0 bytes, of which the header takes 0 bytes\n") != NULL);
-	outcome_free(&outcome);
 	/* A .npy file, without --dtype. */
 	free(path[1]);
 	path[1] = tokens_npy(folder, "i4.npy", 1, "<i4", false, "(2,)", "abcdefgh", 8);
 	look = (struct command){ .args = { "inspect", path[0], path[1] } };
-	command_run(&look, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	outcome_free(&outcome);
+	CHECK_RUN(0, &outcome, &look);
 	for (i = 0; i < SHARDS; i++)
 		free(path[i]);
 	folder_remove(folder);
@@ -255,7 +245,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "tokens_empty", tests);
-}
+TEST_MAIN(harness_main, "tokens_empty", tests)

@@ -17,8 +17,7 @@
 static void cut_off(void)
 {
 	static const off_t lengths[] = { 100001, 99999, 8192, 1, 0 };
-	char *folder = folder_make(), *path;
-	struct hm_tokens *tokens;
+	AUTO_TEXT *folder = folder_make();
 	int64_t values[200];
 	size_t i;
 	int way;
@@ -27,28 +26,26 @@ static void cut_off(void)
 		if (way)
 			CHECK_OK_FATAL(hm_handler_install(0));
 		for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-			path = tokens_file(folder, "a", 0, 50001);
-			tokens = tokens_open(path, NULL);
+			AUTO_TEXT *path = tokens_file(folder, "a", 0, 50001);
+			AUTO(hm_tokens) *tokens = tokens_open(path, NULL);
+
 			CHECK_OK(hm_tokens_read(tokens, 49901, 100, HM_DTYPE_I64, values));
 			CHECK(!truncate(path, lengths[i]));
 			CHECK_ERROR(-ENODATA,
 				    hm_tokens_read(tokens, 49901, 100, HM_DTYPE_I64, values));
 			CHECK(strstr(hm_errmsg(), "cut off while it was in use") &&
 			      strstr(hm_errmsg(), path));
-			hm_tokens_unref(tokens);
-			free(path);
 		}
 	}
 	CHECK_OK(hm_handler_remove());
-	folder_remove(folder);
 }
 
 /* The n-th call fails: nothing is left, nothing is opened. */
 static void undone(void)
 {
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	uint16_t bytes[4] = { 1, 2, 3, 4 };
-	char *path = tokens_npy(folder, "a.npy", 1, "<u2", true, "(2, 2)", bytes, 8);
+	AUTO_TEXT *path = tokens_npy(folder, "a.npy", 1, "<u2", true, "(2, 2)", bytes, 8);
 	const char *both[2] = { path, path };
 	struct hm_tokens *tokens;
 	uint16_t values[8];
@@ -93,8 +90,6 @@ static void undone(void)
 	CHECK_EQUAL(values[1], 3);
 	CHECK_OK(hm_handler_remove());
 	hm_tokens_unref(tokens);
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- written to between two looks ---- */
@@ -113,26 +108,22 @@ static ssize_t pread_once_large(int fd, void *to, size_t length, off_t offset)
 
 static void no_more_too_large(void)
 {
-	char *folder = folder_make(), *path = tokens_file(folder, "a", 0, 10);
-	struct hm_tokens *tokens = tokens_open(path, NULL);
+	AUTO_TEXT *folder = folder_make(), *path = tokens_file(folder, "a", 0, 10);
+	AUTO(hm_tokens) *tokens = tokens_open(path, NULL);
 	unsigned char values[10];
 
 	real_pread = sys_table.pread;
 	sys_table.pread = pread_once_large;
 	CHECK_ERROR(-EOVERFLOW, hm_tokens_read(tokens, 2, 8, HM_DTYPE_U8, values));
-	CHECK(strstr(hm_errmsg(),
-		     "one of the 8 tokens from 2 on was too large, and is not now"));
+	CHECK_HAS(hm_errmsg(), "one of the 8 tokens from 2 on was too large, and is not now");
 	sys_table.pread = real_pread;
 	CHECK_OK(hm_tokens_read(tokens, 2, 8, HM_DTYPE_U8, values));
-	hm_tokens_unref(tokens);
-	free(path);
-	folder_remove(folder);
 }
 
 /* Each file keeps a descriptor: which one had none left is said, once. */
 static void too_many(void)
 {
-	char *folder = folder_make(), *path = tokens_file(folder, "a", 0, 10);
+	AUTO_TEXT *folder = folder_make(), *path = tokens_file(folder, "a", 0, 10);
 	struct hm_tokens *tokens = UNTOUCHED;
 	const char *at;
 
@@ -145,8 +136,6 @@ static void too_many(void)
 	CHECK_FATAL(at != NULL);
 	CHECK(!strstr(at + 1, path));
 	CHECK(strstr(at, "RLIMIT_NOFILE"));
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -157,7 +146,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "tokens_failures", tests);
-}
+TEST_MAIN(harness_main, "tokens_failures", tests)

@@ -9,6 +9,7 @@
 #include "format/tokens/tokens.h"
 #include "format/tokens/tokens_index.h"
 #include "lib/inject.h"
+#include "format/safetensors_support.h"
 #include "format/tokens_support.h"
 
 #define UNTOUCHED ((void *)0x10)
@@ -57,15 +58,16 @@ static uint64_t length_at(uint64_t document)
 	return lengths[document * 7 % 10];
 }
 
-static void pair_begin(struct pair *pair, const char *tokens, const char *index)
+static struct pair pair_begin(const char *tokens, const char *index)
 {
+	struct pair pair = { .folder = folder_make() };
 	uint64_t i;
 
-	*pair = (struct pair){ .folder = folder_make() };
 	for (i = 0; i < DOCUMENTS; i++)
-		pair->end[i] = pair->n += length_at(i);
-	pair->bin = folder_path(pair->folder, tokens);
-	pair->idx = folder_path(pair->folder, index);
+		pair.end[i] = pair.n += length_at(i);
+	pair.bin = folder_path(pair.folder, tokens);
+	pair.idx = folder_path(pair.folder, index);
+	return pair;
 }
 
 static void pair_end(struct pair *pair)
@@ -74,6 +76,8 @@ static void pair_end(struct pair *pair)
 	free(pair->idx);
 	folder_remove(pair->folder);
 }
+
+AUTO_END(pair, pair_end)
 
 static void write_tokens(const struct pair *pair, const char *name, size_t width)
 {
@@ -183,24 +187,21 @@ static void megatron(void)
 		{ HM_DTYPE_U32, 9, 4 }, { HM_DTYPE_U64, 10, 8 },
 	};
 	struct hm_tokens_shard_info shard = { .struct_size = sizeof(shard) };
-	struct hm_tokens *tokens;
-	struct pair pair;
 	size_t i, way;
+	AUTO(pair) pair = pair_begin("a.bin", "a.idx");
 
-	pair_begin(&pair, "a.bin", "a.idx");
 	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		write_megatron(&pair, types[i].type, types[i].width, i == 1);
 		for (way = 0; way < 2; way++) {
-			tokens = tokens_open(way ? pair.idx : pair.bin, NULL);
+			AUTO(hm_tokens) *tokens = tokens_open(way ? pair.idx : pair.bin, NULL);
+
 			check_pair(tokens, &pair, types[i].dtype);
 			CHECK_OK(hm_tokens_shard(tokens, 0, &shard));
 			CHECK(!strcmp(shard.path, pair.bin));
 			CHECK_EQUAL(shard.index, HM_TOKENS_INDEX_MEGATRON);
 			CHECK_EQUAL(shard.documents, DOCUMENTS);
-			hm_tokens_unref(tokens);
 		}
 	}
-	pair_end(&pair);
 }
 
 /* The same without documents, as fairseq writes: each sequence is one. */
@@ -208,10 +209,9 @@ static void fairseq(void)
 {
 	struct bytes lengths = { 0 }, pointers = { 0 }, bytes = { 0 };
 	struct hm_tokens *tokens;
-	struct pair pair;
 	uint64_t i;
+	AUTO(pair) pair = pair_begin("a.bin", "a.idx");
 
-	pair_begin(&pair, "a.bin", "a.idx");
 	for (i = 0; i < DOCUMENTS; i++) {
 		put_number(&lengths, length_at(i), 4);
 		put_number(&pointers, (pair.end[i] - length_at(i)) * 4, 8);
@@ -229,28 +229,24 @@ static void fairseq(void)
 	refused(pair.bin, -EBADMSG, "a.bin has");
 	free(lengths.at);
 	free(pointers.at);
-	pair_end(&pair);
 }
 
 static void datatrove(void)
 {
 	struct hm_tokens_shard_info shard = { .struct_size = sizeof(shard) };
-	struct hm_tokens *tokens;
-	struct pair pair;
 	size_t width, way;
+	AUTO(pair) pair = pair_begin("a.ds", "a.ds.index");
 
-	pair_begin(&pair, "a.ds", "a.ds.index");
 	for (width = 2; width <= 4; width += 2) {
 		write_datatrove(&pair, width);
 		for (way = 0; way < 2; way++) {
-			tokens = tokens_open(way ? pair.idx : pair.bin, NULL);
+			AUTO(hm_tokens) *tokens = tokens_open(way ? pair.idx : pair.bin, NULL);
+
 			check_pair(tokens, &pair, width == 2 ? HM_DTYPE_U16 : HM_DTYPE_U32);
 			CHECK_OK(hm_tokens_shard(tokens, 0, &shard));
 			CHECK_EQUAL(shard.index, HM_TOKENS_INDEX_DATATROVE);
-			hm_tokens_unref(tokens);
 		}
 	}
-	pair_end(&pair);
 }
 
 /* A raw file, a pair and an empty file as one array; a raw one is one document. */
@@ -258,12 +254,11 @@ static void shards(void)
 {
 	struct hm_tokens_shard_info shard = { .struct_size = sizeof(shard) };
 	const char *paths[4];
-	struct hm_tokens *tokens;
+	AUTO(hm_tokens) *tokens = NULL;
 	uint64_t first, n;
-	struct pair pair;
-	char *raw, *empty;
+	AUTO_TEXT *raw = NULL, *empty = NULL;
+	AUTO(pair) pair = pair_begin("a.ds", "a.ds.index");
 
-	pair_begin(&pair, "a.ds", "a.ds.index");
 	write_datatrove(&pair, 2);
 	raw = tokens_file(pair.folder, "raw", 0, 10);
 	empty = tokens_file(pair.folder, "empty", 0, 0);
@@ -281,22 +276,16 @@ static void shards(void)
 	CHECK(first == 10 + pair.n && n == 10);
 	CHECK_OK(hm_tokens_shard(tokens, 2, &shard));
 	CHECK(shard.first_document == 1 && shard.documents == DOCUMENTS);
-	hm_tokens_unref(tokens);
-	free(raw);
-	free(empty);
-	pair_end(&pair);
 }
 
 /* Without the index: HM_TOKENS_RAW, an .idx of another kind, none at all. */
 static void without(void)
 {
-	struct hm_tokens_desc desc = { .struct_size = sizeof(desc), .flags = HM_TOKENS_RAW };
 	struct hm_tokens *tokens;
-	struct pair pair;
+	AUTO(pair) pair = pair_begin("a.bin", "a.idx");
 
-	pair_begin(&pair, "a.bin", "a.idx");
 	write_megatron(&pair, 8, 2, false);
-	tokens = tokens_open(pair.bin, &desc);
+	tokens = tokens_open(pair.bin, DESC(hm_tokens_desc, .flags = HM_TOKENS_RAW));
 	CHECK_EQUAL(tokens_info(tokens).documents, 1);
 	CHECK_EQUAL(tokens_info(tokens).tokens, pair.n);
 	hm_tokens_unref(tokens);
@@ -308,23 +297,20 @@ static void without(void)
 	tokens = tokens_open(pair.bin, NULL);
 	CHECK_EQUAL(tokens_info(tokens).documents, 1);
 	hm_tokens_unref(tokens);
-	pair_end(&pair);
 }
 
 /* The longest name that a file can have: there can be no index beside it. */
 static void long_name(void)
 {
-	char *folder = folder_make(), name[256], *path;
-	struct hm_tokens *tokens;
+	char name[256];
+	AUTO_TEXT *folder = folder_make(), *path = NULL;
+	AUTO(hm_tokens) *tokens = NULL;
 
 	memset(name, 'a', sizeof(name));
 	memcpy(name + sizeof(name) - 4, ".ds", 4);
 	path = tokens_file(folder, name, 0, 10);
 	tokens = tokens_open(path, NULL);
 	CHECK_EQUAL(tokens_info(tokens).tokens, 10);
-	hm_tokens_unref(tokens);
-	free(path);
-	folder_remove(folder);
 }
 
 /* As pieces: the type and the documents are known without a --dtype. */
@@ -333,14 +319,13 @@ static void pieces(void)
 	struct hm_pieces_info info = { .struct_size = sizeof(info) };
 	struct hm_piece_info piece = { .struct_size = sizeof(piece) };
 	struct hm_metadata note;
-	struct hm_pieces *opened;
-	struct pair pair;
 	size_t way;
+	AUTO(pair) pair = pair_begin("a.bin", "a.idx");
 
-	pair_begin(&pair, "a.bin", "a.idx");
 	write_megatron(&pair, 4, 4, false);
 	for (way = 0; way < 2; way++) {
-		CHECK_OK_FATAL(hm_pieces_open(way ? pair.idx : pair.bin, NULL, &opened));
+		AUTO(hm_pieces) *opened = pieces_open(way ? pair.idx : pair.bin);
+
 		CHECK_OK(hm_pieces_query(opened, &info));
 		CHECK_EQUAL(info.pieces, 1);
 		CHECK_OK(hm_pieces_at(opened, 0, &piece));
@@ -349,9 +334,7 @@ static void pieces(void)
 		CHECK_OK(hm_pieces_metadata(opened, 0, &note));
 		CHECK(!strcmp(note.key, "documents"));
 		CHECK(!strcmp(note.value, "300, by the index of Megatron"));
-		hm_pieces_unref(opened);
 	}
-	pair_end(&pair);
 }
 
 /* ---- broken ones ---- */
@@ -361,12 +344,10 @@ static void stand_ins(void)
 {
 	static const char pointer[] =
 		"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
-	struct hm_tokens_desc raw = { .struct_size = sizeof(raw), .flags = HM_TOKENS_RAW };
 	struct hm_pieces *pieces = NULL;
 	struct hm_tokens *tokens;
-	struct pair pair;
+	struct pair pair = pair_begin("a.bin", "a.idx");
 
-	pair_begin(&pair, "a.bin", "a.idx");
 	write_megatron(&pair, 4, 4, false);
 	file_write(pair.folder, "a.idx", pointer, sizeof(pointer) - 1);
 	refused(pair.bin, -EOPNOTSUPP, "git lfs pull");
@@ -378,11 +359,11 @@ static void stand_ins(void)
 	refused(pair.bin, -ENOENT, "it is a link to");
 	CHECK_ERROR(-ENOENT, hm_pieces_open(pair.bin, NULL, &pieces));
 	CHECK(strstr(hm_errmsg(), "it is a link to") != NULL);
-	tokens = tokens_open(pair.bin, &raw);
+	tokens = tokens_open(pair.bin, DESC(hm_tokens_desc, .flags = HM_TOKENS_RAW));
 	CHECK_EQUAL(tokens_info(tokens).documents, 1);
 	hm_tokens_unref(tokens);
 	pair_end(&pair);
-	pair_begin(&pair, "a.ds", "a.ds.index");
+	pair = pair_begin("a.ds", "a.ds.index");
 	write_datatrove(&pair, 2);
 	file_write(pair.folder, "a.ds.index", pointer, sizeof(pointer) - 1);
 	refused(pair.bin, -EOPNOTSUPP, "git lfs pull");
@@ -417,11 +398,10 @@ static struct bytes index_bytes(const char *path)
 static void broken_megatron(void)
 {
 	struct bytes whole, cut = { 0 };
-	struct pair pair;
 	uint64_t sequences;
 	size_t i, pointers, documents;
+	AUTO(pair) pair = pair_begin("a.bin", "a.idx");
 
-	pair_begin(&pair, "a.bin", "a.idx");
 	write_megatron(&pair, 8, 2, false);
 	whole = index_bytes(pair.idx);
 	memcpy(&sequences, whole.at + 18, 8);
@@ -461,7 +441,6 @@ static void broken_megatron(void)
 	CHECK_EQUAL(unlink(pair.bin), 0);
 	refused(pair.idx, -ENOENT, "the tokens of");
 	free(whole.at);
-	pair_end(&pair);
 }
 
 /* A bit of each byte turned: an error or a set of tokens, and no crash. */
@@ -469,12 +448,11 @@ static void flipped(void)
 {
 	struct bytes whole, other;
 	struct hm_tokens *tokens;
-	struct pair pair;
 	uint64_t first, n;
 	const char *path;
 	size_t i;
+	AUTO(pair) pair = pair_begin("a.bin", "a.idx");
 
-	pair_begin(&pair, "a.bin", "a.idx");
 	write_megatron(&pair, 8, 2, false);
 	whole = index_bytes(pair.idx);
 	path = pair.idx;
@@ -494,15 +472,13 @@ static void flipped(void)
 		hm_tokens_unref(tokens);
 	}
 	free(whole.at);
-	pair_end(&pair);
 }
 
 static void broken_datatrove(void)
 {
 	struct bytes whole;
-	struct pair pair;
+	AUTO(pair) pair = pair_begin("a.ds", "a.ds.index");
 
-	pair_begin(&pair, "a.ds", "a.ds.index");
 	write_datatrove(&pair, 2);
 	whole = index_bytes(pair.idx);
 	refused_with(&pair, &whole, whole.n - 8, pair.n + 1, 8, -EBADMSG, "HM_TOKENS_RAW");
@@ -513,7 +489,6 @@ static void broken_datatrove(void)
 	file_write(pair.folder, "a.ds.index", "", 0);
 	refused(pair.bin, -EBADMSG, "have 0 tokens");
 	free(whole.at);
-	pair_end(&pair);
 }
 
 /* A product of 64 bits: more tokens than bytes, that overflow to the bytes of the file. */
@@ -521,9 +496,8 @@ static void huge_datatrove(void)
 {
 	struct token_index index = { .kind = HM_TOKENS_INDEX_DATATROVE };
 	struct bytes bytes = { 0 };
-	struct pair pair;
+	AUTO(pair) pair = pair_begin("a.ds", "a.ds.index");
 
-	pair_begin(&pair, "a.ds", "a.ds.index");
 	put_number(&bytes, (3ull << 61) - 1, 8);
 	write_bytes(pair.folder, "a.ds.index", &bytes);
 	index.path = strdup(pair.idx);
@@ -531,20 +505,18 @@ static void huge_datatrove(void)
 	CHECK_FATAL(index.path && index.tokens);
 	CHECK_ERROR(-EBADMSG, token_index_read(&index, (1ull << 63) - 4));
 	token_index_end(&index);
-	pair_end(&pair);
 }
 
 /* Each system call and allocation fails once: an error, and nothing is lost. */
 static void failing(void)
 {
 	struct hm_tokens *tokens;
-	struct pair pair;
 	bool failed = true;
 	unsigned int n;
 	const char *path;
 	int r;
+	AUTO(pair) pair = pair_begin("a.bin", "a.idx");
 
-	pair_begin(&pair, "a.bin", "a.idx");
 	write_megatron(&pair, 8, 2, false);
 	path = pair.bin;
 	inject_install();
@@ -563,7 +535,6 @@ static void failing(void)
 		inject_forgive();
 	}
 	CHECK(n > 15);
-	pair_end(&pair);
 }
 
 static const struct test tests[] = {
@@ -583,7 +554,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "tokens_index", tests);
-}
+TEST_MAIN(harness_main, "tokens_index", tests)

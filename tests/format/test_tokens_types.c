@@ -75,7 +75,7 @@ static void check_same(struct hm_tokens *tokens, const struct type *type,
 static void raw(void)
 {
 	unsigned char bytes[N_VALUE * 8], turned[N_VALUE * 8];
-	char *folder = folder_make(), *path;
+	AUTO_TEXT *folder = folder_make(), *path = NULL;
 	struct hm_tokens *tokens;
 	size_t i, length;
 
@@ -99,8 +99,6 @@ static void raw(void)
 		check_same(tokens, &types[i], bytes);
 		hm_tokens_unref(tokens);
 	}
-	free(path);
-	folder_remove(folder);
 }
 
 /* numpy's, in both byte orders; over the end of a shard, and in Fortran's order. */
@@ -164,7 +162,8 @@ static void refused(void)
 					  .block = 1,
 					  .batch = 1 };
 	struct hm_batches *batches;
-	char *folder = folder_make(), bytes[64] = "", *path;
+	char bytes[64] = "";
+	AUTO_TEXT *folder = folder_make(), *path = NULL;
 	struct hm_tokens *tokens;
 	uint64_t to[4];
 	size_t i;
@@ -184,8 +183,6 @@ static void refused(void)
 	desc.dtype = HM_DTYPE_F4;
 	CHECK_ERROR(-EINVAL, hm_tokens_open((const char *const *)&path, 1, &desc, &tokens));
 	CHECK(strstr(hm_errmsg(), "whole bytes") != NULL);
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- batches ---- */
@@ -194,13 +191,9 @@ static void refused(void)
 static void batches(void)
 {
 	static const uint32_t dtypes[] = { HM_DTYPE_BOOL, HM_DTYPE_F16, HM_DTYPE_F64 };
-	struct hm_batches_desc wanted = { .struct_size = sizeof(wanted),
-					  .order = HM_BATCHES_SHUFFLED,
-					  .block = 10,
-					  .batch = 3 };
 	unsigned char bytes[N_VALUE * 8], x[30 * 8 + 8], y[30 * 8 + 8];
 	struct hm_batch batch = { .struct_size = sizeof(batch) };
-	char *folder = folder_make(), *path;
+	AUTO_TEXT *folder = folder_make(), *path = NULL;
 	struct hm_batches *made;
 	struct hm_tokens *tokens;
 	uint32_t width;
@@ -210,13 +203,15 @@ static void batches(void)
 	file_write(folder, "a", (char *)bytes, sizeof(bytes));
 	path = folder_path(folder, "a");
 	for (i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
-		struct hm_tokens_desc desc = { .struct_size = sizeof(desc),
-					       .flags = dtypes[i] ? 0 : HM_TOKENS_BOOL,
-					       .dtype = dtypes[i] };
-
 		width = hm_dtype_bits(dtypes[i]) / 8;
-		tokens = tokens_open(path, &desc);
-		CHECK_OK_FATAL(hm_batches_create(tokens, &wanted, &made));
+		tokens = tokens_open(path, DESC(hm_tokens_desc,
+						.flags = dtypes[i] ? 0 : HM_TOKENS_BOOL,
+						.dtype = dtypes[i]));
+		CHECK_OK_FATAL(
+			hm_batches_create(tokens,
+					  DESC(hm_batches_desc, .order = HM_BATCHES_SHUFFLED,
+					       .block = 10, .batch = 3),
+					  &made));
 		CHECK_EQUAL(batches_info(made).dtype, dtypes[i]);
 		CHECK_OK(hm_batches_next(made, x, y, &batch));
 		for (k = 0; k < 3; k++) {
@@ -228,8 +223,6 @@ static void batches(void)
 		hm_batches_unref(made);
 		hm_tokens_unref(tokens);
 	}
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- widened ---- */
@@ -244,7 +237,7 @@ static bool same_float(uint32_t a, uint32_t b)
 static void check_halves(const char *path, const struct hm_tokens_desc *desc,
 			 const uint32_t *expected)
 {
-	struct hm_tokens *tokens = tokens_open(path, desc);
+	AUTO(hm_tokens) *tokens = tokens_open(path, desc);
 	uint32_t *read = malloc(HALVES * sizeof(*read)), i;
 
 	CHECK_FATAL(read != NULL);
@@ -255,7 +248,6 @@ static void check_halves(const char *path, const struct hm_tokens_desc *desc,
 		test_fail(__FILE__, __LINE__, "value %u: 0x%x, and it is 0x%x", i, read[i],
 			  expected[i]);
 	free(read);
-	hm_tokens_unref(tokens);
 }
 
 /* Each value there is of F16, against numpy; of BF16 it is the upper half of one of F32. */
@@ -270,13 +262,13 @@ static void floats(void)
 				      "a.view('f2').astype('f4').tofile(d + 'f4')\n";
 	struct hm_tokens_desc desc = { .struct_size = sizeof(desc), .dtype = HM_DTYPE_F16 };
 	uint32_t *expected = malloc(HALVES * sizeof(*expected)), i;
-	char *folder = folder_make(), *path;
+	char *path;
+	AUTO_TEXT *folder = folder_make();
 	FILE *file;
 
 	CHECK_FATAL(expected != NULL);
 	if (!numpy_wrote(program, folder)) {
 		free(expected);
-		folder_remove(folder);
 		return;
 	}
 	path = folder_path(folder, "f4");
@@ -303,7 +295,6 @@ static void floats(void)
 	check_halves(path, &desc, expected);
 	free(path);
 	free(expected);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -315,7 +306,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "tokens_types", tests);
-}
+TEST_MAIN(harness_main, "tokens_types", tests)

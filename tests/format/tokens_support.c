@@ -70,20 +70,21 @@ const struct hm_batches_desc batches_usual = {
 };
 
 /* Three shards, whose ends are inside of blocks. */
-void token_scene_begin(struct token_scene *scene)
+struct token_scene token_scene_begin(void)
 {
+	struct token_scene scene = { 0 };
 	static const uint64_t n[] = { 700, 5, N - 705 };
 	uint64_t first = 0;
 	char name[16];
 	int i;
 
-	scene->folder = folder_make();
+	scene.folder = folder_make();
 	for (i = 0; i < 3; first += n[i++]) {
 		snprintf(name, sizeof(name), "%d", i);
-		scene->path[i] = tokens_file(scene->folder, name, first, n[i]);
+		scene.path[i] = tokens_file(scene.folder, name, first, n[i]);
 	}
-	CHECK_OK_FATAL(
-		hm_tokens_open((const char *const *)scene->path, 3, NULL, &scene->tokens));
+	CHECK_OK_FATAL(hm_tokens_open((const char *const *)scene.path, 3, NULL, &scene.tokens));
+	return scene;
 }
 
 void token_scene_end(struct token_scene *scene)

@@ -44,8 +44,9 @@ struct token_scene {
 	struct hm_tokens *tokens;
 };
 
-void token_scene_begin(struct token_scene *scene);
+struct token_scene token_scene_begin(void);
 void token_scene_end(struct token_scene *scene);
+AUTO_END(token_scene, token_scene_end)
 
 struct hm_batches *batches_make(const struct token_scene *scene,
 				const struct hm_batches_desc *desc);

@@ -1,27 +1,17 @@
 // SPDX-License-Identifier: MIT
 /* Makes pools of frames for tests, and pictures. */
 #include "frame/frame_support.h"
+#include "lib/rig.h"
 
 #include <string.h>
 
 struct hm_frame_pool *frame_pool(const char *name, enum hm_frame_policy policy, uint32_t n_most)
 {
-	const struct hm_frame_pool_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = "tested",
-		.fourcc = HM_FRAME_NV12,
-		.policy = policy,
-		.width = 64,
-		.height = 32,
-		.n_most = n_most,
-	};
-	struct hm_frame_pool *pool;
-	struct hm_device *device;
+	AUTO(hm_device) *device = rig_device(name);
 
-	CHECK_OK_FATAL(hm_device_open(name, &device));
-	CHECK_OK_FATAL(hm_frame_pool_create(device, &desc, &pool));
-	hm_device_unref(device);
-	return pool;
+	return rig_frame_pool(device, DESC(hm_frame_pool_desc, .name = "tested",
+					   .fourcc = HM_FRAME_NV12, .policy = policy,
+					   .width = 64, .height = 32, .n_most = n_most));
 }
 
 struct hm_frame_pool_info frame_pool_info(struct hm_frame_pool *pool)
@@ -74,19 +64,17 @@ void frame_stamp(struct hm_frame *frame, int64_t timestamp)
 
 void frame_produce(struct hm_frame_pool *pool, int64_t timestamp)
 {
-	struct hm_frame *frame = frame_acquire(pool);
+	AUTO(hm_frame) *frame = frame_acquire(pool);
 
 	frame_stamp(frame, timestamp);
 	CHECK_OK(hm_frame_publish(frame));
-	hm_frame_unref(frame);
 }
 
 int64_t frame_consume(struct hm_frame_pool *pool)
 {
-	struct hm_frame *frame = frame_take(pool);
+	AUTO(hm_frame) *frame = frame_take(pool);
 	struct hm_frame_info info = frame_info(frame);
 
-	hm_frame_unref(frame);
 	return info.props.timestamp;
 }
 

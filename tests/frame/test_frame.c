@@ -7,11 +7,12 @@
 #include <unistd.h>
 
 #include "frame/frame_support.h"
+#include "lib/rig.h"
 
 /* The facts of a fresh frame, whose addresses are unified pointers. */
 static void facts(void)
 {
-	struct hm_frame_pool *pool = frame_pool("host", HM_FRAME_WAIT, 2);
+	AUTO(hm_frame_pool) *pool = frame_pool("host", HM_FRAME_WAIT, 2);
 	struct hm_frame *frame = frame_acquire(pool);
 	struct hm_frame_info info = frame_info(frame);
 	struct hm_pointer_info at;
@@ -46,12 +47,11 @@ static void facts(void)
 	hm_frame_unref(frame);
 	CHECK(!hm_frame_ref(NULL));
 	hm_frame_unref(NULL);
-	hm_frame_pool_unref(pool);
 }
 
 static void set_facts(void)
 {
-	struct hm_frame_pool *pool = frame_pool("host", HM_FRAME_WAIT, 2);
+	AUTO(hm_frame_pool) *pool = frame_pool("host", HM_FRAME_WAIT, 2);
 	struct hm_frame *frame = frame_acquire(pool);
 	struct hm_frame_props props = {
 		.visible = { 2, 4, 60, 28 },
@@ -103,7 +103,6 @@ static void set_facts(void)
 	frame = frame_acquire(pool);
 	CHECK_OK(hm_frame_set(frame, HM_FRAME_TIME, &props));
 	hm_frame_unref(frame);
-	hm_frame_pool_unref(pool);
 }
 
 /* ---- policies ---- */
@@ -199,10 +198,9 @@ static void refused(void)
 	};
 	struct hm_frame_pool_desc desc = good;
 	struct hm_frame_pool *pool = NULL;
-	struct hm_device *device, *file;
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_device) *file = rig_device("file");
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_device_open("file", &file));
 	CHECK_ERROR(-EOPNOTSUPP, hm_frame_pool_create(file, &desc, &pool));
 	CHECK_ERROR(-EINVAL, hm_frame_pool_create(device, NULL, &pool));
 	CHECK_ERROR(-EINVAL, hm_frame_pool_create(device, &desc, NULL));
@@ -237,8 +235,6 @@ static void refused(void)
 	desc.fourcc = HM_FRAME_XRGB8888;
 	CHECK_ERROR(-EOVERFLOW, hm_frame_pool_create(device, &desc, &pool));
 	CHECK(!pool);
-	hm_device_unref(file);
-	hm_device_unref(device);
 }
 
 /* A driver's own planes: taken as they are, or refused. */
@@ -258,15 +254,11 @@ static void layouts(void)
 		.layout = &layout,
 	};
 	struct hm_frame_layout good = layout;
-	struct hm_frame_pool *pool;
-	struct hm_device *device;
-	struct hm_frame *frame;
-	struct hm_frame_info info;
+	AUTO(hm_device) *device = rig_device("host");
+	struct hm_frame_pool *pool = rig_frame_pool(device, &desc);
+	struct hm_frame *frame = frame_acquire(pool);
+	struct hm_frame_info info = frame_info(frame);
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_frame_pool_create(device, &desc, &pool));
-	frame = frame_acquire(pool);
-	info = frame_info(frame);
 	CHECK(info.plane[0].stride == 100 && info.plane[0].bytes == 3200);
 	CHECK(info.plane[0].rows == 32 && info.plane[1].rows == 16);
 	CHECK_EQUAL((char *)info.address[1] - (char *)info.address[0], 8192);
@@ -310,27 +302,18 @@ static void layouts(void)
 	hm_frame_pool_unref(pool);
 	desc.modifier = 0x00ffffffffffffffull;
 	CHECK_ERROR(-EOPNOTSUPP, hm_frame_pool_create(device, &desc, &pool));
-	hm_device_unref(device);
 }
 
 static void least_and_trim(void)
 {
-	const struct hm_frame_pool_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = HM_FRAME_POOL_POPULATE,
-		.fourcc = HM_FRAME_R8,
-		.width = 100,
-		.height = 100,
-		.visible = { 10, 10, 50, 50 },
-		.n_least = 2,
-	};
 	struct hm_frame *frames[5];
-	struct hm_frame_pool *pool;
-	struct hm_device *device;
 	uint32_t n, i;
+	struct hm_device *device = rig_device("host");
+	AUTO(hm_frame_pool) *pool =
+		rig_frame_pool(device, DESC(hm_frame_pool_desc, .flags = HM_FRAME_POOL_POPULATE,
+					    .fourcc = HM_FRAME_R8, .width = 100, .height = 100,
+					    .visible = { 10, 10, 50, 50 }, .n_least = 2));
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_frame_pool_create(device, &desc, &pool));
 	hm_device_unref(device);
 	CHECK(frame_pool_info(pool).free == 2 && frame_pool_info(pool).frames == 2);
 	CHECK(!strcmp(frame_pool_info(pool).name, "frame"));
@@ -354,13 +337,12 @@ static void least_and_trim(void)
 	CHECK_EQUAL(n, 31);
 	for (i = 0; i < 5; i++)
 		hm_frame_unref(frames[i]);
-	hm_frame_pool_unref(pool);
 }
 
 /* More frames than a word of the pool's list of indexes has bits. */
 static void many(void)
 {
-	struct hm_frame_pool *pool = frame_pool("host", HM_FRAME_WAIT, 0);
+	AUTO(hm_frame_pool) *pool = frame_pool("host", HM_FRAME_WAIT, 0);
 	static struct hm_frame *frames[300];
 	uint32_t i;
 
@@ -371,7 +353,6 @@ static void many(void)
 	for (i = 0; i < 300; i++)
 		hm_frame_unref(frames[i]);
 	CHECK_EQUAL(frame_pool_info(pool).free, 300);
-	hm_frame_pool_unref(pool);
 }
 
 static void ends(void)
@@ -485,11 +466,11 @@ static void break_page(void *page)
 /* A frame whose page was replaced is not given out again. */
 static void replaced(void)
 {
-	struct hm_frame_pool *pool = frame_pool("host", HM_FRAME_WAIT, 1);
+	AUTO(hm_frame_pool) *pool = frame_pool("host", HM_FRAME_WAIT, 1);
 	struct hm_frame *frame = frame_acquire(pool);
 	struct hm_frame_info info = frame_info(frame);
+	AUTO(rig_handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	frame_fill(&info, 1);
 	break_page(info.address[0]);
 	CHECK_EQUAL(*(volatile unsigned char *)info.address[0], 0);
@@ -508,8 +489,6 @@ static void replaced(void)
 	info = frame_info(frame);
 	CHECK(frame_holds(&info, 2));
 	hm_frame_unref(frame);
-	hm_frame_pool_unref(pool);
-	CHECK_OK(hm_handler_remove());
 }
 
 static const struct test tests[] = {
@@ -529,7 +508,4 @@ static const struct test tests[] = {
 	{ .name = NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "frame", tests);
-}
+TEST_MAIN(harness_main, "frame", tests)

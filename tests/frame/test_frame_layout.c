@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "frame/frame_support.h"
+#include "lib/rig.h"
 
 static struct hm_frame_layout layout_of(uint32_t fourcc, uint32_t width, uint32_t height)
 {
@@ -199,17 +200,11 @@ static void refused(void)
 /* In numbers, and in memory: of 6 GiB, of which two pages are touched. */
 static void beyond_31_bits(void)
 {
-	const struct hm_frame_pool_desc desc = {
-		.struct_size = sizeof(desc),
-		.fourcc = HM_FRAME_R8,
-		.width = 3u << 30,
-		.height = 2,
-	};
 	struct hm_frame_layout layout = layout_of(HM_FRAME_XRGB8888, 1u << 31, 1000);
-	struct hm_frame_pool *pool;
-	struct hm_device *device;
+	AUTO(hm_frame_pool) *pool = NULL;
+	AUTO(hm_device) *device = NULL;
 	struct hm_frame_info info;
-	struct hm_frame *frame;
+	AUTO(hm_frame) *frame = NULL;
 	char *first;
 	int r;
 
@@ -219,11 +214,12 @@ static void beyond_31_bits(void)
 	CHECK_EQUAL(layout.plane[0].stride, 1ull << 32);
 	CHECK_EQUAL(layout.plane[2].offset, (3ull << 32) + (2ull << 31));
 	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_frame_pool_create(device, &desc, &pool));
+	pool = rig_frame_pool(device, DESC(hm_frame_pool_desc, .fourcc = HM_FRAME_R8,
+					   .width = 3u << 30, .height = 2));
 	r = hm_frame_pool_acquire(pool, 0, &frame);
 	if (r == -EFBIG || r == -ENOMEM) {
 		test_skip("kernel", "no room for 6 GiB of addresses: %s", hm_errmsg());
-		goto out;
+		return;
 	}
 	CHECK_OK_FATAL(r);
 	info = frame_info(frame);
@@ -233,10 +229,6 @@ static void beyond_31_bits(void)
 	first[info.plane[0].stride] = 2;
 	first[info.plane[0].bytes - 1] = 3;
 	CHECK(first[0] == 1 && first[info.plane[0].stride] == 2);
-	hm_frame_unref(frame);
-out:
-	hm_frame_pool_unref(pool);
-	hm_device_unref(device);
 }
 
 static const struct test tests[] = {
@@ -248,7 +240,4 @@ static const struct test tests[] = {
 	{ .name = NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "frame_layout", tests);
-}
+TEST_MAIN(harness_main, "frame_layout", tests)

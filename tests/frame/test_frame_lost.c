@@ -6,23 +6,15 @@
 #include <unistd.h>
 
 #include "frame/frame_support.h"
+#include "lib/rig.h"
 #include "lib/sim_devices.h"
 
 static struct hm_frame_pool *pool_on(struct hm_device *device, uint32_t n_least,
 				     uint32_t n_most)
 {
-	const struct hm_frame_pool_desc desc = {
-		.struct_size = sizeof(desc),
-		.fourcc = HM_FRAME_NV12,
-		.width = 320,
-		.height = 240,
-		.n_least = n_least,
-		.n_most = n_most,
-	};
-	struct hm_frame_pool *pool;
-
-	CHECK_OK_FATAL(hm_frame_pool_create(device, &desc, &pool));
-	return pool;
+	return rig_frame_pool(device,
+			      DESC(hm_frame_pool_desc, .fourcc = HM_FRAME_NV12, .width = 320,
+				   .height = 240, .n_least = n_least, .n_most = n_most));
 }
 
 /* Writes a picture in a bracket, and reads it back. */
@@ -40,7 +32,7 @@ static void use(struct hm_frame *frame, uint32_t salt)
 /* Facts stay, pictures are zeros, no further frame comes; and held frames go back. */
 static void lost(void)
 {
-	struct hm_device *device = sim_open();
+	AUTO(hm_device) *device = sim_open();
 	struct hm_frame_pool *pool = pool_on(device, 2, 4);
 	struct hm_frame *held = frame_acquire(pool), *ready, *none = NULL;
 	struct hm_frame_info info;
@@ -71,22 +63,20 @@ static void lost(void)
 out:
 	hm_frame_unref(held);
 	hm_frame_pool_unref(pool);
-	hm_device_unref(device);
 }
 
 static void *acquire_late(void *user)
 {
-	struct hm_frame *frame = NULL;
+	AUTO(hm_frame) *frame = NULL;
 	int r = hm_frame_pool_acquire(user, UINT64_MAX, &frame);
 
-	hm_frame_unref(frame);
 	return (void *)(intptr_t)r;
 }
 
 /* Each of two waiting threads hears that no frame comes any more. */
 static void waiting(void)
 {
-	struct hm_device *device = sim_open();
+	AUTO(hm_device) *device = sim_open();
 	struct hm_frame_pool *pool = pool_on(device, 0, 1);
 	struct hm_frame *frame = frame_acquire(pool);
 	pthread_t threads[2];
@@ -110,14 +100,13 @@ static void waiting(void)
 	}
 	hm_frame_unref(frame);
 	hm_frame_pool_unref(pool);
-	hm_device_unref(device);
 }
 
 /* Frames of the time before end, new ones are made on the device that is back. */
 static void comes_back(void)
 {
-	struct hm_device *device = sim_open();
-	struct hm_frame_pool *pool = pool_on(device, 1, 2);
+	AUTO(hm_device) *device = sim_open();
+	AUTO(hm_frame_pool) *pool = pool_on(device, 1, 2);
 	struct hm_frame *frame = frame_acquire(pool), *next;
 
 	use(frame, 1);
@@ -135,21 +124,18 @@ static void comes_back(void)
 	CHECK(frame_pool_info(pool).frames <= 2);
 out:
 	hm_frame_unref(frame);
-	hm_frame_pool_unref(pool);
-	hm_device_unref(device);
 }
 
 /* Pictures of more bytes than CPUs reach at a time take turns there. */
 static void in_turns(void)
 {
-	struct hm_frame_pool *pool;
+	AUTO(hm_frame_pool) *pool = NULL;
 	struct hm_frame *frames[60];
-	struct hm_device *device;
 	struct hm_frame_info info;
 	uint64_t window, length;
 	uint32_t i;
+	AUTO(hm_device) *device = sim_open_windowed(&window);
 
-	device = sim_open_windowed(&window);
 	if (!device)
 		return;
 	pool = pool_on(device, 0, 0);
@@ -166,15 +152,13 @@ static void in_turns(void)
 		hm_frame_unref(frames[i]);
 	}
 	CHECK_EQUAL(frame_pool_info(pool).free, 60);
-	hm_frame_pool_unref(pool);
-	hm_device_unref(device);
 }
 
 /* A device without room for a further frame says so, and the pool goes on with its frames. */
 static void full(void)
 {
-	struct hm_device *device = sim_open();
-	struct hm_frame_pool *pool = pool_on(device, 0, 0);
+	AUTO(hm_device) *device = sim_open();
+	AUTO(hm_frame_pool) *pool = pool_on(device, 0, 0);
 	static struct hm_frame *frames[4096];
 	uint32_t n = 0;
 	int r;
@@ -187,8 +171,6 @@ static void full(void)
 	while (n)
 		hm_frame_unref(frames[--n]);
 	hm_frame_unref(frame_acquire(pool));
-	hm_frame_pool_unref(pool);
-	hm_device_unref(device);
 }
 
 static const struct sim_case cases[] = {
@@ -196,8 +178,4 @@ static const struct sim_case cases[] = {
 	{ "in_turns", in_turns }, { "full", full },       { NULL, NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return sim_main_with(argc, argv, "frame_lost",
-			     "vram_mb=16 system_mb=16 bar_mb=4 test=1", cases);
-}
+TEST_MAIN(sim_main_with, "frame_lost", "vram_mb=16 system_mb=16 bar_mb=4 test=1", cases)

@@ -9,6 +9,7 @@
 #include "frame/frame_support.h"
 #include "lib/inject.h"
 #include "lib/peer.h"
+#include "lib/rig.h"
 
 static struct hm_frame_objects export(struct hm_frame *frame, uint32_t flags)
 {
@@ -29,19 +30,15 @@ static void close_all(const struct hm_frame_objects *objects)
 
 static struct hm_device *host(void)
 {
-	struct hm_device *device;
-
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	return device;
+	return rig_device("host");
 }
 
 static struct hm_frame *import(const struct hm_frame_objects *objects)
 {
-	struct hm_device *device = host();
+	AUTO(hm_device) *device = host();
 	struct hm_frame *frame;
 
 	CHECK_OK_FATAL(hm_frame_import(device, objects, 0, &frame));
-	hm_device_unref(device);
 	return frame;
 }
 
@@ -106,15 +103,11 @@ static void dmabuf(void)
 
 static int object_of(uint64_t size)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = size };
-	struct hm_device *device = host();
-	struct hm_buffer *buffer;
+	AUTO(hm_device) *device = host();
 	int fd;
+	AUTO(hm_buffer) *buffer = rig_buffer(device, DESC(hm_buffer_desc, .size = size));
 
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
 	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	return fd;
 }
 
@@ -138,7 +131,7 @@ static struct hm_frame_objects two_objects(void)
 static void several_objects(void)
 {
 	struct hm_frame_objects objects = two_objects(), back;
-	struct hm_frame *frame = import(&objects), *again;
+	AUTO(hm_frame) *frame = import(&objects), *again = NULL;
 	struct hm_frame_info info = frame_info(frame), its;
 
 	CHECK(info.n_objects == 2 && info.buffer[0] != info.buffer[1]);
@@ -153,8 +146,6 @@ static void several_objects(void)
 	close_all(&objects);
 	its = frame_info(again);
 	CHECK(frame_holds(&its, 1));
-	hm_frame_unref(frame);
-	hm_frame_unref(again);
 }
 
 /* Two descriptors of one object, as drivers give them: one buffer. */
@@ -213,7 +204,7 @@ static void lies(void)
 {
 	const struct hm_frame_objects good = two_objects();
 	struct hm_frame_objects bad;
-	struct hm_device *device = host();
+	AUTO(hm_device) *device = host();
 	struct hm_frame *frame = NULL;
 
 #define LIE(error, change)                                                    \
@@ -266,16 +257,15 @@ static void lies(void)
 	hm_frame_unref(frame);
 	LIE(-ERANGE, (bad.modifier = 1, bad.plane[1].offset = 8192));
 	close_all(&good);
-	hm_device_unref(device);
 }
 
 static void read_only(void)
 {
-	struct hm_frame_pool *pool = frame_pool("host", HM_FRAME_WAIT, 1);
+	AUTO(hm_frame_pool) *pool = frame_pool("host", HM_FRAME_WAIT, 1);
 	struct hm_frame *frame = frame_acquire(pool), *other;
 	struct hm_frame_info info = frame_info(frame);
 	struct hm_frame_objects objects;
-	struct hm_device *device = host();
+	AUTO(hm_device) *device = host();
 
 	frame_fill(&info, 2);
 	objects = export(frame, HM_EXPORT_READ_ONLY);
@@ -287,8 +277,6 @@ static void read_only(void)
 	hm_frame_unref(other);
 	close_all(&objects);
 	hm_frame_unref(frame);
-	hm_frame_pool_unref(pool);
-	hm_device_unref(device);
 }
 
 /* ---- another process ---- */
@@ -362,7 +350,7 @@ static void sent(void)
 	struct hm_frame_pool *pool = frame_pool("host", HM_FRAME_WAIT, 1);
 	struct hm_frame *one = frame_acquire(pool);
 	struct hm_frame_info info = frame_info(one), its;
-	struct hm_device *device = host();
+	AUTO(hm_device) *device = host();
 	int pair[2];
 
 	close_all(&objects);
@@ -393,15 +381,14 @@ static void sent(void)
 	CHECK_ERROR(-ECONNRESET, hm_frame_receive(device, pair[1], 0, &got));
 	close(pair[1]);
 	CHECK_ERROR(-EBADF, hm_frame_receive(device, 100000, 0, &got));
-	hm_device_unref(device);
 }
 
 /* The data after the first object are not the header of a frame. */
 static void sent_lies(void)
 {
-	struct hm_frame_pool *pool = frame_pool("host", HM_FRAME_WAIT, 1);
+	AUTO(hm_frame_pool) *pool = frame_pool("host", HM_FRAME_WAIT, 1);
 	struct hm_frame *frame = frame_acquire(pool), *got = NULL;
-	struct hm_device *device = host();
+	AUTO(hm_device) *device = host();
 	unsigned char header[1024];
 	uint32_t words[64];
 	ssize_t length;
@@ -439,14 +426,12 @@ static void sent_lies(void)
 	CHECK_ERROR(-ECONNRESET, hm_frame_receive(device, pair[1], 0, &got));
 	close(pair[1]);
 	hm_frame_unref(frame);
-	hm_frame_pool_unref(pool);
-	hm_device_unref(device);
 }
 
 /* A device that may be taken away sends nothing, and says so before anything is under way. */
 static void not_sent(void)
 {
-	struct hm_frame_pool *pool;
+	AUTO(hm_frame_pool) *pool = NULL;
 	struct hm_frame *frame;
 	unsigned char byte;
 	int pair[2];
@@ -461,7 +446,6 @@ static void not_sent(void)
 	close(pair[0]);
 	close(pair[1]);
 	hm_frame_unref(frame);
-	hm_frame_pool_unref(pool);
 }
 
 /* In the peer: sends its picture, and is killed. */
@@ -482,7 +466,7 @@ static int send_frame(struct peer_world *world, uint64_t salt, uint64_t b, uint6
 static void sender_killed(void)
 {
 	struct hm_frame *frames[3], *none;
-	struct hm_device *device = host();
+	AUTO(hm_device) *device = host();
 	struct hm_frame_info info;
 	struct peer peer;
 	uint32_t i;
@@ -506,7 +490,6 @@ static void sender_killed(void)
 		hm_frame_unref(frames[i]);
 	}
 	close(socket);
-	hm_device_unref(device);
 }
 
 /* ---- failures ---- */
@@ -514,18 +497,14 @@ static void sender_killed(void)
 static void try_all(struct hm_device *device)
 {
 	struct hm_frame_objects objects = { .struct_size = sizeof(objects) };
-	const struct hm_frame_pool_desc desc = {
-		.struct_size = sizeof(desc),
-		.fourcc = HM_FRAME_NV12,
-		.width = 64,
-		.height = 32,
-		.n_least = 1,
-	};
-	struct hm_frame_pool *pool = NULL;
+	AUTO(hm_frame_pool) *pool = NULL;
 	struct hm_frame *frame = NULL, *second = NULL, *other = NULL;
 	bool exported = false;
 
-	if (hm_frame_pool_create(device, &desc, &pool))
+	if (hm_frame_pool_create(device,
+				 DESC(hm_frame_pool_desc, .fourcc = HM_FRAME_NV12, .width = 64,
+				      .height = 32, .n_least = 1),
+				 &pool))
 		goto out;
 	if (hm_frame_pool_acquire(pool, 0, &frame) || hm_frame_pool_acquire(pool, 0, &second))
 		goto out;
@@ -540,13 +519,12 @@ out:
 	hm_frame_unref(frame);
 	if (pool)
 		frame_pool_info(pool);
-	hm_frame_pool_unref(pool);
 }
 
 /* The first, second, third... system call or allocation fails: nothing is left over. */
 static void undone(void)
 {
-	struct hm_device *device = host();
+	AUTO(hm_device) *device = host();
 	struct test_holding before;
 	unsigned int n;
 
@@ -563,7 +541,6 @@ static void undone(void)
 		test_holding_same(&before);
 	}
 	CHECK(n > 10 && n < 400);
-	hm_device_unref(device);
 }
 
 static const struct test tests[] = {
@@ -583,7 +560,4 @@ static const struct test tests[] = {
 	{ .name = NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "frame_objects", tests);
-}
+TEST_MAIN(harness_main, "frame_objects", tests)

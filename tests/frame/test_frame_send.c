@@ -9,13 +9,11 @@
 
 #include "frame/frame_support.h"
 #include "lib/inject.h"
+#include "lib/rig.h"
 
 static struct hm_device *host(void)
 {
-	struct hm_device *device;
-
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	return device;
+	return rig_device("host");
 }
 
 /* The two messages of a frame: its object is sent once more, the header returned. */
@@ -54,7 +52,7 @@ static void *receive_there(void *user)
 /* Signals come in a burst while the header of a frame is awaited: the object is not lost. */
 static void interrupted(void)
 {
-	struct hm_frame_pool *pool = frame_pool("host", HM_FRAME_WAIT, 1);
+	AUTO(hm_frame_pool) *pool = frame_pool("host", HM_FRAME_WAIT, 1);
 	struct receiver receiver = { .device = host() };
 	struct sigaction action = { .sa_handler = on_signal }; /* without SA_RESTART */
 	struct hm_frame *frame = frame_acquire(pool);
@@ -92,7 +90,6 @@ static void interrupted(void)
 	close(pair[0]);
 	close(pair[1]);
 	hm_frame_unref(frame);
-	hm_frame_pool_unref(pool);
 	hm_device_unref(receiver.device);
 }
 
@@ -105,9 +102,9 @@ static int no_maps(void *user, const struct hm_access_request *request, char *re
 /* -EAGAIN says that nothing is there: not where something came, and could not be mapped. */
 static void came_unmapped(void)
 {
-	struct hm_frame_pool *pool = frame_pool("host", HM_FRAME_WAIT, 1);
+	AUTO(hm_frame_pool) *pool = frame_pool("host", HM_FRAME_WAIT, 1);
 	struct hm_frame *frame = frame_acquire(pool), *got = NULL;
-	struct hm_device *device = host();
+	AUTO(hm_device) *device = host();
 	struct test_holding before;
 	int pair[2];
 
@@ -134,8 +131,6 @@ static void came_unmapped(void)
 	close(pair[0]);
 	close(pair[1]);
 	hm_frame_unref(frame);
-	hm_frame_pool_unref(pool);
-	hm_device_unref(device);
 }
 
 static const struct test tests[] = {
@@ -144,7 +139,4 @@ static const struct test tests[] = {
 	{ .name = NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "frame_send", tests);
-}
+TEST_MAIN(harness_main, "frame_send", tests)

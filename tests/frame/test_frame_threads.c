@@ -163,31 +163,27 @@ static void dropping_newest(void)
 
 static void with_work(void)
 {
-	struct accel_rig rig;
+	AUTO(accel_rig) rig = accel_rig_make("cpu", 0, 0);
 
-	accel_rig_open(&rig, "cpu", 0, 0);
 	run_all(HM_FRAME_WAIT, 6, &rig);
 	run_all(HM_FRAME_DROP_OLDEST, 10, &rig);
-	accel_rig_close(&rig);
 }
 
 /* ---- a thread that waits, and others that come, go and end ---- */
 
 static void *acquire_late(void *user)
 {
-	struct hm_frame *frame = NULL;
+	AUTO(hm_frame) *frame = NULL;
 	int r = hm_frame_pool_acquire(user, UINT64_MAX, &frame);
 
-	hm_frame_unref(frame);
 	return (void *)(intptr_t)r;
 }
 
 static void *take_late(void *user)
 {
-	struct hm_frame *frame = NULL;
+	AUTO(hm_frame) *frame = NULL;
 	int r = hm_frame_pool_take(user, UINT64_MAX, &frame);
 
-	hm_frame_unref(frame);
 	return (void *)(intptr_t)r;
 }
 
@@ -291,13 +287,12 @@ static void *signal_late(void *user)
 
 static void woken_by_fence(void)
 {
-	struct hm_frame_pool *pool = frame_pool("host", HM_FRAME_WAIT, 1);
+	AUTO(hm_frame_pool) *pool = frame_pool("host", HM_FRAME_WAIT, 1);
 	struct hm_frame *frame = frame_acquire(pool);
-	struct hm_fence *fence;
 	int event = event_open();
 	pthread_t thread;
+	struct hm_fence *fence = rig_fence(event);
 
-	CHECK_OK_FATAL(hm_fence_import_fd(event, &fence));
 	CHECK_OK(hm_frame_fence_add(frame, fence, HM_READ));
 	hm_fence_unref(fence);
 	hm_frame_unref(frame);
@@ -306,7 +301,6 @@ static void woken_by_fence(void)
 	pthread_join(thread, NULL);
 	CHECK(frame_pool_info(pool).waited_ns > 1000000);
 	hm_frame_unref(frame);
-	hm_frame_pool_unref(pool);
 	close(event);
 }
 
@@ -334,7 +328,6 @@ static void looked_at(void)
 {
 	struct hm_frame_pool *pool = frame_pool("host", HM_FRAME_DROP_NEWEST, 3);
 	struct hm_frame *frames[3], *got = NULL;
-	struct hm_fence *fence;
 	int event[2] = { event_open(), event_open() };
 	pthread_t thread;
 	uint32_t i;
@@ -345,9 +338,9 @@ static void looked_at(void)
 	for (i = 0; i < 3; i++)
 		frames[i] = frame_acquire(pool);
 	for (i = 0; i < 2; i++) {
-		CHECK_OK_FATAL(hm_fence_import_fd(event[i], &fence));
+		AUTO(hm_fence) *fence = rig_fence(event[i]);
+
 		CHECK_OK(hm_frame_fence_add(frames[i], fence, HM_READ));
-		hm_fence_unref(fence);
 		hm_frame_unref(frames[i]);
 	}
 	event_signal(event[1]);
@@ -380,7 +373,4 @@ static const struct test tests[] = {
 	{ .name = NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "frame_threads", tests);
-}
+TEST_MAIN(harness_main, "frame_threads", tests)

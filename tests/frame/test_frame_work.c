@@ -13,34 +13,21 @@
 static struct hm_frame_pool *pool_of(struct accel_rig *rig, enum hm_frame_policy policy,
 				     uint32_t n_most)
 {
-	const struct hm_frame_pool_desc desc = {
-		.struct_size = sizeof(desc),
-		.fourcc = HM_FRAME_XRGB8888,
-		.policy = policy,
-		.width = 256,
-		.height = 4,
-		.n_most = n_most,
-	};
-	struct hm_frame_pool *pool;
-
-	CHECK_OK_FATAL(hm_frame_pool_create(rig->host, &desc, &pool));
-	return pool;
+	return rig_frame_pool(rig->host, DESC(hm_frame_pool_desc, .fourcc = HM_FRAME_XRGB8888,
+					      .policy = policy, .width = 256, .height = 4,
+					      .n_most = n_most));
 }
 
 /* A kernel writes through the frame's address, and its fence goes with the frame. */
 static void kernel_writes(const char *accel)
 {
 	struct hm_fence *fence = NULL;
-	struct hm_frame_pool *pool;
-	struct hm_frame_info info;
-	struct hm_frame *frame;
-	struct accel_rig rig;
 	uint32_t *pixels, i;
+	AUTO(accel_rig) rig = accel_rig_make(accel, 0, 0);
+	AUTO(hm_frame_pool) *pool = pool_of(&rig, HM_FRAME_WAIT, 1);
+	struct hm_frame *frame = frame_acquire(pool);
+	struct hm_frame_info info = frame_info(frame);
 
-	accel_rig_open(&rig, accel, 0, 0);
-	pool = pool_of(&rig, HM_FRAME_WAIT, 1);
-	frame = frame_acquire(pool);
-	info = frame_info(frame);
 	pixels = info.address[0];
 	CHECK_OK_FATAL(hm_launch(rig.queue, rig.kernel[FILL], 1024, &fence, HM_OUT(pixels),
 				 HM_U32(0xff336699)));
@@ -65,8 +52,6 @@ static void kernel_writes(const char *accel)
 	CHECK(pixels[0] == 7 && pixels[1023] == 7);
 	CHECK(frame_info(frame).address[0] == pixels);
 	hm_frame_unref(frame);
-	hm_frame_pool_unref(pool);
-	accel_rig_close(&rig);
 }
 
 static void kernel_cpu(void)
@@ -84,25 +69,21 @@ static void kernel_engine(void)
 
 static struct hm_fence *fence_of(int event)
 {
-	struct hm_fence *fence;
-
-	CHECK_OK_FATAL(hm_fence_import_fd(event, &fence));
-	return fence;
+	return rig_fence(event);
 }
 
 static void add(struct hm_frame *frame, int event, uint32_t access)
 {
-	struct hm_fence *fence = fence_of(event);
+	AUTO(hm_fence) *fence = fence_of(event);
 
 	CHECK_OK(hm_frame_fence_add(frame, fence, access));
-	hm_fence_unref(fence);
 }
 
 /* A reader waits for writers, a writer for all. */
 static void readers_and_writers(void)
 {
-	struct hm_frame_pool *pool = frame_pool("host", HM_FRAME_WAIT, 1);
-	struct hm_frame *frame = frame_acquire(pool);
+	AUTO(hm_frame_pool) *pool = frame_pool("host", HM_FRAME_WAIT, 1);
+	AUTO(hm_frame) *frame = frame_acquire(pool);
 	int reads = event_open(), writes = event_open();
 	struct hm_fence *fence = NULL;
 	struct hm_fence_info info = { .struct_size = sizeof(info) };
@@ -129,15 +110,13 @@ static void readers_and_writers(void)
 	CHECK_ERROR(-EINVAL, hm_frame_wait(frame, 4, 0));
 	CHECK_ERROR(-EINVAL, hm_frame_fence_get(frame, HM_READ, NULL));
 	CHECK_ERROR(-EINVAL, hm_frame_fence_add(frame, NULL, HM_READ));
-	hm_frame_unref(frame);
-	hm_frame_pool_unref(pool);
 	close(reads);
 	close(writes);
 }
 
 static void keeps_out(void)
 {
-	struct hm_frame_pool *pool = frame_pool("host", HM_FRAME_WAIT, 2);
+	AUTO(hm_frame_pool) *pool = frame_pool("host", HM_FRAME_WAIT, 2);
 	struct hm_frame *frame = frame_acquire(pool), *other, *none;
 	int event = event_open();
 
@@ -153,7 +132,6 @@ static void keeps_out(void)
 	CHECK(none == frame && !frame_info(frame).n_fences);
 	hm_frame_unref(frame);
 	hm_frame_unref(other);
-	hm_frame_pool_unref(pool);
 	close(event);
 }
 
@@ -209,16 +187,13 @@ static int fail_work(const struct hm_cpu_range *range, const struct hm_arg *args
 
 static void failed_work(void)
 {
-	struct hm_kernel *kernel = make_kernel("fails", "inout", fail_work);
-	struct hm_frame_pool *pool;
-	struct hm_frame *frame;
+	AUTO(hm_kernel) *kernel = make_kernel("fails", "inout", fail_work);
 	struct hm_fence *fence, *both = NULL;
-	struct accel_rig rig;
 	int event = event_open();
+	AUTO(accel_rig) rig = accel_rig_make("cpu", 0, 0);
+	AUTO(hm_frame_pool) *pool = pool_of(&rig, HM_FRAME_WAIT, 1);
+	struct hm_frame *frame = frame_acquire(pool);
 
-	accel_rig_open(&rig, "cpu", 0, 0);
-	pool = pool_of(&rig, HM_FRAME_WAIT, 1);
-	frame = frame_acquire(pool);
 	CHECK_OK_FATAL(hm_launch(rig.queue, kernel, 1, &fence,
 				 HM_INOUT(frame_info(frame).address[0])));
 	CHECK_OK(hm_frame_fence_add(frame, fence, HM_WRITE));
@@ -235,9 +210,6 @@ static void failed_work(void)
 	frame = frame_acquire(pool);
 	CHECK_OK(hm_frame_wait(frame, HM_WRITE, 0));
 	hm_frame_unref(frame);
-	hm_frame_pool_unref(pool);
-	hm_kernel_unref(kernel);
-	accel_rig_close(&rig);
 	close(event);
 }
 
@@ -245,16 +217,12 @@ static void failed_work(void)
 static void queue_waits(void)
 {
 	struct hm_fence *fence = NULL;
-	struct hm_frame_pool *pool;
-	struct hm_frame *frame;
-	uint32_t *pixels;
-	struct accel_rig rig;
 	int event = event_open();
+	AUTO(accel_rig) rig = accel_rig_make("cpu", 0, 0);
+	AUTO(hm_frame_pool) *pool = pool_of(&rig, HM_FRAME_WAIT, 1);
+	AUTO(hm_frame) *frame = frame_acquire(pool);
+	uint32_t *pixels = frame_info(frame).address[0];
 
-	accel_rig_open(&rig, "cpu", 0, 0);
-	pool = pool_of(&rig, HM_FRAME_WAIT, 1);
-	frame = frame_acquire(pool);
-	pixels = frame_info(frame).address[0];
 	pixels[0] = 1;
 	add(frame, event, HM_WRITE);
 	CHECK_OK_FATAL(hm_frame_fence_get(frame, HM_READ, &fence));
@@ -264,16 +232,13 @@ static void queue_waits(void)
 	event_signal(event);
 	RUN(&rig, INCREMENT, 1, HM_INOUT(pixels));
 	CHECK_EQUAL(pixels[0], 2);
-	hm_frame_unref(frame);
-	hm_frame_pool_unref(pool);
-	accel_rig_close(&rig);
 	close(event);
 }
 
 /* Many users of one picture leave no long list. */
 static void many_fences(void)
 {
-	struct hm_frame_pool *pool = frame_pool("host", HM_FRAME_WAIT, 1);
+	AUTO(hm_frame_pool) *pool = frame_pool("host", HM_FRAME_WAIT, 1);
 	struct hm_frame *frame = frame_acquire(pool);
 	int done = event_open(), event = event_open();
 	uint32_t i;
@@ -287,7 +252,6 @@ static void many_fences(void)
 	CHECK_OK(hm_frame_wait(frame, HM_WRITE, UINT64_MAX));
 	hm_frame_unref(frame);
 	CHECK_EQUAL(frame_pool_info(pool).free, 1);
-	hm_frame_pool_unref(pool);
 	close(done);
 	close(event);
 }
@@ -305,7 +269,4 @@ static const struct test tests[] = {
 	{ .name = NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "frame_work", tests);
-}
+TEST_MAIN(harness_main, "frame_work", tests)

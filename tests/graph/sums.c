@@ -28,16 +28,12 @@ const struct hm_kernel_desc sums_add = {
 uint32_t sums_range(struct hm_plan *plan, const char *name, uint32_t flags, void *home,
 		    uint64_t length)
 {
-	const struct hm_plan_range_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = flags,
-		.name = name,
-		.home = home,
-		.length = length,
-	};
 	uint32_t range = 0;
 
-	CHECK_OK_FATAL(hm_plan_range(plan, &desc, &range));
+	CHECK_OK_FATAL(hm_plan_range(plan,
+				     DESC(hm_plan_range_desc, .flags = flags, .name = name,
+					  .home = home, .length = length),
+				     &range));
 	return range;
 }
 
@@ -45,16 +41,11 @@ uint32_t sums_node(struct hm_plan *plan, struct hm_kernel *add, uint64_t words,
 		   const char *name, uint32_t a, uint32_t b, uint32_t sum)
 {
 	const struct hm_plan_arg args[] = { HM_PLAN_IN(a), HM_PLAN_IN(b), HM_PLAN_OUT(sum) };
-	const struct hm_plan_node_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = name,
-		.kernel = add,
-		.grid = { words, 1, 1 },
-		.args = args,
-		.n_arg = 3,
-	};
 	uint32_t node = 0;
 
-	CHECK_OK_FATAL(hm_plan_node(plan, &desc, &node));
+	CHECK_OK_FATAL(hm_plan_node(plan,
+				    DESC(hm_plan_node_desc, .name = name, .kernel = add,
+					 .grid = { words, 1, 1 }, .args = args, .n_arg = 3),
+				    &node));
 	return node;
 }

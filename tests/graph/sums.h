@@ -5,6 +5,12 @@
 
 #include <hetmap/plan.h>
 
+#include "lib/rig.h"
+
+AUTO_UNREF(hm_plan)
+AUTO_UNREF(hm_schedule)
+AUTO_UNREF(hm_run)
+
 /* "in in out": the third range is the sum of the first two, word by word. */
 extern const struct hm_kernel_desc sums_add;
 

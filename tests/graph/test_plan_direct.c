@@ -7,6 +7,7 @@
 #include <hetmap/plan.h>
 
 #include "lib/harness.h"
+#include "lib/rig.h"
 
 #define BYTES 64u
 
@@ -65,8 +66,9 @@ static void add_node(struct hm_plan *plan, const char *name, hm_cpu_function *fu
 }
 
 /* @n nodes that add 1; in their middle one of @function. */
-static void begin(struct scene *scene, uint32_t n, hm_cpu_function *function)
+static struct scene begin(uint32_t n, hm_cpu_function *function)
 {
+	struct scene scene = { 0 };
 	struct hm_plan_range_desc range = {
 		.struct_size = sizeof(range),
 		.flags = HM_PLAN_INPUT | HM_PLAN_OUTPUT,
@@ -77,10 +79,10 @@ static void begin(struct scene *scene, uint32_t n, hm_cpu_function *function)
 	struct hm_plan *plan;
 	uint32_t number, i;
 
-	CHECK_OK_FATAL(hm_device_open("host", &scene->device));
-	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &scene->accel));
-	CHECK_OK_FATAL(hm_alloc(scene->device, BYTES, HM_READ | HM_WRITE, &scene->word));
-	range.home = scene->word;
+	CHECK_OK_FATAL(hm_device_open("host", &scene.device));
+	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &scene.accel));
+	CHECK_OK_FATAL(hm_alloc(scene.device, BYTES, HM_READ | HM_WRITE, &scene.word));
+	range.home = scene.word;
 	CHECK_OK_FATAL(hm_plan_create(0, &plan));
 	CHECK_OK_FATAL(hm_plan_range(plan, &range, &number));
 	for (i = 0; i < n; i++) {
@@ -88,12 +90,13 @@ static void begin(struct scene *scene, uint32_t n, hm_cpu_function *function)
 			add_node(plan, "middle", function, number);
 		add_node(plan, "one", add_one, number);
 	}
-	CHECK_OK_FATAL(hm_plan_compile(plan, scene->accel, NULL, &scene->schedule));
-	CHECK_OK(hm_schedule_query(scene->schedule, &info));
+	CHECK_OK_FATAL(hm_plan_compile(plan, scene.accel, NULL, &scene.schedule));
+	CHECK_OK(hm_schedule_query(scene.schedule, &info));
 	CHECK_EQUAL(info.bytes_in + info.bytes_out, 0);
 	CHECK_EQUAL(info.n_steps, n + 1);
 	hm_plan_unref(plan);
-	*scene->word = 0;
+	*scene.word = 0;
+	return scene;
 }
 
 static void end(struct scene *scene)
@@ -104,14 +107,15 @@ static void end(struct scene *scene)
 	hm_device_unref(scene->device);
 }
 
+AUTO_END(scene, end)
+
 static void test_waited_for(void)
 {
 	struct hm_run_info info = { .struct_size = sizeof(info) };
 	struct hm_run *run, *second;
-	struct hm_fence *fence;
-	struct scene scene;
+	AUTO(hm_fence) *fence = NULL;
+	AUTO(scene) scene = begin(2, double_at_gate);
 
-	begin(&scene, 2, double_at_gate);
 	pthread_mutex_lock(&gate);
 	CHECK_OK_FATAL(hm_plan_run(scene.schedule, NULL, 0, &run));
 	CHECK_ERROR(-EBUSY, hm_plan_run(scene.schedule, NULL, 0, &second));
@@ -126,9 +130,7 @@ static void test_waited_for(void)
 	/* The run is over then. ThreadSanitizer does not know that poll() orders accesses. */
 	CHECK_OK(hm_run_wait(run, 0));
 	CHECK_EQUAL(*scene.word, 3);
-	hm_fence_unref(fence);
 	hm_run_unref(run);
-	end(&scene);
 }
 
 /* A later run, a query, a fence and the last reference find the end of a run. */
@@ -137,10 +139,9 @@ static void test_not_waited_for(void)
 	struct hm_run_info info = { .struct_size = sizeof(info) };
 	struct hm_run *run, *second;
 	struct hm_fence *fence;
-	struct scene scene;
 	int r;
+	AUTO(scene) scene = begin(1000, double_at_gate);
 
-	begin(&scene, 1000, double_at_gate);
 	CHECK_OK_FATAL(hm_plan_run(scene.schedule, NULL, 0, &run));
 	do
 		r = hm_plan_run(scene.schedule, NULL, 0, &second);
@@ -161,7 +162,6 @@ static void test_not_waited_for(void)
 	CHECK_OK_FATAL(hm_plan_run(scene.schedule, NULL, 0, &run));
 	hm_run_unref(run);
 	CHECK_EQUAL(*scene.word, 1500);
-	end(&scene);
 }
 
 static void *wait_for_run(void *data)
@@ -174,11 +174,10 @@ static void test_waiters(void)
 {
 	struct hm_fence *fence;
 	pthread_t thread[4];
-	struct scene scene;
 	struct hm_run *run;
 	uint32_t round, i;
+	AUTO(scene) scene = begin(10, double_at_gate);
 
-	begin(&scene, 10, double_at_gate);
 	for (round = 0; round < 20; round++) {
 		*scene.word = 0;
 		CHECK_OK_FATAL(hm_plan_run(scene.schedule, NULL, 0, &run));
@@ -192,17 +191,15 @@ static void test_waiters(void)
 		hm_fence_unref(fence);
 		hm_run_unref(run);
 	}
-	end(&scene);
 }
 
 static void test_failure(void)
 {
 	struct hm_run_info info = { .struct_size = sizeof(info) };
-	struct scene scene;
 	struct hm_run *run;
 	uint32_t round;
+	AUTO(scene) scene = begin(200, fail);
 
-	begin(&scene, 200, fail);
 	for (round = 0; round < 2; round++) {
 		CHECK_OK_FATAL(hm_plan_run(scene.schedule, NULL, 0, &run));
 		CHECK_ERROR(-EDOM, hm_run_wait(run, UINT64_MAX));
@@ -211,7 +208,6 @@ static void test_failure(void)
 		CHECK_EQUAL(info.failed_node, 101);
 		hm_run_unref(run);
 	}
-	end(&scene);
 }
 
 static const struct test tests[] = {
@@ -222,7 +218,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "plan_direct", tests);
-}
+TEST_MAIN(harness_main, "plan_direct", tests)

@@ -16,16 +16,12 @@ static uint32_t x[WORDS], y[WORDS], pair[2 * WORDS], z[WORDS];
 
 static uint32_t view_of(struct hm_plan *plan, uint32_t parent, uint64_t offset)
 {
-	const struct hm_plan_range_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = "view",
-		.length = BYTES,
-		.parent = parent,
-		.offset = offset,
-	};
 	uint32_t range = 0;
 
-	CHECK_OK_FATAL(hm_plan_range(plan, &desc, &range));
+	CHECK_OK_FATAL(hm_plan_range(plan,
+				     DESC(hm_plan_range_desc, .name = "view", .length = BYTES,
+					  .parent = parent, .offset = offset),
+				     &range));
 	return range;
 }
 
@@ -49,23 +45,21 @@ static void fill(void)
 
 static void run_once(struct hm_schedule *schedule)
 {
-	struct hm_run *run;
+	AUTO(hm_run) *run = NULL;
 
 	fill();
 	CHECK_OK_FATAL(hm_plan_run(schedule, NULL, 0, &run));
 	CHECK_OK(hm_run_wait(run, UINT64_MAX));
-	hm_run_unref(run);
 }
 
 static struct hm_schedule *compile(struct hm_plan *plan, struct hm_accel *accel,
 				   uint64_t budget, struct hm_schedule_info *ret_info)
 {
-	const struct hm_plan_options options = { .struct_size = sizeof(options),
-						 .flags = HM_PLAN_COPY,
-						 .budget = budget };
 	struct hm_schedule *schedule;
 
-	CHECK_OK_FATAL(hm_plan_compile(plan, accel, &options, &schedule));
+	CHECK_OK_FATAL(hm_plan_compile(
+		plan, accel, DESC(hm_plan_options, .flags = HM_PLAN_COPY, .budget = budget),
+		&schedule));
 	*ret_info = (struct hm_schedule_info){ .struct_size = sizeof(*ret_info) };
 	CHECK_OK(hm_schedule_query(schedule, ret_info));
 	return schedule;
@@ -106,8 +100,8 @@ static void loop_on(const char *name)
 {
 	struct hm_schedule_info info;
 	struct hm_schedule *schedule;
-	struct hm_accel *accel;
-	struct hm_plan *plan;
+	AUTO(hm_accel) *accel = NULL;
+	AUTO(hm_plan) *plan = NULL;
 
 	CHECK_OK_FATAL(hm_kernel_create(&sums_add, &add));
 	CHECK_OK_FATAL(hm_accel_open(name, NULL, &accel));
@@ -126,8 +120,6 @@ static void loop_on(const char *name)
 	run_once(schedule);
 	CHECK_EQUAL(wrong_state(), 0);
 	hm_schedule_unref(schedule);
-	hm_plan_unref(plan);
-	hm_accel_unref(accel);
 	hm_kernel_unref(add);
 }
 
@@ -143,9 +135,9 @@ static void test_loop(void)
 static void views_on(const char *name)
 {
 	struct hm_schedule_info info;
-	struct hm_schedule *schedule;
-	struct hm_accel *accel;
-	struct hm_plan *plan;
+	AUTO(hm_schedule) *schedule = NULL;
+	AUTO(hm_accel) *accel = NULL;
+	AUTO(hm_plan) *plan = NULL;
 	uint32_t whole, low, middle, high, in, out, t, n = 0, i;
 
 	CHECK_OK_FATAL(hm_kernel_create(&sums_add, &add));
@@ -173,9 +165,6 @@ static void views_on(const char *name)
 	for (i = 0; i < WORDS; i++)
 		n += z[i] != pair[i] + pair[i + WORDS];
 	CHECK_EQUAL(n, 0);
-	hm_schedule_unref(schedule);
-	hm_plan_unref(plan);
-	hm_accel_unref(accel);
 	hm_kernel_unref(add);
 }
 
@@ -201,9 +190,6 @@ static int wait_at_gate(struct hm_queue *queue, const struct hm_arg *args, uint3
 /* z = x + y, after the gate. */
 static struct hm_plan *gated(void)
 {
-	const struct hm_plan_node_desc node = { .struct_size = sizeof(node),
-						.name = "gate",
-						.call = wait_at_gate };
 	struct hm_plan *plan;
 	uint32_t in, more, out;
 
@@ -211,7 +197,8 @@ static struct hm_plan *gated(void)
 	in = sums_range(plan, "x", HM_PLAN_INPUT, x, BYTES);
 	more = sums_range(plan, "y", HM_PLAN_INPUT, y, BYTES);
 	out = sums_range(plan, "z", HM_PLAN_OUTPUT, z, BYTES);
-	CHECK_OK_FATAL(hm_plan_node(plan, &node, NULL));
+	CHECK_OK_FATAL(hm_plan_node(
+		plan, DESC(hm_plan_node_desc, .name = "gate", .call = wait_at_gate), NULL));
 	sum_of(plan, in, more, out);
 	return plan;
 }
@@ -227,11 +214,11 @@ static void queues_on(const char *name)
 	struct hm_schedule *schedule[2];
 	struct hm_schedule_info info;
 	struct hm_run *run[2];
-	struct hm_device *device;
-	struct hm_accel *accel;
-	struct hm_queue *queue;
-	struct hm_fence *fence;
-	struct hm_plan *plan;
+	AUTO(hm_device) *device = NULL;
+	AUTO(hm_accel) *accel = NULL;
+	AUTO(hm_queue) *queue = NULL;
+	AUTO(hm_fence) *fence = NULL;
+	AUTO(hm_plan) *plan = NULL;
 
 	CHECK_OK_FATAL(hm_kernel_create(&sums_add, &add));
 	CHECK_OK_FATAL(hm_accel_open(name, NULL, &accel));
@@ -272,11 +259,6 @@ static void queues_on(const char *name)
 		CHECK_OK(hm_free(own[i]));
 		free(other[i]);
 	}
-	hm_fence_unref(fence);
-	hm_plan_unref(plan);
-	hm_queue_unref(queue);
-	hm_device_unref(device);
-	hm_accel_unref(accel);
 	hm_kernel_unref(add);
 }
 
@@ -293,7 +275,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "plan_loops", tests);
-}
+TEST_MAIN(harness_main, "plan_loops", tests)

@@ -39,17 +39,11 @@ static int lose(struct hm_queue *queue, const struct hm_arg *args, uint32_t n_ar
 static void node(struct hm_plan *plan, const char *name, const struct hm_plan_arg *args,
 		 uint32_t n_arg, hm_plan_function *call)
 {
-	const struct hm_plan_node_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = name,
-		.kernel = call ? NULL : add,
-		.call = call,
-		.grid = { WORDS, 1, 1 },
-		.args = args,
-		.n_arg = n_arg,
-	};
-
-	CHECK_OK_FATAL(hm_plan_node(plan, &desc, NULL));
+	CHECK_OK_FATAL(hm_plan_node(plan,
+				    DESC(hm_plan_node_desc, .name = name,
+					 .kernel = call ? NULL : add, .call = call,
+					 .grid = { WORDS, 1, 1 }, .args = args, .n_arg = n_arg),
+				    NULL));
 }
 
 /* between = x + state; state = between + x; (the device goes) sum = state + between */
@@ -102,16 +96,15 @@ static void check_homes(bool ran)
 static struct hm_schedule *compile(struct hm_accel *accel)
 {
 	struct hm_schedule *schedule;
-	struct hm_plan *plan = make_plan();
+	AUTO(hm_plan) *plan = make_plan();
 
 	CHECK_OK_FATAL(hm_plan_compile(plan, accel, NULL, &schedule));
-	hm_plan_unref(plan);
 	return schedule;
 }
 
 static int run(struct hm_schedule *schedule, struct hm_run_info *ret_info)
 {
-	struct hm_run *one;
+	AUTO(hm_run) *one = NULL;
 	int r = hm_plan_run(schedule, NULL, 0, &one);
 
 	if (r)
@@ -121,7 +114,6 @@ static int run(struct hm_schedule *schedule, struct hm_run_info *ret_info)
 	CHECK_OK(hm_run_query(one, ret_info));
 	/* The text is that of the last call. */
 	r = hm_run_wait(one, 0);
-	hm_run_unref(one);
 	return r;
 }
 
@@ -129,8 +121,8 @@ static int run(struct hm_schedule *schedule, struct hm_run_info *ret_info)
 static void run_again(void)
 {
 	struct hm_run_info info;
-	struct hm_schedule *schedule;
-	struct hm_accel *accel;
+	AUTO(hm_schedule) *schedule = NULL;
+	AUTO(hm_accel) *accel = NULL;
 
 	CHECK_OK_FATAL(hm_sim_plug("soft:0"));
 	CHECK_OK_FATAL(hm_accel_open("soft:0", NULL, &accel));
@@ -138,8 +130,6 @@ static void run_again(void)
 	CHECK_OK(run(schedule, &info));
 	CHECK_EQUAL(info.n_written, 2);
 	check_homes(true);
-	hm_schedule_unref(schedule);
-	hm_accel_unref(accel);
 }
 
 static void begin(struct hm_accel **ret_accel)

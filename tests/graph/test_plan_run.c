@@ -122,7 +122,6 @@ static void run_rounds(struct hm_schedule *schedule)
 
 static void run_on(const char *name, uint64_t window)
 {
-	const struct hm_accel_desc desc = { .struct_size = sizeof(desc), .window = window };
 	struct hm_plan_options options = { .struct_size = sizeof(options),
 					   .flags = HM_PLAN_COPY };
 	struct hm_schedule_info info = { .struct_size = sizeof(info) };
@@ -132,7 +131,7 @@ static void run_on(const char *name, uint64_t window)
 	uint64_t smallest;
 
 	make_homes(NULL);
-	CHECK_OK_FATAL(hm_accel_open(name, &desc, &accel));
+	CHECK_OK_FATAL(hm_accel_open(name, DESC(hm_accel_desc, .window = window), &accel));
 	plan = make_plan();
 	CHECK_OK(hm_plan_smallest(plan, accel, &options, &smallest));
 	CHECK_EQUAL(smallest, 3 * BYTES);
@@ -180,14 +179,12 @@ static void test_in_place(void)
 	struct hm_schedule_info info = { .struct_size = sizeof(info) };
 	struct hm_plan_home other = { .range = 1 };
 	struct hm_schedule *schedule;
-	struct hm_device *device;
-	struct hm_accel *accel;
 	struct hm_plan *plan;
 	struct hm_run *run;
 	uint32_t *x, *malloced = malloc(BYTES);
+	AUTO(hm_device) *device = rig_device("host");
+	AUTO(hm_accel) *accel = rig_accel("cpu", NULL);
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &accel));
 	make_homes(device);
 	plan = make_plan();
 	CHECK_OK_FATAL(hm_plan_compile(plan, accel, NULL, &schedule));
@@ -212,8 +209,6 @@ static void test_in_place(void)
 	CHECK_OK(hm_free(x));
 	free(malloced);
 	free_homes(true);
-	hm_accel_unref(accel);
-	hm_device_unref(device);
 }
 
 /* ---- calls in place of kernels ---- */
@@ -245,15 +240,6 @@ static int wait_at_gate(struct hm_queue *queue, const struct hm_arg *args, uint3
 static struct hm_plan *plan_with(hm_plan_function *call, struct hm_kernel *kernel)
 {
 	struct hm_plan_arg args[] = { HM_PLAN_INOUT(0) };
-	struct hm_plan_node_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = "middle",
-		.call = call,
-		.kernel = kernel,
-		.grid = { 1, 1, 1 },
-		.args = args,
-		.n_arg = 1,
-	};
 	struct hm_plan *plan;
 	uint32_t x, y, w, z;
 
@@ -264,21 +250,24 @@ static struct hm_plan *plan_with(hm_plan_function *call, struct hm_kernel *kerne
 	z = add_range(plan, "z", HM_PLAN_OUTPUT, home[Z]);
 	add_sum(plan, "before", x, y, w);
 	args[0].range = w;
-	CHECK_OK_FATAL(hm_plan_node(plan, &desc, NULL));
+	CHECK_OK_FATAL(hm_plan_node(plan,
+				    DESC(hm_plan_node_desc, .name = "middle", .call = call,
+					 .kernel = kernel, .grid = { 1, 1, 1 }, .args = args,
+					 .n_arg = 1),
+				    NULL));
 	add_sum(plan, "after", w, y, z);
 	return plan;
 }
 
 static void check_failure(struct hm_accel *accel, struct hm_plan *plan)
 {
-	struct hm_plan_options options = { .struct_size = sizeof(options),
-					   .flags = HM_PLAN_COPY };
 	struct hm_run_info info = { .struct_size = sizeof(info) };
-	struct hm_schedule *schedule;
+	AUTO(hm_schedule) *schedule = NULL;
 	struct hm_run *run;
 	uint32_t i, changed = 0, round;
 
-	CHECK_OK_FATAL(hm_plan_compile(plan, accel, &options, &schedule));
+	CHECK_OK_FATAL(hm_plan_compile(
+		plan, accel, DESC(hm_plan_options, .flags = HM_PLAN_COPY), &schedule));
 	for (round = 0; round < 2; round++) {
 		fill(1);
 		CHECK_OK_FATAL(hm_plan_run(schedule, NULL, 0, &run));
@@ -292,24 +281,18 @@ static void check_failure(struct hm_accel *accel, struct hm_plan *plan)
 		CHECK_EQUAL(changed, 0);
 		hm_run_unref(run);
 	}
-	hm_schedule_unref(schedule);
 	hm_plan_unref(plan);
 }
 
 static void test_failing_node(void)
 {
-	static const struct hm_kernel_desc later = {
-		.struct_size = sizeof(later),
-		.name = "later",
-		.cpu = fail_later,
-		.signature = "inout",
-	};
 	struct hm_kernel *kernel;
 	struct hm_accel *accel;
 
 	make_homes(NULL);
 	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &accel));
-	CHECK_OK_FATAL(hm_kernel_create(&later, &kernel));
+	kernel = rig_kernel(
+		DESC(hm_kernel_desc, .name = "later", .cpu = fail_later, .signature = "inout"));
 	check_failure(accel, plan_with(fail_on_purpose, NULL));
 	check_failure(accel, plan_with(NULL, kernel));
 	hm_kernel_unref(kernel);
@@ -429,11 +412,10 @@ static void test_order(void)
 					  .call = wait_at_gate };
 	struct hm_plan_step step = { .struct_size = sizeof(step) };
 	uint32_t first = 2;
-	struct hm_schedule *schedule;
-	struct hm_accel *accel;
-	struct hm_plan *plan;
+	AUTO(hm_schedule) *schedule = NULL;
+	AUTO(hm_plan) *plan = NULL;
+	AUTO(hm_accel) *accel = rig_accel("cpu", NULL);
 
-	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &accel));
 	CHECK_OK_FATAL(hm_plan_create(0, &plan));
 	node.after = &first;
 	node.n_after = 1;
@@ -446,9 +428,6 @@ static void test_order(void)
 	CHECK_OK(hm_schedule_step(schedule, 1, &step));
 	CHECK_EQUAL(step.node, 1);
 	CHECK_ERROR(-ERANGE, hm_schedule_step(schedule, 2, &step));
-	hm_schedule_unref(schedule);
-	hm_plan_unref(plan);
-	hm_accel_unref(accel);
 }
 
 static void test_explained(void)
@@ -461,9 +440,6 @@ static void test_explained(void)
 		"no node after back writes it",
 		"it leaves for",
 	};
-	struct hm_plan_options options = { .struct_size = sizeof(options),
-					   .flags = HM_PLAN_COPY,
-					   .budget = 3 * BYTES };
 	struct hm_schedule *schedule;
 	struct hm_accel *accel;
 	struct hm_plan *plan;
@@ -473,12 +449,12 @@ static void test_explained(void)
 	make_homes(NULL);
 	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &accel));
 	plan = make_plan();
-	CHECK_OK_FATAL(hm_plan_compile(plan, accel, &options, &schedule));
+	CHECK_OK_FATAL(hm_plan_compile(
+		plan, accel, DESC(hm_plan_options, .flags = HM_PLAN_COPY, .budget = 3 * BYTES),
+		&schedule));
 	CHECK_OK_FATAL(hm_plan_explain(schedule, HM_PLAN_TEXT, &text));
 	for (i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
-		if (!strstr(text, expected[i]))
-			test_fail(__FILE__, __LINE__, "\"%s\" is not in: %s", expected[i],
-				  text);
+		CHECK_HAS(text, expected[i]);
 	free(text);
 	CHECK_ERROR(-EINVAL, hm_plan_explain(schedule, 99, &text));
 	hm_schedule_unref(schedule);
@@ -500,7 +476,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "plan_run", tests);
-}
+TEST_MAIN(harness_main, "plan_run", tests)

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "graph/random_graph.h"
+#include "graph/sums.h"
 #include "lib/harness.h"
+#include "lib/rig.h"
 
 static struct hm_accel *accel;
 
@@ -19,15 +21,12 @@ static int nothing(struct hm_queue *queue, const struct hm_arg *args, uint32_t n
 
 static struct hm_schedule *compile(struct hm_plan *plan, uint32_t policy, uint64_t budget)
 {
-	struct hm_plan_options options = {
-		.struct_size = sizeof(options),
-		.flags = HM_PLAN_COPY,
-		.policy = policy,
-		.budget = budget,
-	};
 	struct hm_schedule *schedule = NULL;
 
-	CHECK_OK_FATAL(hm_plan_compile(plan, accel, &options, &schedule));
+	CHECK_OK_FATAL(hm_plan_compile(plan, accel,
+				       DESC(hm_plan_options, .flags = HM_PLAN_COPY,
+					    .policy = policy, .budget = budget),
+				       &schedule));
 	return schedule;
 }
 
@@ -131,12 +130,11 @@ static void test_beside(void)
 						.args = &arg,
 						.n_arg = 1 };
 	struct hm_schedule_info info = { .struct_size = sizeof(info) };
-	struct hm_schedule *schedule;
-	struct hm_accel *accel;
-	struct hm_plan *plan;
+	AUTO(hm_schedule) *schedule = NULL;
+	AUTO(hm_plan) *plan = NULL;
 	uint32_t i, n_in = 0;
+	AUTO(hm_accel) *accel = rig_accel("cpu", NULL);
 
-	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &accel));
 	CHECK_OK_FATAL(hm_plan_create(0, &plan));
 	for (i = 0; i < 8; i++) {
 		range.home = home[i];
@@ -155,9 +153,6 @@ static void test_beside(void)
 		n_in++;
 	}
 	CHECK_EQUAL(n_in, 8);
-	hm_schedule_unref(schedule);
-	hm_plan_unref(plan);
-	hm_accel_unref(accel);
 }
 
 static const struct test tests[] = {
@@ -170,7 +165,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "plan_schedule", tests);
-}
+TEST_MAIN(harness_main, "plan_schedule", tests)

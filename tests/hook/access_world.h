@@ -50,6 +50,6 @@ struct access_world access_world_begin(void); /* "host", "cpu" */
 struct access_world access_world_begin_on(const char *device, const char *accel);
 /* Takes the hook away, too. */
 void access_world_end(struct access_world *w);
-AUTO_BY(access_world, access_world_end)
+AUTO_END(access_world, access_world_end)
 
 #endif

@@ -73,7 +73,7 @@ static void world_end(struct world *w)
 	folder_remove(w->folder);
 }
 
-AUTO_BY(world, world_end)
+AUTO_END(world, world_end)
 
 /* ---- whatever opens or makes a file ---- */
 

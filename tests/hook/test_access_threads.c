@@ -85,7 +85,7 @@ static void drop(struct subject *s)
 	hm_device_unref(s->device);
 }
 
-AUTO_BY(subject, drop)
+AUTO_END(subject, drop)
 
 static void swap_many(struct policy *policies)
 {

@@ -188,6 +188,7 @@ void command_wait(pid_t pid, struct outcome *ret_outcome)
 
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
+	outcome_free(ret_outcome);
 	ret_outcome->status = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 	ret_outcome->out = take(&kept[0]);
 	ret_outcome->err = take(&kept[1]);
@@ -248,6 +249,7 @@ void outcome_free(struct outcome *outcome)
 {
 	free(outcome->out);
 	free(outcome->err);
+	outcome->out = outcome->err = NULL;
 }
 
 json_t *outcome_json(const struct outcome *outcome)
@@ -258,6 +260,27 @@ json_t *outcome_json(const struct outcome *outcome)
 	if (!json)
 		test_fail(__FILE__, __LINE__, "not JSON: %s in: %.200s (stderr: %.200s)",
 			  error.text, outcome->out, outcome->err);
+	return json;
+}
+
+json_t *command_json(const struct command *command, int expected)
+{
+	AUTO(outcome) outcome = { 0 };
+	json_t *json;
+
+	CHECK_RUN(expected, &outcome, command);
+	if (outcome.status != expected)
+		test_fail(__FILE__, __LINE__, "%s%s", outcome.out, outcome.err);
+	json = outcome_json(&outcome);
+	CHECK_FATAL(json != NULL);
+	return json;
+}
+
+json_t *command_verified(const struct command *command)
+{
+	json_t *json = command_json(command, 0);
+
+	CHECK(json_is_true(json_object_get(json, "verified")));
 	return json;
 }
 
@@ -325,9 +348,11 @@ void check_lines(const char *text)
 
 /* ---- files ---- */
 
+#define FOLDER "/var/tmp/hetmap-test-"
+
 char *folder_make(void)
 {
-	char *folder = strdup("/var/tmp/hetmap-test-XXXXXX");
+	char *folder = strdup(FOLDER "XXXXXX");
 
 	CHECK_FATAL(folder != NULL && mkdtemp(folder) != NULL);
 	/* Another user may look into it. */
@@ -345,6 +370,8 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
 
 void folder_remove(char *folder)
 {
+	if (!folder)
+		return;
 	nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	free(folder);
 }
@@ -352,6 +379,16 @@ void folder_remove(char *folder)
 void folder_auto(char *const *folder)
 {
 	folder_remove(*folder);
+}
+
+void text_auto(char *const *text)
+{
+	const size_t length = sizeof(FOLDER "XXXXXX") - 1;
+
+	if (*text && !strncmp(*text, FOLDER, sizeof(FOLDER) - 1) && strlen(*text) == length)
+		folder_remove(*text);
+	else
+		free(*text);
 }
 
 char *folder_path(const char *folder, const char *name)
@@ -412,7 +449,7 @@ void file_sparse(const char *folder, const char *name, uint64_t size)
 bool have_opencl(void)
 {
 	const struct command list = { .args = { "devices", "--json" } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *json, *accel;
 	bool found = false;
 	size_t i;
@@ -426,7 +463,6 @@ bool have_opencl(void)
 	json_array_foreach(json_object_get(json, "accelerators"), i, accel) found |=
 		!strncmp(json_string_value(json_object_get(accel, "name")), "opencl", 6);
 	json_decref(json);
-	outcome_free(&outcome);
 	if (!found)
 		test_skip("opencl", "there is no OpenCL device");
 	return found;

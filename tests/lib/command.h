@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "lib/harness.h"
+#include "lib/rig.h"
 
 #define COMMAND_ARGS_MAX 16
 
@@ -32,6 +33,7 @@ struct outcome {
 
 /* Starts it; command_wait() ends it. */
 pid_t command_start(const struct command *command);
+/* The outcome is { 0 }, or an earlier one, whose texts are freed. Likewise below. */
 void command_wait(pid_t pid, struct outcome *ret_outcome);
 /* Waits until it handles signal @sig, and has @path mapped where that is not NULL. */
 void command_await(pid_t pid, int sig, const char *path);
@@ -48,9 +50,21 @@ void command_refuse_call(unsigned int call, unsigned int argument, unsigned int 
 /* Likewise perf_event_open(2), as that is in many containers: EPERM. */
 void command_refuse_perf(void);
 void outcome_free(struct outcome *outcome);
+AUTO_END(outcome, outcome_free)
+
+/* Runs the command, the last argument: its exit status is @expected. */
+#define CHECK_RUN(expected, ret_outcome, ...)                 \
+	do {                                                  \
+		command_run(__VA_ARGS__, ret_outcome);        \
+		CHECK_EQUAL((ret_outcome)->status, expected); \
+	} while (0)
 
 /* The standard output as JSON, or a failure of the test and NULL. */
 json_t *outcome_json(const struct outcome *outcome);
+/* Of a run that exits with @expected, or the test is abandoned. */
+json_t *command_json(const struct command *command, int expected);
+/* Of one that succeeds, and whose result was verified. */
+json_t *command_verified(const struct command *command);
 /* A member of its type, or a failure of the test. */
 double real_of(const json_t *json, const char *key);
 int64_t integer_of(const json_t *json, const char *key);
@@ -60,8 +74,20 @@ void check_failure_json(const struct outcome *outcome, int expected_errno);
 /* No line is longer than 80 columns, none ends in a blank, all is printable. */
 void check_lines(const char *text);
 
+static inline void json_t_auto(json_t *const *json)
+{
+	json_decref(*json);
+}
+
 /* A temporary folder of the test, removed with all in it by folder_remove(). */
 char *folder_make(void);
+/*
+ * A string that is freed at the end of its block, and a folder of folder_make() that is removed:
+ *
+ *	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "data");
+ */
+#define AUTO_TEXT __attribute__((cleanup(text_auto))) char
+void text_auto(char *const *text);
 void folder_remove(char *folder);
 /* AUTO_FOLDER char *folder = folder_make(); it is removed at the end of the variable's block. */
 #define AUTO_FOLDER __attribute__((cleanup(folder_auto)))

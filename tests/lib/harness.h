@@ -65,11 +65,11 @@ int harness_main(int argc, char **argv, const char *suite, const struct test *te
 /* All of them are TEST_ONCE: a process that only starts the command holds no resources. */
 int harness_main_once(int argc, char **argv, const char *suite, const struct test *tests);
 
-/* The program of a suite, by harness_main() or a folder's own function of that form. */
-#define TEST_MAIN(run, suite, tests)                  \
+/* main() that only calls one of these, or one like them: TEST_MAIN(harness_main, "suite", tests) */
+#define TEST_MAIN(call, ...)                          \
 	int main(int argc, char **argv)               \
 	{                                             \
-		return run(argc, argv, suite, tests); \
+		return call(argc, argv, __VA_ARGS__); \
 	}
 
 /*
@@ -181,6 +181,21 @@ bool test_check_equal(uint64_t a, uint64_t b, const char *what, const char *file
 			test_fail(__FILE__, __LINE__, "not so: %s", #condition); \
 			test_abandon();                                          \
 		}                                                                \
+	} while (0)
+
+/* @text has @part in it; a failure shows both. */
+#define CHECK_HAS(text, part)                                                            \
+	do {                                                                             \
+		const char *text_ = (text), *part_ = (part);                             \
+		if (!strstr(text_, part_))                                               \
+			test_fail(__FILE__, __LINE__, "no \"%s\" in: %s", part_, text_); \
+	} while (0)
+
+/* A test for which @have is false was skipped by it, and ends here. */
+#define TEST_NEEDS(have)                \
+	do {                            \
+		if (!(have))            \
+			test_abandon(); \
 	} while (0)
 
 #endif

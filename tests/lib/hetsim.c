@@ -191,6 +191,15 @@ int hetsim_open(int flags)
 	return fd;
 }
 
+int hetsim_begin(int flags)
+{
+	int fd = hetsim_open(flags);
+
+	if (fd < 0)
+		test_abandon();
+	return fd;
+}
+
 struct hetsim_query hetsim_query(int fd)
 {
 	struct hetsim_query query = { .size = sizeof(query) };
@@ -217,6 +226,7 @@ struct hetsim_buffer hetsim_buffer_make(int fd, uint64_t length, uint32_t place)
 	CHECK_FATAL(hetsim_buffer_create(fd, length, place, 0, &buffer) == 0);
 	CHECK_FATAL(hetsim_mmap(fd, length, PROT_READ | PROT_WRITE, buffer.offset,
 				&buffer.bytes) == 0);
+	buffer.fd = fd;
 	return buffer;
 }
 

@@ -16,17 +16,25 @@
 
 #include "lib/harness.h"
 #include "lib/hetsim_argument.h"
+#include "lib/rig.h"
 
 #define HETSIM_PATH "/dev/hetsim0"
 #define HETSIM_SECOND "/dev/hetsim1" /* where there are two */
 
 /* An open file after its handshake. Skips the test and returns -1 without device. */
 int hetsim_open(int flags);
+/* The same; without device the test ends there. For AUTO_HETSIM, which closes it. */
+int hetsim_begin(int flags);
+#define AUTO_HETSIM __attribute__((cleanup(hetsim_fd_auto))) int
 /* An open file without handshake. */
 int hetsim_open_bare(int flags);
 /* The same, or a negative errno: nothing is skipped, nothing fails. */
 int hetsim_open_try(int flags);
 void hetsim_close(int fd);
+static inline void hetsim_fd_auto(const int *fd)
+{
+	hetsim_close(*fd);
+}
 
 /* ioctl(): 0 or a negative errno. */
 int hetsim_call(int fd, unsigned long cmd, void *argument);
@@ -64,10 +72,16 @@ struct hetsim_buffer {
 	uint64_t length;
 	uint64_t offset;
 	unsigned char *bytes;
+	int fd;
 };
 
 struct hetsim_buffer hetsim_buffer_make(int fd, uint64_t length, uint32_t place);
 void hetsim_buffer_drop(int fd, struct hetsim_buffer *buffer);
+static inline void hetsim_buffer_auto(struct hetsim_buffer *buffer)
+{
+	if (buffer->bytes)
+		hetsim_buffer_drop(buffer->fd, buffer);
+}
 int hetsim_close_handle(int fd, uint32_t handle);
 
 /* Binds the buffer where its map is. */

@@ -60,16 +60,29 @@ struct hm_queue *rig_queue(struct hm_accel *accel, uint32_t flags)
 	return queue;
 }
 
-struct handler rig_handler(uint32_t flags)
+struct hm_kernel *rig_kernel(const struct hm_kernel_desc *desc)
 {
-	CHECK_OK_FATAL(hm_handler_install(flags));
-	return (struct handler){ flags };
+	struct hm_kernel *kernel = NULL;
+
+	CHECK_OK_FATAL(hm_kernel_create(desc, &kernel));
+	return kernel;
 }
 
-void handler_auto(const struct handler *handler)
+struct hm_fence *rig_fence(int fd)
 {
-	(void)handler;
-	CHECK_OK(hm_handler_remove());
+	struct hm_fence *fence = NULL;
+
+	CHECK_OK_FATAL(hm_fence_import_fd(fd, &fence));
+	return fence;
+}
+
+struct hm_frame_pool *rig_frame_pool(struct hm_device *device,
+				     const struct hm_frame_pool_desc *desc)
+{
+	struct hm_frame_pool *pool = NULL;
+
+	CHECK_OK_FATAL(hm_frame_pool_create(device, desc, &pool));
+	return pool;
 }
 
 struct rig rig_make(const char *device, const struct hm_buffer_desc *desc)
@@ -88,4 +101,10 @@ void rig_drop(struct rig *rig)
 	hm_buffer_unref(rig->buffer);
 	hm_device_unref(rig->device);
 	*rig = (struct rig){ 0 };
+}
+
+struct rig_handler rig_handler(uint32_t flags)
+{
+	CHECK_OK_FATAL(hm_handler_install(flags));
+	return (struct rig_handler){ flags };
 }

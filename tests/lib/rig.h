@@ -40,12 +40,23 @@ AUTO_UNREF(hm_accel)
 AUTO_UNREF(hm_pool)
 AUTO_UNREF(hm_ring)
 AUTO_UNREF(hm_combine)
+AUTO_UNREF(hm_tokens)
+AUTO_UNREF(hm_batches)
+AUTO_UNREF(hm_safetensors)
+AUTO_UNREF(hm_tensor)
+AUTO_UNREF(hm_gguf)
+AUTO_UNREF(hm_load)
+AUTO_UNREF(hm_pieces)
+AUTO_UNREF(hm_frame)
+AUTO_UNREF(hm_frame_pool)
+AUTO_UNREF(hm_reader)
+AUTO_UNREF(hm_tiering)
 
-/* A test's own struct, which @end(&it) releases. */
-#define AUTO_BY(type, end)                                \
-	static inline void type##_auto(struct type *type) \
-	{                                                 \
-		end(type);                                \
+/* For AUTO() of a struct that has a function of its own to end it. */
+#define AUTO_END(type, end)                             \
+	static inline void type##_auto(struct type *it) \
+	{                                               \
+		end(it);                                \
 	}
 
 struct rig {
@@ -59,6 +70,10 @@ struct hm_device *rig_device(const char *name);
 struct hm_buffer *rig_buffer(struct hm_device *device, const struct hm_buffer_desc *desc);
 /* NULL: all of the buffer, to read and to write. */
 struct hm_map *rig_map(struct hm_buffer *buffer, const struct hm_map_desc *desc);
+struct hm_kernel *rig_kernel(const struct hm_kernel_desc *desc);
+struct hm_fence *rig_fence(int fd); /* imported */
+struct hm_frame_pool *rig_frame_pool(struct hm_device *device,
+				     const struct hm_frame_pool_desc *desc);
 
 /* A buffer of a file, by its path or by its descriptor, and one of another buffer's descriptor. */
 struct hm_buffer *rig_file(struct hm_device *device, const char *path, int fd,
@@ -69,14 +84,6 @@ struct hm_buffer *rig_import(struct hm_device *device, int fd,
 struct hm_accel *rig_accel(const char *name, const struct hm_accel_desc *desc);
 struct hm_queue *rig_queue(struct hm_accel *accel, uint32_t flags);
 
-/* The handler of faults, until the variable's block ends. */
-struct handler {
-	uint32_t flags;
-};
-
-struct handler rig_handler(uint32_t flags);
-void handler_auto(const struct handler *handler);
-
 struct rig rig_make(const char *device, const struct hm_buffer_desc *desc);
 /* Releases all three, and leaves none. */
 void rig_drop(struct rig *rig);
@@ -84,6 +91,19 @@ void rig_drop(struct rig *rig);
 static inline void rig_auto(struct rig *rig)
 {
 	rig_drop(rig);
+}
+
+/* The handler, installed until the end of the block. */
+struct rig_handler {
+	uint32_t flags;
+};
+
+struct rig_handler rig_handler(uint32_t flags);
+
+static inline void rig_handler_auto(const struct rig_handler *handler)
+{
+	(void)handler;
+	CHECK_OK(hm_handler_remove());
 }
 
 #endif

@@ -390,7 +390,7 @@ static void scopes_and_guards(void)
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
 
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	CHECK_EQUAL(lifecycle_of_guard(&outer), 1u << LC_GUARD_CLOSED);
 	HM_GUARD_INIT(&outer);
 	HM_GUARD_INIT(&inner);

@@ -171,7 +171,7 @@ static void end(struct scene *scene)
 	CHECK_EQUAL(n_object(), 0);
 }
 
-AUTO_BY(scene, end)
+AUTO_END(scene, end)
 
 static uint32_t unheard_of(const struct scene *scene)
 {
@@ -190,7 +190,7 @@ static void by_handler(void)
 	AUTO(scene) scene = begin();
 
 	CHECK_EQUAL(unheard_of(&scene), HM_UNHEARD_ZEROS);
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	CHECK_EQUAL(unheard_of(&scene), HM_UNHEARD_POLICY);
 	go();
 	CHECK(shows_shadow(&scene));
@@ -205,7 +205,7 @@ static void by_handler(void)
 /* The buffer keeps its zeros, and a query says so. */
 static void refused(void)
 {
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(scene) scene = begin();
 
 	refusal = -EOPNOTSUPP;
@@ -260,7 +260,7 @@ static void grown(uint32_t how)
 
 static void growth(void)
 {
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	grown(HM_GROW_REPLACE);
 	grown(HM_GROW_APPEND);
@@ -269,7 +269,7 @@ static void growth(void)
 /* The device goes before the old object is read: the text names signals, not a file. */
 static void gone_before(void)
 {
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(scene) scene = begin();
 
 	go();

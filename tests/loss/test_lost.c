@@ -177,7 +177,7 @@ static void lose_file(bool handled, void *(*mmap_over)(void *, size_t, int, int,
 		      const char *failing, int signal)
 {
 	int fd = scratch_file(SIZE);
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(hm_device) *device = rig_device("file");
 	AUTO(hm_buffer) *buffer = rig_file(device, NULL, fd, NULL);
 	AUTO(hm_map) *map = rig_map(buffer, NULL);

@@ -287,7 +287,7 @@ out:
 
 static void test_handled(void)
 {
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	all_threads();
 }
@@ -550,7 +550,7 @@ static void test_quiet_shadow(void)
 
 static void test_quiet_handled(void)
 {
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	handled = true;
 	quiet_rounds(HM_LOSS_SHADOW);
@@ -593,7 +593,7 @@ static void cut_round(uint64_t *state)
 static void test_cut(void)
 {
 	uint64_t state = test_seed(), round;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	for (round = 0; round < rounds() / 2; round++)
 		cut_round(&state);
@@ -629,7 +629,7 @@ static void test_copies(void)
 	pthread_t thread;
 
 	CHECK_FATAL(to);
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	device = sim_open();
 	buffer = sim_make(device, COPIED, 0, &map);
 	CHECK_OK_FATAL(

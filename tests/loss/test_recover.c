@@ -161,7 +161,7 @@ static void check_usable(struct lives *lives, uint32_t generation)
 /* Between it and a device that was never taken away: each is as it was when that began. */
 static void check_copies(struct lives *lives)
 {
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(hm_map) *map = NULL;
 	AUTO(hm_device) *host = rig_device("host");
 	AUTO(hm_buffer) *buffer = sim_make(host, SIZE, SIZE, &map);
@@ -251,7 +251,7 @@ static void test_refill(void)
 static void test_gone_in_refill(void)
 {
 	struct lives lives;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	make(&lives);
 	CHECK_OK_FATAL(set_policy(lives.buffer, HM_LOSS_RECREATE, 0, true, &lives.told));

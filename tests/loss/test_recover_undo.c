@@ -59,7 +59,7 @@ static void drop(struct lives *lives)
 	CHECK_EQUAL(stats_now().bytes_shadow, 0);
 }
 
-AUTO_BY(lives, drop)
+AUTO_END(lives, drop)
 
 /* ---- a policy, and a refresh ---- */
 

@@ -52,7 +52,7 @@ static void drop(struct shadowed *s)
 	CHECK_EQUAL(stats_now().bytes_reserved, 0);
 }
 
-AUTO_BY(shadowed, drop)
+AUTO_END(shadowed, drop)
 
 /* ---- bytes that a map shows ---- */
 
@@ -207,7 +207,7 @@ static void work_end(struct work *work)
 	hm_accel_unref(work->accel);
 }
 
-AUTO_BY(work, work_end)
+AUTO_END(work, work_end)
 
 /* Adds one to each word of a page. */
 static struct hm_fence *launch(struct work *work, struct hm_map *map, uint64_t page)

@@ -76,7 +76,7 @@ static void end(struct scene *scene)
 	CHECK_OK(hm_handler_remove());
 }
 
-AUTO_BY(scene, end)
+AUTO_END(scene, end)
 
 /* test_fork() has taken it. */
 static void have_handler(const struct scene *scene)

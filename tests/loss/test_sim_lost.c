@@ -468,7 +468,7 @@ static void test_unplug_under_load(void)
 /* The handler has no signal to see, or replaces nothing that the loss does. */
 static void test_unplug_handled(void)
 {
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	unplug_under_load();
 }

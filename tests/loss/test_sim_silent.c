@@ -126,7 +126,7 @@ static uint32_t lost_of(const struct scene *scene)
 static void reads(uint32_t policy, uint32_t flags)
 {
 	struct scene scene;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	if (!begin(&scene, policy, flags))
 		goto out;
@@ -166,7 +166,7 @@ static void test_reads(void)
 static void test_told(void)
 {
 	struct scene scene;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	if (!begin(&scene, HM_LOSS_SHADOW, 0))
 		goto out;
@@ -214,7 +214,7 @@ static void test_guarded(void)
 	char *to = bytes + MIB(1);
 	int fds[2];
 	ssize_t n;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	if (!begin(&scene, HM_LOSS_SHADOW, 0))
 		goto out;
@@ -303,7 +303,7 @@ static void test_removed(void)
 static void test_zeros(void)
 {
 	struct scene scene;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	if (begin(&scene, HM_LOSS_ZERO, 0)) {
 		take_away(scene.device);
@@ -331,7 +331,7 @@ static void grow(uint32_t how)
 /* Added bytes, and those that replace others, follow the same policy. */
 static void test_growth(void)
 {
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	grow(0);
 	grow(HM_GROW_APPEND);
@@ -453,7 +453,7 @@ static void test_shared(void)
 	struct hm_buffer *again;
 	struct scene scene;
 	int i;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	for (i = 0; i < 3 && begin(&scene, HM_LOSS_SHADOW, 0); i++) {
 		again = take_in(&scene, i ? SIZE : 2 * SIZE);
@@ -505,7 +505,7 @@ static void test_no_mappings(void)
 {
 	struct scene scene;
 	long before;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	if (is_module() && begin(&scene, HM_LOSS_SHADOW, 0)) {
 		CHECK_OK(hm_map_protect(scene.map, MIB(1), MIB(1), HM_READ));
@@ -529,7 +529,7 @@ static void test_failed_growth(void)
 {
 	struct scene scene;
 	long before;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	if (is_module() && begin(&scene, HM_LOSS_SHADOW, 0)) {
 		hm_map_unref(scene.watched);
@@ -576,7 +576,7 @@ static void test_replaced_meanwhile(void)
 	pthread_t threads[2];
 	struct scene scene;
 	int round, i, r;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	for (round = 0; round < 8 && begin(&scene, HM_LOSS_SHADOW, 0); round++) {
 		hm_map_unref(scene.watched);
@@ -608,7 +608,7 @@ static void test_staged(void)
 	struct scene scene;
 	struct hm_map *map;
 	char *bytes;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	if (is_module() && begin(&scene, HM_LOSS_SHADOW, 0)) {
 		CHECK_OK_FATAL(hm_device_open("soft:0", &soft));

@@ -127,7 +127,7 @@ static void by_cpu(void)
 	size_t i, j;
 
 	CHECK_OK_FATAL(hm_backend_register(&unheard_backend));
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	for (i = 0; i < ARRAY_SIZE(policies); i++)
 		for (j = 0; j < ARRAY_SIZE(uses); j++) {
 			make(&bytes, policies[i]);
@@ -273,7 +273,7 @@ static void asked_once(void)
 	char *other;
 
 	CHECK_OK_FATAL(hm_backend_register(&unheard_backend));
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	accel_rig_open(&rig, "cpu", 0, 0);
 	kernel = make_kernel("use", "inout in in", use);
 	other = alloc_bytes(&rig, SIZE);

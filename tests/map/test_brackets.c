@@ -150,7 +150,7 @@ static void slow_drop(struct slow *slow)
 	sem_destroy(&let_go);
 }
 
-AUTO_BY(slow, slow_drop)
+AUTO_END(slow, slow_drop)
 
 static void *begin_thread(void *user)
 {

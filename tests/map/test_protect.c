@@ -444,7 +444,7 @@ static void guards(void)
 	char byte = 1;
 	int r;
 	AUTO(rig) w = set_up(0, 0);
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	scope = begin(&w, 1, 1, HM_READ);
 	none = begin(&w, 2, 1, HM_NONE);

@@ -451,7 +451,7 @@ static void whole_block(void)
 {
 	const uint64_t block = MIB(2);
 	int fd = scratch_file(3 * block);
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(hm_device) *device = rig_device("file");
 	AUTO(hm_buffer) *buffer = rig_file(device, NULL, fd, NULL);
 	AUTO(hm_map) *map = rig_map(buffer, NULL);

@@ -168,7 +168,7 @@ char *stat_copy(const char *folder, unsigned int mode)
 json_t *stat_json(const struct command *command, int status)
 {
 	struct command stat = *command;
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_error_t error;
 	json_t *json;
 	int i;
@@ -178,13 +178,11 @@ json_t *stat_json(const struct command *command, int status)
 	for (i = 0; command->args[i]; i++)
 		stat.args[i + 2] = command->args[i];
 	stat.args[i + 2] = NULL;
-	command_run(&stat, &outcome);
-	CHECK_EQUAL(outcome.status, status);
+	CHECK_RUN(status, &outcome, &stat);
 	json = json_loads(outcome.err, JSON_REJECT_DUPLICATES, &error);
 	if (!json)
 		test_fail(__FILE__, __LINE__, "not JSON: %s in: %.200s (stdout: %.200s)",
 			  error.text, outcome.err, outcome.out);
-	outcome_free(&outcome);
 	if (!json)
 		test_abandon();
 	return json;
@@ -220,7 +218,7 @@ void stat_check_told(const json_t *report, const char *metric)
 
 bool stat_ask_perf(const char *const act[], double ret_counts[2])
 {
-	char *folder = folder_make(), *path = folder_path(folder, "perf");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "perf");
 	char *args[16] = { "perf",
 			   "stat",
 			   "-x,",
@@ -252,7 +250,5 @@ bool stat_ask_perf(const char *const act[], double ret_counts[2])
 		fclose(file);
 	if (n < 2)
 		test_skip("perf", "perf stat is not installed, or may not count here");
-	free(path);
-	folder_remove(folder);
 	return n == 2;
 }

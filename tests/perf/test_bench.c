@@ -63,64 +63,53 @@ static const struct {
 
 static void test_list(void)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 
-	command_run(&(struct command){ .args = { "bench", "--list" } }, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &(struct command){ .args = { "bench", "--list" } });
 	check_lines(outcome.out);
 	for (i = 0; i < N_BENCH; i++)
 		CHECK(strstr(outcome.out, benches[i].name));
-	outcome_free(&outcome);
-	command_run(&(struct command){ .args = { "bench", "--help" } }, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &(struct command){ .args = { "bench", "--help" } });
 	check_lines(outcome.out);
-	outcome_free(&outcome);
 }
 
 /* The peers' code comes out of the program itself, the part asked for alone. */
 static void test_show_peer(void)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 
 	for (i = 0; i < N_BENCH; i++) {
-		command_run(&(struct command){ .args = { "bench", "--show-peer",
-							 benches[i].name } },
-			    &outcome);
-		CHECK_EQUAL(outcome.status, 0);
+		CHECK_RUN(0, &outcome,
+			  &(struct command){
+				  .args = { "bench", "--show-peer", benches[i].name } });
 		CHECK(strstr(outcome.out, benches[i].call));
 		CHECK(!strstr(outcome.out, "#include"));
-		outcome_free(&outcome);
 	}
 	command_run(&(struct command){ .args = { "bench", "--show-peer", "lock_pair" } },
 		    &outcome);
 	CHECK(!strstr(outcome.out, "mprotect("));
-	outcome_free(&outcome);
 }
 
 static void test_table(void)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
-	command_run(&(struct command){ .args = { "bench", "map_cycle", "protect_pair",
-						 "lock_pair", "--rounds", "2" } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){ .args = { "bench", "map_cycle", "protect_pair",
+					       "lock_pair", "--rounds", "2" } });
 	check_lines(outcome.out);
 	CHECK(strstr(outcome.out, "every page written"));
 	CHECK(strstr(outcome.out, "<= 1.10 "));
 	CHECK(strstr(outcome.out, " hetmap ") && strstr(outcome.out, " load "));
 	CHECK(!strcmp(outcome.err, ""));
-	outcome_free(&outcome);
-	command_run(&(struct command){ .args = { "bench", "map_cycle", "protect_pair", "-v",
-						 "--rounds", "9", "--seed", "5" } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){ .args = { "bench", "map_cycle", "protect_pair", "-v",
+					       "--rounds", "9", "--seed", "5" } });
 	check_lines(outcome.out);
 	CHECK(strstr(outcome.out, "95% of 9 rounds: median "));
 	CHECK(strstr(outcome.out, "seed 5\n"));
-	outcome_free(&outcome);
 }
 
 /* @figure is between its bounds, if there were rounds enough for some. */
@@ -142,7 +131,7 @@ static void check_line(const char *line, unsigned int rounds)
 	static const char *const numbers[] = { "value", "p99",    "peer_value",
 					       "ratio", "rounds", "peer_p99" };
 	json_error_t error;
-	json_t *object = json_loads(line, 0, &error);
+	AUTO(json_t) *object = json_loads(line, 0, &error);
 	size_t i;
 
 	CHECK_FATAL(json_is_object(object));
@@ -158,20 +147,18 @@ static void check_line(const char *line, unsigned int rounds)
 	CHECK_EQUAL(json_array_size(json_object_get(object, "ratio_95")), rounds >= 6 ? 2 : 0);
 	CHECK_EQUAL(json_array_size(json_object_get(object, "samples")), rounds);
 	CHECK_EQUAL(json_array_size(json_object_get(object, "peer_samples")), rounds);
-	json_decref(object);
 }
 
 static void check_json(unsigned int rounds)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	char *line, *rest, text[16];
 	int n = 0;
 
 	snprintf(text, sizeof(text), "%u", rounds);
-	command_run(&(struct command){ .args = { "bench", "--json", "--rounds", text,
-						 "map_cycle", "protect_pair" } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){ .args = { "bench", "--json", "--rounds", text, "map_cycle",
+					       "protect_pair" } });
 	for (line = strtok_r(outcome.out, "\n", &rest); line;
 	     line = strtok_r(NULL, "\n", &rest)) {
 		if (n++)
@@ -180,7 +167,6 @@ static void check_json(unsigned int rounds)
 			CHECK(!strncmp(line, "{\"machine\": {", 13));
 	}
 	CHECK_EQUAL(n, 6);
-	outcome_free(&outcome);
 }
 
 static void test_json(void)
@@ -192,39 +178,34 @@ static void test_json(void)
 /* Without an OpenCL platform the two cases that need one say so, and are no failure. */
 static void test_no_opencl(void)
 {
-	struct outcome outcome;
-	char *folder = folder_make();
+	AUTO(outcome) outcome = { 0 };
+	AUTO_TEXT *folder = folder_make();
 	char vendors[256];
 
 	snprintf(vendors, sizeof(vendors), "OCL_ICD_VENDORS=%s", folder);
-	command_run(&(struct command){ .args = { "bench", "launch", "zero_copy" },
-				       .env = { vendors } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){ .args = { "bench", "launch", "zero_copy" },
+				     .env = { vendors } });
 	CHECK(strstr(outcome.out, "skipped: "));
 	check_lines(outcome.out);
-	outcome_free(&outcome);
-	folder_remove(folder);
 }
 
 /* Without the module its cases say so; those of the twin need nothing. */
 static void test_simulated(void)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	char *at;
 	int n;
 
-	command_run(&(struct command){ .args = { "bench", "soft_submit", "sim_fault",
-						 "sim_submit", "sim_copy", "--rounds", "2" } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){ .args = { "bench", "soft_submit", "sim_fault",
+					       "sim_submit", "sim_copy", "--rounds", "2" } });
 	check_lines(outcome.out);
 	CHECK(strstr(outcome.out, "1000 queued, each"));
 	CHECK(!strcmp(outcome.err, ""));
 	for (n = 0, at = outcome.out; (at = strstr(at, "no /dev/hetsim0: make vm")); at++)
 		n++;
 	CHECK_EQUAL(n, access("/dev/hetsim0", F_OK) ? 3 : 0);
-	outcome_free(&outcome);
 }
 
 /* Each driver has its row, or says that it is not there. */
@@ -232,18 +213,16 @@ static void test_drm(void)
 {
 	static const char *const rows[] = { "virtio_gpu, no idle ones", "vgem, no idle ones",
 					    "virtio_gpu, an idle one", "vgem, an idle one" };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 
-	command_run(&(struct command){ .args = { "bench", "drm_map_cycle", "drm_reuse",
-						 "--rounds", "2" } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){
+			  .args = { "bench", "drm_map_cycle", "drm_reuse", "--rounds", "2" } });
 	check_lines(outcome.out);
 	CHECK(!strcmp(outcome.err, ""));
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		CHECK(strstr(outcome.out, rows[i]));
-	outcome_free(&outcome);
 }
 
 static void test_wrong_usage(void)
@@ -262,28 +241,23 @@ static void test_wrong_usage(void)
 		{ { "bench", "--compare" }, "--compare" },
 		{ { "bench", "--fault-read", "1M", "map_cycle" }, "goes with no case" },
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct command command = { 0 };
 
 		memcpy(command.args, cases[i].args, sizeof(cases[i].args));
-		command_run(&command, &outcome);
-		CHECK_EQUAL(outcome.status, 2);
+		CHECK_RUN(2, &outcome, &command);
 		CHECK(strstr(outcome.err, cases[i].says));
 		CHECK(!strcmp(outcome.out, ""));
-		outcome_free(&outcome);
 	}
 	/* The failure is an object, too. */
-	command_run(&(struct command){ .args = { "bench", "--list", "--json" } }, &outcome);
-	CHECK_EQUAL(outcome.status, 2);
+	CHECK_RUN(2, &outcome, &(struct command){ .args = { "bench", "--list", "--json" } });
 	CHECK(strstr(outcome.out, "a list is no JSON"));
-	outcome_free(&outcome);
-	command_run(&(struct command){ .args = { "bench", "--json", "--markdown" } }, &outcome);
-	CHECK_EQUAL(outcome.status, 2);
+	CHECK_RUN(2, &outcome,
+		  &(struct command){ .args = { "bench", "--json", "--markdown" } });
 	check_failure_json(&outcome, EINVAL);
-	outcome_free(&outcome);
 }
 
 static const struct test tests[] = {
@@ -298,7 +272,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "bench", tests);
-}
+TEST_MAIN(harness_main, "bench", tests)

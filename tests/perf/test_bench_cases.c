@@ -32,52 +32,47 @@ static json_t *row_of(const struct outcome *outcome, const char *name)
 
 static void run_short(const char *name, struct outcome *ret_outcome)
 {
-	command_run(&(struct command){ .args = { "bench", "--short", "--json", name } },
-		    ret_outcome);
-	CHECK_EQUAL(ret_outcome->status, 0);
+	CHECK_RUN(0, ret_outcome,
+		  &(struct command){ .args = { "bench", "--short", "--json", name } });
 	CHECK(!strcmp(ret_outcome->err, ""));
 }
 
 /* Measured, with both sides above 0; without a target, the row doesn't say whether it is met. */
 static void check_row(const struct outcome *outcome, const char *name)
 {
-	json_t *row = row_of(outcome, name);
+	AUTO(json_t) *row = row_of(outcome, name);
 
 	CHECK_FATAL(row != NULL);
 	CHECK(!json_object_get(row, "skipped"));
 	CHECK(real_of(row, "value") > 0);
 	CHECK(real_of(row, "peer_value") > 0);
 	CHECK(!json_object_get(row, "met"));
-	json_decref(row);
 }
 
 static bool is_skipped(const struct outcome *outcome, const char *name)
 {
-	json_t *row = row_of(outcome, name);
-	bool skipped = json_object_get(row, "skipped");
+	AUTO(json_t) *row = row_of(outcome, name);
 
-	json_decref(row);
-	return skipped;
+	return json_object_get(row, "skipped");
 }
 
 /* Cold, the policies that could be chosen are peers: they show if the choice is right. */
 static void check_policies(const struct outcome *outcome)
 {
-	json_t *row = row_of(outcome, "against direct, 128 KiB ahead");
+	AUTO(json_t) *row = row_of(outcome, "against direct, 128 KiB ahead");
 
 	check_row(outcome, "against fault, 128 KiB ahead");
 	check_row(outcome, "against ahead, 8192 KiB ahead");
 	CHECK_FATAL(row != NULL);
 	if (!json_object_get(row, "skipped"))
 		check_row(outcome, "against direct, 128 KiB ahead");
-	json_decref(row);
 }
 
 /* The device's read-ahead is as it was before. */
 static void test_seq(void)
 {
 	static const char *const names[] = { "seq_cold", "seq_warm" };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 
 	for (i = 0; i < 2; i++) {
@@ -89,7 +84,6 @@ static void test_seq(void)
 			if (!i)
 				check_policies(&outcome);
 		}
-		outcome_free(&outcome);
 	}
 }
 
@@ -119,7 +113,7 @@ static void test_seq_killed(void)
 {
 	static const int ends[] = { SIGINT, SIGKILL };
 	char *folder = folder_make(), variable[512];
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	unsigned int before, n;
 	char path[128];
 	struct stat st;
@@ -146,7 +140,6 @@ static void test_seq_killed(void)
 		for (n = 0; n < 500 && read_ahead(path, 0) != 132; n++)
 			usleep(10000);
 		CHECK_EQUAL(read_ahead(path, 0), 132);
-		outcome_free(&outcome);
 	}
 	if (before)
 		read_ahead(path, before);
@@ -172,7 +165,7 @@ static void write_python(const char *folder)
 
 static pid_t python_of(const char *folder)
 {
-	char *path = folder_path(folder, "pid");
+	AUTO_TEXT *path = folder_path(folder, "pid");
 	FILE *file;
 	int pid = 0;
 
@@ -180,7 +173,6 @@ static pid_t python_of(const char *folder)
 		usleep(1000);
 	CHECK_EQUAL(fscanf(file, "%d", &pid), 1);
 	fclose(file);
-	free(path);
 	return pid;
 }
 
@@ -191,7 +183,7 @@ static void test_interrupted(void)
 	     target[512];
 	const struct command command = { .args = { "bench", "safetensors_open" },
 					 .env = { cache, tmp } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	pid_t pid, python;
 
 	write_python(folder);
@@ -203,7 +195,6 @@ static void test_interrupted(void)
 	command_wait(pid, &outcome);
 	CHECK_EQUAL(outcome.status, 128 + SIGINT);
 	CHECK(!strcmp(outcome.err, ""));
-	outcome_free(&outcome);
 	/* A process that has ended and was not waited for has none. */
 	snprintf(program, sizeof(program), "/proc/%d/exe", (int)python);
 	while (readlink(program, target, sizeof(target)) > 0)
@@ -216,17 +207,16 @@ static void test_interrupted(void)
 
 static void test_report_10m(void)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	run_short("report_10m", &outcome);
 	check_row(&outcome, "time");
 	check_row(&outcome, "memory");
-	outcome_free(&outcome);
 }
 
 static void test_ipc_ring(void)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	run_short("ipc_ring", &outcome);
 	check_row(&outcome, "64 bytes, pipe");
@@ -236,60 +226,52 @@ static void test_ipc_ring(void)
 	check_row(&outcome, "1 MiB copied, pipe");
 	check_row(&outcome, "1 MiB copied, socketpair");
 	check_row(&outcome, "set-up");
-	outcome_free(&outcome);
 }
 
 static void test_pool_cycle(void)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	run_short("pool_cycle", &outcome);
 	check_row(&outcome, "64 B");
 	check_row(&outcome, "1 MiB, two threads");
 	check_row(&outcome, "64 KiB, against hm_alloc");
 	check_row(&outcome, "found among 1,000,000 live");
-	outcome_free(&outcome);
 }
 
 static void test_copies(void)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	run_short("copy_ladder", &outcome);
 	check_row(&outcome, "1 B");
 	check_row(&outcome, "16 MiB");
 	check_row(&outcome, "16 MiB, not read again");
-	outcome_free(&outcome);
 	run_short("combine", &outcome);
 	check_row(&outcome, "64 bytes, transfers");
 	check_row(&outcome, "4 bytes, time of a write");
-	outcome_free(&outcome);
 	run_short("alloc_cycle", &outcome);
 	check_row(&outcome, "against map_cycle");
-	outcome_free(&outcome);
 }
 
 static void test_workers(void)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	run_short("workers", &outcome);
 	check_row(&outcome, "time per token, 4 processes");
 	check_row(&outcome, "sum of PSS, 4 processes");
-	outcome_free(&outcome);
 }
 
 static void test_trace_overhead(void)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *row;
 
 	run_short("trace_overhead", &outcome);
 	/* Without perf, or where it may not: as the next test has it. */
-	if (is_skipped(&outcome, "1 GiB read, added")) {
-		outcome_free(&outcome);
+	if (is_skipped(&outcome, "1 GiB read, added"))
 		return;
-	}
 	row = row_of(&outcome, "records lost");
 	CHECK_FATAL(row != NULL);
 	CHECK_EQUAL(real_of(row, "value"), 0);
@@ -297,54 +279,45 @@ static void test_trace_overhead(void)
 	row = row_of(&outcome, "read, with latencies");
 	CHECK_FATAL(row != NULL);
 	json_decref(row);
-	outcome_free(&outcome);
 }
 
 /* Without perf the case says so, and is no failure. */
 static void test_no_perf(void)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
-	command_run(&(struct command){ .args = { "bench", "--short", "trace_overhead" },
-				       .env = { "PATH=/nonexistent" } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){ .args = { "bench", "--short", "trace_overhead" },
+				     .env = { "PATH=/nonexistent" } });
 	CHECK(strstr(outcome.out, "skipped: "));
 	check_lines(outcome.out);
-	outcome_free(&outcome);
 }
 
 static void test_fault(void)
 {
 	static const char *const options[] = { "--fault-read", "--fault-write" };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	double ns;
 	size_t i;
 
 	for (i = 0; i < 2; i++) {
-		command_run(&(struct command){ .args = { "bench", options[i], "1M" } },
-			    &outcome);
-		CHECK_EQUAL(outcome.status, 0);
+		CHECK_RUN(0, &outcome,
+			  &(struct command){ .args = { "bench", options[i], "1M" } });
 		CHECK_EQUAL(sscanf(outcome.out, "%lf", &ns), 1);
 		CHECK(ns > 0);
-		outcome_free(&outcome);
-		command_run(&(struct command){ .args = { "bench", options[i], "0" } },
-			    &outcome);
-		CHECK_EQUAL(outcome.status, 2);
-		outcome_free(&outcome);
-		command_run(&(struct command){ .args = { "bench", options[i], "100000T" } },
-			    &outcome);
-		CHECK_EQUAL(outcome.status, 3);
+		CHECK_RUN(2, &outcome,
+			  &(struct command){ .args = { "bench", options[i], "0" } });
+		CHECK_RUN(3, &outcome,
+			  &(struct command){ .args = { "bench", options[i], "100000T" } });
 		CHECK(strstr(outcome.err, " are needed, and "));
 		CHECK(strstr(outcome.err, "fewer bytes"));
-		outcome_free(&outcome);
 	}
 }
 
 /* The read takes seconds, and a signal ends it. */
 static void test_fault_stopped(void)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	pid_t pid;
 
 	pid = command_start(&(struct command){ .args = { "bench", "--fault-read", "64G" } });
@@ -353,23 +326,21 @@ static void test_fault_stopped(void)
 	command_wait(pid, &outcome);
 	CHECK_EQUAL(outcome.status, 128 + SIGTERM);
 	CHECK(!strcmp(outcome.out, ""));
-	outcome_free(&outcome);
 }
 
 static void test_publish_cost(void)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	run_short("publish_cost", &outcome);
 	check_row(&outcome, "every page written");
 	check_row(&outcome, "one byte written");
-	outcome_free(&outcome);
 }
 
 /* Fragmenting takes a machine of its own: without one, a sentence names "make vm". */
 static void test_frag_effect(void)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *row;
 
 	run_short("frag_effect", &outcome);
@@ -384,25 +355,22 @@ static void test_frag_effect(void)
 		CHECK(strstr(string_of(row, "note"), " times as long"));
 		json_decref(row);
 	}
-	outcome_free(&outcome);
 }
 
 /* Without numpy, or on a file system that keeps all in RAM, a case says so. */
 static void test_tokens(void)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	run_short("tokens_warm", &outcome);
 	if (!is_skipped(&outcome, "a batch, int64"))
 		check_row(&outcome, "a batch, int64");
-	outcome_free(&outcome);
 	run_short("tokens_cold", &outcome);
 	if (!is_skipped(&outcome, "a batch, pread()")) {
 		check_row(&outcome, "a batch, pread()");
 		if (!is_skipped(&outcome, "a batch, io_uring"))
 			check_row(&outcome, "a batch, io_uring");
 	}
-	outcome_free(&outcome);
 }
 
 static uint64_t free_kib(void)
@@ -422,7 +390,7 @@ static uint64_t free_kib(void)
 /* A second reader confirms the figures, and no memory stays in use. */
 static void test_fragment(void)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	uint64_t before = free_kib();
 	json_t *object;
 
@@ -439,7 +407,6 @@ static void test_fragment(void)
 		json_decref(object);
 		CHECK(free_kib() > before - before / 4);
 	}
-	outcome_free(&outcome);
 }
 
 static void test_fragment_wrong_usage(void)
@@ -453,29 +420,23 @@ static void test_fragment_wrong_usage(void)
 		{ { "fragment", "half" }, "from 0 to 100" },
 		{ { "fragment", "--farce", "50" }, "--farce" },
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct command command = { 0 };
 
 		memcpy(command.args, cases[i].args, sizeof(cases[i].args));
-		command_run(&command, &outcome);
-		CHECK_EQUAL(outcome.status, 125);
+		CHECK_RUN(125, &outcome, &command);
 		CHECK(strstr(outcome.err, cases[i].says));
-		outcome_free(&outcome);
 	}
-	command_run(&(struct command){ .args = { "fragment", "--help" } }, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &(struct command){ .args = { "fragment", "--help" } });
 	check_lines(outcome.out);
-	outcome_free(&outcome);
 	/* Only root is told where pages lie. */
-	command_run(&(struct command){ .args = { "fragment", "10", "true" },
-				       .uid = geteuid() ? 0 : 65534 },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 125);
+	CHECK_RUN(125, &outcome,
+		  &(struct command){ .args = { "fragment", "10", "true" },
+				     .uid = geteuid() ? 0 : 65534 });
 	CHECK(strstr(outcome.err, "it takes root"));
-	outcome_free(&outcome);
 }
 
 /* The figure is the sum of the parts in its note; the peer's is the size of its buffer. */
@@ -502,8 +463,8 @@ static void check_memory(json_t *row)
 
 static void test_load(void)
 {
-	struct outcome outcome;
-	json_t *row;
+	AUTO(outcome) outcome = { 0 };
+	AUTO(json_t) *row = NULL;
 
 	run_short("load", &outcome);
 	check_row(&outcome, "16 MiB, warm");
@@ -514,8 +475,6 @@ static void test_load(void)
 	if (!TEST_ASAN && !TEST_TSAN)
 		CHECK(real_of(row, "value") < 64.25);
 	check_memory(row);
-	json_decref(row);
-	outcome_free(&outcome);
 }
 
 /* One figure can't be had, the rest can. */
@@ -525,7 +484,7 @@ static void test_load_no_peak(void)
 		.args = { "bench", "--short", "--json", "load" },
 		.prepare = command_refuse_writing,
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	command_run(&command, &outcome);
 	if (outcome.status == COMMAND_NO_FILTER) {
@@ -536,7 +495,6 @@ static void test_load_no_peak(void)
 		CHECK(is_skipped(&outcome, "memory, at its most"));
 		CHECK(strstr(outcome.out, "/proc/self/clear_refs") != NULL);
 	}
-	outcome_free(&outcome);
 }
 
 static char *little; /* a file to mount over /proc/meminfo */
@@ -556,8 +514,8 @@ static void test_load_no_memory(void)
 		.args = { "bench", "--short", "--json", "load" },
 		.prepare = have_little_memory,
 	};
-	char *folder = folder_make();
-	struct outcome outcome;
+	AUTO_TEXT *folder = folder_make();
+	AUTO(outcome) outcome = { 0 };
 
 	file_write(folder, "meminfo", text, strlen(text));
 	little = folder_path(folder, "meminfo");
@@ -568,39 +526,32 @@ static void test_load_no_memory(void)
 		CHECK(is_skipped(&outcome, "16 MiB, warm"));
 		CHECK(strstr(outcome.out, "it takes 48 MiB") != NULL);
 	}
-	outcome_free(&outcome);
 	free(little);
-	folder_remove(folder);
 }
 
 static void test_safetensors_open(void)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	run_short("safetensors_open", &outcome);
 	/* Without the package, or numpy, it says so. */
 	if (!is_skipped(&outcome, "10,000 tensors, to the first"))
 		check_row(&outcome, "10,000 tensors, to the first");
-	outcome_free(&outcome);
-	command_run(&(struct command){ .args = { "bench", "--short", "safetensors_open" },
-				       .env = { "XDG_CACHE_HOME=/nonexistent", "PATH=" } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	outcome_free(&outcome);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){ .args = { "bench", "--short", "safetensors_open" },
+				     .env = { "XDG_CACHE_HOME=/nonexistent", "PATH=" } });
 }
 
 /* The package takes seconds: its row is skipped here. */
 static void test_gguf_open(void)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
-	command_run(&(struct command){ .args = { "bench", "--short", "--json", "gguf_open" },
-				       .env = { "XDG_CACHE_HOME=/nonexistent" } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){ .args = { "bench", "--short", "--json", "gguf_open" },
+				     .env = { "XDG_CACHE_HOME=/nonexistent" } });
 	check_row(&outcome, "5,000 tensors, 20 MB of metadata");
 	CHECK(strstr(outcome.out, "tests/format/test_gguf_peer.sh") != NULL);
-	outcome_free(&outcome);
 }
 
 /* Where the command of the video extension, OpenCL or ffmpeg is not there, it says so. */
@@ -613,38 +564,33 @@ static void test_frame_path(void)
 		"640x360 H.264, decoded to shown, p99",
 		"frames of 4 decoders on one pool",
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 
 	run_short("frame_path", &outcome);
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (!is_skipped(&outcome, rows[i]) && !is_skipped(&outcome, "decoded to shown"))
 			check_row(&outcome, rows[i]);
-	outcome_free(&outcome);
 }
 
 /* Engines are measured where their device faults take long. */
 static void test_prefetch_gain(void)
 {
 	static const char *const orders[] = { "sequential", "every third", "random" };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	char name[64];
 	size_t i;
 
 	run_short("prefetch_gain", &outcome);
 	CHECK(is_skipped(&outcome, "soft:0"));
-	outcome_free(&outcome);
-	command_run(
-		&(struct command){ .args = { "bench", "--short", "--json", "prefetch_gain" },
-				   .env = { "HETMAP_SOFT=fault_us=100" } },
-		&outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){ .args = { "bench", "--short", "--json", "prefetch_gain" },
+				     .env = { "HETMAP_SOFT=fault_us=100" } });
 	for (i = 0; i < 3; i++) {
 		snprintf(name, sizeof(name), "soft:0, 100 us a fault, %s frame%s", orders[i],
 			 i == 1 ? "" : "s");
 		check_row(&outcome, name);
 	}
-	outcome_free(&outcome);
 }
 
 static const struct test tests[] = {
@@ -675,7 +621,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main_once(argc, argv, "bench_cases", tests);
-}
+TEST_MAIN(harness_main_once, "bench_cases", tests)

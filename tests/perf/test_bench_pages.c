@@ -76,13 +76,12 @@ static void check_alone(const char *page)
 /* Checks the page with an independent parser, where there is one. */
 static void check_xml(const char *path)
 {
-	char *command;
+	AUTO_TEXT *command = NULL;
 	int status;
 
 	if (asprintf(&command, "xmllint --noout --nonet '%s'", path) < 0)
 		abort();
 	status = access("/usr/bin/xmllint", X_OK) ? 0 : system(command);
-	free(command);
 	CHECK_EQUAL(status, 0);
 }
 
@@ -96,15 +95,13 @@ static void test_html(void)
 				      SKIPPED("launch", "a kernel"),
 				      SKIPPED("not_of_this_version", "a"),
 				      NULL };
-	char *folder = folder_make(), *run = file_make(folder, "run", texts);
+	AUTO_TEXT *folder = folder_make(), *run = file_make(folder, "run", texts);
 	char *path = folder_path(folder, "page.html"), *page;
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
-	command_run(&(struct command){ .args = { "bench", "--with", run, "--html", path } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){ .args = { "bench", "--with", run, "--html", path } });
 	CHECK(!strcmp(outcome.out, "") && !strcmp(outcome.err, ""));
-	outcome_free(&outcome);
 	page = page_read(path);
 	check_alone(page);
 	check_balanced(page);
@@ -117,39 +114,33 @@ static void test_html(void)
 	CHECK(strstr(page, "skipped: no such device"));
 	free(page);
 
-	command_run(&(struct command){ .args = { "bench", "--with", run, "--html",
-						 "/no/such/folder/page.html" } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 2);
+	CHECK_RUN(2, &outcome,
+		  &(struct command){ .args = { "bench", "--with", run, "--html",
+					       "/no/such/folder/page.html" } });
 	CHECK(strstr(outcome.err, "cannot write '/no/such/folder/page.html'"));
-	outcome_free(&outcome);
-	command_run(
-		&(struct command){ .args = { "bench", "--with", run, "--html", "/dev/full" } },
-		&outcome);
-	CHECK_EQUAL(outcome.status, 3);
+	CHECK_RUN(
+		3, &outcome,
+		&(struct command){ .args = { "bench", "--with", run, "--html", "/dev/full" } });
 	CHECK(strstr(outcome.err, "No space left on device"));
-	outcome_free(&outcome);
 	free((char *)texts[1]);
 	free((char *)texts[2]);
-	free(run);
 	free(path);
-	folder_remove(folder);
 }
 
 /* A page of figures measured just now, beside the table. */
 static void test_html_measured(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "page.html"), *page, *at;
-	struct outcome outcome;
+	char *at;
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "page.html"),
+		  *page = NULL;
+	AUTO(outcome) outcome = { 0 };
 	int n = 0;
 
-	command_run(&(struct command){ .args = { "bench", "--html", path, "--rounds", "9",
-						 "map_cycle", "launch" } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){ .args = { "bench", "--html", path, "--rounds", "9",
+					       "map_cycle", "launch" } });
 	check_lines(outcome.out);
 	CHECK(strstr(outcome.out, "every page written"));
-	outcome_free(&outcome);
 	page = page_read(path);
 	check_alone(page);
 	check_balanced(page);
@@ -158,9 +149,6 @@ static void test_html_measured(void)
 	for (at = page; (at = strstr(at, "<circle ")); at++)
 		n++;
 	CHECK(n >= 36);
-	free(page);
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- --claims ---- */
@@ -183,13 +171,13 @@ static void test_claims(void)
 			  0.1, 0.01),
 		NULL
 	};
-	char *folder = folder_make(), *run = file_make(folder, "run", texts), *line, *rest;
-	struct outcome outcome;
+	char *line, *rest;
+	AUTO_TEXT *folder = folder_make(), *run = file_make(folder, "run", texts);
+	AUTO(outcome) outcome = { 0 };
 	size_t i, n;
 
-	command_run(&(struct command){ .args = { "bench", "--claims", "--with", run } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){ .args = { "bench", "--claims", "--with", run } });
 	check_lines(outcome.out);
 	for (i = 0; i < N_CLAIM; i++)
 		CHECK(strstr(outcome.out, published[i]));
@@ -198,12 +186,10 @@ static void test_claims(void)
 	CHECK(strstr(outcome.out, "not measured in this run: no such device"));
 	CHECK(strstr(outcome.out, "25% more frames (ratio 0.800"));
 	CHECK(strstr(outcome.out, "17.0% to 6.0% (ratio 0.353"));
-	outcome_free(&outcome);
 
-	command_run(
-		&(struct command){ .args = { "bench", "--claims", "--json", "--with", run } },
-		&outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(
+		0, &outcome,
+		&(struct command){ .args = { "bench", "--claims", "--json", "--with", run } });
 	for (line = strtok_r(outcome.out, "\n", &rest), n = 0; line;
 	     line = strtok_r(NULL, "\n", &rest), n++) {
 		json_t *object = json_loads(line, 0, NULL);
@@ -217,13 +203,10 @@ static void test_claims(void)
 		json_decref(object);
 	}
 	CHECK_EQUAL(n, N_CLAIM);
-	outcome_free(&outcome);
 	free((char *)texts[1]);
 	free((char *)texts[2]);
 	free((char *)texts[4]);
 	free((char *)texts[5]);
-	free(run);
-	folder_remove(folder);
 }
 
 /* ---- --markdown ---- */
@@ -253,19 +236,18 @@ static void check_markdown_row(const char *page, const json_t *object)
 
 static void test_markdown(void)
 {
-	char *folder = folder_make(), *path, *line, *rest;
-	struct outcome run, page;
+	char *line, *rest;
+	AUTO_TEXT *folder = folder_make(), *path = NULL;
+	AUTO(outcome) run = { 0 }, page = { 0 };
 	int n = 0;
 
-	command_run(&(struct command){ .args = { "bench", "--json", "--rounds", "9",
-						 "map_cycle", "launch" } },
-		    &run);
-	CHECK_EQUAL(run.status, 0);
+	CHECK_RUN(0, &run,
+		  &(struct command){ .args = { "bench", "--json", "--rounds", "9", "map_cycle",
+					       "launch" } });
 	file_write(folder, "run", run.out, strlen(run.out));
 	path = folder_path(folder, "run");
-	command_run(&(struct command){ .args = { "bench", "--markdown", "--with", path } },
-		    &page);
-	CHECK_EQUAL(page.status, 0);
+	CHECK_RUN(0, &page,
+		  &(struct command){ .args = { "bench", "--markdown", "--with", path } });
 	for (line = strtok_r(run.out, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
 		json_t *object = json_loads(line, 0, NULL);
 
@@ -278,26 +260,18 @@ static void test_markdown(void)
 	}
 	CHECK(n >= 2);
 	CHECK(strstr(page.out, "| 37% less time |") && strstr(page.out, "## The machine"));
-	outcome_free(&page);
-	outcome_free(&run);
-	free(path);
-	folder_remove(folder);
 }
 
 /* The page of results matches what this command makes of the run beside it. */
 static void test_performance_page(void)
 {
-	char *page = page_read("tools/perf/bench/results/performance.md");
-	struct outcome outcome;
+	AUTO_TEXT *page = page_read("tools/perf/bench/results/performance.md");
+	AUTO(outcome) outcome = { 0 };
 
-	command_run(
-		&(struct command){ .args = { "bench", "--markdown", "--with",
-					     "tools/perf/bench/results/performance.json" } },
-		&outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){ .args = { "bench", "--markdown", "--with",
+					       "tools/perf/bench/results/performance.json" } });
 	CHECK(!strcmp(outcome.out, page));
-	outcome_free(&outcome);
-	free(page);
 }
 
 static const struct test tests[] = {
@@ -309,7 +283,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "bench_pages", tests);
-}
+TEST_MAIN(harness_main, "bench_pages", tests)

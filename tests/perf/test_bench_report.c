@@ -57,15 +57,14 @@ static char *verdicts_file(const char *folder, bool old, const char *machine)
 
 static void test_verdicts(void)
 {
-	char *folder = folder_make();
-	char *old = verdicts_file(folder, true, MACHINE("A"));
-	char *now = verdicts_file(folder, false, MACHINE("A"));
-	struct outcome outcome;
+	AUTO_TEXT *folder = folder_make();
+	AUTO_TEXT *old = verdicts_file(folder, true, MACHINE("A"));
+	AUTO_TEXT *now = verdicts_file(folder, false, MACHINE("A"));
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 
-	command_run(&(struct command){ .args = { "bench", "--compare", old, "--with", now } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){ .args = { "bench", "--compare", old, "--with", now } });
 	check_lines(outcome.out);
 	for (i = 0; i < N_VERDICT; i++) {
 		const char *rest = rest_of(outcome.out, verdicts[i].name);
@@ -73,76 +72,60 @@ static void test_verdicts(void)
 		if (!ends(rest, verdicts[i].says))
 			test_fail(__FILE__, __LINE__, "%s: %s", verdicts[i].name, rest);
 	}
-	CHECK(strstr(rest_of(outcome.out, "ours is slower"),
-		     "10.0 us   11.0 us  1.000  1.100"));
+	CHECK_HAS(rest_of(outcome.out, "ours is slower"), "10.0 us   11.0 us  1.000  1.100");
 	CHECK(strstr(outcome.out, "2 faster, 4 slower, 1 unclear, 3 alike, 0 not compared"));
 	CHECK(!strstr(outcome.out, "another machine") && !strstr(outcome.out, "Other work"));
-	outcome_free(&outcome);
-	free(old);
-	free(now);
-	folder_remove(folder);
 }
 
 /* The other columns are where they are, on a line of their own. */
 static void test_long_name(void)
 {
 	const char *texts[] = { MACHINE("A"), NULL, NULL };
-	char *folder = folder_make(), *line, *path;
-	struct outcome outcome;
+	AUTO_TEXT *folder = folder_make(), *line = NULL, *path = NULL;
+	AUTO(outcome) outcome = { 0 };
 	int i;
 
 	texts[1] = line = line_make("map_cycle", "longer than its column has room for", 10, 10,
 				    0.1, 0.01);
 	path = file_make(folder, "run", texts);
 	for (i = 0; i < 2; i++) {
-		command_run(&(struct command){ .args = { "bench", "--with", path,
-							 i ? "--compare" : NULL, path } },
-			    &outcome);
-		CHECK_EQUAL(outcome.status, 0);
+		CHECK_RUN(0, &outcome,
+			  &(struct command){ .args = { "bench", "--with", path,
+						       i ? "--compare" : NULL, path } });
 		check_lines(outcome.out);
 		CHECK(strstr(outcome.out, "room for\n                             10.0 us "));
-		outcome_free(&outcome);
 	}
-	free(path);
-	free(line);
-	folder_remove(folder);
 }
 
 /* On another machine only the ratios are comparable, and a change can't be blamed on a side. */
 static void test_other_machine(void)
 {
-	char *folder = folder_make();
-	char *old = verdicts_file(folder, true, MACHINE("A"));
-	char *now = verdicts_file(folder, false, MACHINE("B"));
-	struct outcome outcome;
+	AUTO_TEXT *folder = folder_make();
+	AUTO_TEXT *old = verdicts_file(folder, true, MACHINE("A"));
+	AUTO_TEXT *now = verdicts_file(folder, false, MACHINE("B"));
+	AUTO(outcome) outcome = { 0 };
 	const char *rest;
 
-	command_run(&(struct command){ .args = { "bench", "--compare", old, "--with", now } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){ .args = { "bench", "--compare", old, "--with", now } });
 	check_lines(outcome.out);
 	CHECK(strstr(outcome.out, " (cpu): ratios to the peer alone."));
 	rest = rest_of(outcome.out, "ours is slower");
 	CHECK(ends(rest, "slower") && !strstr(rest, "us"));
 	CHECK(ends(rest_of(outcome.out, "within the noise"), "no difference"));
-	outcome_free(&outcome);
-	free(old);
-	free(now);
-	folder_remove(folder);
 }
 
 static void test_compare_json(void)
 {
 	char *folder = folder_make(), *line, *rest;
-	char *old = verdicts_file(folder, true, MACHINE("A"));
-	char *now = verdicts_file(folder, false, MACHINE("A"));
-	struct outcome outcome;
+	AUTO_TEXT *old = verdicts_file(folder, true, MACHINE("A"));
+	AUTO_TEXT *now = verdicts_file(folder, false, MACHINE("A"));
+	AUTO(outcome) outcome = { 0 };
 	size_t n = 0;
 
-	command_run(&(struct command){ .args = { "bench", "--compare", old, "--with", now,
-						 "--json" } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){
+			  .args = { "bench", "--compare", old, "--with", now, "--json" } });
 	for (line = strtok_r(outcome.out, "\n", &rest); line;
 	     line = strtok_r(NULL, "\n", &rest), n++) {
 		json_t *object = json_loads(line, 0, NULL);
@@ -158,15 +141,12 @@ static void test_compare_json(void)
 		json_decref(object);
 	}
 	CHECK_EQUAL(n, N_VERDICT + 1);
-	outcome_free(&outcome);
-	free(old);
-	free(now);
 	folder_remove(folder);
 }
 
 static void test_not_compared(void)
 {
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	const char *const old_texts[] = { MACHINE("A"),      COUNT("12"),
 					  FEW("few rounds"), SKIPPED("launch", "a"),
 					  FEW("gone"),       NULL };
@@ -176,13 +156,12 @@ static void test_not_compared(void)
 				      FEW("fresh"),
 				      SKIPPED("launch", "kernel b"),
 				      NULL };
-	char *old = file_make(folder, "old", old_texts);
-	char *now = file_make(folder, "new", texts);
-	struct outcome outcome;
+	AUTO_TEXT *old = file_make(folder, "old", old_texts);
+	AUTO_TEXT *now = file_make(folder, "new", texts);
+	AUTO(outcome) outcome = { 0 };
 
-	command_run(&(struct command){ .args = { "bench", "--compare", old, "--with", now } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){ .args = { "bench", "--compare", old, "--with", now } });
 	check_lines(outcome.out);
 	/* A count has no noise. */
 	CHECK(ends(rest_of(outcome.out, "a count"), "slower: ours"));
@@ -191,18 +170,12 @@ static void test_not_compared(void)
 	CHECK(ends(rest_of(outcome.out, "  kernel b"), "skipped now"));
 	CHECK(strstr(outcome.out,
 		     "0 faster, 1 slower, 0 unclear, 0 alike, 3 not compared; 2 gone"));
-	outcome_free(&outcome);
 	/* One benchmark alone. */
-	command_run(&(struct command){ .args = { "bench", "--compare", old, "--with", now,
-						 "sim_fault" } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){
+			  .args = { "bench", "--compare", old, "--with", now, "sim_fault" } });
 	CHECK(strstr(outcome.out, "a count") && !strstr(outcome.out, "few rounds"));
 	CHECK(strstr(outcome.out, "0 not compared\n"));
-	outcome_free(&outcome);
-	free(old);
-	free(now);
-	folder_remove(folder);
 }
 
 /* ---- files that are no run ---- */
@@ -255,8 +228,8 @@ static void test_broken_files(void)
 		  "line 2: \"rounds\" is no number" },
 	};
 	static const char *const options[] = { "--compare", "--with" };
-	char *folder = folder_make();
-	struct outcome outcome;
+	AUTO_TEXT *folder = folder_make();
+	AUTO(outcome) outcome = { 0 };
 	size_t i, o;
 
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -266,57 +239,44 @@ static void test_broken_files(void)
 		memcpy(texts, cases[i].texts, sizeof(cases[i].texts));
 		path = file_make(folder, "run", texts);
 		for (o = 0; o < 2; o++) {
-			command_run(&(struct command){ .args = { "bench", options[o], path } },
-				    &outcome);
-			CHECK_EQUAL(outcome.status, 2);
+			CHECK_RUN(2, &outcome,
+				  &(struct command){ .args = { "bench", options[o], path } });
 			CHECK(!strcmp(outcome.out, ""));
 			if (!strstr(outcome.err, cases[i].says))
 				test_fail(__FILE__, __LINE__, "case %zu: %s", i, outcome.err);
-			outcome_free(&outcome);
 		}
 		free(path);
 	}
-	folder_remove(folder);
 }
 
 static void test_unreadable_files(void)
 {
-	char *folder = folder_make(), *zeros, *long_line = folder_path(folder, "long");
-	struct outcome outcome;
+	AUTO_TEXT *folder = folder_make(), *zeros = NULL,
+		  *long_line = folder_path(folder, "long");
+	AUTO(outcome) outcome = { 0 };
 	FILE *file;
 	int i;
 
-	command_run(&(struct command){ .args = { "bench", "--with", "/no/such/file" } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 2);
+	CHECK_RUN(2, &outcome,
+		  &(struct command){ .args = { "bench", "--with", "/no/such/file" } });
 	CHECK(strstr(outcome.err, "cannot open '/no/such/file'"));
-	outcome_free(&outcome);
-	command_run(&(struct command){ .args = { "bench", "--compare", folder } }, &outcome);
-	CHECK_EQUAL(outcome.status, 2);
+	CHECK_RUN(2, &outcome, &(struct command){ .args = { "bench", "--compare", folder } });
 	CHECK(strstr(outcome.err, "Is a directory"));
-	outcome_free(&outcome);
 
 	file_sparse(folder, "zeros", 1 << 30);
 	zeros = folder_path(folder, "zeros");
-	command_run(&(struct command){ .args = { "bench", "--with", zeros, "--json" } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 2);
+	CHECK_RUN(2, &outcome,
+		  &(struct command){ .args = { "bench", "--with", zeros, "--json" } });
 	check_failure_json(&outcome, EINVAL);
 	CHECK(strstr(outcome.out, "line 1: it has a byte 0"));
-	outcome_free(&outcome);
 
 	file = fopen(long_line, "we");
 	CHECK_FATAL(file != NULL);
 	for (i = 0; i < 300000; i++)
 		fputs("[[[[[[[[", file);
 	fclose(file);
-	command_run(&(struct command){ .args = { "bench", "--with", long_line } }, &outcome);
-	CHECK_EQUAL(outcome.status, 2);
+	CHECK_RUN(2, &outcome, &(struct command){ .args = { "bench", "--with", long_line } });
 	CHECK(strstr(outcome.err, "more than 1048576 bytes"));
-	outcome_free(&outcome);
-	free(long_line);
-	free(zeros);
-	folder_remove(folder);
 }
 
 /* ---- --with ---- */
@@ -325,29 +285,21 @@ static void test_unreadable_files(void)
 static void test_round_trip(void)
 {
 	static const char *const cases[] = { "map_cycle", "launch", "protect_pair" };
-	char *folder = folder_make(), *path;
-	struct outcome first, second;
+	AUTO_TEXT *folder = folder_make(), *path = NULL;
+	AUTO(outcome) first = { 0 }, second = { 0 };
 
-	command_run(&(struct command){ .args = { "bench", "--json", "--rounds", "7", cases[0],
-						 cases[1], cases[2] } },
-		    &first);
-	CHECK_EQUAL(first.status, 0);
+	CHECK_RUN(0, &first,
+		  &(struct command){ .args = { "bench", "--json", "--rounds", "7", cases[0],
+					       cases[1], cases[2] } });
 	file_write(folder, "run", first.out, strlen(first.out));
 	path = folder_path(folder, "run");
-	command_run(&(struct command){ .args = { "bench", "--json", "--with", path } },
-		    &second);
-	CHECK_EQUAL(second.status, 0);
+	CHECK_RUN(0, &second,
+		  &(struct command){ .args = { "bench", "--json", "--with", path } });
 	CHECK(!strcmp(first.out, second.out));
-	outcome_free(&second);
-	command_run(&(struct command){ .args = { "bench", "-v", "--with", path } }, &second);
-	CHECK_EQUAL(second.status, 0);
+	CHECK_RUN(0, &second, &(struct command){ .args = { "bench", "-v", "--with", path } });
 	check_lines(second.out);
 	CHECK(strstr(second.out, "95% of 7 rounds: median ") != NULL);
 	CHECK(strstr(second.out, "seed 1\n") != NULL);
-	outcome_free(&second);
-	outcome_free(&first);
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- the machine ---- */
@@ -367,7 +319,7 @@ static void test_machine(void)
 	static const char thp[] = "always [madvise] never\n",
 			  shmem[] = "always [advise] never\n";
 	char *folder = folder_make(), root[4096];
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *line, *machine;
 
 	file_write(folder, "proc/cpuinfo", cpuinfo, strlen(cpuinfo));
@@ -379,11 +331,10 @@ static void test_machine(void)
 	file_write(folder, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
 		   "powersave\n", 10);
 	snprintf(root, sizeof(root), "HETMAP_ROOT=%s", folder);
-	command_run(
+	CHECK_RUN(
+		0, &outcome,
 		&(struct command){ .args = { "bench", "--json", "--rounds", "1", "map_cycle" },
-				   .env = { root } },
-		&outcome);
-	CHECK_EQUAL(outcome.status, 0);
+				   .env = { root } });
 	line = json_loads(outcome.out, JSON_DISABLE_EOF_CHECK, NULL);
 	machine = json_object_get(line, "machine");
 	CHECK_FATAL(json_is_object(machine));
@@ -397,7 +348,6 @@ static void test_machine(void)
 	CHECK(json_number_value(json_array_get(json_object_get(machine, "load"), 1)) == 2);
 	CHECK_EQUAL(integer_of(json_object_get(line, "bootstrap"), "seed"), 1);
 	json_decref(line);
-	outcome_free(&outcome);
 
 	/* And as the head of a table; where there is nothing to read, it says that. */
 	command_run(&(struct command){ .args = { "bench", "--rounds", "1", "map_cycle" },
@@ -408,15 +358,12 @@ static void test_machine(void)
 	CHECK(!strncmp(outcome.out, "Quick One, ", 11));
 	CHECK(strstr(outcome.out, " THP madvise, shared advise; "));
 	CHECK(strstr(outcome.out, " powersave; ") && strstr(outcome.out, " load 1.50; "));
-	outcome_free(&outcome);
-	command_run(&(struct command){ .args = { "bench", "--rounds", "1", "map_cycle" },
-				       .env = { "HETMAP_ROOT=/nonexistent" } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome,
+		  &(struct command){ .args = { "bench", "--rounds", "1", "map_cycle" },
+				     .env = { "HETMAP_ROOT=/nonexistent" } });
 	unwrap(outcome.out);
 	CHECK(!strncmp(outcome.out, "unknown CPU, ", 13));
 	CHECK(strstr(outcome.out, " THP unknown, shared unknown; "));
-	outcome_free(&outcome);
 	folder_remove(folder);
 }
 
@@ -433,7 +380,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "bench_report", tests);
-}
+TEST_MAIN(harness_main, "bench_report", tests)

@@ -183,7 +183,4 @@ static const struct test tests[] = {
 	{ "coverage", test_coverage, 60, 0 },      { NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "bench_stats", tests);
-}
+TEST_MAIN(harness_main, "bench_stats", tests)

@@ -52,14 +52,13 @@ static void ask(const struct question *question, bool json, struct outcome *ret_
 /* The answer's only subject; json_decref(*ret_json). */
 static json_t *answer(const struct question *question, json_t **ret_json)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *subject;
 
 	ask(question, true, &outcome);
 	if (outcome.status)
 		test_fail(__FILE__, __LINE__, "status %d: %s", outcome.status, outcome.out);
 	*ret_json = outcome_json(&outcome);
-	outcome_free(&outcome);
 	CHECK_FATAL(*ret_json != NULL);
 	subject = json_array_get(json_object_get(*ret_json, "subjects"), 0);
 	CHECK_FATAL(subject != NULL);
@@ -105,9 +104,9 @@ static void check_silent(const json_t *subject)
 
 static void test_healthy(void)
 {
-	struct watched watched = watched_start("buffers", NULL);
+	AUTO(watched) watched = watched_start("buffers", NULL);
 	const struct question question = { .of = &watched, .what = "whole" };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *json, *subject = answer(&question, &json);
 
 	check_silent(subject);
@@ -121,16 +120,14 @@ static void test_healthy(void)
 	check_lines(outcome.out);
 	CHECK(strstr(outcome.out, "no cause of slow accesses was found. Looked at: ") != NULL);
 	CHECK(strstr(outcome.out, "\nbuffer whole on host\n") != NULL);
-	outcome_free(&outcome);
-	watched_end(&watched);
 }
 
 static void test_absent(void)
 {
-	struct watched watched = watched_start("buffers", NULL);
+	AUTO(watched) watched = watched_start("buffers", NULL);
 	const struct question several = { .of = &watched, .what = "half" };
 	const struct question all = { .of = &watched, .what = "half", .more = "--all" };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *json, *subject;
 
 	/* The program has two maps of that name. */
@@ -138,19 +135,17 @@ static void test_absent(void)
 	CHECK_EQUAL(outcome.status, 2);
 	CHECK(strstr(outcome.err, "has 2 maps of the name 'half'") != NULL);
 	CHECK(strstr(outcome.err, "--all: 0x") != NULL);
-	outcome_free(&outcome);
 	subject = answer(&all, &json);
 	CHECK_EQUAL(json_array_size(json_object_get(json, "subjects")), 2);
 	check_says(subject, "not_resident", "64 KiB of it (50 %) are not resident");
 	check_says(subject, "not_resident", "about 16 faults, one of which costs ");
 	check_says(subject, "not_resident", " here, measured on private memory");
 	json_decref(json);
-	watched_end(&watched);
 }
 
 static void test_locked(void)
 {
-	struct watched watched = watched_start("buffers", NULL);
+	AUTO(watched) watched = watched_start("buffers", NULL);
 	struct question question = { .of = &watched, .what = "locked" };
 	json_t *json, *subject = answer(&question, &json);
 
@@ -164,16 +159,15 @@ static void test_locked(void)
 	subject = answer(&question, &json);
 	check_says(subject, "in_flight", "work that uses it is in flight (1 launches");
 	json_decref(json);
-	watched_end(&watched);
 }
 
 /* An address: in a buffer, and where in it; in none, and nowhere. */
 static void test_address(void)
 {
-	struct watched watched = watched_start("buffers", NULL);
+	AUTO(watched) watched = watched_start("buffers", NULL);
 	struct question question = { .of = &watched, .offset = 5 * WATCHED_PAGE + 7 };
 	struct watched nowhere = watched;
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *json, *subject = answer(&question, &json);
 
 	CHECK(!strcmp(string_of(subject, "buffer"), "whole"));
@@ -182,20 +176,17 @@ static void test_address(void)
 	ask(&question, false, &outcome);
 	CHECK(strstr(outcome.out, " is byte 20487 of buffer whole on host\n") != NULL);
 	CHECK(strstr(outcome.out, ", the address' page too") != NULL);
-	outcome_free(&outcome);
 
 	nowhere.address = 0;
 	question = (struct question){ .of = &nowhere, .offset = WATCHED_PAGE };
 	ask(&question, false, &outcome);
 	CHECK_EQUAL(outcome.status, 2);
 	CHECK(strstr(outcome.err, "nothing is mapped at 0x1000 in process ") != NULL);
-	outcome_free(&outcome);
-	watched_end(&watched);
 }
 
 static void test_evicted(void)
 {
-	struct watched watched = watched_start("evicted", NULL);
+	AUTO(watched) watched = watched_start("evicted", NULL);
 	const struct question goes = { .of = &watched, .what = "goes" };
 	const struct question stays = { .of = &watched, .what = "stays" };
 	json_t *json, *subject = answer(&goes, &json);
@@ -205,28 +196,26 @@ static void test_evicted(void)
 	subject = answer(&stays, &json);
 	CHECK(!strcmp(finding(subject, "evictions"), ""));
 	json_decref(json);
-	watched_end(&watched);
 }
 
 static void test_lost(void)
 {
-	struct watched watched = watched_start("lost", NULL);
+	AUTO(watched) watched = watched_start("lost", NULL);
 	const struct question question = { .of = &watched, .what = "gone" };
 	json_t *json, *subject = answer(&question, &json);
 
 	check_says(subject, "lost", "the map is lost, in generation 1");
 	CHECK(json_is_true(json_object_get(subject, "lost")));
 	json_decref(json);
-	watched_end(&watched);
 }
 
 /* ---- any process ---- */
 
 static void test_plain(void)
 {
-	struct watched watched = watched_start("plain", NULL);
+	AUTO(watched) watched = watched_start("plain", NULL);
 	struct question question = { .of = &watched };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *json, *subject = answer(&question, &json);
 
 	CHECK(json_is_false(json_object_get(json, "table")));
@@ -237,7 +226,6 @@ static void test_plain(void)
 	CHECK(strstr(outcome.out, ", which publishes no table of maps\n") != NULL);
 	CHECK(strstr(outcome.out, "of no published table") != NULL);
 	check_lines(outcome.out);
-	outcome_free(&outcome);
 	/* Before it there is a page without access. */
 	question.offset = -WATCHED_PAGE;
 	subject = answer(&question, &json);
@@ -248,15 +236,13 @@ static void test_plain(void)
 	CHECK_EQUAL(outcome.status, 2);
 	CHECK(strstr(outcome.err, "has no file 'no such buffer' mapped, and publishes no "
 				  "table") != NULL);
-	outcome_free(&outcome);
-	watched_end(&watched);
 }
 
 /* Why it has no huge pages: the first cause found, with settings from a folder. */
 static void test_huge_pages(void)
 {
 	struct watched watched = watched_start("one_large", NULL);
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	struct question question = { .of = &watched, .root = folder };
 	json_t *json, *subject;
 
@@ -282,15 +268,14 @@ static void test_huge_pages(void)
 		   "/sys/kernel/mm/transparent_hugepage/enabled is never");
 	json_decref(json);
 	watched_end(&watched);
-	folder_remove(folder);
 }
 
 /* A pool of huge pages is advised only where the device can have buffers in it. */
 static void test_huge_pages_shared(void)
 {
 	static const char *const names[] = { "on_host", "on_soft" };
-	struct watched watched = watched_start("large", NULL);
-	char *folder = folder_make();
+	AUTO(watched) watched = watched_start("large", NULL);
+	AUTO_TEXT *folder = folder_make();
 	struct question question = { .of = &watched, .root = folder };
 	json_t *json, *subject;
 	const char *remedy;
@@ -306,21 +291,16 @@ static void test_huge_pages_shared(void)
 		CHECK_EQUAL(strstr(remedy, "HM_BUFFER_HUGETLB") != NULL, i == 0);
 		json_decref(json);
 	}
-	watched_end(&watched);
-	folder_remove(folder);
 }
 
 /* A file of @pages pages under @folder, looked at as another program maps it. */
 static json_t *of_file(const char *folder, const char *root, json_t **ret_json)
 {
-	char *path = folder_path(folder, "data");
-	struct watched watched = watched_start("file", path);
+	AUTO_TEXT *path = folder_path(folder, "data");
+	AUTO(watched) watched = watched_start("file", path);
 	const struct question question = { .of = &watched, .what = "data", .root = root };
-	json_t *subject = answer(&question, ret_json);
 
-	watched_end(&watched);
-	free(path);
-	return subject;
+	return answer(&question, ret_json);
 }
 
 static void test_tmpfs(void)
@@ -366,14 +346,13 @@ static bool mount_is_shown(const char *path)
 static void test_file(void)
 {
 	static char bytes[64 * WATCHED_PAGE];
-	char *folder = folder_make(), *path;
+	AUTO_TEXT *folder = folder_make(), *path = NULL;
 	struct statfs fs;
 	json_t *json, *subject;
 
 	CHECK_FATAL(!statfs(folder, &fs));
 	if (fs.f_type == TMPFS_MAGIC) {
 		test_skip("kernel", "%s is in memory", folder);
-		folder_remove(folder);
 		return;
 	}
 	memset(bytes, 1, sizeof(bytes));
@@ -388,15 +367,13 @@ static void test_file(void)
 	CHECK_EQUAL(integer_of(subject, "cached"), sizeof(bytes));
 	CHECK(!*finding(subject, "not_cached") && !*finding(subject, "not_resident"));
 	json_decref(json);
-	free(path);
-	folder_remove(folder);
 }
 
 /* Addresses behind the file's end are neither read nor brought in earlier. */
 static void test_behind_the_end(void)
 {
 	static char bytes[64 * WATCHED_PAGE - 100];
-	char *folder = folder_make(), *path = folder_path(folder, "data");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "data");
 	struct watched watched;
 	struct question question = { .of = &watched, .what = "data" };
 	struct statfs fs;
@@ -405,8 +382,6 @@ static void test_behind_the_end(void)
 	CHECK_FATAL(!statfs(folder, &fs));
 	if (fs.f_type == TMPFS_MAGIC) {
 		test_skip("kernel", "%s is in memory", folder);
-		free(path);
-		folder_remove(folder);
 		return;
 	}
 	memset(bytes, 1, sizeof(bytes));
@@ -432,8 +407,6 @@ static void test_behind_the_end(void)
 	CHECK(!*finding(subject, "not_cached") && !*finding(subject, "not_resident"));
 	json_decref(json);
 	watched_end(&watched);
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- questions without an answer ---- */
@@ -441,25 +414,22 @@ static void test_behind_the_end(void)
 static void check_refused(const char *const args[6], int status, const char *says)
 {
 	struct command command = { .args = { "explain" } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	int i;
 
 	for (i = 0; i < 6 && args[i]; i++)
 		command.args[1 + i] = args[i];
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, status);
-	if (!strstr(outcome.err, says))
-		test_fail(__FILE__, __LINE__, "'%s' is not in: %s", says, outcome.err);
-	outcome_free(&outcome);
+	CHECK_RUN(status, &outcome, &command);
+	CHECK_HAS(outcome.err, says);
 }
 
 static void test_bad_input(void)
 {
-	struct watched watched = watched_start("buffers", NULL);
-	struct watched broken = watched_start("broken", NULL);
+	AUTO(watched) watched = watched_start("buffers", NULL);
+	AUTO(watched) broken = watched_start("broken", NULL);
 	char pid[16];
 	struct command command = { .args = { "explain", "--json", "-p", pid, "whole" } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	check_refused((const char *const[6]){ "-p", "1" }, 2, "no address or buffer was named");
 	check_refused((const char *const[6]){ "weights" }, 2, "no process was named");
@@ -475,17 +445,13 @@ static void test_bad_input(void)
 	check_refused((const char *const[6]){ "-p", pid, "0x10000000000000000" }, 2, "mapped");
 	if (!geteuid()) {
 		command.uid = 65534;
-		command_run(&command, &outcome);
-		CHECK_EQUAL(outcome.status, 3);
+		CHECK_RUN(3, &outcome, &command);
 		check_failure_json(&outcome, EACCES);
-		outcome_free(&outcome);
 	}
 	/* A table that makes no sense is as good as none. */
 	snprintf(pid, sizeof(pid), "%d", (int)broken.pid);
 	check_refused((const char *const[6]){ "-p", pid, "whole" }, 2,
 		      "a table that makes no sense");
-	watched_end(&broken);
-	watched_end(&watched);
 }
 
 static const struct test tests[] = {

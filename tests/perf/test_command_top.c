@@ -37,7 +37,7 @@ static json_t *look(const struct watched *watched, const char *const more[4])
 	struct command command = {
 		.args = { "top", "--once", "--json", "-d", "0.2", "-p", pid },
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *json;
 	int i;
 
@@ -46,7 +46,6 @@ static json_t *look(const struct watched *watched, const char *const more[4])
 		command.args[7 + i] = more[i];
 	run(&command, 0, &outcome);
 	json = outcome_json(&outcome);
-	outcome_free(&outcome);
 	CHECK_FATAL(json != NULL);
 	return json;
 }
@@ -105,7 +104,7 @@ static double now(void)
 
 static void test_values(void)
 {
-	struct watched watched = watched_start("buffers", NULL);
+	AUTO(watched) watched = watched_start("buffers", NULL);
 	double begin = now();
 	json_t *json = look(&watched, NULL), *process = process_of(json, watched.pid);
 
@@ -124,13 +123,12 @@ static void test_values(void)
 	CHECK_EQUAL(integer_of(process, "pending_fences"), 1);
 	CHECK(real_of(json, "seconds") >= 0.2);
 	json_decref(json);
-	watched_end(&watched);
 }
 
 /* By soft:0, which counts them in the process. */
 static void test_evicted(void)
 {
-	struct watched watched = watched_start("evicted", NULL);
+	AUTO(watched) watched = watched_start("evicted", NULL);
 	json_t *json = look(&watched, NULL), *process = process_of(json, watched.pid);
 
 	CHECK_FATAL(process != NULL);
@@ -141,15 +139,14 @@ static void test_evicted(void)
 	CHECK(real_of(process, "evictions_per_second") ==
 	      real_of(buffer_of(process, "goes"), "evictions_per_second"));
 	json_decref(json);
-	watched_end(&watched);
 }
 
 /* Are the buffers in order of the first of @keys? */
 static void check_order(const struct watched *watched, const char *key, bool reverse,
 			const char *const names[4])
 {
-	json_t *json = look(watched, (const char *const[4]){ "--sort", key,
-							     reverse ? "--reverse" : NULL });
+	AUTO(json_t) *json = look(
+		watched, (const char *const[4]){ "--sort", key, reverse ? "--reverse" : NULL });
 	json_t *process = process_of(json, watched->pid), *buffer;
 	size_t i;
 
@@ -159,12 +156,11 @@ static void check_order(const struct watched *watched, const char *key, bool rev
 			test_fail(__FILE__, __LINE__, "by %s: %s is at %zu, not %s", key,
 				  string_of(buffer, "name"), i, names[i]);
 	}
-	json_decref(json);
 }
 
 static void test_order(void)
 {
-	struct watched watched = watched_start("buffers", NULL);
+	AUTO(watched) watched = watched_start("buffers", NULL);
 	json_t *json;
 
 	check_order(&watched, "mapped", false,
@@ -185,7 +181,6 @@ static void test_order(void)
 	json = look(&watched, (const char *const[4]){ "--filter", "no such buffer" });
 	CHECK(process_of(json, watched.pid) == NULL);
 	json_decref(json);
-	watched_end(&watched);
 }
 
 /* Is "loud" shown to fault? Where faults can't be sampled: does it say so? */
@@ -214,23 +209,22 @@ static bool faults_shown(const struct watched *watched)
 /* A buffer that faults all the time, and one that does not, in one process. */
 static void test_faults(void)
 {
-	struct watched watched = watched_start("faulting", NULL);
+	AUTO(watched) watched = watched_start("faulting", NULL);
 	int tries = 0;
 
 	/* On a busy machine it may not have run between two looks. */
 	while (!faults_shown(&watched) && tries < 20)
 		tries++;
 	CHECK(tries < 20);
-	watched_end(&watched);
 }
 
 /* All processes: it finds exactly those that publish. */
 static void test_all(void)
 {
-	struct watched one = watched_start("buffers", NULL), two = watched_start("many", NULL);
-	struct watched without = watched_start("plain", NULL);
+	AUTO(watched) one = watched_start("buffers", NULL), two = watched_start("many", NULL);
+	AUTO(watched) without = watched_start("plain", NULL);
 	const struct command command = { .args = { "top", "--json", "-n", "2", "-d", "0.2" } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *json;
 	char *line;
 
@@ -252,10 +246,6 @@ static void test_all(void)
 	CHECK(json != NULL);
 	json_decref(json);
 	CHECK(strtok(NULL, "\n") == NULL);
-	outcome_free(&outcome);
-	watched_end(&without);
-	watched_end(&two);
-	watched_end(&one);
 }
 
 /* Ends while it is looked at. */
@@ -267,7 +257,7 @@ static void test_vanished(void)
 		.args = { "top", "--json", "-d", "0.1", "-p", pid },
 	};
 	struct command gone = { .args = { "top", "--once", "-p", pid } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	pid_t top;
 	int pipes[2];
 	char byte;
@@ -289,28 +279,24 @@ static void test_vanished(void)
 	close(pipes[0]);
 	command_wait(top, &outcome);
 	CHECK_EQUAL(outcome.status, 0);
-	outcome_free(&outcome);
 
 	run(&gone, 3, &outcome);
 	CHECK(strstr(outcome.err, "there is no process") != NULL);
-	outcome_free(&outcome);
 }
 
 /* How many tables make no sense, of all processes; @is_none has nothing else to show. */
 static json_int_t count_broken(pid_t is_none)
 {
 	const struct command all = { .args = { "top", "--once", "--json", "-d", "0.1" } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_int_t n;
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 
 	run(&all, 0, &outcome);
 	json = outcome_json(&outcome);
 	CHECK_FATAL(json != NULL);
 	n = integer_of(json, "broken");
 	CHECK(process_of(json, is_none) == NULL);
-	json_decref(json);
-	outcome_free(&outcome);
 	return n;
 }
 
@@ -334,13 +320,13 @@ static void check_counted(void)
 
 static void test_lying(void)
 {
-	struct watched liar = watched_start("lying", NULL);
-	struct watched broken = watched_start("broken", NULL);
+	AUTO(watched) liar = watched_start("lying", NULL);
+	AUTO(watched) broken = watched_start("broken", NULL);
 	json_t *json = look(&liar, NULL), *process = process_of(json, liar.pid);
 	char pid[16];
 	const struct command one = { .args = { "top", "--once", "-d", "0.1", "-p", pid } };
 	const json_t *buffer;
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	CHECK_FATAL(process != NULL);
 	/* Only one of eight entries at one address can be true: its sizes come from the kernel. */
@@ -357,14 +343,11 @@ static void test_lying(void)
 	snprintf(pid, sizeof(pid), "%d", (int)broken.pid);
 	run(&one, 3, &outcome);
 	CHECK(strstr(outcome.err, "makes no sense") != NULL);
-	outcome_free(&outcome);
-	watched_end(&broken);
-	watched_end(&liar);
 }
 
 static void test_older(void)
 {
-	struct watched watched = watched_start("older", NULL);
+	AUTO(watched) watched = watched_start("older", NULL);
 	json_t *json = look(&watched, NULL), *process = process_of(json, watched.pid), *buffer;
 	size_t i;
 
@@ -376,41 +359,36 @@ static void test_older(void)
 		CHECK(json_is_null(json_object_get(buffer, "open_brackets")));
 	}
 	json_decref(json);
-	watched_end(&watched);
 }
 
 static void test_lost(void)
 {
-	struct watched watched = watched_start("lost", NULL);
-	json_t *json = look(&watched, NULL);
+	AUTO(watched) watched = watched_start("lost", NULL);
+	AUTO(json_t) *json = look(&watched, NULL);
 
 	CHECK(json_is_true(
 		json_object_get(buffer_of(process_of(json, watched.pid), "gone"), "lost")));
-	json_decref(json);
-	watched_end(&watched);
 }
 
 static void check_refused(const char *const args[6], int status, const char *says)
 {
 	struct command command = { .args = { "top" } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	int i;
 
 	for (i = 0; i < 6 && args[i]; i++)
 		command.args[1 + i] = args[i];
 	run(&command, status, &outcome);
-	if (!strstr(outcome.err, says))
-		test_fail(__FILE__, __LINE__, "'%s' is not in: %s", says, outcome.err);
-	outcome_free(&outcome);
+	CHECK_HAS(outcome.err, says);
 }
 
 static void test_bad_input(void)
 {
-	struct watched plain = watched_start("plain", NULL);
-	struct watched other = watched_start("buffers", NULL);
+	AUTO(watched) plain = watched_start("plain", NULL);
+	AUTO(watched) other = watched_start("buffers", NULL);
 	char pid[16];
 	struct command command = { .args = { "top", "--once", "--json", "-p", pid } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	check_refused((const char *const[6]){ "--sort", "size" }, 2, "--sort: not valid");
 	check_refused((const char *const[6]){ "-d", "0" }, 2, "--delay: not valid");
@@ -425,23 +403,19 @@ static void test_bad_input(void)
 		      "publishes no table of maps");
 	run(&command, 3, &outcome);
 	check_failure_json(&outcome, ENOENT);
-	outcome_free(&outcome);
 	if (!geteuid()) {
 		snprintf(pid, sizeof(pid), "%d", (int)other.pid);
 		command.uid = 65534;
 		run(&command, 3, &outcome);
 		check_failure_json(&outcome, EACCES);
-		outcome_free(&outcome);
 	}
-	watched_end(&other);
-	watched_end(&plain);
 }
 
 /* ---- plain tables ---- */
 
 static void test_table(void)
 {
-	struct watched watched = watched_start("buffers", NULL);
+	AUTO(watched) watched = watched_start("buffers", NULL);
 	char pid[16], text[32];
 	const struct command command = {
 		.args = { "top", "-n", "2", "-d", "0.1", "-p", pid },
@@ -449,10 +423,10 @@ static void test_table(void)
 	};
 	const struct command help = { .args = { "top", "--help" } };
 	const struct command explain = { .args = { "explain", "-p", pid, text } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	char *second, *row, *end;
 	uint64_t address;
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 
 	snprintf(pid, sizeof(pid), "%d", (int)watched.pid);
 	run(&command, 0, &outcome);
@@ -465,21 +439,16 @@ static void test_table(void)
 	second = strstr(outcome.out + 1, "\n\nhetmap top - ");
 	CHECK_FATAL(second != NULL);
 	CHECK(strstr(second + 3, "\n\n") == NULL);
-	outcome_free(&outcome);
 	/* explain takes the address, and JSON has it, too. */
 	snprintf(text, sizeof(text), "0x%" PRIx64, address);
 	run(&explain, 0, &outcome);
 	CHECK(strstr(outcome.out, "half") != NULL);
-	outcome_free(&outcome);
 	json = look(&watched, NULL);
 	CHECK(!strcmp(string_of(buffer_of(process_of(json, watched.pid), "half"), "address"),
 		      text));
-	json_decref(json);
 	/* These take no keys. */
 	run(&help, 0, &outcome);
 	CHECK(strstr(outcome.out, "until Ctrl-C") && strstr(outcome.out, "Keys on the screen"));
-	outcome_free(&outcome);
-	watched_end(&watched);
 }
 
 static const struct test tests[] = {

@@ -29,22 +29,16 @@
 static void check_known(const char *program, int64_t faults, const char *pattern,
 			int64_t stride)
 {
-	char *folder;
-	json_t *json, *buffer;
+	AUTO_TEXT *folder = traced_folder();
+	AUTO(json_t) *json = report_of(folder, program);
+	json_t *buffer = buffer_of(json, NAME);
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
-	json = report_of(folder, program);
-	buffer = buffer_of(json, NAME);
 	CHECK_EQUAL(integer_of(buffer, "minor"), faults);
 	CHECK_EQUAL(integer_of(buffer, "major"), 0);
 	CHECK_EQUAL(integer_of(buffer, "unfinished"), 0);
 	CHECK(!strcmp(string_of(buffer, "pattern"), pattern));
 	CHECK_EQUAL(integer_of(buffer, "stride"), stride);
 	CHECK(integer_of(buffer, "time_ns") > faults * 50);
-	json_decref(json);
-	folder_remove(folder);
 }
 
 static void test_sequential(void)
@@ -64,34 +58,25 @@ static void test_strided(void)
 
 static void test_scattered(void)
 {
-	char *folder;
-	json_t *json, *buffer;
+	AUTO_TEXT *folder = traced_folder();
+	AUTO(json_t) *json = report_of(folder, "scattered");
+	json_t *buffer = buffer_of(json, NAME);
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
-	json = report_of(folder, "scattered");
-	buffer = buffer_of(json, NAME);
 	/* That many random draws meet 1 - 1/e of the pages. */
 	CHECK(integer_of(buffer, "minor") > (int64_t)TRACED_PAGES / 2);
 	CHECK(!strcmp(string_of(buffer, "pattern"), "random"));
-	json_decref(json);
-	folder_remove(folder);
 }
 
 /* One fault each, and each has the name of the buffer that was there at that time. */
 static void check_names(const char *program)
 {
 	bool seen[TRACED_BUFFERS] = { false };
-	json_t *json, *buffer;
+	json_t *buffer;
 	size_t i, n = 0;
-	char *folder;
 	int number;
+	AUTO_TEXT *folder = traced_folder();
+	AUTO(json_t) *json = report_of(folder, program);
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
-	json = report_of(folder, program);
 	/* Only root sees faults in system calls where perf_event_paranoid is 2. */
 	CHECK(json_array_size(json_object_get(json, "missing")) <= (geteuid() ? 1 : 0));
 	json_array_foreach(json_object_get(json, "buffers"), i, buffer)
@@ -106,8 +91,6 @@ static void check_names(const char *program)
 		n++;
 	}
 	CHECK_EQUAL(n, TRACED_BUFFERS);
-	json_decref(json);
-	folder_remove(folder);
 }
 
 static void test_names_host(void)
@@ -123,14 +106,11 @@ static void test_names_soft(void)
 static void test_life(void)
 {
 	int64_t faults = 0;
-	json_t *json, *buffer;
-	char *folder;
+	json_t *buffer;
 	size_t i;
+	AUTO_TEXT *folder = traced_folder();
+	AUTO(json_t) *json = report_of(folder, "life");
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
-	json = report_of(folder, "life");
 	/* The child's are those of an object of its own, or the parent's. */
 	json_array_foreach(json_object_get(json, "buffers"), i, buffer)
 	{
@@ -138,39 +118,31 @@ static void test_life(void)
 			faults += integer_of(buffer, "minor");
 	}
 	CHECK_EQUAL(faults, 64);
-	json_decref(json);
-	folder_remove(folder);
 }
 
 static void test_children(void)
 {
 	int64_t faults = 0;
-	json_t *json, *buffer;
-	char *folder;
+	json_t *buffer;
 	size_t i;
+	AUTO_TEXT *folder = traced_folder();
+	AUTO(json_t) *json = report_of(folder, "children");
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
-	json = report_of(folder, "children");
 	json_array_foreach(json_object_get(json, "buffers"), i, buffer)
 	{
 		if (!strcmp(string_of(buffer, "name"), NAME))
 			faults += integer_of(buffer, "minor");
 	}
 	CHECK_EQUAL(faults, TRACED_CHILDREN);
-	json_decref(json);
-	folder_remove(folder);
 }
 
 /* A program that may not write into the folder publishes elsewhere, and its names are found. */
 static void test_stranger(void)
 {
-	char *folder;
-	json_t *json;
+	AUTO_TEXT *folder = NULL;
+	AUTO(json_t) *json = NULL;
 
-	if (!may_trace())
-		return;
+	need_trace();
 	if (geteuid()) {
 		test_skip("kernel", "only root can become another user");
 		return;
@@ -178,19 +150,15 @@ static void test_stranger(void)
 	folder = folder_make();
 	json = report_of(folder, "stranger");
 	CHECK_EQUAL(integer_of(buffer_of(json, "strange"), "minor"), TRACED_AFTER);
-	json_decref(json);
-	folder_remove(folder);
 }
 
 /* Without a table, the report says why names are missing. */
 static void test_unpublished(void)
 {
-	char *folder, *path;
-	json_t *json;
+	AUTO_TEXT *folder = NULL, *path = NULL;
+	AUTO(json_t) *json = NULL;
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
+	folder = traced_folder();
 	CHECK(!setenv("HETMAP_PUBLISH", "0", 1));
 	json = report_of(folder, "buffers_soft");
 	CHECK(!unsetenv("HETMAP_PUBLISH"));
@@ -198,21 +166,14 @@ static void test_unpublished(void)
 	path = folder_path(folder, "trace/maps");
 	/* The folder is empty. */
 	CHECK(!rmdir(path));
-	free(path);
-	json_decref(json);
-	folder_remove(folder);
 }
 
 static void test_status(void)
 {
-	char *folder;
+	AUTO_TEXT *folder = traced_folder();
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
 	trace(folder, "status", 42);
 	trace(folder, "killed", 128 + SIGTERM);
-	folder_remove(folder);
 }
 
 /* Figures that cost nothing are reported; the rest is reported as unknown. */
@@ -221,46 +182,37 @@ static void test_no_latency(void)
 	struct command command = { .args = { "trace", "-q", "-o", NULL, "--no-tracepoints",
 					     "--no-latency", "--", self, "--traced",
 					     "sequential" } };
-	struct outcome outcome;
-	char *folder, *path;
+	AUTO(outcome) outcome = { 0 };
+	AUTO_TEXT *folder = NULL, *path = NULL;
 	json_t *json, *buffer;
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
+	folder = traced_folder();
 	command.args[3] = path = folder_path(folder, "trace");
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	outcome_free(&outcome);
+	CHECK_RUN(0, &outcome, &command);
 	json = report(folder);
 	buffer = buffer_of(json, NAME);
 	CHECK_EQUAL(integer_of(buffer, "faults"), TRACED_PAGES);
 	CHECK(json_is_null(json_object_get(buffer, "major")));
 	CHECK(strstr(string_of(json, "advice_unknown"), "without --no-latency"));
 	json_decref(json);
-	free(path);
-	folder_remove(folder);
 }
 
 static void check_refused(const char *const *args, int expected, const char *words)
 {
 	struct command command = { .args = { NULL } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 
 	for (i = 0; args[i]; i++)
 		command.args[i] = args[i];
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, expected);
-	if (!strstr(outcome.err, words))
-		test_fail(__FILE__, __LINE__, "'%s' is not in: %s", words, outcome.err);
-	outcome_free(&outcome);
+	CHECK_RUN(expected, &outcome, &command);
+	CHECK_HAS(outcome.err, words);
 }
 
 static void test_bad_input(void)
 {
-	char *folder = folder_make(), *none = folder_path(folder, "none");
-	char *other = folder_path(folder, "other"), *text = folder_path(folder, "text");
+	AUTO_TEXT *folder = folder_make(), *none = folder_path(folder, "none");
+	AUTO_TEXT *other = folder_path(folder, "other"), *text = folder_path(folder, "text");
 
 	file_write(folder, "other/letter", "dear", 4);
 	file_write(folder, "text",
@@ -288,10 +240,6 @@ static void test_bad_input(void)
 						     NULL },
 			      125, "no process");
 	}
-	free(text);
-	free(other);
-	free(none);
-	folder_remove(folder);
 }
 
 static size_t entries_of(const char *folder)
@@ -309,20 +257,17 @@ static size_t entries_of(const char *folder)
 /* One that never begins leaves the two before it as they were; one that does replaces them. */
 static void test_before(void)
 {
-	char *folder, *path;
 	const char *const failing[][6] = {
 		{ "--", "/nonexistent/program" },
 		{ "-p", "999999999" },
 		{ "--", "true" }, /* and the kernel refuses */
 	};
 	uint64_t last, before;
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i, k;
+	AUTO_TEXT *folder = traced_folder();
+	AUTO_TEXT *path = folder_path(folder, "trace");
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
-	path = folder_path(folder, "trace");
 	trace(folder, "sequential", 0);
 	before = trace_inode(folder, "trace");
 	trace(folder, "sequential", 0);
@@ -334,9 +279,7 @@ static void test_before(void)
 
 		for (k = 0; failing[i][k]; k++)
 			command.args[4 + k] = failing[i][k];
-		command_run(&command, &outcome);
-		CHECK_EQUAL(outcome.status, i ? 125 : 127);
-		outcome_free(&outcome);
+		CHECK_RUN(i ? 125 : 127, &outcome, &command);
 		CHECK_EQUAL(trace_inode(folder, "trace"), last);
 		CHECK_EQUAL(trace_inode(folder, "trace.old"), before);
 		CHECK_EQUAL(entries_of(folder), 2);
@@ -349,8 +292,6 @@ static void test_before(void)
 	check_refused((const char *const[]){ "trace", "-o", path, "--", "true", NULL }, 125,
 		      "that is no trace");
 	CHECK_EQUAL(entries_of(folder), 2);
-	free(path);
-	folder_remove(folder);
 }
 
 /* A shell can take the printed name as it is, in any locale. */
@@ -361,13 +302,12 @@ static void check_shown(const char *folder, const char *name, bool utf8)
 		.args = { "trace", "-o", path, "--no-tracepoints", "--", "true" },
 		.env = { utf8 ? "LC_ALL=C.UTF-8" : "LC_ALL=C" },
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	const char *word;
 	FILE *shell;
 	size_t n;
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &command);
 	word = strstr(outcome.err, "hetmap report ");
 	CHECK_FATAL(word != NULL);
 	word += strlen("hetmap report ");
@@ -383,7 +323,6 @@ static void check_shown(const char *folder, const char *name, bool utf8)
 	CHECK_EQUAL(pclose(shell), 0);
 	if (strcmp(line, path) != 0)
 		test_fail(__FILE__, __LINE__, "'%s' is shown as %s", path, outcome.err);
-	outcome_free(&outcome);
 	free(path);
 }
 
@@ -391,83 +330,69 @@ static void test_shown(void)
 {
 	static const char *const names[] = { "plain.trace", "a b",  "d\xc3\xbc x", "it's",
 					     "$HOME;",      "a\\b", "line\nit's" };
-	char *folder;
 	size_t i;
+	AUTO_TEXT *folder = traced_folder();
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		check_shown(folder, names[i], true);
 		check_shown(folder, names[i], false);
 	}
-	folder_remove(folder);
 }
 
 /* An ordinary user reads the remedy before the fault; a user with the right reads another one. */
 static void test_paranoid(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "trace"), root[128];
+	char root[128];
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "trace");
 	struct command command = { .args = { "trace", "-o", path, "--", "true" },
 				   .env = { root },
 				   .uid = getuid() ? 0 : NOBODY,
 				   .prepare = command_refuse_perf };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0) {
 		test_skip("kernel", "no seccomp filters: %s", strerror(errno));
-		goto out;
+		return;
 	}
 	snprintf(root, sizeof(root), "HETMAP_ROOT=%s", folder);
 	file_write(folder, "proc/sys/kernel/perf_event_paranoid", "3\n", 2);
 	CHECK(!chmod(folder, 0777));
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 125);
+	CHECK_RUN(125, &outcome, &command);
 	if (strncmp(outcome.err, "hetmap: sudo sysctl kernel.perf_event_paranoid=2 ", 49) !=
 		    0 ||
 	    !strstr(outcome.err, "kernel.perf_event_paranoid is 3"))
 		test_fail(__FILE__, __LINE__, "it said: %s", outcome.err);
-	outcome_free(&outcome);
 	/* Nothing is left of a trace that never began. */
 	CHECK(access(path, F_OK) < 0);
 	if (!getuid()) {
 		command.uid = 0;
-		command_run(&command, &outcome);
-		CHECK_EQUAL(outcome.status, 125);
+		CHECK_RUN(125, &outcome, &command);
 		CHECK(!strstr(outcome.err, "sysctl") && strstr(outcome.err, "seccomp"));
-		outcome_free(&outcome);
 	}
-out:
-	free(path);
-	folder_remove(folder);
 }
 
 /* Another user's process is that one's, or root's, to trace. */
 static void test_of_others(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "trace"), root[128], pid[16];
+	char root[128], pid[16];
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "trace");
 	const struct command command = { .args = { "trace", "-o", path, "-p", pid },
 					 .env = { root },
 					 .uid = NOBODY };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	if (geteuid()) {
 		test_skip("kernel", "only root can become another user");
-		goto out;
+		return;
 	}
 	snprintf(root, sizeof(root), "HETMAP_ROOT=%s", folder);
 	snprintf(pid, sizeof(pid), "%d", (int)getpid());
 	file_write(folder, "proc/sys/kernel/perf_event_paranoid", "2\n", 2);
 	CHECK(!chmod(folder, 0777));
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 125);
+	CHECK_RUN(125, &outcome, &command);
 	CHECK(!strncmp(outcome.err, "hetmap: tracing is not permitted: ", 34));
 	CHECK(strstr(outcome.err, "run hetmap as the process's user, or with sudo") != NULL);
 	CHECK(access(path, F_OK) < 0);
-	outcome_free(&outcome);
-out:
-	free(path);
-	folder_remove(folder);
 }
 
 /* Checks the first and the last bytes of the output of --@option. */
@@ -475,28 +400,24 @@ static void check_output(const char *path, const char *option, const char *begin
 			 const char *has, const char *ends)
 {
 	const struct command command = { .args = { "report", "-q", option, "-", path } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t length;
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &command);
 	CHECK(!outcome.err[0]);
 	length = strlen(outcome.out);
 	CHECK(!strncmp(outcome.out, begins, strlen(begins)));
 	CHECK(strstr(outcome.out, has) != NULL);
 	CHECK(length > strlen(ends) && !strcmp(outcome.out + length - strlen(ends), ends));
-	outcome_free(&outcome);
 }
 
 /* Each form has the buffer's name, and how often. */
 static void test_outputs(void)
 {
-	char *folder, *path, lines[64];
+	char lines[64];
+	AUTO_TEXT *folder = traced_folder();
+	AUTO_TEXT *path = folder_path(folder, "trace");
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
-	path = folder_path(folder, "trace");
 	trace(folder, "sequential", 0);
 	/* The picture is of the most faults, which may be a sanitizer's own memory's. */
 	check_output(path, "--svg", "<svg ",
@@ -505,34 +426,28 @@ static void test_outputs(void)
 	check_output(path, "--html", "<!DOCTYPE html>", NAME, "</html>\n");
 	snprintf(lines, sizeof(lines), ";32_MiB_of_memory %d\n", TRACED_PAGES);
 	check_output(path, "--folded", "", lines, "\n");
-	free(path);
-	folder_remove(folder);
 }
 
 /* Any bytes are a recording, or none: they end in a report or in a sentence. */
 static void check_any(const char *folder, const char *bytes, size_t length)
 {
-	char *path = folder_path(folder, "trace");
+	AUTO_TEXT *path = folder_path(folder, "trace");
 	const struct command command = { .args = { "report", "-q", path } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	file_write(folder, "trace/perf.data", bytes, length);
 	command_run(&command, &outcome);
 	CHECK(outcome.status == 0 || outcome.status == 2 || outcome.status == 3);
 	CHECK(outcome.status == 0 || outcome.err[0]);
-	outcome_free(&outcome);
-	free(path);
 }
 
 static void test_mutated(void)
 {
 	uint64_t state = test_seed();
-	char *folder, *path, *bytes, *copy;
+	AUTO_TEXT *folder = NULL, *path = NULL, *bytes = NULL, *copy = NULL;
 	size_t length, i, n;
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
+	folder = traced_folder();
 	trace(folder, "life", 0);
 	path = folder_path(folder, "trace/perf.data");
 	bytes = read_all(path, &length);
@@ -550,25 +465,19 @@ static void test_mutated(void)
 		copy[i * 2 % 104] = (char)(state >> 40);
 		check_any(folder, copy, length);
 	}
-	free(copy);
-	free(bytes);
-	free(path);
-	folder_remove(folder);
 }
 
 /* A cut-off copy reports the records that it has, from the first one on. */
 static void test_cut_off(void)
 {
-	char *folder, *path, *bytes, *none;
+	AUTO_TEXT *folder = NULL, *path = NULL, *bytes = NULL, *none = NULL;
 	int64_t faults, before = TRACED_PAGES;
 	cpu_set_t all, one;
 	size_t length, i;
 	json_t *json;
 	int cpu = 0;
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
+	folder = traced_folder();
 	path = folder_path(folder, "trace/perf.data");
 	none = folder_path(folder, "head/perf.data");
 	/* One ring only: the records of another processor may stand behind the cut. */
@@ -593,10 +502,6 @@ static void test_cut_off(void)
 	file_write(folder, "head/perf.data", bytes, 200);
 	check_refused((const char *const[]){ "report", none, NULL }, 2,
 		      "it is cut off before its records");
-	free(bytes);
-	free(none);
-	free(path);
-	folder_remove(folder);
 }
 
 /* perf reads all of it, too. */
@@ -605,11 +510,10 @@ static void test_perf_reads(void)
 	char *folder, command[600];
 	const char *version = "perf --version >/dev/null 2>&1";
 	int64_t faults = 0;
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 	FILE *perf;
 
-	if (!may_trace())
-		return;
+	need_trace();
 	if (system(version)) {
 		test_skip("perf", "perf is not installed");
 		return;
@@ -626,7 +530,6 @@ static void test_perf_reads(void)
 	CHECK_EQUAL(fscanf(perf, "%" SCNd64, &faults), 1);
 	CHECK_EQUAL(pclose(perf), 0);
 	CHECK_EQUAL(faults, integer_of(json_object_get(json, "totals"), "faults"));
-	json_decref(json);
 	folder_remove(folder);
 }
 
@@ -655,7 +558,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return trace_tests_main(argc, argv, "command_trace", tests);
-}
+TEST_MAIN(trace_tests_main, "command_trace", tests)

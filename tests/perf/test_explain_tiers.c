@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "../../tools/perf/explain/explain_tiers.h"
-#include "lib/harness.h"
+#include "lib/command.h"
 
 #define MEBI (1ull << 20)
 
@@ -23,19 +23,18 @@ static const char numa_maps[] =
 
 static void read_rows(struct tier_rows *rows, char **ret_text)
 {
-	char *places = strdup(numa_maps);
+	AUTO_TEXT *places = strdup(numa_maps);
 
 	*ret_text = strdup(smaps);
 	if (!places || !*ret_text || tier_rows_read(*ret_text, rows))
 		test_abandon();
 	tier_rows_place(places, rows);
-	free(places);
 }
 
 static void test_rows(void)
 {
 	struct tier_rows rows;
-	char *text;
+	AUTO_TEXT *text = NULL;
 
 	read_rows(&rows, &text);
 	CHECK_EQUAL(rows.n, 3);
@@ -48,7 +47,6 @@ static void test_rows(void)
 	CHECK_EQUAL(rows.rows[1].on[1], 2 * MEBI);
 	CHECK_EQUAL(rows.rows[2].on[0], 33 * 4096);
 	free(rows.rows);
-	free(text);
 }
 
 static void test_plan(void)
@@ -57,7 +55,7 @@ static void test_plan(void)
 	const uint64_t unknown[EXPLAIN_TIERS_NODES] = { 100 };
 	struct tier_rows rows;
 	struct tier_plan plan;
-	char *text;
+	AUTO_TEXT *text = NULL;
 
 	read_rows(&rows, &text);
 	tier_rows_plan(&rows, 0, 100 * MEBI, latency, &plan);
@@ -78,7 +76,6 @@ static void test_plan(void)
 	CHECK_EQUAL(plan.promoted, 3 * MEBI);
 	CHECK(plan.latency_now <= 0);
 	free(rows.rows);
-	free(text);
 }
 
 static const struct test tests[] = {
@@ -87,7 +84,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "explain_tiers", tests);
-}
+TEST_MAIN(harness_main, "explain_tiers", tests)

@@ -5,16 +5,15 @@
 #include <stdlib.h>
 
 #include "../../tools/perf/read/nodes.h"
-#include "lib/harness.h"
+#include "lib/command.h"
 
 static struct nodes loaded(const char *text)
 {
-	json_t *list = json_loads(text, JSON_DECODE_ANY, NULL);
+	AUTO(json_t) *list = json_loads(text, JSON_DECODE_ANY, NULL);
 	struct nodes nodes;
 
 	CHECK_FATAL(list != NULL);
 	CHECK_OK(nodes_load(list, &nodes));
-	json_decref(list);
 	return nodes;
 }
 
@@ -88,7 +87,7 @@ static void test_lies(void)
 
 static void test_here(void)
 {
-	json_t *list = nodes_here();
+	AUTO(json_t) *list = nodes_here();
 	cpu_set_t before, after;
 	struct nodes nodes;
 	double ns = -1;
@@ -99,7 +98,6 @@ static void test_here(void)
 		return;
 	}
 	CHECK_OK(nodes_load(list, &nodes));
-	json_decref(list);
 	CHECK(nodes.n > 0 && nodes.n_span > 0);
 	node = nodes_of_cpu(&nodes, (uint32_t)sched_getcpu());
 	CHECK(node < nodes.n);
@@ -124,7 +122,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "nodes", tests);
-}
+TEST_MAIN(harness_main, "nodes", tests)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "../../tools/perf/report/page.h"
-#include "lib/harness.h"
+#include "lib/command.h"
 
 static const char data_begin[] = "<script type=\"application/json\" id=\"data\">";
 static const char data_end[] = "</script>";
@@ -30,12 +30,11 @@ static char *written(const json_t *report)
 
 static void check_base64(const char *bytes, const char *expected)
 {
-	json_t *text = page_base64((const unsigned char *)bytes, strlen(bytes));
+	AUTO(json_t) *text = page_base64((const unsigned char *)bytes, strlen(bytes));
 
 	CHECK_FATAL(text != NULL);
 	if (strcmp(json_string_value(text), expected))
 		test_fail(__FILE__, __LINE__, "%s, not %s", json_string_value(text), expected);
-	json_decref(text);
 }
 
 /* RFC 4648, section 10. */
@@ -52,13 +51,12 @@ static void base64(void)
 
 static size_t letters_of(const struct page_event *events, size_t n, bool nodes)
 {
-	json_t *text = NULL;
+	AUTO(json_t) *text = NULL;
 	size_t length;
 
 	CHECK_EQUAL(page_events(events, n, nodes, &text), 0);
 	CHECK_FATAL(text != NULL);
 	length = json_string_length(text);
-	json_decref(text);
 	return length;
 }
 
@@ -161,7 +159,7 @@ static void check_whole(const struct page_event *events, size_t n)
 	static uint8_t node_of[65536];
 	uint32_t time = 0, code;
 	uint16_t t = 0;
-	json_t *text;
+	AUTO(json_t) *text = NULL;
 	size_t i;
 
 	memset(&d, 0, sizeof(d));
@@ -202,7 +200,6 @@ static void check_whole(const struct page_event *events, size_t n)
 	}
 	/* The text was needed up to its last byte or two. */
 	CHECK(json_string_length(text) / 4 * 3 - d.n_byte < 5);
-	json_decref(text);
 }
 
 static uint32_t drawn;
@@ -247,12 +244,12 @@ static void events_are_whole(void)
 
 static void data_are_whole(void)
 {
-	json_t *report = json_pack("{s:s, s:[s, s, s], s:I}", "a", "</script><!--", "b",
-				   "@DATA@", "@SCRIPT@", "\"\\\n\x7f", "<c>",
-				   (json_int_t)1 << 60);
-	char *page = written(report);
+	AUTO(json_t) *report = json_pack("{s:s, s:[s, s, s], s:I}", "a", "</script><!--", "b",
+					 "@DATA@", "@SCRIPT@", "\"\\\n\x7f", "<c>",
+					 (json_int_t)1 << 60);
+	AUTO_TEXT *page = written(report);
 	char *from = strstr(page, data_begin), *to;
-	json_t *read;
+	AUTO(json_t) *read = NULL;
 
 	CHECK_FATAL(from != NULL);
 	from += sizeof(data_begin) - 1;
@@ -261,9 +258,6 @@ static void data_are_whole(void)
 	CHECK(memchr(from, '<', (size_t)(to - from)) == NULL);
 	read = json_loadb(from, (size_t)(to - from), 0, NULL);
 	CHECK(json_equal(read, report));
-	json_decref(read);
-	json_decref(report);
-	free(page);
 }
 
 /* No mark of the template is left in the page, and nothing is fetched by a network. */
@@ -272,8 +266,8 @@ static void page_is_whole(void)
 	static const char *const foreign[] = { "@STYLE@", "@DATA@",  "@SCRIPT@", "http:",
 					       "https:",  "src=",    "href=",    "url(",
 					       "@import", "import(", "fetch(",   "XMLHttp" };
-	json_t *report = json_object();
-	char *page = written(report);
+	AUTO(json_t) *report = json_object();
+	AUTO_TEXT *page = written(report);
 	size_t i;
 
 	for (i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
@@ -286,14 +280,12 @@ static void page_is_whole(void)
 	CHECK(strstr(page, "</html>\n") != NULL);
 	/* All names of the data are used as text. */
 	CHECK(strstr(page, "innerHTML") == NULL);
-	json_decref(report);
-	free(page);
 }
 
 static void no_room(void)
 {
 	FILE *out = fopen("/dev/full", "w");
-	json_t *report = json_object();
+	AUTO(json_t) *report = json_object();
 
 	CHECK_FATAL(out != NULL);
 	CHECK_EQUAL(page_write(out, report), -ENOSPC);
@@ -301,23 +293,20 @@ static void no_room(void)
 	setvbuf(out, NULL, _IONBF, 0);
 	CHECK_EQUAL(page_write(out, report), -ENOSPC);
 	fclose(out);
-	json_decref(report);
 }
 
 static void no_report(void)
 {
-	char *text = NULL;
+	AUTO_TEXT *text = NULL;
 	size_t length = 0;
 	FILE *out = open_memstream(&text, &length);
-	json_t *list = json_array();
+	AUTO(json_t) *list = json_array();
 
 	CHECK_FATAL(out != NULL);
 	CHECK_EQUAL(page_write(out, NULL), -EINVAL);
 	CHECK_EQUAL(page_write(out, list), -EINVAL);
 	fclose(out);
 	CHECK_EQUAL(length, 0);
-	json_decref(list);
-	free(text);
 }
 
 int main(int argc, char **argv)

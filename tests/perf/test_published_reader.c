@@ -62,7 +62,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "published_reader", tests);
-}
+TEST_MAIN(harness_main, "published_reader", tests)

@@ -61,7 +61,7 @@ static FILE *begin_story(char **text, size_t *length, uint64_t bytes, const char
 
 static void write_story(const char *folder, const struct story *story)
 {
-	char *text = NULL;
+	AUTO_TEXT *text = NULL;
 	size_t length = 0;
 	FILE *out = begin_story(&text, &length, BYTES * story->threads, story->file);
 	static const unsigned int steps[] = { 16, 9, 16, 5, 12, 16, 7 };
@@ -82,22 +82,16 @@ static void write_story(const char *folder, const struct story *story)
 	}
 	fclose(out);
 	file_write(folder, "script", text, length);
-	free(text);
 }
 
 static json_t *report_on(const char *folder)
 {
-	char *path = folder_path(folder, "script");
+	AUTO_TEXT *path = folder_path(folder, "script");
 	const struct command command = { .args = { "report", "--json", "--perf-script",
 						   path } };
-	struct outcome outcome;
 	json_t *json;
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	json = outcome_json(&outcome);
-	outcome_free(&outcome);
-	free(path);
+	json = command_json(&command, 0);
 	CHECK_FATAL(json != NULL);
 	return json;
 }
@@ -111,9 +105,7 @@ static void check_gain(const char *folder, const char *words, int64_t gain_ms)
 	advice = json_object_get(json, "advice");
 	CHECK_FATAL(json_array_size(advice) == 1);
 	advice = json_array_get(advice, 0);
-	if (!strstr(string_of(advice, "text"), words))
-		test_fail(__FILE__, __LINE__, "'%s' is not in: %s", words,
-			  string_of(advice, "text"));
+	CHECK_HAS(string_of(advice, "text"), words);
 	gain = json_object_get(advice, "gain_ns");
 	if (gain_ms < 0) {
 		CHECK(json_is_null(gain));
@@ -129,23 +121,20 @@ static void check_gain(const char *folder, const char *words, int64_t gain_ms)
 
 static void check_advised(const struct story *story, const char *words, int64_t gain_ms)
 {
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 
 	write_story(folder, story);
 	check_gain(folder, words, gain_ms);
-	folder_remove(folder);
 }
 
 static void check_nothing(const struct story *story)
 {
-	char *folder = folder_make();
-	json_t *json;
+	AUTO_TEXT *folder = folder_make();
+	AUTO(json_t) *json = NULL;
 
 	write_story(folder, story);
 	json = report_on(folder);
 	CHECK_EQUAL(json_array_size(json_object_get(json, "advice")), 0);
-	json_decref(json);
-	folder_remove(folder);
 }
 
 /* The kernel calls few of them major: most find the read under way. */
@@ -289,8 +278,8 @@ static void test_threads(void)
 
 static void test_storage(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "data");
-	char *none = folder_path(folder, "none"), *small = folder_path(folder, "small");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "data");
+	AUTO_TEXT *none = folder_path(folder, "none"), *small = folder_path(folder, "small");
 	double rate = 17;
 	struct stat st;
 	int fd, r;
@@ -312,10 +301,6 @@ static void test_storage(void)
 	/* A file system of memory, or one over a network, may have no direct I/O. */
 	r = storage_measure(path, st.st_ino, &rate);
 	CHECK(r == -EOPNOTSUPP || (!r && rate > 0 && rate < 1000));
-	free(small);
-	free(none);
-	free(path);
-	folder_remove(folder);
 }
 
 /* Stands for reading it. */
@@ -331,8 +316,8 @@ static int fake_measure(const char *path, uint64_t inode, double *ret_bytes_per_
 /* Each device is measured once, and some files at most. */
 static void test_devices(void)
 {
-	char *folder = folder_make(), *good = folder_path(folder, "good");
-	char *bad = folder_path(folder, "bad");
+	AUTO_TEXT *folder = folder_make(), *good = folder_path(folder, "good");
+	AUTO_TEXT *bad = folder_path(folder, "bad");
 	struct storage_rates rates = { .measure = fake_measure };
 	double rate = 17;
 	unsigned int i;
@@ -354,9 +339,6 @@ static void test_devices(void)
 		CHECK_EQUAL(storage_rate(&rates, bad, 0, &rate), -EOPNOTSUPP);
 	CHECK_EQUAL(storage_rate(&rates, good, 0, &rate), -EAGAIN);
 	CHECK_EQUAL(rates.n_measured, STORAGE_MEASURED_MOST);
-	free(bad);
-	free(good);
-	folder_remove(folder);
 }
 
 /* ---- files that are written ---- */
@@ -368,7 +350,8 @@ static void check_mapped_in(const char *rights, uint64_t reads, uint64_t writes,
 	struct report report = {
 		.costs = { .anon_fault = 1, .file_fault = 1e6, .file_populate = 1 }
 	};
-	char *folder = folder_make(), *path = folder_path(folder, "script"), *text = NULL, *at;
+	char *at;
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "script"), *text = NULL;
 	size_t length = 0, i;
 	FILE *out = begin_story(&text, &length, BYTES, "/srv/weights");
 
@@ -395,9 +378,6 @@ static void check_mapped_in(const char *rights, uint64_t reads, uint64_t writes,
 	}
 	free(report.advice);
 	analysis_free(&report.analysis);
-	free(text);
-	free(path);
-	folder_remove(folder);
 }
 
 /* By the accesses to it, and where those are not known, by its rights. */
@@ -419,7 +399,7 @@ static void test_written(void)
 /* Faults of which only the beginning is told: in @folder. */
 static void write_untimed(const char *folder)
 {
-	char *text = NULL;
+	AUTO_TEXT *text = NULL;
 	size_t length = 0;
 	FILE *out = begin_story(&text, &length, BYTES, "/srv/weights");
 	unsigned int i;
@@ -428,7 +408,6 @@ static void write_untimed(const char *folder)
 		tell(out, 2000 + i * MS, 0, "page-faults", BASE + i * 4096ull);
 	fclose(out);
 	file_write(folder, "script", text, length);
-	free(text);
 }
 
 static void check_untimed(const json_t *of)
@@ -445,9 +424,9 @@ static void test_unknown(void)
 	const struct story story = {
 		.file = "/srv/weights", .wait_ns = 5000, .work_ns = 10 * MS, .threads = 1
 	};
-	char *folder = folder_make(), *path = folder_path(folder, "script");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "script");
 	const struct command command = { .args = { "report", "--perf-script", path } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *json;
 	int timed;
 
@@ -456,23 +435,19 @@ static void test_unknown(void)
 			write_story(folder, &story);
 		else
 			write_untimed(folder);
-		command_run(&command, &outcome);
-		CHECK_EQUAL(outcome.status, 0);
+		CHECK_RUN(0, &outcome, &command);
 		CHECK(!strstr(outcome.out, "None"));
 		CHECK(strstr(outcome.out, timed ? "The gain of fewer faults is not known" :
 						  "Gains are not known") != NULL);
-		outcome_free(&outcome);
 		json = report_on(folder);
 		CHECK(strstr(string_of(json, "advice_unknown"), ": hetmap trace "));
 		json_decref(json);
 	}
-	free(path);
-	folder_remove(folder);
 }
 
 static void test_untimed(void)
 {
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	json_t *json, *site;
 
 	write_untimed(folder);
@@ -483,7 +458,6 @@ static void test_untimed(void)
 	CHECK_EQUAL(integer_of(site, "faults"), FAULTS);
 	CHECK(json_is_null(json_object_get(site, "time_ns")));
 	json_decref(json);
-	folder_remove(folder);
 }
 
 /* Microseconds of two hours are more than a column of the page holds. */
@@ -492,19 +466,15 @@ static void test_long(void)
 	const struct story story = {
 		.file = "/srv/weights", .wait_ns = MS, .work_ns = 120000 * MS, .threads = 1
 	};
-	char *folder = folder_make(), *path;
+	AUTO_TEXT *folder = folder_make(), *path = NULL;
 	struct command command = { .args = { "report", "--html", "-", "--perf-script" } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	write_story(folder, &story);
 	path = folder_path(folder, "script");
 	command.args[4] = path;
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &command);
 	CHECK(strstr(outcome.out, "\"time_unit_us\":2,") != NULL);
-	outcome_free(&outcome);
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- the owner of a stall ---- */
@@ -552,12 +522,12 @@ static int64_t gain_on(const json_t *json, const char *name)
 /* A file's waits are its own: neither the other one's, nor its first process's. */
 static void test_whose(void)
 {
-	char *folder = folder_make(), *text = NULL;
+	AUTO_TEXT *folder = folder_make(), *text = NULL;
 	uint64_t ns = 2000;
 	size_t length = 0;
 	FILE *out = begin_story(&text, &length, BYTES, "/srv/short");
 	unsigned int i;
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 
 	fprintf(out,
 		"a 7/7 10.000001000: PERF_RECORD_MMAP2 7/7: [0x%" PRIx64 "(0x%" PRIx64
@@ -582,9 +552,6 @@ static void test_whose(void)
 	CHECK(llabs(gain_on(json, "/srv/short") - FAULTS * 2 * (int64_t)MS) <
 	      (int64_t)(3 * MS));
 	CHECK(llabs(gain_on(json, "/srv/long") - FAULTS * 8 * (int64_t)MS) < (int64_t)(3 * MS));
-	json_decref(json);
-	free(text);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -601,7 +568,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "report_advice", tests);
-}
+TEST_MAIN(harness_main, "report_advice", tests)

@@ -82,9 +82,9 @@ static void check_named(const char *library, const char *instruction, uint64_t t
 {
 	const uint64_t chain[] = { CODE + offset_of(instruction),
 				   CODE + offset_of((const void *)callers_caller) + 1 };
-	struct written written;
-	char *folded;
-	json_t *json;
+	AUTO(written) written = { 0 };
+	AUTO_TEXT *folded = NULL;
+	AUTO(json_t) *json = NULL;
 
 	begin_as(&written, library);
 	written.stack_top = top;
@@ -94,11 +94,8 @@ static void check_named(const char *library, const char *instruction, uint64_t t
 	CHECK_EQUAL(json_array_size(json_object_get(json, "sites")), 1);
 	check_text(string_of(json_array_get(json_object_get(json, "sites"), 0), "function"),
 		   function);
-	json_decref(json);
 	folded = report_as(&written, "--folded");
 	check_text(folded, line);
-	free(folded);
-	end(&written);
 }
 
 static void test_top(void)
@@ -138,7 +135,7 @@ static void test_many_words(void)
 {
 	const uint64_t chain[] = { CODE + offset_of(deep) };
 	struct analysis analysis;
-	struct written written;
+	AUTO(written) written = { 0 };
 	uint64_t i;
 
 	begin_as(&written, "libc.so.6");
@@ -150,7 +147,6 @@ static void test_many_words(void)
 	CHECK_EQUAL(analysis_read(written.trace.path, ANALYSIS_STACKS, NULL, &analysis), 0);
 	CHECK_EQUAL(analysis.n_site, 1);
 	analysis_free(&analysis);
-	end(&written);
 }
 
 static const struct test tests[] = {
@@ -161,7 +157,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "report_callers", tests);
-}
+TEST_MAIN(harness_main, "report_callers", tests)

@@ -173,8 +173,8 @@ static void test_inode(void)
 static void test_written(void)
 {
 	struct timespec times[2] = { { 0 }, { 0 } };
-	struct written written;
-	char *path;
+	AUTO(written) written = { 0 };
+	AUTO_TEXT *path = NULL;
 
 	begin(&written);
 	path = copy_of_self(&written, "program");
@@ -182,8 +182,6 @@ static void test_written(void)
 	times[1].tv_sec = time(NULL) + 100;
 	CHECK_OK(utimensat(AT_FDCWD, path, times, 0));
 	check_named(&written, &(struct code){ path, PID, inode_of(path), NULL }, true);
-	free(path);
-	end(&written);
 }
 
 /* As perf record --buildid-mmap has it: whichever inode it is now. */
@@ -211,7 +209,7 @@ static void test_build_id(void)
 /* A process that is there still has its own file at that path, which is none here. */
 static void test_other_root(void)
 {
-	struct written written;
+	AUTO(written) written = { 0 };
 	struct code code = { .name = "/hetmap-test-program" };
 	int ready[2];
 	pid_t child;
@@ -240,7 +238,6 @@ static void test_other_root(void)
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
 	free(path);
-	end(&written);
 }
 
 static const struct test tests[] = {
@@ -251,7 +248,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "report_changed", tests);
-}
+TEST_MAIN(harness_main, "report_changed", tests)

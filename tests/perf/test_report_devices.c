@@ -161,8 +161,8 @@ static void check_text(const struct written *written)
 {
 	const struct command command = { .args = { "report", "-q", "-n", "2",
 						   written->trace.path } };
-	struct outcome outcome;
-	char *text = report_as(written, NULL);
+	AUTO(outcome) outcome = { 0 };
+	AUTO_TEXT *text = report_as(written, NULL);
 
 	CHECK(strstr(text, "asked for by"));
 	CHECK(strstr(text, "moved to system memory           2   128 KiB  first\n"));
@@ -171,17 +171,15 @@ static void check_text(const struct written *written)
 			   "the device's engine\n"));
 	CHECK(strstr(text, "a process that was not traced\n"));
 	CHECK(!strstr(text, "libhetmap"));
-	free(text);
 	command_run(&command, &outcome);
 	CHECK(strstr(outcome.out, "... and 4 more: 4 times, 48 KiB moved (--rows)\n"));
-	outcome_free(&outcome);
 }
 
 static void test_sites(void)
 {
-	struct written written;
+	AUTO(written) written = { 0 };
 	const json_t *span;
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 
 	begin_points(&written, &options);
 	put_all(&written);
@@ -199,19 +197,17 @@ static void test_sites(void)
 		json_object_get(json_array_get(json_object_get(json, "lanes"), 0), "spans"), 0);
 	CHECK(strstr(json_string_value(json_array_get(span, 2)),
 		     "64 KiB moved to system memory, asked for by first"));
-	json_decref(json);
 	check_text(&written);
 	points_close(&written.recorder.points);
-	end(&written);
 }
 
 /* Older recordings, and those that were made with --max-stack 0. */
 static void test_no_chains(void)
 {
 	static const struct record_options without = { .max_stack = 0 };
-	struct written written;
-	json_t *json;
-	char *text;
+	AUTO(written) written = { 0 };
+	AUTO(json_t) *json = NULL;
+	AUTO_TEXT *text = NULL;
 
 	begin_points(&written, &without);
 	put_all(&written);
@@ -220,13 +216,10 @@ static void test_no_chains(void)
 	CHECK_EQUAL(json_array_size(json_object_get(json, "device_sites")), 0);
 	CHECK_EQUAL(integer_of(json_array_get(json_object_get(json, "devices"), 0), "moves"),
 		    3);
-	json_decref(json);
 	text = report_as(&written, NULL);
 	CHECK(strstr(text, "Buffer on a device"));
 	CHECK(!strstr(text, "asked for by"));
-	free(text);
 	points_close(&written.recorder.points);
-	end(&written);
 }
 
 /* A program that was built anew since: its code is told by the place in the file. */
@@ -234,9 +227,9 @@ static void test_changed(void)
 {
 	static const uint64_t chain[] = { PERF_CONTEXT_USER, MEMORY + 0x10 };
 	const struct told out = move_of(16, SYSTEM, false);
-	char *program, *text;
-	struct written written;
-	json_t *json;
+	AUTO_TEXT *program = NULL, *text = NULL;
+	AUTO(written) written = { 0 };
+	AUTO(json_t) *json = NULL;
 
 	begin_points(&written, &options);
 	file_write(written.folder, "program", "another one", 11);
@@ -250,14 +243,10 @@ static void test_changed(void)
 	CHECK_EQUAL(integer_of(json_array_get(json_object_get(json, "device_sites"), 0),
 			       "changed_at"),
 		    0x10);
-	json_decref(json);
 	text = report_as(&written, NULL);
 	CHECK(strstr(text, "program+0x10 (changed since)\n") != NULL);
 	CHECK(strstr(text, "not those that were recorded, such as program") != NULL);
-	free(text);
-	free(program);
 	points_close(&written.recorder.points);
-	end(&written);
 }
 
 static const struct test tests[] = {
@@ -267,7 +256,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "report_devices", tests);
-}
+TEST_MAIN(harness_main, "report_devices", tests)

@@ -138,26 +138,23 @@ static void make(struct recorded_file *file)
 
 static void report_file(const struct recorded_file *file, struct outcome *ret_outcome)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "perf.data");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "perf.data");
 	const struct command command = { .args = { "report", "--json", path } };
 
 	file_write(folder, "perf.data", (const char *)file, sizeof(*file));
 	command_run(&command, ret_outcome);
-	free(path);
-	folder_remove(folder);
 }
 
 static void test_several(void)
 {
 	struct recorded_file file;
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *json, *buffer;
 
 	make(&file);
 	report_file(&file, &outcome);
 	CHECK_EQUAL(outcome.status, 0);
 	json = outcome_json(&outcome);
-	outcome_free(&outcome);
 	CHECK_FATAL(json != NULL);
 	CHECK_EQUAL(json_array_size(json_object_get(json, "buffers")), 1);
 	buffer = json_array_get(json_object_get(json, "buffers"), 0);
@@ -174,7 +171,7 @@ static void test_untold(void)
 					  SAMPLE & ~(uint64_t)PERF_SAMPLE_ID,
 					  SAMPLE & ~(uint64_t)PERF_SAMPLE_IP };
 	struct recorded_file file;
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	uint32_t type, event;
 
 	for (event = 0; event < N_EVENT; event++)
@@ -185,7 +182,6 @@ static void test_untold(void)
 			CHECK_EQUAL(outcome.status, 2);
 			check_failure_json(&outcome, EPROTO);
 			CHECK(strstr(outcome.out, "don't say of which event") != NULL);
-			outcome_free(&outcome);
 		}
 }
 
@@ -207,18 +203,13 @@ static void test_script(void)
 		"a 7/7 [001] 10.000013000: minor-faults:u: 10003000 [unknown] (//anon) 0 a (b)\n"
 		"a 7/7 10.000020000: page-faults:u: 20000010 [unknown] (/a)\n\n"
 		"a 7/7 10.001020000: major-faults:u: 20000010 [unknown] (/a)\n";
-	char *folder = folder_make(), *path = folder_path(folder, "script");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "script");
 	const struct command command = { .args = { "report", "--json", "--perf-script",
 						   path } };
-	struct outcome outcome;
 	json_t *json, *buffer, *site;
 
 	file_write(folder, "script", text, sizeof(text) - 1);
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	json = outcome_json(&outcome);
-	outcome_free(&outcome);
-	CHECK_FATAL(json != NULL);
+	json = command_json(&command, 0);
 	buffer = buffer_of(json, "2 MiB of memory");
 	CHECK_EQUAL(integer_of(buffer, "minor"), 1);
 	CHECK_EQUAL(integer_of(buffer, "time_ns"), 3000);
@@ -230,8 +221,6 @@ static void test_script(void)
 	CHECK(!strcmp(string_of(site, "function"), "f(int (*)())"));
 	CHECK(!strcmp(string_of(site, "module"), "/bin/a b"));
 	json_decref(json);
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -241,7 +230,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "report_events", tests);
-}
+TEST_MAIN(harness_main, "report_events", tests)

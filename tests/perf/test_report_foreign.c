@@ -9,22 +9,6 @@
 #include <zstd.h>
 #endif
 
-#define FAULTS 40 /* behind the foreign records */
-
-static void put_memory(struct written *written)
-{
-	put_name(written, PID, "foreign", true);
-	put_map(written, PID, MEMORY, MEMORY_BYTES, "//anon", false);
-}
-
-static void put_faults(struct written *written)
-{
-	uint64_t code = CODE, i;
-
-	for (i = 0; i < FAULTS; i++)
-		put_fault(written, PID, MEMORY + i * PAGE, 1, &code);
-}
-
 /* A record of a kind that means nothing, with so many bytes in it, and some behind it. */
 static void put_foreign(struct written *written, uint32_t type, size_t inside, size_t behind)
 {
@@ -39,34 +23,15 @@ static void put_foreign(struct written *written, uint32_t type, size_t inside, s
 	CHECK_OK(record_write(&written->recorder, &record, 8 + inside + behind));
 }
 
-static uint64_t faults_of(const json_t *json)
-{
-	return (uint64_t)integer_of(json_object_get(json, "totals"), "faults");
-}
-
-static bool misses(const json_t *json, const char *words)
-{
-	const json_t *sentence;
-	size_t i;
-
-	json_array_foreach(json_object_get(json, "missing"), i, sentence)
-	{
-		if (strstr(json_string_value(sentence), words))
-			return true;
-	}
-	return false;
-}
-
 static void check_read(struct written *written, uint64_t faults, bool unknown)
 {
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 
 	finish(written, json_object());
 	json = json_of(written);
 	CHECK_EQUAL(faults_of(json), faults);
 	CHECK(!misses(json, "cut off"));
 	CHECK_EQUAL(misses(json, "kinds that this version does not know"), unknown);
-	json_decref(json);
 	end(written);
 }
 
@@ -91,7 +56,7 @@ static void test_kinds(void)
 		    (type <= PERF_RECORD_KERNEL_LAST || type >= PERF_RECORD_USER_FIRST))
 			put_foreign(&written, type, 9 + type, 0);
 	put_faults(&written);
-	check_read(&written, FAULTS, false);
+	check_read(&written, SOME_FAULTS, false);
 }
 
 /* Unknown kinds are left out, and reported. */
@@ -105,7 +70,7 @@ static void test_new_kinds(void)
 	put_foreign(&written, PERF_RECORD_USER_LAST + 1, 5, 0);
 	put_foreign(&written, 4000000000, 0, 0);
 	put_faults(&written);
-	check_read(&written, FAULTS, true);
+	check_read(&written, SOME_FAULTS, true);
 }
 
 /* A record's size leaves out the data behind it; the report reads a mebibyte at a time. */
@@ -121,16 +86,16 @@ static void test_behind(void)
 	for (i = 0; i < 600; i++)
 		put_foreign(&written, PERF_RECORD_AUXTRACE, 40, 3001);
 	put_faults(&written);
-	check_read(&written, FAULTS, false);
+	check_read(&written, SOME_FAULTS, false);
 }
 
 /* The user's part of a chain that comes later: a number stands for it, and no address. */
 static void test_deferred(void)
 {
 	const uint64_t chain[] = { CODE, PERF_CHAIN_DEFERRED, CODE + PAGE + 0x10 };
-	struct written written;
-	json_t *json;
-	char *text;
+	AUTO(written) written = { 0 };
+	AUTO(json_t) *json = NULL;
+	AUTO_TEXT *text = NULL;
 
 	begin(&written);
 	put_memory(&written);
@@ -140,11 +105,8 @@ static void test_deferred(void)
 	finish(&written, json_object());
 	json = json_of(&written);
 	CHECK_EQUAL(faults_at(json, "inner"), 1);
-	json_decref(json);
 	text = report_as(&written, "--folded");
 	CHECK(!strstr(text, "none"));
-	free(text);
-	end(&written);
 }
 
 /* ---- compressed ---- */
@@ -209,8 +171,8 @@ static void pack_trace(const struct written *written, uint32_t type, bool damage
 
 static void check_packed(uint32_t type)
 {
-	struct written written;
-	json_t *json;
+	AUTO(written) written = { 0 };
+	AUTO(json_t) *json = NULL;
 	uint32_t i;
 
 	begin(&written);
@@ -220,10 +182,8 @@ static void check_packed(uint32_t type)
 	finish(&written, json_object());
 	pack_trace(&written, type, false);
 	json = json_of(&written);
-	CHECK_EQUAL(faults_of(json), 50 * FAULTS);
+	CHECK_EQUAL(faults_of(json), 50 * SOME_FAULTS);
 	CHECK(!misses(json, "cut off"));
-	json_decref(json);
-	end(&written);
 }
 
 static void test_packed(void)
@@ -238,8 +198,8 @@ static void test_packed_anew(void)
 
 static void test_packed_damaged(void)
 {
-	struct written written;
-	json_t *json;
+	AUTO(written) written = { 0 };
+	AUTO(json_t) *json = NULL;
 	uint32_t i;
 
 	begin(&written);
@@ -249,10 +209,8 @@ static void test_packed_damaged(void)
 	finish(&written, json_object());
 	pack_trace(&written, PERF_RECORD_COMPRESSED, true);
 	json = json_of(&written);
-	CHECK(faults_of(json) < 50 * FAULTS);
+	CHECK(faults_of(json) < 50 * SOME_FAULTS);
 	CHECK(misses(json, "cut off"));
-	json_decref(json);
-	end(&written);
 }
 
 #else
@@ -260,20 +218,17 @@ static void test_packed_damaged(void)
 /* A build without zstd can't read it, and has to say so and name a remedy. */
 static void test_packed(void)
 {
-	struct written written;
-	struct outcome outcome;
+	AUTO(written) written = { 0 };
+	AUTO(outcome) outcome = { 0 };
 
 	begin(&written);
 	put_memory(&written);
 	put_foreign(&written, PERF_RECORD_COMPRESSED, 24, 0);
 	put_faults(&written);
 	finish(&written, json_object());
-	command_run(&(struct command){ .args = { "report", "-q", written.trace.path } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 3);
+	CHECK_RUN(3, &outcome,
+		  &(struct command){ .args = { "report", "-q", written.trace.path } });
 	CHECK(strstr(outcome.err, "record it without -z, or build hetmap where libzstd-dev"));
-	outcome_free(&outcome);
-	end(&written);
 }
 
 #define test_packed_anew test_packed
@@ -286,9 +241,9 @@ static void test_packed(void)
 /* Without faults the gains are unknown, not zero. */
 static void test_no_faults(void)
 {
-	struct written written;
-	json_t *json;
-	char *text;
+	AUTO(written) written = { 0 };
+	AUTO(json_t) *json = NULL;
+	AUTO_TEXT *text = NULL;
 
 	begin(&written);
 	put_memory(&written);
@@ -298,24 +253,18 @@ static void test_no_faults(void)
 	CHECK_EQUAL(faults_of(json), 0);
 	CHECK_EQUAL(json_array_size(json_object_get(json, "advice")), 0);
 	CHECK(strstr(string_of(json, "advice_unknown"), "no page faults"));
-	json_decref(json);
 	text = report_as(&written, NULL);
 	CHECK(strstr(text, "no page faults"));
 	CHECK(!strstr(text, "would gain"));
-	free(text);
-	end(&written);
 }
 
 static void check_refused(const char *path, const char *words)
 {
 	const struct command command = { .args = { "report", "-q", path } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 2);
-	if (!strstr(outcome.err, words))
-		test_fail(__FILE__, __LINE__, "no \"%s\" in: %s", words, outcome.err);
-	outcome_free(&outcome);
+	CHECK_RUN(2, &outcome, &command);
+	CHECK_HAS(outcome.err, words);
 }
 
 /* perf record --threads: the folder, and the file in it that has no samples. */
@@ -325,19 +274,17 @@ static void test_threads(void)
 				       .size = sizeof(head),
 				       .attr_size = sizeof(struct perf_data_attr),
 				       .features = { UINT64_C(1) << PERF_DATA_FOLDER } };
-	char *folder = folder_make(), *path = folder_path(folder, "data");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "data");
 
 	file_write(folder, "data", (const char *)&head, sizeof(head));
 	check_refused(folder, "record it without --threads");
 	check_refused(path, "record it without --threads");
-	free(path);
-	folder_remove(folder);
 }
 
 static void test_other_files(void)
 {
 	struct perf_data_head head = { .size = sizeof(head) };
-	char *folder = folder_make(), *path = folder_path(folder, "perf.data");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "perf.data");
 
 	memcpy(head.magic, PERF_DATA_MAGIC_SWAPPED, sizeof(head.magic));
 	file_write(folder, "perf.data", (const char *)&head, sizeof(head));
@@ -345,8 +292,6 @@ static void test_other_files(void)
 	memcpy(head.magic, PERF_DATA_MAGIC_OLD, sizeof(head.magic));
 	file_write(folder, "perf.data", (const char *)&head, sizeof(head));
 	check_refused(path, "before Linux 3.2");
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -363,7 +308,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "report_foreign", tests);
-}
+TEST_MAIN(harness_main, "report_foreign", tests)

@@ -84,9 +84,10 @@ static uint64_t faults_in(const json_t *json, const char *function)
 /* The map was written @seconds after the trace began. @expected is the number of named faults. */
 static void check_named(uint32_t pid, const char *code, long seconds, uint64_t expected)
 {
-	char *path = map_path(pid), module[32], *folded;
-	struct written written;
-	json_t *json;
+	char module[32];
+	AUTO_TEXT *path = map_path(pid), *folded = NULL;
+	AUTO(written) written = { 0 };
+	AUTO(json_t) *json = NULL;
 
 	write_map(path, seconds);
 	write_trace(&written, pid, code, 0);
@@ -94,14 +95,10 @@ static void check_named(uint32_t pid, const char *code, long seconds, uint64_t e
 	json = json_of(&written);
 	CHECK_EQUAL(faults_in(json, "int fast(int)"), expected);
 	CHECK_EQUAL(faults_at(json, module), expected);
-	json_decref(json);
 	folded = report_as(&written, "--folded");
 	CHECK_EQUAL(strstr(folded, ";int_fast(int);old_er;int_fast(int);") != NULL,
 		    expected != 0);
-	free(folded);
 	unlink(path);
-	end(&written);
-	free(path);
 }
 
 static void test_named(void)
@@ -131,8 +128,8 @@ static void test_still_there(void)
 /* A process of another user has the number by now: it does not name the old records. */
 static void test_number_again(void)
 {
-	struct written written;
-	json_t *json;
+	AUTO(written) written = { 0 };
+	AUTO(json_t) *json = NULL;
 	int ready[2];
 	pid_t child;
 	char *path, byte;
@@ -158,12 +155,10 @@ static void test_number_again(void)
 	write_trace(&written, (uint32_t)child, "//anon", -3600);
 	json = json_of(&written);
 	CHECK_EQUAL(faults_in(json, "int fast(int)"), 0);
-	json_decref(json);
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
 	unlink(path);
 	free(path);
-	end(&written);
 }
 
 static bool is_told(const json_t *json, const char *words)
@@ -180,21 +175,19 @@ static bool is_told(const json_t *json, const char *words)
 /* No part of a map that is too large is read. */
 static void check_refused(const char *path)
 {
-	struct written written;
-	json_t *json;
+	AUTO(written) written = { 0 };
+	AUTO(json_t) *json = NULL;
 
 	write_trace(&written, number(), "//anon", 0);
 	json = json_of(&written);
 	CHECK_EQUAL(faults_in(json, "int fast(int)"), 0);
 	CHECK(is_told(json, ".map was not read, as it has more than 256 MiB or "));
-	json_decref(json);
 	unlink(path);
-	end(&written);
 }
 
 static void test_too_large(void)
 {
-	char *path = map_path(number());
+	AUTO_TEXT *path = map_path(number());
 	uint64_t i;
 	FILE *file;
 
@@ -208,14 +201,13 @@ static void test_too_large(void)
 		fputs("\n", file);
 	CHECK_EQUAL(fclose(file), 0);
 	check_refused(path);
-	free(path);
 }
 
 static void test_no_file(void)
 {
-	char *path = map_path(number()), *target = NULL;
-	struct written written;
-	json_t *json;
+	AUTO_TEXT *path = map_path(number()), *target = NULL;
+	AUTO(written) written = { 0 };
+	AUTO(json_t) *json = NULL;
 
 	/* A link is refused: it may lead anywhere. */
 	CHECK_FATAL(asprintf(&target, "%s.target", path) > 0);
@@ -224,12 +216,8 @@ static void test_no_file(void)
 	write_trace(&written, number(), "//anon", 0);
 	json = json_of(&written);
 	CHECK_EQUAL(faults_in(json, "int fast(int)"), 0);
-	json_decref(json);
 	unlink(path);
 	unlink(target);
-	free(target);
-	free(path);
-	end(&written);
 }
 
 static const struct test tests[] = {
@@ -242,7 +230,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "report_made", tests);
-}
+TEST_MAIN(harness_main, "report_made", tests)

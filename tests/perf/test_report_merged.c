@@ -60,21 +60,17 @@ struct expected {
 /* These, the most faults first, and nothing else. */
 static void check(FILE *out, const struct expected *expected)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "script"), address[24];
+	char address[24];
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "script");
 	const struct command command = { .args = { "report", "--json", "--perf-script",
 						   path } };
-	struct outcome outcome;
 	json_t *json, *buffers;
 	size_t i;
 
 	fclose(out);
 	file_write(folder, "script", text, length);
 	free(text);
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	json = outcome_json(&outcome);
-	outcome_free(&outcome);
-	CHECK_FATAL(json != NULL);
+	json = command_json(&command, 0);
 	buffers = json_object_get(json, "buffers");
 	for (i = 0; expected[i].name; i++) {
 		const json_t *buffer = json_array_get(buffers, i);
@@ -90,8 +86,6 @@ static void check(FILE *out, const struct expected *expected)
 	}
 	CHECK_EQUAL(json_array_size(buffers), i);
 	json_decref(json);
-	free(path);
-	folder_remove(folder);
 }
 
 /* As mmap(2) goes about it: each below the one before. */
@@ -303,7 +297,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "report_merged", tests);
-}
+TEST_MAIN(harness_main, "report_merged", tests)

@@ -21,7 +21,7 @@ static void test_broken_about(void)
 		{ "", "(line 1: " },
 	};
 	uint64_t code = CODE + 0x100;
-	struct written written;
+	AUTO(written) written = { 0 };
 	char *text;
 	size_t i;
 
@@ -45,16 +45,15 @@ static void test_broken_about(void)
 	text = report_as(&written, NULL);
 	check_harmless(text);
 	free(text);
-	end(&written);
 }
 
 /* The trace of a killed tracer: it has neither its end nor the files beside it. */
 static void test_unfinished(void)
 {
 	uint64_t code = CODE + 0x100;
-	struct written written;
+	AUTO(written) written = { 0 };
 	json_t *json, *missing;
-	char *text;
+	AUTO_TEXT *text = NULL;
 
 	begin(&written);
 	put_program(&written, "/program", code, "first");
@@ -66,17 +65,15 @@ static void test_unfinished(void)
 	json_decref(json);
 	text = report_as(&written, NULL);
 	CHECK(strstr(text, "! about.json is not there"));
-	free(text);
-	end(&written);
 }
 
 /* The reader is gone: no error is printed, and the status is that of SIGPIPE. */
 static void test_reader_gone(void)
 {
 	uint64_t code = CODE + 0x100;
-	struct written written;
-	struct outcome outcome;
-	char *path;
+	AUTO(written) written = { 0 };
+	AUTO(outcome) outcome = { 0 };
+	AUTO_TEXT *path = NULL;
 	int line[2];
 
 	begin(&written);
@@ -87,15 +84,11 @@ static void test_reader_gone(void)
 	path = folder_path(written.folder, "trace");
 	CHECK_FATAL(!pipe2(line, O_CLOEXEC));
 	close(line[0]);
-	command_run(&(struct command){ .args = { "report", "-q", "--html", "-", path },
-				       .out = line[1] },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 128 + SIGPIPE);
+	CHECK_RUN(128 + SIGPIPE, &outcome,
+		  &(struct command){ .args = { "report", "-q", "--html", "-", path },
+				     .out = line[1] });
 	CHECK(!strcmp(outcome.err, ""));
-	outcome_free(&outcome);
 	close(line[1]);
-	free(path);
-	end(&written);
 }
 
 /* The process sleeps, and has used no CPU for a while. */
@@ -133,9 +126,9 @@ static void test_signals(void)
 	static const char *const options[] = { "--html", "--folded", "--perf-script" };
 	static const int signals[] = { SIGINT, SIGTERM };
 	uint64_t code = CODE + 0x100;
-	struct written written;
-	struct outcome outcome;
-	char *path, *line;
+	AUTO(written) written = { 0 };
+	AUTO(outcome) outcome = { 0 };
+	AUTO_TEXT *path = NULL, *line = NULL;
 	size_t i;
 	pid_t pid;
 
@@ -158,11 +151,7 @@ static void test_signals(void)
 		command_wait(pid, &outcome);
 		CHECK_EQUAL(outcome.status, 128 + signals[i % 2]);
 		CHECK(!strcmp(outcome.out, "") && !strcmp(outcome.err, ""));
-		outcome_free(&outcome);
 	}
-	free(line);
-	free(path);
-	end(&written);
 }
 
 /* JSON on standard output, beside a file. */
@@ -170,9 +159,9 @@ static void test_json_beside(void)
 {
 	static const char *const options[] = { "--html", "--svg", "--folded" };
 	uint64_t code = CODE + 0x100;
-	struct written written;
-	struct outcome outcome;
-	char *path, *file;
+	AUTO(written) written = { 0 };
+	AUTO(outcome) outcome = { 0 };
+	AUTO_TEXT *path = NULL, *file = NULL;
 	struct stat st;
 	size_t i;
 
@@ -184,28 +173,24 @@ static void test_json_beside(void)
 	path = folder_path(written.folder, "trace");
 	file = folder_path(written.folder, "file");
 	for (i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
-		command_run(&(struct command){ .args = { "report", "-q", "--json", options[i],
-							 file, path } },
-			    &outcome);
-		CHECK_EQUAL(outcome.status, 0);
+		CHECK_RUN(0, &outcome,
+			  &(struct command){ .args = { "report", "-q", "--json", options[i],
+						       file, path } });
 		CHECK(!strcmp(outcome.err, ""));
 		json_decref(outcome_json(&outcome));
 		CHECK(!stat(file, &st) && st.st_size > 0);
 		CHECK(!unlink(file));
-		outcome_free(&outcome);
 	}
-	free(file);
-	free(path);
-	end(&written);
 }
 
 /* No output overwrites the input or another output. This is checked before anything is read. */
 static void test_outputs_refused(void)
 {
-	char *folder = folder_make(), *trace = folder_path(folder, "t");
-	char *data = folder_path(folder, "t/perf.data"),
-	     *maps = folder_path(folder, "t/maps/x");
-	char *about = folder_path(folder, "t/about.json"), *link = folder_path(folder, "link");
+	AUTO_TEXT *folder = folder_make(), *trace = folder_path(folder, "t");
+	AUTO_TEXT *data = folder_path(folder, "t/perf.data"),
+		  *maps = folder_path(folder, "t/maps/x");
+	AUTO_TEXT *about = folder_path(folder, "t/about.json"),
+		  *link = folder_path(folder, "link");
 	const struct {
 		const char *args[6];
 		const char *says;
@@ -222,7 +207,7 @@ static void test_outputs_refused(void)
 		{ { "--html", "-", "--svg", "-", trace }, "one can be \"-\"" },
 		{ { "--json", "--html", "-", trace }, "--json and --html go to the same" },
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 
 	file_write(folder, "t/perf.data", "abc", 3);
@@ -233,19 +218,11 @@ static void test_outputs_refused(void)
 		struct command command = { .args = { "report" } };
 
 		memcpy(command.args + 1, cases[i].args, sizeof(cases[i].args));
-		command_run(&command, &outcome);
-		CHECK_EQUAL(outcome.status, 2);
+		CHECK_RUN(2, &outcome, &command);
 		/* With --json it is an object on standard output. */
 		CHECK(strstr(outcome.out, cases[i].says) || strstr(outcome.err, cases[i].says));
-		outcome_free(&outcome);
 	}
 	CHECK_EQUAL(access(maps, F_OK), 0);
-	free(link);
-	free(about);
-	free(maps);
-	free(data);
-	free(trace);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -258,7 +235,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "report_missing", tests);
-}
+TEST_MAIN(harness_main, "report_missing", tests)

@@ -36,13 +36,12 @@ static void put_table(const struct written *written, const struct hm_published_r
 		.ranges_used = n,
 	};
 	size_t length = RANGES_AT + n * sizeof(*ranges);
-	char *bytes = calloc(1, length);
+	AUTO_TEXT *bytes = calloc(1, length);
 
 	CHECK_FATAL(bytes != NULL);
 	memcpy(bytes, &head, sizeof(head));
 	memcpy(bytes + RANGES_AT, ranges, n * sizeof(*ranges));
 	file_write(written->trace.path, "maps/maps.7", bytes, length);
-	free(bytes);
 }
 
 /* A program that ran for a second, and its ranges; @prefetch_ns of a page, 0: not known. */
@@ -81,24 +80,22 @@ static const json_t *advice_in(const json_t *json)
 
 static void check_none(const struct hm_published_range *range, double prefetch_ns)
 {
-	struct written written;
-	json_t *json;
+	AUTO(written) written = { 0 };
+	AUTO(json_t) *json = NULL;
 
 	write_trace(&written, range, 1, prefetch_ns);
 	json = json_of(&written);
 	CHECK_EQUAL(json_array_size(json_object_get(json, "ranges")), 1);
 	CHECK(!advice_in(json));
-	json_decref(json);
-	end(&written);
 }
 
 /* The gain is the time of the faults without that of a prefetch. */
 static void test_prefetch(void)
 {
 	const struct hm_published_range range = faulted(5000, 10000);
-	struct written written;
+	AUTO(written) written = { 0 };
 	const json_t *advice, *row;
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 	char *text;
 
 	write_trace(&written, &range, 1, 1000);
@@ -114,7 +111,6 @@ static void test_prefetch(void)
 	CHECK_EQUAL(integer_of(advice, "gain_ns"), 45 * MS);
 	CHECK(json_is_false(json_object_get(advice, "at_most")));
 	CHECK(strstr(string_of(advice, "text"), "hm_range_prefetch()") != NULL);
-	json_decref(json);
 	text = report_as(&written, NULL);
 	CHECK(strstr(text, "Reached by devices") != NULL);
 	CHECK(strstr(text, "20000000-20200000") != NULL);
@@ -124,16 +120,15 @@ static void test_prefetch(void)
 	CHECK(strstr(text, "\"device_faults\":5000") != NULL);
 	CHECK(strstr(text, "hm_range_prefetch()") != NULL);
 	free(text);
-	end(&written);
 }
 
 /* The cost of the trace's own prefetches counts more than a measured one. */
 static void test_own_prefetches(void)
 {
 	struct hm_published_range ranges[2] = { faulted(5000, 10000), faulted(0, 0) };
-	struct written written;
+	AUTO(written) written = { 0 };
 	const json_t *advice;
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 
 	ranges[1].start = 4 * MEMORY;
 	ranges[1].end = ranges[1].start + MEMORY_BYTES;
@@ -144,8 +139,6 @@ static void test_own_prefetches(void)
 	advice = advice_in(json);
 	CHECK_FATAL(advice != NULL);
 	CHECK_EQUAL(integer_of(advice, "gain_ns"), 20 * MS);
-	json_decref(json);
-	end(&written);
 }
 
 static void test_no_prefetch(void)
@@ -170,7 +163,7 @@ static void test_location(void)
 	struct hm_published_range range = faulted(24, 1000);
 	struct written written;
 	const json_t *advice;
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 
 	range.moved_in = 3 * 512;
 	range.moved_out = 2 * 512;
@@ -182,7 +175,6 @@ static void test_location(void)
 	CHECK(strstr(string_of(advice, "text"), "HM_RANGE_PREFER_HOST") != NULL);
 	CHECK_EQUAL(integer_of(advice, "gain_ns"), 60 * MS);
 	CHECK(json_is_true(json_object_get(advice, "at_most")));
-	json_decref(json);
 	end(&written);
 
 	/* A program may want to go there and back once. */
@@ -199,7 +191,7 @@ static void test_joined(void)
 {
 	struct hm_published_range ranges[3] = { faulted(3, 10), faulted(4, 10),
 						faulted(5, 10) };
-	struct written written;
+	AUTO(written) written = { 0 };
 	json_t *json, *list;
 
 	ranges[0].start = MEMORY + 256 * PAGE;
@@ -213,7 +205,6 @@ static void test_joined(void)
 	CHECK_EQUAL(integer_of(json_array_get(list, 0), "length"), MEMORY_BYTES);
 	CHECK_EQUAL(integer_of(json_array_get(list, 1), "device_faults"), 5);
 	json_decref(json);
-	end(&written);
 }
 
 /* A table is data of a stranger. */
@@ -221,8 +212,8 @@ static void test_hostile(void)
 {
 	struct hm_published_range ranges[3] = { faulted(3, 10), faulted(4, 10),
 						faulted(5, 10) };
-	struct written written;
-	char *text;
+	AUTO(written) written = { 0 };
+	AUTO_TEXT *text = NULL;
 
 	memset(ranges[0].accel, 'a', sizeof(ranges[0].accel));
 	memcpy(ranges[0].accel, HARM, 20);
@@ -234,8 +225,6 @@ static void test_hostile(void)
 	text = report_as(&written, NULL);
 	check_harmless(text);
 	CHECK(strstr(text, "Reached by devices") != NULL);
-	free(text);
-	end(&written);
 }
 
 static const struct test tests[] = {
@@ -248,7 +237,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "report_ranges", tests);
-}
+TEST_MAIN(harness_main, "report_ranges", tests)

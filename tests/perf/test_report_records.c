@@ -41,7 +41,7 @@ static void put_table(const struct written *written, const char *buffer, const c
 static void test_harm(void)
 {
 	uint64_t code = CODE + 0x100;
-	struct written written;
+	AUTO(written) written = { 0 };
 	char *text;
 
 	begin(&written);
@@ -61,7 +61,6 @@ static void test_harm(void)
 	text = report_as(&written, "--folded");
 	check_harmless(text);
 	free(text);
-	end(&written);
 }
 
 /* A path is told as long as it is: its end says which file it is. */
@@ -69,8 +68,8 @@ static void test_long_name(void)
 {
 	uint64_t code = CODE + 0x100;
 	char path[NAME_MOST / 2];
-	struct written written;
-	json_t *json;
+	AUTO(written) written = { 0 };
+	AUTO(json_t) *json = NULL;
 
 	memset(path, 'f', sizeof(path));
 	path[0] = path[sizeof(path) / 2] = '/';
@@ -83,15 +82,13 @@ static void test_long_name(void)
 	json = json_of(&written);
 	CHECK(!strcmp(string_of(json_array_get(json_object_get(json, "buffers"), 0), "name"),
 		      path));
-	json_decref(json);
-	end(&written);
 }
 
 /* A buffer's kind and its backend: only the library's buffers have one. */
 static void test_backend(void)
 {
 	uint64_t code = CODE + 0x100;
-	struct written written;
+	AUTO(written) written = { 0 };
 	json_t *json, *buffers;
 
 	begin(&written);
@@ -110,7 +107,6 @@ static void test_backend(void)
 	CHECK(!strcmp(string_of(json_array_get(buffers, 1), "kind"), "file"));
 	CHECK(json_is_null(json_object_get(json_array_get(buffers, 1), "backend")));
 	json_decref(json);
-	end(&written);
 }
 
 /* The rights in the kernel's record of a library's map belong to its buffer alone. */
@@ -176,9 +172,9 @@ static void put_fork(struct written *written, uint32_t type, uint32_t pid, uint3
 static void test_became_another(void)
 {
 	uint64_t code = CODE + 0x100;
-	struct written written;
-	char *other;
-	json_t *json;
+	AUTO(written) written = { 0 };
+	AUTO_TEXT *other = NULL;
+	AUTO(json_t) *json = NULL;
 
 	begin(&written);
 	other = copy_of_self(&written);
@@ -198,9 +194,6 @@ static void test_became_another(void)
 	CHECK_EQUAL(faults_at(json, "other"), 1);
 	CHECK_EQUAL(faults_at(json, "third"), 1);
 	CHECK_EQUAL(json_array_size(json_object_get(json, "sites")), 4);
-	json_decref(json);
-	free(other);
-	end(&written);
 }
 
 /* ---- many children, one after another, and threads ---- */
@@ -211,7 +204,7 @@ static void test_became_another(void)
 static void test_ended(void)
 {
 	uint64_t code = CODE + 0x100, before, i;
-	struct written written;
+	AUTO(written) written = { 0 };
 	struct analysis analysis;
 	const struct object *object;
 	uint32_t n;
@@ -243,15 +236,14 @@ static void test_ended(void)
 	for (object = spaces_objects(analysis.spaces, &n); object; object = object->next)
 		CHECK(object->kind != OBJECT_UNKNOWN);
 	analysis_free(&analysis);
-	end(&written);
 }
 
 /* The first thread ends before the other ones, which keep the memory. */
 static void test_first_thread_ends(void)
 {
 	uint64_t code = CODE + 0x100;
-	struct written written;
-	json_t *json;
+	AUTO(written) written = { 0 };
+	AUTO(json_t) *json = NULL;
 
 	begin(&written);
 	put_name(&written, PID, "threads", true);
@@ -269,15 +261,13 @@ static void test_first_thread_ends(void)
 		    1);
 	CHECK_EQUAL(integer_of(json_array_get(json_object_get(json, "buffers"), 1), "minor"),
 		    1);
-	json_decref(json);
-	end(&written);
 }
 
 /* A thread has its maker's name until it takes another one; one that makes itself is a lie. */
 static void test_thread_names(void)
 {
 	struct analysis analysis;
-	struct written written;
+	AUTO(written) written = { 0 };
 
 	begin(&written);
 	put_name(&written, PID, "maker", true);
@@ -293,7 +283,6 @@ static void test_thread_names(void)
 	CHECK(!strcmp(spaces_thread_name(analysis.spaces, PID + 2), "other"));
 	CHECK(!strcmp(spaces_thread_name(analysis.spaces, PID + 3), ""));
 	analysis_free(&analysis);
-	end(&written);
 }
 
 /* ---- two files that are waited for ---- */
@@ -323,7 +312,7 @@ static void test_two_files(void)
 	unsigned int asked = 0, i;
 	const struct measures measures = { .storage_rate = asked_rate, .user = &asked };
 	struct report report = { 0 };
-	struct written written;
+	AUTO(written) written = { 0 };
 
 	begin(&written);
 	put_name(&written, PID, "two", true);
@@ -342,7 +331,6 @@ static void test_two_files(void)
 	}
 	free(report.advice);
 	analysis_free(&report.analysis);
-	end(&written);
 }
 
 /* Whole chains, from the outermost in; those of two processes of one program are one. */
@@ -351,8 +339,8 @@ static void test_folded(void)
 	const uint64_t deep[] = { CODE + 0x10, CODE + 0x20, CODE + PAGE + 0x30, 0x10 };
 	const uint64_t other[] = { CODE + 0x10, CODE + 0x20 };
 	const uint64_t moved[] = { CODE + PAGE + 0x10, CODE + PAGE + 0x20 };
-	struct written written;
-	char *text;
+	AUTO(written) written = { 0 };
+	AUTO_TEXT *text = NULL;
 
 	begin(&written);
 	put_name(&written, PID, "one name", true);
@@ -370,8 +358,6 @@ static void test_folded(void)
 	text = report_as(&written, "--folded");
 	CHECK(!strcmp(text, "one_name;[inner];[inner];/a_b 2\n"
 			    "one_name;[unknown];[outer];[inner];[inner];/a_b 2\n"));
-	free(text);
-	end(&written);
 }
 
 /* A fault belongs to its thread, which may have another name than the process's first thread. */
@@ -390,9 +376,10 @@ static void test_folded_threads(void)
 	const uint64_t code = CODE + 0x10;
 	struct command command = { .args = { "report", "-q", "--folded", "-",
 					     "--perf-script" } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	struct written written;
-	char lines[300], *folded, *script;
+	char lines[300];
+	AUTO_TEXT *folded = NULL, *script = NULL;
 
 	begin(&written);
 	put_name(&written, PID, "main", true);
@@ -406,16 +393,13 @@ static void test_folded_threads(void)
 	folded = report_as(&written, "--folded");
 	snprintf(lines, sizeof(lines), expected, "[p]", "[p]", "[p]");
 	CHECK(!strcmp(folded, lines));
-	free(folded);
 	script = folder_path(written.folder, "script");
 	file_write(written.folder, "script", text, strlen(text));
 	command.args[5] = script;
 	command_run(&command, &outcome);
-	free(script);
 	end(&written);
 	snprintf(lines, sizeof(lines), expected, "run_(/p)", "run_(/p)", "run_(/p)");
 	CHECK(!strcmp(outcome.out, lines));
-	outcome_free(&outcome);
 }
 
 static const struct test tests[] = {
@@ -433,7 +417,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "report_records", tests);
-}
+TEST_MAIN(harness_main, "report_records", tests)

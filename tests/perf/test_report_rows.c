@@ -48,7 +48,7 @@ static void page_is_small(void)
 	char *folder = folder_make(), path[512], page[512];
 	const struct command command = { .args = { "report", "-q", "--html", page, path } };
 	struct trace_folder trace;
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	uint64_t bytes;
 	struct stat st;
 
@@ -56,9 +56,7 @@ static void page_is_small(void)
 	snprintf(path, sizeof(path), "%s/trace", folder);
 	snprintf(page, sizeof(page), "%s/page", folder);
 	CHECK_EQUAL(made_trace(path, MANY_FAULTS, &trace, &bytes), 0);
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	outcome_free(&outcome);
+	CHECK_RUN(0, &outcome, &command);
 	CHECK_EQUAL(stat(page, &st), 0);
 	CHECK(st.st_size < 2000000);
 	trace_folder_close(&trace, false);
@@ -71,7 +69,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "report_rows", tests);
-}
+TEST_MAIN(harness_main, "report_rows", tests)

@@ -5,40 +5,6 @@
  */
 #include "perf/written_trace.h"
 
-#define FAULTS 40
-
-static void put_memory(struct written *written)
-{
-	put_name(written, PID, "foreign", true);
-	put_map(written, PID, MEMORY, MEMORY_BYTES, "//anon", false);
-}
-
-static void put_faults(struct written *written)
-{
-	uint64_t code = CODE, i;
-
-	for (i = 0; i < FAULTS; i++)
-		put_fault(written, PID, MEMORY + i * PAGE, 1, &code);
-}
-
-static uint64_t faults_of(const json_t *json)
-{
-	return (uint64_t)integer_of(json_object_get(json, "totals"), "faults");
-}
-
-static bool misses(const json_t *json, const char *words)
-{
-	const json_t *sentence;
-	size_t i;
-
-	json_array_foreach(json_object_get(json, "missing"), i, sentence)
-	{
-		if (strstr(json_string_value(sentence), words))
-			return true;
-	}
-	return false;
-}
-
 /* A page of MEMORY, as the only event's sample; @period 0: it does not tell. */
 static void put_sample(struct written *written, uint64_t page, uint64_t period)
 {
@@ -68,7 +34,7 @@ static void put_sample(struct written *written, uint64_t page, uint64_t period)
 /* How the event is opened, in the trace's file. */
 static void set_attr(const struct written *written, uint64_t period, bool freq)
 {
-	char *path = folder_path(written->folder, "trace/perf.data");
+	AUTO_TEXT *path = folder_path(written->folder, "trace/perf.data");
 	int fd = open(path, O_RDWR | O_CLOEXEC);
 	struct perf_data_attr attr;
 	struct perf_data_head head;
@@ -81,20 +47,19 @@ static void set_attr(const struct written *written, uint64_t period, bool freq)
 		attr.attr.sample_type |= PERF_SAMPLE_PERIOD;
 	CHECK(pwrite(fd, &attr, sizeof(attr), (off_t)head.attrs.offset) == sizeof(attr));
 	close(fd);
-	free(path);
 }
 
 /* Samples, 100 faults each, of pages in order: of which they say nothing. */
 static void check_samples(bool freq)
 {
-	struct written written;
+	AUTO(written) written = { 0 };
 	json_t *json, *buffer;
 	uint64_t i;
 	char *text;
 
 	begin(&written);
 	put_memory(&written);
-	for (i = 0; i < FAULTS; i++)
+	for (i = 0; i < SOME_FAULTS; i++)
 		put_sample(&written, i, freq ? 100 : 0);
 	finish(&written, json_pack("{s:{s:f, s:f}}", "costs", "anon_fault_ns", 500000.0,
 				   "anon_populate_ns", 500.0));
@@ -102,12 +67,12 @@ static void check_samples(bool freq)
 	json = json_of(&written);
 	buffer = json_array_get(json_object_get(json, "buffers"), 0);
 	CHECK(json_is_true(json_object_get(json, "sampled")));
-	CHECK_EQUAL(faults_of(json), 100 * FAULTS);
-	CHECK_EQUAL(integer_of(buffer, "faults"), 100 * FAULTS);
+	CHECK_EQUAL(faults_of(json), 100 * SOME_FAULTS);
+	CHECK_EQUAL(integer_of(buffer, "faults"), 100 * SOME_FAULTS);
 	CHECK(!strcmp(string_of(buffer, "pattern"), ""));
 	CHECK(json_is_null(json_object_get(buffer, "time_ns")));
 	CHECK_EQUAL(integer_of(json_array_get(json_object_get(json, "sites"), 0), "faults"),
-		    100 * FAULTS);
+		    100 * SOME_FAULTS);
 	CHECK(misses(json, "40 samples stand for 4,000 faults"));
 	CHECK_EQUAL(json_array_size(json_object_get(json, "advice")), 0);
 	CHECK(strstr(string_of(json, "advice_unknown"), "perf record -c 1"));
@@ -119,7 +84,6 @@ static void check_samples(bool freq)
 	text = report_as(&written, "--folded");
 	CHECK(strstr(text, " 4000\n"));
 	free(text);
-	end(&written);
 }
 
 static void test_every_so_manieth(void)
@@ -135,46 +99,38 @@ static void test_by_frequency(void)
 /* Each fault's line, with its period as perf script prints it. */
 static void check_text(const char *first, const char *others, uint64_t faults, bool told)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "script"), *text = NULL;
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "script"), *text = NULL;
 	const struct command command = { .args = { "report", "--json", "--perf-script",
 						   path } };
 	size_t length = 0, i;
 	FILE *out = open_memstream(&text, &length);
-	struct outcome outcome;
 	json_t *json, *buffer;
 
 	CHECK_FATAL(out != NULL);
 	fputs("a 7/7 10.000000000: PERF_RECORD_MMAP2 7/7: [0x10000000(0x200000) @ 0 "
 	      "00:00 0 0]: rw-p //anon\n",
 	      out);
-	for (i = 0; i < FAULTS; i++)
+	for (i = 0; i < SOME_FAULTS; i++)
 		fprintf(out, "a 7/7 10.%09zu: %s page-faults: %zx [unknown] (//anon)\n",
 			100 + i, i ? others : first, (size_t)0x10000000 + i * 4096);
 	fclose(out);
 	file_write(folder, "script", text, length);
-	free(text);
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	json = outcome_json(&outcome);
-	outcome_free(&outcome);
-	CHECK_FATAL(json != NULL);
+	json = command_json(&command, 0);
 	buffer = json_array_get(json_object_get(json, "buffers"), 0);
 	CHECK_EQUAL(faults_of(json), faults);
 	CHECK_EQUAL(json_is_null(json_object_get(json, "sampled")), !told);
-	CHECK_EQUAL(json_is_true(json_object_get(json, "sampled")), faults != FAULTS);
+	CHECK_EQUAL(json_is_true(json_object_get(json, "sampled")), faults != SOME_FAULTS);
 	CHECK(!strcmp(string_of(buffer, "pattern"),
-		      told && faults == FAULTS ? "sequential" : ""));
+		      told && faults == SOME_FAULTS ? "sequential" : ""));
 	CHECK(told || misses(json, "perf script -F with period"));
 	json_decref(json);
-	free(path);
-	folder_remove(folder);
 }
 
 static void test_text(void)
 {
-	check_text("1", "1", FAULTS, true);
-	check_text("1", "7", 1 + 7 * (FAULTS - 1), true);
-	check_text("", "", FAULTS, false);
+	check_text("1", "1", SOME_FAULTS, true);
+	check_text("1", "7", 1 + 7 * (SOME_FAULTS - 1), true);
+	check_text("", "", SOME_FAULTS, false);
 }
 
 /* Records left out by a filter were not lost to a full ring. */
@@ -185,8 +141,8 @@ static void test_filtered(void)
 		uint64_t lost;
 		struct trace_trailer trailer;
 	} record = { .header.misc = PERF_RECORD_LOST_TO_FILTER, .lost = 12 };
-	struct written written;
-	json_t *json;
+	AUTO(written) written = { 0 };
+	AUTO(json_t) *json = NULL;
 
 	begin(&written);
 	put_memory(&written);
@@ -197,8 +153,6 @@ static void test_filtered(void)
 	json = json_of(&written);
 	CHECK_EQUAL(integer_of(json_object_get(json, "totals"), "lost"), 0);
 	CHECK(misses(json, "12 records were left out by the filter"));
-	json_decref(json);
-	end(&written);
 }
 
 static const struct test tests[] = {
@@ -209,7 +163,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "report_samples", tests);
-}
+TEST_MAIN(harness_main, "report_samples", tests)

@@ -17,7 +17,7 @@ static void test_by_time(void)
 {
 	static const char *const tables[] = { "\nBuffer ", "\nCall site of " };
 	const uint64_t few = CODE + 0x100, many = CODE + PAGE + 0x100;
-	struct written written;
+	AUTO(written) written = { 0 };
 	json_t *json, *buffers;
 	uint64_t i;
 	char *text;
@@ -46,7 +46,6 @@ static void test_by_time(void)
 	text = report_as(&written, "--svg");
 	CHECK(strstr(text, "/many: 8 page faults"));
 	free(text);
-	end(&written);
 }
 
 /* ---- memory that is taken and given back ---- */
@@ -162,7 +161,7 @@ static void test_unfinished(void)
 static void test_two_at_a_time(void)
 {
 	struct written written;
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 	uint64_t i;
 
 	begin_pieces(&written);
@@ -171,7 +170,6 @@ static void test_two_at_a_time(void)
 	json = end_pieces(&written);
 	CHECK_EQUAL(json_array_size(json_object_get(json, "buffers")), 2);
 	CHECK_EQUAL(faults_kept(json), (TIMES - 2) * FAULTS);
-	json_decref(json);
 }
 
 /* Pieces of another size, by other code or in other places do not follow each other. */
@@ -214,7 +212,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "report_tables", tests);
-}
+TEST_MAIN(harness_main, "report_tables", tests)

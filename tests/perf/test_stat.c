@@ -53,8 +53,8 @@ static void check_near(double value, double expected, double share)
 
 static void test_faults(void)
 {
-	json_t *none = touching(stat_self(), "0", NULL);
-	json_t *all = touching(stat_self(), "20000", NULL);
+	AUTO(json_t) *none = touching(stat_self(), "0", NULL);
+	AUTO(json_t) *all = touching(stat_self(), "20000", NULL);
 	double faults = stat_mean(all, "minor_faults") - stat_mean(none, "minor_faults");
 	size_t i;
 
@@ -66,8 +66,6 @@ static void test_faults(void)
 	CHECK(stat_mean(all, "user") + stat_mean(all, "system") > 0);
 	for (i = 0; i < sizeof(metrics) / sizeof(metrics[0]); i++)
 		stat_check_told(all, metrics[i]);
-	json_decref(none);
-	json_decref(all);
 }
 
 /* Each of them is counted, whichever process it was in. */
@@ -75,20 +73,19 @@ static void test_children(void)
 {
 	const struct command command = { .args = { "--", stat_self(), "--act", "fork", "2000",
 						   "10" } };
-	json_t *report = stat_json(&command, 0);
+	AUTO(json_t) *report = stat_json(&command, 0);
 
 	CHECK(stat_mean(report, "minor_faults") >= 20000);
 	CHECK(stat_mean(report, "context_switches") >= 2000);
-	json_decref(report);
 }
 
 static void test_major_faults(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "file");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "file");
 	const struct command command = { .args = { "stat", "--json", "--", stat_self(), "--act",
 						   "major", path } };
-	struct outcome outcome;
-	json_t *report;
+	AUTO(outcome) outcome = { 0 };
+	AUTO(json_t) *report = NULL;
 
 	char *bytes = calloc(64, 4096);
 
@@ -100,20 +97,16 @@ static void test_major_faults(void)
 	CHECK_FATAL(report != NULL);
 	/* On a file system in memory it is none. */
 	CHECK(stat_mean(report, "major_faults") >= atof(outcome.out));
-	json_decref(report);
-	outcome_free(&outcome);
-	free(path);
-	folder_remove(folder);
 }
 
 /* 0, 1000 and 2000 pages: the mean is one thousand more than the least, as is the deviation. */
 static void test_repetitions(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "steps");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "steps");
 	const struct command command = { .args = { "-r", "3", "--", stat_self(), "--act",
 						   "step", path, "1000" } };
 	const json_t *faults;
-	json_t *report;
+	AUTO(json_t) *report = NULL;
 
 	file_write(folder, "steps", "", 0);
 	report = stat_json(&command, 0);
@@ -124,9 +117,6 @@ static void test_repetitions(void)
 	check_near(real_of(faults, "max") - real_of(faults, "min"), 2000, 0.02);
 	check_near(real_of(faults, "mean") - real_of(faults, "min"), 1000, 0.02);
 	check_near(real_of(faults, "stddev"), 1000, 0.02);
-	json_decref(report);
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- where counting is refused ---- */
@@ -135,7 +125,7 @@ static void test_repetitions(void)
 static void test_refused(void)
 {
 	const struct command command = { .prepare = command_refuse_perf };
-	json_t *none, *all;
+	AUTO(json_t) *none = NULL, *all = NULL;
 
 	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0) {
 		test_skip("kernel", "no seccomp filters: %s", strerror(errno));
@@ -149,41 +139,35 @@ static void test_refused(void)
 	CHECK(!strcmp(stat_text(all, "context_switches", "source"), "wait4"));
 	CHECK(strstr(stat_text(all, "task_clock", "not_counted"), "not permitted") != NULL);
 	CHECK(strstr(stat_text(all, "cpu_migrations", "not_counted"), "not permitted") != NULL);
-	CHECK(strstr(stat_text(all, "dtlb_load_misses", "not_counted"), "not permitted") !=
-	      NULL);
+	CHECK_HAS(stat_text(all, "dtlb_load_misses", "not_counted"), "not permitted");
 	CHECK(strstr(string_of(all, "perf_refused"), "perf_event_open(2) is refused") != NULL);
 	/* Faults before execve(2) are taken off, as a counter would leave them out. */
 	CHECK(stat_mean(none, "minor_faults") < 20000);
-	json_decref(none);
-	json_decref(all);
 }
 
 /* The remedy comes first, before any figure. */
 static void test_paranoid(void)
 {
-	char *folder = folder_make(), *setting;
+	AUTO_TEXT *folder = folder_make(), *setting = NULL;
 	struct command command = { .prepare = command_refuse_perf,
 				   .args = { "stat", "--", "true" } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	const char *remedy;
 
 	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0) {
 		test_skip("kernel", "no seccomp filters: %s", strerror(errno));
-		folder_remove(folder);
 		return;
 	}
 	CHECK_FATAL(asprintf(&setting, "HETMAP_ROOT=%s", folder) > 0);
 	command.env[0] = setting;
 	command.uid = getuid() ? 0 : NOBODY;
 	file_write(folder, "proc/sys/kernel/perf_event_paranoid", "3\n", 2);
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &command);
 	remedy = strstr(outcome.err, "sudo sysctl kernel.perf_event_paranoid=1");
 	CHECK(remedy != NULL && remedy < strstr(outcome.err, "wall time"));
 	CHECK(strstr(outcome.err, "it is 3, and") != NULL);
 	CHECK(strstr(outcome.err, "by wait4(2)") != NULL);
 	check_lines(outcome.err);
-	outcome_free(&outcome);
 
 	/* Root is told that something else refuses. */
 	command.uid = 0;
@@ -191,26 +175,19 @@ static void test_paranoid(void)
 		command_run(&command, &outcome);
 		CHECK(strstr(outcome.err, "sysctl") == NULL);
 		CHECK(strstr(outcome.err, "seccomp") != NULL);
-		outcome_free(&outcome);
 	}
-	free(setting);
-	folder_remove(folder);
 }
 
 /* Whatever the setting is on this machine: an ordinary user sees the right number. */
 static void test_ordinary_user(void)
 {
 	const struct command command = { .uid = getuid() ? 0 : NOBODY };
-	char *folder = folder_make(), *copy = stat_copy(folder, 0755);
-	json_t *none = touching(copy, "0", &command);
-	json_t *all = touching(copy, "20000", &command);
+	AUTO_TEXT *folder = folder_make(), *copy = stat_copy(folder, 0755);
+	AUTO(json_t) *none = touching(copy, "0", &command);
+	AUTO(json_t) *all = touching(copy, "20000", &command);
 
 	check_near(stat_mean(all, "minor_faults") - stat_mean(none, "minor_faults"), PAGES,
 		   0.01);
-	json_decref(none);
-	json_decref(all);
-	free(copy);
-	folder_remove(folder);
 }
 
 /*
@@ -220,15 +197,12 @@ static void test_ordinary_user(void)
 static void test_taken_away(void)
 {
 	const struct command command = { .uid = getuid() ? 0 : NOBODY };
-	char *folder = folder_make(), *copy = stat_copy(folder, 0111);
-	json_t *report = touching(copy, "20000", &command);
+	AUTO_TEXT *folder = folder_make(), *copy = stat_copy(folder, 0111);
+	AUTO(json_t) *report = touching(copy, "20000", &command);
 
 	CHECK(stat_mean(report, "minor_faults") >= PAGES);
 	CHECK(!strcmp(stat_text(report, "minor_faults", "source"), "wait4"));
 	CHECK(*stat_text(report, "task_clock", "not_counted"));
-	json_decref(report);
-	free(copy);
-	folder_remove(folder);
 }
 
 /* ---- beside perf ---- */

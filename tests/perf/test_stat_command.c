@@ -26,7 +26,7 @@ static void check_status(int expected, bool reported, const char *args[])
 {
 	/* A folder of PATH that may not be looked into makes 126 of 127. */
 	struct command command = { .args = { "stat" }, .env = { "PATH=/usr/bin:/bin" } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	int i;
 
 	for (i = 0; args[i]; i++)
@@ -38,15 +38,14 @@ static void check_status(int expected, bool reported, const char *args[])
 	CHECK_EQUAL(strstr(outcome.err, "wall time") != NULL, reported);
 	if (!reported)
 		CHECK(!strncmp(outcome.err, "hetmap: ", 8));
-	outcome_free(&outcome);
 }
 
 #define ARGS(...) ((const char *[]){ __VA_ARGS__, NULL })
 
 static void test_status(void)
 {
-	char *folder = folder_make(), *file = folder_path(folder, "file");
-	char *script = folder_path(folder, "script");
+	AUTO_TEXT *folder = folder_make(), *file = folder_path(folder, "file");
+	AUTO_TEXT *script = folder_path(folder, "script");
 
 	file_write(folder, "file", "#!/bin/sh\n", 10);
 	file_write(folder, "script", "#!/no/such/interpreter\n", 23);
@@ -69,9 +68,6 @@ static void test_status(void)
 	check_status(125, false, ARGS("-r", "0", "--", "true"));
 	check_status(125, false, ARGS("-r", "ten", "--", "true"));
 	check_status(125, false, ARGS("-o", folder, "--", "true"));
-	free(script);
-	free(file);
-	folder_remove(folder);
 }
 
 /* The last that was not 0, of all that were made. */
@@ -79,7 +75,7 @@ static void test_status_of_repetitions(void)
 {
 	static const char script[] =
 		"echo >>\"$0\"; n=$(wc -l <\"$0\"); exit $((n % 4 * 3 % 9))";
-	char *folder = folder_make(), *file = folder_path(folder, "file");
+	AUTO_TEXT *folder = folder_make(), *file = folder_path(folder, "file");
 	struct stat st;
 
 	file_write(folder, "file", "", 0);
@@ -92,15 +88,12 @@ static void test_status_of_repetitions(void)
 	file_write(folder, "file", "#!/bin/sh\nrm \"$0\"\n", 18);
 	{
 		const struct command command = { .args = { "stat", "-r", "3", "--", file } };
-		struct outcome outcome;
+		AUTO(outcome) outcome = { 0 };
 
 		CHECK_EQUAL(status_of(&command, &outcome), 127);
 		CHECK(strstr(outcome.err, "1 of 3 runs were made") != NULL);
 		CHECK(strstr(outcome.err, "cannot execute") != NULL);
-		outcome_free(&outcome);
 	}
-	free(file);
-	folder_remove(folder);
 }
 
 /* A failure is an object, as with all commands; nothing was run. */
@@ -108,11 +101,10 @@ static void test_failure_json(void)
 {
 	const struct command command = { .args = { "stat", "--json", "--",
 						   "/no/such/command" } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	CHECK_EQUAL(status_of(&command, &outcome), 127);
 	check_failure_json(&outcome, ENOENT);
-	outcome_free(&outcome);
 }
 
 /* ---- the report ---- */
@@ -124,7 +116,7 @@ static void test_report(void)
 					 .env = { "LC_ALL=C.UTF-8" } };
 	const struct command plain = { .args = { "stat", "-r", "2", "true" },
 				       .env = { "LC_ALL=C" } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	CHECK_EQUAL(status_of(&command, &outcome), 0);
 	CHECK(!strcmp(outcome.out, "said\nsaid\nsaid\n"));
@@ -136,43 +128,35 @@ static void test_report(void)
 	CHECK(strstr(outcome.err, "/proc/vmstat") != NULL);
 	CHECK(strstr(outcome.err, "/proc/buddyinfo") != NULL);
 	check_lines(outcome.err);
-	outcome_free(&outcome);
 
 	CHECK_EQUAL(status_of(&plain, &outcome), 0);
 	CHECK(strstr(outcome.err, "+- ") != NULL && strstr(outcome.err, "±") == NULL);
-	outcome_free(&outcome);
 }
 
 static void test_output_file(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "report");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "report");
 	const struct command command = { .args = { "stat", "--json", "-o", path, "--", "sh",
 						   "-c",
 						   "echo said; echo complained >&2; exit 3" } };
 	const struct command full = { .args = { "stat", "-o", "/dev/full", "--", "echo",
 						"said" } };
 	const struct command closed = { .args = { "stat", "true" }, .err = -1 };
-	struct outcome outcome;
-	json_t *report;
+	AUTO(outcome) outcome = { 0 };
+	AUTO(json_t) *report = NULL;
 
 	CHECK_EQUAL(status_of(&command, &outcome), 3);
 	CHECK(!strcmp(outcome.out, "said\n"));
 	CHECK(!strcmp(outcome.err, "complained\n"));
 	report = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
 	CHECK_EQUAL(integer_of(report, "status"), 3);
-	json_decref(report);
-	outcome_free(&outcome);
 
 	CHECK_EQUAL(status_of(&full, &outcome), 125);
 	CHECK(!strcmp(outcome.out, "said\n"));
 	CHECK(strstr(outcome.err, "/dev/full: No space left") != NULL);
-	outcome_free(&outcome);
 
 	/* Only the status can tell. */
 	CHECK_EQUAL(status_of(&closed, &outcome), 125);
-	outcome_free(&outcome);
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- the machine's files ---- */
@@ -223,7 +207,7 @@ static void check_zone(const json_t *zone, int node, uint64_t pages, double shar
 
 static void test_machine(void)
 {
-	char *folder = folder_make(), *setting;
+	AUTO_TEXT *folder = folder_make(), *setting = NULL;
 	const json_t *before, *after;
 	json_t *report;
 
@@ -247,17 +231,15 @@ static void test_machine(void)
 	CHECK_EQUAL(json_object_size(json_object_get(report, "vmstat")), 4);
 	CHECK(real_of(change_of(report, "thp_fault_alloc"), "mean") == 0);
 	json_decref(report);
-	free(setting);
-	folder_remove(folder);
 }
 
 /* Unreadable files are reported as unknown, with a reason; nonsense is no zone. */
 static void test_unreadable(void)
 {
-	char *folder = folder_make(), *setting;
+	AUTO_TEXT *folder = folder_make(), *setting = NULL;
 	struct command command = { .args = { "--", "true" } };
 	struct command text = { .args = { "stat", "--", "true" } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *report;
 
 	CHECK_FATAL(asprintf(&setting, "HETMAP_ROOT=%s", folder) > 0);
@@ -268,12 +250,10 @@ static void test_unreadable(void)
 	CHECK(strstr(string_of(report, "free_unknown"), "No such file") != NULL);
 	stat_check_told(report, "minor_faults");
 	json_decref(report);
-	command_run(&text, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &text);
 	CHECK(strstr(outcome.err, "The whole machine meanwhile: not known") != NULL);
 	CHECK(strstr(outcome.err, "Free memory: not known") != NULL);
 	check_lines(outcome.err);
-	outcome_free(&outcome);
 
 	file_write(folder, "proc/vmstat", "pgfault\n\n\xff\xfe 3\npgfault x\n", 25);
 	file_write(folder, "proc/buddyinfo", "Node x, zone\nNode 0, zone Normal\n\n", 34);
@@ -281,8 +261,6 @@ static void test_unreadable(void)
 	CHECK_EQUAL(json_object_size(json_object_get(report, "vmstat")), 0);
 	CHECK(strstr(string_of(report, "free_unknown"), "no zone") != NULL);
 	json_decref(report);
-	free(setting);
-	folder_remove(folder);
 }
 
 static void keep_standard(void)
@@ -301,8 +279,8 @@ static void test_few_descriptors(void)
 				      .resource = RLIMIT_NOFILE,
 				      .limit = 5,
 				      .prepare = keep_standard };
-	struct outcome outcome;
-	json_t *report = stat_json(&few, 0);
+	AUTO(outcome) outcome = { 0 };
+	AUTO(json_t) *report = stat_json(&few, 0);
 	bool refused;
 
 	/* Above 1 of perf_event_paranoid, ordinary users are refused some counters before that. */
@@ -313,11 +291,9 @@ static void test_few_descriptors(void)
 	stat_check_told(report, "itlb_misses");
 	CHECK(!strcmp(stat_text(report, "minor_faults", "source"), "wait4"));
 	CHECK(stat_mean(report, "minor_faults") > 0);
-	json_decref(report);
 
 	CHECK_EQUAL(status_of(&none, &outcome), 125);
 	CHECK(strstr(outcome.err, "raise ulimit -n") != NULL);
-	outcome_free(&outcome);
 }
 
 /* ---- the command is left alone ---- */
@@ -368,7 +344,7 @@ static void test_surroundings(void)
 	static void (*const prepares[])(void) = { NULL, set_signals };
 	struct command command = { .args = { "stat", "-o", "/dev/null", "--", stat_self(),
 					     "--act", "ignored" } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	char text[4096];
 	size_t i;
 
@@ -379,7 +355,6 @@ static void test_surroundings(void)
 		if (strcmp(outcome.out, text) != 0)
 			test_fail(__FILE__, __LINE__, "with hetmap:\n%s\nwithout:\n%s",
 				  outcome.out, text);
-		outcome_free(&outcome);
 	}
 }
 
@@ -392,10 +367,11 @@ static void give_input(void)
 
 static void test_bytes(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "bytes"), bytes[8192];
+	char bytes[8192];
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "bytes");
 	const struct command command = { .args = { "stat", "--", "cat" },
 					 .prepare = give_input };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	uint64_t state = test_seed();
 	size_t i;
 
@@ -407,10 +383,7 @@ static void test_bytes(void)
 	CHECK_EQUAL(status_of(&command, &outcome), 0);
 	CHECK_EQUAL(strlen(outcome.out), sizeof(bytes));
 	CHECK(!memcmp(outcome.out, bytes, strlen(outcome.out)));
-	outcome_free(&outcome);
 	close(standard_input);
-	free(path);
-	folder_remove(folder);
 }
 
 static void test_closes_all(void)
@@ -423,12 +396,12 @@ static void test_closes_all(void)
 static void test_signals(void)
 {
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
-	char *folder = folder_make(), *ready = folder_path(folder, "ready");
+	AUTO_TEXT *folder = folder_make(), *ready = folder_path(folder, "ready");
 	static const char script[] = "trap 'echo got; exit 9' INT TERM HUP QUIT; : >\"$0\";"
 				     "while :; do sleep 0.05; done";
 	const struct command command = { .args = { "stat", "-r", "3", "--", "sh", "-c", script,
 						   ready } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 	pid_t pid;
 
@@ -443,22 +416,19 @@ static void test_signals(void)
 		CHECK(!strcmp(outcome.out, "got\n"));
 		CHECK(strstr(outcome.err, "wall time") != NULL);
 		CHECK(strstr(outcome.err, "1 of 3 runs were made: SIG") != NULL);
-		outcome_free(&outcome);
 	}
-	free(ready);
-	folder_remove(folder);
 }
 
 /* Ctrl-C reaches both by the terminal: the command has it once, and hetmap waits for it. */
 static void test_terminal(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "report"), text[256] = "";
+	char text[256] = "";
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "report");
 	const char *const self = stat_self();
 	int terminal, n = 0, status;
 	ssize_t got;
-	pid_t pid;
+	pid_t pid = forkpty(&terminal, NULL, NULL, NULL);
 
-	pid = forkpty(&terminal, NULL, NULL, NULL);
 	if (!pid) {
 		char command[4096];
 
@@ -484,8 +454,6 @@ static void test_terminal(void)
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 5);
 	CHECK(strstr(text, "n=1") != NULL);
 	CHECK_EQUAL(access(path, F_OK), 0);
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {

@@ -195,7 +195,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "stat_counters", tests);
-}
+TEST_MAIN(harness_main, "stat_counters", tests)

@@ -250,7 +250,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "top_openers", tests);
-}
+TEST_MAIN(harness_main, "top_openers", tests)

@@ -97,14 +97,13 @@ static void press(const struct terminal *terminal, const char *keys)
 /* The command ends with @status, and the terminal is as before. */
 static void check_end(struct terminal *terminal, int status)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	struct termios now;
 	const char *last, *shown;
 
 	await(terminal, LEAVE);
 	command_wait(terminal->pid, &outcome);
 	CHECK_EQUAL(outcome.status, status);
-	outcome_free(&outcome);
 	CHECK(!tcgetattr(terminal->other, &now));
 	CHECK_EQUAL(now.c_lflag, terminal->before.c_lflag);
 	last = strstr(terminal->text, LEAVE);
@@ -117,7 +116,7 @@ static void check_end(struct terminal *terminal, int status)
 
 static void test_screen(void)
 {
-	struct watched watched = watched_start("buffers", NULL);
+	AUTO(watched) watched = watched_start("buffers", NULL);
 	char pid[16];
 	const char *const args[6] = { "-p", pid, "-d", "3600" };
 	struct terminal terminal;
@@ -139,13 +138,12 @@ static void test_screen(void)
 	await(&terminal, "of 'hal'");
 	press(&terminal, "q");
 	check_end(&terminal, 0);
-	watched_end(&watched);
 }
 
 /* Fewer columns than it takes, and then more. */
 static void test_resized(void)
 {
-	struct watched watched = watched_start("buffers", NULL);
+	AUTO(watched) watched = watched_start("buffers", NULL);
 	struct winsize wide = { .ws_row = 30, .ws_col = 120 };
 	/* A name and an address are 21 of them behind the figures. */
 	struct winsize less = { .ws_row = 30, .ws_col = 74 };
@@ -166,12 +164,11 @@ static void test_resized(void)
 	await(&terminal, "\033[Khetmap top -\r\r\n\033[K\033[2mq quit  s so\033");
 	press(&terminal, "q");
 	check_end(&terminal, 0);
-	watched_end(&watched);
 }
 
 static void test_scroll(void)
 {
-	struct watched watched = watched_start("many", NULL);
+	AUTO(watched) watched = watched_start("many", NULL);
 	char pid[16];
 	const char *const args[6] = { "-p", pid, "-d", "3600", "-s", "name" };
 	struct terminal terminal;
@@ -188,13 +185,12 @@ static void test_scroll(void)
 	await(&terminal, "m0000");
 	press(&terminal, "q");
 	check_end(&terminal, 0);
-	watched_end(&watched);
 }
 
 static void test_signals(void)
 {
 	static const int signals[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT };
-	struct watched watched = watched_start("buffers", NULL);
+	AUTO(watched) watched = watched_start("buffers", NULL);
 	char pid[16];
 	const char *const args[6] = { "-p", pid, "-d", "3600" };
 	struct terminal terminal;
@@ -218,7 +214,6 @@ static void test_signals(void)
 	await(&terminal, "by mapped");
 	press(&terminal, "q");
 	check_end(&terminal, 0);
-	watched_end(&watched);
 }
 
 static void test_screen_ends(void)

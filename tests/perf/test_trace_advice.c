@@ -47,15 +47,11 @@ static char *make_file(const char *folder)
 
 static void check_advised(const char *program, const char *name, const char *words)
 {
-	char *folder, *path;
-	json_t *json;
 	int i;
+	AUTO_TEXT *folder = traced_folder();
+	AUTO_TEXT *path = make_file(folder);
+	json_t *json = report_of(folder, program);
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
-	path = make_file(folder);
-	json = report_of(folder, program);
 	name = name ? name : path;
 	for (i = 1; i < TRIES && !TEST_TSAN && !strstr(advice_of(json, name), words); i++) {
 		json_decref(json);
@@ -68,8 +64,6 @@ static void check_advised(const char *program, const char *name, const char *wor
 		test_fail(__FILE__, __LINE__, "%s: '%s' is not in: '%s'", program, words,
 			  advice_of(json, name));
 	json_decref(json);
-	free(path);
-	folder_remove(folder);
 }
 
 static void test_huge_pages_off(void)
@@ -118,14 +112,10 @@ static uint64_t device_faults(const json_t *json)
 static void test_device_faults(void)
 {
 	const json_t *advice;
-	char *folder;
-	json_t *json;
 	int i;
+	AUTO_TEXT *folder = traced_folder();
+	json_t *json = report_of(folder, "device_faults");
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
-	json = report_of(folder, "device_faults");
 	for (i = 1; i < TRIES && !advice_on_device(json); i++) {
 		json_decref(json);
 		json = report_of(folder, "device_faults");
@@ -139,25 +129,18 @@ static void test_device_faults(void)
 	      integer_of(json_array_get(json_object_get(json, "ranges"), 0),
 			 "device_fault_ns"));
 	json_decref(json);
-	folder_remove(folder);
 }
 
 static void test_device_prefetched(void)
 {
-	char *folder;
-	json_t *json;
+	AUTO_TEXT *folder = traced_folder();
+	AUTO(json_t) *json = report_of(folder, "device_prefetched");
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
-	json = report_of(folder, "device_prefetched");
 	CHECK_EQUAL(device_faults(json), 0);
 	CHECK_EQUAL(integer_of(json_array_get(json_object_get(json, "ranges"), 0),
 			       "prefetched_pages"),
 		    TRACED_PAGES);
 	CHECK(!advice_on_device(json));
-	json_decref(json);
-	folder_remove(folder);
 }
 
 static void test_sequential(void)
@@ -173,14 +156,11 @@ static void test_buffer(void)
 /* A sanitizer's own memory is touched page by page: it may well be advised. */
 static void check_healthy(const char *program, bool points)
 {
-	char *folder, *path;
 	json_t *json, *advice;
 	size_t i;
+	AUTO_TEXT *folder = traced_folder();
+	AUTO_TEXT *path = make_file(folder);
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
-	path = make_file(folder);
 	trace_with(folder, program, 0, points);
 	json = report(folder);
 	CHECK(!strcmp(advice_of(json, NAME), ""));
@@ -191,8 +171,6 @@ static void check_healthy(const char *program, bool points)
 				  string_of(advice, "text"));
 	}
 	json_decref(json);
-	free(path);
-	folder_remove(folder);
 }
 
 static void test_healthy(void)
@@ -230,7 +208,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return trace_tests_main(argc, argv, "trace_advice", tests);
-}
+TEST_MAIN(trace_tests_main, "trace_advice", tests)

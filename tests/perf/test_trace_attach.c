@@ -65,10 +65,12 @@ static bool is_waiting(pid_t pid)
 static struct attached attach_with(const char *program, const char *ring)
 {
 	struct command command = { .args = { "trace", ring ? "--ring" : "-q" } };
-	struct attached attached = { .folder = folder_make() };
+	struct attached attached = { 0 };
 	char pid_text[16];
 	int line[2], i = 2;
 
+	need_trace();
+	attached.folder = folder_make();
 	attached.path = folder_path(attached.folder, "trace");
 	CHECK_OK_FATAL(pipe2(line, O_CLOEXEC));
 	attached.pid = fork();
@@ -112,7 +114,7 @@ static void go_on(const struct attached *attached)
 /* The program ends, and the trace with it: the report. @words: the tracer's message; NULL: none. */
 static json_t *detach_saying(struct attached *attached, const char *words)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *json;
 
 	close(attached->to);
@@ -121,7 +123,6 @@ static json_t *detach_saying(struct attached *attached, const char *words)
 	CHECK_EQUAL(outcome.status, 0);
 	if (words ? !strstr(outcome.err, words) : outcome.err[0] != '\0')
 		test_fail(__FILE__, __LINE__, "it said: %s", outcome.err);
-	outcome_free(&outcome);
 	json = report(attached->folder);
 	free(attached->path);
 	folder_remove(attached->folder);
@@ -136,18 +137,14 @@ static json_t *detach(struct attached *attached)
 /* @program touches its memory when it is told to. */
 static void check_running(const char *program)
 {
-	struct attached attached;
-	json_t *json;
+	AUTO(json_t) *json = NULL;
+	struct attached attached = attach(program);
 
-	if (!may_trace())
-		return;
-	attached = attach(program);
 	go_on(&attached);
 	json = detach(&attached);
 	CHECK(!is_missing(json, "threads"));
 	CHECK_EQUAL(integer_of(buffer_of(json, NAME), "minor"), TRACED_PAGES);
 	CHECK_EQUAL(integer_of(buffer_of(json, NAME), "unfinished"), 0);
-	json_decref(json);
 }
 
 static void test_running(void)
@@ -164,13 +161,10 @@ static void test_starting(void)
 /* A program's names come from its own table, and after execve(2) from the new one's. */
 static void test_executing(void)
 {
-	struct attached attached;
 	char copy[32];
-	json_t *json;
+	AUTO(json_t) *json = NULL;
+	struct attached attached = attach("executing");
 
-	if (!may_trace())
-		return;
-	attached = attach("executing");
 	snprintf(copy, sizeof(copy), "maps/maps.%d", (int)attached.pid);
 	await_words(&attached, copy, "before");
 	go_on(&attached);
@@ -178,20 +172,16 @@ static void test_executing(void)
 	json = detach(&attached);
 	CHECK_EQUAL(integer_of(buffer_of(json, "before"), "minor"), TRACED_BEFORE);
 	CHECK_EQUAL(integer_of(buffer_of(json, "after"), "minor"), TRACED_AFTER);
-	json_decref(json);
 }
 
 /* The records until the tracer was killed are reported, with their names, and the kill. */
 static void test_killed(void)
 {
-	struct attached attached;
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	char copy[32];
-	json_t *json;
+	AUTO(json_t) *json = NULL;
+	struct attached attached = attach("executing");
 
-	if (!may_trace())
-		return;
-	attached = attach("executing");
 	snprintf(copy, sizeof(copy), "maps/maps.%d", (int)attached.pid);
 	go_on(&attached);
 	await_words(&attached, copy, "after");
@@ -199,14 +189,12 @@ static void test_killed(void)
 	pause_a_while();
 	CHECK(!kill(attached.tracer, SIGKILL));
 	command_wait(attached.tracer, &outcome);
-	outcome_free(&outcome);
 	close(attached.to);
 	waitpid(attached.pid, NULL, 0);
 	json = report(attached.folder);
 	CHECK(is_missing(json, "the recording is cut off"));
 	CHECK(is_missing(json, "about.json is not there"));
 	CHECK_EQUAL(integer_of(buffer_of(json, "after"), "minor"), TRACED_AFTER);
-	json_decref(json);
 	free(attached.path);
 	folder_remove(attached.folder);
 }
@@ -218,14 +206,11 @@ static void test_killed(void)
  */
 static void test_loss(void)
 {
-	struct attached attached;
 	json_t *json, *buffer;
 	int64_t lost, told;
 	siginfo_t info;
+	struct attached attached = attach_with("running", "64K");
 
-	if (!may_trace())
-		return;
-	attached = attach_with("running", "64K");
 	CHECK(!kill(attached.tracer, SIGSTOP));
 	go_on(&attached);
 	CHECK(!waitid(P_PID, (id_t)attached.pid, &info, WEXITED | WNOWAIT));
@@ -266,28 +251,21 @@ static void await_first_look(const struct attached *attached)
 /* Maps that a table forgot before the trace are not missing. */
 static void test_churned_before(void)
 {
-	struct attached attached;
-	json_t *json;
+	AUTO(json_t) *json = NULL;
+	struct attached attached = attach("churning");
 
-	if (!may_trace())
-		return;
-	attached = attach("churning");
 	await_first_look(&attached);
 	json = detach(&attached);
 	CHECK(!is_missing(json, "had ended"));
-	json_decref(json);
 }
 
 /* Maps that it forgets while the tracer is stopped are missing, and are counted. */
 static void test_churned(void)
 {
-	struct attached attached;
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 	siginfo_t info;
+	struct attached attached = attach_with("churning", "512K");
 
-	if (!may_trace())
-		return;
-	attached = attach_with("churning", "512K");
 	await_first_look(&attached);
 	CHECK(!kill(attached.tracer, SIGSTOP));
 	go_on(&attached);
@@ -295,7 +273,6 @@ static void test_churned(void)
 	CHECK(!kill(attached.tracer, SIGCONT));
 	json = detach_saying(&attached, "page faults");
 	CHECK(is_missing(json, "maps had ended, and left the library's own table"));
-	json_decref(json);
 }
 
 static unsigned int descriptors_of(pid_t pid)
@@ -318,12 +295,9 @@ static unsigned int descriptors_of(pid_t pid)
 static void test_forking(void)
 {
 	unsigned int before, now, most = 0;
-	struct attached attached;
 	siginfo_t info = { 0 };
+	struct attached attached = attach("forking");
 
-	if (!may_trace())
-		return;
-	attached = attach("forking");
 	before = descriptors_of(attached.tracer);
 	go_on(&attached);
 	while (!waitid(P_PID, (id_t)attached.pid, &info, WEXITED | WNOHANG | WNOWAIT) &&
@@ -344,13 +318,10 @@ static void test_forking(void)
 /* The end is written also where a second signal comes right behind the first. */
 static void test_interrupted(void)
 {
-	struct attached attached;
-	struct outcome outcome;
-	json_t *json;
+	AUTO(outcome) outcome = { 0 };
+	AUTO(json_t) *json = NULL;
+	struct attached attached = attach("running");
 
-	if (!may_trace())
-		return;
-	attached = attach("running");
 	/* Both are there as it goes on. */
 	CHECK(!kill(attached.tracer, SIGSTOP));
 	CHECK(!kill(attached.tracer, SIGINT));
@@ -359,12 +330,10 @@ static void test_interrupted(void)
 	command_wait(attached.tracer, &outcome);
 	CHECK_EQUAL(outcome.status, 0);
 	CHECK(!outcome.err[0]);
-	outcome_free(&outcome);
 	close(attached.to);
 	waitpid(attached.pid, NULL, 0);
 	json = report(attached.folder);
 	CHECK(!is_missing(json, "about.json is not there"));
-	json_decref(json);
 	free(attached.path);
 	folder_remove(attached.folder);
 }
@@ -382,7 +351,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return trace_tests_main(argc, argv, "trace_attach", tests);
-}
+TEST_MAIN(trace_tests_main, "trace_attach", tests)

@@ -16,21 +16,20 @@
 /* Traces @program as an ordinary user: the tracer's messages, and the report. NULL: a skip. */
 static json_t *trace_as_user(const char *folder, const char *program, char **ret_said)
 {
-	char *path = folder_path(folder, "trace");
+	AUTO_TEXT *path = folder_path(folder, "trace");
 	const struct command command = { .args = { "trace", "-o", path, "--no-tracepoints",
 						   "--", program, "--act", "touch", PAGES },
 					 .uid = getuid() ? 0 : NOBODY };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *json = NULL;
 
 	command_run(&command, &outcome);
-	free(path);
 	if (outcome.status == 125)
 		test_skip("perf", "no ordinary user may trace here: %s", outcome.err);
 	else
 		json = report(folder);
 	*ret_said = outcome.err;
-	free(outcome.out);
+	outcome.err = NULL;
 	return json;
 }
 
@@ -40,7 +39,7 @@ static json_t *trace_as_user(const char *folder, const char *program, char **ret
  */
 static void test_taken_away(void)
 {
-	char *folder = folder_make(), *copy = stat_copy(folder, 0111), *said;
+	AUTO_TEXT *folder = folder_make(), *copy = stat_copy(folder, 0111), *said = NULL;
 	const json_t *untraced;
 	json_t *json, *about;
 	char path[512];
@@ -59,16 +58,13 @@ static void test_taken_away(void)
 		json_decref(about);
 	}
 	json_decref(json);
-	free(said);
-	free(copy);
-	folder_remove(folder);
 }
 
 /* One that he may read has no such sentence, whatever else he is not shown. */
 static void test_ordinary_user(void)
 {
-	char *folder = folder_make(), *copy = stat_copy(folder, 0755), *said;
-	json_t *json;
+	AUTO_TEXT *folder = folder_make(), *copy = stat_copy(folder, 0755), *said = NULL;
+	AUTO(json_t) *json = NULL;
 
 	CHECK(!chmod(folder, 0777));
 	json = trace_as_user(folder, copy, &said);
@@ -77,10 +73,6 @@ static void test_ordinary_user(void)
 		CHECK(!is_missing(json, "were recorded: "));
 		CHECK(integer_of(json_object_get(json, "totals"), "minor") >= atoi(PAGES));
 	}
-	json_decref(json);
-	free(said);
-	free(copy);
-	folder_remove(folder);
 }
 
 /* ---- beside perf ---- */
@@ -95,15 +87,13 @@ static bool agrees(const char *folder, const struct command *command, const doub
 		   char *said, size_t size)
 {
 	const double all = counts[0] + counts[1];
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	const json_t *totals;
 	int64_t minor, both;
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 	bool agree;
 
-	command_run(command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	outcome_free(&outcome);
+	CHECK_RUN(0, &outcome, command);
 	json = report(folder);
 	totals = json_object_get(json, "totals");
 	minor = integer_of(totals, "minor");
@@ -112,7 +102,6 @@ static bool agrees(const char *folder, const struct command *command, const doub
 		is_near(integer_of(totals, "faults"), all);
 	snprintf(said, size, "%lld minor faults and %lld in all, not %.0f and %.0f",
 		 (long long)minor, (long long)both, counts[0], all);
-	json_decref(json);
 	return agree;
 }
 
@@ -124,7 +113,7 @@ static void check_beside_perf(const char *const act[])
 {
 	struct command command = { .args = { "trace", "-q", "-o", NULL, "--no-tracepoints",
 					     "--", self, "--act" } };
-	char *folder = folder_make(), *path = folder_path(folder, "trace");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "trace");
 	char said[160] = "";
 	bool agree = false;
 	double counts[2];
@@ -141,8 +130,6 @@ static void check_beside_perf(const char *const act[])
 	}
 	if (!agree && *said)
 		test_fail(__FILE__, __LINE__, "%s", said);
-	free(path);
-	folder_remove(folder);
 }
 
 static void test_agrees_with_perf(void)
@@ -162,28 +149,23 @@ static void test_children_agree_with_perf(void)
 /* A ring larger than the user may lock: the error names the limit; the events are allowed. */
 static void test_large_ring(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "trace");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "trace");
 	struct command command = { .args = { "trace", "-o", path, "--no-tracepoints", "--",
 					     "/bin/true" },
 				   .uid = getuid() ? 0 : NOBODY };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	CHECK(!chmod(folder, 0777));
 	command_run(&command, &outcome);
 	if (outcome.status) {
 		test_skip("perf", "no ordinary user may trace here: %s", outcome.err);
 	} else {
-		outcome_free(&outcome);
 		command.args[3] = "--ring=1G";
-		command_run(&command, &outcome);
-		CHECK_EQUAL(outcome.status, 125);
+		CHECK_RUN(125, &outcome, &command);
 		CHECK(strstr(outcome.err, "a ring of 1 GiB takes 1048580 KiB for each CPU"));
 		CHECK(strstr(outcome.err, "(kernel.perf_event_mlock_kb)"));
 		CHECK(strstr(outcome.err, "a smaller --ring"));
 	}
-	outcome_free(&outcome);
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {

@@ -22,11 +22,9 @@ static const char busy[] = "another hetmap trace writes to";
 
 static bool is_there(const char *folder, const char *name)
 {
-	char *path = folder_path(folder, name);
-	bool there = !access(path, F_OK);
+	AUTO_TEXT *path = folder_path(folder, name);
 
-	free(path);
-	return there;
+	return !access(path, F_OK);
 }
 
 /* Names of traces in it, "NAME" and "NAME.old", and of nothing else that begins so. */
@@ -78,13 +76,12 @@ static void let_go(const struct under_way *one)
 
 static void end(const struct under_way *one)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	char *path;
 
 	let_go(one);
 	command_wait(one->pid, &outcome);
 	CHECK_EQUAL(outcome.status, 11);
-	outcome_free(&outcome);
 	fseek(one->said, 0, SEEK_END);
 	CHECK_EQUAL(ftell(one->said), 0);
 	fclose(one->said);
@@ -99,30 +96,23 @@ static void end(const struct under_way *one)
 /* Another one is refused @name, before its command is executed. */
 static void check_busy(const char *folder, const char *name)
 {
-	char *path = folder_path(folder, name), *ran = folder_path(folder, "ran");
+	AUTO_TEXT *path = folder_path(folder, name), *ran = folder_path(folder, "ran");
 	struct command command = { .args = { "trace", "-o", path, "--", "touch", ran } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 125);
+	CHECK_RUN(125, &outcome, &command);
 	if (!strstr(outcome.err, busy) || !strstr(outcome.err, "-o"))
 		test_fail(__FILE__, __LINE__, "it said: %s", outcome.err);
 	CHECK(!is_there(folder, "ran"));
-	outcome_free(&outcome);
-	free(ran);
-	free(path);
 }
 
 static void test_busy(void)
 {
 	struct under_way one;
 	uint64_t inode;
-	char *folder;
-	json_t *json;
+	AUTO(json_t) *json = NULL;
+	AUTO_TEXT *folder = traced_folder();
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
 	begin(folder, "trace", &one);
 	inode = trace_inode(folder, "trace");
 	check_busy(folder, "trace");
@@ -132,38 +122,31 @@ static void test_busy(void)
 	CHECK_EQUAL(trace_inode(folder, "trace"), inode);
 	json = report(folder);
 	CHECK(!strncmp(string_of(json, "command"), "sh -c", 5));
-	json_decref(json);
 	/* Nor may a trace in the folder that has to make room. */
 	begin(folder, "trace.old", &one);
 	check_busy(folder, "trace");
 	CHECK_EQUAL(trace_inode(folder, "trace"), inode);
 	end(&one);
 	CHECK_EQUAL(traces_in(folder, "trace"), 2);
-	folder_remove(folder);
 }
 
 /* The killed tracer writes to it no more, even though its command lives on. */
 static void test_killed(void)
 {
 	struct under_way one;
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	uint64_t inode;
-	char *folder;
+	AUTO_TEXT *folder = traced_folder();
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
 	begin(folder, "trace", &one);
 	inode = trace_inode(folder, "trace");
 	CHECK(!kill(one.pid, SIGKILL));
 	command_wait(one.pid, &outcome);
-	outcome_free(&outcome);
 	fclose(one.said);
 	trace(folder, "status", 42);
 	CHECK_EQUAL(trace_inode(folder, "trace.old"), inode);
 	CHECK_EQUAL(traces_in(folder, "trace"), 2);
 	let_go(&one);
-	folder_remove(folder);
 }
 
 /* Those that begin at the same moment: each has a whole trace to itself, or none. */
@@ -173,7 +156,7 @@ static void check_at_once(const char *folder, const char *path)
 						   "--no-tracepoints", "--", "sh", "-c",
 						   "exit 12" } };
 	struct command each[AT_ONCE];
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	pid_t pid[AT_ONCE];
 	size_t i, n = 0;
 	FILE *err[AT_ONCE];
@@ -195,7 +178,6 @@ static void check_at_once(const char *folder, const char *path)
 		if (outcome.status != 12 && (outcome.status != 125 || !strstr(said, busy)))
 			test_fail(__FILE__, __LINE__, "it ended with %d and said: %s",
 				  outcome.status, said);
-		outcome_free(&outcome);
 	}
 	CHECK(n > 0);
 	CHECK(is_there(folder, "trace/about.json") && is_there(folder, "trace/perf.data"));
@@ -206,46 +188,35 @@ static void check_at_once(const char *folder, const char *path)
 
 static void test_at_once(void)
 {
-	char *folder, *path;
 	int i;
+	AUTO_TEXT *folder = traced_folder();
+	AUTO_TEXT *path = folder_path(folder, "trace");
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
-	path = folder_path(folder, "trace");
 	for (i = 0; i < 5; i++)
 		check_at_once(folder, path);
-	free(path);
-	folder_remove(folder);
 }
 
 /* An empty folder is taken, once something is traced, and replaces no trace before it. */
 static void test_empty(void)
 {
-	char *folder, *path;
-	struct outcome outcome;
+	AUTO_TEXT *folder = NULL, *path = NULL;
+	AUTO(outcome) outcome = { 0 };
 	uint64_t before;
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
+	folder = traced_folder();
 	trace(folder, "status", 42);
 	trace(folder, "status", 42);
 	before = trace_inode(folder, "trace.old");
 	folder_remove(folder_path(folder, "trace"));
 	path = folder_path(folder, "trace");
 	CHECK(!mkdir(path, 0700));
-	command_run(&(struct command){ .args = { "trace", "-o", path, "--", "/nonexistent" } },
-		    &outcome);
-	CHECK_EQUAL(outcome.status, 127);
-	outcome_free(&outcome);
+	CHECK_RUN(127, &outcome,
+		  &(struct command){ .args = { "trace", "-o", path, "--", "/nonexistent" } });
 	CHECK(is_there(folder, "trace") && !is_there(folder, "trace/perf.data"));
 	trace(folder, "status", 42);
 	CHECK(is_there(folder, "trace/about.json"));
 	CHECK_EQUAL(trace_inode(folder, "trace.old"), before);
 	CHECK_EQUAL(traces_in(folder, "trace"), 2);
-	free(path);
-	folder_remove(folder);
 }
 
 static void refuse_exchange(void)
@@ -256,38 +227,30 @@ static void refuse_exchange(void)
 /* On a file system that can't exchange two names one after the other gets its own. */
 static void test_no_exchange(void)
 {
-	char *folder, *path;
+	AUTO_TEXT *folder = NULL, *path = NULL;
 	struct command command = { .args = { "trace", "-q", "-o", NULL, "--no-tracepoints",
 					     "--", "true" },
 				   .prepare = refuse_exchange };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	uint64_t before, last;
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
+	folder = traced_folder();
 	command.args[3] = path = folder_path(folder, "trace");
 	trace(folder, "status", 42);
 	before = trace_inode(folder, "trace");
 	command_run(&command, &outcome);
 	if (outcome.status == COMMAND_NO_FILTER) {
 		test_skip("kernel", "no filter of system calls can be set");
-		goto out;
+		return;
 	}
 	CHECK_EQUAL(outcome.status, 0);
 	last = trace_inode(folder, "trace");
 	CHECK_EQUAL(trace_inode(folder, "trace.old"), before);
-	outcome_free(&outcome);
 	command.args[6] = "/nonexistent/program";
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 127);
+	CHECK_RUN(127, &outcome, &command);
 	CHECK_EQUAL(trace_inode(folder, "trace"), last);
 	CHECK_EQUAL(trace_inode(folder, "trace.old"), before);
 	CHECK_EQUAL(traces_in(folder, "trace"), 2);
-out:
-	outcome_free(&outcome);
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -299,7 +262,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return trace_tests_main(argc, argv, "trace_folder", tests);
-}
+TEST_MAIN(trace_tests_main, "trace_folder", tests)

@@ -32,7 +32,7 @@ static json_t *report_of_points(const char *folder, const char *name)
 /* Which faults were writes is told by the processor, through a tracepoint. */
 static void test_access(void)
 {
-	char *folder;
+	AUTO_TEXT *folder = NULL;
 	json_t *json, *buffer;
 
 	if (!may_point("exceptions"))
@@ -44,34 +44,27 @@ static void test_access(void)
 	CHECK_EQUAL(integer_of(buffer, "reads"), TRACED_PAGES / 2);
 	CHECK_EQUAL(integer_of(buffer, "writes"), TRACED_PAGES / 2);
 	json_decref(json);
-	folder_remove(folder);
 }
 
 /* Unrecorded values are reported as unknown. */
 static void test_no_tracepoints(void)
 {
-	char *folder;
-	json_t *json, *buffer;
+	AUTO_TEXT *folder = traced_folder();
+	AUTO(json_t) *json = report_of(folder, "halves");
+	json_t *buffer = buffer_of(json, NAME);
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
-	json = report_of(folder, "halves");
-	buffer = buffer_of(json, NAME);
 	CHECK_EQUAL(integer_of(buffer, "minor"), TRACED_PAGES);
 	CHECK(json_is_null(json_object_get(buffer, "reads")));
 	CHECK(json_is_null(json_object_get(buffer, "writes")));
 	CHECK(!json_object_get(buffer, "calls"));
 	CHECK_EQUAL(json_array_size(json_object_get(json, "devices")), 0);
-	json_decref(json);
-	folder_remove(folder);
 }
 
 /* Memory moved by mremap(2) keeps its identity, and growing by small steps makes nothing new. */
 static void check_one_object(const char *program, const char *call, int64_t times,
 			     int64_t unmapped)
 {
-	char *folder;
+	AUTO_TEXT *folder = NULL;
 	json_t *json, *buffer;
 
 	if (!may_point("syscalls"))
@@ -84,7 +77,6 @@ static void check_one_object(const char *program, const char *call, int64_t time
 	CHECK_EQUAL(integer_of(json_object_get(buffer, "calls"), "munmap"), unmapped);
 	CHECK_EQUAL(integer_of(json_object_get(json, "totals"), "unattributed"), 0);
 	json_decref(json);
-	folder_remove(folder);
 }
 
 static void test_moved(void)
@@ -100,27 +92,25 @@ static void test_steps(void)
 /* Memory mapped below is a new object, whether the call was seen or not. */
 static void test_extended(void)
 {
-	char *folder;
 	json_t *json;
 	int points;
 
-	if (!may_trace())
-		return;
+	need_trace();
 	for (points = 0; points < 2; points++) {
-		folder = folder_make();
+		AUTO_TEXT *folder = folder_make();
+
 		trace_with(folder, "extended_below", 0, points);
 		json = report(folder);
 		CHECK_EQUAL(integer_of(buffer_of(json, NAME), "minor"), TRACED_PAGES);
 		json_decref(json);
-		folder_remove(folder);
 	}
 }
 
 /* Larger memory in the place of other, which nothing but the call tells. */
 static void test_over(void)
 {
-	char *folder;
-	json_t *json;
+	AUTO_TEXT *folder = NULL;
+	AUTO(json_t) *json = NULL;
 
 	if (!may_point("syscalls"))
 		return;
@@ -128,8 +118,6 @@ static void test_over(void)
 	json = report_of_points(folder, "extended_over");
 	CHECK_EQUAL(integer_of(buffer_of(json, NAME), "minor"), TRACED_PAGES / 2);
 	CHECK_EQUAL(integer_of(buffer_of(json, "40 MiB of memory"), "minor"), TRACED_PAGES / 2);
-	json_decref(json);
-	folder_remove(folder);
 }
 
 static const json_t *lane_of(const json_t *json, const char *name)
@@ -198,7 +186,7 @@ static void check_asker(const json_t *json, const char *what, const char *place,
 static void test_device(void)
 {
 	const json_t *device, *spans;
-	char *folder;
+	AUTO_TEXT *folder = NULL;
 	json_t *json, *buffer;
 	size_t i;
 
@@ -232,7 +220,6 @@ static void test_device(void)
 		CHECK(json_integer_value(json_array_get(json_array_get(spans, i), 0)) <
 		      json_integer_value(json_array_get(json_array_get(spans, i), 1)));
 	json_decref(json);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -246,7 +233,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return trace_tests_main(argc, argv, "trace_points", tests);
-}
+TEST_MAIN(trace_tests_main, "trace_points", tests)

@@ -33,12 +33,11 @@ static int64_t faults_said(const char *said)
 /* The command's trace ends early: the records until then are a trace. */
 static void check_ends(const char *folder, struct command *command, const char *remedy)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	int64_t faults;
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 
-	command_run(command, &outcome);
-	CHECK_EQUAL(outcome.status, 125);
+	CHECK_RUN(125, &outcome, command);
 	if (!strstr(outcome.err, "no more room") || !strstr(outcome.err, remedy))
 		test_fail(__FILE__, __LINE__, "it said: %s", outcome.err);
 	CHECK(strstr(outcome.err, " page faults before it ended found no room: "));
@@ -47,10 +46,8 @@ static void check_ends(const char *folder, struct command *command, const char *
 	/* As many are said to be in it as are. */
 	CHECK_EQUAL(faults_said(outcome.err),
 		    integer_of(json_object_get(json, "totals"), "faults"));
-	outcome_free(&outcome);
 	faults = integer_of(buffer_of(json, NAME), "minor");
 	CHECK(faults > 100 && faults < TRACED_PAGES);
-	json_decref(json);
 }
 
 /* On a file system that is full soon. */
@@ -58,7 +55,7 @@ static void check_no_room(const char *traced, const char *room)
 {
 	struct command command = { .args = { "trace", "-o", NULL, "--no-tracepoints", "--",
 					     self, "--traced", traced } };
-	char *folder, *path;
+	AUTO_TEXT *folder = NULL, *path = NULL;
 
 	folder = folder_make();
 	command.args[2] = path = folder_path(folder, "trace");
@@ -67,14 +64,10 @@ static void check_no_room(const char *traced, const char *room)
 	    (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) && errno != EINVAL) ||
 	    mount("trace", folder, "tmpfs", 0, room)) {
 		test_skip("kernel", "no file system can be mounted: %s", strerror(errno));
-		free(path);
-		folder_remove(folder);
 		return;
 	}
 	check_ends(folder, &command, "a folder with more room");
 	CHECK(!umount2(folder, MNT_DETACH));
-	free(path);
-	folder_remove(folder);
 }
 
 /* Also where the mapping is in a ring that found no room; and where it is all too small. */
@@ -83,8 +76,7 @@ static void test_no_room(void)
 	/* A MiB of it is set aside. A sanitizer's own start takes half a MiB of records. */
 	const char *room = TEST_ASAN ? "size=2048k,mode=777" : "size=1536k,mode=777";
 
-	if (!may_trace())
-		return;
+	need_trace();
 	check_no_room("sequential", room);
 	check_no_room("migrated", room);
 	if (!TEST_ASAN)
@@ -98,36 +90,27 @@ static void test_file_size(void)
 					     self, "--traced", "sequential" },
 				   .resource = RLIMIT_FSIZE,
 				   .limit = TEST_ASAN ? 2 << 20 : 1 << 20 };
-	char *folder, *path;
+	AUTO_TEXT *folder = NULL, *path = NULL;
 	uint64_t before;
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
+	folder = traced_folder();
 	command.args[2] = path = folder_path(folder, "trace");
 	trace(folder, "status", 42);
 	before = trace_inode(folder, "trace");
 	check_ends(folder, &command, "ulimit -f");
 	CHECK_EQUAL(trace_inode(folder, "trace.old"), before);
-	free(path);
-	folder_remove(folder);
 }
 
 /* The room kept for the end is given back: the file takes no more room than its length. */
 static void test_room(void)
 {
-	char *folder, *path;
 	struct stat st;
+	AUTO_TEXT *folder = traced_folder();
+	AUTO_TEXT *path = folder_path(folder, "trace/perf.data");
 
-	if (!may_trace())
-		return;
-	folder = folder_make();
-	path = folder_path(folder, "trace/perf.data");
 	trace(folder, "sequential", 0);
 	CHECK(!stat(path, &st));
 	CHECK(st.st_blocks * 512 < st.st_size + 65536);
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -137,7 +120,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return trace_tests_main(argc, argv, "trace_room", tests);
-}
+TEST_MAIN(trace_tests_main, "trace_room", tests)

@@ -33,8 +33,8 @@ static bool advises_node(const json_t *json)
 
 static void check_traced(const char *program, int64_t remote)
 {
-	char *folder = folder_make();
-	json_t *json = report_of(folder, program);
+	AUTO_TEXT *folder = folder_make();
+	AUTO(json_t) *json = report_of(folder, program);
 	const json_t *nodes = json_object_get(buffer_of(json, NAME), "nodes");
 
 	if (nodes) {
@@ -44,8 +44,6 @@ static void check_traced(const char *program, int64_t remote)
 	} else {
 		test_skip("perf", "this user is not told whose memory pages are");
 	}
-	json_decref(json);
-	folder_remove(folder);
 }
 
 /* Each page of memory that is bound to another node is remote. */
@@ -66,22 +64,17 @@ static void test_explained(void)
 	char pid[16];
 	const struct command command = { .args = { "explain", "-p", pid, "far", "--json" } };
 	struct watched watched;
-	struct outcome outcome;
 	json_t *json, *subject, *finding;
 
-	if (!has_two_nodes())
-		return;
+	TEST_NEEDS(has_two_nodes());
 	watched = watched_start("remote", NULL);
 	snprintf(pid, sizeof(pid), "%d", (int)watched.pid);
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	json = outcome_json(&outcome);
+	json = command_json(&command, 0);
 	subject = json_array_get(json_object_get(json, "subjects"), 0);
 	finding = json_array_get(json_object_get(subject, "findings"), 0);
 	CHECK_FATAL(finding != NULL);
 	CHECK(!strcmp(string_of(finding, "kind"), "remote_node"));
 	json_decref(json);
-	outcome_free(&outcome);
 	watched_end(&watched);
 }
 

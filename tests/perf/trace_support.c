@@ -33,23 +33,32 @@ bool may_trace(void)
 	return false;
 }
 
+void need_trace(void)
+{
+	if (!may_trace())
+		test_abandon();
+}
+
+char *traced_folder(void)
+{
+	need_trace();
+	return folder_make();
+}
+
 /* Tracepoints change the kernel's code: where it is emulated that is asked for rarely. */
 void trace_with(const char *folder, const char *name, int expected, bool points)
 {
-	char *path = folder_path(folder, "trace");
+	AUTO_TEXT *path = folder_path(folder, "trace");
 	const struct command command = {
 		.args = { "trace", "-q", "-o", path, points ? "--" : "--no-tracepoints",
 			  points ? self : "--", points ? "--traced" : self,
 			  points ? name : "--traced", points ? NULL : name }
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, expected);
+	CHECK_RUN(expected, &outcome, &command);
 	if (outcome.err[0])
 		test_fail(__FILE__, __LINE__, "%s: it said: %s", name, outcome.err);
-	outcome_free(&outcome);
-	free(path);
 }
 
 void trace(const char *folder, const char *name, int expected)
@@ -59,17 +68,14 @@ void trace(const char *folder, const char *name, int expected)
 
 json_t *report(const char *folder)
 {
-	char *path = folder_path(folder, "trace");
+	AUTO_TEXT *path = folder_path(folder, "trace");
 	const struct command command = { .args = { "report", "--json", "-q", path } };
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *json;
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &command);
 	CHECK(!outcome.err[0]);
 	json = outcome_json(&outcome);
-	outcome_free(&outcome);
-	free(path);
 	CHECK_FATAL(json != NULL);
 	return json;
 }

@@ -13,6 +13,10 @@ extern char self[512];
 
 /* May page faults be traced here? Else the test is skipped. */
 bool may_trace(void);
+/* The same; the test ends where it is skipped. */
+void need_trace(void);
+/* folder_make(), likewise. */
+char *traced_folder(void);
 /* Traces the program into @folder/trace; @points: with tracepoints. */
 void trace_with(const char *folder, const char *name, int expected, bool points);
 void trace(const char *folder, const char *name, int expected);

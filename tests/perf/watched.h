@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "lib/rig.h"
+
 #define WATCHED_PAGE UINT64_C(4096)
 /* "large" and "one_large" have this: no smaller memory can have huge pages. */
 #define WATCHED_LARGE (UINT64_C(8) << 20)
@@ -45,5 +47,6 @@ void watched_act(int argc, char **argv);
 /* Starts one of them, and waits until it is as it says. */
 struct watched watched_start(const char *name, const char *path);
 void watched_end(struct watched *watched);
+AUTO_END(watched, watched_end)
 
 #endif

@@ -228,19 +228,22 @@ static inline void finish(struct written *written, json_t *about)
 
 static inline void end(struct written *written)
 {
+	if (!written->folder)
+		return;
 	trace_folder_close(&written->trace, false);
 	folder_remove(written->folder);
 }
+
+AUTO_END(written, end)
 
 /* @option: one that is followed by a file, or NULL. */
 static inline char *report_as(const struct written *written, const char *option)
 {
 	const struct command command = { .args = { "report", "-q", written->trace.path, option,
 						   option ? "-" : NULL } };
-	struct outcome outcome;
+	struct outcome outcome = { 0 };
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &command);
 	free(outcome.err);
 	return outcome.out;
 }
@@ -249,15 +252,8 @@ static inline json_t *json_of(const struct written *written)
 {
 	const struct command command = { .args = { "report", "--json", "-q",
 						   written->trace.path } };
-	struct outcome outcome;
-	json_t *json;
 
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	json = outcome_json(&outcome);
-	outcome_free(&outcome);
-	CHECK_FATAL(json != NULL);
-	return json;
+	return command_json(&command, 0);
 }
 
 /* ---- names that would harm a reader's terminal ---- */
@@ -302,6 +298,44 @@ static inline void check_harmless(const char *text)
 		test_fail(__FILE__, __LINE__, "byte %d is printed as it is: %.40s", *at,
 			  at - text > 20 ? at - 20 : text);
 	CHECK(!strstr(text, "\nno such line"));
+}
+
+/* ---- the scene of recordings that are not hetmap's own ---- */
+
+#define SOME_FAULTS 40
+
+static inline void put_memory(struct written *written)
+{
+	put_name(written, PID, "foreign", true);
+	put_map(written, PID, MEMORY, MEMORY_BYTES, "//anon", false);
+}
+
+static inline void put_faults(struct written *written)
+{
+	uint64_t code = CODE, i;
+
+	for (i = 0; i < SOME_FAULTS; i++)
+		put_fault(written, PID, MEMORY + i * PAGE, 1, &code);
+}
+
+/* ---- in a report ---- */
+
+static inline uint64_t faults_of(const json_t *json)
+{
+	return (uint64_t)integer_of(json_object_get(json, "totals"), "faults");
+}
+
+static inline bool misses(const json_t *json, const char *words)
+{
+	const json_t *sentence;
+	size_t i;
+
+	json_array_foreach(json_object_get(json, "missing"), i, sentence)
+	{
+		if (strstr(json_string_value(sentence), words))
+			return true;
+	}
+	return false;
 }
 
 #endif

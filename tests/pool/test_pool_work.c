@@ -176,7 +176,7 @@ static void guards(void)
 	struct hm_pointer_info at;
 	struct hm_guard guard;
 	int r;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	memset(copy, 5, sizeof(copy));
 	CHECK_OK(hm_copy_in(bytes, copy, 100, &fault));

@@ -15,7 +15,7 @@ struct any_rig {
 
 struct any_rig any_open(void);
 void any_close(struct any_rig *rig);
-AUTO_BY(any_rig, any_close)
+AUTO_END(any_rig, any_close)
 
 /* Anonymous private memory, or the test is abandoned. */
 void *any_pages(uint64_t length, int prot);

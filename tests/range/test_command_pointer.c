@@ -27,7 +27,7 @@ static json_int_t number(const json_t *json, const char *object, const char *key
 /* Verified, without a copy; with --prefetch the launches meet fewer device faults. */
 static void check_kind(const char *kind, const char *device, bool entries)
 {
-	struct outcome outcome;
+	struct outcome outcome = { 0 };
 	const json_t *advised;
 	json_t *json;
 
@@ -118,7 +118,7 @@ static void seen_in_top(void)
 					       sim ? "32M" : "256M", "--rounds", "2",
 					       "--advise", "granule-4K" } };
 	bool listed = false, faults = false;
-	struct outcome seen, done;
+	struct outcome seen = { 0 }, done = { 0 };
 	pid_t pid, watcher;
 	char *line = NULL;
 	size_t room = 0;
@@ -154,7 +154,7 @@ static void seen_in_top(void)
 /* The text has both runs, and the share of each device. */
 static void as_text(void)
 {
-	struct outcome outcome;
+	struct outcome outcome = { 0 };
 
 	command_run(&(struct command){ .args = { "run", "saxpy", "--pointer", "malloc",
 						 "--device", "soft:0", "--size", "1M",
@@ -184,7 +184,7 @@ static void refused(void)
 		{ { "run", "saxpy", "--pointer", "malloc", "--unplug-at", "5" }, 2, "exclude" },
 		{ { "run", "saxpy", "--pointer", "malloc", "--device", "host" }, 3, "cpu" },
 	};
-	struct outcome outcome;
+	struct outcome outcome = { 0 };
 	size_t i;
 
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

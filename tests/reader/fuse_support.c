@@ -161,10 +161,10 @@ static void *keep_reading(void *user)
 {
 	struct fuse_bystander *bystander = user;
 	struct hm_piece pieces[2] = { { 0, 100 }, { 2 * PAGE, 2 * PAGE + 9 } };
-	struct hm_reader *reader;
 	char out[2 * PAGE + 109];
+	AUTO(hm_reader) *reader =
+		reader_open(bystander->path, HM_PATTERN_RANDOM, HM_POLICY_FAULT);
 
-	reader = reader_open(bystander->path, HM_PATTERN_RANDOM, HM_POLICY_FAULT);
 	CHECK(reader_info(reader).flags & HM_READER_GUARDED);
 	while (!bystander->over) {
 		CHECK_OK(hm_reader_gather(reader, pieces, 2, out));
@@ -173,7 +173,6 @@ static void *keep_reading(void *user)
 		/* Leaves the processor of an emulated machine to the test. */
 		usleep(2000);
 	}
-	hm_reader_unref(reader);
 	return NULL;
 }
 

@@ -102,7 +102,7 @@ static void read_rest(struct hm_reader *reader, uint32_t policy, uint64_t at)
 /* Storage that fails: @error of the server's, -EIO or itself of the reader's. */
 static void check_windows(struct bad_file *bad, uint32_t policy, int error)
 {
-	struct hm_reader *reader;
+	AUTO(hm_reader) *reader = NULL;
 	struct hm_fault fault = no_fault();
 	uint64_t at = 0, failed = bad->scene.faults->n_failed;
 	int r;
@@ -128,7 +128,6 @@ static void check_windows(struct bad_file *bad, uint32_t policy, int error)
 	}
 	fuse_fail_reads(&bad->scene, 0, 0, 0);
 	read_rest(reader, policy, at);
-	hm_reader_unref(reader);
 }
 
 static void test_windows(void)
@@ -152,7 +151,7 @@ static void check_pieces(struct bad_file *bad, uint32_t policy, int error)
 {
 	struct hm_piece good[] = { { 5, 3000 }, { 600000, 9000 } };
 	struct hm_piece both[] = { { 5, 3000 }, { BAD_FROM + 100, 200 } };
-	struct hm_reader *reader;
+	AUTO(hm_reader) *reader = NULL;
 	char out[12000];
 	int r;
 
@@ -171,7 +170,6 @@ static void check_pieces(struct bad_file *bad, uint32_t policy, int error)
 	fuse_fail_reads(&bad->scene, 0, 0, 0);
 	CHECK_OK(hm_reader_gather(reader, both, 2, out));
 	reader_check_pieces(both, 2, out);
-	hm_reader_unref(reader);
 }
 
 static void test_pieces(void)
@@ -195,7 +193,7 @@ static void check_cut(struct bad_file *bad, uint32_t policy)
 {
 	struct hm_piece pieces[] = { { 5, 3000 }, { MIB(1) + 50000, 3000 } };
 	struct hm_fault fault = no_fault();
-	struct hm_reader *reader, *pieces_of;
+	AUTO(hm_reader) *reader = NULL, *pieces_of = NULL;
 	uint64_t at = 0;
 	char out[6000];
 	int r;
@@ -221,8 +219,6 @@ static void check_cut(struct bad_file *bad, uint32_t policy)
 	CHECK_EQUAL(at, SIZE);
 	CHECK_OK(hm_reader_gather(pieces_of, pieces, 2, out));
 	reader_check_pieces(pieces, 2, out);
-	hm_reader_unref(pieces_of);
-	hm_reader_unref(reader);
 }
 
 static void test_cut(void)
@@ -280,14 +276,13 @@ static void test_short(void)
 /* Does the other thread make a round while all of the slow file is read? */
 static bool goes_on(const struct bad_file *bad, uint32_t policy)
 {
-	struct hm_reader *reader;
+	AUTO(hm_reader) *reader = NULL;
 	uint64_t rounds;
 
 	fuse_forget(bad->path);
 	rounds = bad->other.rounds;
 	reader = open_windows(bad, policy);
 	reader_check_range(reader, 0, SIZE);
-	hm_reader_unref(reader);
 	return bad->other.rounds > rounds;
 }
 
@@ -347,12 +342,11 @@ static bool check_gone(uint32_t policy)
 static void test_gone(void)
 {
 	uint32_t policy = HM_POLICY_AUTO;
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	make_table();
-	CHECK_OK_FATAL(hm_handler_install(0));
 	while (policy <= HM_POLICY_DIRECT && check_gone(policy))
 		policy++;
-	CHECK_OK(hm_handler_remove());
 }
 
 static const struct test tests[] = {
@@ -365,7 +359,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "fuse", tests);
-}
+TEST_MAIN(harness_main, "fuse", tests)

@@ -67,27 +67,23 @@ static void check_text(const struct world *world, const char *text)
 
 static struct hm_map *map_file(const struct world *world, uint32_t flags)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .flags = flags };
-	struct hm_device *device;
-	struct hm_buffer *buffer;
+	AUTO(hm_buffer) *buffer = NULL;
 	struct hm_map *map;
+	AUTO(hm_device) *device = rig_device("file");
 
-	CHECK_OK_FATAL(hm_device_open("file", &device));
-	CHECK_OK_FATAL(hm_buffer_from_file(device, world->path, -1, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_from_file(device, world->path, -1,
+					   DESC(hm_buffer_desc, .flags = flags), &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 	return map;
 }
 
 static void write_source(const struct world *world)
 {
-	char *bytes = malloc(MAPPED);
+	AUTO_TEXT *bytes = malloc(MAPPED);
 
 	CHECK_FATAL(bytes != NULL);
 	pattern_write(bytes, 0, MAPPED, 1);
 	file_write(world->scene.source, "a", bytes, MAPPED);
-	free(bytes);
 }
 
 static void test_copies(void)
@@ -152,7 +148,7 @@ static void test_not_guarded(void)
 
 static bool source_has(const struct world *world, uint32_t salt)
 {
-	char *path = folder_path(world->scene.source, "a"), *bytes = calloc(1, MAPPED);
+	AUTO_TEXT *path = folder_path(world->scene.source, "a"), *bytes = calloc(1, MAPPED);
 	FILE *file = fopen(path, "r");
 	bool holds;
 
@@ -160,8 +156,6 @@ static bool source_has(const struct world *world, uint32_t salt)
 	holds = fread(bytes, 1, MAPPED, file) == MAPPED &&
 		pattern_holds(bytes, 0, MAPPED, salt);
 	fclose(file);
-	free(bytes);
-	free(path);
 	return holds;
 }
 
@@ -485,7 +479,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "fuse_data", tests);
-}
+TEST_MAIN(harness_main, "fuse_data", tests)

@@ -64,7 +64,7 @@ static void test_range(void)
 		{ MIB(1) - 7, MIB(2) },
 		{ MIB(2) - 1, MIB(2) },
 	};
-	char *folder = folder_make(), *path = reader_file(folder, "data", MIB(2));
+	AUTO_TEXT *folder = folder_make(), *path = reader_file(folder, "data", MIB(2));
 	struct hm_reader_desc desc;
 	struct hm_reader *reader;
 	const void *data;
@@ -104,8 +104,6 @@ static void test_range(void)
 	CHECK_OK(hm_reader_range(reader, 0, 0, HM_PATTERN_SEQUENTIAL, HM_POLICY_AUTO));
 	reader_check_range(reader, 0, MIB(2) + 5);
 	hm_reader_unref(reader);
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- pieces ---- */
@@ -115,7 +113,7 @@ static void test_gather(void)
 	/* The second one is for reads where a fault may map 2 MiB. */
 	static const uint64_t budgets[] = { 0, 256 * 1024, MIB(6) };
 	const uint64_t size = MIB(10) + 77;
-	char *folder = folder_make(), *path = reader_file(folder, "data", size);
+	AUTO_TEXT *folder = folder_make(), *path = reader_file(folder, "data", size);
 	uint64_t state = test_seed();
 	struct hm_reader_desc desc;
 	struct hm_reader_info info;
@@ -150,14 +148,12 @@ static void test_gather(void)
 	reader_gather(reader, size, &state);
 	hm_reader_unref(reader);
 	CHECK_OK(hm_handler_remove());
-	free(path);
-	folder_remove(folder);
 }
 
 static void test_pieces_refused(void)
 {
-	char *folder = folder_make(), *path = reader_file(folder, "data", PAGE + 1);
-	struct hm_reader *reader = reader_open(path, HM_PATTERN_RANDOM, HM_POLICY_AUTO);
+	AUTO_TEXT *folder = folder_make(), *path = reader_file(folder, "data", PAGE + 1);
+	AUTO(hm_reader) *reader = reader_open(path, HM_PATTERN_RANDOM, HM_POLICY_AUTO);
 	struct hm_piece piece = { PAGE, 2 };
 	const void *data = UNTOUCHED;
 	uint64_t bytes = 99;
@@ -175,9 +171,6 @@ static void test_pieces_refused(void)
 	CHECK_ERROR(-EINVAL, hm_reader_next(reader, &data, NULL, &bytes));
 	CHECK(strstr(hm_errmsg(), "hm_reader_range()") != NULL);
 	CHECK(data == UNTOUCHED && bytes == 99);
-	hm_reader_unref(reader);
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- refused ---- */
@@ -200,8 +193,8 @@ static void open_as_nobody(void *user)
 
 static void test_refused(void)
 {
-	char *folder = folder_make(), *path = reader_file(folder, "data", 100);
-	char *fifo = folder_path(folder, "fifo"), *none = folder_path(folder, "none");
+	AUTO_TEXT *folder = folder_make(), *path = reader_file(folder, "data", 100);
+	AUTO_TEXT *fifo = folder_path(folder, "fifo"), *none = folder_path(folder, "none");
 	struct hm_reader_desc desc = reader_desc(0, 0, 0, 0);
 	struct hm_reader_info info = { .struct_size = sizeof(info) + 1 };
 	struct hm_reader *reader = UNTOUCHED;
@@ -234,18 +227,14 @@ static void test_refused(void)
 	hm_reader_unref(reader);
 	hm_reader_unref(NULL);
 	CHECK(hm_reader_ref(NULL) == NULL);
-	free(none);
-	free(fifo);
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- files that can't be mapped ---- */
 
 static void test_private_map(void)
 {
-	char *folder = folder_make(), *path = reader_file(folder, "data", MIB(1) + 5);
-	struct hm_reader *reader;
+	AUTO_TEXT *folder = folder_make(), *path = reader_file(folder, "data", MIB(1) + 5);
+	AUTO(hm_reader) *reader = NULL;
 
 	make_table();
 	inject_shared_refused(ENODEV);
@@ -253,9 +242,6 @@ static void test_private_map(void)
 	CHECK_EQUAL(reader_info(reader).flags, HM_READER_PRIVATE_MAP);
 	reader_check_range(reader, 0, MIB(1) + 5);
 	inject_disarm();
-	hm_reader_unref(reader);
-	free(path);
-	folder_remove(folder);
 }
 
 /* A file of sysfs with its right size, which has no mmap(). */
@@ -347,7 +333,7 @@ static void read_with_little_room(void *user)
 /* A file larger than the address space has room for: it is read, and mapped in windows. */
 static void test_no_room(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "data");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "data");
 
 	if (TEST_ASAN || TEST_TSAN) {
 		test_skip("sanitizer", "its shadow has the address space");
@@ -355,8 +341,6 @@ static void test_no_room(void)
 		file_sparse(folder, "data", GIB(100));
 		CHECK_EQUAL(test_fork(read_with_little_room, path), 0);
 	}
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- chosen ---- */
@@ -369,8 +353,8 @@ static bool by_reading(const struct hm_reader_info *info)
 
 static void test_chosen(void)
 {
-	char *folder = folder_make(), *path = reader_file(folder, "data", MIB(4));
-	struct hm_reader *reader;
+	AUTO_TEXT *folder = folder_make(), *path = reader_file(folder, "data", MIB(4));
+	AUTO(hm_reader) *reader = NULL;
 	struct hm_reader_info info;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
@@ -393,22 +377,19 @@ static void test_chosen(void)
 	info = reader_info(reader);
 	if (!info.resident && !by_reading(&info))
 		CHECK_EQUAL(info.policy, HM_POLICY_ANNOUNCE);
-	hm_reader_unref(reader);
 	close(fd);
-	free(path);
-	folder_remove(folder);
 }
 
 /* Announcing ends when a file turns out to be in memory, and begins when it is not. */
 static void test_looked_at_again(void)
 {
-	char *folder = folder_make(), *path = reader_file(folder, "data", MIB(4));
+	AUTO_TEXT *folder = folder_make(), *path = reader_file(folder, "data", MIB(4));
 	struct hm_piece piece = { MIB(1), 2000 };
-	struct hm_reader *reader;
+	AUTO(hm_reader) *reader = NULL;
 	int fd = open(path, O_RDONLY | O_CLOEXEC), i;
 	char out[2000];
+	AUTO(rig_handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_EQUAL(fsync(fd), 0);
 	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 	reader = reader_open(path, HM_PATTERN_RANDOM, HM_POLICY_AUTO);
@@ -425,11 +406,7 @@ static void test_looked_at_again(void)
 		}
 	}
 	CHECK(reader_is_data(out, piece.offset, 2000));
-	hm_reader_unref(reader);
-	CHECK_OK(hm_handler_remove());
 	close(fd);
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -446,7 +423,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "reader", tests);
-}
+TEST_MAIN(harness_main, "reader", tests)

@@ -15,7 +15,7 @@
 
 static void test_offsets(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "data");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "data");
 	const uint64_t far = GIB(5) + 4097;
 	struct hm_piece pieces[2] = { { far, 9000 }, { GIB(4) - 3, 7 } };
 	struct hm_reader *reader;
@@ -41,8 +41,6 @@ static void test_offsets(void)
 		hm_reader_unref(reader);
 	}
 	CHECK_OK(hm_handler_remove());
-	free(path);
-	folder_remove(folder);
 }
 
 /* Slack for malloc(), the library's tables and the kernel's rounding. */
@@ -52,7 +50,7 @@ static void test_offsets(void)
 static void check_places(uint64_t n, uint32_t policy, uint64_t budget)
 {
 	struct hm_reader_desc desc = reader_desc(HM_PATTERN_RANDOM, policy, 0, budget);
-	char *folder = folder_make(), *path = reader_places(folder, "data", n);
+	AUTO_TEXT *folder = folder_make(), *path = reader_places(folder, "data", n);
 	uint64_t i, before, most = 0, sum = 0, hole = reader_bytes_of_a_hole(path);
 	struct hm_reader_info info;
 	struct hm_reader *reader;
@@ -61,7 +59,7 @@ static void check_places(uint64_t n, uint32_t policy, uint64_t budget)
 	if (n * hole > GIB(1)) {
 		test_skip("kernel", "files here are memory: %llu holes of them are %llu bytes",
 			  (unsigned long long)n, (unsigned long long)(n * hole));
-		goto out;
+		return;
 	}
 	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK_FATAL(hm_reader_open(path, &desc, &reader));
@@ -82,9 +80,6 @@ static void check_places(uint64_t n, uint32_t policy, uint64_t budget)
 	CHECK(info.peak > budget / 2);
 	hm_reader_unref(reader);
 	CHECK_OK(hm_handler_remove());
-out:
-	free(path);
-	folder_remove(folder);
 }
 
 #define BUDGET MIB(6)
@@ -104,17 +99,17 @@ static void test_terabyte(void)
 /* One piece larger than the budget comes in parts, and none of them is more than that. */
 static void test_budget_piece(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "data");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "data");
 	struct hm_piece pieces[2] = { { 3, MIB(48) }, { MIB(1), MIB(48) + 5 } };
 	uint64_t before, most, total = pieces[0].bytes + pieces[1].bytes;
-	char *out = malloc(total);
+	AUTO_TEXT *out = malloc(total);
 	struct hm_reader_desc desc;
 	struct hm_reader *reader;
 	uint32_t policy;
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	CHECK_FATAL(out != NULL);
 	file_sparse(folder, "data", MIB(64));
-	CHECK_OK_FATAL(hm_handler_install(0));
 	for (policy = HM_POLICY_FAULT; policy <= HM_POLICY_POPULATE; policy++) {
 		desc = reader_desc(HM_PATTERN_RANDOM, policy, 0, BUDGET);
 		CHECK_OK_FATAL(hm_reader_open(path, &desc, &reader));
@@ -130,10 +125,6 @@ static void test_budget_piece(void)
 		CHECK(reader_info(reader).peak <= BUDGET);
 		hm_reader_unref(reader);
 	}
-	CHECK_OK(hm_handler_remove());
-	free(out);
-	free(path);
-	folder_remove(folder);
 }
 
 static void touch(const void *data, uint64_t bytes)
@@ -147,7 +138,7 @@ static void touch(const void *data, uint64_t bytes)
 
 static void test_budget_sequential(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "data");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "data");
 	struct hm_reader_desc desc;
 	struct hm_reader_info info;
 	struct hm_reader *reader;
@@ -202,8 +193,6 @@ static void test_budget_sequential(void)
 		CHECK(reader_info(reader).peak <= desc.budget);
 		hm_reader_unref(reader);
 	}
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- in the user's hands ---- */
@@ -239,13 +228,13 @@ static void test_held(void)
 {
 	struct hm_reader_desc desc =
 		reader_desc(HM_PATTERN_RANDOM, HM_POLICY_FAULT, 0, HELD_BUDGET);
-	char *folder = folder_make(), *path = reader_file(folder, "data", HELD_SIZE);
+	AUTO_TEXT *folder = folder_make(), *path = reader_file(folder, "data", HELD_SIZE);
 	const struct hm_piece far = { HELD_SIZE - PAGE, PAGE };
-	struct hm_reader *reader;
+	AUTO(hm_reader) *reader = NULL;
 	uint64_t locked = 0;
 	struct hm_map *map;
+	AUTO(rig_handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK_FATAL(hm_reader_open(path, &desc, &reader));
 	map = reader_info(reader).map;
 	CHECK_FATAL(map != NULL);
@@ -265,10 +254,6 @@ static void test_held(void)
 	gather_all_but(reader, HELD_SIZE / 2);
 	CHECK(reader_info(reader).flags & HM_READER_HELD);
 	CHECK_EQUAL(test_read_signal((char *)hm_map_address(map) + HELD_SIZE / 2), SIGSEGV);
-	hm_reader_unref(reader);
-	CHECK_OK(hm_handler_remove());
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -281,7 +266,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "reader_budget", tests);
-}
+TEST_MAIN(harness_main, "reader_budget", tests)

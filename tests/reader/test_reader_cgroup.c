@@ -184,8 +184,8 @@ static void gather_places(void)
 	uint64_t places = sparse_size() / PLACE, i, sum = 0, before, held, most = 0, group = 0;
 	struct hm_reader_info info;
 	struct hm_reader *reader;
+	AUTO(rig_handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	/* The default budget is a quarter of the group's memory. */
 	reader = reader_open(FILE_HERE, HM_PATTERN_RANDOM, HM_POLICY_AUTO);
 	info = reader_info(reader);
@@ -217,7 +217,6 @@ static void gather_places(void)
 	       ", the process had %" PRIu64 ", its group %" PRIu64 "\n",
 	       (uint64_t)(info.size / GIB(1)), info.peak, info.budget, most, group);
 	hm_reader_unref(reader);
-	CHECK_OK(hm_handler_remove());
 }
 
 static void test_terabyte(void)
@@ -296,7 +295,7 @@ static void read_whole(uint64_t budget, uint32_t flags, uint32_t policy)
 		reader_desc(HM_PATTERN_SEQUENTIAL, HM_POLICY_AUTO, 0, budget);
 	uint64_t size = whole_size(), total = 0, sum = 0, bytes, most;
 	struct hm_reader_info info;
-	struct hm_reader *reader;
+	AUTO(hm_reader) *reader = NULL;
 	const void *data;
 
 	desc.flags = flags;
@@ -320,7 +319,6 @@ static void read_whole(uint64_t budget, uint32_t flags, uint32_t policy)
 			  group_number("memory.peak", ""));
 	printf("    %" PRIu64 " bytes by %s: peak %" PRIu64 ", the group's %" PRIu64 "\n", size,
 	       hm_policy_name(info.policy), info.peak, group_number("memory.peak", ""));
-	hm_reader_unref(reader);
 }
 
 static void read_chosen(void)
@@ -365,7 +363,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "reader_cgroup", tests);
-}
+TEST_MAIN(harness_main, "reader_cgroup", tests)

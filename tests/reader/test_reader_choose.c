@@ -502,7 +502,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "reader_choose", tests);
-}
+TEST_MAIN(harness_main, "reader_choose", tests)

@@ -142,7 +142,7 @@ static void test_larger(void)
 		{ PAGE, PAGE, PAGE },     { 4, 16384, 16384 },      { 65536, 8192, 65536 },
 		{ 8192, MIB(1), MIB(1) }, { MIB(1), PAGE, MIB(1) },
 	};
-	char *folder = folder_make(), *path = reader_file(folder, "data", SIZE);
+	AUTO_TEXT *folder = folder_make(), *path = reader_file(folder, "data", SIZE);
 	size_t i;
 
 	make_table();
@@ -152,14 +152,12 @@ static void test_larger(void)
 		CHECK_EQUAL(reported.n_pages, reported.n_reads);
 		end_reported();
 	}
-	free(path);
-	folder_remove(folder);
 }
 
 /* As the kernel has it: here they may be less than a page. */
 static void test_as_reported(void)
 {
-	char *folder = folder_make(), *path = reader_file(folder, "data", SIZE);
+	AUTO_TEXT *folder = folder_make(), *path = reader_file(folder, "data", SIZE);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct statx statx = { 0 };
 	uint64_t unit;
@@ -180,14 +178,12 @@ static void test_as_reported(void)
 		end_reported();
 	}
 	close(fd);
-	free(path);
-	folder_remove(folder);
 }
 
 /* Nothing is said: pages, as before there was anything to ask. */
 static void test_not_reported(void)
 {
-	char *folder = folder_make(), *path = reader_file(folder, "data", SIZE);
+	AUTO_TEXT *folder = folder_make(), *path = reader_file(folder, "data", SIZE);
 
 	make_table();
 	if (have_direct(path)) {
@@ -202,8 +198,6 @@ static void test_not_reported(void)
 		CHECK(inject_disarm());
 		end_reported();
 	}
-	free(path);
-	folder_remove(folder);
 }
 
 /* The file can be opened with O_DIRECT, and has none; or none that is of use. */
@@ -218,7 +212,7 @@ static void test_none(void)
 		{ 512, 24576, "multiples of 24576 bytes" },
 		{ MIB(2), 512, "multiples of 2097152 bytes" },
 	};
-	char *folder = folder_make(), *path = reader_file(folder, "data", SIZE);
+	AUTO_TEXT *folder = folder_make(), *path = reader_file(folder, "data", SIZE);
 	struct hm_reader_desc desc = reader_desc(0, HM_POLICY_DIRECT, 0, 0);
 	struct hm_reader *reader = UNTOUCHED;
 	size_t i;
@@ -235,8 +229,6 @@ static void test_none(void)
 		reader = UNTOUCHED;
 		end_reported();
 	}
-	free(path);
-	folder_remove(folder);
 }
 
 #else
@@ -261,7 +253,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "reader_direct", tests);
-}
+TEST_MAIN(harness_main, "reader_direct", tests)

@@ -28,7 +28,7 @@ static void test_most(void)
 {
 	uint64_t page = page_size(), table = page / 8 * page;
 	uint64_t pages = page > KIB(64) ? page : KIB(64);
-	char *folder = folder_make(), *path = folder_path(folder, "release");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "release");
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	int memory = memfd_create("faults", MFD_CLOEXEC);
 	struct statfs statfs;
@@ -58,8 +58,6 @@ static void test_most(void)
 out:
 	close(memory);
 	close(fd);
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -67,7 +65,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "reader_facts", tests);
-}
+TEST_MAIN(harness_main, "reader_facts", tests)

@@ -63,7 +63,7 @@ static void check_reader(const char *path)
 {
 	struct hm_reader_desc desc = reader_desc(HM_PATTERN_RANDOM, HM_POLICY_FAULT, 0, BUDGET);
 	struct hm_piece piece = { 0, 1 };
-	struct hm_reader *reader;
+	AUTO(hm_reader) *reader = NULL;
 	uint64_t before;
 	char byte;
 
@@ -77,13 +77,12 @@ static void check_reader(const char *path)
 			break;
 	}
 	CHECK(reader_info(reader).peak <= BUDGET);
-	hm_reader_unref(reader);
 }
 
 static void check_tokens(const char *path)
 {
 	const struct hm_tokens_desc desc = { .struct_size = sizeof(desc), .budget = BUDGET };
-	struct hm_tokens *tokens = tokens_open(path, &desc);
+	AUTO(hm_tokens) *tokens = tokens_open(path, &desc);
 	struct hm_tokens_shard_info info = { .struct_size = sizeof(info) };
 	uint64_t before = reader_held(), at;
 	uint16_t values[8];
@@ -96,7 +95,6 @@ static void check_tokens(const char *path)
 		if (!is_within(before, "tokens"))
 			break;
 	}
-	hm_tokens_unref(tokens);
 }
 
 static void check_budgets(const char *path)
@@ -109,20 +107,18 @@ static void check_budgets(const char *path)
 
 static void test_written(void)
 {
-	char *folder = folder_make(), *path = write_file(folder);
+	AUTO_TEXT *folder = folder_make(), *path = write_file(folder);
 
 	check_budgets(path);
-	free(path);
-	folder_remove(folder);
 }
 
 static void test_huge_pages(void)
 {
-	char *folder = folder_make(), *path;
+	AUTO_TEXT *folder = folder_make(), *path = NULL;
 	uint64_t mapped;
 
 	if (!folder_mount("faults", folder, "tmpfs", 0, "size=128m,huge=always,mode=777"))
-		goto out;
+		return;
 	path = write_file(folder);
 	mapped = mapped_by_a_fault(path);
 	if (mapped > MIB(1))
@@ -131,10 +127,7 @@ static void test_huge_pages(void)
 		test_skip("kernel", "tmpfs with huge pages maps %llu bytes by a fault",
 			  (unsigned long long)mapped);
 	unlink(path);
-	free(path);
 	umount2(folder, MNT_DETACH);
-out:
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -143,7 +136,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "reader_faults", tests);
-}
+TEST_MAIN(harness_main, "reader_faults", tests)

@@ -148,7 +148,8 @@ static void test_replaced(void)
 {
 	const char *names[2] = { "1", "2" };
 	struct hm_reader *reader, *relative;
-	char *other, *name, byte;
+	char byte;
+	AUTO_TEXT *other = NULL, *name = NULL;
 	struct set set;
 	int fd;
 
@@ -175,8 +176,6 @@ static void test_replaced(void)
 	CHECK(strstr(hm_errmsg(), set.paths[6]) != NULL);
 	hm_reader_unref(reader);
 	CHECK_EQUAL(rmdir(other), 0);
-	free(name);
-	free(other);
 	free_set(&set);
 }
 
@@ -326,7 +325,7 @@ static void test_gathered(void)
 	uint64_t lengths[BATCH], i;
 	struct hm_reader *reader;
 	struct set set;
-	char *path;
+	AUTO_TEXT *path = NULL;
 
 	for (i = 0; i < BATCH; i++)
 		lengths[i] = 2 * PAGE;
@@ -343,7 +342,6 @@ static void test_gathered(void)
 	check_gathered(reader, 2 * PAGE);
 	hm_reader_unref(reader);
 	sys_table = real;
-	free(path);
 	free_set(&set);
 }
 
@@ -442,7 +440,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "reader_files", tests);
-}
+TEST_MAIN(harness_main, "reader_files", tests)

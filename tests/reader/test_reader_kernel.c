@@ -85,7 +85,7 @@ static void check_asked_for(const char *path, const struct refusal *refusal, uin
 			    uint32_t policy)
 {
 	struct hm_reader_desc desc = reader_desc(pattern, policy, 0, 0);
-	struct hm_reader *reader = UNTOUCHED;
+	AUTO(hm_reader) *reader = UNTOUCHED;
 
 	inject_always("uring_init", refusal->error);
 	CHECK_ERROR(refusal->expected, hm_reader_open(path, &desc, &reader));
@@ -105,12 +105,11 @@ static void check_asked_for(const char *path, const struct refusal *refusal, uin
 	/* The refusal is not remembered. */
 	CHECK_OK(hm_reader_range(reader, 0, 0, pattern, policy));
 	CHECK_EQUAL(reader_info(reader).policy, policy);
-	hm_reader_unref(reader);
 }
 
 static void test_asked_for(void)
 {
-	char *folder = folder_make(), *path = reader_file(folder, "data", SIZE);
+	AUTO_TEXT *folder = folder_make(), *path = reader_file(folder, "data", SIZE);
 	uint32_t pattern, policy;
 	size_t i;
 
@@ -118,13 +117,11 @@ static void test_asked_for(void)
 		for (pattern = 0; pattern < 2 && reader_can(path, policy); pattern++)
 			for (i = 0; i < N_REFUSALS; i++)
 				check_asked_for(path, &refusals[i], pattern, policy);
-	free(path);
-	folder_remove(folder);
 }
 
 static void check_chosen(const char *path, const struct refusal *refusal, uint32_t pattern)
 {
-	struct hm_reader *reader;
+	AUTO(hm_reader) *reader = NULL;
 	struct hm_reader_info info;
 	uint64_t state = 1;
 
@@ -145,12 +142,11 @@ static void check_chosen(const char *path, const struct refusal *refusal, uint32
 	info = reader_info(reader);
 	CHECK_EQUAL(info.policy, HM_POLICY_URING);
 	CHECK(strstr(info.why, "can't be had") == NULL);
-	hm_reader_unref(reader);
 }
 
 static void test_chosen(void)
 {
-	char *folder = folder_make(), *path = reader_file(folder, "data", SIZE);
+	AUTO_TEXT *folder = folder_make(), *path = reader_file(folder, "data", SIZE);
 	struct hm_reader *reader;
 	uint32_t pattern;
 	size_t i;
@@ -168,8 +164,6 @@ static void test_chosen(void)
 				check_chosen(path, &refusals[i], pattern);
 		end_served();
 	}
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- no descriptors, for real ---- */
@@ -206,7 +200,7 @@ static int open_with(const char *path, uint32_t policy, unsigned int n,
 
 static void test_no_descriptors(void)
 {
-	char *folder = folder_make(), *path = reader_file(folder, "data", SIZE);
+	AUTO_TEXT *folder = folder_make(), *path = reader_file(folder, "data", SIZE);
 	struct hm_reader_info info;
 	bool without = false;
 	unsigned int n;
@@ -227,14 +221,12 @@ static void test_no_descriptors(void)
 		CHECK(without);
 		CHECK_EQUAL(info.policy, HM_POLICY_URING);
 	}
-	free(path);
-	folder_remove(folder);
 }
 
 /* A ring that was lost to an error is asked for again: that may fail by itself. */
 static void test_not_again(void)
 {
-	char *folder = folder_make(), *path = reader_file(folder, "data", SIZE);
+	AUTO_TEXT *folder = folder_make(), *path = reader_file(folder, "data", SIZE);
 	struct hm_reader *reader;
 	const void *data = UNTOUCHED;
 	uint64_t bytes = 99;
@@ -251,8 +243,6 @@ static void test_not_again(void)
 		reader_check_range(reader, 0, SIZE);
 		hm_reader_unref(reader);
 	}
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -263,7 +253,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "reader_kernel", tests);
-}
+TEST_MAIN(harness_main, "reader_kernel", tests)

@@ -174,12 +174,12 @@ static bool live(const char *path, uint32_t policy, unsigned int n)
 
 static void test_failures(void)
 {
-	char *folder = folder_make(), *path = reader_file(folder, "data", SMALL);
+	AUTO_TEXT *folder = folder_make(), *path = reader_file(folder, "data", SMALL);
 	uint32_t policy;
 	unsigned int n;
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	make_table();
-	CHECK_OK_FATAL(hm_handler_install(0));
 	inject_install();
 	for (policy = HM_POLICY_AUTO; policy <= HM_POLICY_DIRECT; policy++) {
 		if (!reader_can(path, policy))
@@ -188,26 +188,23 @@ static void test_failures(void)
 			;
 		CHECK(n > 20);
 	}
-	CHECK_OK(hm_handler_remove());
-	free(path);
-	folder_remove(folder);
 }
 
 /* Giving pages back fails: the reader keeps them, and goes on. */
 static void test_give_back_fails(void)
 {
-	char *folder = folder_make(), *path = reader_file(folder, "data", MIB(10));
+	AUTO_TEXT *folder = folder_make(), *path = reader_file(folder, "data", MIB(10));
 	struct hm_piece piece = { 0, MIB(10) };
 	struct hm_reader_desc desc;
 	struct hm_reader *reader;
-	char *out = malloc(MIB(10));
+	AUTO_TEXT *out = malloc(MIB(10));
 	unsigned int n = 0;
 	bool failed = true;
 	int r;
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	CHECK_FATAL(out != NULL);
 	make_table();
-	CHECK_OK_FATAL(hm_handler_install(0));
 	inject_install();
 	desc = reader_desc(HM_PATTERN_RANDOM, HM_POLICY_FAULT, 0, MIB(6));
 	while (failed) {
@@ -223,19 +220,14 @@ static void test_give_back_fails(void)
 		inject_forgive();
 	}
 	CHECK(n > 4);
-	CHECK_OK(hm_handler_remove());
-	free(out);
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- many, and several at once ---- */
 
 static void test_many(void)
 {
-	char *folder = folder_make(), *path = reader_file(folder, "data", 3 * PAGE);
+	AUTO_TEXT *folder = folder_make(), *path = reader_file(folder, "data", 3 * PAGE);
 	struct test_holding before;
-	struct hm_reader *reader;
 	const void *data;
 	uint64_t bytes;
 	int i;
@@ -244,14 +236,12 @@ static void test_many(void)
 	hm_reader_unref(reader_open(path, 0, 0));
 	before = test_holding_now();
 	for (i = 0; i < 10000; i++) {
-		reader = reader_open(path, i & 1, HM_POLICY_AUTO);
+		AUTO(hm_reader) *reader = reader_open(path, i & 1, HM_POLICY_AUTO);
+
 		if (!(i & 1))
 			CHECK_OK(hm_reader_next(reader, &data, NULL, &bytes));
-		hm_reader_unref(reader);
 	}
 	test_holding_same(&before);
-	free(path);
-	folder_remove(folder);
 }
 
 static void *gather_some(void *user)
@@ -264,14 +254,14 @@ static void *gather_some(void *user)
 
 static void test_threads(void)
 {
-	char *folder = folder_make(), *path = reader_file(folder, "data", MIB(1));
+	AUTO_TEXT *folder = folder_make(), *path = reader_file(folder, "data", MIB(1));
 	struct hm_reader_desc desc;
 	struct hm_reader *reader;
 	pthread_t threads[4];
 	uint32_t policy;
 	int i;
+	AUTO(rig_handler) handler = rig_handler(0);
 
-	CHECK_OK_FATAL(hm_handler_install(0));
 	for (policy = HM_POLICY_ANNOUNCE; policy <= HM_POLICY_URING; policy++) {
 		if (!reader_can(path, policy))
 			continue;
@@ -283,9 +273,6 @@ static void test_threads(void)
 			pthread_join(threads[i], NULL);
 		hm_reader_unref(reader);
 	}
-	CHECK_OK(hm_handler_remove());
-	free(path);
-	folder_remove(folder);
 }
 
 /* ---- reads in flight ---- */
@@ -343,8 +330,7 @@ static void test_thread_ends(void)
 	struct waiting waiting;
 	pthread_t thread;
 
-	if (!make_waiting(&waiting))
-		return;
+	TEST_NEEDS(make_waiting(&waiting));
 	CHECK_EQUAL(pthread_create(&thread, NULL, begin_waiting, &waiting), 0);
 	pthread_join(thread, NULL);
 	CHECK_EQUAL(write(waiting.pipe[1], "x", 1), 1);
@@ -379,8 +365,7 @@ static void test_drain(void)
 	pthread_t thread;
 	uint64_t before;
 
-	if (!make_waiting(&waiting))
-		return;
+	TEST_NEEDS(make_waiting(&waiting));
 	begin_waiting(&waiting);
 	CHECK_EQUAL(pthread_create(&thread, NULL, write_later, &waiting.pipe[1]), 0);
 	before = busy();
@@ -393,18 +378,17 @@ static void test_drain(void)
 
 static void use_parents(void *user)
 {
-	struct hm_reader *reader = user;
+	AUTO(hm_reader) *reader = user;
 	struct hm_piece piece = { 0, 1 };
 	char out;
 
 	CHECK_ERROR(-EOWNERDEAD, hm_reader_gather(reader, &piece, 1, &out));
 	CHECK_ERROR(-EOWNERDEAD, hm_reader_range(reader, 0, 0, 0, 0));
-	hm_reader_unref(reader);
 }
 
 static void test_forked(void)
 {
-	char *folder = folder_make(), *path = reader_file(folder, "data", PAGE);
+	AUTO_TEXT *folder = folder_make(), *path = reader_file(folder, "data", PAGE);
 	struct hm_reader *reader;
 	uint32_t policy;
 
@@ -416,8 +400,6 @@ static void test_forked(void)
 		reader_check_range(reader, 0, PAGE);
 		hm_reader_unref(reader);
 	}
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -433,7 +415,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "reader_undo", tests);
-}
+TEST_MAIN(harness_main, "reader_undo", tests)

@@ -183,14 +183,14 @@ static void each(bool grow)
 /* A touch of missing bytes is a SIGBUS, which the handler takes. */
 static void handled(void)
 {
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	each(false);
 }
 
 static void handled_grown(void)
 {
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	each(true);
 }
@@ -223,7 +223,7 @@ static void asleep(void)
 {
 	char bytes[RECORD] = { 0 };
 	uint32_t end, grow;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	for (end = HM_RING_READER; end <= HM_RING_WRITER; end++)
 		for (grow = 0; grow < 2; grow++) {

@@ -169,7 +169,7 @@ static void cut_off(void)
 	AUTO_FREE char *path = ring_make(folder, 4096);
 	AUTO(hm_ring) *ring = ring_end(path, HM_RING_READER);
 	struct hm_guard guard;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	CHECK_EQUAL(read_guarded(ring, &guard), (uint64_t)-ETIME);
 	CHECK(!truncate(path, 0));

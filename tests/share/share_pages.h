@@ -29,6 +29,6 @@ struct sent {
 
 struct sent sent_begin(void);
 void sent_end(struct sent *sent);
-AUTO_BY(sent, sent_end)
+AUTO_END(sent, sent_end)
 
 #endif

@@ -26,7 +26,7 @@ struct scene {
 /* On "host"; @type is of the sockets that it goes over. */
 struct scene scene_begin(int type);
 void scene_end(struct scene *scene);
-AUTO_BY(scene, scene_end)
+AUTO_END(scene, scene_end)
 void scene_send(const struct scene *scene, int socket);
 /* The result of hm_buffer_receive() for the scene's message; nothing may be left of it. */
 int scene_deliver(const struct scene *scene, struct hm_buffer **ret_buffer);

@@ -71,7 +71,7 @@ static void end(struct sides *s)
 	drop(s);
 }
 
-AUTO_BY(sides, end)
+AUTO_END(sides, end)
 
 static void same_bytes_over(int type)
 {

@@ -104,7 +104,7 @@ static void copied_whole(void)
 	AUTO(hm_buffer) *received = NULL;
 
 	CHECK_FATAL(to != NULL);
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(hm_device) *device = rig_device("host");
 	AUTO(hm_buffer) *buffer = rig_buffer(device, DESC(hm_buffer_desc, .size = LARGE));
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
@@ -122,7 +122,7 @@ static void copied_whole_own(void)
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = LARGE };
 	const char *const devices[] = { "host", "soft:0" };
 	size_t i;
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	for (i = 0; i < ARRAY_SIZE(devices); i++) {
 		AUTO(hm_device) *device = rig_device(devices[i]);
@@ -159,7 +159,7 @@ static void copied_behind_the_end(void)
 
 	CHECK_FATAL(from != NULL);
 	memset(from, 0x77, LARGE);
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(hm_device) *device = rig_device("host");
 	for (i = 0; i < ARRAY_SIZE(flags); i++) {
 		desc.flags = flags[i];
@@ -185,7 +185,7 @@ static void beside_a_cut(void)
 {
 	struct hm_fault fault = { .struct_size = sizeof(fault), .cause = 77 };
 	char bytes[2 * PAGE];
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	AUTO(rig) r = rig_make("host", DESC(hm_buffer_desc, .size = 4 * PAGE));
 
 	/* As resize_cut_begin() does. */
@@ -214,7 +214,7 @@ static void part_cut_off(void)
 	CHECK_OK_FATAL(hm_buffer_receive(device, peer.socket, NULL, &buffer));
 	AUTO(hm_map) *part = rig_map(buffer, DESC(hm_map_desc, .access = HM_READ,
 						  .offset = PAGE, .length = 2 * PAGE));
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	CHECK_OK(hm_copy_out(bytes, hm_map_address(part), 2 * PAGE, NULL));
 	CHECK_EQUAL(peer_call(&peer, peer_resize, 2 * PAGE, 0, 0), 0);
 	CHECK_OK(hm_copy_out(bytes, hm_map_address(part), PAGE, NULL));
@@ -290,7 +290,7 @@ static void copied_behind_a_resize(void)
 	CHECK_EQUAL(peer_call(&peer, peer_send, SIZE, MAX_SIZE, 0), 0);
 	CHECK_OK_FATAL(hm_buffer_receive(device, peer.socket, NULL, &buffer));
 	AUTO(hm_map) *map = rig_map(buffer, NULL);
-	AUTO(handler) handler = rig_handler(0);
+	AUTO(rig_handler) handler = rig_handler(0);
 	CHECK_EQUAL(peer_call(&peer, resize_begins, 0, 0, 0), 0);
 	CHECK_ERROR(-EAGAIN, hm_copy_out(&byte, hm_map_address(map), 1, NULL));
 	CHECK(strstr(hm_errmsg(), "being cut off") != NULL);

@@ -38,12 +38,9 @@ int failslab_export(struct failslab_scene *scene, uint32_t flags)
 
 int failslab_wait(struct failslab_scene *scene)
 {
-	struct hetsim_wait arg = { .size = sizeof(arg),
-				   .queue = scene->queue,
-				   .seqno = scene->seqno,
-				   .deadline_ns = UINT64_MAX };
-
-	return failslab_call(scene->fd, HETSIM_WAIT, &arg);
+	return failslab_call(scene->fd, HETSIM_WAIT,
+			     SIZED(hetsim_wait, .queue = scene->queue, .seqno = scene->seqno,
+				   .deadline_ns = UINT64_MAX));
 }
 
 int failslab_unplug(struct failslab_scene *scene)
@@ -77,13 +74,14 @@ void failslab_no_more(struct failslab_scene *scene)
 
 static int open_one(void)
 {
-	struct hetsim_handshake shake = { .size = sizeof(shake),
-					  .flags = HETSIM_HANDSHAKE_ZERO_WHEN_LOST,
-					  .version_major = HETSIM_VERSION_MAJOR };
 	int fd = open(HETSIM_PATH, O_RDWR | O_CLOEXEC);
 
 	CHECK_FATAL(fd >= 0);
-	CHECK_EQUAL(failslab_call(fd, HETSIM_HANDSHAKE, &shake), 0);
+	CHECK_EQUAL(failslab_call(fd, HETSIM_HANDSHAKE,
+				  SIZED(hetsim_handshake,
+					.flags = HETSIM_HANDSHAKE_ZERO_WHEN_LOST,
+					.version_major = HETSIM_VERSION_MAJOR)),
+		    0);
 	return fd;
 }
 

@@ -18,6 +18,15 @@ bool migrate_open(struct mirror *mirror, struct hetsim_mirror *ret_says)
 	return true;
 }
 
+struct mirror migrate_begin(struct hetsim_mirror *ret_says)
+{
+	struct mirror mirror;
+
+	if (!migrate_open(&mirror, ret_says))
+		test_abandon();
+	return mirror;
+}
+
 unsigned char *migrate_map(size_t n, int value)
 {
 	unsigned char *bytes =

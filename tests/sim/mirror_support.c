@@ -23,6 +23,7 @@ bool mirror_start(struct mirror *mirror, int fd)
 		else
 			test_fail(__FILE__, __LINE__, "HETSIM_MIRROR: %d", r);
 		hetsim_close(fd);
+		mirror->fd = -1;
 		return false;
 	}
 	CHECK_EQUAL(on.chunks, MIRROR_HUGE | 64u << 10 | PAGE);
@@ -41,10 +42,22 @@ bool mirror_open(struct mirror *mirror)
 	return fd >= 0 && mirror_start(mirror, fd);
 }
 
+struct mirror mirror_begin(void)
+{
+	struct mirror mirror;
+
+	if (!mirror_open(&mirror))
+		test_abandon();
+	return mirror;
+}
+
 void mirror_close(struct mirror *mirror)
 {
+	if (mirror->fd < 0)
+		return;
 	hetsim_close(mirror->fd);
 	CHECK_EQUAL(munmap(mirror->result, PAGE), 0);
+	mirror->fd = -1;
 }
 
 struct mirror_end mirror_end_of(const struct mirror *mirror, uint32_t queue, uint64_t seqno)

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "lib/hetsim.h"
+#include "lib/rig.h"
 
 #define MIRROR_HUGE (2u << 20)
 
@@ -28,9 +29,12 @@ struct mirror_end {
 
 /* False: the test was skipped, as there is no device, or none with a mirror. */
 bool mirror_open(struct mirror *mirror);
+/* The same; the test ends where it would be skipped. */
+struct mirror mirror_begin(void);
 /* The same with another device's node, which the caller has opened. */
 bool mirror_start(struct mirror *mirror, int fd);
 void mirror_close(struct mirror *mirror);
+AUTO_END(mirror, mirror_close)
 
 /* Runs one command on @queue and waits. */
 struct mirror_end mirror_run_on(const struct mirror *mirror, uint32_t queue,

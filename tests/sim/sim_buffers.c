@@ -60,19 +60,15 @@ static void test_kinds(void)
 		[HETSIM_KIND_FPGA] = { MIB(1) / 16, MIB(1) / 16, 64, MIB(1) },
 		[HETSIM_KIND_NIC] = { MIB(2), MIB(4), 8, MIB(4) },
 	};
-	struct hetsim_query query;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	struct hetsim_query query = hetsim_query(fd);
 
-	if (fd < 0)
-		return;
-	query = hetsim_query(fd);
 	CHECK_FATAL(query.kind <= HETSIM_KIND_NIC);
 	CHECK_EQUAL(query.granule_min, kinds[query.kind].granule_min);
 	CHECK_EQUAL(query.granule_max, kinds[query.kind].granule_max);
 	CHECK_EQUAL(query.dma_align, kinds[query.kind].dma_align);
 	CHECK_EQUAL(query.max_segment, kinds[query.kind].max_segment);
 	CHECK_EQUAL(query.timeout_ms, 2000);
-	hetsim_close(fd);
 }
 
 /* Sizes of structures: shorter, longer with zeros, longer with something, absurd. */
@@ -82,10 +78,8 @@ static void test_struct_sizes(void)
 		struct hetsim_query query;
 		unsigned char bytes[16384];
 	} arg;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 
-	if (fd < 0)
-		return;
 	memset(&arg, 0, sizeof(arg));
 	arg.query.size = 4;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &arg), -EINVAL);
@@ -116,7 +110,6 @@ static void test_struct_sizes(void)
 	CHECK_EQUAL(hetsim_call(fd, _IO(HETSIM_TYPE, 0x0f), &arg), -ENOTTY);
 	CHECK_EQUAL(hetsim_call(fd, _IO('x', HETSIM_NR_QUERY), &arg), -ENOTTY);
 	CHECK_EQUAL(hetsim_call(fd, _IOWR(HETSIM_TYPE, HETSIM_NR_QUERY, int), &arg), -ENOTTY);
-	hetsim_close(fd);
 }
 
 /* Only members marked [out] are written: an argument without any may be constant. */
@@ -128,10 +121,8 @@ static void test_constant_calls(void)
 	} * arg;
 	struct hetsim_buffer buffer = { 0 };
 	uint32_t queue;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 
-	if (fd < 0)
-		return;
 	arg = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK_FATAL(arg != MAP_FAILED);
 	CHECK_FATAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_SYSTEM, 0, &buffer) == 0);
@@ -148,7 +139,6 @@ static void test_constant_calls(void)
 	CHECK_FATAL(mprotect(arg, PAGE, PROT_READ) == 0);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUEUE_DESTROY, arg), 0);
 	CHECK_EQUAL(munmap(arg, PAGE), 0);
-	hetsim_close(fd);
 }
 
 static void test_create(void)
@@ -158,10 +148,8 @@ static void test_create(void)
 	struct hetsim_buffer buffer = { 0 };
 	struct hetsim_query before, now;
 	uint32_t place;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 
-	if (fd < 0)
-		return;
 	before = hetsim_query(fd);
 	for (place = HETSIM_PLACE_VRAM; place <= HETSIM_PLACE_SYSTEM; place++) {
 		CHECK_EQUAL(hetsim_buffer_create(fd, MIB(1), place, 0, &buffer), 0);
@@ -196,20 +184,16 @@ static void test_create(void)
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &arg), -EINVAL);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
 	CHECK_EQUAL(hetsim_query(fd).vram_used, before.vram_used);
-	hetsim_close(fd);
 }
 
 static void test_foreign_handles(void)
 {
-	struct hetsim_buffer buffer;
 	unsigned char byte = 0;
 	unsigned char *bytes;
-	int fd = hetsim_open(O_RDWR), other;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int other = hetsim_open(O_RDWR);
+	struct hetsim_buffer buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 
-	if (fd < 0)
-		return;
-	other = hetsim_open(O_RDWR);
-	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	CHECK_EQUAL(hetsim_close_handle(other, buffer.handle), -ENOENT);
 	CHECK_EQUAL(hetsim_buffer_resize(other, buffer.handle, MIB(1)), -ENOENT);
 	CHECK_EQUAL(hetsim_mmap(other, 4096, PROT_READ, buffer.offset, &bytes), -ENOENT);
@@ -217,18 +201,14 @@ static void test_foreign_handles(void)
 	CHECK_EQUAL(hetsim_pwrite(other, &byte, 1, buffer.offset), -ENOENT);
 	hetsim_buffer_drop(fd, &buffer);
 	hetsim_close(other);
-	hetsim_close(fd);
 }
 
 static void test_resize(void)
 {
-	struct hetsim_buffer buffer;
 	unsigned char *bytes;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, MIB(4), HETSIM_PLACE_VRAM);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, MIB(4), HETSIM_PLACE_VRAM);
 	memset(buffer.bytes, 0x5a, buffer.length);
 	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(1)), 0);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, MIB(1));
@@ -247,21 +227,17 @@ static void test_resize(void)
 	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 0), -EINVAL);
 	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 17), -EINVAL);
 	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 1ull << 63), -ENOSPC);
-	hetsim_buffer_drop(fd, &buffer);
-	hetsim_close(fd);
 }
 
 static void test_limit(void)
 {
-	struct hetsim_query query;
 	struct hetsim_buffer buffer;
 	uint32_t n = 0;
-	int fd = hetsim_open(O_RDWR), r = 0;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int r = 0;
 	const uint64_t step = MIB(64);
+	struct hetsim_query query = hetsim_query(fd);
 
-	if (fd < 0)
-		return;
-	query = hetsim_query(fd);
 	while (n < 256) {
 		r = hetsim_buffer_create(fd, step, n & 1, 0, &buffer);
 		if (r)
@@ -270,7 +246,6 @@ static void test_limit(void)
 	}
 	CHECK_EQUAL(r, -ENOSPC);
 	CHECK(n * step <= query.opener_bytes);
-	hetsim_close(fd);
 }
 
 static void test_read_write(void)
@@ -280,10 +255,8 @@ static void test_read_write(void)
 	struct hetsim_counters counters;
 	volatile uintptr_t nowhere = 8;
 	size_t i;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 
-	if (fd < 0)
-		return;
 	for (i = 0; i < sizeof(pattern); i++)
 		pattern[i] = (unsigned char)(i * 7 + 1);
 	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
@@ -315,7 +288,6 @@ static void test_read_write(void)
 	CHECK_EQUAL(counters.bytes_read, sizeof(back) + 10);
 	CHECK_EQUAL(counters.bytes_written, sizeof(pattern) + 10 + 8192);
 	hetsim_buffer_drop(fd, &buffer);
-	hetsim_close(fd);
 }
 
 static void test_read_only_open(void)
@@ -323,10 +295,8 @@ static void test_read_only_open(void)
 	struct hetsim_buffer buffer;
 	unsigned char byte = 0;
 	unsigned char *bytes;
-	int fd = hetsim_open(O_RDONLY);
+	AUTO_HETSIM fd = hetsim_begin(O_RDONLY);
 
-	if (fd < 0)
-		return;
 	CHECK_FATAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_SYSTEM, 0, &buffer) == 0);
 	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).offset, buffer.offset);
 	CHECK_EQUAL(hetsim_mmap(fd, MIB(1), PROT_READ | PROT_WRITE, buffer.offset, &bytes),
@@ -337,7 +307,6 @@ static void test_read_only_open(void)
 	CHECK_EQUAL(hetsim_pwrite(fd, &byte, 1, buffer.offset), -EBADF);
 	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(2)), -EACCES);
 	CHECK_EQUAL(hetsim_munmap(bytes, MIB(1)), 0);
-	hetsim_close(fd);
 }
 
 /* Bytes of one opener are never seen by a later one. */
@@ -371,14 +340,11 @@ static void test_write_combining(void)
 		.cache = HETSIM_CACHE_COMBINE,
 	};
 	struct hetsim_buffer_info info = { .size = sizeof(info) };
-	bool possible;
 	unsigned char *bytes;
-	int fd = hetsim_open(O_RDWR), r;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	bool possible = hetsim_query(fd).cache_modes & (1u << HETSIM_CACHE_COMBINE);
+	int r = hetsim_call(fd, HETSIM_BUFFER_CREATE, &arg);
 
-	if (fd < 0)
-		return;
-	possible = hetsim_query(fd).cache_modes & (1u << HETSIM_CACHE_COMBINE);
-	r = hetsim_call(fd, HETSIM_BUFFER_CREATE, &arg);
 	CHECK_EQUAL(r, possible ? 0 : -EOPNOTSUPP);
 	if (!r) {
 		info.handle = arg.handle;
@@ -392,7 +358,6 @@ static void test_write_combining(void)
 		CHECK_EQUAL(hetsim_buffer_resize(fd, arg.handle, MIB(1)), 0);
 		CHECK_EQUAL(hetsim_munmap(bytes, arg.length), 0);
 	}
-	hetsim_close(fd);
 }
 
 struct race {

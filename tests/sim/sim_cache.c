@@ -10,6 +10,7 @@
 
 #include "lib/harness.h"
 #include "lib/hetsim.h"
+#include "lib/rig.h"
 #include "sim/migrate_support.h"
 #include "sim/sim_tests.h"
 
@@ -17,44 +18,45 @@
 #define LIMIT 16u /* pages */
 #define RW (PROT_READ | PROT_WRITE)
 
-struct rig {
+struct cached {
 	struct mirror mirror;
 	unsigned char *bytes; /* a large chunk under the advice; page i is i + 1 */
 	unsigned char *own;   /* a page that is not */
 };
 
-static bool rig_make(struct rig *rig)
+static struct cached cached_make(void)
 {
 	struct hetsim_mirror says;
+	struct cached rig = { .mirror = migrate_begin(&says) };
 	size_t i;
 
-	if (!migrate_open(&rig->mirror, &says))
-		return false;
-	rig->bytes = migrate_map(MIRROR_HUGE, 0);
+	rig.bytes = migrate_map(MIRROR_HUGE, 0);
 	for (i = 0; i < PAGES; i++)
-		memset(rig->bytes + i * PAGE, (int)(i + 1), PAGE);
-	rig->own = mmap(NULL, PAGE, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	CHECK_FATAL(rig->own != MAP_FAILED);
-	CHECK_EQUAL(mirror_advise(&rig->mirror, rig->bytes, MIRROR_HUGE, HETSIM_ADVISE_CACHE,
+		memset(rig.bytes + i * PAGE, (int)(i + 1), PAGE);
+	rig.own = mmap(NULL, PAGE, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK_FATAL(rig.own != MAP_FAILED);
+	CHECK_EQUAL(mirror_advise(&rig.mirror, rig.bytes, MIRROR_HUGE, HETSIM_ADVISE_CACHE,
 				  LIMIT * PAGE),
 		    0);
-	return true;
+	return rig;
 }
 
-static void rig_end(struct rig *rig)
+static void cached_end(struct cached *rig)
 {
 	CHECK_EQUAL(munmap(rig->own, PAGE), 0);
 	CHECK_EQUAL(munmap(rig->bytes, MIRROR_HUGE), 0);
 	mirror_close(&rig->mirror);
 }
 
-static unsigned char *at(const struct rig *rig, unsigned int page)
+AUTO_END(cached, cached_end)
+
+static unsigned char *at(const struct cached *rig, unsigned int page)
 {
 	return rig->bytes + (size_t)page * PAGE;
 }
 
 /* The engine reads the page @n times, and sees these bytes. */
-static void read_page(const struct rig *rig, unsigned int page, unsigned int n, int value)
+static void read_page(const struct cached *rig, unsigned int page, unsigned int n, int value)
 {
 	while (n--) {
 		memset(rig->own, 0xa5, PAGE);
@@ -63,7 +65,7 @@ static void read_page(const struct rig *rig, unsigned int page, unsigned int n, 
 	}
 }
 
-static unsigned int there(const struct rig *rig)
+static unsigned int there(const struct cached *rig)
 {
 	return migrate_on_device(&rig->mirror, rig->bytes, MIRROR_HUGE);
 }
@@ -71,10 +73,8 @@ static unsigned int there(const struct rig *rig)
 static void test_hot(void)
 {
 	struct hetsim_counters counters;
-	struct rig rig;
+	AUTO(cached) rig = cached_make();
 
-	if (!rig_make(&rig))
-		return;
 	read_page(&rig, 7, 1, 8);
 	CHECK_EQUAL(there(&rig), 0);
 	read_page(&rig, 7, 9, 8);
@@ -85,17 +85,14 @@ static void test_hot(void)
 	CHECK_EQUAL(counters.cache_hits, 8);
 	CHECK_EQUAL(counters.pages_migrated, 1);
 	CHECK_EQUAL(counters.access_notices, 0);
-	rig_end(&rig);
 }
 
 /* No more pages than the limit, and a page that is used more often is among them. */
 static void test_limit(void)
 {
 	unsigned int i;
-	struct rig rig;
+	AUTO(cached) rig = cached_make();
 
-	if (!rig_make(&rig))
-		return;
 	for (i = 0; i < 4 * LIMIT; i++)
 		read_page(&rig, i, 3, (int)(i + 1));
 	CHECK_EQUAL(there(&rig), LIMIT);
@@ -108,17 +105,14 @@ static void test_limit(void)
 	CHECK_EQUAL(migrate_pages(&rig.mirror), 0);
 	for (i = 0; i < PAGES; i++)
 		CHECK(migrate_is(at(&rig, i), PAGE, (int)(i + 1)));
-	rig_end(&rig);
 }
 
 /* A store of either side is seen by the other one, each time. */
 static void test_stores(void)
 {
 	unsigned int i;
-	struct rig rig;
+	AUTO(cached) rig = cached_make();
 
-	if (!rig_make(&rig))
-		return;
 	for (i = 1; i <= 20; i++) {
 		read_page(&rig, 3, 4, (i == 1 ? 4 : 0x11 * (i & 7)));
 		memset(at(&rig, 3), (int)i, PAGE);
@@ -128,15 +122,12 @@ static void test_stores(void)
 		CHECK(migrate_is(at(&rig, 3), PAGE, (int)(0x11 * ((i + 1) & 7))));
 	}
 	CHECK(mirror_counters(&rig.mirror).cache_hits > 0);
-	rig_end(&rig);
 }
 
 static void test_changes(void)
 {
-	struct rig rig;
+	AUTO(cached) rig = cached_make();
 
-	if (!rig_make(&rig))
-		return;
 	read_page(&rig, 5, 8, 6);
 	CHECK_EQUAL(there(&rig), 1);
 	CHECK_EQUAL(mprotect(at(&rig, 5), PAGE, PROT_NONE), 0);
@@ -156,16 +147,13 @@ static void test_changes(void)
 	CHECK_EQUAL(madvise(at(&rig, 6), PAGE, MADV_DONTNEED), 0);
 	read_page(&rig, 6, 8, 0);
 	CHECK(there(&rig) <= 2);
-	rig_end(&rig);
 }
 
 static void test_off(void)
 {
 	const struct mirror *mirror;
-	struct rig rig;
+	AUTO(cached) rig = cached_make();
 
-	if (!rig_make(&rig))
-		return;
 	mirror = &rig.mirror;
 	CHECK_EQUAL(mirror_advise(mirror, rig.bytes, PAGE, HETSIM_ADVISE_CACHE, 1), -EINVAL);
 	/* Advice on locations and counters goes before. */
@@ -181,7 +169,6 @@ static void test_off(void)
 	CHECK_EQUAL(mirror_counters(mirror).cache_misses, 0);
 	read_page(&rig, 4, 8, 5);
 	CHECK_EQUAL(there(&rig), 1);
-	rig_end(&rig);
 }
 
 /* ---- bytes that are moved ---- */
@@ -214,13 +201,10 @@ static void test_skewed(void)
 	struct hetsim_mirror says;
 	double sums[SKEWED_PAGES];
 	uint64_t random = test_seed(), moved;
-	struct mirror mirror;
-	unsigned char *bytes;
 	unsigned int i, page;
+	AUTO(mirror) mirror = migrate_begin(&says);
+	unsigned char *bytes = migrate_map(size, 1);
 
-	if (!migrate_open(&mirror, &says))
-		return;
-	bytes = migrate_map(size, 1);
 	for (i = 0; i < SKEWED_PAGES; i++)
 		sums[i] = (i ? sums[i - 1] : 0) + 1.0 / (i + 1);
 	CHECK_EQUAL(mirror_advise(&mirror, bytes, size, HETSIM_ADVISE_CACHE, size / 8), 0);
@@ -244,7 +228,6 @@ static void test_skewed(void)
 			  (unsigned long long)counters.pages_migrated,
 			  (unsigned long long)counters.pages_returned);
 	CHECK_EQUAL(munmap(bytes, size), 0);
-	mirror_close(&mirror);
 }
 
 const struct test sim_cache_tests[] = {

@@ -14,6 +14,7 @@
 #include "lib/harness.h"
 #include "lib/hetsim.h"
 #include "lib/hetsim_argument.h"
+#include "lib/rig.h"
 #include "sim/sim_tests.h"
 
 #define BOUND (1ull << 40) /* where the buffer is bound */
@@ -163,21 +164,15 @@ static void fill(const struct world *world, const struct hetsim_call_entry *call
 
 static int bind_at(const struct world *world, uint64_t address)
 {
-	struct hetsim_bind bind = { .size = sizeof(bind),
-				    .handle = world->buffer.handle,
-				    .address = address,
-				    .length = PAGE };
-
-	return hetsim_call(world->fd, HETSIM_BIND, &bind);
+	return hetsim_call(world->fd, HETSIM_BIND,
+			   SIZED(hetsim_bind, .handle = world->buffer.handle,
+				 .address = address, .length = PAGE));
 }
 
 static int unbind_at(const struct world *world, uint64_t address)
 {
-	struct hetsim_unbind unbind = { .size = sizeof(unbind),
-					.address = address,
-					.length = PAGE };
-
-	return hetsim_call(world->fd, HETSIM_UNBIND, &unbind);
+	return hetsim_call(world->fd, HETSIM_UNBIND,
+			   SIZED(hetsim_unbind, .address = address, .length = PAGE));
 }
 
 /* Undoes the change of a call that has succeeded with @arg. */
@@ -225,37 +220,33 @@ static void undo(struct world *world, unsigned long cmd, union hetsim_argument *
 	}
 }
 
-/* False: the test was skipped. */
-static bool world_make(struct world *world)
+static struct world world_make(void)
 {
+	struct world world = { 0 };
 	struct hetsim_timeline_create timeline = { .size = sizeof(timeline) };
 	struct hetsim_mirror mirror = { .size = sizeof(mirror) };
 	uint64_t address;
 	int status;
 
-	memset(world, 0, sizeof(*world));
-	world->fd = hetsim_open(O_RDWR);
-	if (world->fd < 0)
-		return false;
+	world.fd = hetsim_begin(O_RDWR);
 	CHECK_FATAL(
-		!hetsim_buffer_create(world->fd, PAGE, HETSIM_PLACE_SYSTEM, 0, &world->buffer));
+		!hetsim_buffer_create(world.fd, PAGE, HETSIM_PLACE_SYSTEM, 0, &world.buffer));
 	CHECK_FATAL(
-		!hetsim_buffer_create(world->fd, PAGE, HETSIM_PLACE_SYSTEM, 0, &world->spare));
-	CHECK_FATAL(!bind_at(world, BOUND));
-	world->use.handle = world->buffer.handle;
-	world->queue = hetsim_queue_make(world->fd, HETSIM_QUEUE_DMA_FENCE, 0);
-	world->spare_queue = hetsim_queue_make(world->fd, HETSIM_QUEUE_COUNTER, 0);
-	CHECK_FATAL(!hetsim_submit(world->fd, world->queue, &world->nothing, 1, &world->seqno));
-	CHECK_FATAL(
-		!hetsim_wait(world->fd, world->queue, world->seqno, 60000, &status, &address));
-	world->dmabuf = hetsim_export(world->fd, world->buffer.handle, HETSIM_EXPORT_WRITE);
-	CHECK_FATAL(world->dmabuf >= 0);
-	world->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	CHECK_FATAL(world->event >= 0);
-	CHECK_FATAL(hetsim_call(world->fd, HETSIM_TIMELINE_CREATE, &timeline) == 0);
-	world->timeline = timeline.fd;
-	world->mirrors = hetsim_call(world->fd, HETSIM_MIRROR, &mirror) == 0;
-	return true;
+		!hetsim_buffer_create(world.fd, PAGE, HETSIM_PLACE_SYSTEM, 0, &world.spare));
+	CHECK_FATAL(!bind_at(&world, BOUND));
+	world.use.handle = world.buffer.handle;
+	world.queue = hetsim_queue_make(world.fd, HETSIM_QUEUE_DMA_FENCE, 0);
+	world.spare_queue = hetsim_queue_make(world.fd, HETSIM_QUEUE_COUNTER, 0);
+	CHECK_FATAL(!hetsim_submit(world.fd, world.queue, &world.nothing, 1, &world.seqno));
+	CHECK_FATAL(!hetsim_wait(world.fd, world.queue, world.seqno, 60000, &status, &address));
+	world.dmabuf = hetsim_export(world.fd, world.buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_FATAL(world.dmabuf >= 0);
+	world.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	CHECK_FATAL(world.event >= 0);
+	CHECK_FATAL(hetsim_call(world.fd, HETSIM_TIMELINE_CREATE, &timeline) == 0);
+	world.timeline = timeline.fd;
+	world.mirrors = hetsim_call(world.fd, HETSIM_MIRROR, &mirror) == 0;
+	return world;
 }
 
 static void world_end(struct world *world)
@@ -265,6 +256,8 @@ static void world_end(struct world *world)
 	CHECK_EQUAL(close(world->dmabuf), 0);
 	hetsim_close(world->fd);
 }
+
+AUTO_END(world, world_end)
 
 /* With its arguments unchanged: 0, and its change is undone. */
 static void succeed(struct world *world, const struct hetsim_call_entry *call)
@@ -434,12 +427,10 @@ static unsigned int count_in(const char *header)
 
 static void test_unknown(void)
 {
-	struct world world;
 	unsigned int i, bit;
 	int objects;
+	AUTO(world) world = world_make();
 
-	if (!world_make(&world))
-		return;
 	CHECK_EQUAL(count_in("include/uapi/hetsim.h") +
 			    count_in("include/uapi/hetsim_buffer.h") +
 			    count_in("include/uapi/hetsim_mirror.h") +
@@ -460,7 +451,6 @@ static void test_unknown(void)
 		succeed(&world, call_of(&enums[i]));
 	}
 	CHECK_EQUAL(hetsim_objects(), objects);
-	world_end(&world);
 }
 
 /* ---- a device that was taken away ---- */
@@ -489,26 +479,21 @@ static void check_gone(const struct world *world)
 /* Objects of an open file can't be had any more, not even by the next device. */
 static void test_gone(void)
 {
-	struct hetsim_handshake shake = { .size = sizeof(shake),
-					  .version_major = HETSIM_VERSION_MAJOR };
 	struct hetsim_command nothing = { 0 };
-	struct world world;
 	unsigned int i;
 	int bare, fresh;
+	struct world world = world_make();
 
-	if (!world_make(&world))
-		return;
-	if (!hetsim_may_unplug(world.fd)) {
-		world_end(&world);
-		return;
-	}
+	TEST_NEEDS(hetsim_may_unplug(world.fd));
 	for (i = 0; i < HETSIM_N_CALLS; i++)
 		succeed(&world, &hetsim_calls[i]);
 	bare = hetsim_open_bare(O_RDWR);
 	CHECK_FATAL(bare >= 0);
 	CHECK_EQUAL(hetsim_inject(world.fd, HETSIM_INJECT_UNPLUG, 0, 0), 0);
 	check_gone(&world);
-	CHECK_EQUAL(hetsim_call(bare, HETSIM_HANDSHAKE, &shake), -ENODEV);
+	CHECK_EQUAL(hetsim_call(bare, HETSIM_HANDSHAKE,
+				SIZED(hetsim_handshake, .version_major = HETSIM_VERSION_MAJOR)),
+		    -ENODEV);
 
 	hetsim_plug();
 	check_gone(&world);

@@ -24,12 +24,9 @@ static void test_refusals(void)
 {
 	struct hetsim_buffer buffer = { 0 };
 	unsigned char *bytes;
-	uint64_t max;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	uint64_t max = hetsim_query(fd).max_buffer;
 
-	if (fd < 0)
-		return;
-	max = hetsim_query(fd).max_buffer;
 	CHECK_EQUAL(hetsim_buffer_create(fd, MIB(2), HETSIM_PLACE_SYSTEM, MIB(1), &buffer),
 		    -EINVAL);
 	CHECK_EQUAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_SYSTEM, MIB(1) + 1, &buffer),
@@ -48,17 +45,14 @@ static void test_refusals(void)
 	CHECK_EQUAL(hetsim_query(fd).opener_used, MIB(1));
 	CHECK(map(fd, buffer.offset, max + PAGE, &bytes) < 0);
 	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
-	hetsim_close(fd);
 }
 
 static void test_grow_under_map(void)
 {
 	struct hetsim_buffer buffer = { 0 };
 	unsigned char *bytes, *longer, *bad, byte = 0;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 
-	if (fd < 0)
-		return;
 	CHECK_FATAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_SYSTEM, MIB(8), &buffer) ==
 		    0);
 	CHECK_FATAL(map(fd, buffer.offset, MIB(8), &bytes) == 0);
@@ -95,7 +89,6 @@ static void test_grow_under_map(void)
 	CHECK_EQUAL(hetsim_munmap(longer, MIB(9)), 0);
 	CHECK_EQUAL(hetsim_munmap(bytes, MIB(8)), 0);
 	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
-	hetsim_close(fd);
 }
 
 /* Without one, the first length is the capacity. */
@@ -103,10 +96,8 @@ static void test_default(void)
 {
 	struct hetsim_buffer buffer = { 0 };
 	unsigned char *bytes, *bad;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 
-	if (fd < 0)
-		return;
 	CHECK_FATAL(hetsim_buffer_create(fd, MIB(2), HETSIM_PLACE_SYSTEM, 0, &buffer) == 0);
 	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(1)), 0);
 	CHECK_FATAL(map(fd, buffer.offset, MIB(2), &bytes) == 0);
@@ -114,7 +105,6 @@ static void test_default(void)
 	CHECK_EQUAL(map(fd, buffer.offset, MIB(2) + PAGE, &bad), -ERANGE);
 	CHECK_EQUAL(hetsim_munmap(bytes, MIB(2)), 0);
 	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
-	hetsim_close(fd);
 }
 
 /*
@@ -138,12 +128,9 @@ static void test_bound_nothing(void)
 				       .length = 64,
 				       .value = 0x01020304 };
 	unsigned char byte = 0;
-	int fd = hetsim_open(O_RDWR);
-	uint32_t queue;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	uint32_t queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
 
-	if (fd < 0)
-		return;
-	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create), 0);
 	bind.handle = create.handle;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), 0);
@@ -164,7 +151,6 @@ static void test_bound_nothing(void)
 	CHECK_EQUAL(byte, 4);
 	unbind.address -= PAGE;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_UNBIND, &unbind), 0);
-	hetsim_close(fd);
 }
 
 const struct test sim_capacity_tests[] = {

@@ -12,6 +12,7 @@
 
 #include "lib/harness.h"
 #include "lib/hetsim.h"
+#include "lib/rig.h"
 #include "sim/sim_tests.h"
 
 #define NO_ADDRESS 0x123450000ull
@@ -29,31 +30,30 @@ struct bench {
 	struct hetsim_buffer a, b, c;
 };
 
-/* Three bound buffers and a queue; false without a device. */
-static bool bench_open(struct bench *bench, uint32_t type, uint64_t length)
+/* Three bound buffers and a queue. */
+static struct bench bench_open(uint32_t type, uint64_t length)
 {
+	struct bench bench = { 0 };
 	size_t i;
 
-	bench->fd = hetsim_open(O_RDWR);
-	if (bench->fd < 0)
-		return false;
-	bench->align = hetsim_query(bench->fd).dma_align;
-	bench->segment = hetsim_query(bench->fd).max_segment;
-	if (bench->segment > length)
-		bench->segment = length;
-	bench->a = hetsim_buffer_make(bench->fd, length, HETSIM_PLACE_VRAM);
-	bench->b = hetsim_buffer_make(bench->fd, length, HETSIM_PLACE_SYSTEM);
-	bench->c = hetsim_buffer_make(bench->fd, length, HETSIM_PLACE_VRAM);
-	CHECK_EQUAL(hetsim_bind(bench->fd, &bench->a, HETSIM_BIND_WRITE), 0);
-	CHECK_EQUAL(hetsim_bind(bench->fd, &bench->b, 0), 0);
-	CHECK_EQUAL(hetsim_bind(bench->fd, &bench->c, HETSIM_BIND_WRITE), 0);
+	bench.fd = hetsim_begin(O_RDWR);
+	bench.align = hetsim_query(bench.fd).dma_align;
+	bench.segment = hetsim_query(bench.fd).max_segment;
+	if (bench.segment > length)
+		bench.segment = length;
+	bench.a = hetsim_buffer_make(bench.fd, length, HETSIM_PLACE_VRAM);
+	bench.b = hetsim_buffer_make(bench.fd, length, HETSIM_PLACE_SYSTEM);
+	bench.c = hetsim_buffer_make(bench.fd, length, HETSIM_PLACE_VRAM);
+	CHECK_EQUAL(hetsim_bind(bench.fd, &bench.a, HETSIM_BIND_WRITE), 0);
+	CHECK_EQUAL(hetsim_bind(bench.fd, &bench.b, 0), 0);
+	CHECK_EQUAL(hetsim_bind(bench.fd, &bench.c, HETSIM_BIND_WRITE), 0);
 	for (i = 0; i < length; i++) {
-		bench->a.bytes[i] = (unsigned char)(i * 13 >> 3);
-		bench->b.bytes[i] = (unsigned char)(i * 7 + (i >> 9));
+		bench.a.bytes[i] = (unsigned char)(i * 13 >> 3);
+		bench.b.bytes[i] = (unsigned char)(i * 7 + (i >> 9));
 	}
 	/* Not the 2 s of default: a busy machine takes as long over long work. */
-	bench->queue = hetsim_queue_make(bench->fd, type, HETSIM_MAX_TIMEOUT_MS);
-	return true;
+	bench.queue = hetsim_queue_make(bench.fd, type, HETSIM_MAX_TIMEOUT_MS);
+	return bench;
 }
 
 static void bench_close(struct bench *bench)
@@ -63,6 +63,8 @@ static void bench_close(struct bench *bench)
 	hetsim_buffer_drop(bench->fd, &bench->c);
 	hetsim_close(bench->fd);
 }
+
+AUTO_END(bench, bench_close)
 
 static uint32_t crc32_of(const unsigned char *bytes, size_t n)
 {
@@ -80,14 +82,12 @@ static void test_commands(void)
 {
 	struct hetsim_command command = { 0 };
 	struct hetsim_counters counters;
-	struct bench bench;
 	uint32_t *a, *b, *c, expected, counts[256] = { 0 };
 	size_t n = MIB(1) / 4, i, edge;
 	uint64_t first;
 	uint32_t op;
+	AUTO(bench) bench = bench_open(HETSIM_QUEUE_DMA_FENCE, MIB(1));
 
-	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB(1)))
-		return;
 	a = (uint32_t *)bench.a.bytes;
 	b = (uint32_t *)bench.b.bytes;
 	c = (uint32_t *)bench.c.bytes;
@@ -160,7 +160,6 @@ static void test_commands(void)
 	CHECK(counters.bytes_engine > MIB(10));
 	CHECK_EQUAL(counters.device_faults, 0);
 	CHECK_EQUAL(counters.resets, 0);
-	bench_close(&bench);
 }
 
 static int submit_bad(struct bench *bench, struct hetsim_command command)
@@ -175,10 +174,8 @@ static void test_bad_commands(void)
 {
 	struct hetsim_command good, bad;
 	struct hetsim_submit submit = { .size = sizeof(submit) };
-	struct bench bench;
+	AUTO(bench) bench = bench_open(HETSIM_QUEUE_DMA_FENCE, MIB(1));
 
-	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB(1)))
-		return;
 	good = (struct hetsim_command){ .op = HETSIM_OP_COPY,
 					.destination = at(bench.c.bytes),
 					.source = at(bench.a.bytes),
@@ -230,19 +227,15 @@ static void test_bad_commands(void)
 	submit.commands = at(&good);
 	submit.queue = 12345;
 	CHECK_EQUAL(hetsim_call(bench.fd, HETSIM_SUBMIT, &submit), -ENOENT);
-	bench_close(&bench);
 }
 
 static void test_bind(void)
 {
 	struct hetsim_bind bind = { .size = sizeof(bind) };
 	struct hetsim_unbind unbind = { .size = sizeof(unbind) };
-	struct hetsim_buffer buffer;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, MIB(4), HETSIM_PLACE_VRAM);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, MIB(4), HETSIM_PLACE_VRAM);
 	bind.handle = buffer.handle;
 	bind.length = MIB(1);
 	bind.address = MIB(512);
@@ -295,20 +288,16 @@ static void test_bind(void)
 	unbind.address = 0;
 	unbind.length = 1ull << 48;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_UNBIND, &unbind), 0);
-	hetsim_buffer_drop(fd, &buffer);
-	hetsim_close(fd);
 }
 
 static void test_device_faults(void)
 {
 	struct hetsim_command command;
 	struct hetsim_buffer_resize resize = { .size = sizeof(resize) };
-	struct bench bench;
 	uint64_t seqno = 0, address = 0;
 	int status = 0;
+	AUTO(bench) bench = bench_open(HETSIM_QUEUE_DMA_FENCE, MIB(1));
 
-	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB(1)))
-		return;
 	/* Not bound; bound for reading; behind the end; unbound again; cut off. */
 	command = (struct hetsim_command){ .op = HETSIM_OP_FILL,
 					   .destination = NO_ADDRESS,
@@ -344,7 +333,6 @@ static void test_device_faults(void)
 	CHECK_EQUAL(hetsim_unbind(bench.fd, &bench.c), 0);
 	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &command), -EFAULT);
 	CHECK_EQUAL(hetsim_counters(bench.fd, HETSIM_SCOPE_OPENER).device_faults, 5);
-	bench_close(&bench);
 }
 
 /* A page that the engine has just used is looked up again once it is bound otherwise. */
@@ -354,10 +342,8 @@ static void test_translated_before(void)
 	struct hetsim_command command = { .op = HETSIM_OP_FILL,
 					  .length = 64,
 					  .value = 0x05050505 };
-	struct bench bench;
+	AUTO(bench) bench = bench_open(HETSIM_QUEUE_DMA_FENCE, MIB(1));
 
-	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB(1)))
-		return;
 	bench.a.bytes[0] = 1;
 	command.destination = at(bench.c.bytes);
 	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &command), 0);
@@ -385,7 +371,6 @@ static void test_translated_before(void)
 	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &command), 0);
 	CHECK_EQUAL(hetsim_buffer_resize(bench.fd, bench.c.handle, MIB(1) / 2), 0);
 	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &command), -EFAULT);
-	bench_close(&bench);
 }
 
 /* One queue that gets no further holds up no other. */
@@ -393,13 +378,11 @@ static void test_parallel(void)
 {
 	struct hetsim_command missing = { .op = HETSIM_OP_FILL, .length = 64, .value = 1 };
 	struct hetsim_command fill = missing;
-	struct bench bench;
 	uint64_t seqno = 0, address = 0;
 	uint32_t slow, quick, i;
 	int status = 0;
+	AUTO(bench) bench = bench_open(HETSIM_QUEUE_DMA_FENCE, MIB(1));
 
-	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB(1)))
-		return;
 	slow = hetsim_queue_make(bench.fd, HETSIM_QUEUE_COUNTER, 60000);
 	quick = hetsim_queue_make(bench.fd, HETSIM_QUEUE_COUNTER, 0);
 	CHECK_EQUAL(hetsim_unbind(bench.fd, &bench.a), 0);
@@ -415,7 +398,6 @@ static void test_parallel(void)
 	CHECK_EQUAL(hetsim_bind(bench.fd, &bench.a, HETSIM_BIND_WRITE), 0);
 	CHECK_EQUAL(hetsim_wait(bench.fd, slow, seqno, 60000, &status, &address), 0);
 	CHECK_EQUAL(status, 0);
-	bench_close(&bench);
 }
 
 /* A queue of the other type waits for missing pages. */
@@ -423,13 +405,11 @@ static void test_recoverable(void)
 {
 	struct hetsim_command command = { .op = HETSIM_OP_FILL, .length = MIB(1), .value = 3 };
 	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
-	struct bench bench;
 	uint64_t seqno = 0, address = 0;
 	uint32_t quick;
 	int status = 0;
+	AUTO(bench) bench = bench_open(HETSIM_QUEUE_COUNTER, MIB(1));
 
-	if (!bench_open(&bench, HETSIM_QUEUE_COUNTER, MIB(1)))
-		return;
 	command.destination = at(bench.c.bytes);
 	CHECK_EQUAL(hetsim_unbind(bench.fd, &bench.c), 0);
 	CHECK_EQUAL(hetsim_submit(bench.fd, bench.queue, &command, 1, &seqno), 0);
@@ -446,20 +426,17 @@ static void test_recoverable(void)
 	quick = hetsim_queue_make(bench.fd, HETSIM_QUEUE_COUNTER, 100);
 	command.destination = NO_ADDRESS;
 	CHECK_EQUAL(hetsim_run(bench.fd, quick, &command), -EFAULT);
-	bench_close(&bench);
 }
 
 static void test_timeout(void)
 {
 	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
 	struct hetsim_command commands[256];
-	struct bench bench;
 	uint64_t seqno = 0, address = 0;
 	uint32_t quick, i;
 	int status = 0;
+	AUTO(bench) bench = bench_open(HETSIM_QUEUE_DMA_FENCE, MIB(16));
 
-	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB(16)))
-		return;
 	for (i = 0; i < 256; i++)
 		commands[i] = (struct hetsim_command){ .op = HETSIM_OP_CRC32,
 						       .destination = at(bench.c.bytes),
@@ -477,7 +454,6 @@ static void test_timeout(void)
 	CHECK_EQUAL(hetsim_counters(bench.fd, HETSIM_SCOPE_OPENER).resets, 1);
 	commands[0] = (struct hetsim_command){ 0 };
 	CHECK_EQUAL(hetsim_run(bench.fd, quick, commands), 0);
-	bench_close(&bench);
 }
 
 /* A submission that keeps its queue busy for a while. */
@@ -503,13 +479,11 @@ static void test_fences(void)
 				      .destination = NO_ADDRESS,
 				      .length = 64 };
 	struct hetsim_queue_event event = { .size = sizeof(event) };
-	struct bench bench;
 	struct pollfd poll_it;
 	uint64_t seqno = 0, value = 0;
 	int again;
+	struct bench bench = bench_open(HETSIM_QUEUE_DMA_FENCE, MIB(1));
 
-	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB(1)))
-		return;
 	fence.queue = event.queue = bench.queue;
 	CHECK_EQUAL(hetsim_call(bench.fd, HETSIM_FENCE_FD, &fence), -ERANGE);
 	fence.seqno = 1;
@@ -555,14 +529,11 @@ static void test_fences(void)
 static void test_order(void)
 {
 	struct hetsim_command command = { .op = HETSIM_OP_AXPY, .length = 64, .value = 1 };
-	struct bench bench;
 	uint64_t seqno = 0, address, i;
-	uint32_t *words;
 	int status = 0, r = 0;
+	AUTO(bench) bench = bench_open(HETSIM_QUEUE_DMA_FENCE, MIB(1));
+	uint32_t *words = (uint32_t *)bench.c.bytes;
 
-	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB(1)))
-		return;
-	words = (uint32_t *)bench.c.bytes;
 	words[1024] = 1;
 	words[0] = 0;
 	command.destination = at(words);
@@ -586,7 +557,6 @@ static void test_order(void)
 	for (i = 0; i < 10000 && !r; i++)
 		r = hetsim_submit(bench.fd, bench.queue, &command, 1, &seqno);
 	CHECK_EQUAL(r, -EAGAIN);
-	bench_close(&bench);
 }
 
 static void test_failures_forgotten(void)
@@ -595,16 +565,13 @@ static void test_failures_forgotten(void)
 				      .destination = NO_ADDRESS,
 				      .length = 64 };
 	struct hetsim_command nothing = { 0 };
-	struct bench bench;
 	uint64_t address = 0;
 	int status = 0, i;
+	AUTO(bench) bench = bench_open(HETSIM_QUEUE_DMA_FENCE, MIB(1));
 
-	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB(1)))
-		return;
 	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &nothing), 0);
-	for (i = 0; i < 300; i++) { /* alike: one to remember */
+	for (i = 0; i < 300; i++) /* alike: one to remember */
 		CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &bad), -EFAULT);
-	}
 	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &nothing), 0);
 	CHECK_EQUAL(hetsim_wait(bench.fd, bench.queue, 1, 0, &status, &address), 0);
 	CHECK_EQUAL(status, 0);
@@ -621,7 +588,6 @@ static void test_failures_forgotten(void)
 	CHECK_EQUAL(hetsim_wait(bench.fd, bench.queue, 600, 0, &status, &address), 0);
 	CHECK_EQUAL(status, -EFAULT);
 	CHECK_EQUAL(address, NO_ADDRESS + 64 * 297);
-	bench_close(&bench);
 }
 
 /* The queue is destroyed, and the file closed, under a thread that waits. */
@@ -631,10 +597,8 @@ static void test_destroy_under_wait(void)
 	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
 	struct hetsim_command nothing = { 0 };
 	struct hetsim_waiter waiter = { 0 };
-	struct bench bench;
+	AUTO(bench) bench = bench_open(HETSIM_QUEUE_DMA_FENCE, MIB(16));
 
-	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB(16)))
-		return;
 	waiter.fd = bench.fd;
 	waiter.queue = bench.queue;
 	/* Longer than a busy machine takes from the submission to the end of the queue. */
@@ -654,7 +618,6 @@ static void test_destroy_under_wait(void)
 	close(fence.fd);
 	CHECK_EQUAL(hetsim_call(bench.fd, HETSIM_QUEUE_DESTROY, &destroy), -ENOENT);
 	CHECK_EQUAL(hetsim_submit(bench.fd, bench.queue, &nothing, 1, &waiter.seqno), -ENOENT);
-	bench_close(&bench);
 }
 
 const struct test sim_engine_tests[] = {

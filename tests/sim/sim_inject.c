@@ -24,16 +24,13 @@ static void test_engine(void)
 	struct hetsim_command nothing = { 0 };
 	struct hetsim_fence_fd fence = { .size = sizeof(fence), .seqno = 1 };
 	struct pollfd poll_it = { .events = POLLIN };
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 	struct hetsim_counters old = { .size = offsetof(struct hetsim_counters, engine_ns),
 				       .engine_ns = 77 };
 	uint64_t seqno = 0, before;
-	uint32_t queue;
 	double begin, ran;
+	uint32_t queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, SIM_TIMEOUT_MS);
 
-	if (fd < 0)
-		return;
-	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, SIM_TIMEOUT_MS);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_STUCK, queue, 1), 0);
 	CHECK_EQUAL(hetsim_submit(fd, queue, &nothing, 1, &seqno), 0);
 	fence.queue = queue;
@@ -84,7 +81,6 @@ static void test_engine(void)
 	/* A queue that hangs is destroyed all the same. */
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_STUCK, queue, 1), 0);
 	CHECK_EQUAL(hetsim_submit(fd, queue, &nothing, 1, &seqno), 0);
-	hetsim_close(fd);
 }
 
 /*
@@ -96,14 +92,12 @@ static void test_behind(void)
 	struct hetsim_command nothing = { 0 };
 	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
 	struct pollfd poll_it = { .events = POLLIN };
-	int fd = hetsim_open(O_RDWR), status, i;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int status, i;
 	uint64_t seqno = 0, address;
-	uint32_t queue;
 	double begin;
+	uint32_t queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, BEHIND_TIMEOUT_MS);
 
-	if (fd < 0)
-		return;
-	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, BEHIND_TIMEOUT_MS);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_STUCK, queue, BEHIND), 0);
 	begin = test_now();
 	for (i = 0; i < BEHIND; i++)
@@ -132,19 +126,15 @@ static void test_behind(void)
 	CHECK_EQUAL(hetsim_run(fd, queue, &nothing), 0);
 	CHECK_EQUAL(hetsim_wait(fd, queue, seqno, 0, &status, &address), 0);
 	CHECK_EQUAL(status, -ETIMEDOUT);
-	hetsim_close(fd);
 }
 
 static void test_pages(void)
 {
-	struct hetsim_buffer buffer;
-	unsigned char *bytes;
-	int fd = hetsim_open(O_RDWR), other;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int other;
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
+	unsigned char *bytes = buffer.bytes;
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
-	bytes = buffer.bytes;
 	memset(bytes, 7, MIB(1));
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, buffer.handle, 40960), 0);
 	CHECK_EQUAL(test_read_signal(bytes + 40960), SIGBUS);
@@ -162,19 +152,14 @@ static void test_pages(void)
 	other = hetsim_open(O_RDWR);
 	CHECK_EQUAL(hetsim_inject(other, HETSIM_INJECT_SIGBUS, buffer.handle, 0), -ENOENT);
 	hetsim_close(other);
-	hetsim_buffer_drop(fd, &buffer);
-	hetsim_close(fd);
 }
 
 static void test_eviction(void)
 {
 	struct hetsim_buffer_info info = { .size = sizeof(info) };
-	struct hetsim_buffer buffer;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, MIB(8), HETSIM_PLACE_VRAM);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, MIB(8), HETSIM_PLACE_VRAM);
 	memset(buffer.bytes, 3, buffer.length);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, buffer.handle, MIB(2)), 0);
 	info.handle = buffer.handle;
@@ -184,8 +169,6 @@ static void test_eviction(void)
 	CHECK_EQUAL(info.evictions, 1);
 	CHECK(buffer.bytes[0] == 3 && buffer.bytes[MIB(8) - 1] == 3);
 	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).evictions, 1);
-	hetsim_buffer_drop(fd, &buffer);
-	hetsim_close(fd);
 }
 
 /* Takes the rest of system memory, by as many openers as that needs. */
@@ -209,11 +192,10 @@ static void fill_system(int *fds, int n)
 static void test_eviction_refused(void)
 {
 	struct hetsim_buffer buffer = { 0 }, room = { 0 };
-	int fd = hetsim_open(O_RDWR), others[4], i;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int others[4], i;
 	struct hetsim_query query;
 
-	if (fd < 0)
-		return;
 	CHECK_EQUAL(hetsim_buffer_create(fd, MIB(8), HETSIM_PLACE_VRAM, 0, &buffer), 0);
 	CHECK_EQUAL(hetsim_buffer_create(fd, MIB(2), HETSIM_PLACE_SYSTEM, 0, &room), 0);
 	fill_system(others, 4);
@@ -232,7 +214,6 @@ static void test_eviction_refused(void)
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, buffer.handle, MIB(8)), 0);
 	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).system_bytes, MIB(8));
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, buffer.handle, MIB(1)), 0);
-	hetsim_close(fd);
 }
 
 /* Each call that allocates, with its n-th allocation failing. */
@@ -246,12 +227,11 @@ static void test_allocations(void)
 					   .place = HETSIM_PLACE_VRAM,
 					   .length = MIB(1) };
 	struct hetsim_command nothing = { 0 };
-	int fd = hetsim_open(O_RDWR), status, kind;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int status, kind;
 	uint64_t seqno = 0, address;
 	uint32_t queue;
 
-	if (fd < 0)
-		return;
 	for (kind = HETSIM_INJECT_ENOMEM; kind <= HETSIM_INJECT_EINTR; kind++) {
 		int expected = kind == HETSIM_INJECT_ENOMEM ? -ENOMEM : -EINTR;
 
@@ -274,7 +254,6 @@ static void test_allocations(void)
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EINTR, 0, 1), 0);
 	CHECK_EQUAL(hetsim_wait(fd, queue, seqno, 1000, &status, &address), -EINTR);
 	CHECK_EQUAL(hetsim_wait(fd, queue, seqno, 10000, &status, &address), 0);
-	hetsim_close(fd);
 }
 
 const struct test sim_inject_tests[] = {

@@ -10,6 +10,7 @@
 
 #include "sim/sim_tests.h"
 #include "sim/sync_support.h"
+#include "lib/rig.h"
 
 #define ADDRESS (1ull << 40)
 #define LENGTH (4 * PAGE)
@@ -22,17 +23,16 @@ struct world {
 	struct hetsim_sync wait, signal;
 };
 
-static bool world_make(struct world *world)
+static struct world world_make(void)
 {
-	*world = (struct world){ .fd = hetsim_open(O_RDWR) };
-	if (world->fd < 0)
-		return false;
-	world->timeline = timeline_make(world->fd, 0);
-	world->queue = hetsim_queue_make(world->fd, HETSIM_QUEUE_COUNTER, 60000);
-	world->buffer = hetsim_buffer_make(world->fd, LENGTH, HETSIM_PLACE_SYSTEM);
-	world->wait = (struct hetsim_sync){ .fd = world->timeline, .point = 1 };
-	world->signal = (struct hetsim_sync){ .fd = world->timeline, .point = 2 };
-	return true;
+	struct world world = { .fd = hetsim_begin(O_RDWR) };
+
+	world.timeline = timeline_make(world.fd, 0);
+	world.queue = hetsim_queue_make(world.fd, HETSIM_QUEUE_COUNTER, 60000);
+	world.buffer = hetsim_buffer_make(world.fd, LENGTH, HETSIM_PLACE_SYSTEM);
+	world.wait = (struct hetsim_sync){ .fd = world.timeline, .point = 1 };
+	world.signal = (struct hetsim_sync){ .fd = world.timeline, .point = 2 };
+	return world;
 }
 
 static void world_end(struct world *world)
@@ -42,6 +42,8 @@ static void world_end(struct world *world)
 	timeline_none_left(world->fd);
 	hetsim_close(world->fd);
 }
+
+AUTO_END(world, world_end)
 
 static struct hetsim_buffer_move move_of(struct world *world)
 {
@@ -92,12 +94,9 @@ static uint64_t in_vram(struct world *world)
 /* Pages move once the point is there, and stay where they are until then. */
 static void test_move(void)
 {
-	struct world world;
-	struct hetsim_buffer_move move;
+	AUTO(world) world = world_make();
+	struct hetsim_buffer_move move = move_of(&world);
 
-	if (!world_make(&world))
-		return;
-	move = move_of(&world);
 	world.buffer.bytes[0] = 7;
 	CHECK_EQUAL(hetsim_call(world.fd, HETSIM_BUFFER_MOVE, &move), 0);
 	CHECK_EQUAL(move.seqno, 1);
@@ -118,7 +117,6 @@ static void test_move(void)
 	CHECK_EQUAL(sync_status(world.fd, world.queue, move.seqno), 0);
 	CHECK_EQUAL(in_vram(&world), 0);
 	CHECK_EQUAL(world.buffer.bytes[0], 7);
-	world_end(&world);
 }
 
 /* A queue binds memory, works on it, and lets go of it, all of which is submitted before. */
@@ -129,16 +127,12 @@ static void test_bind(void)
 				       .length = LENGTH,
 				       .value = 0x05050505 };
 	struct hetsim_command late = fill;
-	struct hetsim_unbind unbind;
-	struct hetsim_bind bind;
-	struct world world;
 	uint64_t filled = 0;
 	uint32_t other;
+	AUTO(world) world = world_make();
+	struct hetsim_bind bind = bind_of(&world);
+	struct hetsim_unbind unbind = unbind_of(&world);
 
-	if (!world_make(&world))
-		return;
-	bind = bind_of(&world);
-	unbind = unbind_of(&world);
 	CHECK_EQUAL(hetsim_call(world.fd, HETSIM_BIND, &bind), 0);
 	CHECK_EQUAL(hetsim_submit(world.fd, world.queue, &fill, 1, &filled), 0);
 	CHECK_EQUAL(hetsim_call(world.fd, HETSIM_UNBIND, &unbind), 0);
@@ -157,7 +151,6 @@ static void test_bind(void)
 	other = hetsim_queue_make(world.fd, HETSIM_QUEUE_DMA_FENCE, 60000);
 	CHECK_EQUAL(hetsim_run(world.fd, other, &late), -EFAULT);
 	CHECK_EQUAL(world.buffer.bytes[0], 5);
-	world_end(&world);
 }
 
 static int bind_status(struct world *world, struct hetsim_bind bind)
@@ -177,12 +170,9 @@ static void test_statuses(void)
 {
 	struct hetsim_buffer_move move;
 	struct hetsim_unbind unbind;
-	struct hetsim_bind bind;
-	struct world world;
+	AUTO(world) world = world_make();
+	struct hetsim_bind bind = bind_of(&world);
 
-	if (!world_make(&world))
-		return;
-	bind = bind_of(&world);
 	bind.n_waits = bind.n_signals = 0;
 	unbind = unbind_of(&world);
 	CHECK_EQUAL(unbind_status(&world, unbind), -ENOENT);
@@ -203,7 +193,6 @@ static void test_statuses(void)
 	bind.offset = 0;
 	CHECK_EQUAL(bind_status(&world, bind), 0);
 	CHECK_EQUAL(in_vram(&world), 0);
-	world_end(&world);
 }
 
 /* A call refuses at once each argument that it can check, and queues nothing. */
@@ -212,13 +201,10 @@ static void test_refused(void)
 	struct hetsim_buffer_move move;
 	struct hetsim_unbind unbind;
 	struct hetsim_bind bind;
-	struct world world;
 	uint64_t seqno = 0;
-	uint32_t fenced;
+	AUTO(world) world = world_make();
+	uint32_t fenced = hetsim_queue_make(world.fd, HETSIM_QUEUE_DMA_FENCE, 60000);
 
-	if (!world_make(&world))
-		return;
-	fenced = hetsim_queue_make(world.fd, HETSIM_QUEUE_DMA_FENCE, 60000);
 	bind = bind_of(&world), bind.queue = fenced;
 	CHECK_EQUAL(hetsim_call(world.fd, HETSIM_BIND, &bind), -EOPNOTSUPP);
 	unbind = unbind_of(&world), unbind.queue = fenced;
@@ -250,19 +236,15 @@ static void test_refused(void)
 	CHECK_EQUAL(hetsim_submit(world.fd, world.queue, &sync_nothing, 1, &seqno), 0);
 	CHECK_EQUAL(seqno, 1);
 	CHECK_EQUAL(sync_status(world.fd, world.queue, seqno), 0);
-	world_end(&world);
 }
 
 /* Without a queue they work as before, for older callers, too. */
 static void test_at_once(void)
 {
 	struct hetsim_unbind unbind;
-	struct hetsim_bind bind;
-	struct world world;
+	AUTO(world) world = world_make();
+	struct hetsim_bind bind = bind_of(&world);
 
-	if (!world_make(&world))
-		return;
-	bind = bind_of(&world);
 	bind.queue = bind.n_waits = bind.n_signals = 0;
 	bind.waits = bind.signals = 0;
 	bind.seqno = 77;
@@ -275,7 +257,6 @@ static void test_at_once(void)
 	CHECK_EQUAL(hetsim_call(world.fd, HETSIM_UNBIND, &unbind), 0);
 	CHECK_EQUAL(unbind.seqno, 77);
 	CHECK_EQUAL(hetsim_call(world.fd, HETSIM_UNBIND, &unbind), -ENOENT);
-	world_end(&world);
 }
 
 /* The handle is closed under a bind, which keeps the buffer. */
@@ -287,10 +268,8 @@ static void test_closed(void)
 	struct hetsim_buffer spare = { 0 };
 	struct hetsim_buffer_move move;
 	struct hetsim_bind bind;
-	struct world world;
+	struct world world = world_make();
 
-	if (!world_make(&world))
-		return;
 	CHECK_FATAL(!hetsim_buffer_create(world.fd, LENGTH, HETSIM_PLACE_SYSTEM, 0, &spare));
 	bind = bind_of(&world), bind.handle = spare.handle;
 	move = move_of(&world), move.handle = spare.handle, move.n_signals = 0;
@@ -308,14 +287,10 @@ static void test_closed(void)
 static void test_destroyed(void)
 {
 	struct hetsim_buffer_move move;
-	struct hetsim_bind bind;
-	struct world world;
-	int objects;
+	AUTO(world) world = world_make();
+	int objects = hetsim_objects();
+	struct hetsim_bind bind = bind_of(&world);
 
-	if (!world_make(&world))
-		return;
-	objects = hetsim_objects();
-	bind = bind_of(&world);
 	bind.waits = (uintptr_t) &
 		     (struct hetsim_sync){ .fd = world.timeline, .point = SYNC_NEVER };
 	move = move_of(&world), move.n_signals = 0;
@@ -330,7 +305,6 @@ static void test_destroyed(void)
 	bind.queue = bind.n_waits = bind.n_signals = 0;
 	bind.waits = bind.signals = 0;
 	CHECK_EQUAL(hetsim_call(world.fd, HETSIM_BIND, &bind), 0);
-	world_end(&world);
 }
 
 const struct test sim_later_tests[] = {

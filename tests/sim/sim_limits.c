@@ -199,11 +199,10 @@ static void test_bindings(void)
 	struct hetsim_unbind unbind = { .size = sizeof(unbind), .length = PAGE };
 	struct hetsim_buffer buffers[BINDINGS / SHARE], own = { 0 };
 	const uint64_t end = 1ull << 40;
-	int fd = hetsim_open(O_RDWR), other, r = 0;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int other, r = 0;
 	uint64_t n = 0;
 
-	if (fd < 0)
-		return;
 	make_for_bindings(fd, PAGE, buffers);
 	while (!r && n <= BINDINGS) {
 		bind.address = end - (n + 1) * PAGE;
@@ -230,7 +229,6 @@ static void test_bindings(void)
 	unbind.length = (BINDINGS + 1) * PAGE;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_UNBIND, &unbind), 0);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), 0);
-	hetsim_close(fd);
 }
 
 /* Binds a page below @end until that fails. Returns the number of bindings, and the errno. */
@@ -256,10 +254,9 @@ static void test_bindings_of_buffer(void)
 	struct hetsim_buffer buffer = { 0 };
 	struct hetsim_import import;
 	const uint64_t end = 1ull << 40;
-	int fd = hetsim_open(O_RDWR), others[2], dmabuf, i, r = 0;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int others[2], dmabuf, i, r = 0;
 
-	if (fd < 0)
-		return;
 	CHECK_FATAL(!hetsim_buffer_create(fd, PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer));
 	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(dmabuf >= 0);
@@ -282,7 +279,6 @@ static void test_bindings_of_buffer(void)
 	CHECK_EQUAL(bind_often(others[1], import.handle, end, &r), SHARE);
 	hetsim_close(others[1]);
 	close(dmabuf);
-	hetsim_close(fd);
 }
 
 static uint64_t count_of(int event)

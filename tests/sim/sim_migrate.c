@@ -13,6 +13,7 @@
 
 #include "lib/harness.h"
 #include "lib/hetsim.h"
+#include "lib/rig.h"
 #include "sim/migrate_support.h"
 #include "sim/sim_tests.h"
 
@@ -27,11 +28,9 @@ static void test_there_and_back(void)
 {
 	struct hetsim_counters counters;
 	struct hetsim_mirror says;
-	struct mirror mirror;
 	unsigned char *bytes;
+	AUTO(mirror) mirror = migrate_begin(&says);
 
-	if (!migrate_open(&mirror, &says))
-		return;
 	CHECK(says.migration_bytes >= MIRROR_HUGE);
 	bytes = migrate_map(MIRROR_HUGE, 7);
 	migrate_there(&mirror, bytes, MIRROR_HUGE);
@@ -50,7 +49,6 @@ static void test_there_and_back(void)
 	CHECK(mirror_words_are(bytes + PAGE, PAGE, 3));
 	CHECK(migrate_is(bytes + 2 * PAGE, MIRROR_HUGE - 2 * PAGE, 7));
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
-	mirror_close(&mirror);
 }
 
 /* A device fault moves the chunk's present pages, and no more. */
@@ -58,13 +56,10 @@ static void test_advice(void)
 {
 	unsigned char there[HUGE_PAGES];
 	struct hetsim_mirror says;
-	struct mirror mirror;
-	unsigned char *bytes;
 	unsigned int i, n = 0;
+	AUTO(mirror) mirror = migrate_begin(&says);
+	unsigned char *bytes = mirror_map(MIRROR_HUGE, RW, PRIVATE, -1);
 
-	if (!migrate_open(&mirror, &says))
-		return;
-	bytes = mirror_map(MIRROR_HUGE, RW, PRIVATE, -1);
 	CHECK_EQUAL(madvise(bytes, MIRROR_HUGE, MADV_NOHUGEPAGE), 0);
 	memset(bytes, 5, 16 * PAGE);
 	CHECK_EQUAL(mirror_advise(&mirror, bytes, MIRROR_HUGE, HETSIM_ADVISE_LOCATION,
@@ -85,22 +80,17 @@ static void test_advice(void)
 	CHECK(migrate_is(bytes + 5 * PAGE, 11 * PAGE, 5));
 	CHECK(migrate_is(bytes + 100 * PAGE, PAGE, 0));
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
-	mirror_close(&mirror);
 }
 
 /* Pages that a child had, too, are the process's own as the engine may write to them. */
 static void test_shared(void)
 {
 	struct hetsim_mirror says;
-	struct mirror mirror;
-	unsigned char *bytes;
 	int status = -1;
-	pid_t child;
+	AUTO(mirror) mirror = migrate_begin(&says);
+	unsigned char *bytes = migrate_map(MIRROR_HUGE, 5);
+	pid_t child = fork();
 
-	if (!migrate_open(&mirror, &says))
-		return;
-	bytes = migrate_map(MIRROR_HUGE, 5);
-	child = fork();
 	if (!child)
 		_exit(0);
 	CHECK_EQUAL(waitpid(child, &status, 0), child);
@@ -111,18 +101,14 @@ static void test_shared(void)
 	CHECK(mirror_words_are(bytes, PAGE, 6));
 	CHECK(migrate_is(bytes + PAGE, MIRROR_HUGE - PAGE, 5));
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
-	mirror_close(&mirror);
 }
 
 static void test_advice_host(void)
 {
 	struct hetsim_mirror says;
-	struct mirror mirror;
-	unsigned char *bytes;
+	AUTO(mirror) mirror = migrate_begin(&says);
+	unsigned char *bytes = migrate_map(MIRROR_HUGE, 5);
 
-	if (!migrate_open(&mirror, &says))
-		return;
-	bytes = migrate_map(MIRROR_HUGE, 5);
 	CHECK_EQUAL(mirror_advise(&mirror, bytes, MIB(1), HETSIM_ADVISE_LOCATION,
 				  HETSIM_LOCATION_HOST),
 		    0);
@@ -132,20 +118,16 @@ static void test_advice_host(void)
 	/* The entries are there all the same. */
 	CHECK_EQUAL(mirror_page(&mirror, bytes).location, HETSIM_LOCATION_HOST);
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
-	mirror_close(&mirror);
 }
 
 /* The piece of 64 KiB that is used often moves, and none of its neighbours. */
 static void test_counter(void)
 {
 	struct hetsim_mirror says;
-	struct mirror mirror;
-	unsigned char *bytes;
 	int i;
+	AUTO(mirror) mirror = migrate_begin(&says);
+	unsigned char *bytes = migrate_map(MIRROR_HUGE, 5);
 
-	if (!migrate_open(&mirror, &says))
-		return;
-	bytes = migrate_map(MIRROR_HUGE, 5);
 	CHECK_EQUAL(mirror_advise(&mirror, bytes, MIRROR_HUGE, HETSIM_ADVISE_COUNTER, 64), 0);
 	CHECK_DONE(mirror_fill(&mirror, bytes, MIRROR_HUGE, 1));
 	CHECK_EQUAL(migrate_pages(&mirror), 0);
@@ -157,19 +139,15 @@ static void test_counter(void)
 	CHECK(mirror_words_are(bytes + 3 * PIECE, PIECE, 7));
 	CHECK(mirror_words_are(bytes, 3 * PIECE, 1));
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
-	mirror_close(&mirror);
 }
 
 static void test_counter_off(void)
 {
 	struct hetsim_mirror says;
-	struct mirror mirror;
-	unsigned char *bytes;
 	int i;
+	AUTO(mirror) mirror = migrate_begin(&says);
+	unsigned char *bytes = migrate_map(MIRROR_HUGE, 5);
 
-	if (!migrate_open(&mirror, &says))
-		return;
-	bytes = migrate_map(MIRROR_HUGE, 5);
 	CHECK_EQUAL(mirror_advise(&mirror, bytes, PIECE, HETSIM_ADVISE_COUNTER, 65536),
 		    -EINVAL);
 	CHECK_EQUAL(mirror_advise(&mirror, bytes, PIECE, HETSIM_ADVISE_CACHE + 1, 1), -EINVAL);
@@ -189,7 +167,6 @@ static void test_counter_off(void)
 	CHECK_EQUAL(mirror_counters(&mirror).access_notices, 0);
 	CHECK_EQUAL(migrate_pages(&mirror), 0);
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
-	mirror_close(&mirror);
 }
 
 /* ---- memory that does not move ---- */
@@ -202,8 +179,7 @@ static void test_file(void)
 	struct mirror mirror;
 
 	CHECK_FATAL(file >= 0 && ftruncate(file, MIRROR_HUGE) == 0);
-	if (!migrate_open(&mirror, &says))
-		goto out;
+	mirror = migrate_begin(&says);
 	shared = mirror_map(MIRROR_HUGE, RW, MAP_SHARED, file);
 	own = mirror_map(MIRROR_HUGE, RW, MAP_PRIVATE, file);
 	memset(shared, 3, MIRROR_HUGE);
@@ -221,19 +197,15 @@ static void test_file(void)
 	CHECK_EQUAL(munmap(shared, MIRROR_HUGE), 0);
 	CHECK_EQUAL(munmap(own, MIRROR_HUGE), 0);
 	mirror_close(&mirror);
-out:
 	close(file);
 }
 
 static void test_rights(void)
 {
 	struct hetsim_mirror says;
-	struct mirror mirror;
-	unsigned char *bytes;
+	AUTO(mirror) mirror = migrate_begin(&says);
+	unsigned char *bytes = migrate_map(MIRROR_HUGE, 5);
 
-	if (!migrate_open(&mirror, &says))
-		return;
-	bytes = migrate_map(MIRROR_HUGE, 5);
 	CHECK_EQUAL(mprotect(bytes, MIB(1), PROT_READ), 0);
 	CHECK_DONE(mirror_prefetch(&mirror, bytes, MIB(1), HETSIM_LOCATION_DEVICE, 0));
 	CHECK_EQUAL(migrate_on_device(&mirror, bytes, MIB(1)), MIB(1) / PAGE);
@@ -246,19 +218,15 @@ static void test_rights(void)
 	CHECK_FAULT(mirror_prefetch(&mirror, bytes, MIB(1), HETSIM_LOCATION_DEVICE, 0),
 		    HETSIM_REASON_NO_ACCESS, bytes, 0);
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
-	mirror_close(&mirror);
 }
 
 /* Pages before a hole have moved. */
 static void test_hole(void)
 {
 	struct hetsim_mirror says;
-	struct mirror mirror;
-	unsigned char *bytes;
+	AUTO(mirror) mirror = migrate_begin(&says);
+	unsigned char *bytes = migrate_map(2 * MIRROR_HUGE, 5);
 
-	if (!migrate_open(&mirror, &says))
-		return;
-	bytes = migrate_map(2 * MIRROR_HUGE, 5);
 	CHECK_EQUAL(munmap(bytes + MIRROR_HUGE, PAGE), 0);
 	CHECK_FAULT(mirror_prefetch(&mirror, bytes, 2 * MIRROR_HUGE, HETSIM_LOCATION_DEVICE, 0),
 		    HETSIM_REASON_UNMAPPED, bytes + MIRROR_HUGE, 0);
@@ -268,7 +236,6 @@ static void test_hole(void)
 	CHECK_EQUAL(migrate_pages(&mirror), 0);
 	CHECK(migrate_is(bytes, MIRROR_HUGE, 5));
 	CHECK_EQUAL(munmap(bytes, 2 * MIRROR_HUGE), 0);
-	mirror_close(&mirror);
 }
 
 /* ---- room ---- */
@@ -278,12 +245,9 @@ static void test_account(void)
 {
 	struct hetsim_query before, after;
 	struct hetsim_mirror says;
-	struct mirror mirror;
-	unsigned char *bytes;
+	AUTO(mirror) mirror = migrate_begin(&says);
+	unsigned char *bytes = migrate_map(MIRROR_HUGE, 5);
 
-	if (!migrate_open(&mirror, &says))
-		return;
-	bytes = migrate_map(MIRROR_HUGE, 5);
 	before = hetsim_query(mirror.fd);
 	migrate_there(&mirror, bytes, MIRROR_HUGE);
 	CHECK_DONE(mirror_read(&mirror, bytes, MIRROR_HUGE));
@@ -299,33 +263,26 @@ static void test_account(void)
 	CHECK(migrate_is(bytes + MIB(1), MIB(1) / 2, 0));
 	CHECK_EQUAL(hetsim_query(mirror.fd).opener_used - before.opener_used, MIB(1) / 2);
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
-	mirror_close(&mirror);
 }
 
 static void test_close(void)
 {
-	struct hetsim_query before, after;
+	struct hetsim_query after;
 	struct hetsim_mirror says;
-	struct mirror mirror;
-	unsigned char *bytes;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	struct hetsim_query before = hetsim_query(fd);
+	unsigned char *bytes = migrate_map(MIRROR_HUGE, 5);
+	struct mirror mirror = migrate_begin(&says);
 
-	if (fd < 0)
-		return;
-	before = hetsim_query(fd);
-	bytes = migrate_map(MIRROR_HUGE, 5);
-	if (migrate_open(&mirror, &says)) {
-		migrate_there(&mirror, bytes, MIRROR_HUGE);
-		CHECK_DONE(mirror_fill(&mirror, bytes, PAGE, 6));
-		CHECK_EQUAL(migrate_pages(&mirror), HUGE_PAGES);
-		mirror_close(&mirror);
-		after = hetsim_query(fd);
-		CHECK_EQUAL(after.vram_used, before.vram_used);
-		CHECK(mirror_words_are(bytes, PAGE, 6));
-		CHECK(migrate_is(bytes + PAGE, MIRROR_HUGE - PAGE, 5));
-	}
+	migrate_there(&mirror, bytes, MIRROR_HUGE);
+	CHECK_DONE(mirror_fill(&mirror, bytes, PAGE, 6));
+	CHECK_EQUAL(migrate_pages(&mirror), HUGE_PAGES);
+	mirror_close(&mirror);
+	after = hetsim_query(fd);
+	CHECK_EQUAL(after.vram_used, before.vram_used);
+	CHECK(mirror_words_are(bytes, PAGE, 6));
+	CHECK(migrate_is(bytes + PAGE, MIRROR_HUGE - PAGE, 5));
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
-	hetsim_close(fd);
 }
 
 /* More than fits: the pages that came first leave, and no byte is lost. */
@@ -333,14 +290,11 @@ static void test_pressure(void)
 {
 	struct hetsim_counters counters;
 	struct hetsim_mirror says;
-	struct hetsim_query query;
-	struct mirror mirror;
 	uint64_t room, length, at;
 	unsigned char *bytes;
+	AUTO(mirror) mirror = migrate_begin(&says);
+	struct hetsim_query query = hetsim_query(mirror.fd);
 
-	if (!migrate_open(&mirror, &says))
-		return;
-	query = hetsim_query(mirror.fd);
 	room = says.migration_bytes < query.vram_bytes ? says.migration_bytes :
 							 query.vram_bytes;
 	length = (room + 4 * MIRROR_HUGE) & ~(uint64_t)(MIRROR_HUGE - 1);
@@ -359,7 +313,6 @@ static void test_pressure(void)
 	for (at = 0; at < length; at += MIRROR_HUGE)
 		CHECK(migrate_is(bytes + at, MIRROR_HUGE, (int)(at / MIRROR_HUGE + 1)));
 	CHECK_EQUAL(munmap(bytes, length), 0);
-	mirror_close(&mirror);
 }
 
 /* Buffers have the right of way. */
@@ -367,14 +320,10 @@ static void test_buffers_first(void)
 {
 	struct hetsim_buffer buffer = { 0 };
 	struct hetsim_mirror says;
-	struct hetsim_query query;
-	struct mirror mirror;
-	unsigned char *bytes;
+	struct mirror mirror = migrate_begin(&says);
+	struct hetsim_query query = hetsim_query(mirror.fd);
+	unsigned char *bytes = migrate_map(MIRROR_HUGE, 5);
 
-	if (!migrate_open(&mirror, &says))
-		return;
-	query = hetsim_query(mirror.fd);
-	bytes = migrate_map(MIRROR_HUGE, 5);
 	migrate_there(&mirror, bytes, MIRROR_HUGE);
 	CHECK_EQUAL(hetsim_buffer_create(mirror.fd, query.vram_bytes - query.vram_used,
 					 HETSIM_PLACE_VRAM, 0, &buffer),
@@ -430,11 +379,9 @@ static void test_events(void)
 {
 	struct hetsim_mirror_events ask = { .size = sizeof(ask) };
 	struct hetsim_mirror says;
-	struct mirror mirror;
 	unsigned char *bytes;
+	struct mirror mirror = migrate_begin(&says);
 
-	if (!migrate_open(&mirror, &says))
-		return;
 	CHECK_EQUAL(hetsim_call(mirror.fd, HETSIM_MIRROR_EVENTS, &ask), 0);
 	CHECK_EQUAL(fcntl(ask.fd, F_SETFL, O_NONBLOCK), 0);
 	bytes = migrate_map(MIRROR_HUGE, 5);
@@ -450,25 +397,20 @@ static void test_events(void)
 /* Pages that one opener has moved are used by another one, and not moved again. */
 static void test_two_openers(void)
 {
-	struct mirror mirror, other;
 	struct hetsim_mirror says;
-	unsigned char *bytes;
+	AUTO(mirror) mirror = migrate_begin(&says);
+	struct mirror other = migrate_begin(&says);
+	unsigned char *bytes = migrate_map(MIRROR_HUGE, 5);
 
-	if (!migrate_open(&mirror, &says))
-		return;
-	if (migrate_open(&other, &says)) {
-		bytes = migrate_map(MIRROR_HUGE, 5);
-		migrate_there(&mirror, bytes, MIRROR_HUGE);
-		CHECK_DONE(mirror_fill(&other, bytes, MIB(1), 6));
-		CHECK_EQUAL(mirror_counters(&other).pages_migrated, 0);
-		CHECK_DONE(mirror_fill(&mirror, bytes, PAGE, 7));
-		mirror_close(&other);
-		CHECK(mirror_words_are(bytes, PAGE, 7));
-		CHECK(mirror_words_are(bytes + PAGE, MIB(1) - PAGE, 6));
-		CHECK(migrate_is(bytes + MIB(1), MIB(1), 5));
-		CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
-	}
-	mirror_close(&mirror);
+	migrate_there(&mirror, bytes, MIRROR_HUGE);
+	CHECK_DONE(mirror_fill(&other, bytes, MIB(1), 6));
+	CHECK_EQUAL(mirror_counters(&other).pages_migrated, 0);
+	CHECK_DONE(mirror_fill(&mirror, bytes, PAGE, 7));
+	mirror_close(&other);
+	CHECK(mirror_words_are(bytes, PAGE, 7));
+	CHECK(mirror_words_are(bytes + PAGE, MIB(1) - PAGE, 6));
+	CHECK(migrate_is(bytes + MIB(1), MIB(1), 5));
+	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 }
 
 /* Any order of moves, work and uses matches the model. */
@@ -478,13 +420,10 @@ static void test_orders(void)
 	const unsigned int n = 4 * MIRROR_HUGE / PAGE;
 	uint64_t state = test_seed();
 	struct hetsim_mirror says;
-	struct mirror mirror;
-	unsigned char *bytes;
 	unsigned int i, j;
+	AUTO(mirror) mirror = migrate_begin(&says);
+	unsigned char *bytes = migrate_map(4 * MIRROR_HUGE, 0);
 
-	if (!migrate_open(&mirror, &says))
-		return;
-	bytes = migrate_map(4 * MIRROR_HUGE, 0);
 	memset(model, 0, sizeof(model));
 	for (i = 0; i < 400; i++) {
 		unsigned int first = (unsigned int)(test_random(&state) % n);
@@ -517,7 +456,6 @@ static void test_orders(void)
 	for (i = 0; i < n; i++)
 		CHECK(mirror_words_are(bytes + (size_t)i * PAGE, PAGE, model[i]));
 	CHECK_EQUAL(munmap(bytes, 4 * MIRROR_HUGE), 0);
-	mirror_close(&mirror);
 }
 
 const struct test sim_migrate_tests[] = {

@@ -45,12 +45,11 @@ static void test_malloc(void)
 	struct mirror mirror;
 
 	CHECK_FATAL(bytes != NULL);
-	if (mirror_open(&mirror)) {
-		both_ways(&mirror, bytes, MIB(1));
-		CHECK_EQUAL(mirror_counters(&mirror).bytes_read, 0);
-		CHECK_EQUAL(mirror_counters(&mirror).bytes_written, 0);
-		mirror_close(&mirror);
-	}
+	mirror = mirror_begin();
+	both_ways(&mirror, bytes, MIB(1));
+	CHECK_EQUAL(mirror_counters(&mirror).bytes_read, 0);
+	CHECK_EQUAL(mirror_counters(&mirror).bytes_written, 0);
+	mirror_close(&mirror);
 	free(bytes);
 }
 
@@ -69,15 +68,13 @@ static void test_stack(void)
 static void test_odd(void)
 {
 	unsigned char *bytes = mirror_map(MIRROR_HUGE, RW, PRIVATE, -1);
-	struct mirror mirror;
+	struct mirror mirror = mirror_begin();
 
-	if (mirror_open(&mirror)) {
-		both_ways(&mirror, bytes + PAGE - 64, 64);
-		both_ways(&mirror, bytes + 3 * PAGE - 128, 2 * PAGE + 192);
-		CHECK_EQUAL(bytes[3 * PAGE - 129], 0);
-		CHECK_EQUAL(bytes[5 * PAGE + 64], 0);
-		mirror_close(&mirror);
-	}
+	both_ways(&mirror, bytes + PAGE - 64, 64);
+	both_ways(&mirror, bytes + 3 * PAGE - 128, 2 * PAGE + 192);
+	CHECK_EQUAL(bytes[3 * PAGE - 129], 0);
+	CHECK_EQUAL(bytes[5 * PAGE + 64], 0);
+	mirror_close(&mirror);
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 }
 
@@ -85,19 +82,17 @@ static void test_odd(void)
 static void test_untouched(void)
 {
 	unsigned char *bytes = mirror_map(MIRROR_HUGE, RW, PRIVATE, -1);
-	struct mirror mirror;
+	struct mirror mirror = mirror_begin();
 
-	if (mirror_open(&mirror)) {
-		memset(mirror.result, 7, PAGE);
-		CHECK_DONE(mirror_copy(&mirror, mirror.result, bytes, PAGE));
-		CHECK(mirror_words_are(mirror.result, PAGE, 0));
-		CHECK_EQUAL(mirror_page(&mirror, bytes).rights, HETSIM_PAGE_READ);
-		CHECK_DONE(mirror_fill(&mirror, bytes + 8 * PAGE, 4 * PAGE, 9));
-		CHECK(mirror_words_are(bytes, 8 * PAGE, 0));
-		CHECK(mirror_words_are(bytes + 8 * PAGE, 4 * PAGE, 9));
-		CHECK(mirror_words_are(bytes + 12 * PAGE, 500 * PAGE, 0));
-		mirror_close(&mirror);
-	}
+	memset(mirror.result, 7, PAGE);
+	CHECK_DONE(mirror_copy(&mirror, mirror.result, bytes, PAGE));
+	CHECK(mirror_words_are(mirror.result, PAGE, 0));
+	CHECK_EQUAL(mirror_page(&mirror, bytes).rights, HETSIM_PAGE_READ);
+	CHECK_DONE(mirror_fill(&mirror, bytes + 8 * PAGE, 4 * PAGE, 9));
+	CHECK(mirror_words_are(bytes, 8 * PAGE, 0));
+	CHECK(mirror_words_are(bytes + 8 * PAGE, 4 * PAGE, 9));
+	CHECK(mirror_words_are(bytes + 12 * PAGE, 500 * PAGE, 0));
+	mirror_close(&mirror);
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 }
 
@@ -109,14 +104,13 @@ static void test_frugal(void)
 	size_t i, n = 0;
 
 	CHECK_EQUAL(madvise(bytes, MIRROR_HUGE, MADV_NOHUGEPAGE), 0);
-	if (mirror_open(&mirror)) {
-		CHECK_DONE(mirror_fill(&mirror, bytes + 100 * PAGE, 7 * PAGE, 3));
-		CHECK_EQUAL(mincore(bytes, MIRROR_HUGE, in), 0);
-		for (i = 0; i < 512; i++)
-			n += in[i] & 1;
-		CHECK_EQUAL(n, 7);
-		mirror_close(&mirror);
-	}
+	mirror = mirror_begin();
+	CHECK_DONE(mirror_fill(&mirror, bytes + 100 * PAGE, 7 * PAGE, 3));
+	CHECK_EQUAL(mincore(bytes, MIRROR_HUGE, in), 0);
+	for (i = 0; i < 512; i++)
+		n += in[i] & 1;
+	CHECK_EQUAL(n, 7);
+	mirror_close(&mirror);
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 }
 
@@ -128,32 +122,29 @@ static void test_rights(void)
 	struct mirror mirror;
 
 	memset(bytes, 1, MIRROR_HUGE);
-	if (mirror_open(&mirror)) {
-		CHECK_DONE(mirror_read(&mirror, bytes, MIRROR_HUGE));
-		CHECK_EQUAL(mirror_page(&mirror, bytes).rights, HETSIM_PAGE_READ);
-		CHECK_EQUAL(mirror_page(&mirror, bytes).location, HETSIM_LOCATION_HOST);
-		before = mirror_counters(&mirror);
-		CHECK_DONE(mirror_read(&mirror, bytes, MIRROR_HUGE));
-		after = mirror_counters(&mirror);
-		CHECK_EQUAL(after.mirror_faults, before.mirror_faults);
-		CHECK_DONE(mirror_fill(&mirror, bytes + PAGE, PAGE, 2));
-		CHECK_EQUAL(mirror_page(&mirror, bytes + PAGE).rights,
-			    HETSIM_PAGE_READ | HETSIM_PAGE_WRITE);
-		CHECK_EQUAL(mirror_counters(&mirror).mirror_faults, before.mirror_faults + 1);
-		CHECK_DONE(mirror_read(&mirror, bytes + PAGE, PAGE));
-		CHECK_EQUAL(mirror_counters(&mirror).mirror_faults, before.mirror_faults + 1);
-		mirror_close(&mirror);
-	}
+	mirror = mirror_begin();
+	CHECK_DONE(mirror_read(&mirror, bytes, MIRROR_HUGE));
+	CHECK_EQUAL(mirror_page(&mirror, bytes).rights, HETSIM_PAGE_READ);
+	CHECK_EQUAL(mirror_page(&mirror, bytes).location, HETSIM_LOCATION_HOST);
+	before = mirror_counters(&mirror);
+	CHECK_DONE(mirror_read(&mirror, bytes, MIRROR_HUGE));
+	after = mirror_counters(&mirror);
+	CHECK_EQUAL(after.mirror_faults, before.mirror_faults);
+	CHECK_DONE(mirror_fill(&mirror, bytes + PAGE, PAGE, 2));
+	CHECK_EQUAL(mirror_page(&mirror, bytes + PAGE).rights,
+		    HETSIM_PAGE_READ | HETSIM_PAGE_WRITE);
+	CHECK_EQUAL(mirror_counters(&mirror).mirror_faults, before.mirror_faults + 1);
+	CHECK_DONE(mirror_read(&mirror, bytes + PAGE, PAGE));
+	CHECK_EQUAL(mirror_counters(&mirror).mirror_faults, before.mirror_faults + 1);
+	mirror_close(&mirror);
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 }
 
 static void test_protect(void)
 {
 	unsigned char *bytes = mirror_map(MIRROR_HUGE, RW, PRIVATE, -1);
-	struct mirror mirror;
+	struct mirror mirror = mirror_begin();
 
-	if (!mirror_open(&mirror))
-		goto out;
 	memset(bytes, 1, MIRROR_HUGE);
 	CHECK_DONE(mirror_fill(&mirror, bytes, MIRROR_HUGE, 5));
 	CHECK_EQUAL(mprotect(bytes, MIRROR_HUGE, PROT_READ), 0);
@@ -176,7 +167,6 @@ static void test_protect(void)
 	CHECK(mirror_words_are(bytes + MIB(1) + PAGE, MIB(1) - PAGE, 8));
 	CHECK_DONE(mirror_fill(&mirror, bytes + MIB(1) + PAGE, MIB(1) - PAGE, 10));
 	mirror_close(&mirror);
-out:
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 }
 
@@ -185,12 +175,10 @@ static void test_forked(void)
 {
 	unsigned char *bytes = mirror_map(MIRROR_HUGE, RW, PRIVATE, -1);
 	int go[2], status;
-	struct mirror mirror;
 	pid_t child;
 	char byte = 0;
+	struct mirror mirror = mirror_begin();
 
-	if (!mirror_open(&mirror))
-		goto out;
 	CHECK_DONE(mirror_fill(&mirror, bytes, MIRROR_HUGE, 1));
 	CHECK_FATAL(pipe2(go, O_CLOEXEC) == 0);
 	child = fork();
@@ -212,7 +200,6 @@ static void test_forked(void)
 	close(go[0]);
 	close(go[1]);
 	mirror_close(&mirror);
-out:
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 }
 
@@ -220,12 +207,10 @@ out:
 static void test_fork_shared(void)
 {
 	unsigned char *bytes = mirror_map(MIRROR_HUGE, RW, SHARED, -1);
-	struct mirror mirror;
 	int status;
 	pid_t child;
+	struct mirror mirror = mirror_begin();
 
-	if (!mirror_open(&mirror))
-		goto out;
 	CHECK_DONE(mirror_fill(&mirror, bytes, MIB(1), 4));
 	child = fork();
 	if (!child) {
@@ -239,7 +224,6 @@ static void test_fork_shared(void)
 	CHECK_DONE(mirror_copy(&mirror, bytes + MIB(1), bytes, MIB(1)));
 	CHECK(mirror_words_are(bytes + MIB(1), MIB(1), 0x11111111));
 	mirror_close(&mirror);
-out:
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 }
 
@@ -247,10 +231,8 @@ out:
 static void test_unmap(void)
 {
 	unsigned char *bytes = mirror_map(2 * MIRROR_HUGE, RW, PRIVATE, -1);
-	struct mirror mirror;
+	struct mirror mirror = mirror_begin();
 
-	if (!mirror_open(&mirror))
-		goto out;
 	CHECK_DONE(mirror_fill(&mirror, bytes, 2 * MIRROR_HUGE, 1));
 	CHECK_EQUAL(munmap(bytes + MIB(1), MIRROR_HUGE), 0);
 	CHECK_FAULT(mirror_fill(&mirror, bytes, 2 * MIRROR_HUGE, 2), HETSIM_REASON_UNMAPPED,
@@ -267,17 +249,14 @@ static void test_unmap(void)
 	CHECK_DONE(mirror_fill(&mirror, bytes, 2 * MIRROR_HUGE, 3));
 	CHECK(mirror_words_are(bytes, 2 * MIRROR_HUGE, 3));
 	mirror_close(&mirror);
-out:
 	CHECK_EQUAL(munmap(bytes, 2 * MIRROR_HUGE), 0);
 }
 
 static void test_dontneed(void)
 {
 	unsigned char *bytes = mirror_map(MIRROR_HUGE, RW, PRIVATE, -1);
-	struct mirror mirror;
+	struct mirror mirror = mirror_begin();
 
-	if (!mirror_open(&mirror))
-		goto out;
 	CHECK_DONE(mirror_fill(&mirror, bytes, MIRROR_HUGE, 1));
 	CHECK_EQUAL(madvise(bytes + MIB(1), MIB(1), MADV_DONTNEED), 0);
 	CHECK_DONE(mirror_copy(&mirror, mirror.result, bytes + MIB(1), PAGE));
@@ -293,7 +272,6 @@ static void test_dontneed(void)
 	CHECK_EQUAL(madvise(bytes, MIB(1), MADV_PAGEOUT), 0);
 	CHECK(mirror_words_are(bytes, MIB(1), 4));
 	mirror_close(&mirror);
-out:
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 }
 
@@ -301,20 +279,17 @@ static void test_mremap(void)
 {
 	unsigned char *bytes = mirror_map(MIRROR_HUGE, RW, PRIVATE, -1);
 	unsigned char *place = mirror_map(MIRROR_HUGE, PROT_NONE, PRIVATE, -1);
-	struct mirror mirror;
+	struct mirror mirror = mirror_begin();
 
-	if (mirror_open(&mirror)) {
-		CHECK_DONE(mirror_fill(&mirror, bytes, MIRROR_HUGE, 6));
-		CHECK_FATAL(mremap(bytes, MIRROR_HUGE, MIRROR_HUGE,
-				   MREMAP_MAYMOVE | MREMAP_FIXED, place) == place);
-		CHECK_FAULT(mirror_read(&mirror, bytes, PAGE), HETSIM_REASON_UNMAPPED, bytes,
-			    0);
-		CHECK_DONE(mirror_copy(&mirror, mirror.result, place, PAGE));
-		CHECK(mirror_words_are(mirror.result, PAGE, 6));
-		CHECK_DONE(mirror_fill(&mirror, place, MIRROR_HUGE, 7));
-		CHECK(mirror_words_are(place, MIRROR_HUGE, 7));
-		mirror_close(&mirror);
-	}
+	CHECK_DONE(mirror_fill(&mirror, bytes, MIRROR_HUGE, 6));
+	CHECK_FATAL(mremap(bytes, MIRROR_HUGE, MIRROR_HUGE, MREMAP_MAYMOVE | MREMAP_FIXED,
+			   place) == place);
+	CHECK_FAULT(mirror_read(&mirror, bytes, PAGE), HETSIM_REASON_UNMAPPED, bytes, 0);
+	CHECK_DONE(mirror_copy(&mirror, mirror.result, place, PAGE));
+	CHECK(mirror_words_are(mirror.result, PAGE, 6));
+	CHECK_DONE(mirror_fill(&mirror, place, MIRROR_HUGE, 7));
+	CHECK(mirror_words_are(place, MIRROR_HUGE, 7));
+	mirror_close(&mirror);
 	munmap(bytes, MIRROR_HUGE);
 	CHECK_EQUAL(munmap(place, MIRROR_HUGE), 0);
 }
@@ -329,12 +304,11 @@ static void test_twice(void)
 	CHECK_FATAL(file >= 0 && ftruncate(file, MIRROR_HUGE) == 0);
 	one = mirror_map(MIRROR_HUGE, RW, MAP_SHARED, file);
 	two = mirror_map(MIRROR_HUGE, RW, MAP_SHARED, file);
-	if (mirror_open(&mirror)) {
-		CHECK_DONE(mirror_fill(&mirror, one, MIB(1), 21));
-		CHECK_DONE(mirror_copy(&mirror, two + MIB(1), two, MIB(1)));
-		CHECK(mirror_words_are(one, MIRROR_HUGE, 21));
-		mirror_close(&mirror);
-	}
+	mirror = mirror_begin();
+	CHECK_DONE(mirror_fill(&mirror, one, MIB(1), 21));
+	CHECK_DONE(mirror_copy(&mirror, two + MIB(1), two, MIB(1)));
+	CHECK(mirror_words_are(one, MIRROR_HUGE, 21));
+	mirror_close(&mirror);
 	CHECK_EQUAL(munmap(one, MIRROR_HUGE), 0);
 	CHECK_EQUAL(munmap(two, MIRROR_HUGE), 0);
 	close(file);
@@ -347,10 +321,8 @@ static void test_bound(void)
 	unsigned char *bytes = mirror_map(MIRROR_HUGE, RW, PRIVATE, -1);
 	struct hetsim_bind bind = { .size = sizeof(bind), .flags = HETSIM_BIND_WRITE };
 	struct hetsim_unbind unbind = { .size = sizeof(unbind), .length = PAGE };
-	struct mirror mirror;
+	struct mirror mirror = mirror_begin();
 
-	if (!mirror_open(&mirror))
-		goto out;
 	CHECK_DONE(mirror_fill(&mirror, bytes, 2 * PAGE, 1));
 	buffer = hetsim_buffer_make(mirror.fd, PAGE, HETSIM_PLACE_SYSTEM);
 	bind.handle = buffer.handle;
@@ -367,7 +339,6 @@ static void test_bound(void)
 	CHECK(mirror_words_are(buffer.bytes, PAGE, 2));
 	hetsim_buffer_drop(mirror.fd, &buffer);
 	mirror_close(&mirror);
-out:
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 }
 

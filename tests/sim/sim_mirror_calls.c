@@ -55,10 +55,8 @@ static void test_file(void)
 	unsigned char *own = mirror_map(MIRROR_HUGE, RW, MAP_PRIVATE, file);
 	unsigned char *read_only = mirror_map(MIRROR_HUGE, PROT_READ, MAP_SHARED, file);
 	unsigned char *to = mirror_map(MIRROR_HUGE, RW, PRIVATE, -1);
-	struct mirror mirror;
+	struct mirror mirror = mirror_begin();
 
-	if (!mirror_open(&mirror))
-		goto out;
 	CHECK_DONE(mirror_copy(&mirror, to, read_only, MIRROR_HUGE));
 	CHECK_EQUAL(((uint32_t *)to)[511 * PAGE / 4], 511);
 	CHECK(memcmp(to, shared, MIRROR_HUGE) == 0);
@@ -82,7 +80,6 @@ static void test_file(void)
 	CHECK_EQUAL(posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED), 0);
 	CHECK_EQUAL(file_word(file, 0), 3000);
 	mirror_close(&mirror);
-out:
 	CHECK_EQUAL(munmap(shared, MIRROR_HUGE), 0);
 	CHECK_EQUAL(munmap(own, MIRROR_HUGE), 0);
 	CHECK_EQUAL(munmap(read_only, MIRROR_HUGE), 0);
@@ -95,10 +92,8 @@ static void test_cut(void)
 {
 	int file = file_make(512);
 	unsigned char *bytes = mirror_map(MIRROR_HUGE, RW, MAP_SHARED, file);
-	struct mirror mirror;
+	struct mirror mirror = mirror_begin();
 
-	if (!mirror_open(&mirror))
-		goto out;
 	CHECK_DONE(mirror_read(&mirror, bytes, MIRROR_HUGE));
 	CHECK_EQUAL(ftruncate(file, 10 * PAGE + 100), 0);
 	CHECK_DONE(mirror_read(&mirror, bytes, 11 * PAGE));
@@ -116,7 +111,6 @@ static void test_cut(void)
 				mirror_words_are(mirror.result, PAGE, 0),
 		true);
 	mirror_close(&mirror);
-out:
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 	close(file);
 }
@@ -137,13 +131,11 @@ static void test_bad(void)
 		UINT64_MAX - 2 * PAGE + 1,
 	};
 	struct hetsim_command command = { .op = HETSIM_OP_FILL, .length = PAGE, .value = 1 };
-	struct mirror mirror;
 	struct mirror_end end;
 	uint64_t seqno;
 	size_t i;
+	AUTO(mirror) mirror = mirror_begin();
 
-	if (!mirror_open(&mirror))
-		return;
 	for (i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		command = (struct hetsim_command){ .op = HETSIM_OP_FILL,
 						   .destination = places[i],
@@ -170,7 +162,6 @@ static void test_bad(void)
 	command.source = UINT64_MAX - 63;
 	command.length = 128;
 	CHECK_EQUAL(hetsim_submit(mirror.fd, mirror.queue, &command, 1, &seqno), -EOVERFLOW);
-	mirror_close(&mirror);
 }
 
 /* Ranges that no call takes, and ranges that are legal and reach over nothing. */
@@ -191,31 +182,25 @@ static void test_bad_ranges(void)
 		{ 0xffff888000000000ull, PAGE, -ERANGE },
 	};
 	struct hetsim_page page;
-	struct mirror mirror;
 	size_t i;
+	AUTO(mirror) mirror = mirror_begin();
 
-	if (!mirror_open(&mirror))
-		return;
 	for (i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
-		struct hetsim_advise advise = { .size = sizeof(advise),
-						.advice = HETSIM_ADVISE_NO_ACCESS,
-						.address = ranges[i].address,
-						.length = ranges[i].length,
-						.value = 1 };
-		struct hetsim_prefetch prefetch = { .size = sizeof(prefetch),
-						    .queue = mirror.queue,
-						    .location = HETSIM_LOCATION_DEVICE,
-						    .address = ranges[i].address,
-						    .length = ranges[i].length };
-		struct hetsim_range_query query = { .size = sizeof(query),
-						    .address = ranges[i].address,
-						    .length = ranges[i].length,
-						    .pages = (uintptr_t)&page };
-
-		CHECK_EQUAL(hetsim_call(mirror.fd, HETSIM_ADVISE, &advise), ranges[i].error);
-		CHECK_EQUAL(hetsim_call(mirror.fd, HETSIM_PREFETCH, &prefetch),
+		CHECK_EQUAL(hetsim_call(mirror.fd, HETSIM_ADVISE,
+					SIZED(hetsim_advise, .advice = HETSIM_ADVISE_NO_ACCESS,
+					      .address = ranges[i].address,
+					      .length = ranges[i].length, .value = 1)),
 			    ranges[i].error);
-		CHECK_EQUAL(hetsim_call(mirror.fd, HETSIM_RANGE_QUERY, &query),
+		CHECK_EQUAL(hetsim_call(mirror.fd, HETSIM_PREFETCH,
+					SIZED(hetsim_prefetch, .queue = mirror.queue,
+					      .location = HETSIM_LOCATION_DEVICE,
+					      .address = ranges[i].address,
+					      .length = ranges[i].length)),
+			    ranges[i].error);
+		CHECK_EQUAL(hetsim_call(mirror.fd, HETSIM_RANGE_QUERY,
+					SIZED(hetsim_range_query, .address = ranges[i].address,
+					      .length = ranges[i].length,
+					      .pages = (uintptr_t)&page)),
 			    ranges[i].error);
 	}
 	/* All that there can be, mapped or not. */
@@ -225,7 +210,6 @@ static void test_bad_ranges(void)
 		    -EINVAL);
 	CHECK_EQUAL(mirror_advise(&mirror, mirror.result, PAGE, HETSIM_ADVISE_NO_ACCESS, 2),
 		    -EINVAL);
-	mirror_close(&mirror);
 }
 
 /* The process may not store through the pointer that the answer goes to. */
@@ -233,11 +217,9 @@ static void test_bad_answers(void)
 {
 	static const uint64_t places[] = { 0, 8, 1ull << 47, 1ull << 63, UINT64_MAX - 7 };
 	struct hetsim_range_query query = { .size = sizeof(query), .length = PAGE };
-	struct mirror mirror;
 	size_t i;
+	AUTO(mirror) mirror = mirror_begin();
 
-	if (!mirror_open(&mirror))
-		return;
 	query.address = (uintptr_t)mirror.result;
 	for (i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		query.pages = places[i];
@@ -247,7 +229,6 @@ static void test_bad_answers(void)
 	query.address = 0;
 	query.length = 1ull << 47;
 	CHECK_EQUAL(hetsim_call(mirror.fd, HETSIM_RANGE_QUERY, &query), -EFAULT);
-	mirror_close(&mirror);
 }
 
 /* The mirror is not for queues whose work may stand behind a dma_fence. */
@@ -258,10 +239,8 @@ static void test_fenced_queue(void)
 	struct hetsim_prefetch prefetch = { .size = sizeof(prefetch),
 					    .location = HETSIM_LOCATION_DEVICE,
 					    .length = PAGE };
-	struct mirror mirror;
+	AUTO(mirror) mirror = mirror_begin();
 
-	if (!mirror_open(&mirror))
-		return;
 	/* An entry that is there already changes nothing. */
 	CHECK_DONE(mirror_fill(&mirror, mirror.result, PAGE, 7));
 	prefetch.queue = hetsim_queue_make(mirror.fd, HETSIM_QUEUE_DMA_FENCE, 0);
@@ -272,7 +251,6 @@ static void test_fenced_queue(void)
 	CHECK_EQUAL(hetsim_call(mirror.fd, HETSIM_PREFETCH, &prefetch), -EOPNOTSUPP);
 	fence.queue = mirror.queue;
 	CHECK_EQUAL(hetsim_call(mirror.fd, HETSIM_FENCE_FD, &fence), -EOPNOTSUPP);
-	mirror_close(&mirror);
 }
 
 /* Without MIRROR there is none, and then only for a file that is open for writing. */
@@ -281,11 +259,9 @@ static void test_off(void)
 	struct hetsim_command command = { .op = HETSIM_OP_FILL, .length = 64, .value = 1 };
 	struct hetsim_mirror on = { .size = sizeof(on) };
 	struct hetsim_mirror_events events = { .size = sizeof(events) };
-	struct mirror mirror, off;
+	AUTO(mirror) mirror = mirror_begin();
+	struct mirror off = mirror;
 
-	if (!mirror_open(&mirror))
-		return;
-	off = mirror;
 	off.fd = hetsim_open(O_RDONLY);
 	CHECK_FATAL(off.fd >= 0);
 	CHECK_EQUAL(hetsim_call(off.fd, HETSIM_MIRROR, &on), -EACCES);
@@ -303,7 +279,6 @@ static void test_off(void)
 	CHECK_EQUAL(hetsim_call(off.fd, HETSIM_MIRROR, &on), 0);
 	CHECK_DONE(mirror_run_on(&off, off.queue, &command));
 	hetsim_close(off.fd);
-	mirror_close(&mirror);
 }
 
 /* ---- advice ---- */
@@ -311,10 +286,8 @@ static void test_off(void)
 static void test_no_access(void)
 {
 	unsigned char *bytes = mirror_map(MIRROR_HUGE, RW, PRIVATE, -1);
-	struct mirror mirror;
+	struct mirror mirror = mirror_begin();
 
-	if (!mirror_open(&mirror))
-		goto out;
 	CHECK_DONE(mirror_fill(&mirror, bytes, MIRROR_HUGE, 1));
 	CHECK_EQUAL(mirror_advise(&mirror, bytes + 7 * PAGE, 2 * PAGE, HETSIM_ADVISE_NO_ACCESS,
 				  1),
@@ -335,7 +308,6 @@ static void test_no_access(void)
 	CHECK_EQUAL(mirror_advise(&mirror, bytes, MIRROR_HUGE, HETSIM_ADVISE_NO_ACCESS, 0), 0);
 	CHECK_DONE(mirror_fill(&mirror, bytes, MIRROR_HUGE, 5));
 	mirror_close(&mirror);
-out:
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 }
 
@@ -347,8 +319,7 @@ static void test_granule(void)
 	size_t i;
 
 	memset(bytes, 1, MIRROR_HUGE);
-	if (!mirror_open(&mirror))
-		goto out;
+	mirror = mirror_begin();
 	for (i = 0; i < 3; i++) {
 		CHECK_EQUAL(mirror_advise(&mirror, bytes, MIRROR_HUGE, HETSIM_ADVISE_GRANULE,
 					  (uint64_t)PAGE << orders[i]),
@@ -362,7 +333,6 @@ static void test_granule(void)
 	}
 	CHECK_EQUAL(mirror_advise(&mirror, bytes, MIRROR_HUGE, HETSIM_ADVISE_GRANULE, 0), 0);
 	mirror_close(&mirror);
-out:
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 }
 
@@ -374,8 +344,7 @@ static void test_advice(void)
 	struct mirror mirror;
 
 	memset(bytes, 3, 2 * MIRROR_HUGE);
-	if (!mirror_open(&mirror))
-		goto out;
+	mirror = mirror_begin();
 	CHECK_EQUAL(mirror_advise(&mirror, bytes, 2 * MIRROR_HUGE, HETSIM_ADVISE_ACCESSED_BY,
 				  1),
 		    0);
@@ -400,7 +369,6 @@ static void test_advice(void)
 	/* The one that is left writes the result. */
 	CHECK_EQUAL(mirror_counters(&mirror).mirror_faults, faults);
 	mirror_close(&mirror);
-out:
 	CHECK_EQUAL(munmap(bytes, 2 * MIRROR_HUGE), 0);
 }
 
@@ -408,12 +376,10 @@ out:
 static void test_advice_limit(void)
 {
 	unsigned char *at = (unsigned char *)(uintptr_t)(1ull << 40);
-	struct mirror mirror;
 	unsigned int n = 0;
 	int r;
+	AUTO(mirror) mirror = mirror_begin();
 
-	if (!mirror_open(&mirror))
-		return;
 	do {
 		r = mirror_advise(&mirror, at + 2ull * n * PAGE, PAGE, HETSIM_ADVISE_NO_ACCESS,
 				  1);
@@ -424,7 +390,6 @@ static void test_advice_limit(void)
 	CHECK_EQUAL(mirror_advise(&mirror, at, 3 * PAGE, HETSIM_ADVISE_GRANULE, PAGE), -ENOSPC);
 	CHECK_EQUAL(mirror_advise(&mirror, at, 2ull * n * PAGE, HETSIM_ADVISE_NO_ACCESS, 1), 0);
 	CHECK_EQUAL(mirror_advise(&mirror, at, 2ull * n * PAGE, HETSIM_ADVISE_NO_ACCESS, 0), 0);
-	mirror_close(&mirror);
 }
 
 /* ---- prefetch ---- */
@@ -433,10 +398,8 @@ static void test_prefetch(void)
 {
 	unsigned char *bytes = mirror_map(2 * MIRROR_HUGE, RW, PRIVATE, -1);
 	struct hetsim_counters before, after;
-	struct mirror mirror;
+	struct mirror mirror = mirror_begin();
 
-	if (!mirror_open(&mirror))
-		goto out;
 	CHECK_EQUAL(madvise(bytes, 2 * MIRROR_HUGE, MADV_NOHUGEPAGE), 0);
 	CHECK_DONE(mirror_prefetch(&mirror, bytes, 2 * MIRROR_HUGE, HETSIM_LOCATION_DEVICE,
 				   HETSIM_PREFETCH_WRITE));
@@ -458,7 +421,6 @@ static void test_prefetch(void)
 	CHECK_DONE(mirror_prefetch(&mirror, bytes, MIRROR_HUGE, HETSIM_LOCATION_HOST, 0));
 	CHECK(mirror_words_are(bytes, MIRROR_HUGE, 9));
 	mirror_close(&mirror);
-out:
 	CHECK_EQUAL(munmap(bytes, 2 * MIRROR_HUGE), 0);
 }
 
@@ -491,13 +453,10 @@ static void test_events(void)
 {
 	unsigned char *bytes = mirror_map(MIRROR_HUGE, RW, PRIVATE, -1);
 	struct hetsim_event event, some[8];
-	struct mirror mirror;
 	uint64_t at = (uintptr_t)bytes;
-	int stream;
+	struct mirror mirror = mirror_begin();
+	int stream = events_open(&mirror);
 
-	if (!mirror_open(&mirror))
-		goto out;
-	stream = events_open(&mirror);
 	CHECK_FATAL(stream >= 0);
 	CHECK_EQUAL(events_open(&mirror), -EBUSY);
 	CHECK_EQUAL(read(stream, &event, sizeof(event)), -1);
@@ -530,7 +489,6 @@ static void test_events(void)
 	CHECK_EQUAL(read(stream, some, sizeof(some)), 0);
 	close(stream);
 	CHECK_EQUAL(munmap(mirror.result, PAGE), 0);
-out:
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 }
 
@@ -574,8 +532,7 @@ static void test_events_lost(void)
 	int stream, i;
 
 	CHECK_EQUAL(madvise(bytes, MIRROR_HUGE, MADV_NOHUGEPAGE), 0);
-	if (!mirror_open(&mirror))
-		goto out;
+	mirror = mirror_begin();
 	stream = events_open(&mirror);
 	CHECK_FATAL(stream >= 0);
 	if (hetsim_soft_has(mirror.fd)) {
@@ -605,7 +562,6 @@ again:
 	CHECK_FATAL(stream >= 0);
 	close(stream);
 	mirror_close(&mirror);
-out:
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 }
 

@@ -349,11 +349,11 @@ static bool world_make(void)
 	if (!hetsim_soft_has(world.mirrors[0].fd))
 		fd = open(HETSIM_SECOND, O_RDWR | O_CLOEXEC);
 	if (fd >= 0) {
-		struct hetsim_handshake shake = { .size = sizeof(shake),
-						  .version_major = HETSIM_VERSION_MAJOR,
-						  .version_minor = HETSIM_VERSION_MINOR };
-
-		CHECK_EQUAL(hetsim_call(fd, HETSIM_HANDSHAKE, &shake), 0);
+		CHECK_EQUAL(hetsim_call(fd, HETSIM_HANDSHAKE,
+					SIZED(hetsim_handshake,
+					      .version_major = HETSIM_VERSION_MAJOR,
+					      .version_minor = HETSIM_VERSION_MINOR)),
+			    0);
 	} else {
 		fd = hetsim_open(O_RDWR);
 	}

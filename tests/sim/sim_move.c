@@ -37,14 +37,10 @@ static void test_move(void)
 {
 	struct hetsim_buffer_resize resize = { .size = sizeof(resize) };
 	struct hetsim_counters counters;
-	struct hetsim_buffer buffer;
-	struct hetsim_query query;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	struct hetsim_query query = hetsim_query(fd);
+	struct hetsim_buffer buffer = hetsim_buffer_make(fd, MIB(8), HETSIM_PLACE_VRAM);
 
-	if (fd < 0)
-		return;
-	query = hetsim_query(fd);
-	buffer = hetsim_buffer_make(fd, MIB(8), HETSIM_PLACE_VRAM);
 	fill(buffer.bytes, buffer.length, 1);
 	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB(8), HETSIM_PLACE_SYSTEM), 0);
 	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).place, HETSIM_PLACE_SYSTEM);
@@ -89,7 +85,6 @@ static void test_move(void)
 	CHECK_EQUAL(hetsim_buffer_move(fd, 4711, 0, MIB(1), 0), -ENOENT);
 	hetsim_buffer_drop(fd, &buffer);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
-	hetsim_close(fd);
 }
 
 struct race {
@@ -157,13 +152,10 @@ static void test_eviction(void)
 	struct hetsim_buffer buffers[4];
 	struct hetsim_command command = { .op = HETSIM_OP_CRC32 };
 	unsigned char byte = 0;
-	uint64_t length;
 	uint32_t queue, i;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	uint64_t length = hetsim_query(fd).vram_bytes / 3 / MIB(1) * MIB(1);
 
-	if (fd < 0)
-		return;
-	length = hetsim_query(fd).vram_bytes / 3 / MIB(1) * MIB(1);
 	for (i = 0; i < 3; i++) {
 		buffers[i] = hetsim_buffer_make(fd, length, HETSIM_PLACE_VRAM);
 		fill(buffers[i].bytes, length, i);
@@ -196,22 +188,17 @@ static void test_eviction(void)
 		CHECK(filled(buffers[i].bytes, length, i));
 	for (i = 0; i < 4; i++)
 		hetsim_buffer_drop(fd, &buffers[i]);
-	hetsim_close(fd);
 }
 
 /* Pages that the CPU can't reach have to be brought in first. */
 static void test_window(void)
 {
-	struct hetsim_buffer a, b;
-	struct hetsim_query query;
 	unsigned char byte = 0;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	struct hetsim_query query = hetsim_query(fd);
+	struct hetsim_buffer a = hetsim_buffer_make(fd, query.window_bytes, HETSIM_PLACE_VRAM);
+	struct hetsim_buffer b = hetsim_buffer_make(fd, query.window_bytes, HETSIM_PLACE_VRAM);
 
-	if (fd < 0)
-		return;
-	query = hetsim_query(fd);
-	a = hetsim_buffer_make(fd, query.window_bytes, HETSIM_PLACE_VRAM);
-	b = hetsim_buffer_make(fd, query.window_bytes, HETSIM_PLACE_VRAM);
 	CHECK_EQUAL(hetsim_buffer_move(fd, a.handle, 0, a.length, HETSIM_PLACE_VRAM), 0);
 	CHECK_EQUAL(hetsim_buffer_move(fd, b.handle, 0, b.length, HETSIM_PLACE_VRAM), 0);
 	CHECK_EQUAL(test_read_signal(a.bytes), SIGBUS);
@@ -231,22 +218,17 @@ static void test_window(void)
 	hetsim_buffer_drop(fd, &a);
 	hetsim_buffer_drop(fd, &b);
 	CHECK_EQUAL(hetsim_query(fd).window_used, 0);
-	hetsim_close(fd);
 }
 
 /* Out of the window to VRAM elsewhere, out of VRAM to system memory: the oldest first. */
 static void test_window_eviction(void)
 {
 	struct hetsim_buffer a = { 0 }, b = { 0 }, c = { 0 };
-	struct hetsim_query query;
 	unsigned char byte = 0;
-	uint64_t window;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	struct hetsim_query query = hetsim_query(fd);
+	uint64_t window = query.window_bytes;
 
-	if (fd < 0)
-		return;
-	query = hetsim_query(fd);
-	window = query.window_bytes;
 	CHECK_EQUAL(hetsim_buffer_create(fd, window + PAGE, HETSIM_PLACE_WINDOW, 0, &a),
 		    -ENOSPC);
 	CHECK_FATAL(hetsim_buffer_create(fd, window, HETSIM_PLACE_WINDOW, 0, &a) == 0);
@@ -283,21 +265,16 @@ static void test_window_eviction(void)
 	CHECK_EQUAL(hetsim_close_handle(fd, a.handle), 0);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
 	CHECK_EQUAL(hetsim_query(fd).vram_used, 0);
-	hetsim_close(fd);
 }
 
 /* In a full VRAM, pages in the window change places with pages outside. */
 static void test_window_exchange(void)
 {
 	struct hetsim_buffer a, b = { 0 };
-	struct hetsim_query query;
-	uint64_t window;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	struct hetsim_query query = hetsim_query(fd);
+	uint64_t window = query.window_bytes;
 
-	if (fd < 0)
-		return;
-	query = hetsim_query(fd);
-	window = query.window_bytes;
 	a = hetsim_buffer_make(fd, window, HETSIM_PLACE_WINDOW);
 	fill(a.bytes, window, 7);
 	CHECK_FATAL(hetsim_buffer_create(fd, query.vram_bytes - window, HETSIM_PLACE_VRAM, 0,
@@ -315,7 +292,6 @@ static void test_window_exchange(void)
 	CHECK_EQUAL(hetsim_close_handle(fd, b.handle), 0);
 	hetsim_buffer_drop(fd, &a);
 	CHECK_EQUAL(hetsim_query(fd).vram_used, 0);
-	hetsim_close(fd);
 }
 
 const struct test sim_move_tests[] = {

@@ -18,12 +18,9 @@
 static void test_told(void)
 {
 	struct hetsim_buffer buffer = { 0 };
-	struct hetsim_query query;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	struct hetsim_query query = hetsim_query(fd);
 
-	if (fd < 0)
-		return;
-	query = hetsim_query(fd);
 	/* With opener_mb the limit of both places together is the only one. */
 	if (query.opener_system_bytes != query.system_bytes)
 		CHECK_EQUAL(query.opener_system_bytes, query.system_bytes / 4 * 3);
@@ -33,7 +30,6 @@ static void test_told(void)
 	CHECK_EQUAL(hetsim_query(fd).opener_used, MIB(1));
 	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
 	CHECK_EQUAL(hetsim_query(fd).opener_system_used, 0);
-	hetsim_close(fd);
 }
 
 /* Buffers of a MiB in @place until there are no more; how many. */
@@ -55,12 +51,10 @@ static uint64_t take_all(int fd, uint32_t place)
 static void test_system_is_left(void)
 {
 	struct hetsim_buffer buffer = { 0 }, own = { 0 };
-	struct hetsim_query query;
-	int fd = hetsim_open(O_RDWR), other;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int other;
+	struct hetsim_query query = hetsim_query(fd);
 
-	if (fd < 0)
-		return;
-	query = hetsim_query(fd);
 	CHECK_FATAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_VRAM, 0, &buffer) == 0);
 	CHECK_EQUAL(take_all(fd, HETSIM_PLACE_SYSTEM), query.opener_system_bytes / MIB(1));
 	CHECK_EQUAL(hetsim_query(fd).opener_system_used, query.opener_system_bytes);
@@ -74,21 +68,17 @@ static void test_system_is_left(void)
 	CHECK_EQUAL(hetsim_buffer_create(other, MIB(16), HETSIM_PLACE_SYSTEM, 0, &own), 0);
 	CHECK_EQUAL(hetsim_query(other).opener_system_used, MIB(16));
 	hetsim_close(other);
-	hetsim_close(fd);
 }
 
 /* Injected faults are for the opener's own calls, not for others that evict its pages. */
 static void test_evicted_injection(void)
 {
 	struct hetsim_buffer victim = { 0 }, buffer = { 0 };
-	struct hetsim_query query;
-	uint64_t length;
-	int fd = hetsim_open(O_RDWR), other;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int other;
+	struct hetsim_query query = hetsim_query(fd);
+	uint64_t length = query.vram_bytes / 4 * 3;
 
-	if (fd < 0)
-		return;
-	query = hetsim_query(fd);
-	length = query.vram_bytes / 4 * 3;
 	CHECK_FATAL(hetsim_buffer_create(fd, length, HETSIM_PLACE_VRAM, 0, &victim) == 0);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_ENOMEM, 0, 1), 0);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EINTR, 0, 1), 0);
@@ -103,7 +93,6 @@ static void test_evicted_injection(void)
 	CHECK_EQUAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_SYSTEM, 0, &buffer), -EINTR);
 	CHECK_EQUAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_SYSTEM, 0, &buffer), 0);
 	hetsim_close(other);
-	hetsim_close(fd);
 }
 
 /* All of system memory but for so many bytes, by two openers. */
@@ -124,12 +113,10 @@ static void test_last_pages(void)
 {
 	const uint64_t left = 100 * PAGE;
 	struct hetsim_buffer victim = { 0 }, buffer = { 0 };
-	struct hetsim_query query;
-	int fd = hetsim_open(O_RDWR), others[2];
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int others[2];
+	struct hetsim_query query = hetsim_query(fd);
 
-	if (fd < 0)
-		return;
-	query = hetsim_query(fd);
 	others[0] = hetsim_open(O_RDWR);
 	others[1] = hetsim_open(O_RDWR);
 	CHECK_FATAL(others[0] >= 0 && others[1] >= 0);
@@ -143,7 +130,6 @@ static void test_last_pages(void)
 	CHECK_EQUAL(hetsim_buffer_info(others[1], victim.handle).evictions, 1);
 	hetsim_close(others[1]);
 	hetsim_close(others[0]);
-	hetsim_close(fd);
 }
 
 struct mover {
@@ -176,13 +162,11 @@ static void test_busy_owner(void)
 {
 	struct hetsim_buffer busy = { 0 }, buffer = { 0 };
 	struct mover mover = { 0 };
-	struct hetsim_query query;
 	pthread_t threads[2];
-	int fd = hetsim_open(O_RDWR), other, i;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int other, i;
+	struct hetsim_query query = hetsim_query(fd);
 
-	if (fd < 0)
-		return;
-	query = hetsim_query(fd);
 	mover.length = query.vram_bytes / 4 * 3;
 	CHECK_FATAL(hetsim_buffer_create(fd, mover.length, HETSIM_PLACE_VRAM, 0, &busy) == 0);
 	mover.fd = fd;
@@ -204,7 +188,6 @@ static void test_busy_owner(void)
 		CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
 	CHECK_EQUAL(mover.r, 0);
 	hetsim_close(other);
-	hetsim_close(fd);
 }
 
 /* An opener with the right to read changes nothing of a buffer. */
@@ -214,11 +197,10 @@ static void test_read_only(void)
 					       .action = HETSIM_SAMPLE_START };
 	struct hetsim_import import = { .size = sizeof(import) };
 	struct hetsim_buffer buffer = { 0 };
-	int fd = hetsim_open(O_RDWR), reader, dmabuf;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int reader, dmabuf;
 	uint32_t count = 0;
 
-	if (fd < 0)
-		return;
 	CHECK_FATAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_VRAM, 0, &buffer) == 0);
 	dmabuf = hetsim_export(fd, buffer.handle, 0);
 	CHECK_FATAL(dmabuf >= 0);
@@ -243,7 +225,6 @@ static void test_read_only(void)
 	CHECK_EQUAL(hetsim_call(reader, HETSIM_BUFFER_SAMPLE, &sample), -EPERM);
 	close(dmabuf);
 	hetsim_close(reader);
-	hetsim_close(fd);
 }
 
 /*
@@ -254,10 +235,9 @@ static void test_length_is_the_makers(void)
 {
 	struct hetsim_import import = { .size = sizeof(import) };
 	struct hetsim_buffer buffer = { 0 };
-	int fd = hetsim_open(O_RDWR), other, dmabuf;
+	int fd = hetsim_begin(O_RDWR);
+	int other, dmabuf;
 
-	if (fd < 0)
-		return;
 	CHECK_FATAL(hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_VRAM, 0, &buffer) == 0);
 	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(dmabuf >= 0);
@@ -302,11 +282,10 @@ static void test_injections_are_the_makers(void)
 	struct hetsim_import import = { .size = sizeof(import) };
 	struct hetsim_buffer_info before, after;
 	struct hetsim_buffer buffer, own = { 0 };
-	int fd = hetsim_open(O_RDWR), other, dmabuf;
+	int fd = hetsim_begin(O_RDWR);
+	int other, dmabuf;
 	uint64_t i;
 
-	if (fd < 0)
-		return;
 	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	memset(buffer.bytes, 7, buffer.length);
 	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);

@@ -19,28 +19,20 @@
 static int sample(int fd, uint32_t handle, uint32_t action, uint64_t first, uint64_t n,
 		  void *counts)
 {
-	struct hetsim_buffer_sample arg = {
-		.size = sizeof(arg),
-		.handle = handle,
-		.action = action,
-		.offset = first * PAGE,
-		.length = n * PAGE,
-		.counts = (uintptr_t)counts,
-	};
-
-	return hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &arg);
+	return hetsim_call(fd, HETSIM_BUFFER_SAMPLE,
+			   SIZED(hetsim_buffer_sample, .handle = handle, .action = action,
+				 .offset = first * PAGE, .length = n * PAGE,
+				 .counts = (uintptr_t)counts));
 }
 
 static void test_sample(void)
 {
 	static uint32_t counts[PAGES];
 	struct hetsim_buffer_resize resize = { .size = sizeof(resize) };
-	struct hetsim_buffer buffer;
-	int fd = hetsim_open(O_RDWR), i, round;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int i, round;
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, PAGES * PAGE, HETSIM_PLACE_SYSTEM);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, PAGES * PAGE, HETSIM_PLACE_SYSTEM);
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_READ, 0, PAGES, counts), -ENOENT);
 	buffer.bytes[0] = 1; /* maps all around */
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_START, 0, 0, NULL), 0);
@@ -84,8 +76,6 @@ static void test_sample(void)
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_START, 0, 0, NULL), 0);
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_STOP, 0, 0, NULL), 0);
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_READ, 0, 1, counts), -ENOENT);
-	hetsim_buffer_drop(fd, &buffer);
-	hetsim_close(fd);
 }
 
 /*
@@ -95,14 +85,11 @@ static void test_sample(void)
 static void test_loads(void)
 {
 	static uint32_t counts[PAGES];
-	struct hetsim_buffer buffer;
-	volatile unsigned char *bytes;
-	int fd = hetsim_open(O_RDWR), i, far = 0;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int i, far = 0;
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, PAGES * PAGE, HETSIM_PLACE_SYSTEM);
+	volatile unsigned char *bytes = buffer.bytes;
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, PAGES * PAGE, HETSIM_PLACE_SYSTEM);
-	bytes = buffer.bytes;
 	memset(buffer.bytes, 1, buffer.length);
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_START, 0, 0, NULL), 0);
 	for (i = 100; i < PAGES; i += 400)
@@ -125,21 +112,16 @@ static void test_loads(void)
 		if (bytes[(uint64_t)i * PAGE + 7] != 1)
 			break;
 	CHECK_EQUAL(i, PAGES);
-	hetsim_buffer_drop(fd, &buffer);
-	hetsim_close(fd);
 }
 
 /* Each map for itself, also one that came after the start. */
 static void test_maps(void)
 {
 	static uint32_t counts[PAGES];
-	struct hetsim_buffer buffer;
 	unsigned char *late;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, PAGES * PAGE, HETSIM_PLACE_SYSTEM);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, PAGES * PAGE, HETSIM_PLACE_SYSTEM);
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_START, 0, 0, NULL), 0);
 	CHECK_FATAL(hetsim_mmap(fd, 4 * PAGE, PROT_READ | PROT_WRITE, buffer.offset + 8 * PAGE,
 				&late) == 0);
@@ -156,8 +138,6 @@ static void test_maps(void)
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_START, 0, 0, NULL), 0);
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_READ, 9, 1, counts), 0);
 	CHECK_EQUAL(counts[0], 0);
-	hetsim_buffer_drop(fd, &buffer);
-	hetsim_close(fd);
 }
 
 struct toucher {
@@ -184,13 +164,11 @@ static void test_race(void)
 {
 	static uint32_t counts[PAGES];
 	struct toucher toucher = { 0 };
-	struct hetsim_buffer buffer;
-	int fd = hetsim_open(O_RDWR), i, reads = 0;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int i, reads = 0;
 	pthread_t thread;
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, PAGES * PAGE, HETSIM_PLACE_SYSTEM);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, PAGES * PAGE, HETSIM_PLACE_SYSTEM);
 	toucher.bytes = buffer.bytes;
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_START, 0, 0, NULL), 0);
 	CHECK_FATAL(pthread_create(&thread, NULL, touch_thread, &toucher) == 0);
@@ -209,8 +187,6 @@ static void test_race(void)
 	}
 	CHECK_EQUAL(i, PAGES);
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_STOP, 0, 0, NULL), 0);
-	hetsim_buffer_drop(fd, &buffer);
-	hetsim_close(fd);
 }
 
 /* The kernel gives memory other pages where it may: root can ask for that. */
@@ -249,16 +225,14 @@ static void test_moved(void)
 {
 	static uint32_t counts[PAGES];
 	double until = test_now() + 1.5;
-	struct hetsim_buffer buffer;
 	_Atomic bool stop = false;
-	int fd = hetsim_open(O_RDWR), i = PAGES;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int i = PAGES;
 	uint32_t round = 0, rounds = 0, excused = 0;
 	uint64_t gave_up;
 	pthread_t thread;
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, PAGES * PAGE, HETSIM_PLACE_SYSTEM);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, PAGES * PAGE, HETSIM_PLACE_SYSTEM);
 	memset(buffer.bytes, 1, buffer.length);
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_START, 0, 0, NULL), 0);
 	CHECK_FATAL(pthread_create(&thread, NULL, compact_thread, &stop) == 0);
@@ -284,8 +258,6 @@ static void test_moved(void)
 	CHECK(excused * 10 <= rounds);
 	stop = true;
 	pthread_join(thread, NULL);
-	hetsim_buffer_drop(fd, &buffer);
-	hetsim_close(fd);
 }
 
 const struct test sim_sample_tests[] = {

@@ -65,13 +65,10 @@ static void check_told(int fd, uint32_t queue, uint64_t done, uint64_t failures)
 static void test_told(void)
 {
 	struct hetsim_submit answer;
-	uint32_t queue, other;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	uint32_t queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, SIM_TIMEOUT_MS);
+	uint32_t other = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 0);
 
-	if (fd < 0)
-		return;
-	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, SIM_TIMEOUT_MS);
-	other = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 0);
 	check_told(fd, queue, 0, 0);
 	check_told(fd, queue, 1, 0);
 	CHECK_EQUAL(hetsim_run(fd, queue, &bad), -EFAULT);
@@ -91,24 +88,20 @@ static void test_told(void)
 	CHECK_EQUAL(answer.failures, 0);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, other, 0), 0);
 	CHECK_EQUAL(wait_for(fd, other, 2), 0);
-	hetsim_close(fd);
 }
 
 /* More failures than a queue remembers are counted still. */
 static void test_told_many(void)
 {
 	struct hetsim_submit answer = { .seqno = 0 };
-	int fd = hetsim_open(O_RDWR), i;
-	uint32_t queue;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int i;
+	uint32_t queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
 
-	if (fd < 0)
-		return;
-	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
 	for (i = 0; i < 300; i++)
 		answer = submit(fd, queue, &bad);
 	wait_for(fd, queue, answer.seqno);
 	check_told(fd, queue, 300, 300);
-	hetsim_close(fd);
 }
 
 /* A caller of the first version has a shorter structure, of which no more is written. */
@@ -122,10 +115,8 @@ static void test_first_version(void)
 		.done = 0x1111,
 		.failures = 0x2222,
 	};
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 
-	if (fd < 0)
-		return;
 	call.queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
 	CHECK_EQUAL(hetsim_run(fd, call.queue, &nothing), 0);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_SUBMIT, &call), 0);
@@ -134,7 +125,6 @@ static void test_first_version(void)
 	CHECK_EQUAL(call.failures, 0x2222);
 	call.size--;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_SUBMIT, &call), -EINVAL);
-	hetsim_close(fd);
 }
 
 static void pause_ns(long ns)
@@ -164,15 +154,12 @@ static bool ends_by_itself(int fd, uint64_t submissions)
 static void test_nobody_waits(void)
 {
 	struct hetsim_command fill = { .op = HETSIM_OP_FILL, .value = 7 };
-	struct hetsim_buffer buffer;
 	uint64_t seed = test_seed(), submissions = 0;
-	int fd = hetsim_open(O_RDWR);
-	uint32_t queue, round, n;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	uint32_t round, n;
+	uint32_t queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, 64 * PAGE, HETSIM_PLACE_VRAM);
 
-	if (fd < 0)
-		return;
-	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
-	buffer = hetsim_buffer_make(fd, 64 * PAGE, HETSIM_PLACE_VRAM);
 	CHECK_EQUAL(hetsim_bind(fd, &buffer, HETSIM_BIND_WRITE), 0);
 	fill.destination = (uintptr_t)buffer.bytes;
 	for (round = 0; round < 200; round++) {
@@ -184,8 +171,6 @@ static void test_nobody_waits(void)
 		}
 		CHECK_FATAL(ends_by_itself(fd, submissions));
 	}
-	hetsim_buffer_drop(fd, &buffer);
-	hetsim_close(fd);
 }
 
 /* ---- waiters, each for a submission of its own ---- */
@@ -213,12 +198,10 @@ static void *wait_thread(void *user)
 static void test_many_waiters(void)
 {
 	struct waiter waiters[WAITERS + 1];
-	int fd = hetsim_open(O_RDWR), i;
-	uint32_t queue;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int i;
+	uint32_t queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
 
-	if (fd < 0)
-		return;
-	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, queue, LATENCY_NS / 5), 0);
 	for (i = 0; i < WAITERS; i++)
 		submit(fd, queue, i % 3 ? &nothing : &bad);
@@ -237,7 +220,6 @@ static void test_many_waiters(void)
 		CHECK_EQUAL(waiters[i].r, i < WAITERS ? 0 : -ETIME);
 		CHECK_EQUAL(waiters[i].status, i < WAITERS && i % 3 == 0 ? -EFAULT : 0);
 	}
-	hetsim_close(fd);
 }
 
 struct flicker {
@@ -264,16 +246,13 @@ static void test_compare_flicker(void)
 	const uint64_t page = PAGE, first = 32 * page, second = 64 * page;
 	struct flicker flicker = { 0 };
 	struct hetsim_command command = { .op = HETSIM_OP_COMPARE, .length = page };
-	struct hetsim_buffer buffer;
 	pthread_t thread;
-	uint32_t queue;
 	uint64_t found;
-	int fd = hetsim_open(O_RDWR), i;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int i;
+	uint32_t queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, 128 * page, HETSIM_PLACE_SYSTEM);
 
-	if (fd < 0)
-		return;
-	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
-	buffer = hetsim_buffer_make(fd, 128 * page, HETSIM_PLACE_SYSTEM);
 	CHECK_EQUAL(hetsim_bind(fd, &buffer, HETSIM_BIND_WRITE), 0);
 	command.destination = (uintptr_t)buffer.bytes;
 	command.source = (uintptr_t)buffer.bytes + first;
@@ -291,20 +270,15 @@ static void test_compare_flicker(void)
 	CHECK_EQUAL(i, 3000);
 	flicker.stop = true;
 	pthread_join(thread, NULL);
-	hetsim_buffer_drop(fd, &buffer);
-	hetsim_close(fd);
 }
 
 static void test_queue_limit(void)
 {
 	struct hetsim_queue_create create = { .size = sizeof(create) };
-	struct hetsim_query query;
 	unsigned int n = 0;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	struct hetsim_query query = hetsim_query(fd);
 
-	if (fd < 0)
-		return;
-	query = hetsim_query(fd);
 	while (n < 1000 && hetsim_call(fd, HETSIM_QUEUE_CREATE, &create) == 0)
 		n++;
 	CHECK_EQUAL(n, query.max_queues);
@@ -314,7 +288,6 @@ static void test_queue_limit(void)
 	create.type = 0;
 	create.timeout_ms = HETSIM_MAX_TIMEOUT_MS + 1;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUEUE_CREATE, &create), -EINVAL);
-	hetsim_close(fd);
 }
 
 static uint64_t now_ns(void)
@@ -331,12 +304,11 @@ static void test_default_timeout(void)
 	static const uint32_t types[] = { HETSIM_QUEUE_DMA_FENCE, HETSIM_QUEUE_COUNTER };
 	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
 	struct pollfd poll_it = { .events = POLLIN };
-	int fd = hetsim_open(O_RDWR), i;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int i;
 	uint64_t seqnos[2], begin, took;
 	uint32_t queues[2];
 
-	if (fd < 0)
-		return;
 	CHECK_EQUAL(hetsim_query(fd).timeout_ms, 2000);
 	begin = now_ns();
 	for (i = 0; i < 2; i++) {
@@ -358,7 +330,6 @@ static void test_default_timeout(void)
 	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).resets, 2);
 	for (i = 0; i < 2; i++)
 		CHECK_EQUAL(hetsim_run(fd, queues[i], &nothing), 0);
-	hetsim_close(fd);
 }
 
 /* Makes a queue, and submits @n times to it; each takes 0.4 of its time-out. Returns the last. */
@@ -383,11 +354,9 @@ static void test_fence_sum(void)
 {
 	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
 	struct pollfd poll_it = { .events = POLLIN };
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 	uint32_t queue;
 
-	if (fd < 0)
-		return;
 	fence.seqno = slow_submissions(fd, 40, &queue);
 	fence.queue = queue;
 	CHECK_FATAL(hetsim_call(fd, HETSIM_FENCE_FD, &fence) == 0);
@@ -401,7 +370,6 @@ static void test_fence_sum(void)
 	/* A fence that is asked for in time ends well. */
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, queue, 0), 0);
 	CHECK_EQUAL(hetsim_run(fd, queue, &nothing), 0);
-	hetsim_close(fd);
 }
 
 /*
@@ -412,11 +380,10 @@ static void test_fence_refused(void)
 {
 	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
 	struct rlimit before, none;
-	int fd = hetsim_open(O_RDWR), next, r;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int next, r;
 	uint32_t queue;
 
-	if (fd < 0)
-		return;
 	fence.seqno = slow_submissions(fd, 4, &queue);
 	fence.queue = queue;
 	next = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -429,7 +396,6 @@ static void test_fence_refused(void)
 	CHECK_EQUAL(r, -EMFILE);
 	CHECK_EQUAL(wait_for(fd, queue, fence.seqno), 0);
 	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).resets, 0);
-	hetsim_close(fd);
 }
 
 /* ---- a waiter that signals interrupt time and again ---- */

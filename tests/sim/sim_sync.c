@@ -29,11 +29,10 @@ static void test_fences(void)
 	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
 	struct sync_work first = { .command = &sync_nothing, .wait = { .fd = -1 } };
 	struct sync_work second = { .command = &sync_nothing, .signal = { .fd = -1 } };
-	int fd = hetsim_open(O_RDWR), i;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int i;
 	uint64_t a = 0, b = 0;
 
-	if (fd < 0)
-		return;
 	first.queue = sync_make_late(fd, HETSIM_QUEUE_DMA_FENCE);
 	for (i = 0; i < 2; i++) {
 		first.signal = (struct hetsim_sync){ .kind = HETSIM_SYNC_FENCE };
@@ -73,7 +72,6 @@ static void test_fences(void)
 	first.signal.fd = 0;
 	CHECK_EQUAL(sync_submit(fd, &first, &a), -EOPNOTSUPP);
 	CHECK_EQUAL(first.signal.fd, 0);
-	hetsim_close(fd);
 }
 
 /* A fence that comes with the submission limits the time of its queue as FENCE_FD's does. */
@@ -82,11 +80,10 @@ static void test_fence_due(void)
 	struct sync_work work = { .command = &sync_nothing,
 				  .wait = { .fd = -1 },
 				  .signal = { .kind = HETSIM_SYNC_FENCE } };
-	int fd = hetsim_open(O_RDWR), i;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int i;
 	uint64_t seqno = 0;
 
-	if (fd < 0)
-		return;
 	work.queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 5 * SIM_TIMEOUT_MS);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, work.queue,
 				  2 * SIM_TIMEOUT_MS * (SYNC_NS_PER_S / 1000)),
@@ -98,7 +95,6 @@ static void test_fence_due(void)
 	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).resets, 1);
 	hetsim_fence_check(work.signal.fd, -ECANCELED);
 	close(work.signal.fd);
-	hetsim_close(fd);
 }
 
 /* ---- ends ---- */
@@ -106,14 +102,11 @@ static void test_fence_due(void)
 /* Work signals its points however it ends. */
 static void test_ends(void)
 {
-	int fd = hetsim_open(O_RDWR), timeline;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 	uint64_t seqno = 0, behind = 0, value;
-	uint32_t queue;
+	uint32_t queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, SIM_TIMEOUT_MS);
+	int timeline = timeline_make(fd, 0);
 
-	if (fd < 0)
-		return;
-	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, SIM_TIMEOUT_MS);
-	timeline = timeline_make(fd, 0);
 	CHECK_EQUAL(sync_submit_points(fd, queue, &sync_bad, timeline, 0, 1, &seqno), 0);
 	CHECK_EQUAL(timeline_wait(fd, timeline, 1, 60000, &value), 0);
 	CHECK_EQUAL(sync_status(fd, queue, seqno), -EFAULT);
@@ -136,18 +129,17 @@ static void test_ends(void)
 	CHECK_EQUAL(timeline_value(fd, timeline), 5);
 	close(timeline);
 	timeline_none_left(fd);
-	hetsim_close(fd);
 }
 
 /* The descriptor, and the file of the device, are closed under work that waits and signals. */
 static void test_closed(void)
 {
-	int fd = hetsim_open(O_RDWR), other = hetsim_open(O_RDWR), timeline, never;
+	int fd = hetsim_begin(O_RDWR);
+	AUTO_HETSIM other = hetsim_begin(O_RDWR);
+	int timeline, never;
 	uint64_t seqno = 0, value;
 	struct sync_work work = { .command = &sync_nothing };
 
-	if (fd < 0)
-		return;
 	work.queue = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 60000);
 	never = timeline_make(fd, 0);
 	timeline = timeline_make(other, 0);
@@ -161,19 +153,17 @@ static void test_closed(void)
 	CHECK_EQUAL(timeline_wait(other, timeline, 1, 0, &value), 0);
 	close(timeline);
 	timeline_none_left(other);
-	hetsim_close(other);
 }
 
 /* The time of a submission is up while it waits: the engine has done nothing, and is not reset. */
 static void test_timeout(void)
 {
-	int fd = hetsim_open(O_RDWR), timeline, other;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int timeline, other;
 	uint64_t seqno = 0, behind = 0, late_seqno = 0, begin;
 	struct sync_work work = { .command = &sync_nothing, .signal = { .fd = -1 } };
 	uint32_t late;
 
-	if (fd < 0)
-		return;
 	timeline = timeline_make(fd, 0);
 	work.queue = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, SIM_TIMEOUT_MS);
 	work.wait = (struct hetsim_sync){ .fd = timeline, .point = SYNC_NEVER };
@@ -205,23 +195,20 @@ static void test_timeout(void)
 	sync_destroy_queue(fd, late);
 	close(other);
 	close(timeline);
-	hetsim_close(fd);
 }
 
 /* The queue is destroyed under work that waits, for a point or a fence. */
 static void test_destroy(void)
 {
-	int fd = hetsim_open(O_RDWR), timeline;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 	struct sync_work stuck = { .command = &sync_nothing,
 				   .wait = { .fd = -1 },
 				   .signal = { .kind = HETSIM_SYNC_FENCE } };
 	struct sync_work work = { .command = &sync_nothing };
 	uint64_t seqno = 0, begin, value;
 	int i;
+	int timeline = timeline_make(fd, 0);
 
-	if (fd < 0)
-		return;
-	timeline = timeline_make(fd, 0);
 	stuck.queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 60000);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_STUCK, stuck.queue, 1), 0);
 	CHECK_EQUAL(sync_submit(fd, &stuck, &seqno), 0);
@@ -241,24 +228,19 @@ static void test_destroy(void)
 	}
 	close(stuck.signal.fd);
 	close(timeline);
-	hetsim_close(fd);
 }
 
 /* The device is taken away: points that can still come do, and other waits get an error. */
 static void test_lost(void)
 {
-	int fd = hetsim_open(O_RDWR), timeline;
+	int fd = hetsim_begin(O_RDWR);
+	int timeline;
 	uint64_t seqno = 0, address;
 	struct timeline_waiter never, comes;
 	uint32_t queue;
 	int status;
 
-	if (fd < 0)
-		return;
-	if (!hetsim_may_unplug(fd)) {
-		hetsim_close(fd);
-		return;
-	}
+	TEST_NEEDS(hetsim_may_unplug(fd));
 	timeline = timeline_make(fd, 0);
 	queue = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 60000);
 	CHECK_EQUAL(sync_submit_points(fd, queue, &sync_nothing, timeline, SYNC_NEVER, 5,
@@ -291,16 +273,12 @@ static void test_lost(void)
 /* A reset of the device ends waiting work, and not the queue. */
 static void test_reset(void)
 {
-	int fd = hetsim_open(O_RDWR), timeline;
+	int fd = hetsim_begin(O_RDWR);
+	int timeline;
 	uint64_t seqno = 0;
 	uint32_t queue;
 
-	if (fd < 0)
-		return;
-	if (!hetsim_may_unplug(fd)) {
-		hetsim_close(fd);
-		return;
-	}
+	TEST_NEEDS(hetsim_may_unplug(fd));
 	timeline = timeline_make(fd, 0);
 	queue = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 60000);
 	CHECK_EQUAL(sync_submit_points(fd, queue, &sync_nothing, timeline, SYNC_NEVER, 1,
@@ -333,15 +311,14 @@ static void test_bad_input(void)
 				  .wait = { .fd = -1 },
 				  .signal = { .fd = -1 } };
 	struct sync_work work;
-	int fd = hetsim_open(O_RDWR), timeline, null, r;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int timeline, null, r;
 	struct hetsim_submit call = { .size = sizeof(call),
 				      .commands = (uintptr_t)&sync_nothing,
 				      .n_commands = 1,
 				      .command_size = sizeof(sync_nothing) };
 	uint64_t value, seqno = 0;
 
-	if (fd < 0)
-		return;
 	timeline = timeline_make(fd, 0);
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	CHECK_FATAL(null >= 0);
@@ -393,7 +370,6 @@ static void test_bad_input(void)
 	close(null);
 	close(timeline);
 	timeline_none_left(fd);
-	hetsim_close(fd);
 }
 
 const struct test sim_sync_tests[] = {

@@ -20,12 +20,10 @@
 
 static void test_value(void)
 {
-	int fd = hetsim_open(O_RDWR), timeline;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 	uint64_t value = 0, begin;
+	int timeline = timeline_make(fd, 3);
 
-	if (fd < 0)
-		return;
-	timeline = timeline_make(fd, 3);
 	CHECK_EQUAL(timeline_wait(fd, timeline, 3, 0, &value), 0);
 	CHECK_EQUAL(value, 3);
 	CHECK_EQUAL(timeline_wait(fd, timeline, 4, 0, &value), -ETIME);
@@ -41,19 +39,16 @@ static void test_value(void)
 	CHECK_EQUAL(timeline_value(fd, timeline), UINT64_MAX);
 	close(timeline);
 	timeline_none_left(fd);
-	hetsim_close(fd);
 }
 
 /* Each waiter goes at its own point. */
 static void test_waiters(void)
 {
 	struct timeline_waiter waiters[3];
-	int fd = hetsim_open(O_RDWR), timeline;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 	uint64_t i, value;
+	int timeline = timeline_make(fd, 0);
 
-	if (fd < 0)
-		return;
-	timeline = timeline_make(fd, 0);
 	for (i = 0; i < 3; i++)
 		timeline_waiter_start(&waiters[i], fd, timeline, i + 1);
 	usleep(20000);
@@ -65,7 +60,6 @@ static void test_waiters(void)
 		CHECK(waiters[i].value >= i + 1);
 	}
 	close(timeline);
-	hetsim_close(fd);
 }
 
 static void on_alarm(int signal)
@@ -80,11 +74,10 @@ static void test_signals(void)
 				   .it_value = { .tv_usec = 20000 } };
 	struct itimerval never = { 0 };
 	struct sigaction action = { .sa_handler = on_alarm }, old;
-	int fd = hetsim_open(O_RDWR), timeline, i;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int timeline, i;
 	uint64_t value;
 
-	if (fd < 0)
-		return;
 	timeline = timeline_make(fd, 0);
 	for (i = 0; i < 2; i++) {
 		action.sa_flags = i ? SA_RESTART : 0;
@@ -96,7 +89,6 @@ static void test_signals(void)
 		CHECK_FATAL(!sigaction(SIGALRM, &old, NULL));
 	}
 	close(timeline);
-	hetsim_close(fd);
 }
 
 /* ---- order ---- */
@@ -129,14 +121,12 @@ static void order(int fd, struct hetsim_buffer *buffer, uint32_t late, uint32_t 
 
 static void test_order(void)
 {
-	int fd = hetsim_open(O_RDWR), timeline;
-	struct hetsim_buffer buffer;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int timeline;
 	uint64_t a = 0, b = 0;
 	uint32_t fenced[2], late;
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, PAGE, HETSIM_PLACE_VRAM);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, PAGE, HETSIM_PLACE_VRAM);
 	CHECK_EQUAL(hetsim_bind(fd, &buffer, HETSIM_BIND_WRITE), 0);
 	late = sync_make_late(fd, HETSIM_QUEUE_COUNTER);
 	order(fd, &buffer, late, hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 60000));
@@ -153,8 +143,6 @@ static void test_order(void)
 	CHECK_EQUAL(timeline_value(fd, timeline), 6);
 	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).resets, 0);
 	close(timeline);
-	hetsim_buffer_drop(fd, &buffer);
-	hetsim_close(fd);
 }
 
 /* As many of each as there may be, of several timelines. */
@@ -171,11 +159,10 @@ static void test_many(void)
 		.n_waits = HETSIM_MAX_SYNCS,
 		.n_signals = HETSIM_MAX_SYNCS,
 	};
-	int fd = hetsim_open(O_RDWR), in[HETSIM_MAX_SYNCS], out;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int in[HETSIM_MAX_SYNCS], out;
 	unsigned int i;
 
-	if (fd < 0)
-		return;
 	submit.queue = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 60000);
 	out = timeline_make(fd, 0);
 	for (i = 0; i < HETSIM_MAX_SYNCS; i++) {
@@ -197,7 +184,6 @@ static void test_many(void)
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_SUBMIT, &submit), -EINVAL);
 	close(out);
 	timeline_none_left(fd);
-	hetsim_close(fd);
 }
 
 /* ---- two processes ---- */
@@ -222,14 +208,13 @@ static int other_process(int socket)
 
 static void test_processes(void)
 {
-	int fd = hetsim_open(O_RDWR), timeline, sockets[2], status = -1;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int timeline, sockets[2], status = -1;
 	uint64_t seqno = 0, value;
 	uint32_t queue;
 	pid_t child;
 	char ready;
 
-	if (fd < 0)
-		return;
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets));
 	child = fork();
 	CHECK_FATAL(child >= 0);
@@ -250,23 +235,19 @@ static void test_processes(void)
 	close(sockets[1]);
 	close(timeline);
 	timeline_none_left(fd);
-	hetsim_close(fd);
 }
 
 /* ---- promises ---- */
 
 static void test_promises(void)
 {
-	int fd = hetsim_open(O_RDWR), timeline;
-	uint32_t late, fenced, counter;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 	uint64_t seqno = 0;
+	uint32_t late = sync_make_late(fd, HETSIM_QUEUE_DMA_FENCE);
+	uint32_t fenced = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 60000);
+	uint32_t counter = sync_make_late(fd, HETSIM_QUEUE_COUNTER);
+	int timeline = timeline_make(fd, 2);
 
-	if (fd < 0)
-		return;
-	late = sync_make_late(fd, HETSIM_QUEUE_DMA_FENCE);
-	fenced = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 60000);
-	counter = sync_make_late(fd, HETSIM_QUEUE_COUNTER);
-	timeline = timeline_make(fd, 2);
 	/* A point that is reached, one without a promise, and one that only this job promises. */
 	CHECK_EQUAL(sync_submit_points(fd, fenced, &sync_nothing, timeline, 2, 0, &seqno), 0);
 	CHECK_EQUAL(sync_submit_points(fd, fenced, &sync_nothing, timeline, 3, 0, &seqno),
@@ -294,7 +275,6 @@ static void test_promises(void)
 	CHECK_EQUAL(sync_submit_points(fd, fenced, &sync_nothing, timeline, 20, 0, &seqno), 0);
 	CHECK_EQUAL(sync_status(fd, fenced, seqno), 0);
 	close(timeline);
-	hetsim_close(fd);
 }
 
 const struct test sim_timeline_tests[] = {

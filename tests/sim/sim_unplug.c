@@ -129,10 +129,7 @@ static void test_reset(void)
 
 	if (fd[0] < 0)
 		return;
-	if (!hetsim_may_unplug(fd[0])) {
-		hetsim_close(fd[0]);
-		return;
-	}
+	TEST_NEEDS(hetsim_may_unplug(fd[0]));
 	fd[1] = hetsim_open(O_RDWR);
 	for (i = 0; i < 2; i++) {
 		queue[i] = hetsim_queue_make(fd[i], HETSIM_QUEUE_DMA_FENCE, 60000);
@@ -180,9 +177,6 @@ static void *load_thread(void *user)
 	int status;
 
 	while (!load->stop) {
-		struct hetsim_handshake shake = { .size = sizeof(shake),
-						  .flags = HETSIM_HANDSHAKE_ZERO_WHEN_LOST,
-						  .version_major = HETSIM_VERSION_MAJOR };
 		struct hetsim_buffer_create create = { .size = sizeof(create),
 						       .length = MIB(1),
 						       .place = HETSIM_PLACE_SYSTEM };
@@ -196,7 +190,9 @@ static void *load_thread(void *user)
 		load->rounds++;
 		if (fd < 0)
 			continue;
-		hetsim_call(fd, HETSIM_HANDSHAKE, &shake);
+		hetsim_call(fd, HETSIM_HANDSHAKE,
+			    SIZED(hetsim_handshake, .flags = HETSIM_HANDSHAKE_ZERO_WHEN_LOST,
+				  .version_major = HETSIM_VERSION_MAJOR));
 		if (hetsim_call(fd, HETSIM_BUFFER_CREATE, &create) == 0) {
 			buffer.handle = create.handle;
 			if (hetsim_mmap(fd, MIB(1), PROT_READ | PROT_WRITE, create.offset,

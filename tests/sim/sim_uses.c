@@ -11,6 +11,7 @@
 
 #include "sim/sim_tests.h"
 #include "sim/sync_support.h"
+#include "lib/rig.h"
 
 #define READ 0u
 #define WRITE HETSIM_USE_WRITE
@@ -24,15 +25,15 @@ struct scene {
 	uint32_t queue;
 };
 
-static bool scene_make(struct scene *scene)
+static struct scene scene_make(void)
 {
-	scene->fd = hetsim_open(O_RDWR);
-	if (scene->fd < 0)
-		return false;
-	scene->one = hetsim_buffer_make(scene->fd, PAGE, HETSIM_PLACE_SYSTEM);
-	scene->two = hetsim_buffer_make(scene->fd, PAGE, HETSIM_PLACE_SYSTEM);
-	scene->queue = hetsim_queue_make(scene->fd, FENCES, 60000);
-	return true;
+	struct scene scene = { 0 };
+
+	scene.fd = hetsim_begin(O_RDWR);
+	scene.one = hetsim_buffer_make(scene.fd, PAGE, HETSIM_PLACE_SYSTEM);
+	scene.two = hetsim_buffer_make(scene.fd, PAGE, HETSIM_PLACE_SYSTEM);
+	scene.queue = hetsim_queue_make(scene.fd, FENCES, 60000);
+	return scene;
 }
 
 static void scene_end(struct scene *scene)
@@ -41,6 +42,8 @@ static void scene_end(struct scene *scene)
 	hetsim_buffer_drop(scene->fd, &scene->two);
 	hetsim_close(scene->fd);
 }
+
+AUTO_END(scene, scene_end)
 
 /* Each kind of use after each other: only of two readers the second does not wait. */
 static void test_rules(void)
@@ -55,13 +58,11 @@ static void test_rules(void)
 		{ READ, WRITE | WAIT, true },   { READ | WAIT, WRITE, false },
 		{ WRITE | WAIT, WRITE, false },
 	};
-	struct scene scene;
 	uint64_t first, second;
 	uint32_t stuck;
 	size_t i;
+	AUTO(scene) scene = scene_make();
 
-	if (!scene_make(&scene))
-		return;
 	for (i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
 		stuck = sync_make_stuck(scene.fd, FENCES);
 		first = sync_use(scene.fd, stuck, scene.one.handle, pairs[i].first);
@@ -75,19 +76,15 @@ static void test_rules(void)
 		CHECK_EQUAL(sync_status(scene.fd, scene.queue, second), 0);
 	}
 	CHECK_EQUAL(hetsim_counters(scene.fd, HETSIM_SCOPE_OPENER).resets, 0);
-	scene_end(&scene);
 }
 
 /* Work that names no buffer, or another one, does not wait; nor does a queue for itself. */
 static void test_apart(void)
 {
-	struct scene scene;
-	uint32_t stuck;
 	uint64_t seqno = 0;
+	AUTO(scene) scene = scene_make();
+	uint32_t stuck = sync_make_stuck(scene.fd, FENCES);
 
-	if (!scene_make(&scene))
-		return;
-	stuck = sync_make_stuck(scene.fd, FENCES);
 	sync_use(scene.fd, stuck, scene.one.handle, WRITE);
 	CHECK_EQUAL(hetsim_run(scene.fd, scene.queue, &sync_nothing), 0);
 	seqno = sync_use(scene.fd, scene.queue, scene.two.handle, WRITE);
@@ -97,19 +94,16 @@ static void test_apart(void)
 	seqno = sync_use(scene.fd, scene.queue, scene.two.handle, WRITE);
 	CHECK_EQUAL(sync_status(scene.fd, scene.queue, seqno), 0);
 	sync_destroy_queue(scene.fd, stuck);
-	scene_end(&scene);
 }
 
 /* Several waits at once, and a reader that came while another one was there. */
 static void test_several(void)
 {
 	struct hetsim_use both[2];
-	struct scene scene;
 	uint32_t stuck[3], i;
 	uint64_t seqno = 0;
+	AUTO(scene) scene = scene_make();
 
-	if (!scene_make(&scene))
-		return;
 	for (i = 0; i < 3; i++)
 		stuck[i] = sync_make_stuck(scene.fd, FENCES);
 	sync_use(scene.fd, stuck[0], scene.one.handle, READ);
@@ -123,19 +117,16 @@ static void test_several(void)
 		sync_destroy_queue(scene.fd, stuck[i]);
 	}
 	CHECK_EQUAL(sync_status(scene.fd, scene.queue, seqno), 0);
-	scene_end(&scene);
 }
 
 /* A buffer that is named twice counts as one, with the most that is asked of it. */
 static void test_twice(void)
 {
 	struct hetsim_use uses[HETSIM_MAX_USES];
-	struct scene scene;
 	uint32_t stuck, i;
 	uint64_t seqno = 0, behind;
+	AUTO(scene) scene = scene_make();
 
-	if (!scene_make(&scene))
-		return;
 	for (i = 0; i < HETSIM_MAX_USES; i++)
 		uses[i] = (struct hetsim_use){ scene.one.handle, i == 3 ? WRITE : READ | WAIT };
 	stuck = sync_make_stuck(scene.fd, FENCES);
@@ -155,19 +146,16 @@ static void test_twice(void)
 	behind = sync_use(scene.fd, scene.queue, scene.one.handle, READ);
 	CHECK_EQUAL(sync_status(scene.fd, scene.queue, behind), 0);
 	sync_destroy_queue(scene.fd, stuck);
-	scene_end(&scene);
 }
 
 /* A queue whose work may wait for user space waits, but nothing waits for it by a buffer. */
 static void test_counter(void)
 {
 	struct hetsim_use use;
-	struct scene scene;
 	uint32_t stuck, counter, type;
 	uint64_t seqno = 0;
+	AUTO(scene) scene = scene_make();
 
-	if (!scene_make(&scene))
-		return;
 	counter = hetsim_queue_make(scene.fd, HETSIM_QUEUE_COUNTER, 60000);
 	for (type = READ; type <= WRITE; type++) {
 		use = (struct hetsim_use){ scene.one.handle, type };
@@ -181,22 +169,18 @@ static void test_counter(void)
 	CHECK(sync_is_waiting(scene.fd, counter, seqno));
 	sync_destroy_queue(scene.fd, stuck);
 	CHECK_EQUAL(sync_status(scene.fd, counter, seqno), 0);
-	scene_end(&scene);
 }
 
 /* All openers that have a buffer see its fences. */
 static void test_openers(void)
 {
 	struct hetsim_import import;
-	struct scene scene;
-	int other, dmabuf;
 	uint64_t seqno;
 	uint32_t stuck;
+	AUTO(scene) scene = scene_make();
+	int other = hetsim_open(O_RDWR);
+	int dmabuf = hetsim_export(scene.fd, scene.one.handle, HETSIM_EXPORT_WRITE);
 
-	if (!scene_make(&scene))
-		return;
-	other = hetsim_open(O_RDWR);
-	dmabuf = hetsim_export(scene.fd, scene.one.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(dmabuf >= 0);
 	CHECK_EQUAL(hetsim_import(other, dmabuf, &import), 0);
 	close(dmabuf);
@@ -207,7 +191,6 @@ static void test_openers(void)
 	/* The work goes with its opener. */
 	hetsim_close(other);
 	CHECK_EQUAL(sync_status(scene.fd, scene.queue, seqno), 0);
-	scene_end(&scene);
 }
 
 /* Two queues that hand a word to each other, without anybody who waits between. */
@@ -219,11 +202,9 @@ static void test_handed_over(void)
 	struct hetsim_command fill = { .op = HETSIM_OP_FILL };
 	struct hetsim_command copy = { .op = HETSIM_OP_COPY };
 	uint64_t align, seqno = 0;
-	struct scene scene;
 	uint32_t other, i;
+	AUTO(scene) scene = scene_make();
 
-	if (!scene_make(&scene))
-		return;
 	align = hetsim_query(scene.fd).dma_align;
 	other = hetsim_queue_make(scene.fd, FENCES, 60000);
 	CHECK_EQUAL(hetsim_bind(scene.fd, &scene.one, HETSIM_BIND_WRITE), 0);
@@ -250,7 +231,6 @@ static void test_handed_over(void)
 	}
 	CHECK_EQUAL(hetsim_unbind(scene.fd, &scene.one), 0);
 	CHECK_EQUAL(hetsim_unbind(scene.fd, &scene.two), 0);
-	scene_end(&scene);
 }
 
 /* ---- ends ---- */
@@ -258,31 +238,24 @@ static void test_handed_over(void)
 /* Failed work lets others go on, and hides its failure from none that asks. */
 static void test_failed(void)
 {
-	struct scene scene;
-	struct hetsim_use use;
 	uint64_t first = 0, second;
-	uint32_t late;
+	AUTO(scene) scene = scene_make();
+	uint32_t late = sync_make_late(scene.fd, FENCES);
+	struct hetsim_use use = (struct hetsim_use){ scene.one.handle, WRITE };
 
-	if (!scene_make(&scene))
-		return;
-	late = sync_make_late(scene.fd, FENCES);
-	use = (struct hetsim_use){ scene.one.handle, WRITE };
 	CHECK_EQUAL(sync_submit_uses(scene.fd, late, &sync_bad, &use, 1, &first), 0);
 	second = sync_use(scene.fd, scene.queue, scene.one.handle, READ);
 	CHECK_EQUAL(sync_status(scene.fd, scene.queue, second), 0);
 	CHECK_EQUAL(sync_status(scene.fd, late, first), -EFAULT);
-	scene_end(&scene);
 }
 
 /* The time is up in the wait: it ends without a reset, and so do those behind it. */
 static void test_timeout(void)
 {
-	struct scene scene;
 	uint64_t seqno, behind, after;
 	uint32_t stuck, queue;
+	AUTO(scene) scene = scene_make();
 
-	if (!scene_make(&scene))
-		return;
 	stuck = sync_make_stuck(scene.fd, FENCES);
 	sync_use(scene.fd, stuck, scene.one.handle, WRITE);
 	queue = hetsim_queue_make(scene.fd, FENCES, SIM_TIMEOUT_MS);
@@ -295,20 +268,16 @@ static void test_timeout(void)
 	CHECK_EQUAL(hetsim_run(scene.fd, queue, &sync_nothing), 0);
 	CHECK_EQUAL(hetsim_counters(scene.fd, HETSIM_SCOPE_OPENER).resets, 0);
 	sync_destroy_queue(scene.fd, stuck);
-	scene_end(&scene);
 }
 
 /* A fence that others may wait for is due one time-out after it was left. */
 static void test_due(void)
 {
-	struct scene scene;
 	uint64_t seqno = 0;
-	uint32_t queue;
 	int i;
+	AUTO(scene) scene = scene_make();
+	uint32_t queue = hetsim_queue_make(scene.fd, FENCES, 5 * SIM_TIMEOUT_MS);
 
-	if (!scene_make(&scene))
-		return;
-	queue = hetsim_queue_make(scene.fd, FENCES, 5 * SIM_TIMEOUT_MS);
 	CHECK_EQUAL(hetsim_inject(scene.fd, HETSIM_INJECT_LATENCY, queue,
 				  2 * SIM_TIMEOUT_MS * (SYNC_NS_PER_S / 1000)),
 		    0);
@@ -317,18 +286,15 @@ static void test_due(void)
 	seqno = sync_use(scene.fd, queue, scene.one.handle, WRITE);
 	CHECK_EQUAL(sync_status(scene.fd, queue, seqno), -ECANCELED);
 	CHECK_EQUAL(hetsim_counters(scene.fd, HETSIM_SCOPE_OPENER).resets, 1);
-	scene_end(&scene);
 }
 
 /* The waiting queue is destroyed, and the buffer is gone before its fence. */
 static void test_destroy(void)
 {
-	struct scene scene;
 	uint32_t stuck, queue;
 	uint64_t begin, seqno;
+	struct scene scene = scene_make();
 
-	if (!scene_make(&scene))
-		return;
 	stuck = sync_make_stuck(scene.fd, FENCES);
 	sync_use(scene.fd, stuck, scene.one.handle, WRITE);
 	queue = hetsim_queue_make(scene.fd, FENCES, 60000);
@@ -350,15 +316,10 @@ static void test_destroy(void)
 static void test_lost(void)
 {
 	struct hetsim_waiter waiter = { 0 };
-	struct scene scene;
 	uint32_t stuck;
+	struct scene scene = scene_make();
 
-	if (!scene_make(&scene))
-		return;
-	if (!hetsim_may_unplug(scene.fd)) {
-		scene_end(&scene);
-		return;
-	}
+	TEST_NEEDS(hetsim_may_unplug(scene.fd));
 	stuck = sync_make_stuck(scene.fd, FENCES);
 	sync_use(scene.fd, stuck, scene.one.handle, WRITE);
 	waiter.fd = scene.fd;
@@ -402,11 +363,9 @@ static void test_opposite(void)
 {
 	struct taker takers[4];
 	pthread_t threads[4];
-	struct scene scene;
 	int i;
+	AUTO(scene) scene = scene_make();
 
-	if (!scene_make(&scene))
-		return;
 	for (i = 0; i < 4; i++) {
 		takers[i] = (struct taker){ .scene = &scene };
 		takers[i].queue = hetsim_queue_make(scene.fd, FENCES, 60000);
@@ -420,7 +379,6 @@ static void test_opposite(void)
 		CHECK_EQUAL(takers[i].last, TAKES);
 		CHECK_EQUAL(sync_status(scene.fd, takers[i].queue, TAKES), 0);
 	}
-	scene_end(&scene);
 }
 
 /* ---- refusals ---- */
@@ -442,13 +400,11 @@ static void test_bad_input(void)
 				      .n_commands = 1,
 				      .command_size = sizeof(sync_nothing) };
 	struct hetsim_import import;
-	struct scene scene;
 	int reader, dmabuf;
 	uint64_t seqno;
 	uint32_t queue;
+	AUTO(scene) scene = scene_make();
 
-	if (!scene_make(&scene))
-		return;
 	CHECK_EQUAL(hetsim_inject(scene.fd, HETSIM_INJECT_STUCK, scene.queue, 1), 0);
 	refuse(&scene, (struct hetsim_use){ 0, WRITE }, -ENOENT);
 	refuse(&scene, (struct hetsim_use){ 4711, READ }, -ENOENT);
@@ -487,7 +443,6 @@ static void test_bad_input(void)
 	seqno = sync_use(reader, queue, import.handle, READ);
 	CHECK_EQUAL(sync_status(reader, queue, seqno), 0);
 	hetsim_close(reader);
-	scene_end(&scene);
 }
 
 const struct test sim_uses_tests[] = {

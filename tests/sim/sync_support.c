@@ -24,11 +24,8 @@ int timeline_make(int fd, uint64_t value)
 
 int timeline_signal(int fd, int timeline, uint64_t point)
 {
-	struct hetsim_timeline_signal signal = { .size = sizeof(signal),
-						 .fd = timeline,
-						 .point = point };
-
-	return hetsim_call(fd, HETSIM_TIMELINE_SIGNAL, &signal);
+	return hetsim_call(fd, HETSIM_TIMELINE_SIGNAL,
+			   SIZED(hetsim_timeline_signal, .fd = timeline, .point = point));
 }
 
 uint64_t sync_now_ns(void)
@@ -160,9 +157,9 @@ uint32_t sync_make_late(int fd, uint32_t type)
 
 void sync_destroy_queue(int fd, uint32_t queue)
 {
-	struct hetsim_queue_destroy destroy = { .size = sizeof(destroy), .queue = queue };
-
-	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUEUE_DESTROY, &destroy), 0);
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUEUE_DESTROY,
+				SIZED(hetsim_queue_destroy, .queue = queue)),
+		    0);
 }
 
 /* Those of the twin are files, which the harness counts. */

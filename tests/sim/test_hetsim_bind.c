@@ -78,8 +78,7 @@ static void check_driver(const char *device, const char *expected)
 
 static void test_tree(void)
 {
-	if (!may_bind())
-		return;
+	TEST_NEEDS(may_bind());
 	check_driver(DEVICE, "hetsim");
 	CHECK(is_there(DEVICE "/misc/hetsim0/dev"));
 	CHECK_EQUAL(bind(), -EBUSY);
@@ -97,13 +96,9 @@ static void test_unplugged(void)
 {
 	int fd;
 
-	if (!may_bind())
-		return;
+	TEST_NEEDS(may_bind());
 	fd = hetsim_open(O_RDWR);
-	if (!hetsim_may_unplug(fd)) {
-		hetsim_close(fd);
-		return;
-	}
+	TEST_NEEDS(hetsim_may_unplug(fd));
 	CHECK_EQUAL(unbind(), 0);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_UNPLUG, 0, 0), -ENODEV);
 	CHECK_EQUAL(tell("/sys/kernel/debug/hetsim/plug", "0"), -EEXIST);
@@ -127,8 +122,7 @@ static void test_others(void)
 	glob_t found;
 	size_t i;
 
-	if (!may_bind())
-		return;
+	TEST_NEEDS(may_bind());
 	CHECK_EQUAL(glob(BUS "devices/*", 0, NULL, &found), 0);
 	for (i = 0; i < found.gl_pathc && !name; i++) {
 		snprintf(path, sizeof(path), "%s/driver", found.gl_pathv[i]);
@@ -167,8 +161,7 @@ static void test_open(void)
 	struct hetsim_import import;
 	int fd, other, fresh, dmabuf;
 
-	if (!may_bind())
-		return;
+	TEST_NEEDS(may_bind());
 	fd = hetsim_open_zero();
 	if (fd < 0)
 		return;
@@ -273,9 +266,6 @@ static void *load_run(void *user)
 	int foreign = load->vgem >= 0 ? vgem_make(load->vgem, MIB(1), O_RDWR) : -1;
 
 	while (!load->stop) {
-		struct hetsim_handshake shake = { .size = sizeof(shake),
-						  .flags = HETSIM_HANDSHAKE_ZERO_WHEN_LOST,
-						  .version_major = HETSIM_VERSION_MAJOR };
 		struct hetsim_buffer buffer;
 		int fd = hetsim_open_try(O_RDWR);
 
@@ -284,7 +274,9 @@ static void *load_run(void *user)
 			continue;
 		}
 		load->opened++;
-		hetsim_call(fd, HETSIM_HANDSHAKE, &shake);
+		hetsim_call(fd, HETSIM_HANDSHAKE,
+			    SIZED(hetsim_handshake, .flags = HETSIM_HANDSHAKE_ZERO_WHEN_LOST,
+				  .version_major = HETSIM_VERSION_MAJOR));
 		load_import(fd, foreign);
 		if (!hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_SYSTEM, 0, &buffer) &&
 		    !hetsim_mmap(fd, MIB(1), PROT_READ | PROT_WRITE, buffer.offset,
@@ -313,8 +305,7 @@ static void test_under_load(void)
 	glob_t lost;
 	int vgem;
 
-	if (!may_bind())
-		return;
+	TEST_NEEDS(may_bind());
 	vgem = vgem_open();
 	for (i = 0; i < LOADS; i++) {
 		loads[i].vgem = vgem;
@@ -347,7 +338,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_bind", tests, NULL);
-}
+TEST_MAIN(hetsim_main, "hetsim_bind", tests, NULL)

@@ -14,12 +14,9 @@
 /* The twin is handed memory; the module, whatever a process passes. */
 static void test_bad_pointer(void)
 {
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 
-	if (fd < 0)
-		return;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, (void *)-4096L), -EFAULT);
-	close(fd);
 }
 
 /* A call that can't write its answer must leave no descriptor behind. */
@@ -47,27 +44,22 @@ static void test_bad_answer(void)
 	struct hetsim_fence_fd fence = { .size = sizeof(fence), .seqno = 1 };
 	const struct hetsim_command nothing = { 0 };
 	struct hetsim_buffer buffer = { 0 };
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 
-	if (fd < 0)
-		return;
 	CHECK_FATAL(!hetsim_buffer_create(fd, PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer));
 	export.handle = buffer.handle;
 	refuse_answer(fd, HETSIM_EXPORT, &export, sizeof(export));
 	fence.queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
 	CHECK_EQUAL(hetsim_run(fd, fence.queue, &nothing), 0);
 	refuse_answer(fd, HETSIM_FENCE_FD, &fence, sizeof(fence));
-	close(fd);
 }
 
 static void test_objects(void)
 {
 	struct hetsim_buffer buffer;
-	int fd = hetsim_open(O_RDWR), n;
+	int fd = hetsim_begin(O_RDWR);
+	int n = hetsim_objects();
 
-	if (fd < 0)
-		return;
-	n = hetsim_objects();
 	if (n < 0) {
 		close(fd);
 		test_skip("kernel", "debugfs can't be read");
@@ -164,14 +156,11 @@ static void test_combining(void)
 					    .length = MIB(4),
 					    .place = HETSIM_PLACE_SYSTEM,
 					    .cache = HETSIM_CACHE_COMBINE };
-	int fd = hetsim_open(O_RDWR);
+	int fd = hetsim_begin(O_RDWR);
 	struct hetsim_buffer back;
 	unsigned char *bytes;
-	long rest;
+	long rest = combining_pages();
 
-	if (fd < 0)
-		return;
-	rest = combining_pages();
 	if (rest < 0 || !(hetsim_query(fd).cache_modes & 1u << HETSIM_CACHE_COMBINE)) {
 		close(fd);
 		test_skip("kernel", rest < 0 ? "/proc/kpageflags can't be read" :
@@ -218,7 +207,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_buffers", sim_buffers_tests, tests);
-}
+TEST_MAIN(hetsim_main, "hetsim_buffers", sim_buffers_tests, tests)

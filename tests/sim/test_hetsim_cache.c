@@ -6,7 +6,4 @@
 
 static const struct test none[] = { { NULL, NULL, 0, 0 } };
 
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_cache", sim_cache_tests, none);
-}
+TEST_MAIN(hetsim_main, "hetsim_cache", sim_cache_tests, none)

@@ -3,7 +3,4 @@
 #include "lib/hetsim.h"
 #include "sim/sim_tests.h"
 
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_calls", sim_calls_tests, NULL);
-}
+TEST_MAIN(hetsim_main, "hetsim_calls", sim_calls_tests, NULL)

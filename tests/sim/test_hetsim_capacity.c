@@ -4,7 +4,4 @@
 #include "lib/hetsim.h"
 #include "sim/sim_tests.h"
 
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_capacity", sim_capacity_tests, NULL);
-}
+TEST_MAIN(hetsim_main, "hetsim_capacity", sim_capacity_tests, NULL)

@@ -18,22 +18,6 @@
 #include "format/safetensors_support.h"
 #include "format/tokens_support.h"
 
-static json_t *run(const struct command *command)
-{
-	struct outcome outcome;
-	json_t *json;
-
-	command_run(command, &outcome);
-	if (outcome.status)
-		test_fail(__FILE__, __LINE__, "status %d: %s%s", outcome.status, outcome.out,
-			  outcome.err);
-	json = outcome_json(&outcome);
-	outcome_free(&outcome);
-	CHECK_FATAL(json != NULL);
-	CHECK(json_is_true(json_object_get(json, "verified")));
-	return json;
-}
-
 static bool is(const json_t *json, const char *key, const char *expected)
 {
 	const char *text = json_string_value(json_object_get(json, key));
@@ -43,7 +27,7 @@ static bool is(const json_t *json, const char *key, const char *expected)
 
 static void check_tour(const struct command *command, const char *accel)
 {
-	json_t *json = run(command), *step;
+	json_t *json = command_verified(command), *step;
 	const char *text;
 	size_t i;
 
@@ -84,14 +68,13 @@ static void best(void)
 	const struct command tour = { .args = { "tour", "--accel", "cpu", "--size", "1M",
 						"--json" } };
 	struct hm_device_info info = { .struct_size = sizeof(info) };
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 	uint32_t n;
 
 	CHECK_OK_FATAL(hm_device_list(&info, 1, &n));
 	CHECK(strcmp(info.backend, "soft") != 0);
-	json = run(&tour);
+	json = command_verified(&tour);
 	CHECK(is(json, "device", info.name));
-	json_decref(json);
 }
 
 static void jobs(void)
@@ -102,13 +85,13 @@ static void jobs(void)
 	const struct command saxpy = { .args = { "run", "saxpy", "--device", "sim:0", "--accel",
 						 "cpu", "--size", "1M", "--rounds", "1",
 						 "--json" } };
-	json_t *json = run(&histogram);
+	json_t *json = command_verified(&histogram);
 
 	CHECK(is(json, "way_in", "direct"));
 	CHECK(is(json, "device", "sim:0"));
 	CHECK(is(json, "accel", "sim:0"));
 	json_decref(json);
-	json = run(&saxpy);
+	json = command_verified(&saxpy);
 	CHECK(is(json, "device", "sim:0"));
 	CHECK_EQUAL(json_integer_value(json_object_get(json, "bytes_copied")), 0);
 	json_decref(json);
@@ -126,20 +109,18 @@ static const char small_graph[] =
 
 static void graph(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "small.json");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "small.json");
 	const struct command command = { .args = { "run", "graph", "--accel", "sim:0", "--json",
 						   path } };
 	json_t *json, *plan;
 
 	file_write(folder, "small.json", small_graph, strlen(small_graph));
-	json = run(&command);
+	json = command_verified(&command);
 	plan = json_object_get(json_object_get(json, "policies"), "plan");
 	CHECK(is(json, "accel", "sim:0"));
 	CHECK_EQUAL(integer_of(plan, "bytes_in"), 300032 + 256);
 	CHECK_EQUAL(integer_of(plan, "bytes_out"), 64);
 	json_decref(json);
-	free(path);
-	folder_remove(folder);
 }
 
 /* Left to itself the job takes OpenCL, which has the device's memory as it is mapped. */
@@ -148,16 +129,15 @@ static void opencl(void)
 	const struct command saxpy = { .args = { "run", "saxpy", "--device", "sim:0", "--size",
 						 "1M", "--rounds", "1", "--json" } };
 	const char *accel;
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 
 	if (!have_opencl())
 		return;
-	json = run(&saxpy);
+	json = command_verified(&saxpy);
 	CHECK(is(json, "device", "sim:0"));
 	accel = string_of(json, "accel");
 	CHECK(!strncmp(accel, "opencl:", strlen("opencl:")));
 	CHECK_EQUAL(integer_of(json, "bytes_copied"), 0);
-	json_decref(json);
 }
 
 /* The device is taken away in the middle of a job, which finishes, and reports it. */
@@ -166,7 +146,7 @@ static void unplugged(void)
 	const struct command saxpy = { .args = { "run", "saxpy", "--device", "sim:0", "--accel",
 						 "cpu", "--size", "1M", "--unplug-at", "50%",
 						 "--json" } };
-	json_t *json = run(&saxpy), *told = json_object_get(json, "unplugged");
+	json_t *json = command_verified(&saxpy), *told = json_object_get(json, "unplugged");
 
 	CHECK(is(json, "device", "sim:0"));
 	CHECK_EQUAL(json_integer_value(json_object_get(told, "buffers_back")), 2);
@@ -180,7 +160,7 @@ static void unplugged_default(void)
 {
 	const struct command saxpy = { .args = { "run", "saxpy", "--device", "sim:0", "--size",
 						 "1M", "--unplug-at", "50%", "--json" } };
-	json_t *json = run(&saxpy), *told = json_object_get(json, "unplugged");
+	json_t *json = command_verified(&saxpy), *told = json_object_get(json, "unplugged");
 
 	CHECK(is(json, "device", "sim:0"));
 	CHECK_EQUAL(json_integer_value(json_object_get(told, "buffers_back")), 2);
@@ -193,11 +173,10 @@ static void file_on_device(const char *device, const char *path, uint64_t length
 	const struct command histogram = { .args = { "run", "histogram", path, "--device",
 						     device, "--accel", "cpu", "--rounds", "1",
 						     "--json" } };
-	json_t *json = run(&histogram);
+	AUTO(json_t) *json = command_verified(&histogram);
 
 	CHECK_EQUAL(json_integer_value(json_object_get(json, "bytes")), length);
 	CHECK_EQUAL(json_integer_value(json_object_get(json, "bytes_copied")), length);
-	json_decref(json);
 }
 
 #define FILE_TEXT "one byte after the other"
@@ -242,19 +221,17 @@ static void loaded_by_default(void)
 	const struct command histogram = { .args = { "run", "histogram", path, "--device",
 						     "heap:system", "--rounds", "1" } };
 	struct hm_device *device;
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	if (hm_device_open("heap:system", &device))
 		return; /* 6.1 has none */
 	hm_device_unref(device);
 	file_make(path);
-	command_run(&histogram, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &histogram);
 	CHECK(strstr(outcome.out,
 		     "  bytes copied " FILE_BYTES
 		     " to load them into device heap:system, 0 by the launches\n"));
 	CHECK(strstr(outcome.out, "  verified "));
-	outcome_free(&outcome);
 	unlink(path);
 }
 
@@ -306,35 +283,30 @@ static void devices_listed(void)
 		{ "/dev/dri/card", "is bochs-drm, pci", "card node" },
 	};
 	char part[2048];
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	size_t i;
 
-	command_run(&(struct command){ .args = { "devices" } }, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
+	CHECK_RUN(0, &outcome, &(struct command){ .args = { "devices" } });
 	for (i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
 		part_of(outcome.out, devices[i].name, devices[i].is, part, sizeof(part));
 		if (!strstr(part, devices[i].can))
 			test_fail(__FILE__, __LINE__, "%s, %s: '%s'", devices[i].name,
 				  devices[i].is, part);
 	}
-	outcome_free(&outcome);
 }
 
 /* Batches of tokens into its memory, which grows and shrinks at one address. */
 static void batches(void)
 {
-	char *folder = folder_make(), *path = tokens_file(folder, "a", 0, 20000);
+	AUTO_TEXT *folder = folder_make(), *path = tokens_file(folder, "a", 0, 20000);
 	const struct command command = { .args = { "run", "tokens", "--device", "sim:0",
 						   "--json", "--ramp", "--block", "256",
 						   "--batch", "16", "--batches", "14", path } };
-	json_t *json = run(&command);
+	AUTO(json_t) *json = command_verified(&command);
 
 	CHECK(is(json, "device", "sim:0"));
 	CHECK(is(json, "way", "mapped"));
 	CHECK_EQUAL(integer_of(json_object_get(json, "buffer"), "resizes"), 6);
-	json_decref(json);
-	free(path);
-	folder_remove(folder);
 }
 
 /* A model into its memory, layer by layer, checked there by its own engine. */
@@ -344,20 +316,18 @@ static void model(void)
 				     "\"data_offsets\":[0,1200000]},"
 				     "\"layers.0.weight\":{\"dtype\":\"U8\",\"shape\":[70001],"
 				     "\"data_offsets\":[1200000,1270001]}}";
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	const struct command command = {
 		.args = { "run", "load", "--json", "--device", "sim:0", "--accel", "sim:0",
 			  "--window", "256K", tensors_file(folder, "model", header, 1270001) }
 	};
-	json_t *json = run(&command);
+	AUTO(json_t) *json = command_verified(&command);
 
 	CHECK(is(json, "device", "sim:0"));
 	CHECK(is(json, "way_in", "direct"));
 	CHECK(is(json, "checksum", "crc32"));
 	CHECK_EQUAL(integer_of(json, "layers"), 2);
 	CHECK_EQUAL(integer_of(json, "bytes"), 1270001);
-	json_decref(json);
-	folder_remove(folder);
 }
 
 /* Numbers that numpy wrote, byte-swapped: 0, 1 and so on, of which 5000 are fed. */
@@ -366,7 +336,7 @@ static void numpy(void)
 	static const char program[] =
 		"import sys, numpy as n\n"
 		"n.save(sys.argv[1] + '/a.npy', n.arange(6000).reshape(60, 100).astype('>i4'))\n";
-	char *folder = folder_make(), *path = folder_path(folder, "a.npy");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "a.npy");
 	const struct command command = {
 		.args = { "run", "tokens", "--device", "sim:0", "--json", "--order", "in-order",
 			  "--block", "100", "--batch", "10", "--batches", "5", path }
@@ -374,7 +344,7 @@ static void numpy(void)
 	json_t *json;
 
 	if (numpy_wrote(program, folder)) {
-		json = run(&command);
+		json = command_verified(&command);
 		CHECK(is(json, "device", "sim:0"));
 		CHECK(is(json, "dtype", "I32"));
 		CHECK_EQUAL(integer_of(json, "tokens"), 6000);
@@ -382,8 +352,6 @@ static void numpy(void)
 		CHECK_EQUAL(integer_of(json, "sum"), 4999 * 5000 / 2);
 		json_decref(json);
 	}
-	free(path);
-	folder_remove(folder);
 }
 
 /* A model that the safetensors package wrote. */
@@ -401,21 +369,20 @@ static void safetensors(void)
 		"  'layers.0.weight': spec('float32', [30, 40], 4800),\n"
 		"  'layers.1.weight': spec('uint8', [70001], 70001)},\n"
 		"  sys.argv[1] + '/model.safetensors', {'format': 'pt'})\n";
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	const struct command command = { .args = { "run", "load", "--json", "--device", "sim:0",
 						   "--accel", "sim:0", "--window", "16K",
 						   folder } };
 	json_t *json;
 
 	if (safetensors_wrote(program, folder)) {
-		json = run(&command);
+		json = command_verified(&command);
 		CHECK(is(json, "device", "sim:0"));
 		CHECK(is(json, "checksum", "crc32"));
 		CHECK_EQUAL(integer_of(json, "tensors"), 3);
 		CHECK_EQUAL(integer_of(json, "bytes"), 134801);
 		json_decref(json);
 	}
-	folder_remove(folder);
 }
 
 /* ---- hetmap top: evictions of each buffer ---- */
@@ -462,17 +429,12 @@ static void check_evictions(void)
 {
 	char pid[16];
 	const struct command top = { .args = { "top", "--once", "--json", "-p", pid } };
-	struct outcome outcome;
 	json_t *json, *process, *buffer;
 	double rate, all;
 	size_t i;
 
 	snprintf(pid, sizeof(pid), "%d", (int)getpid());
-	command_run(&top, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	json = outcome_json(&outcome);
-	outcome_free(&outcome);
-	CHECK_FATAL(json != NULL);
+	json = command_json(&top, 0);
 	process = json_array_get(json_object_get(json, "processes"), 0);
 	all = evictions_of(process);
 	CHECK_EQUAL(json_array_size(json_object_get(process, "buffers")), 2);
@@ -535,7 +497,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "hetsim_command", tests);
-}
+TEST_MAIN(harness_main, "hetsim_command", tests)

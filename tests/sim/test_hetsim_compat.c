@@ -33,18 +33,14 @@ static uint64_t window_of(int fd)
 static void test_low_offsets(void)
 {
 	struct hetsim_buffer buffer = { 0 };
-	int fd = hetsim_open(O_RDWR);
-	uint64_t window, left, reach;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	uint64_t window = window_of(fd);
+	uint64_t reach = MMAP2 / window - 1;
+	uint64_t left = reach / 2 < SLOTS / 4 ? reach / 2 : SLOTS / 4;
 
-	if (fd < 0)
-		return;
-	window = window_of(fd);
-	reach = MMAP2 / window - 1;
-	left = reach / 2 < SLOTS / 4 ? reach / 2 : SLOTS / 4;
 	CHECK_EQUAL(hetsim_buffer_create(fd, PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer), 0);
 	CHECK(buffer.offset / window > left);
 	CHECK(buffer.offset / window <= reach);
-	hetsim_close(fd);
 }
 
 /* Dma-bufs that a 32-bit process takes in, and must not take in; -1 if such a device has none. */
@@ -84,11 +80,10 @@ static struct dmabufs export_both(int fd)
 static void test_32_bits(void)
 {
 	char command[sizeof(program) + 32];
-	int fd = hetsim_open(O_RDWR), status;
+	int fd = hetsim_begin(O_RDWR);
+	int status;
 	struct dmabufs dmabufs;
 
-	if (fd < 0)
-		return;
 	if (access(program, X_OK)) {
 		test_skip("kernel", "no compiler for 32 bits made %s", program);
 		close(fd);

@@ -126,13 +126,11 @@ static void check_ends(const struct tracee *tracee, unsigned char *end, unsigned
 
 static void test_proc_mem(void)
 {
-	struct hetsim_buffer buffer;
 	unsigned char bytes[6000], *readable;
-	int fd = hetsim_open(O_RDWR), mem;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int mem;
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	memset(buffer.bytes, 0x33, 16384);
 	mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
 	CHECK_FATAL(mem >= 0);
@@ -151,23 +149,18 @@ static void test_proc_mem(void)
 	CHECK_EQUAL(readable[0], 0x33);
 	CHECK_EQUAL(munmap(readable, MIB(1)), 0);
 	close(mem);
-	hetsim_buffer_drop(fd, &buffer);
-	close(fd);
 }
 
 static void test_traced(void)
 {
 	const long mark = 0x0123456789abcdef;
-	struct hetsim_buffer buffer;
 	struct tracee tracee;
-	unsigned char *readable;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 	long word = 0;
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
+	unsigned char *readable =
+		mmap(NULL, MIB(1), PROT_READ, MAP_SHARED, fd, (off_t)buffer.offset);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
-	readable = mmap(NULL, MIB(1), PROT_READ, MAP_SHARED, fd, (off_t)buffer.offset);
 	CHECK_FATAL(readable != MAP_FAILED);
 	tracee = tracee_start(buffer.bytes);
 	/* Neither its map nor this one was touched before; across pages, too. */
@@ -183,8 +176,6 @@ static void test_traced(void)
 	CHECK_EQUAL(tracee_end(&tracee), 6);
 	CHECK_EQUAL(buffer.bytes[0], 6);
 	CHECK_EQUAL(munmap(readable, MIB(1)), 0);
-	hetsim_buffer_drop(fd, &buffer);
-	close(fd);
 }
 
 /* Maps reach to the capacity; the buffer, which changes its length meanwhile, does not. */
@@ -192,10 +183,8 @@ static void test_length(void)
 {
 	struct hetsim_buffer buffer = { 0 };
 	struct tracee tracee;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 
-	if (fd < 0)
-		return;
 	CHECK_FATAL(!hetsim_buffer_create(fd, MIB(1), HETSIM_PLACE_SYSTEM, MIB(2), &buffer));
 	CHECK_FATAL(
 		!hetsim_mmap(fd, MIB(2), PROT_READ | PROT_WRITE, buffer.offset, &buffer.bytes));
@@ -211,7 +200,6 @@ static void test_length(void)
 	tracee_kill(&tracee);
 	buffer.length = MIB(2);
 	hetsim_buffer_drop(fd, &buffer);
-	close(fd);
 }
 
 /* A page that answers CPUs with a signal on request, and answers them again later. */
@@ -233,25 +221,19 @@ static void hurt(int fd, uint32_t kind)
 
 static void test_hurt(void)
 {
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 
-	if (fd < 0)
-		return;
 	hurt(fd, HETSIM_INJECT_SIGBUS);
 	hurt(fd, HETSIM_INJECT_POISON);
-	close(fd);
 }
 
 /* No CPU reaches VRAM outside of the window. */
 static void test_window(void)
 {
-	struct hetsim_buffer buffer;
 	struct tracee tracee;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	memset(buffer.bytes, 0x33, MIB(1));
 	tracee = tracee_start(buffer.bytes);
 	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, MIB(1) / 2, MIB(1) / 2,
@@ -263,8 +245,6 @@ static void test_window(void)
 		    0);
 	CHECK_EQUAL(read_mem(&tracee, buffer.bytes + MIB(1) / 2, PAGE, 0x33), PAGE);
 	CHECK_EQUAL(tracee_end(&tracee), 0x33);
-	hetsim_buffer_drop(fd, &buffer);
-	close(fd);
 }
 
 /* As the handshake of each asked: nothing, or zeros that are the map's own. */
@@ -319,7 +299,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_debugger", tests, NULL);
-}
+TEST_MAIN(hetsim_main, "hetsim_debugger", tests, NULL)

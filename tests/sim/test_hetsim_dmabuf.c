@@ -32,15 +32,13 @@ static void test_share(void)
 {
 	struct hetsim_buffer_resize resize = { .size = sizeof(resize) };
 	struct hetsim_import import;
-	struct hetsim_buffer buffer;
 	unsigned char *theirs, *direct;
-	int fd = hetsim_open(O_RDWR), other, dmabuf;
+	int fd = hetsim_begin(O_RDWR);
+	int dmabuf;
 	uint32_t again;
+	int other = hetsim_open(O_RDWR);
+	struct hetsim_buffer buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 
-	if (fd < 0)
-		return;
-	other = hetsim_open(O_RDWR);
-	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	buffer.bytes[0] = 1;
 	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(dmabuf >= 0);
@@ -89,14 +87,11 @@ static void test_share(void)
 static void test_revoke(void)
 {
 	struct hetsim_buffer_move move = { .size = sizeof(move), .length = MIB(1) };
-	struct hetsim_buffer buffer;
 	unsigned char *direct;
-	int fd = hetsim_open(O_RDWR), dmabuf;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
+	int dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
-	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(dmabuf >= 0);
 	direct = mmap(NULL, MIB(1), PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf, 0);
 	CHECK_FATAL(direct != MAP_FAILED);
@@ -111,20 +106,16 @@ static void test_revoke(void)
 	CHECK_EQUAL(buffer.bytes[5], 7);
 	CHECK_EQUAL(munmap(direct, MIB(1)), 0);
 	close(dmabuf);
-	hetsim_buffer_drop(fd, &buffer);
-	close(fd);
 }
 
 static void test_rights(void)
 {
 	struct hetsim_import import;
-	struct hetsim_buffer buffer;
-	int fd = hetsim_open(O_RDWR), reader, dmabuf, pipes[2];
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int dmabuf, pipes[2];
+	int reader = hetsim_open(O_RDONLY);
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 
-	if (fd < 0)
-		return;
-	reader = hetsim_open(O_RDONLY);
-	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	dmabuf = hetsim_export(fd, buffer.handle, 0);
 	CHECK_FATAL(dmabuf >= 0);
 	CHECK(mmap(NULL, MIB(1), PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf, 0) == MAP_FAILED);
@@ -140,8 +131,6 @@ static void test_rights(void)
 	close(pipes[1]);
 	close(dmabuf);
 	close(reader);
-	hetsim_buffer_drop(fd, &buffer);
-	close(fd);
 }
 
 /* Tells one dma-buf from another. */
@@ -173,19 +162,16 @@ static uint32_t taken_in(int vgem, int dmabuf)
 /* However often a buffer is exported, and by which opener: one object for each kind of rights. */
 static void test_one_object(void)
 {
-	int fd = hetsim_open(O_RDWR), other, vgem, first, second, reading;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int vgem;
 	struct hetsim_import import;
-	struct hetsim_buffer buffer;
-	ino_t one;
+	int other = hetsim_open(O_RDWR);
+	struct hetsim_buffer buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
+	int first = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	int second = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	int reading = export_it(fd, buffer.handle, 0);
+	ino_t one = object(first);
 
-	if (fd < 0)
-		return;
-	other = hetsim_open(O_RDWR);
-	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
-	first = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
-	second = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
-	reading = export_it(fd, buffer.handle, 0);
-	one = object(first);
 	CHECK(first != second && object(second) == one);
 	CHECK(object(reading) != one);
 	CHECK(mmap(NULL, MIB(1), PROT_WRITE, MAP_SHARED, reading, 0) == MAP_FAILED);
@@ -209,18 +195,15 @@ static void test_one_object(void)
 	close(second);
 	CHECK_EQUAL(hetsim_close_handle(other, import.handle), 0);
 	close(other);
-	close(fd);
 }
 
 /* A longer buffer has a longer one; a dma-buf that was closed holds up no shrink. */
 static void test_object_and_length(void)
 {
-	int fd = hetsim_open(O_RDWR), first, second, objects = hetsim_objects();
-	struct hetsim_buffer buffer;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int first, second, objects = hetsim_objects();
+	struct hetsim_buffer buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	first = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB(2)), 0);
 	second = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
@@ -238,7 +221,6 @@ static void test_object_and_length(void)
 	hetsim_buffer_drop(fd, &buffer);
 	/* Nothing keeps itself. */
 	CHECK_EQUAL(hetsim_objects(), objects);
-	close(fd);
 }
 
 static bool is_ready(int dmabuf)
@@ -251,15 +233,13 @@ static void test_fence_of_all(void)
 {
 	struct dma_buf_import_sync_file import = { .flags = DMA_BUF_SYNC_WRITE };
 	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
-	int fd = hetsim_open(O_RDWR), worker, dmabufs[4], i;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int dmabufs[4], i;
 	struct hetsim_command nothing = { 0 };
-	struct hetsim_buffer buffer;
 	uint64_t seqno = 0;
+	int worker = hetsim_open(O_RDWR);
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 
-	if (fd < 0)
-		return;
-	worker = hetsim_open(O_RDWR);
-	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	dmabufs[0] = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	dmabufs[1] = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	dmabufs[2] = export_it(fd, buffer.handle, 0);
@@ -285,8 +265,6 @@ static void test_fence_of_all(void)
 			    1);
 	for (i = 0; i < 4; i++)
 		close(dmabufs[i]);
-	hetsim_buffer_drop(fd, &buffer);
-	close(fd);
 }
 
 static void *export_often(void *user)
@@ -305,12 +283,11 @@ static void *export_often(void *user)
 /* Exports, closes of the last handle and changes of length at once: nothing stays. */
 static void test_objects_at_once(void)
 {
-	int fd = hetsim_open(O_RDWR), objects = hetsim_objects(), i, r;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int objects = hetsim_objects(), i, r;
 	struct hetsim_buffer buffer;
 	pthread_t threads[2];
 
-	if (fd < 0)
-		return;
 	for (i = 0; i < 2; i++)
 		CHECK_FATAL(!pthread_create(&threads[i], NULL, export_often, &fd));
 	for (i = 0; i < 100; i++) {
@@ -324,18 +301,15 @@ static void test_objects_at_once(void)
 	for (i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
 	CHECK_EQUAL(hetsim_objects(), objects);
-	close(fd);
 }
 
 static void test_brackets(void)
 {
 	struct hetsim_counters counters;
-	struct hetsim_buffer buffer;
-	int fd = hetsim_open(O_RDWR), dmabuf, again, i;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int dmabuf, again, i;
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(dmabuf >= 0);
 	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW), 0);
@@ -356,8 +330,6 @@ static void test_brackets(void)
 	counters = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
 	CHECK_EQUAL(counters.brackets, 4);
 	CHECK_EQUAL(counters.brackets_missed, 4);
-	hetsim_buffer_drop(fd, &buffer);
-	close(fd);
 }
 
 /* Another process on the same dma-buf: its own bracket, and the end of ours. */
@@ -458,17 +430,14 @@ static void become_zombie(const struct peer *peer)
 static void test_brackets_of_dead(void)
 {
 	uint64_t start = DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW;
-	uint64_t end = DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW, before;
+	uint64_t end = DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW;
 	struct hetsim_counters counters;
-	struct hetsim_buffer buffer;
 	struct peer peer;
-	int fd = hetsim_open(O_RDWR), dmabuf;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	uint64_t before = missed(fd, HETSIM_SCOPE_DEVICE);
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
+	int dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 
-	if (fd < 0)
-		return;
-	before = missed(fd, HETSIM_SCOPE_DEVICE);
-	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
-	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(dmabuf >= 0);
 	CHECK_EQUAL(sync_it(dmabuf, start), 0);
 	peer_start(&peer, SOCK_SEQPACKET, NULL);
@@ -488,8 +457,6 @@ static void test_brackets_of_dead(void)
 	counters = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
 	CHECK_EQUAL(counters.brackets, 4);
 	CHECK_EQUAL(counters.brackets_missed, 3);
-	hetsim_buffer_drop(fd, &buffer);
-	close(fd);
 }
 
 /* An end is for the process's own begin, and for another process's if it has none. */
@@ -643,7 +610,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "hetsim_dmabuf", tests);
-}
+TEST_MAIN(harness_main, "hetsim_dmabuf", tests)

@@ -201,7 +201,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_dump", tests, NULL);
-}
+TEST_MAIN(hetsim_main, "hetsim_dump", tests, NULL)

@@ -65,7 +65,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_engine", sim_engine_tests, tests);
-}
+TEST_MAIN(hetsim_main, "hetsim_engine", sim_engine_tests, tests)

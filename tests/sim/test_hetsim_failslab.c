@@ -25,10 +25,8 @@ static int run_open(struct failslab_scene *scene)
 
 static int run_handshake(struct failslab_scene *scene)
 {
-	struct hetsim_handshake arg = { .size = sizeof(arg),
-					.version_major = HETSIM_VERSION_MAJOR };
-
-	return failslab_call(scene->fd, HETSIM_HANDSHAKE, &arg);
+	return failslab_call(scene->fd, HETSIM_HANDSHAKE,
+			     SIZED(hetsim_handshake, .version_major = HETSIM_VERSION_MAJOR));
 }
 
 static int run_query(struct failslab_scene *scene)
@@ -47,31 +45,25 @@ static int run_counters(struct failslab_scene *scene)
 
 static int run_create(struct failslab_scene *scene)
 {
-	struct hetsim_buffer_create arg = { .size = sizeof(arg),
-					    .length = FAILSLAB_PAGES * PAGE,
-					    .place = HETSIM_PLACE_VRAM };
-
-	return failslab_call(scene->fd, HETSIM_BUFFER_CREATE, &arg);
+	return failslab_call(scene->fd, HETSIM_BUFFER_CREATE,
+			     SIZED(hetsim_buffer_create, .length = FAILSLAB_PAGES * PAGE,
+				   .place = HETSIM_PLACE_VRAM));
 }
 
 /* Where the kernel changes the cache mode of the pages. */
 static int run_create_combining(struct failslab_scene *scene)
 {
-	struct hetsim_buffer_create arg = { .size = sizeof(arg),
-					    .length = 4 * PAGE,
-					    .place = HETSIM_PLACE_SYSTEM,
-					    .cache = HETSIM_CACHE_COMBINE };
-
-	return failslab_call(scene->fd, HETSIM_BUFFER_CREATE, &arg);
+	return failslab_call(scene->fd, HETSIM_BUFFER_CREATE,
+			     SIZED(hetsim_buffer_create, .length = 4 * PAGE,
+				   .place = HETSIM_PLACE_SYSTEM,
+				   .cache = HETSIM_CACHE_COMBINE));
 }
 
 static int resize_to(struct failslab_scene *scene, uint64_t pages)
 {
-	struct hetsim_buffer_resize arg = { .size = sizeof(arg),
-					    .handle = scene->handle,
-					    .length = pages * PAGE };
-
-	return failslab_call(scene->fd, HETSIM_BUFFER_RESIZE, &arg);
+	return failslab_call(scene->fd, HETSIM_BUFFER_RESIZE,
+			     SIZED(hetsim_buffer_resize, .handle = scene->handle,
+				   .length = pages * PAGE));
 }
 
 static int run_grow(struct failslab_scene *scene)
@@ -87,19 +79,16 @@ static int run_shrink(struct failslab_scene *scene)
 
 static int run_info(struct failslab_scene *scene)
 {
-	struct hetsim_buffer_info arg = { .size = sizeof(arg), .handle = scene->handle };
-
-	return failslab_call(scene->fd, HETSIM_BUFFER_INFO, &arg);
+	return failslab_call(scene->fd, HETSIM_BUFFER_INFO,
+			     SIZED(hetsim_buffer_info, .handle = scene->handle));
 }
 
 static int run_move(struct failslab_scene *scene)
 {
-	struct hetsim_buffer_move arg = { .size = sizeof(arg),
-					  .handle = scene->handle,
-					  .place = HETSIM_PLACE_VRAM,
-					  .length = FAILSLAB_PAGES * PAGE };
-
-	return failslab_call(scene->fd, HETSIM_BUFFER_MOVE, &arg);
+	return failslab_call(scene->fd, HETSIM_BUFFER_MOVE,
+			     SIZED(hetsim_buffer_move, .handle = scene->handle,
+				   .place = HETSIM_PLACE_VRAM,
+				   .length = FAILSLAB_PAGES * PAGE));
 }
 
 static int run_sample(struct failslab_scene *scene)
@@ -132,9 +121,8 @@ static int run_export_again(struct failslab_scene *scene)
 
 static int run_import(struct failslab_scene *scene)
 {
-	struct hetsim_import arg = { .size = sizeof(arg), .fd = scene->dmabuf };
-
-	return failslab_call(scene->other, HETSIM_IMPORT, &arg);
+	return failslab_call(scene->other, HETSIM_IMPORT,
+			     SIZED(hetsim_import, .fd = scene->dmabuf));
 }
 
 /* A begin without memory is none. */
@@ -151,39 +139,30 @@ static int run_bracket(struct failslab_scene *scene)
 
 static int run_bind(struct failslab_scene *scene)
 {
-	struct hetsim_bind arg = { .size = sizeof(arg),
-				   .flags = HETSIM_BIND_WRITE,
-				   .handle = scene->handle,
-				   .address = BIND_AT,
-				   .length = FAILSLAB_PAGES * PAGE };
-
-	return failslab_call(scene->fd, HETSIM_BIND, &arg);
+	return failslab_call(scene->fd, HETSIM_BIND,
+			     SIZED(hetsim_bind, .flags = HETSIM_BIND_WRITE,
+				   .handle = scene->handle, .address = BIND_AT,
+				   .length = FAILSLAB_PAGES * PAGE));
 }
 
 static int run_unbind(struct failslab_scene *scene)
 {
-	struct hetsim_unbind arg = { .size = sizeof(arg),
-				     .address = FAILSLAB_BOUND_AT,
-				     .length = FAILSLAB_PAGES * PAGE };
-
-	return failslab_call(scene->fd, HETSIM_UNBIND, &arg);
+	return failslab_call(scene->fd, HETSIM_UNBIND,
+			     SIZED(hetsim_unbind, .address = FAILSLAB_BOUND_AT,
+				   .length = FAILSLAB_PAGES * PAGE));
 }
 
 static int run_evict(struct failslab_scene *scene)
 {
-	struct hetsim_inject arg = { .size = sizeof(arg),
-				     .kind = HETSIM_INJECT_EVICTION,
-				     .target = scene->handle,
-				     .value = FAILSLAB_PAGES * PAGE };
-
-	return failslab_call(scene->fd, HETSIM_INJECT, &arg);
+	return failslab_call(scene->fd, HETSIM_INJECT,
+			     SIZED(hetsim_inject, .kind = HETSIM_INJECT_EVICTION,
+				   .target = scene->handle, .value = FAILSLAB_PAGES * PAGE));
 }
 
 static int run_close_handle(struct failslab_scene *scene)
 {
-	struct hetsim_buffer_close arg = { .size = sizeof(arg), .handle = scene->handle };
-
-	return failslab_call(scene->fd, HETSIM_BUFFER_CLOSE, &arg);
+	return failslab_call(scene->fd, HETSIM_BUFFER_CLOSE,
+			     SIZED(hetsim_buffer_close, .handle = scene->handle));
 }
 
 static int run_mmap(struct failslab_scene *scene)
@@ -249,9 +228,7 @@ static int run_close(struct failslab_scene *scene)
 
 static int run_munmap(struct failslab_scene *scene)
 {
-	int r = munmap(scene->map + PAGE, (FAILSLAB_PAGES - 2) * PAGE) ? -errno : 0;
-
-	return r;
+	return munmap(scene->map + PAGE, (FAILSLAB_PAGES - 2) * PAGE) ? -errno : 0;
 }
 
 static void take_away(struct failslab_scene *scene)
@@ -303,7 +280,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "hetsim_failslab", tests);
-}
+TEST_MAIN(harness_main, "hetsim_failslab", tests)

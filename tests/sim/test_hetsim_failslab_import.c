@@ -44,12 +44,13 @@ struct scene {
 
 static int handshake(const char *path)
 {
-	struct hetsim_handshake shake = { .size = sizeof(shake),
-					  .version_major = HETSIM_VERSION_MAJOR };
 	int fd = open(path, O_RDWR | O_CLOEXEC);
 
 	if (fd >= 0)
-		CHECK_EQUAL(hetsim_call(fd, HETSIM_HANDSHAKE, &shake), 0);
+		CHECK_EQUAL(hetsim_call(fd, HETSIM_HANDSHAKE,
+					SIZED(hetsim_handshake,
+					      .version_major = HETSIM_VERSION_MAJOR)),
+			    0);
 	return fd;
 }
 
@@ -121,13 +122,11 @@ static int run_mmap(void *user)
 static int run_bind(void *user)
 {
 	struct scene *scene = user;
-	struct hetsim_bind arg = { .size = sizeof(arg),
-				   .flags = HETSIM_BIND_WRITE,
-				   .handle = scene->import.handle,
-				   .address = BIND_AT,
-				   .length = SIZE };
 
-	return hetsim_call(scene->fd, HETSIM_BIND, &arg);
+	return hetsim_call(scene->fd, HETSIM_BIND,
+			   SIZED(hetsim_bind, .flags = HETSIM_BIND_WRITE,
+				 .handle = scene->import.handle, .address = BIND_AT,
+				 .length = SIZE));
 }
 
 /* On the exporter's pages, from one into the next. */
@@ -278,7 +277,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "hetsim_failslab_import", tests);
-}
+TEST_MAIN(harness_main, "hetsim_failslab_import", tests)

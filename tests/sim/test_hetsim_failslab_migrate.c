@@ -464,7 +464,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "hetsim_failslab_migrate", tests);
-}
+TEST_MAIN(harness_main, "hetsim_failslab_migrate", tests)

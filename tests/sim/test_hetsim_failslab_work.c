@@ -21,9 +21,8 @@ static int run_queue_create(struct failslab_scene *scene)
 
 static int run_queue_destroy(struct failslab_scene *scene)
 {
-	struct hetsim_queue_destroy arg = { .size = sizeof(arg), .queue = scene->queue };
-
-	return failslab_call(scene->fd, HETSIM_QUEUE_DESTROY, &arg);
+	return failslab_call(scene->fd, HETSIM_QUEUE_DESTROY,
+			     SIZED(hetsim_queue_destroy, .queue = scene->queue));
 }
 
 static int run_submit(struct failslab_scene *scene)
@@ -31,13 +30,11 @@ static int run_submit(struct failslab_scene *scene)
 	struct hetsim_command fill = { .op = HETSIM_OP_FILL,
 				       .destination = FAILSLAB_BOUND_AT,
 				       .length = FAILSLAB_PAGES * PAGE };
-	struct hetsim_submit arg = { .size = sizeof(arg),
-				     .queue = scene->queue,
-				     .commands = (uintptr_t)&fill,
-				     .n_commands = 1,
-				     .command_size = sizeof(fill) };
 
-	return failslab_call(scene->fd, HETSIM_SUBMIT, &arg);
+	return failslab_call(scene->fd, HETSIM_SUBMIT,
+			     SIZED(hetsim_submit, .queue = scene->queue,
+				   .commands = (uintptr_t)&fill, .n_commands = 1,
+				   .command_size = sizeof(fill)));
 }
 
 static int run_fence_fd(struct failslab_scene *scene)
@@ -89,58 +86,42 @@ static int run_submit_uses(struct failslab_scene *scene)
 	struct hetsim_command nothing = { .op = HETSIM_OP_NOTHING };
 	struct hetsim_use uses[] = { { scene->handle, HETSIM_USE_WRITE },
 				     { scene->second, 0 } };
-	struct hetsim_submit arg = { .size = sizeof(arg),
-				     .queue = scene->queue,
-				     .commands = (uintptr_t)&nothing,
-				     .n_commands = 1,
-				     .command_size = sizeof(nothing),
-				     .uses = (uintptr_t)uses,
-				     .n_uses = 2 };
 
-	return failslab_call(scene->fd, HETSIM_SUBMIT, &arg);
+	return failslab_call(scene->fd, HETSIM_SUBMIT,
+			     SIZED(hetsim_submit, .queue = scene->queue,
+				   .commands = (uintptr_t)&nothing, .n_commands = 1,
+				   .command_size = sizeof(nothing), .uses = (uintptr_t)uses,
+				   .n_uses = 2));
 }
 
 /* The calls that may be submissions, as such. */
 static int run_move_later(struct failslab_scene *scene)
 {
-	struct hetsim_buffer_move arg = { .size = sizeof(arg),
-					  .handle = scene->handle,
-					  .place = HETSIM_PLACE_VRAM,
-					  .length = FAILSLAB_PAGES * PAGE,
-					  .queue = scene->counter };
-
-	return failslab_call(scene->fd, HETSIM_BUFFER_MOVE, &arg);
+	return failslab_call(scene->fd, HETSIM_BUFFER_MOVE,
+			     SIZED(hetsim_buffer_move, .handle = scene->handle,
+				   .place = HETSIM_PLACE_VRAM, .length = FAILSLAB_PAGES * PAGE,
+				   .queue = scene->counter));
 }
 
 static int run_bind_later(struct failslab_scene *scene)
 {
-	struct hetsim_bind arg = { .size = sizeof(arg),
-				   .handle = scene->handle,
-				   .address = BIND_AT,
-				   .length = FAILSLAB_PAGES * PAGE,
-				   .queue = scene->counter };
-
-	return failslab_call(scene->fd, HETSIM_BIND, &arg);
+	return failslab_call(scene->fd, HETSIM_BIND,
+			     SIZED(hetsim_bind, .handle = scene->handle, .address = BIND_AT,
+				   .length = FAILSLAB_PAGES * PAGE, .queue = scene->counter));
 }
 
 static int run_unbind_later(struct failslab_scene *scene)
 {
-	struct hetsim_unbind arg = { .size = sizeof(arg),
-				     .address = FAILSLAB_BOUND_AT,
-				     .length = FAILSLAB_PAGES * PAGE,
-				     .queue = scene->counter };
-
-	return failslab_call(scene->fd, HETSIM_UNBIND, &arg);
+	return failslab_call(scene->fd, HETSIM_UNBIND,
+			     SIZED(hetsim_unbind, .address = FAILSLAB_BOUND_AT,
+				   .length = FAILSLAB_PAGES * PAGE, .queue = scene->counter));
 }
 
 static int run_queue_event(struct failslab_scene *scene)
 {
-	struct hetsim_queue_event arg = { .size = sizeof(arg),
-					  .queue = scene->queue,
-					  .seqno = scene->seqno,
-					  .eventfd = scene->eventfd };
-
-	return failslab_call(scene->fd, HETSIM_QUEUE_EVENT, &arg);
+	return failslab_call(scene->fd, HETSIM_QUEUE_EVENT,
+			     SIZED(hetsim_queue_event, .queue = scene->queue,
+				   .seqno = scene->seqno, .eventfd = scene->eventfd));
 }
 
 static int run_mirror(struct failslab_scene *scene)
@@ -153,35 +134,28 @@ static int run_mirror(struct failslab_scene *scene)
 /* Of memory that is there: the device gets a chunk, or goes without. */
 static int run_advise(struct failslab_scene *scene)
 {
-	struct hetsim_advise arg = { .size = sizeof(arg),
-				     .advice = HETSIM_ADVISE_ACCESSED_BY,
-				     .address = (uintptr_t)scene & ~(PAGE - 1),
-				     .length = PAGE,
-				     .value = 1 };
-
-	return failslab_call(scene->fd, HETSIM_ADVISE, &arg);
+	return failslab_call(scene->fd, HETSIM_ADVISE,
+			     SIZED(hetsim_advise, .advice = HETSIM_ADVISE_ACCESSED_BY,
+				   .address = (uintptr_t)scene & ~(PAGE - 1), .length = PAGE,
+				   .value = 1));
 }
 
 static int run_prefetch(struct failslab_scene *scene)
 {
-	struct hetsim_prefetch arg = { .size = sizeof(arg),
-				       .queue = scene->counter,
-				       .location = HETSIM_LOCATION_DEVICE,
-				       .address = (uintptr_t)scene & ~(PAGE - 1),
-				       .length = PAGE };
-
-	return failslab_call(scene->fd, HETSIM_PREFETCH, &arg);
+	return failslab_call(scene->fd, HETSIM_PREFETCH,
+			     SIZED(hetsim_prefetch, .queue = scene->counter,
+				   .location = HETSIM_LOCATION_DEVICE,
+				   .address = (uintptr_t)scene & ~(PAGE - 1), .length = PAGE));
 }
 
 static int run_range_query(struct failslab_scene *scene)
 {
 	struct hetsim_page page;
-	struct hetsim_range_query arg = { .size = sizeof(arg),
-					  .address = (uintptr_t)scene & ~(PAGE - 1),
-					  .length = PAGE,
-					  .pages = (uintptr_t)&page };
 
-	return failslab_call(scene->fd, HETSIM_RANGE_QUERY, &arg);
+	return failslab_call(scene->fd, HETSIM_RANGE_QUERY,
+			     SIZED(hetsim_range_query,
+				   .address = (uintptr_t)scene & ~(PAGE - 1), .length = PAGE,
+				   .pages = (uintptr_t)&page));
 }
 
 static int run_mirror_events(struct failslab_scene *scene)
@@ -266,7 +240,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "hetsim_failslab_work", tests);
-}
+TEST_MAIN(harness_main, "hetsim_failslab_work", tests)

@@ -93,10 +93,8 @@ static void check_line(const char *line)
 static void test_format(void)
 {
 	char text[4096], *line, *rest = text;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 
-	if (fd < 0)
-		return;
 	read_fdinfo(fd, text, sizeof(text));
 	CHECK(value_in(text, "drm-driver") &&
 	      !strncmp(value_in(text, "drm-driver"), "hetsim\n", 7));
@@ -105,17 +103,15 @@ static void test_format(void)
 	while ((line = strsep(&rest, "\n")))
 		if (*line)
 			check_line(line);
-	hetsim_close(fd);
 }
 
 /* Without a PCI address, a number is one opener's among those of all devices. */
 static void test_client(void)
 {
-	int fd = hetsim_open(O_RDWR), other, same, second;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int other, same, second;
 	uint64_t id;
 
-	if (fd < 0)
-		return;
 	other = hetsim_open(O_RDWR);
 	same = dup(fd);
 	CHECK_FATAL(same >= 0);
@@ -133,20 +129,17 @@ static void test_client(void)
 	}
 	close(same);
 	hetsim_close(other);
-	hetsim_close(fd);
 }
 
 /* Busy time is the opener's own, grows by its work, and has engines that it is of. */
 static void test_engine(void)
 {
 	struct hetsim_command nothing = { 0 };
-	int fd = hetsim_open(O_RDWR), other;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 	uint64_t before;
 	uint32_t queue;
+	int other = hetsim_open(O_RDWR);
 
-	if (fd < 0)
-		return;
-	other = hetsim_open(O_RDWR);
 	CHECK_EQUAL(number_of(fd, "drm-engine-compute", " ns"), 0);
 	CHECK(number_of(fd, "drm-engine-capacity-compute", "") >= hetsim_query(fd).max_queues);
 	queue = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 0);
@@ -158,7 +151,6 @@ static void test_engine(void)
 	CHECK(number_of(fd, "drm-engine-compute", " ns") >= before + 20000000);
 	CHECK_EQUAL(number_of(other, "drm-engine-compute", " ns"), 0);
 	hetsim_close(other);
-	hetsim_close(fd);
 }
 
 static void check_memory(int fd, const char *region, uint64_t total, uint64_t shared,
@@ -177,12 +169,11 @@ static void check_memory(int fd, const char *region, uint64_t total, uint64_t sh
 /* The memory that a buffer is to take, the memory in place, and the shared part. */
 static void test_memory(void)
 {
-	int fd = hetsim_open(O_RDWR), other, dmabuf;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int other, dmabuf;
 	struct hetsim_buffer vram, system;
 	struct hetsim_import import;
 
-	if (fd < 0)
-		return;
 	other = hetsim_open(O_RDWR);
 	check_memory(fd, "vram", 0, 0, 0);
 	check_memory(fd, "memory", 0, 0, 0);
@@ -212,7 +203,6 @@ static void test_memory(void)
 	check_memory(fd, "vram", 0, 0, 0);
 	check_memory(fd, "memory", 0, 0, 0);
 	hetsim_close(other);
-	hetsim_close(fd);
 }
 
 static const struct test tests[] = {
@@ -223,7 +213,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_fdinfo", tests, NULL);
-}
+TEST_MAIN(hetsim_main, "hetsim_fdinfo", tests, NULL)

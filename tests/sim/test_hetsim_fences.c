@@ -46,13 +46,11 @@ static void refusals(int node, uint32_t handle)
 /* An engine's fence goes into a syncobj and comes out of it as it was. */
 static void there_and_back(int node, uint32_t handle)
 {
-	struct hm_fence *fence, *back;
-	struct engine_rig rig;
-	uint32_t *x;
+	AUTO(hm_fence) *fence = NULL, *back = NULL;
 	int fd;
+	AUTO(engine_rig) rig = engine_make(0);
+	uint32_t *x = engine_alloc(rig.device, BYTES);
 
-	engine_open(&rig, 0);
-	x = engine_alloc(rig.device, BYTES);
 	x[0] = 0;
 	engine_inject(&rig, HETSIM_INJECT_LATENCY, LATE);
 	CHECK_OK_FATAL(hm_queue_fill(rig.queue, x, 5, BYTES, &fence));
@@ -67,21 +65,17 @@ static void there_and_back(int node, uint32_t handle)
 	CHECK_OK(hm_fence_wait(back, UINT64_MAX));
 	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
 	CHECK_EQUAL(x[BYTES / 4 - 1], 5);
-	hm_fence_unref(back);
-	hm_fence_unref(fence);
 	CHECK_OK(hm_free(x));
-	engine_close(&rig);
 }
 
 /* The same by hm_fence: into the syncobj, or a point of its timeline, and out again. */
 static void as_fences(int node, uint32_t handle, uint64_t point)
 {
-	struct hm_fence *fence, *back = NULL, *done;
-	struct engine_rig rig;
-	uint32_t *x;
+	struct hm_fence *back = NULL;
+	AUTO(hm_fence) *fence = NULL, *done = NULL;
+	AUTO(engine_rig) rig = engine_make(0);
+	uint32_t *x = engine_alloc(rig.device, BYTES);
 
-	engine_open(&rig, 0);
-	x = engine_alloc(rig.device, BYTES);
 	CHECK_OK_FATAL(hm_queue_fill(rig.queue, x, 4, BYTES, &done));
 	CHECK_OK(hm_fence_wait(done, UINT64_MAX));
 	engine_inject(&rig, HETSIM_INJECT_LATENCY, LATE);
@@ -96,10 +90,7 @@ static void as_fences(int node, uint32_t handle, uint64_t point)
 	CHECK_OK(hm_fence_wait(back, 0));
 	hm_fence_unref(back);
 	CHECK_OK_FATAL(hm_fence_export_syncobj(fence, node, handle, point ? point + 2 : 0));
-	hm_fence_unref(fence);
-	hm_fence_unref(done);
 	CHECK_OK(hm_free(x));
-	engine_close(&rig);
 }
 
 static bool has_timelines(int node)
@@ -111,10 +102,10 @@ static bool has_timelines(int node)
 
 static void refused_fences(int node, uint32_t handle)
 {
-	struct hm_fence *fence, *none = (void *)0x10;
+	struct hm_fence *none = (void *)0x10;
 	int event = eventfd(0, EFD_CLOEXEC);
+	AUTO(hm_fence) *fence = rig_fence(event);
 
-	CHECK_OK_FATAL(hm_fence_import_fd(event, &fence));
 	CHECK_ERROR(-EOPNOTSUPP, hm_fence_export_syncobj(fence, node, handle, 0));
 	CHECK(text_has("wait for it first"));
 	CHECK_ERROR(-EINVAL, hm_fence_export_syncobj(NULL, node, handle, 0));
@@ -127,7 +118,6 @@ static void refused_fences(int node, uint32_t handle)
 	CHECK(text_has("no DRM node"));
 	CHECK_ERROR(-EBADF, hm_fence_import_syncobj(-1, handle, 9, &none));
 	CHECK(none == (void *)0x10);
-	hm_fence_unref(fence);
 	close(event);
 }
 
@@ -186,18 +176,18 @@ struct carried {
 	int dmabuf;
 };
 
-static void carried_begin(struct carried *carried)
+static struct carried carried_begin(void)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = BYTES };
+	struct carried carried = { 0 };
 
-	engine_open(&carried->rig, 0);
-	CHECK_OK_FATAL(hm_buffer_create(carried->rig.device, &desc, &carried->buffer));
-	CHECK_OK_FATAL(hm_buffer_export(carried->buffer, HM_EXPORT_DMABUF, &carried->dmabuf));
-	carried->x = engine_alloc(carried->rig.device, BYTES);
-	engine_inject(&carried->rig, HETSIM_INJECT_LATENCY, LATE);
-	CHECK_OK_FATAL(
-		hm_queue_fill(carried->rig.queue, carried->x, 3, BYTES, &carried->fence));
-	CHECK_OK(hm_fence_export_dmabuf(carried->fence, carried->dmabuf, HM_READ));
+	engine_open(&carried.rig, 0);
+	carried.buffer = rig_buffer(carried.rig.device, DESC(hm_buffer_desc, .size = BYTES));
+	CHECK_OK_FATAL(hm_buffer_export(carried.buffer, HM_EXPORT_DMABUF, &carried.dmabuf));
+	carried.x = engine_alloc(carried.rig.device, BYTES);
+	engine_inject(&carried.rig, HETSIM_INJECT_LATENCY, LATE);
+	CHECK_OK_FATAL(hm_queue_fill(carried.rig.queue, carried.x, 3, BYTES, &carried.fence));
+	CHECK_OK(hm_fence_export_dmabuf(carried.fence, carried.dmabuf, HM_READ));
+	return carried;
 }
 
 static void carried_end(struct carried *carried)
@@ -210,13 +200,14 @@ static void carried_end(struct carried *carried)
 	engine_close(&carried->rig);
 }
 
+AUTO_END(carried, carried_end)
+
 /* An engine's fence in a dma-buf holds up accesses that conflict with its work. */
 static void dmabuf_fences(void)
 {
 	struct hm_fence *back = NULL, *reading;
-	struct carried carried;
+	AUTO(carried) carried = carried_begin();
 
-	carried_begin(&carried);
 	/* Work that reads the bytes holds up writers only. */
 	CHECK_OK_FATAL(hm_fence_import_dmabuf(carried.dmabuf, HM_READ, &reading));
 	CHECK_OK(hm_fence_wait(reading, 0));
@@ -231,7 +222,6 @@ static void dmabuf_fences(void)
 	CHECK_OK(hm_fence_export_dmabuf(carried.fence, carried.dmabuf, HM_WRITE));
 	hm_fence_unref(back);
 	hm_fence_unref(reading);
-	carried_end(&carried);
 }
 
 static int no_export(int fd, unsigned long cmd, void *argument)
@@ -245,10 +235,9 @@ static int no_export(int fd, unsigned long cmd, void *argument)
 /* As above where the kernel gives no sync_file: then the dma-buf is polled. */
 static void dmabuf_polled(void)
 {
-	struct hm_fence *reading, *writing;
-	struct carried carried;
+	AUTO(hm_fence) *reading = NULL, *writing = NULL;
+	AUTO(carried) carried = carried_begin();
 
-	carried_begin(&carried);
 	sys_table.ioctl = no_export;
 	CHECK_OK_FATAL(hm_fence_import_dmabuf(carried.dmabuf, HM_READ, &reading));
 	CHECK(*hm_warning());
@@ -257,9 +246,6 @@ static void dmabuf_polled(void)
 	CHECK_ERROR(-ETIME, hm_fence_wait(writing, 0));
 	CHECK_OK(hm_fence_wait(writing, UINT64_MAX));
 	CHECK_OK(hm_fence_wait(carried.fence, 0));
-	hm_fence_unref(writing);
-	hm_fence_unref(reading);
-	carried_end(&carried);
 }
 
 static const struct test cases[] = {
@@ -270,7 +256,4 @@ static const struct test cases[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return engine_main(argc, argv, "hetsim_fences", cases);
-}
+TEST_MAIN(engine_main, "hetsim_fences", cases)

@@ -348,12 +348,11 @@ static void let_go(int vgem, uint32_t handle, int dmabuf, bool handle_first, lon
 static void lose_attached(int fd, int vgem, bool handle_first)
 {
 	struct drm_prime_handle prime = { 0 };
-	struct hetsim_buffer buffer;
 	unsigned char *direct;
 	size_t lists;
 	long rest = references_at_rest();
+	struct hetsim_buffer buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 
-	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	prime.fd = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(prime.fd >= 0);
 	direct = mmap(NULL, MIB(1), PROT_READ | PROT_WRITE, MAP_SHARED, prime.fd, 0);
@@ -404,7 +403,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "hetsim_held", tests);
-}
+TEST_MAIN(harness_main, "hetsim_held", tests)

@@ -61,11 +61,9 @@ static void test_structures(void)
 	unsigned char *edge;
 	unsigned int i;
 	uint32_t size;
-	int fd = hetsim_open(O_RDWR), bare;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int bare = hetsim_open_bare(O_RDWR);
 
-	if (fd < 0)
-		return;
-	bare = hetsim_open_bare(O_RDWR);
 	edge = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK_FATAL(edge != MAP_FAILED && munmap(edge + PAGE, PAGE) == 0);
 	for (i = 0; i < HETSIM_N_CALLS; i++) {
@@ -104,7 +102,6 @@ static void test_structures(void)
 	}
 	munmap(edge, PAGE);
 	close(bare);
-	close(fd);
 }
 
 /* A call that is right but for the object it names; -ENOENT where it names none. */
@@ -192,17 +189,14 @@ static int call_with_handle(int fd, unsigned int i, uint32_t handle)
 static void test_names(void)
 {
 	struct hetsim_queue_destroy destroy = { .size = sizeof(destroy) };
-	struct hetsim_buffer buffer, freed;
 	uint32_t queue, names[8];
 	unsigned int i, k, n = 0;
 	unsigned char byte;
-	int fd = hetsim_open(O_RDWR), other;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int other = hetsim_open(O_RDWR);
+	struct hetsim_buffer buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
+	struct hetsim_buffer freed = hetsim_buffer_make(other, MIB(1), HETSIM_PLACE_SYSTEM);
 
-	if (fd < 0)
-		return;
-	other = hetsim_open(O_RDWR);
-	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
-	freed = hetsim_buffer_make(other, MIB(1), HETSIM_PLACE_SYSTEM);
 	hetsim_buffer_drop(other, &freed);
 	queue = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 0);
 	destroy.queue = hetsim_queue_make(other, HETSIM_QUEUE_COUNTER, 0);
@@ -230,7 +224,6 @@ static void test_names(void)
 	buffer.bytes[0] = 1;
 	hetsim_buffer_drop(fd, &buffer);
 	close(other);
-	close(fd);
 }
 
 /* Numbers at which sums wrap or arrays end. */
@@ -252,41 +245,23 @@ static void test_numbers(void)
 	const unsigned int n = sizeof(bad) / sizeof(bad[0]);
 	struct hetsim_command nothing[2] = { { 0 }, { 0 } };
 	struct hetsim_submit submit = { .size = sizeof(submit) };
-	struct hetsim_buffer buffer;
 	struct hetsim_query before;
 	volatile uintptr_t nowhere = 8;
 	unsigned int i, k;
-	int fd = hetsim_open(O_RDWR), objects;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int objects;
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	submit.queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
 	before = hetsim_query(fd);
 	objects = hetsim_objects();
 	for (i = 0; i < n; i++)
 		for (k = 0; k < n; k++) {
-			struct hetsim_buffer_create create = { .size = sizeof(create),
-							       .length = bad[i],
-							       .capacity = bad[k] };
 			struct hetsim_bind bind = { .size = sizeof(bind),
 						    .handle = buffer.handle,
 						    .address = 1ull << 30,
 						    .offset = bad[i],
 						    .length = bad[k] };
-			struct hetsim_unbind unbind = { .size = sizeof(unbind),
-							.address = bad[i],
-							.length = bad[k] };
-			struct hetsim_buffer_move move = { .size = sizeof(move),
-							   .handle = buffer.handle,
-							   .place = HETSIM_PLACE_SYSTEM,
-							   .offset = bad[i],
-							   .length = bad[k] };
-			struct hetsim_buffer_sample sample = { .size = sizeof(sample),
-							       .handle = buffer.handle,
-							       .action = HETSIM_SAMPLE_READ,
-							       .offset = bad[i],
-							       .length = bad[k] };
 			struct hetsim_command fill = { .op = HETSIM_OP_FILL,
 						       .destination = bad[i],
 						       .length = bad[k] };
@@ -295,14 +270,24 @@ static void test_numbers(void)
 
 			/* Not the lengths that could be had. */
 			if (bad[i] != MIB(1) + PAGE && bad[i] < 1ull << 31)
-				CHECK(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create) < 0);
+				CHECK(hetsim_call(fd, HETSIM_BUFFER_CREATE,
+						  SIZED(hetsim_buffer_create, .length = bad[i],
+							.capacity = bad[k])) < 0);
 			CHECK(hetsim_call(fd, HETSIM_BIND, &bind) < 0);
 			bind.offset = 0;
 			bind.address = bad[i];
 			CHECK(hetsim_call(fd, HETSIM_BIND, &bind) < 0);
-			CHECK(hetsim_call(fd, HETSIM_UNBIND, &unbind) < 0);
-			CHECK(hetsim_call(fd, HETSIM_BUFFER_MOVE, &move) < 0);
-			CHECK(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample) < 0);
+			CHECK(hetsim_call(fd, HETSIM_UNBIND,
+					  SIZED(hetsim_unbind, .address = bad[i],
+						.length = bad[k])) < 0);
+			CHECK(hetsim_call(fd, HETSIM_BUFFER_MOVE,
+					  SIZED(hetsim_buffer_move, .handle = buffer.handle,
+						.place = HETSIM_PLACE_SYSTEM, .offset = bad[i],
+						.length = bad[k])) < 0);
+			CHECK(hetsim_call(fd, HETSIM_BUFFER_SAMPLE,
+					  SIZED(hetsim_buffer_sample, .handle = buffer.handle,
+						.action = HETSIM_SAMPLE_READ, .offset = bad[i],
+						.length = bad[k])) < 0);
 			if (hetsim_submit(fd, submit.queue, &fill, 1, &seqno) == 0) {
 				CHECK_EQUAL(hetsim_wait(fd, submit.queue, seqno, 10000, &status,
 							&address),
@@ -335,8 +320,6 @@ static void test_numbers(void)
 	CHECK_EQUAL(hetsim_objects(), objects);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, before.opener_used);
 	CHECK_EQUAL(buffer.bytes[0], 0);
-	hetsim_buffer_drop(fd, &buffer);
-	close(fd);
 }
 
 /* Counts that are to go where nothing is. */
@@ -345,13 +328,10 @@ static void test_bad_answers(void)
 	struct hetsim_buffer_sample sample = { .size = sizeof(sample) };
 	struct hetsim_queue_event event = { .size = sizeof(event), .seqno = 1 };
 	struct hetsim_command nothing = { 0 };
-	struct hetsim_buffer buffer;
 	uint64_t seqno = 0;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	sample.handle = buffer.handle;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
 	sample.action = HETSIM_SAMPLE_READ;
@@ -375,8 +355,6 @@ static void test_bad_answers(void)
 	event.seqno = 0;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUEUE_EVENT, &event), -ERANGE);
 	close(event.eventfd);
-	hetsim_buffer_drop(fd, &buffer);
-	close(fd);
 }
 
 /* The file lives until the call that is under way returns. */

@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "lib/rig.h"
 #include "lib/support.h"
 
 #define SIZE (16 * PAGE)
@@ -39,22 +40,20 @@ static bool is_for_once(void)
 	return false;
 }
 
-/* False: it is not permitted here, and the test was skipped. */
-static bool memory_open(struct memory *memory, uint32_t flags)
+/* A test ends where it is not permitted. */
+static struct memory memory_open(uint32_t flags)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-				       .size = SIZE,
-				       .flags = flags };
+	struct memory memory = { 0 };
 
-	if (!is_for_once())
-		return false;
+	TEST_NEEDS(is_for_once());
 	CHECK_OK_FATAL(hm_handler_install(0));
-	CHECK_OK_FATAL(hm_device_open("host", &memory->device));
-	CHECK_OK_FATAL(hm_buffer_create(memory->device, &desc, &memory->buffer));
-	CHECK_OK_FATAL(hm_map_create(memory->buffer, NULL, &memory->map));
-	memory->base = hm_map_address(memory->map);
-	pattern_write(hm_map_address(memory->map), 0, SIZE, 1);
-	return true;
+	memory.device = rig_device("host");
+	memory.buffer =
+		rig_buffer(memory.device, DESC(hm_buffer_desc, .size = SIZE, .flags = flags));
+	memory.map = rig_map(memory.buffer, NULL);
+	memory.base = hm_map_address(memory.map);
+	pattern_write(hm_map_address(memory.map), 0, SIZE, 1);
+	return memory;
 }
 
 static void memory_close(struct memory *memory)
@@ -64,6 +63,8 @@ static void memory_close(struct memory *memory)
 	hm_device_unref(memory->device);
 	CHECK_OK(hm_handler_remove());
 }
+
+AUTO_END(memory, memory_close)
 
 static bool break_page(const struct memory *memory, uint64_t offset)
 {
@@ -96,14 +97,12 @@ static void guarded_of(uint32_t flags)
 {
 	struct hm_fault fault = { .struct_size = sizeof(fault) };
 	unsigned char bytes[SIZE];
-	struct memory memory;
 	struct hm_guard guard;
 	int r;
+	AUTO(memory) memory = memory_open(flags);
 
-	if (!memory_open(&memory, flags))
-		return;
 	if (!break_guarded(&memory, 3 * PAGE))
-		goto out;
+		return;
 	CHECK_ERROR(-EHWPOISON, hm_copy_out(bytes, (char *)memory.base, SIZE, &fault));
 	CHECK_EQUAL(fault.cause, HM_FAULT_BROKEN);
 	CHECK_EQUAL(fault.signal, SIGBUS);
@@ -116,8 +115,6 @@ static void guarded_of(uint32_t flags)
 	if (!r)
 		(void)memory.base[3 * PAGE];
 	CHECK_EQUAL(r, -EHWPOISON);
-out:
-	memory_close(&memory);
 }
 
 static void guarded(void)
@@ -134,12 +131,10 @@ static void guarded_private(void)
 static void cut_off(void)
 {
 	struct hm_buffer_info info = { .struct_size = sizeof(info) };
-	struct memory memory;
+	AUTO(memory) memory = memory_open(HM_BUFFER_PRIVATE);
 
-	if (!memory_open(&memory, HM_BUFFER_PRIVATE))
-		return;
 	if (!break_guarded(&memory, SIZE - PAGE))
-		goto out;
+		return;
 	CHECK_ERROR(-EHWPOISON, hm_buffer_resize(memory.buffer, SIZE - 100, 0));
 	CHECK(strstr(hm_errmsg(), "multiple of 4096") != NULL);
 	CHECK_OK(hm_buffer_query(memory.buffer, &info));
@@ -148,17 +143,13 @@ static void cut_off(void)
 	CHECK_OK(hm_buffer_resize(memory.buffer, SIZE, 0));
 	CHECK_EQUAL(memory.base[SIZE - 1], 0);
 	CHECK(pattern_holds((char *)memory.base, 0, SIZE - PAGE, 1));
-out:
-	memory_close(&memory);
 }
 
 /* Outside of guards the block is replaced, and brackets tell. */
 static void replaced(void)
 {
-	struct memory memory;
+	struct memory memory = memory_open(0);
 
-	if (!memory_open(&memory, 0))
-		return;
 	CHECK_OK(hm_map_begin_cpu(memory.map, 0, SIZE, HM_READ | HM_WRITE));
 	if (!break_page(&memory, 3 * PAGE))
 		goto out;
@@ -173,21 +164,14 @@ out:
 /* With a shadow it is replaced by the bytes of the last refresh. */
 static void shadowed(void)
 {
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = HM_LOSS_SHADOW,
-	};
-	struct memory memory;
+	AUTO(memory) memory = memory_open(0);
 
-	if (!memory_open(&memory, 0))
-		return;
-	CHECK_OK_FATAL(hm_buffer_set_loss(memory.buffer, &desc));
+	CHECK_OK_FATAL(hm_buffer_set_loss(memory.buffer,
+					  DESC(hm_loss_desc, .policy = HM_LOSS_SHADOW)));
 	if (!break_page(&memory, 3 * PAGE))
-		goto out;
+		return;
 	CHECK(pattern_holds((void *)memory.base, 0, SIZE, 1));
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(memory.map, 3 * PAGE, 1, HM_READ));
-out:
-	memory_close(&memory);
 }
 
 /* In a machine of tests/vm, which has none by itself. */
@@ -232,19 +216,12 @@ static void recovered_by(uint32_t policy, bool refill)
 {
 	struct hm_recover_info info = { .struct_size = sizeof(info) };
 	struct told told = { 0 };
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = policy,
-		.lost = on_lost,
-		.refill = refill ? on_refill : NULL,
-		.user = &told,
-	};
 	const uint32_t salt = refill ? 7 : 1;
-	struct memory memory;
+	struct memory memory = memory_open(0);
 
-	if (!memory_open(&memory, 0))
-		return;
-	CHECK_OK_FATAL(hm_buffer_set_loss(memory.buffer, &desc));
+	CHECK_OK_FATAL(hm_buffer_set_loss(
+		memory.buffer, DESC(hm_loss_desc, .policy = policy, .lost = on_lost,
+				    .refill = refill ? on_refill : NULL, .user = &told)));
 	if (!break_page(&memory, 3 * PAGE))
 		goto out;
 	(void)memory.base[3 * PAGE];
@@ -277,17 +254,14 @@ out:
 static void recovered_huge(void)
 {
 	struct hm_recover_info info = { .struct_size = sizeof(info) };
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = HM_LOSS_RECREATE,
-	};
-	struct memory memory;
+	AUTO(memory) memory = { 0 };
 
-	if (!is_for_once() || !huge_pages() || !memory_open(&memory, HM_BUFFER_HUGETLB))
-		return;
-	CHECK_OK_FATAL(hm_buffer_set_loss(memory.buffer, &desc));
+	TEST_NEEDS(is_for_once() && huge_pages());
+	memory = memory_open(HM_BUFFER_HUGETLB);
+	CHECK_OK_FATAL(hm_buffer_set_loss(memory.buffer,
+					  DESC(hm_loss_desc, .policy = HM_LOSS_RECREATE)));
 	if (!break_page(&memory, 3 * PAGE))
-		goto out;
+		return;
 	(void)memory.base[3 * PAGE];
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(memory.map, 0, SIZE, HM_READ));
 	CHECK_OK(hm_device_recover(memory.device, 0, &info));
@@ -300,8 +274,6 @@ static void recovered_huge(void)
 	CHECK(is_zero((void *)memory.base, 3 * PAGE, 4 * PAGE));
 	CHECK_OK(hm_map_begin_cpu(memory.map, 0, SIZE, HM_READ | HM_WRITE));
 	CHECK_OK(hm_map_end_cpu(memory.map, 0, SIZE, HM_READ | HM_WRITE));
-out:
-	memory_close(&memory);
 }
 
 static void recovered(void)
@@ -314,17 +286,14 @@ static void recovered(void)
 static void told_early(void)
 {
 	struct hm_fault fault = { .struct_size = sizeof(fault) };
-	struct memory memory;
 	char byte;
+	AUTO(memory) memory = memory_open(0);
 
-	if (!memory_open(&memory, 0))
-		return;
 	CHECK(!prctl(PR_MCE_KILL, PR_MCE_KILL_SET, PR_MCE_KILL_EARLY, 0, 0));
 	if (break_guarded(&memory, 5 * PAGE))
 		CHECK_ERROR(-EHWPOISON,
 			    hm_copy_out(&byte, (char *)memory.base + 5 * PAGE, 1, &fault));
 	CHECK(!prctl(PR_MCE_KILL, PR_MCE_KILL_SET, PR_MCE_KILL_DEFAULT, 0, 0));
-	memory_close(&memory);
 }
 
 static const struct test tests[] = {
@@ -339,7 +308,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "hetsim_hwpoison", tests);
-}
+TEST_MAIN(harness_main, "hetsim_hwpoison", tests)

@@ -38,14 +38,13 @@ static bool open_with_vgem(int *ret_fd, int *ret_vgem)
 /* The machine's other device; negative: it has none. */
 static int hetsim_open_second(void)
 {
-	struct hetsim_handshake shake = {
-		.size = sizeof(shake),
-		.version_major = HETSIM_VERSION_MAJOR,
-	};
 	int fd = open(HETSIM_SECOND, O_RDWR | O_CLOEXEC);
 
 	if (fd >= 0)
-		CHECK_EQUAL(hetsim_call(fd, HETSIM_HANDSHAKE, &shake), 0);
+		CHECK_EQUAL(hetsim_call(fd, HETSIM_HANDSHAKE,
+					SIZED(hetsim_handshake,
+					      .version_major = HETSIM_VERSION_MAJOR)),
+			    0);
 	return fd;
 }
 
@@ -83,8 +82,7 @@ static void test_half_is_left(void)
 					       .place = HETSIM_PLACE_VRAM };
 	int fd, others[2], vgem, dmabufs[4], last, i;
 
-	if (!open_with_vgem(&fd, &vgem))
-		return;
+	TEST_NEEDS(open_with_vgem(&fd, &vgem));
 	for (i = 0; i < 2; i++) {
 		others[i] = hetsim_open(O_RDWR);
 		CHECK_FATAL(others[i] >= 0);
@@ -135,8 +133,7 @@ static void test_half_of_both(void)
 	uint64_t quarter, eighth;
 	int fd, others[2], vgem, dmabufs[5], i;
 
-	if (!open_with_vgem(&fd, &vgem))
-		return;
+	TEST_NEEDS(open_with_vgem(&fd, &vgem));
 	quarter = hetsim_query(fd).vram_bytes / 4;
 	eighth = hetsim_query(fd).window_bytes / 8;
 	if (!eighth)
@@ -178,8 +175,7 @@ static void test_growth_refused(void)
 	int fd, other, second, vgem, dmabufs[2];
 	uint32_t count = 1;
 
-	if (!open_with_vgem(&fd, &vgem))
-		return;
+	TEST_NEEDS(open_with_vgem(&fd, &vgem));
 	other = hetsim_open(O_RDWR);
 	CHECK_FATAL(other >= 0);
 	tenth = hetsim_query(fd).vram_bytes / 10 & ~(PAGE - 1);
@@ -215,8 +211,7 @@ static void test_pinned_stays(void)
 	struct hetsim_buffer_info info = { .size = sizeof(info) };
 	int fd, vgem, dmabuf;
 
-	if (!open_with_vgem(&fd, &vgem))
-		return;
+	TEST_NEEDS(open_with_vgem(&fd, &vgem));
 	dmabuf = export_tenths(fd, 1, &info.handle);
 	CHECK_EQUAL(prime_import(vgem, dmabuf), 0);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, info.handle, MIB(1)), -EBUSY);
@@ -273,8 +268,7 @@ static void test_slot_taken(void)
 	uint64_t length;
 	int fd, vgem, i, r;
 
-	if (!open_with_vgem(&fd, &vgem))
-		return;
+	TEST_NEEDS(open_with_vgem(&fd, &vgem));
 	query = hetsim_query(fd);
 	length = query.vram_bytes - SMALL / 4 * 16 * PAGE;
 	taker.fd = hetsim_open(O_RDWR);
@@ -378,16 +372,16 @@ static void use(int fd, int dmabuf, const struct hetsim_import *import)
 /* Calls that need this device's own memory. */
 static void refuse(int fd, const struct hetsim_import *import)
 {
-	struct hetsim_buffer_resize resize = { .size = sizeof(resize),
-					       .handle = import->handle,
-					       .length = MIB(2) };
-	struct hetsim_buffer_sample sample = { .size = sizeof(sample),
-					       .handle = import->handle,
-					       .action = HETSIM_SAMPLE_START };
 	off_t offset = (off_t)import->offset;
 
-	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize), -EOPNOTSUPP);
-	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), -EOPNOTSUPP);
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE,
+				SIZED(hetsim_buffer_resize, .handle = import->handle,
+				      .length = MIB(2))),
+		    -EOPNOTSUPP);
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE,
+				SIZED(hetsim_buffer_sample, .handle = import->handle,
+				      .action = HETSIM_SAMPLE_START)),
+		    -EOPNOTSUPP);
 	CHECK_EQUAL(hetsim_buffer_move(fd, import->handle, 0, MIB(1), HETSIM_PLACE_VRAM),
 		    -EOPNOTSUPP);
 	CHECK_EQUAL(hetsim_export(fd, import->handle, 0), -EOPNOTSUPP);
@@ -440,8 +434,7 @@ static void test_vgem(void)
 {
 	int fd, other, vgem, objects;
 
-	if (!open_with_vgem(&fd, &vgem))
-		return;
+	TEST_NEEDS(open_with_vgem(&fd, &vgem));
 	other = hetsim_open(O_RDWR);
 	objects = hetsim_objects();
 	take_in(fd, other, vgem_make(vgem, MIB(1), DRM_RDWR));
@@ -458,8 +451,7 @@ static void test_rights(void)
 	struct hetsim_bind bind = { .size = sizeof(bind), .length = MIB(1), .address = MIB(1) };
 	int fd, reader, vgem, dmabuf;
 
-	if (!open_with_vgem(&fd, &vgem))
-		return;
+	TEST_NEEDS(open_with_vgem(&fd, &vgem));
 	reader = hetsim_open(O_RDONLY);
 	dmabuf = vgem_make(vgem, MIB(1), 0);
 	CHECK_EQUAL(hetsim_import(fd, dmabuf, &import), -EACCES);
@@ -484,10 +476,9 @@ static void test_rights(void)
 static void test_udmabuf(void)
 {
 	struct udmabuf_create create = { .flags = UDMABUF_FLAGS_CLOEXEC, .size = MIB(1) };
-	int fd = hetsim_open(O_RDWR), other, udmabuf, memory;
+	int fd = hetsim_begin(O_RDWR);
+	int other, udmabuf, memory;
 
-	if (fd < 0)
-		return;
 	udmabuf = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
 	if (udmabuf < 0) {
 		close(fd); /* 6.1 has none */
@@ -509,10 +500,9 @@ static void test_heap(void)
 {
 	struct dma_heap_allocation_data data = { .len = MIB(1),
 						 .fd_flags = O_RDWR | O_CLOEXEC };
-	int fd = hetsim_open(O_RDWR), other, heap;
+	int fd = hetsim_begin(O_RDWR);
+	int other, heap;
 
-	if (fd < 0)
-		return;
 	heap = open("/dev/dma_heap/system", O_RDWR | O_CLOEXEC);
 	if (heap < 0) {
 		close(fd); /* 6.1 has none */
@@ -531,10 +521,9 @@ static void test_two_devices(void)
 {
 	struct hetsim_import import;
 	struct hetsim_buffer buffer;
-	int fd = hetsim_open(O_RDWR), second, third, dmabuf;
+	int fd = hetsim_begin(O_RDWR);
+	int second, third, dmabuf;
 
-	if (fd < 0)
-		return;
 	second = hetsim_open_second();
 	third = hetsim_open_second();
 	if (second < 0 || third < 0) {
@@ -566,8 +555,7 @@ static void test_pinned(void)
 	struct hetsim_buffer buffer;
 	int fd, vgem;
 
-	if (!open_with_vgem(&fd, &vgem))
-		return;
+	TEST_NEEDS(open_with_vgem(&fd, &vgem));
 	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	prime.fd = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB(1), HETSIM_PLACE_VRAM), 0);
@@ -592,12 +580,11 @@ static void test_pinned(void)
 static void test_unplug(void)
 {
 	struct hetsim_import import;
-	int fd = hetsim_open(O_RDWR), vgem, dmabuf, plug;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int vgem, dmabuf, plug;
 	struct hetsim_bind bind = { .size = sizeof(bind), .length = MIB(1), .address = MIB(1) };
 	unsigned char *bytes, byte;
 
-	if (fd < 0)
-		return;
 	vgem = vgem_open();
 	if (vgem < 0 || hetsim_inject(fd, HETSIM_INJECT_RESET, 0, 0)) {
 		test_skip("kernel", vgem < 0 ? "no vgem" : "no test=1, or not root");
@@ -625,7 +612,6 @@ static void test_unplug(void)
 out:
 	if (vgem >= 0)
 		close(vgem);
-	close(fd);
 }
 
 /* A device that goes lets go of other devices' memory, which may move again. */
@@ -634,10 +620,9 @@ static void test_unplug_lets_go(void)
 	struct hetsim_bind bind = { .size = sizeof(bind), .length = MIB(1), .address = MIB(1) };
 	struct hetsim_buffer buffer = { 0 };
 	struct hetsim_import import;
-	int fd = hetsim_open(O_RDWR), second, dmabuf;
+	int fd = hetsim_begin(O_RDWR);
+	int second, dmabuf;
 
-	if (fd < 0)
-		return;
 	second = hetsim_open_second();
 	if (second < 0 || hetsim_inject(fd, HETSIM_INJECT_RESET, 0, 0)) {
 		close(fd); /* tests/vm/variants has them */
@@ -675,7 +660,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "hetsim_import", tests);
-}
+TEST_MAIN(harness_main, "hetsim_import", tests)

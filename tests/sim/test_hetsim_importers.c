@@ -163,8 +163,7 @@ static void test_iommu(void)
 	struct devices devices;
 	int dmabuf;
 
-	if (!devices_open(&devices))
-		return;
+	TEST_NEEDS(devices_open(&devices));
 	dmabuf = export_new(devices.fd, MIB(1), HETSIM_PLACE_SYSTEM, &buffer);
 	CHECK_EQUAL(take_in(devices.importer, dmabuf), 0);
 	use(&devices, &buffer, 10);
@@ -234,8 +233,7 @@ static void test_bounced(void)
 	pthread_t thread;
 	int dmabuf, i, r = -EOPNOTSUPP;
 
-	if (!devices_open(&devices))
-		return;
+	TEST_NEEDS(devices_open(&devices));
 	devices_change(&devices, "identity");
 	check_stale(&devices);
 	dmabuf = export_new(devices.fd, MIB(1), HETSIM_PLACE_SYSTEM, &buffer);
@@ -260,13 +258,12 @@ static void test_bounced(void)
 static void test_taken_in_bounced(void)
 {
 	struct hetsim_import import;
-	int fd = hetsim_open(O_RDWR), vgem, dmabuf;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int vgem, dmabuf;
 
-	if (fd < 0)
-		return;
 	if (access("/dev/importer", F_OK)) {
 		test_skip("kernel", "a machine of tests/vm/importers has bounce buffers");
-		goto out;
+		return;
 	}
 	vgem = vgem_open();
 	CHECK_FATAL(vgem >= 0);
@@ -274,8 +271,6 @@ static void test_taken_in_bounced(void)
 	CHECK_EQUAL(hetsim_import(fd, dmabuf, &import), -EOPNOTSUPP);
 	close(dmabuf);
 	close(vgem);
-out:
-	close(fd);
 }
 
 /* ---- CPU accesses of another driver ---- */
@@ -292,8 +287,7 @@ static void test_vmap(void)
 	uint64_t vram;
 	int dmabuf, other;
 
-	if (!devices_open(&devices))
-		return;
+	TEST_NEEDS(devices_open(&devices));
 	vram = hetsim_query(devices.fd).vram_bytes;
 	CHECK_FATAL(!hetsim_buffer_create(devices.fd, vram / 2, HETSIM_PLACE_VRAM, 0, &buffer));
 	dmabuf = hetsim_export(devices.fd, buffer.handle, HETSIM_EXPORT_WRITE);
@@ -343,12 +337,8 @@ static void test_revoked(void)
 	struct devices devices;
 	int dmabuf;
 
-	if (!devices_open(&devices))
-		return;
-	if (!hetsim_may_unplug(devices.fd)) {
-		devices_close(&devices);
-		return;
-	}
+	TEST_NEEDS(devices_open(&devices));
+	TEST_NEEDS(hetsim_may_unplug(devices.fd));
 	dmabuf = export_new(devices.fd, MIB(1), HETSIM_PLACE_SYSTEM, &buffer);
 	CHECK_FATAL(!ioctl(devices.importer, IMPORTER_ATTACH_DYNAMIC, &dmabuf));
 	use(&devices, &buffer, 30);
@@ -376,7 +366,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "hetsim_importers", tests);
-}
+TEST_MAIN(harness_main, "hetsim_importers", tests)

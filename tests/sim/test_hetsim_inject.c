@@ -29,13 +29,11 @@ static void touch(void *user)
 /* The signal's code says broken memory, or no memory. */
 static void test_codes(void)
 {
-	struct hetsim_buffer buffer;
 	unsigned char *beside;
-	int fd = hetsim_open(O_RDWR), i;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int i;
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, 2 * PAGE, HETSIM_PLACE_SYSTEM);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, 2 * PAGE, HETSIM_PLACE_SYSTEM);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_POISON, buffer.handle, 0), 0);
 	/* Faults beside it do not use up its answers, which are limited in number. */
 	for (i = 0; i < 400; i++) {
@@ -49,39 +47,32 @@ static void test_codes(void)
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, buffer.handle, PAGE), 0);
 	CHECK_EQUAL(test_fork(touch, buffer.bytes + PAGE), -BUS_ADRERR);
 	CHECK_EQUAL(test_fork(touch, buffer.bytes), 0);
-	hetsim_buffer_drop(fd, &buffer);
-	hetsim_close(fd);
 }
 
 /* Devices are hurt only where the module was told that they may be: not even root may. */
 static void test_permission(void)
 {
-	int fd = hetsim_open(O_RDWR), parameter;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 	char allowed = 0;
+	int parameter = open("/sys/module/hetsim/parameters/test", O_RDONLY | O_CLOEXEC);
 
-	if (fd < 0)
-		return;
-	parameter = open("/sys/module/hetsim/parameters/test", O_RDONLY | O_CLOEXEC);
 	CHECK_EQUAL(read(parameter, &allowed, 1), 1);
 	close(parameter);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_RESET, 0, 0),
 		    allowed == 'Y' && geteuid() == 0 ? 0 : -EPERM);
 	if (allowed != 'Y')
 		CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_UNPLUG, 0, 0), -EPERM);
-	hetsim_close(fd);
 }
 
 /* The kernel logs poison as broken memory, which not every user may cause. */
 static void test_poison_permission(void)
 {
 	struct hetsim_buffer buffer = { 0 };
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 
-	if (fd < 0)
-		return;
 	if (geteuid()) {
 		test_skip("kernel", "only root can be two users");
-		goto out;
+		return;
 	}
 	CHECK_FATAL(!hetsim_buffer_create(fd, PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer));
 	CHECK_FATAL(!seteuid(65534));
@@ -89,8 +80,6 @@ static void test_poison_permission(void)
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, buffer.handle, 0), 0);
 	CHECK_FATAL(!seteuid(0));
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_POISON, buffer.handle, 0), 0);
-out:
-	hetsim_close(fd);
 }
 
 static const struct test tests[] = {
@@ -100,7 +89,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_inject", sim_inject_tests, tests);
-}
+TEST_MAIN(hetsim_main, "hetsim_inject", sim_inject_tests, tests)

@@ -96,7 +96,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "hetsim_insmod", tests);
-}
+TEST_MAIN(harness_main, "hetsim_insmod", tests)

@@ -180,10 +180,8 @@ static void test_in_flight(void)
 {
 	static void *(*const ways[])(void *user) = { attack_splice, attack_process,
 						     attack_ring };
-	int fd = hetsim_open(O_RDWR);
+	int fd = hetsim_begin(O_RDWR);
 
-	if (fd < 0)
-		return;
 	close(fd);
 	under_attack(ways, 3, -1);
 }
@@ -221,10 +219,9 @@ static void test_direct_io(void)
 {
 	static void *(*const ways[])(void *user) = { attack_direct, attack_direct };
 	unsigned char *bytes;
-	int fd = hetsim_open(O_RDWR), disk;
+	int fd = hetsim_begin(O_RDWR);
+	int disk;
 
-	if (fd < 0)
-		return;
 	close(fd);
 	disk = open_disk();
 	if (disk < 0)
@@ -310,10 +307,8 @@ static void test_blocks_unheld(void)
 	uint64_t free_before, free_after;
 	unsigned char *hole;
 	unsigned int round;
-	int fd = hetsim_open(O_RDWR);
+	int fd = hetsim_begin(O_RDWR);
 
-	if (fd < 0)
-		return;
 	ways.disk = open_disk();
 	if (ways.disk < 0) {
 		close(fd);
@@ -371,10 +366,8 @@ static void ordinary(void *user)
 
 static void test_ordinary_user(void)
 {
-	int fd = hetsim_open(O_RDWR);
+	int fd = hetsim_begin(O_RDWR);
 
-	if (fd < 0)
-		return;
 	close(fd);
 	if (geteuid()) {
 		test_skip("kernel", "not root, who could become another user");
@@ -421,12 +414,11 @@ static void receiver(void *user)
 static void test_passed_file(void)
 {
 	struct passed passed;
-	int fd = hetsim_open(O_RDWR), other, sockets[2];
+	int fd = hetsim_begin(O_RDWR);
+	int other, sockets[2];
 	pid_t child;
 	int status = -1;
 
-	if (fd < 0)
-		return;
 	if (geteuid()) {
 		close(fd);
 		test_skip("kernel", "not root, who could become another user");
@@ -474,12 +466,11 @@ static void hog(int ready)
 {
 	static struct hetsim_command work[256];
 	struct hetsim_buffer_create create = { .size = sizeof(create), .length = MIB(4) };
-	struct hetsim_buffer buffer;
 	uint32_t queues[64], n = 0, i;
 	uint64_t seqno, taken = 0;
 	int fd = hetsim_open(O_RDWR);
+	struct hetsim_buffer buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 
-	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_SYSTEM);
 	hetsim_bind(fd, &buffer, HETSIM_BIND_WRITE);
 	/* Not more than the machine has, where the device could have it. */
 	while (taken < MIB(256) && hetsim_call(fd, HETSIM_BUFFER_CREATE, &create) == 0)
@@ -514,12 +505,11 @@ static void test_no_starving(void)
 	struct hetsim_buffer buffer;
 	double begin;
 	uint32_t queue;
-	int fd = hetsim_open(O_RDWR), pipes[2], status, i;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int pipes[2], status, i;
 	char byte;
 	pid_t child;
 
-	if (fd < 0)
-		return;
 	CHECK_EQUAL(pipe2(pipes, O_CLOEXEC), 0);
 	child = fork();
 	CHECK_FATAL(child >= 0);
@@ -547,7 +537,6 @@ static void test_no_starving(void)
 	CHECK_EQUAL(waitpid(child, &status, 0), child);
 	hetsim_buffer_drop(fd, &buffer);
 	close(pipes[0]);
-	close(fd);
 }
 
 /* ---- control groups ---- */
@@ -594,11 +583,10 @@ static void test_control_group(void)
 		struct hetsim_buffer_resize resize;
 	} from = { .import = { .size = sizeof(from.import) },
 		   .resize = { .size = sizeof(from.resize) } };
-	int fd = hetsim_open(O_RDWR), sockets[2], status = -1;
+	int fd = hetsim_begin(O_RDWR);
+	int sockets[2], status = -1;
 	pid_t child;
 
-	if (fd < 0)
-		return;
 	if (!control_group_make(MIB(64))) {
 		close(fd);
 		return;
@@ -654,18 +642,14 @@ static void read_all(int fd, uint64_t most)
 
 static void test_zeroed(void)
 {
-	int fd = hetsim_open(O_RDWR), plug, round;
+	int fd = hetsim_begin(O_RDWR);
+	int plug, round;
 
-	if (fd < 0)
-		return;
 	read_all(fd, MIB(32));
 	close(fd);
 	fd = hetsim_open(O_RDWR);
 	read_all(fd, MIB(32));
-	if (!hetsim_may_unplug(fd)) {
-		close(fd);
-		return;
-	}
+	TEST_NEEDS(hetsim_may_unplug(fd));
 	for (round = 0; round < 2; round++) {
 		CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_UNPLUG, 0, 0), 0);
 		close(fd);

@@ -35,12 +35,12 @@ static void doing_wait(int fd, struct hetsim_buffer *buffer)
 
 static void doing_faults(int fd, struct hetsim_buffer *buffer)
 {
-	struct hetsim_buffer_sample sample = { .size = sizeof(sample),
-					       .handle = buffer->handle };
 	uint64_t i;
 
 	for (;;) {
-		hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample); /* and so unmaps all */
+		hetsim_call(fd, HETSIM_BUFFER_SAMPLE,
+			    SIZED(hetsim_buffer_sample,
+				  .handle = buffer->handle)); /* and so unmaps all */
 		for (i = 0; i < buffer->length; i += PAGE)
 			buffer->bytes[i]++;
 	}
@@ -229,13 +229,11 @@ static void test_killed(void)
 	};
 	uint64_t state = test_seed();
 	struct hetsim_buffer buffer;
-	int before, fd = hetsim_open(O_RDWR);
+	int fd = hetsim_begin(O_RDWR);
 	unsigned int i;
 	pid_t child;
+	int before = hetsim_objects();
 
-	if (fd < 0)
-		return;
-	before = hetsim_objects();
 	for (i = 0; i < ROUNDS * sizeof(doing) / sizeof(doing[0]); i++) {
 		child = fork();
 		CHECK_FATAL(child >= 0);
@@ -274,11 +272,10 @@ static void test_evicting(void)
 {
 	uint64_t state = test_seed(), evictions, i;
 	struct hetsim_buffer buffer;
-	int before, round, fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int before, round;
 	pid_t child;
 
-	if (fd < 0)
-		return;
 	buffer = hetsim_buffer_make(fd, hetsim_query(fd).vram_bytes / 4 * 3, HETSIM_PLACE_VRAM);
 	for (i = 0; i < buffer.length; i += PAGE)
 		*(uint64_t *)(buffer.bytes + i) = i;
@@ -300,19 +297,17 @@ static void test_evicting(void)
 	}
 	CHECK_EQUAL(hetsim_query(fd).vram_used + hetsim_query(fd).system_used, buffer.length);
 	hetsim_buffer_drop(fd, &buffer);
-	close(fd);
 }
 
 /* Takes the device away, and has each touch of its maps make a page of zeros. */
 static void touch_lost(void)
 {
 	static unsigned char *maps[64];
-	struct hetsim_buffer buffer;
 	int fd = hetsim_open_zero();
 	uint64_t at;
 	size_t i;
+	struct hetsim_buffer buffer = hetsim_buffer_make(fd, LENGTH, HETSIM_PLACE_SYSTEM);
 
-	buffer = hetsim_buffer_make(fd, LENGTH, HETSIM_PLACE_SYSTEM);
 	for (i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
 		CHECK_FATAL(!hetsim_mmap(fd, LENGTH, PROT_READ | PROT_WRITE, buffer.offset,
 					 &maps[i]));
@@ -347,15 +342,11 @@ static void test_touching_lost(void)
 {
 	struct hetsim_query query = { .size = sizeof(query) };
 	uint64_t state = test_seed();
-	int round, fd = hetsim_open(O_RDWR);
+	int fd = hetsim_begin(O_RDWR);
+	int round;
 	pid_t child;
 
-	if (fd < 0)
-		return;
-	if (!hetsim_may_unplug(fd)) {
-		close(fd);
-		return;
-	}
+	TEST_NEEDS(hetsim_may_unplug(fd));
 	for (round = 0; round < ROUNDS; round++) {
 		child = fork();
 		CHECK_FATAL(child >= 0);
@@ -383,7 +374,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_killed", tests, NULL);
-}
+TEST_MAIN(hetsim_main, "hetsim_killed", tests, NULL)

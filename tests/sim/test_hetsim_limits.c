@@ -164,10 +164,8 @@ static void create_nicely(void *user)
 /* The engine's thread has the nice value of the process. */
 static void test_nice(void)
 {
-	int fd = hetsim_open(O_RDWR);
+	int fd = hetsim_begin(O_RDWR);
 
-	if (fd < 0)
-		return;
 	hetsim_close(fd);
 	CHECK_EQUAL(test_fork(create_nicely, NULL), 0);
 }
@@ -185,13 +183,11 @@ static void test_ticks(void)
 	struct itimerspec often = { .it_interval = { .tv_nsec = 5000000 },
 				    .it_value = { .tv_nsec = 5000000 } };
 	struct hetsim_buffer buffer = { 0 };
-	uint64_t length;
 	timer_t timer;
-	int fd = hetsim_open(O_RDWR), i;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int i;
+	uint64_t length = hetsim_query(fd).opener_bytes / 2;
 
-	if (fd < 0)
-		return;
-	length = hetsim_query(fd).opener_bytes / 2;
 	if (length > MIB(96))
 		length = MIB(96);
 	CHECK_EQUAL(sigaction(SIGUSR1, &action, NULL), 0);
@@ -203,7 +199,6 @@ static void test_ticks(void)
 		CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
 	}
 	timer_delete(timer);
-	close(fd);
 }
 
 static const struct test tests[] = {

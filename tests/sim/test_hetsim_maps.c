@@ -19,13 +19,10 @@
 static void test_fault_around(void)
 {
 	struct hetsim_counters before, after;
-	struct hetsim_buffer buffer;
 	uint64_t i, orders = 0;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, MIB(32), HETSIM_PLACE_VRAM);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, MIB(32), HETSIM_PLACE_VRAM);
 	before = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
 	for (i = 0; i < buffer.length; i += PAGE)
 		buffer.bytes[i] = (unsigned char)(i >> 12);
@@ -40,8 +37,6 @@ static void test_fault_around(void)
 		if (buffer.bytes[i] != (unsigned char)(i >> 12))
 			break;
 	CHECK_EQUAL(i, buffer.length);
-	hetsim_buffer_drop(fd, &buffer);
-	close(fd);
 }
 
 struct touching {
@@ -68,11 +63,9 @@ static void test_blocks(void)
 	struct hetsim_buffer_resize resize = { .size = sizeof(resize), .length = MIB(6) };
 	struct hetsim_buffer buffer, grown;
 	uint64_t huge = hetsim_has_blocks() ? 4 : 0, i;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 	unsigned char *hole, *moved;
 
-	if (fd < 0)
-		return;
 	buffer = hetsim_buffer_make(fd, MIB(8), HETSIM_PLACE_VRAM);
 	before = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
 	for (i = 0; i < buffer.length; i += PAGE)
@@ -128,19 +121,16 @@ static void test_blocks(void)
 	CHECK_EQUAL(after.faults_huge - before.faults_huge, huge / 2);
 	CHECK_EQUAL(munmap(grown.bytes, MIB(6)), 0);
 	CHECK_EQUAL(hetsim_close_handle(fd, grown.handle), 0);
-	close(fd);
 }
 
 /* Where the kernel tracks stores, each map's first store faults on a readable page. */
 static void test_dirty_tracked(void)
 {
-	int fd = hetsim_open(O_RDWR), clear;
-	struct hetsim_buffer buffer;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int clear;
 	uint64_t i;
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, MIB(4), HETSIM_PLACE_VRAM);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, MIB(4), HETSIM_PLACE_VRAM);
 	CHECK_EQUAL(buffer.bytes[0], 0);
 	clear = open("/proc/self/clear_refs", O_WRONLY);
 	CHECK_FATAL(clear >= 0);
@@ -153,8 +143,6 @@ static void test_dirty_tracked(void)
 		if (buffer.bytes[i] != (unsigned char)(i >> 12))
 			break;
 	CHECK_EQUAL(i, buffer.length);
-	hetsim_buffer_drop(fd, &buffer);
-	close(fd);
 }
 
 /* Both sorts of entries, in turn, under threads that touch: no fault ends otherwise. */
@@ -163,14 +151,12 @@ static void test_blocks_race(void)
 	struct hetsim_inject inject = { .size = sizeof(inject), .kind = HETSIM_INJECT_POISON };
 	struct hetsim_buffer_move move = { .size = sizeof(move), .length = 4096 };
 	struct touching touching = { 0 };
-	struct hetsim_buffer buffer;
-	int fd = hetsim_open(O_RDWR), i;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int i;
 	pthread_t threads[3];
 	uint32_t reached;
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, MIB(8), HETSIM_PLACE_VRAM);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, MIB(8), HETSIM_PLACE_VRAM);
 	touching.bytes = buffer.bytes;
 	for (i = 0; i < 3; i++)
 		CHECK_FATAL(pthread_create(&threads[i], NULL, touch_blocks, &touching) == 0);
@@ -191,20 +177,14 @@ static void test_blocks_race(void)
 	__atomic_store_n(&touching.stop, 1, __ATOMIC_RELAXED);
 	for (i = 0; i < 3; i++)
 		CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
-	hetsim_buffer_drop(fd, &buffer);
-	close(fd);
 }
 
 static void test_refusals(void)
 {
-	struct hetsim_buffer buffer;
-	int fd = hetsim_open(O_RDWR);
-	off_t offset;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
+	off_t offset = (off_t)buffer.offset;
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
-	offset = (off_t)buffer.offset;
 	CHECK(mmap(NULL, MIB(1), PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, offset) ==
 		      MAP_FAILED &&
 	      errno == EINVAL);
@@ -220,8 +200,6 @@ static void test_refusals(void)
 	      (errno == ENOENT || errno == EOVERFLOW));
 	CHECK(mremap(buffer.bytes, MIB(1), MIB(2), MREMAP_MAYMOVE) == MAP_FAILED &&
 	      errno == EFAULT);
-	hetsim_buffer_drop(fd, &buffer);
-	close(fd);
 }
 
 static uint64_t maps_of(int fd, uint32_t handle)
@@ -235,13 +213,10 @@ static uint64_t maps_of(int fd, uint32_t handle)
 /* Partial unmaps, moves, changes of rights. */
 static void test_pieces(void)
 {
-	struct hetsim_buffer buffer;
 	unsigned char *moved;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	struct hetsim_buffer buffer = hetsim_buffer_make(fd, MIB(4), HETSIM_PLACE_VRAM);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, MIB(4), HETSIM_PLACE_VRAM);
 	memset(buffer.bytes, 1, buffer.length);
 	CHECK_EQUAL(maps_of(fd, buffer.handle), 1);
 	CHECK_EQUAL(munmap(buffer.bytes + MIB(1), MIB(1)), 0);
@@ -263,7 +238,6 @@ static void test_pieces(void)
 	CHECK_EQUAL(munmap(buffer.bytes + MIB(2), MIB(2)), 0);
 	CHECK_EQUAL(maps_of(fd, buffer.handle), 0);
 	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
-	close(fd);
 }
 
 static void write_byte(void *user)
@@ -276,19 +250,14 @@ static void write_byte(void *user)
 
 static void test_child(void)
 {
-	struct hetsim_buffer buffer;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	buffer.bytes[0] = 4;
 	CHECK_EQUAL(test_fork(write_byte, buffer.bytes), 0);
 	CHECK_EQUAL(buffer.bytes[0], 5);
 	CHECK_EQUAL(buffer.bytes[8192], 9);
 	CHECK_EQUAL(maps_of(fd, buffer.handle), 1);
-	hetsim_buffer_drop(fd, &buffer);
-	close(fd);
 }
 
 /* Another program in the child: its map goes, the parent's stays. */
@@ -303,19 +272,14 @@ static void run_true(void *user)
 
 static void test_exec(void)
 {
-	struct hetsim_buffer buffer;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	buffer.bytes[0] = 4;
 	CHECK_EQUAL(fcntl(fd, F_SETFD, 0), 0); /* the program has the file, too */
 	CHECK_EQUAL(test_fork(run_true, buffer.bytes), 0);
 	CHECK_EQUAL(buffer.bytes[0], 5);
 	CHECK_EQUAL(maps_of(fd, buffer.handle), 1);
-	hetsim_buffer_drop(fd, &buffer);
-	close(fd);
 }
 
 /* Touches the bytes of @a up to @length, and all of @b: how many faults that took. */
@@ -337,15 +301,12 @@ static uint64_t touch_both(int fd, const struct hetsim_buffer *a, uint64_t lengt
  */
 static void test_revoked(void)
 {
-	struct hetsim_buffer a, b;
 	uint32_t other;
 	uint64_t n;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	AUTO(hetsim_buffer) a = hetsim_buffer_make(fd, MIB(8), HETSIM_PLACE_VRAM);
+	AUTO(hetsim_buffer) b = hetsim_buffer_make(fd, MIB(8), HETSIM_PLACE_VRAM);
 
-	if (fd < 0)
-		return;
-	a = hetsim_buffer_make(fd, MIB(8), HETSIM_PLACE_VRAM);
-	b = hetsim_buffer_make(fd, MIB(8), HETSIM_PLACE_VRAM);
 	CHECK(touch_both(fd, &a, a.length, &b) >= 8);
 	CHECK_EQUAL(touch_both(fd, &a, a.length, &b), 0);
 	/* Where there is a window, it was not made in VRAM. */
@@ -363,22 +324,17 @@ static void test_revoked(void)
 	CHECK(n == 2 || n == 3);
 	CHECK_EQUAL(a.bytes[0], 6);
 	CHECK_EQUAL(a.bytes[MIB(4)], 1);
-	hetsim_buffer_drop(fd, &a);
-	hetsim_buffer_drop(fd, &b);
-	close(fd);
 }
 
 /* The pages can't be held: the special entries refuse. */
 static void test_no_references(void)
 {
-	struct hetsim_buffer buffer;
 	struct iovec local, remote;
 	unsigned char byte = 0;
-	int fd = hetsim_open(O_RDWR), pipes[2];
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int pipes[2];
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, MIB(1), HETSIM_PLACE_VRAM);
 	buffer.bytes[0] = 1;
 	local = (struct iovec){ &byte, 1 };
 	remote = (struct iovec){ buffer.bytes, 1 };
@@ -387,8 +343,6 @@ static void test_no_references(void)
 	CHECK(vmsplice(pipes[1], &remote, 1, 0) == -1 && errno == EFAULT);
 	close(pipes[0]);
 	close(pipes[1]);
-	hetsim_buffer_drop(fd, &buffer);
-	close(fd);
 }
 
 static const struct test tests[] = {
@@ -405,7 +359,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "hetsim_maps", tests);
-}
+TEST_MAIN(harness_main, "hetsim_maps", tests)

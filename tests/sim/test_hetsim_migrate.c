@@ -18,6 +18,7 @@
 
 #include "lib/harness.h"
 #include "lib/hetsim.h"
+#include "lib/rig.h"
 #include "sim/migrate_support.h"
 #include "sim/module_support.h"
 #include "sim/sim_tests.h"
@@ -39,11 +40,9 @@ static void child_check(pid_t child)
 static void test_stays(void)
 {
 	struct hetsim_mirror says;
-	struct mirror mirror;
 	unsigned char *bytes;
+	AUTO(mirror) mirror = migrate_begin(&says);
 
-	if (!migrate_open(&mirror, &says))
-		return;
 	CHECK_EQUAL(says.migration, HETSIM_MIGRATION_NONE);
 	CHECK_EQUAL(says.migration_bytes, 0);
 	bytes = migrate_map(MIRROR_HUGE, 7);
@@ -59,7 +58,6 @@ static void test_stays(void)
 	CHECK_EQUAL(mirror_counters(&mirror).access_notices, 0);
 	CHECK(mirror_words_are(bytes, PAGE, 9));
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
-	mirror_close(&mirror);
 }
 
 /* A CPU uses pages in place where it reaches them; else they come back, with their neighbours. */
@@ -67,13 +65,10 @@ static void test_cpu(void)
 {
 	struct hetsim_counters counters;
 	struct hetsim_mirror says;
-	struct mirror mirror;
-	unsigned char *bytes;
 	unsigned int back;
+	AUTO(mirror) mirror = migrate_begin(&says);
+	unsigned char *bytes = migrate_map(MIRROR_HUGE, 5);
 
-	if (!migrate_open(&mirror, &says))
-		return;
-	bytes = migrate_map(MIRROR_HUGE, 5);
 	migrate_there(&mirror, bytes, MIRROR_HUGE);
 	CHECK_DONE(mirror_fill(&mirror, bytes, MIB(1), 0x01010101));
 	back = says.migration == HETSIM_MIGRATION_PRIVATE ? 16 : 0;
@@ -89,7 +84,6 @@ static void test_cpu(void)
 	CHECK_EQUAL(counters.pages_returned, back ? 16 + MIB(1) / PAGE : 0);
 	CHECK_EQUAL(counters.pages_evicted, 0);
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
-	mirror_close(&mirror);
 }
 
 /* The kernel itself uses the pages: for a pipe, a file, and another process' look. */
@@ -97,14 +91,11 @@ static void test_kernel_uses(void)
 {
 	struct hetsim_mirror says;
 	struct iovec from, to;
-	struct mirror mirror;
-	unsigned char *bytes;
 	char got[PAGE];
 	int pipe_of[2];
+	AUTO(mirror) mirror = migrate_begin(&says);
+	unsigned char *bytes = migrate_map(MIRROR_HUGE, 5);
 
-	if (!migrate_open(&mirror, &says))
-		return;
-	bytes = migrate_map(MIRROR_HUGE, 5);
 	migrate_there(&mirror, bytes, MIRROR_HUGE);
 	CHECK_FATAL(pipe2(pipe_of, O_CLOEXEC) == 0);
 	CHECK_EQUAL(write(pipe_of[1], bytes, PAGE), PAGE);
@@ -118,23 +109,19 @@ static void test_kernel_uses(void)
 	close(pipe_of[0]);
 	close(pipe_of[1]);
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
-	mirror_close(&mirror);
 }
 
 /* Parent and child share pages in the device's memory until one of them writes. */
 static void test_forked(void)
 {
 	struct hetsim_mirror says;
-	struct mirror mirror;
-	unsigned char *bytes;
 	int go[2];
 	pid_t child;
 	char byte = 0;
 	bool ok;
+	AUTO(mirror) mirror = migrate_begin(&says);
+	unsigned char *bytes = migrate_map(MIRROR_HUGE, 5);
 
-	if (!migrate_open(&mirror, &says))
-		return;
-	bytes = migrate_map(MIRROR_HUGE, 5);
 	migrate_there(&mirror, bytes, MIRROR_HUGE);
 	CHECK_FATAL(pipe2(go, O_CLOEXEC) == 0);
 	child = fork();
@@ -151,22 +138,18 @@ static void test_forked(void)
 	close(go[0]);
 	close(go[1]);
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
-	mirror_close(&mirror);
 }
 
 /* A child has pages of the device's memory when the file that moved them is closed. */
 static void test_fork_close(void)
 {
 	struct hetsim_mirror says;
-	struct mirror mirror;
-	unsigned char *bytes;
 	char byte = 0;
 	int go[2];
 	pid_t child;
+	struct mirror mirror = migrate_begin(&says);
+	unsigned char *bytes = migrate_map(MIRROR_HUGE, 5);
 
-	if (!migrate_open(&mirror, &says))
-		return;
-	bytes = migrate_map(MIRROR_HUGE, 5);
 	migrate_there(&mirror, bytes, MIRROR_HUGE);
 	CHECK_FATAL(pipe2(go, O_CLOEXEC) == 0);
 	child = fork();
@@ -185,13 +168,10 @@ static void test_fork_close(void)
 static void test_remap(void)
 {
 	struct hetsim_mirror says;
-	unsigned char *bytes, *to;
-	struct mirror mirror;
+	AUTO(mirror) mirror = migrate_begin(&says);
+	unsigned char *bytes = migrate_map(MIRROR_HUGE, 5);
+	unsigned char *to = mirror_map(MIRROR_HUGE, RW, PRIVATE, -1);
 
-	if (!migrate_open(&mirror, &says))
-		return;
-	bytes = migrate_map(MIRROR_HUGE, 5);
-	to = mirror_map(MIRROR_HUGE, RW, PRIVATE, -1);
 	migrate_there(&mirror, bytes, MIRROR_HUGE);
 	CHECK(mremap(bytes, MIRROR_HUGE, MIRROR_HUGE, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to);
 	CHECK_FAULT(mirror_read(&mirror, bytes, PAGE), HETSIM_REASON_UNMAPPED, bytes, 0);
@@ -200,7 +180,6 @@ static void test_remap(void)
 	CHECK(mirror_words_are(to, PAGE, 6));
 	CHECK(migrate_is(to + PAGE, MIRROR_HUGE - PAGE, 5));
 	CHECK_EQUAL(munmap(to, MIRROR_HUGE), 0);
-	mirror_close(&mirror);
 }
 
 /* A huge page moves in small ones. */
@@ -212,14 +191,13 @@ static void test_thp(void)
 
 	CHECK_EQUAL(madvise(bytes, MIRROR_HUGE, MADV_HUGEPAGE), 0);
 	memset(bytes, 5, MIRROR_HUGE);
-	if (migrate_open(&mirror, &says)) {
-		migrate_there(&mirror, bytes, MIRROR_HUGE);
-		CHECK_EQUAL(migrate_on_device(&mirror, bytes, MIRROR_HUGE), HUGE_PAGES);
-		CHECK_DONE(mirror_fill(&mirror, bytes, MIB(1), 6));
-		CHECK(mirror_words_are(bytes, MIB(1), 6));
-		CHECK(migrate_is(bytes + MIB(1), MIB(1), 5));
-		mirror_close(&mirror);
-	}
+	mirror = migrate_begin(&says);
+	migrate_there(&mirror, bytes, MIRROR_HUGE);
+	CHECK_EQUAL(migrate_on_device(&mirror, bytes, MIRROR_HUGE), HUGE_PAGES);
+	CHECK_DONE(mirror_fill(&mirror, bytes, MIB(1), 6));
+	CHECK(mirror_words_are(bytes, MIB(1), 6));
+	CHECK(migrate_is(bytes + MIB(1), MIB(1), 5));
+	mirror_close(&mirror);
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 }
 
@@ -227,15 +205,12 @@ static void test_thp(void)
 static void test_held(void)
 {
 	struct hetsim_mirror says;
-	struct mirror mirror;
-	unsigned char *bytes;
 	struct iovec part;
 	char got[PAGE];
 	int pipe_of[2];
+	AUTO(mirror) mirror = migrate_begin(&says);
+	unsigned char *bytes = migrate_map(MIRROR_HUGE, 5);
 
-	if (!migrate_open(&mirror, &says))
-		return;
-	bytes = migrate_map(MIRROR_HUGE, 5);
 	CHECK_EQUAL(mlock(bytes, 16 * PAGE), 0);
 	CHECK_FATAL(pipe2(pipe_of, O_CLOEXEC) == 0);
 	part = (struct iovec){ .iov_base = bytes + MIB(1), .iov_len = PAGE };
@@ -249,43 +224,38 @@ static void test_held(void)
 	close(pipe_of[0]);
 	close(pipe_of[1]);
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
-	mirror_close(&mirror);
 }
 
 /* A pipe has a page of the device's memory when its opener ends: it stays until that is read. */
 static void test_held_there(void)
 {
-	struct hetsim_query before;
 	struct hetsim_mirror says;
 	struct mirror mirror;
 	unsigned char *bytes;
-	int pipe_of[2], fd = hetsim_open(O_RDWR), tries = 100;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int pipe_of[2], tries = 100;
 	struct iovec part;
 	char got[PAGE];
+	struct hetsim_query before = hetsim_query(fd);
 
-	if (fd < 0)
-		return;
-	before = hetsim_query(fd);
 	CHECK_FATAL(pipe2(pipe_of, O_CLOEXEC) == 0);
-	if (migrate_open(&mirror, &says)) {
-		bytes = migrate_map(MIRROR_HUGE, 5);
-		migrate_there(&mirror, bytes, MIRROR_HUGE);
-		part = (struct iovec){ .iov_base = bytes, .iov_len = PAGE };
-		CHECK_EQUAL(vmsplice(pipe_of[1], &part, 1, 0), PAGE);
-		mirror_close(&mirror);
-		CHECK(hetsim_query(fd).vram_used - before.vram_used <= PAGE);
-		CHECK(migrate_is(bytes, MIRROR_HUGE, 5));
-		CHECK_EQUAL(read(pipe_of[0], got, PAGE), PAGE);
-		CHECK(migrate_is((unsigned char *)got, PAGE, 5));
-		CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
-		/* A worker counts it. */
-		while (hetsim_query(fd).vram_used != before.vram_used && --tries)
-			usleep(20000);
-		CHECK_EQUAL(hetsim_query(fd).vram_used, before.vram_used);
-	}
+	mirror = migrate_begin(&says);
+	bytes = migrate_map(MIRROR_HUGE, 5);
+	migrate_there(&mirror, bytes, MIRROR_HUGE);
+	part = (struct iovec){ .iov_base = bytes, .iov_len = PAGE };
+	CHECK_EQUAL(vmsplice(pipe_of[1], &part, 1, 0), PAGE);
+	mirror_close(&mirror);
+	CHECK(hetsim_query(fd).vram_used - before.vram_used <= PAGE);
+	CHECK(migrate_is(bytes, MIRROR_HUGE, 5));
+	CHECK_EQUAL(read(pipe_of[0], got, PAGE), PAGE);
+	CHECK(migrate_is((unsigned char *)got, PAGE, 5));
+	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
+	/* A worker counts it. */
+	while (hetsim_query(fd).vram_used != before.vram_used && --tries)
+		usleep(20000);
+	CHECK_EQUAL(hetsim_query(fd).vram_used, before.vram_used);
 	close(pipe_of[0]);
 	close(pipe_of[1]);
-	hetsim_close(fd);
 }
 
 /* Where user space brings pages, the device makes none. */
@@ -320,13 +290,10 @@ static void test_userfault(void)
 static void test_no_memory(void)
 {
 	struct hetsim_mirror says;
-	struct mirror mirror;
-	unsigned char *bytes;
 	unsigned int nth;
+	AUTO(mirror) mirror = migrate_begin(&says);
+	unsigned char *bytes = migrate_map(MIRROR_HUGE, 5);
 
-	if (!migrate_open(&mirror, &says))
-		return;
-	bytes = migrate_map(MIRROR_HUGE, 5);
 	for (nth = 1; nth <= 16; nth++) {
 		CHECK_EQUAL(hetsim_inject(mirror.fd, HETSIM_INJECT_ENOMEM, 0, nth), 0);
 		migrate_there(&mirror, bytes, 16 * PAGE);
@@ -338,7 +305,6 @@ static void test_no_memory(void)
 		CHECK(migrate_is(bytes, MIRROR_HUGE, 5));
 	}
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
-	mirror_close(&mirror);
 }
 
 /* The process ends, or becomes another program, with pages in the device's memory. */
@@ -399,15 +365,12 @@ static void test_race(void)
 	double until = test_now() + 60;
 	struct hetsim_mirror says;
 	struct adder adder = { .n = 64 };
-	struct mirror mirror;
 	unsigned long moves = 0;
-	unsigned char *bytes;
 	pthread_t thread;
 	unsigned int i;
+	AUTO(mirror) mirror = migrate_begin(&says);
+	unsigned char *bytes = migrate_map(MIRROR_HUGE, 0);
 
-	if (!migrate_open(&mirror, &says))
-		return;
-	bytes = migrate_map(MIRROR_HUGE, 0);
 	adder.counts = (uint64_t *)(void *)bytes;
 	CHECK_FATAL(pthread_create(&thread, NULL, add, &adder) == 0);
 	while (moves < 4 && test_now() < until) {
@@ -422,19 +385,15 @@ static void test_race(void)
 	CHECK(moves > 0);
 	CHECK(mirror_counters(&mirror).pages_migrated >= HUGE_PAGES - adder.n);
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
-	mirror_close(&mirror);
 }
 
 /* The kernel looks for pages that it can write out, among those in the device's memory too. */
 static void test_reclaim(void)
 {
 	struct hetsim_mirror says;
-	struct mirror mirror;
-	unsigned char *bytes;
+	AUTO(mirror) mirror = migrate_begin(&says);
+	unsigned char *bytes = migrate_map(MIRROR_HUGE, 5);
 
-	if (!migrate_open(&mirror, &says))
-		return;
-	bytes = migrate_map(MIRROR_HUGE, 5);
 	migrate_there(&mirror, bytes, MIRROR_HUGE);
 	madvise(bytes, MIRROR_HUGE, MADV_COLD);
 	madvise(bytes, MIRROR_HUGE, MADV_PAGEOUT);
@@ -450,19 +409,15 @@ static void test_reclaim(void)
 	madvise(bytes, MIRROR_HUGE, MADV_PAGEOUT);
 	CHECK(mirror_words_are(bytes, MIB(1), 7));
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
-	mirror_close(&mirror);
 }
 
 /* The device is taken away: no byte is. */
 static void test_unplug(void)
 {
 	struct hetsim_mirror says;
-	struct mirror mirror;
-	unsigned char *bytes;
+	struct mirror mirror = migrate_begin(&says);
+	unsigned char *bytes = migrate_map(MIRROR_HUGE, 5);
 
-	if (!migrate_open(&mirror, &says))
-		return;
-	bytes = migrate_map(MIRROR_HUGE, 5);
 	if (hetsim_may_unplug(mirror.fd)) {
 		migrate_there(&mirror, bytes, MIRROR_HUGE);
 		CHECK_DONE(mirror_fill(&mirror, bytes, MIB(1), 6));
@@ -473,11 +428,10 @@ static void test_unplug(void)
 	}
 	mirror_close(&mirror);
 	/* The fresh device has all of the memory. */
-	if (migrate_open(&mirror, &says)) {
-		migrate_there(&mirror, bytes, MIRROR_HUGE);
-		CHECK_EQUAL(migrate_on_device(&mirror, bytes, MIRROR_HUGE), HUGE_PAGES);
-		mirror_close(&mirror);
-	}
+	mirror = migrate_begin(&says);
+	migrate_there(&mirror, bytes, MIRROR_HUGE);
+	CHECK_EQUAL(migrate_on_device(&mirror, bytes, MIRROR_HUGE), HUGE_PAGES);
+	mirror_close(&mirror);
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 }
 
@@ -526,7 +480,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_migrate", sim_migrate_tests, tests);
-}
+TEST_MAIN(hetsim_main, "hetsim_migrate", sim_migrate_tests, tests)

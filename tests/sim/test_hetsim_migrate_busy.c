@@ -93,9 +93,6 @@ static int fill(const struct opened *opened, void *bytes, uint32_t word)
 
 static int open_one(struct opened *ret_opened)
 {
-	struct hetsim_handshake shake = { .size = sizeof(shake),
-					  .version_major = HETSIM_VERSION_MAJOR,
-					  .version_minor = HETSIM_VERSION_MINOR };
 	struct hetsim_queue_create queue = { .size = sizeof(queue),
 					     .type = HETSIM_QUEUE_COUNTER,
 					     .timeout_ms = HETSIM_MAX_TIMEOUT_MS };
@@ -104,7 +101,9 @@ static int open_one(struct opened *ret_opened)
 
 	if (fd < 0)
 		return -ENODEV;
-	r = hetsim_call(fd, HETSIM_HANDSHAKE, &shake);
+	r = hetsim_call(fd, HETSIM_HANDSHAKE,
+			SIZED(hetsim_handshake, .version_major = HETSIM_VERSION_MAJOR,
+			      .version_minor = HETSIM_VERSION_MINOR));
 	if (!r)
 		r = hetsim_call(fd, HETSIM_MIRROR, &mirror);
 	if (!r)
@@ -384,8 +383,7 @@ static void test_unload(void)
 	struct load load;
 	int file, i, r;
 
-	if (!may_take_away())
-		return;
+	TEST_NEEDS(may_take_away());
 	file = module_open();
 	if (file < 0)
 		return;
@@ -415,7 +413,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_migrate_busy", tests, NULL);
-}
+TEST_MAIN(hetsim_main, "hetsim_migrate_busy", tests, NULL)

@@ -55,8 +55,7 @@ static void test_thp(void)
 		test_skip("kernel", "the kernel has made no huge page");
 		goto out;
 	}
-	if (!mirror_open(&mirror))
-		goto out;
+	mirror = mirror_begin();
 	CHECK_DONE(mirror_fill(&mirror, bytes, MIRROR_HUGE, 3));
 	CHECK_EQUAL(mirror_page(&mirror, bytes).order, 9);
 	CHECK_EQUAL(mirror_page(&mirror, bytes + 300 * PAGE).order, 9);
@@ -90,8 +89,7 @@ static void test_thp_fork(void)
 	pid_t child;
 
 	CHECK_EQUAL(madvise(bytes, MIRROR_HUGE, MADV_HUGEPAGE), 0);
-	if (!mirror_open(&mirror))
-		goto out;
+	mirror = mirror_begin();
 	CHECK_DONE(mirror_fill(&mirror, bytes, MIRROR_HUGE, 3));
 	CHECK_FATAL(pipe2(go, O_CLOEXEC) == 0);
 	child = fork();
@@ -108,7 +106,6 @@ static void test_thp_fork(void)
 	close(go[0]);
 	close(go[1]);
 	mirror_close(&mirror);
-out:
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 }
 
@@ -153,19 +150,18 @@ static void test_hugetlb(void)
 		test_skip("kernel", "no huge pages are to be had");
 		goto out;
 	}
-	if (mirror_open(&mirror)) {
-		CHECK_DONE(mirror_fill(&mirror, bytes + 3 * PAGE, MIRROR_HUGE, 6));
-		CHECK(mirror_words_are(bytes + 3 * PAGE, MIRROR_HUGE, 6));
-		CHECK(mirror_words_are(bytes, 3 * PAGE, 0));
-		child = fork();
-		if (!child)
-			_exit(mirror_words_are(bytes + 3 * PAGE, MIRROR_HUGE, 6) ? 0 : 1);
-		CHECK_EQUAL(waitpid(child, &status, 0), child);
-		CHECK_EQUAL(status, 0);
-		CHECK_DONE(mirror_fill(&mirror, bytes, 2 * MIRROR_HUGE, 7));
-		CHECK(mirror_words_are(bytes, 2 * MIRROR_HUGE, 7));
-		mirror_close(&mirror);
-	}
+	mirror = mirror_begin();
+	CHECK_DONE(mirror_fill(&mirror, bytes + 3 * PAGE, MIRROR_HUGE, 6));
+	CHECK(mirror_words_are(bytes + 3 * PAGE, MIRROR_HUGE, 6));
+	CHECK(mirror_words_are(bytes, 3 * PAGE, 0));
+	child = fork();
+	if (!child)
+		_exit(mirror_words_are(bytes + 3 * PAGE, MIRROR_HUGE, 6) ? 0 : 1);
+	CHECK_EQUAL(waitpid(child, &status, 0), child);
+	CHECK_EQUAL(status, 0);
+	CHECK_DONE(mirror_fill(&mirror, bytes, 2 * MIRROR_HUGE, 7));
+	CHECK(mirror_words_are(bytes, 2 * MIRROR_HUGE, 7));
+	mirror_close(&mirror);
 	CHECK_EQUAL(munmap(bytes, 2 * MIRROR_HUGE), 0);
 out:
 	write_text("/proc/sys/vm/nr_hugepages", had);
@@ -174,14 +170,11 @@ out:
 /* Memory that has no pages of the kernel's, or none that the kernel may look into. */
 static void test_device(void)
 {
-	struct hetsim_buffer buffer;
-	struct mirror mirror;
 	unsigned char *secret;
 	int file;
+	struct mirror mirror = mirror_begin();
+	struct hetsim_buffer buffer = hetsim_buffer_make(mirror.fd, PAGE, HETSIM_PLACE_SYSTEM);
 
-	if (!mirror_open(&mirror))
-		return;
-	buffer = hetsim_buffer_make(mirror.fd, PAGE, HETSIM_PLACE_SYSTEM);
 	buffer.bytes[0] = 1;
 	CHECK_FAULT(mirror_read(&mirror, buffer.bytes, PAGE), HETSIM_REASON_DEVICE,
 		    buffer.bytes, 0);
@@ -239,13 +232,11 @@ static void test_child(void)
 	struct hetsim_prefetch prefetch = { .size = sizeof(prefetch),
 					    .location = HETSIM_LOCATION_DEVICE,
 					    .length = PAGE };
-	struct mirror mirror;
 	struct mirror_end end;
 	int status, bad;
 	pid_t child;
+	struct mirror mirror = mirror_begin();
 
-	if (!mirror_open(&mirror))
-		goto out;
 	CHECK_DONE(mirror_fill(&mirror, bytes, PAGE, 1));
 	prefetch.queue = mirror.queue;
 	prefetch.address = (uintptr_t)bytes;
@@ -267,7 +258,6 @@ static void test_child(void)
 	CHECK(mirror_words_are(bytes, PAGE, 1));
 	CHECK_DONE(mirror_fill(&mirror, bytes, PAGE, 3));
 	mirror_close(&mirror);
-out:
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 }
 
@@ -330,14 +320,12 @@ static void test_exit(void)
 static void test_exited(void)
 {
 	uint64_t seqno = 0;
-	struct mirror mirror = { 0 };
 	struct mirror_end end;
 	int files[2], status;
 	unsigned char *bytes;
 	pid_t child;
+	struct mirror mirror = mirror_begin();
 
-	if (!mirror_open(&mirror))
-		return;
 	mirror_close(&mirror);
 	mirror.fd = hetsim_open(O_RDWR);
 	CHECK_FATAL(mirror.fd >= 0 && pipe2(files, O_CLOEXEC) == 0);
@@ -379,8 +367,7 @@ static void test_shootdown(void)
 	uint32_t other;
 
 	CHECK_EQUAL(madvise(bytes, MIRROR_HUGE, MADV_NOHUGEPAGE), 0);
-	if (!mirror_open(&mirror))
-		goto out;
+	mirror = mirror_begin();
 	other = hetsim_queue_make(mirror.fd, HETSIM_QUEUE_COUNTER, 10000);
 	command.destination = (uintptr_t)bytes;
 	CHECK_DONE(mirror_run_on(&mirror, mirror.queue, &command));
@@ -400,7 +387,6 @@ static void test_shootdown(void)
 	CHECK_EQUAL(madvise(bytes + MIB(1), PAGE, MADV_DONTNEED), 0);
 	CHECK_EQUAL(mirror_counters(&mirror).tlb_shootdowns, after.tlb_shootdowns);
 	mirror_close(&mirror);
-out:
 	CHECK_EQUAL(munmap(bytes, MIRROR_HUGE), 0);
 }
 
@@ -410,11 +396,9 @@ static void test_chunks(void)
 	const size_t n = 32768 + 64,
 		     length = (n * PAGE + MIRROR_HUGE - 1) & ~(MIRROR_HUGE - 1ul);
 	unsigned char *bytes = mirror_map(length, PROT_READ, PRIVATE, -1);
-	struct mirror mirror;
 	uint64_t evicted;
+	struct mirror mirror = mirror_begin();
 
-	if (!mirror_open(&mirror))
-		goto out;
 	CHECK_EQUAL(mirror_advise(&mirror, bytes, length, HETSIM_ADVISE_GRANULE, PAGE), 0);
 	CHECK_DONE(mirror_prefetch(&mirror, bytes, n * PAGE, HETSIM_LOCATION_DEVICE, 0));
 	evicted = mirror_counters(&mirror).mirror_evictions;
@@ -424,7 +408,6 @@ static void test_chunks(void)
 	CHECK_DONE(mirror_read(&mirror, bytes, PAGE));
 	CHECK(mirror_counters(&mirror).mirror_evictions >= evicted + 2);
 	mirror_close(&mirror);
-out:
 	CHECK_EQUAL(munmap(bytes, length), 0);
 }
 
@@ -465,7 +448,7 @@ static void run_shaken(int file)
 	struct shaker shaker = { .n = 2 * MIRROR_HUGE, .file = file };
 	unsigned long served = 0, refused = 0;
 	double until = test_now() + 3;
-	struct mirror mirror;
+	AUTO(mirror) mirror = { .fd = -1 };
 	pthread_t thread;
 
 	if (!mirror_open(&mirror))
@@ -493,7 +476,6 @@ static void run_shaken(int file)
 	CHECK_DONE(mirror_fill(&mirror, shaker.bytes, shaker.n, 78));
 	CHECK(mirror_words_are(shaker.bytes, shaker.n, 78));
 	CHECK_EQUAL(munmap(shaker.bytes, shaker.n), 0);
-	mirror_close(&mirror);
 }
 
 static void test_shaken(void)
@@ -526,7 +508,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_mirror", sim_mirror_tests, tests);
-}
+TEST_MAIN(hetsim_main, "hetsim_mirror", sim_mirror_tests, tests)

@@ -5,7 +5,4 @@
 #include "lib/hetsim.h"
 #include "sim/sim_tests.h"
 
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_mirror_calls", sim_mirror_calls_tests, NULL);
-}
+TEST_MAIN(hetsim_main, "hetsim_mirror_calls", sim_mirror_calls_tests, NULL)

@@ -7,7 +7,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_mirror_random", sim_mirror_random_tests, tests);
-}
+TEST_MAIN(hetsim_main, "hetsim_mirror_random", sim_mirror_random_tests, tests)

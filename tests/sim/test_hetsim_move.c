@@ -16,10 +16,9 @@ static void test_touched(void)
 	struct hetsim_buffer buffers[4];
 	unsigned char byte = 0;
 	uint64_t length, faults;
-	int fd = hetsim_open(O_RDWR), i;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int i;
 
-	if (fd < 0)
-		return;
 	length = hetsim_query(fd).vram_bytes / 3 / MIB(1) * MIB(1);
 	for (i = 0; i < 3; i++)
 		buffers[i] = hetsim_buffer_make(fd, length, HETSIM_PLACE_VRAM);
@@ -41,7 +40,6 @@ static void test_touched(void)
 	CHECK_EQUAL(buffers[0].bytes[length - 1], 2);
 	for (i = 0; i < 4; i++)
 		hetsim_buffer_drop(fd, &buffers[i]);
-	close(fd);
 }
 
 static const struct test tests[] = {
@@ -49,7 +47,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_move", sim_move_tests, tests);
-}
+TEST_MAIN(hetsim_main, "hetsim_move", sim_move_tests, tests)

@@ -29,14 +29,12 @@ static void grow_slowly(bool *grown)
 static void test_slow_change(void)
 {
 	struct hetsim_buffer idle = { 0 }, buffer = { 0 };
-	int fd = hetsim_open(O_RDWR), status;
-	uint64_t vram;
+	int fd = hetsim_begin(O_RDWR);
+	int status;
 	pid_t child;
 	bool *grown;
+	uint64_t vram = hetsim_query(fd).vram_bytes;
 
-	if (fd < 0)
-		return;
-	vram = hetsim_query(fd).vram_bytes;
 	if (vram > MIB(256) || !control_group_make(vram)) {
 		close(fd); /* tests/vm/variants has small ones */
 		return;
@@ -72,7 +70,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_neighbours", sim_neighbours_tests, tests);
-}
+TEST_MAIN(hetsim_main, "hetsim_neighbours", sim_neighbours_tests, tests)

@@ -7,6 +7,7 @@
 
 #include "dmabuf/dmabuf.h"
 #include "share/share.h"
+#include "lib/rig.h"
 #include "lib/sim_devices.h"
 
 /* As hm_buffer_send() would, but that it tells of pages that have to be there. */
@@ -30,7 +31,7 @@ static void send_spoilt(struct hm_buffer *buffer, int to)
 static void present(void)
 {
 	struct hm_map *map, *theirs = NULL;
-	struct hm_device *device, *other;
+	AUTO(hm_device) *device = NULL, *other = NULL;
 	struct hm_buffer *buffer, *received;
 	uint64_t window, size;
 	int pair[2];
@@ -62,8 +63,6 @@ static void present(void)
 	close(pair[1]);
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
-	hm_device_unref(other);
-	hm_device_unref(device);
 }
 
 static const struct test tests[] = {
@@ -71,7 +70,4 @@ static const struct test tests[] = {
 	{ .name = NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "hetsim_present", tests);
-}
+TEST_MAIN(harness_main, "hetsim_present", tests)

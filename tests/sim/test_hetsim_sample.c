@@ -12,13 +12,10 @@ static void test_failed_resize(void)
 {
 	struct hetsim_buffer_sample sample = { .size = sizeof(sample),
 					       .action = HETSIM_SAMPLE_START };
-	struct hetsim_buffer buffer;
 	uint32_t count = 0;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	AUTO(hetsim_buffer) buffer = hetsim_buffer_make(fd, 2 * PAGE, HETSIM_PLACE_SYSTEM);
 
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, 2 * PAGE, HETSIM_PLACE_SYSTEM);
 	sample.handle = buffer.handle;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
 	buffer.bytes[0] = 1;
@@ -31,8 +28,6 @@ static void test_failed_resize(void)
 	CHECK_EQUAL(count, 1);
 	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 4 * PAGE), 0);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), -ENOENT);
-	hetsim_buffer_drop(fd, &buffer);
-	hetsim_close(fd);
 }
 
 static const struct test tests[] = {
@@ -40,7 +35,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_sample", sim_sample_tests, tests);
-}
+TEST_MAIN(hetsim_main, "hetsim_sample", sim_sample_tests, tests)

@@ -16,6 +16,7 @@
 
 #include "lib/control_group.h"
 #include "lib/hetsim.h"
+#include "lib/rig.h"
 #include "lib/scarce.h"
 #include "lib/sim_devices.h"
 #include "base/smaps.h"
@@ -129,7 +130,7 @@ static const struct scarcity group = {
 static void in_group(void *user)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = MIB(80) };
-	struct hm_device *device, *sim;
+	AUTO(hm_device) *device = NULL, *sim = NULL;
 	struct hm_buffer *buffer = NULL;
 	char *bytes;
 
@@ -150,14 +151,11 @@ static void in_group(void *user)
 	CHECK(pattern_holds(bytes, 0, MIB(24), 1));
 	CHECK_OK(hm_realloc(bytes, MIB(1), 0, NULL));
 	CHECK_OK(hm_free(bytes));
-	hm_device_unref(sim);
-	hm_device_unref(device);
 }
 
 static void test_group(void)
 {
-	if (!group_is_ours())
-		return;
+	TEST_NEEDS(group_is_ours());
 	CHECK_EQUAL(test_fork(in_group, NULL), 0);
 	control_group_remove();
 }
@@ -180,9 +178,7 @@ static int bind_sparsely(int fd, uint32_t handle, unsigned int most)
 
 static int unbind_all(int fd)
 {
-	struct hetsim_unbind unbind = { .size = sizeof(unbind), .length = 1ull << 48 };
-
-	return hetsim_call(fd, HETSIM_UNBIND, &unbind);
+	return hetsim_call(fd, HETSIM_UNBIND, SIZED(hetsim_unbind, .length = 1ull << 48));
 }
 
 static int submit_many(int fd, uint32_t queue, unsigned int most)
@@ -229,8 +225,7 @@ static void calls_in_group(void *user)
 /* Page tables and submissions without room in the group are refused, and no process ends. */
 static void test_group_calls(void)
 {
-	if (!group_is_ours())
-		return;
+	TEST_NEEDS(group_is_ours());
 	CHECK_EQUAL(test_fork(calls_in_group, NULL), 0);
 	CHECK_EQUAL(control_group_kills(), 0);
 	control_group_remove();
@@ -310,8 +305,7 @@ static void test_cpu_time(void)
 	bool charged;
 	int i;
 
-	if (!group_is_ours())
-		return;
+	TEST_NEEDS(group_is_ours());
 	if (!control_group_cpu_limit(100)) {
 		control_group_remove();
 		test_skip("kernel", "no control group with a limit of CPU time can be made");

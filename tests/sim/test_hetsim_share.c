@@ -9,6 +9,7 @@
 
 #include "lib/peer.h"
 #include "share/share.h"
+#include "lib/rig.h"
 #include "lib/support.h"
 
 #define SIZE (16 * PAGE)
@@ -21,22 +22,20 @@ struct sides {
 	struct peer peer;
 };
 
-static void begin(struct sides *s, uint32_t flags, uint32_t access)
+static struct sides begin(uint32_t flags, uint32_t access)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = SIZE,
-		.max_size = MAX_SIZE,
-	};
+	struct sides s = { 0 };
 
-	peer_start(&s->peer, SOCK_STREAM, "sim:0");
-	CHECK_OK_FATAL(hm_device_open("sim:0", &s->device));
-	CHECK_OK_FATAL(hm_buffer_create(s->device, &desc, &s->buffer));
-	CHECK_OK_FATAL(hm_map_create(s->buffer, NULL, &s->map));
-	pattern_write(hm_map_address(s->map), 0, SIZE, 1);
-	CHECK_OK_FATAL(hm_buffer_send(s->buffer, s->peer.socket, flags));
-	CHECK_EQUAL(peer_call(&s->peer, peer_receive, 0, 0, 0), 0);
-	CHECK_EQUAL(peer_call(&s->peer, peer_map, access, 0, 0), 0);
+	peer_start(&s.peer, SOCK_STREAM, "sim:0");
+	CHECK_OK_FATAL(hm_device_open("sim:0", &s.device));
+	CHECK_OK_FATAL(hm_buffer_create(
+		s.device, DESC(hm_buffer_desc, .size = SIZE, .max_size = MAX_SIZE), &s.buffer));
+	CHECK_OK_FATAL(hm_map_create(s.buffer, NULL, &s.map));
+	pattern_write(hm_map_address(s.map), 0, SIZE, 1);
+	CHECK_OK_FATAL(hm_buffer_send(s.buffer, s.peer.socket, flags));
+	CHECK_EQUAL(peer_call(&s.peer, peer_receive, 0, 0, 0), 0);
+	CHECK_EQUAL(peer_call(&s.peer, peer_map, access, 0, 0), 0);
+	return s;
 }
 
 static void end(struct sides *s)
@@ -47,23 +46,22 @@ static void end(struct sides *s)
 	hm_device_unref(s->device);
 }
 
+AUTO_END(sides, end)
+
 static void same_bytes(void)
 {
-	struct sides s;
+	AUTO(sides) s = begin(0, HM_READ | HM_WRITE);
 
-	begin(&s, 0, HM_READ | HM_WRITE);
 	CHECK_EQUAL(peer_call(&s.peer, peer_holds, 0, SIZE, 1), 1);
 	CHECK_EQUAL(peer_call(&s.peer, peer_write, 0, SIZE, 2), 0);
 	CHECK(pattern_holds(hm_map_address(s.map), 0, SIZE, 2));
-	end(&s);
 }
 
 /* The device does not let a receiver's memory shrink: no touch of it may fault. */
 static void sizes(void)
 {
-	struct sides s;
+	AUTO(sides) s = begin(0, HM_READ | HM_WRITE);
 
-	begin(&s, 0, HM_READ | HM_WRITE);
 	CHECK_ERROR(-EBUSY, hm_buffer_resize(s.buffer, PAGE, 0));
 	CHECK_EQUAL(peer_call(&s.peer, peer_resize, PAGE, 0, 0), -EBUSY);
 	CHECK_OK(hm_buffer_resize(s.buffer, 40 * PAGE, 0));
@@ -72,7 +70,6 @@ static void sizes(void)
 	CHECK_EQUAL(peer_call(&s.peer, peer_holds, 0, SIZE, 1), 1);
 	CHECK_EQUAL(peer_call(&s.peer, peer_drop, 0, 0, 0), 0);
 	CHECK_OK(hm_buffer_resize(s.buffer, PAGE, 0));
-	end(&s);
 }
 
 static int be_read_only(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c)
@@ -121,9 +118,8 @@ static int raw_is_read_only(struct peer_world *world, uint64_t a, uint64_t b, ui
 
 static void read_only(void)
 {
-	struct sides s;
+	struct sides s = begin(HM_EXPORT_READ_ONLY, HM_READ);
 
-	begin(&s, HM_EXPORT_READ_ONLY, HM_READ);
 	CHECK_EQUAL(peer_call(&s.peer, be_read_only, 0, 0, 0), 0);
 	CHECK_EQUAL(peer_call(&s.peer, peer_holds, 0, SIZE, 1), 1);
 	CHECK_OK(hm_buffer_send(s.buffer, s.peer.socket, HM_EXPORT_READ_ONLY));
@@ -133,9 +129,9 @@ static void read_only(void)
 
 static void owner_killed(void)
 {
-	struct hm_buffer *buffer;
-	struct hm_device *device;
-	struct hm_map *map;
+	AUTO(hm_buffer) *buffer = NULL;
+	AUTO(hm_device) *device = NULL;
+	AUTO(hm_map) *map = NULL;
 	struct peer peer;
 
 	peer_start(&peer, SOCK_SEQPACKET, "sim:0");
@@ -149,9 +145,6 @@ static void owner_killed(void)
 	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 7));
 	pattern_write(hm_map_address(map), 0, SIZE, 8);
 	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 8));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static const struct test tests[] = {
@@ -162,7 +155,4 @@ static const struct test tests[] = {
 	{ .name = NULL },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "hetsim_share", tests);
-}
+TEST_MAIN(harness_main, "hetsim_share", tests)

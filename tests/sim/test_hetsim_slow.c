@@ -13,6 +13,7 @@
 
 #include "lib/harness.h"
 #include "lib/hetsim.h"
+#include "lib/rig.h"
 #include "sim/migrate_support.h"
 #include "sim/module_support.h"
 #include "sim/sim_tests.h"
@@ -86,15 +87,12 @@ static void dispute_once(const struct mirror *mirror)
 
 static void test_disputed(void)
 {
-	struct mirror mirror;
 	unsigned int i;
+	AUTO(mirror) mirror = mirror_begin();
 
-	if (!mirror_open(&mirror))
-		return;
 	mirror.queue = hetsim_queue_make(mirror.fd, HETSIM_QUEUE_COUNTER, 2000);
 	for (i = 0; i < 10; i++)
 		dispute_once(&mirror);
-	mirror_close(&mirror);
 }
 
 static const struct test tests[] = {
@@ -103,7 +101,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "hetsim_slow", tests);
-}
+TEST_MAIN(harness_main, "hetsim_slow", tests)

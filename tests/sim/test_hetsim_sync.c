@@ -21,12 +21,11 @@ static void test_unwritable(void)
 					.command_size = sizeof(nothing),
 					.n_signals = 2 };
 	struct hetsim_sync *signals;
-	int fd = hetsim_open(O_RDWR), i, next;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int i, next;
 	uint64_t address;
 	int status = 77;
 
-	if (fd < 0)
-		return;
 	submit.queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 5 * SIM_TIMEOUT_MS);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, submit.queue,
 				  2 * SIM_TIMEOUT_MS * 1000000ull),
@@ -48,7 +47,6 @@ static void test_unwritable(void)
 	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).resets, 0);
 	CHECK_EQUAL(signals[0].fd, -5);
 	munmap(signals, PAGE);
-	hetsim_close(fd);
 }
 
 static const struct test own[] = {
@@ -56,7 +54,4 @@ static const struct test own[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_sync", sim_sync_tests, own);
-}
+TEST_MAIN(hetsim_main, "hetsim_sync", sim_sync_tests, own)

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/harness.h"
+#include "lib/command.h"
 #include "lib/hetsim.h"
 #include "sim/vgem_support.h"
 
@@ -80,14 +80,12 @@ static uint64_t fdinfo(int fd, const char *key)
 
 static void test_fdinfo(void)
 {
-	int fd = hetsim_open(O_RDWR), other;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 	struct hetsim_command nothing = { 0 };
 	struct hetsim_buffer a, b;
 	char path[64], *text;
+	int other = hetsim_open(O_RDWR);
 
-	if (fd < 0)
-		return;
-	other = hetsim_open(O_RDWR);
 	CHECK(fdinfo(fd, "hetsim-client-id") != fdinfo(other, "hetsim-client-id"));
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
 	text = read_file(path);
@@ -121,7 +119,6 @@ static void test_fdinfo(void)
 	hetsim_buffer_drop(fd, &b);
 	CHECK_EQUAL(fdinfo(fd, "hetsim-memory-system"), 0);
 	hetsim_close(other);
-	hetsim_close(fd);
 }
 
 /* The line of a buffer in the list of objects. */
@@ -187,13 +184,12 @@ static void check_owners(int fd, int other, int vgem)
 	struct drm_prime_handle prime = { 0 };
 	struct hetsim_import import;
 	unsigned char *again;
-	char *text = read_file(OBJECTS);
+	AUTO_TEXT *text = read_file(OBJECTS);
 
 	has(text, "\nopener\t%" PRIu64 "\t%" PRIu64 "\t%d\t", id, id, getpid());
 	has(text, "\nqueue\t%" PRIu32 "\t%" PRIu64 "\t%d\t", queue, id, getpid());
 	has(text, "\nbuffer\t%" PRIu32 "\t%" PRIu64 "\t%d\t", buffer.handle, id, getpid());
 	has(text, "\t1024\tsystem\twrite-back\t");
-	free(text);
 
 	check_listed(buffer.handle, id, 2, 1, 0, 0); /* handle and map */
 	check_binding(fd, id, &buffer);
@@ -227,12 +223,10 @@ static void check_owners(int fd, int other, int vgem)
 
 static void test_owners(void)
 {
-	int fd = hetsim_open(O_RDWR), other, vgem;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
+	int other = hetsim_open(O_RDWR);
+	int vgem = vgem_open();
 
-	if (fd < 0)
-		return;
-	other = hetsim_open(O_RDWR);
-	vgem = vgem_open();
 	if (vgem < 0 || hetsim_objects() < 0) {
 		test_skip("kernel", vgem < 0 ? "no vgem" : "debugfs can't be read");
 	} else {
@@ -241,15 +235,11 @@ static void test_owners(void)
 	if (vgem >= 0)
 		close(vgem);
 	hetsim_close(other);
-	hetsim_close(fd);
 }
 
 /* Acts for each tracepoint. */
 static void act(int fd, struct hetsim_buffer *buffer, uint32_t queue)
 {
-	struct hetsim_buffer_sample sample = { .size = sizeof(sample),
-					       .handle = buffer->handle,
-					       .action = HETSIM_SAMPLE_START };
 	struct hetsim_command nothing = { 0 };
 	struct hetsim_command bad = { .op = HETSIM_OP_FILL,
 				      .destination = 1ull << 46,
@@ -257,7 +247,10 @@ static void act(int fd, struct hetsim_buffer *buffer, uint32_t queue)
 	struct hetsim_fence_fd fence = { .size = sizeof(fence), .queue = queue, .seqno = 2 };
 
 	buffer->bytes[5 * PAGE] = 1;
-	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE,
+				SIZED(hetsim_buffer_sample, .handle = buffer->handle,
+				      .action = HETSIM_SAMPLE_START)),
+		    0);
 	buffer->bytes[3 * PAGE] = 1;
 	CHECK_EQUAL(hetsim_buffer_move(fd, buffer->handle, 0, buffer->length,
 				       HETSIM_PLACE_SYSTEM),
@@ -284,11 +277,9 @@ static void test_tracepoints(void)
 	bool unplugged;
 	uint64_t id;
 	uint32_t queue;
-	char *text;
-	int fd = hetsim_open(O_RDWR);
+	AUTO_TEXT *text = NULL;
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 
-	if (fd < 0)
-		return;
 	if (!instance_make(fd))
 		return;
 	id = fdinfo(fd, "hetsim-client-id");
@@ -324,10 +315,8 @@ static void test_tracepoints(void)
 	} else {
 		test_skip("kernel", "the device was not made with test=1");
 	}
-	free(text);
 	rmdir(TRACE);
 	hetsim_munmap(buffer.bytes, buffer.length);
-	hetsim_close(fd);
 }
 
 /* None is told of as done before it was told of: the engine is as fast as it likes. */
@@ -354,13 +343,11 @@ static void check_order(const char *text, uint64_t seqno)
 static void test_order(void)
 {
 	struct hetsim_command nothing = { 0 };
-	int fd = hetsim_open(O_RDWR);
+	AUTO_HETSIM fd = hetsim_begin(O_RDWR);
 	uint64_t i, seqno = 0;
 	uint32_t queue;
-	char *text;
+	AUTO_TEXT *text = NULL;
 
-	if (fd < 0)
-		return;
 	if (!instance_make(fd))
 		return;
 	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
@@ -374,9 +361,7 @@ static void test_order(void)
 	CHECK_FATAL(text != NULL);
 	for (i = 1; i <= seqno; i++)
 		check_order(text, i);
-	free(text);
 	rmdir(TRACE);
-	hetsim_close(fd);
 }
 
 #define FENCES "/sys/kernel/debug/hetsim/fences"
@@ -386,13 +371,11 @@ static void test_fences(void)
 {
 	struct hetsim_fence_fd ask = { .size = sizeof(ask) };
 	const struct hetsim_command nothing = { .op = HETSIM_OP_NOTHING };
-	int fd = hetsim_open(O_RDWR);
+	int fd = hetsim_begin(O_RDWR);
 	uint64_t id, seqno, address;
 	char *text, line[64];
 	int status;
 
-	if (fd < 0)
-		return;
 	id = fdinfo(fd, "hetsim-client-id");
 	ask.queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
 	CHECK_EQUAL(hetsim_submit(fd, ask.queue, &nothing, 1, &seqno), 0);
@@ -423,7 +406,4 @@ static const struct test tests[] = {
 	{ "order", test_order, 60, 0 },  { NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "hetsim_trace", tests);
-}
+TEST_MAIN(harness_main, "hetsim_trace", tests)

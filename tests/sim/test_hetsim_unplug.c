@@ -16,6 +16,7 @@
 
 #include "lib/harness.h"
 #include "lib/hetsim.h"
+#include "lib/rig.h"
 #include "sim/sim_tests.h"
 #include "sim/vgem_support.h"
 
@@ -62,13 +63,8 @@ static void test_kept_on_fork(void)
 
 static int when_lost(int fd, uint32_t handle, uint32_t when)
 {
-	struct hetsim_buffer_when_lost lost = {
-		.size = sizeof(lost),
-		.handle = handle,
-		.when = when,
-	};
-
-	return hetsim_call(fd, HETSIM_BUFFER_WHEN_LOST, &lost);
+	return hetsim_call(fd, HETSIM_BUFFER_WHEN_LOST,
+			   SIZED(hetsim_buffer_when_lost, .handle = handle, .when = when));
 }
 
 static struct hetsim_buffer taken_in(int from, uint32_t handle, int fd)
@@ -203,34 +199,23 @@ static int use_and_unplug(const struct hm_cpu_range *range, const struct hm_arg 
 /* Work on a CPU, which no device has a hand in. */
 static int launch(struct hm_map *map, const char *signature, uint32_t access)
 {
-	const struct hm_kernel_desc desc = {
-		.struct_size = sizeof(desc),
-		.name = "use",
-		.signature = signature,
-		.cpu = use_and_unplug,
-	};
-	struct hm_kernel *kernel;
-	struct hm_device *host;
-	struct hm_accel *accel;
-	struct hm_queue *queue;
-	struct hm_fence *fence;
+	AUTO(hm_kernel) *kernel = NULL;
+	AUTO(hm_accel) *accel = NULL;
+	AUTO(hm_queue) *queue = NULL;
+	AUTO(hm_fence) *fence = NULL;
 	char *copy;
 	int r;
+	AUTO(hm_device) *host = rig_device("host");
 
-	CHECK_OK_FATAL(hm_device_open("host", &host));
 	CHECK_OK_FATAL(hm_alloc(host, SIZE, HM_READ | HM_WRITE, &copy));
 	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &accel));
 	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
-	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+	kernel = rig_kernel(DESC(hm_kernel_desc, .name = "use", .signature = signature,
+				 .cpu = use_and_unplug));
 	CHECK_OK_FATAL(hm_launch(queue, kernel, 1, &fence, HM_OUT(copy),
 				 HM_RANGE(hm_map_address(map), SIZE, access)));
 	r = hm_fence_wait(fence, UINT64_MAX);
-	hm_fence_unref(fence);
-	hm_kernel_unref(kernel);
-	hm_queue_unref(queue);
-	hm_accel_unref(accel);
 	CHECK_OK(hm_free(copy));
-	hm_device_unref(host);
 	return r;
 }
 
@@ -247,14 +232,13 @@ static int write_launch(struct hm_map *map)
 /* The work of another device's engine, which reads the map, or stores to it. */
 static int engine_copy(struct hm_map *map, bool back)
 {
-	struct hm_device *soft;
-	struct hm_accel *accel;
-	struct hm_queue *queue;
+	AUTO(hm_accel) *accel = NULL;
+	AUTO(hm_queue) *queue = NULL;
 	struct hm_fence *fence;
 	char *to, *bytes = hm_map_address(map);
 	int r;
+	AUTO(hm_device) *soft = rig_device("soft:0");
 
-	CHECK_OK_FATAL(hm_device_open("soft:0", &soft));
 	CHECK_OK_FATAL(hm_alloc(soft, SIZE, HM_READ | HM_WRITE, &to));
 	CHECK_OK_FATAL(hm_accel_open("soft:0", NULL, &accel));
 	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
@@ -265,10 +249,7 @@ static int engine_copy(struct hm_map *map, bool back)
 		r = hm_fence_wait(fence, UINT64_MAX);
 		hm_fence_unref(fence);
 	}
-	hm_queue_unref(queue);
-	hm_accel_unref(accel);
 	CHECK_OK(hm_free(to));
-	hm_device_unref(soft);
 	return r;
 }
 
@@ -342,20 +323,15 @@ static void count_taken(struct hm_buffer *buffer, enum hm_loss_event event, void
 static void unnoticed(uint32_t policy, int (*use)(struct hm_map *map))
 {
 	int told = 0;
-	const struct hm_loss_desc desc = { .struct_size = sizeof(desc),
-					   .policy = policy,
-					   .lost = count_taken,
-					   .user = &told };
 	struct hm_buffer_desc size = { .struct_size = sizeof(size), .size = SIZE };
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	struct hm_device *device = rig_device("sim:0");
+	struct hm_buffer *buffer = rig_buffer(device, &size);
+	struct hm_map *map = rig_map(buffer, NULL);
 
-	CHECK_OK_FATAL(hm_device_open("sim:0", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &size, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	if (policy != NO_POLICY)
-		CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+		CHECK_OK_FATAL(
+			hm_buffer_set_loss(buffer, DESC(hm_loss_desc, .policy = policy,
+							.lost = count_taken, .user = &told)));
 	CHECK_EQUAL(use(map), -ENODEV);
 	CHECK(hm_errmsg()[0]);
 	/* By the call that found it, before it returned. */
@@ -470,7 +446,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_unplug", sim_unplug_tests, tests);
-}
+TEST_MAIN(hetsim_main, "hetsim_unplug", sim_unplug_tests, tests)

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/rig.h"
 #include "lib/support.h"
 
 #define SIZE MIB(8)
@@ -312,8 +313,7 @@ static void storage_fails(void)
 {
 	struct storage storage = { .server = 0 };
 
-	if (!is_ours())
-		return;
+	TEST_NEEDS(is_ours());
 	set_up(&storage);
 	shared->failing = true;
 	check_guarded(&storage);
@@ -331,8 +331,7 @@ static void storage_fails_unguarded(void)
 {
 	struct storage storage = { .server = 0 };
 
-	if (!is_ours())
-		return;
+	TEST_NEEDS(is_ours());
 	set_up(&storage);
 	shared->failing = true;
 	check_unguarded(&storage);
@@ -348,17 +347,13 @@ static void storage_fails_unguarded(void)
 /* With a shadow the block has the bytes that the storage had when it could be read. */
 static void storage_fails_shadowed(void)
 {
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = HM_LOSS_SHADOW,
-	};
 	struct storage storage = { .server = 0 };
 	int fd;
 
-	if (!is_ours())
-		return;
+	TEST_NEEDS(is_ours());
 	set_up(&storage);
-	CHECK_OK_FATAL(hm_buffer_set_loss(storage.buffer, &desc));
+	CHECK_OK_FATAL(hm_buffer_set_loss(storage.buffer,
+					  DESC(hm_loss_desc, .policy = HM_LOSS_SHADOW)));
 	/* Pages read for it must not be in the page cache any more. */
 	fd = open(storage.path, O_RDONLY | O_CLOEXEC);
 	CHECK_FATAL(fd >= 0);
@@ -375,8 +370,7 @@ static void storage_ends(void)
 {
 	struct storage storage = { .server = 0 };
 
-	if (!is_ours())
-		return;
+	TEST_NEEDS(is_ours());
 	set_up(&storage);
 	end_server(&storage);
 	check_guarded(&storage);
@@ -392,7 +386,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "hetsim_unreachable", tests);
-}
+TEST_MAIN(harness_main, "hetsim_unreachable", tests)

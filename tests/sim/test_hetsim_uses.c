@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "lib/hetsim.h"
+#include "lib/rig.h"
 #include "sim/sim_tests.h"
 #include "sim/sync_support.h"
 #include "sim/vgem_support.h"
@@ -62,16 +63,16 @@ struct scene {
 	uint32_t queue;
 };
 
-static bool scene_make(struct scene *scene)
+static struct scene scene_make(void)
 {
-	scene->fd = hetsim_open(O_RDWR);
-	if (scene->fd < 0)
-		return false;
-	scene->buffer = hetsim_buffer_make(scene->fd, MIB(1), HETSIM_PLACE_VRAM);
-	scene->dmabuf = hetsim_export(scene->fd, scene->buffer.handle, HETSIM_EXPORT_WRITE);
-	CHECK_FATAL(scene->dmabuf >= 0);
-	scene->queue = hetsim_queue_make(scene->fd, FENCES, 60000);
-	return true;
+	struct scene scene = { 0 };
+
+	scene.fd = hetsim_begin(O_RDWR);
+	scene.buffer = hetsim_buffer_make(scene.fd, MIB(1), HETSIM_PLACE_VRAM);
+	scene.dmabuf = hetsim_export(scene.fd, scene.buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_FATAL(scene.dmabuf >= 0);
+	scene.queue = hetsim_queue_make(scene.fd, FENCES, 60000);
+	return scene;
 }
 
 static void scene_end(struct scene *scene)
@@ -81,16 +82,16 @@ static void scene_end(struct scene *scene)
 	hetsim_close(scene->fd);
 }
 
+AUTO_END(scene, scene_end)
+
 /* ---- fences that submissions leave ---- */
 
 static void test_left(void)
 {
-	struct scene scene;
 	uint32_t stuck;
 	int fence;
+	AUTO(scene) scene = scene_make();
 
-	if (!scene_make(&scene))
-		return;
 	CHECK(is_ready(scene.dmabuf, POLLIN, 0) && is_ready(scene.dmabuf, POLLOUT, 0));
 	/* A writer. */
 	stuck = sync_make_stuck(scene.fd, FENCES);
@@ -122,7 +123,6 @@ static void test_left(void)
 	sync_use(scene.fd, stuck, scene.buffer.handle, HETSIM_USE_WRITE | HETSIM_USE_WAIT_ONLY);
 	CHECK(is_ready(scene.dmabuf, POLLOUT, 50));
 	sync_destroy_queue(scene.fd, stuck);
-	scene_end(&scene);
 }
 
 /* A CPU access waits for the work, too. */
@@ -130,20 +130,16 @@ static void test_bracket(void)
 {
 	struct dma_buf_sync begin = { .flags = DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ };
 	struct dma_buf_sync end = { .flags = DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ };
-	struct scene scene;
 	uint64_t seqno, address;
-	uint32_t late;
 	int status = 77;
+	AUTO(scene) scene = scene_make();
+	uint32_t late = sync_make_late(scene.fd, FENCES);
 
-	if (!scene_make(&scene))
-		return;
-	late = sync_make_late(scene.fd, FENCES);
 	seqno = sync_use(scene.fd, late, scene.buffer.handle, HETSIM_USE_WRITE);
 	CHECK_EQUAL(ioctl(scene.dmabuf, DMA_BUF_IOCTL_SYNC, &begin), 0);
 	CHECK_EQUAL(hetsim_wait(scene.fd, late, seqno, 0, &status, &address), 0);
 	CHECK_EQUAL(status, 0);
 	CHECK_EQUAL(ioctl(scene.dmabuf, DMA_BUF_IOCTL_SYNC, &end), 0);
-	scene_end(&scene);
 }
 
 /* ---- fences that others leave ---- */
@@ -152,13 +148,11 @@ static void test_bracket(void)
 static void test_put(void)
 {
 	struct hetsim_fence_fd ask = { .size = sizeof(ask) };
-	int worker = hetsim_open(O_RDWR);
-	struct scene scene;
+	int worker = hetsim_begin(O_RDWR);
+	AUTO(scene) scene = scene_make();
 	uint64_t seqno = 0, reader, writer;
 	uint32_t other;
 
-	if (worker < 0 || !scene_make(&scene))
-		return;
 	ask.queue = sync_make_stuck(worker, FENCES);
 	CHECK_EQUAL(hetsim_submit(worker, ask.queue, &sync_nothing, 1, &seqno), 0);
 	ask.seqno = seqno;
@@ -174,19 +168,17 @@ static void test_put(void)
 	CHECK_EQUAL(hetsim_run(scene.fd, other, &sync_nothing), 0);
 	hetsim_close(worker);
 	CHECK_EQUAL(sync_status(scene.fd, scene.queue, writer), 0);
-	scene_end(&scene);
 }
 
 /* Another driver's memory: its fences are waited for, and work of this device is seen there. */
 static void test_foreign(void)
 {
-	int vgem = vgem_open(), dmabuf, fd = hetsim_open(O_RDWR);
+	int fd = hetsim_begin(O_RDWR);
+	int vgem = vgem_open(), dmabuf;
 	struct hetsim_import import;
 	uint32_t fence, queue, stuck;
 	uint64_t seqno;
 
-	if (fd < 0)
-		return;
 	if (vgem < 0) {
 		test_skip("kernel", "vgem is not loaded");
 		close(fd);
@@ -218,23 +210,19 @@ static void test_foreign(void)
 static void test_one_of_two(void)
 {
 	int second = open(HETSIM_SECOND, O_RDONLY | O_CLOEXEC), reading;
-	struct hetsim_handshake shake = { .size = sizeof(shake),
-					  .version_major = HETSIM_VERSION_MAJOR };
 	struct hetsim_import one, two;
 	struct hetsim_use uses[2];
-	struct scene scene;
 	uint64_t seqno = 0;
 	uint32_t queue;
+	AUTO(scene) scene = scene_make();
 
-	if (!scene_make(&scene))
+	if (second < 0) /* there is one device only */
 		return;
-	if (second < 0) { /* there is one device only */
-		scene_end(&scene);
-		return;
-	}
 	reading = hetsim_export(scene.fd, scene.buffer.handle, 0);
 	CHECK_FATAL(reading >= 0);
-	CHECK_EQUAL(hetsim_call(second, HETSIM_HANDSHAKE, &shake), 0);
+	CHECK_EQUAL(hetsim_call(second, HETSIM_HANDSHAKE,
+				SIZED(hetsim_handshake, .version_major = HETSIM_VERSION_MAJOR)),
+		    0);
 	CHECK_EQUAL(hetsim_import(second, scene.dmabuf, &one), 0);
 	CHECK_EQUAL(hetsim_import(second, reading, &two), 0);
 	CHECK(one.handle != two.handle);
@@ -247,7 +235,6 @@ static void test_one_of_two(void)
 	close(second);
 	CHECK_EQUAL(sync_status(scene.fd, scene.queue, seqno), 0);
 	close(reading);
-	scene_end(&scene);
 }
 
 /* Told as a feature: the twin has no such fences. */
@@ -276,7 +263,4 @@ static const struct test own[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_uses", sim_uses_tests, own);
-}
+TEST_MAIN(hetsim_main, "hetsim_uses", sim_uses_tests, own)

@@ -39,7 +39,4 @@ static const struct test tests[] = {
 	{ NULL, NULL, 0, 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "uapi", tests);
-}
+TEST_MAIN(harness_main, "uapi", tests)

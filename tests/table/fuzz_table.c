@@ -18,6 +18,11 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "lib/rig.h"
+
+AUTO_UNREF(hm_table)
+AUTO_UNREF(hm_table_batches)
+
 #define LIMIT (64u << 20)
 #define WINDOW (1u << 20)
 #define COLUMNS 16u /* that are looked at */
@@ -115,13 +120,13 @@ static void describe(struct hm_table *table, uint32_t columns, uint64_t groups)
 /* A window may be too small for the file. */
 static void read_batches(struct hm_table *table, uint32_t columns)
 {
-	struct hm_table_batches_desc desc = { .struct_size = sizeof(desc), .window = WINDOW };
 	struct hm_table_batch batch = { .struct_size = sizeof(batch) };
 	struct hm_table_chunk chunk = { .struct_size = sizeof(chunk) };
-	struct hm_table_batches *batches;
+	AUTO(hm_table_batches) *batches = NULL;
 	uint32_t i, k;
 
-	if (hm_table_batches_create(table, &desc, &batches))
+	if (hm_table_batches_create(table, DESC(hm_table_batches_desc, .window = WINDOW),
+				    &batches))
 		abort();
 	for (i = 0; i < CHUNKS; i++) {
 		if (told(hm_table_batches_next(batches, &batch)) || !batch.rows)
@@ -132,7 +137,6 @@ static void read_batches(struct hm_table *table, uint32_t columns)
 			touch_chunk(&chunk);
 		}
 	}
-	hm_table_batches_unref(batches);
 }
 
 /* Other libraries get the rows, and end them. */
@@ -156,7 +160,7 @@ static void read_all(const struct hm_table_desc *desc)
 {
 	struct hm_table_info info = { .struct_size = sizeof(info) };
 	const char *paths = path;
-	struct hm_table *table;
+	AUTO(hm_table) *table = NULL;
 	uint32_t columns;
 
 	if (told(hm_table_open(&paths, 1, desc, &table)))
@@ -168,7 +172,6 @@ static void read_all(const struct hm_table_desc *desc)
 		read_batches(table, columns);
 		leave(table);
 	}
-	hm_table_unref(table);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -186,15 +189,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		HM_TABLE_READ | HM_TABLE_CHECK,
 		HM_TABLE_DICTIONARY | HM_TABLE_CSV_WHOLE,
 	};
-	struct hm_table_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = flags[size % 4],
-		.threads = 1,
-		.limit = LIMIT,
-	};
 	int fd = file_of(data, size);
 
-	read_all(&desc);
+	read_all(DESC(hm_table_desc, .flags = flags[size % 4], .threads = 1, .limit = LIMIT));
 	close(fd);
 	return 0;
 }

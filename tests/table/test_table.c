@@ -14,7 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/rig.h"
 #include "lib/support.h"
+
+AUTO_UNREF(hm_table)
 
 #define ROWS 300000u
 #define GROUP 100000u
@@ -57,6 +60,8 @@ static void sample_free(struct sample *sample)
 	free(sample->texts);
 }
 
+AUTO_END(sample, sample_free)
+
 /* A folder of the test's own, which the process leaves empty. */
 static char folder[64];
 
@@ -85,12 +90,8 @@ static void folder_end(void)
 /* A file of @format of the sample, in three groups. */
 static void write_sample(const char *name, uint32_t format, const char *codec)
 {
-	struct hm_table_write_desc desc = { .struct_size = sizeof(desc),
-					    .format = format,
-					    .codec = codec,
-					    .group_rows = GROUP };
 	struct hm_table_write_info info = { .struct_size = sizeof(info) };
-	struct sample sample = sample_make();
+	AUTO(sample) sample = sample_make();
 	struct hm_table_buffers columns[] = {
 		{ .name = "number", .format = "l", .values = sample.numbers },
 		{ .name = "text",
@@ -98,14 +99,15 @@ static void write_sample(const char *name, uint32_t format, const char *codec)
 		  .offsets = sample.offsets,
 		  .values = sample.texts },
 	};
-	struct hm_table *table;
+	AUTO(hm_table) *table = NULL;
 
 	CHECK_OK_FATAL(hm_table_from_buffers(columns, 2, ROWS, NULL, &table));
-	CHECK_OK_FATAL(hm_table_write(table, path_of(name), &desc, &info));
+	CHECK_OK_FATAL(hm_table_write(table, path_of(name),
+				      DESC(hm_table_write_desc, .format = format,
+					   .codec = codec, .group_rows = GROUP),
+				      &info));
 	CHECK_EQUAL(info.rows, ROWS);
 	CHECK_EQUAL(info.groups, 3);
-	hm_table_unref(table);
-	sample_free(&sample);
 }
 
 static struct hm_table *open_with(const char *name, const struct hm_table_desc *desc)
@@ -148,7 +150,7 @@ static void check_pointer(const void *pointer, uint64_t bytes)
 static void check_columns(struct hm_table *table, bool in_place)
 {
 	struct hm_column_info info = { .struct_size = sizeof(info) };
-	struct sample sample = sample_make();
+	AUTO(sample) sample = sample_make();
 	struct hm_table_chunk chunk;
 	struct hm_column *columns[2];
 	uint64_t i, row = 0;
@@ -179,7 +181,6 @@ static void check_columns(struct hm_table *table, bool in_place)
 	}
 	hm_column_unref(columns[0]);
 	hm_column_unref(columns[1]);
-	sample_free(&sample);
 }
 
 static const struct {
@@ -401,10 +402,10 @@ static void cut_in_place(void)
 	volatile int64_t sum = 0;
 	uint64_t i;
 	int r;
+	AUTO(rig_handler) handler = rig_handler(0);
 
 	folder_begin();
 	write_sample("sample", HM_TABLE_ARROW, NULL);
-	CHECK_OK_FATAL(hm_handler_install(0));
 	table = open_with("sample", NULL);
 	CHECK_OK_FATAL(hm_table_column(table, 0, &column));
 	chunk = chunk_of(column, 2);
@@ -420,7 +421,6 @@ static void cut_in_place(void)
 	CHECK_EQUAL(sum, 0); /* the first touch already failed */
 	hm_column_unref(column);
 	hm_table_unref(table);
-	CHECK_OK(hm_handler_remove());
 	folder_end();
 }
 
@@ -551,10 +551,7 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "table", tests);
-}
+TEST_MAIN(harness_main, "table", tests)
 #else
 #include "table/not_built.h"
 #endif

@@ -51,25 +51,27 @@ static void *take(struct bench *b, uint64_t bytes)
 	return piece;
 }
 
-static void bench_open(struct bench *b, const char *accel, uint32_t kind)
+static struct bench bench_open(const char *accel, uint32_t kind)
 {
-	memset(b, 0, sizeof(*b));
-	b->info.struct_size = sizeof(b->info);
-	CHECK_OK_FATAL(hm_accel_open(accel, NULL, &b->accel));
-	CHECK_OK_FATAL(hm_accel_query(b->accel, &b->info));
-	b->info.kind = kind;
-	b->info.units = 3;
-	CHECK_OK_FATAL(hm_queue_create(b->accel, 0, &b->queue));
-	CHECK_OK_FATAL(hm_device_open("host", &b->host));
-	b->arena.device = b->host;
-	CHECK_OK_FATAL(sum_kernels_create(&b->info, &b->kernels));
-	b->tables.groups = GROUPS;
-	b->tables.parts = sum_parts(&b->info, GROUPS, ROWS);
-	CHECK(b->tables.parts > 1);
-	b->nothing = take(b, 8);
-	b->tables.sums = take(b, b->tables.parts * (GROUPS + 1) * 8ull);
-	b->tables.counts = take(b, b->tables.parts * (GROUPS + 1) * 8ull);
-	b->random = test_seed();
+	struct bench b = { 0 };
+
+	b.info.struct_size = sizeof(b.info);
+	CHECK_OK_FATAL(hm_accel_open(accel, NULL, &b.accel));
+	CHECK_OK_FATAL(hm_accel_query(b.accel, &b.info));
+	b.info.kind = kind;
+	b.info.units = 3;
+	CHECK_OK_FATAL(hm_queue_create(b.accel, 0, &b.queue));
+	CHECK_OK_FATAL(hm_device_open("host", &b.host));
+	b.arena.device = b.host;
+	CHECK_OK_FATAL(sum_kernels_create(&b.info, &b.kernels));
+	b.tables.groups = GROUPS;
+	b.tables.parts = sum_parts(&b.info, GROUPS, ROWS);
+	CHECK(b.tables.parts > 1);
+	b.nothing = take(&b, 8);
+	b.tables.sums = take(&b, b.tables.parts * (GROUPS + 1) * 8ull);
+	b.tables.counts = take(&b, b.tables.parts * (GROUPS + 1) * 8ull);
+	b.random = test_seed();
+	return b;
 }
 
 static void bench_close(struct bench *b)
@@ -81,12 +83,16 @@ static void bench_close(struct bench *b)
 	hm_device_unref(b->host);
 }
 
+AUTO_END(bench, bench_close)
+
 static void column_end(struct column *column)
 {
 	free(column->real);
 	free(column->integer);
 	free(column->there);
 }
+
+AUTO_END(column, column_end)
 
 /* Small halves: each is exact in the type, and so is each sum. */
 static uint16_t half_of(int value)
@@ -253,9 +259,8 @@ static void check_values(const char *accel, uint32_t kind, unsigned int step)
 	struct sum_launch launch;
 	struct column key, value;
 	enum sum_type type;
-	struct bench b;
+	AUTO(bench) b = bench_open(accel, kind);
 
-	bench_open(&b, accel, kind);
 	key = column_make(&b, SUM_I16, 3, GROUPS, 9);
 	for (type = SUM_NONE; type < SUM_TYPES; type += step) {
 		value = column_make(&b, type ? type : SUM_U8, least_of(type), 100,
@@ -271,7 +276,6 @@ static void check_values(const char *accel, uint32_t kind, unsigned int step)
 		column_end(&value);
 	}
 	column_end(&key);
-	bench_close(&b);
 }
 
 static void check_keys(const char *accel, uint32_t kind)
@@ -281,10 +285,9 @@ static void check_keys(const char *accel, uint32_t kind)
 	struct column key, value;
 	struct sum_launch launch;
 	enum sum_type type;
-	struct bench b;
 	uint32_t *remap, i;
+	AUTO(bench) b = bench_open(accel, kind);
 
-	bench_open(&b, accel, kind);
 	value = column_make(&b, SUM_F32, -5, 50, 5);
 	for (type = SUM_BIT; type <= SUM_U64; type++) {
 		/* Some keys are beyond the groups, and one in seven is missing, or none. */
@@ -321,7 +324,6 @@ static void check_keys(const char *accel, uint32_t kind)
 	check(&b, sums, counts, true);
 	column_end(&key);
 	column_end(&value);
-	bench_close(&b);
 }
 
 static bool holds(enum sum_compare compare, double a, double b)
@@ -340,10 +342,10 @@ static void check_filters(const char *accel, uint32_t kind)
 	struct sum_launch launch;
 	enum sum_compare compare;
 	enum sum_type type;
-	struct bench b;
+	AUTO(bench) b = { 0 };
 
 	CHECK_FATAL(kept != NULL);
-	bench_open(&b, accel, kind);
+	b = bench_open(accel, kind);
 	value = column_make(&b, SUM_I32, -5, 50, 0);
 	for (type = SUM_BIT; type < SUM_TYPES; type++) {
 		compare = (enum sum_compare)(type % 6);
@@ -367,7 +369,6 @@ static void check_filters(const char *accel, uint32_t kind)
 		column_end(&filtered);
 	}
 	column_end(&value);
-	bench_close(&b);
 	free(kept);
 }
 
@@ -400,15 +401,12 @@ static void odd_values(void)
 {
 	static const uint16_t halves[] = { 0x0001, 0x03ff, 0x7bff, 0xfbff, 0x8000, 0x3555 };
 	struct sum_launch launch = { 0 };
-	uint64_t *large, i;
-	uint16_t *half;
-	double *real;
-	struct bench b;
+	uint64_t i;
+	AUTO(bench) b = bench_open("cpu", HM_ACCEL_CPU);
+	uint64_t *large = take(&b, ALL * 8);
+	uint16_t *half = take(&b, ALL * 8);
+	double *real = take(&b, ALL * 8);
 
-	bench_open(&b, "cpu", HM_ACCEL_CPU);
-	large = take(&b, ALL * 8);
-	half = take(&b, ALL * 8);
-	real = take(&b, ALL * 8);
 	for (i = 0; i < ALL; i++) {
 		large[i] = UINT64_MAX - i;
 		half[i] = i < FIRST + 6 && i >= FIRST ? halves[i - FIRST] : 0;
@@ -428,23 +426,20 @@ static void odd_values(void)
 	launch.value = (struct sum_column){ SUM_F64, real, FIRST, NULL, 0 };
 	run(&b, &launch);
 	CHECK(isnan(b.tables.sums[0].f64));
-	bench_close(&b);
 }
 
 /* A window of the accelerator ends a launch, and the next one goes on behind it. */
 static void window(void)
 {
-	const struct hm_accel_desc desc = { .struct_size = sizeof(desc), .window = 16384 };
 	struct column key, value;
 	double sums[GROUPS + 1];
 	uint64_t counts[GROUPS + 1];
 	struct sum_launch launch;
-	struct bench b;
+	AUTO(bench) b = bench_open("cpu", HM_ACCEL_CPU);
 
-	bench_open(&b, "cpu", HM_ACCEL_CPU);
 	hm_queue_unref(b.queue);
 	hm_accel_unref(b.accel);
-	CHECK_OK_FATAL(hm_accel_open("cpu", &desc, &b.accel));
+	CHECK_OK_FATAL(hm_accel_open("cpu", DESC(hm_accel_desc, .window = 16384), &b.accel));
 	CHECK_OK_FATAL(hm_accel_query(b.accel, &b.info));
 	CHECK_EQUAL(b.info.window, 16384);
 	CHECK_OK_FATAL(hm_queue_create(b.accel, 0, &b.queue));
@@ -460,7 +455,6 @@ static void window(void)
 	check(&b, sums, counts, true);
 	column_end(&key);
 	column_end(&value);
-	bench_close(&b);
 }
 
 /* ---- keys ---- */
@@ -501,7 +495,6 @@ static void texts(void)
 	int64_t large[7];
 	char views[6][16] = { 0 };
 	const unsigned char valid = 0x3b; /* the third is missing */
-	struct hm_device *host;
 	const void *buffers[3];
 	struct ArrowArray array = { .length = 6, .n_buffers = 3, .buffers = buffers };
 	struct hm_table_chunk chunk = { .rows = 6, .validity = &valid, .array = &array };
@@ -516,8 +509,8 @@ static void texts(void)
 	int32_t number;
 	uint32_t i, k;
 	char *shown;
+	AUTO(hm_device) *host = rig_device("host");
 
-	CHECK_OK_FATAL(hm_device_open("host", &host));
 	arena.device = host;
 	for (i = 0; i < 7; i++)
 		large[i] = small[i];
@@ -553,7 +546,6 @@ static void texts(void)
 		key_set_end(&keys.set);
 	}
 	arena_end(&arena);
-	hm_device_unref(host);
 }
 
 /* ---- types ---- */
@@ -646,7 +638,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "table_sum", tests);
-}
+TEST_MAIN(harness_main, "table_sum", tests)

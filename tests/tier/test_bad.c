@@ -226,7 +226,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "bad", tests);
-}
+TEST_MAIN(harness_main, "bad", tests)

@@ -146,7 +146,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "cxl", tests);
-}
+TEST_MAIN(harness_main, "cxl", tests)

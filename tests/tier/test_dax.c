@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/rig.h"
 #include "lib/support.h"
 
 #define PATH "/dev/dax1.0"
@@ -23,9 +24,8 @@ static uint64_t unit, size;
 static struct hm_device *open_device(void)
 {
 	struct hm_device_info info = { .struct_size = sizeof(info) };
-	struct hm_device *device;
+	struct hm_device *device = rig_device(DEVICE);
 
-	CHECK_OK_FATAL(hm_device_open(DEVICE, &device));
 	CHECK_OK_FATAL(hm_device_query(device, &info));
 	unit = info.page_size;
 	size = info.memory_total;
@@ -34,22 +34,16 @@ static struct hm_device *open_device(void)
 
 static int create(struct hm_device *device, uint64_t bytes, struct hm_buffer **ret_buffer)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = bytes };
-
-	return hm_buffer_create(device, &desc, ret_buffer);
+	return hm_buffer_create(device, DESC(hm_buffer_desc, .size = bytes), ret_buffer);
 }
 
 static int open_bytes(struct hm_device *device, uint64_t offset, uint64_t bytes, uint32_t flags,
 		      struct hm_buffer **ret_buffer)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = flags,
-		.size = bytes,
-		.offset = offset,
-	};
-
-	return hm_buffer_from_file(device, PATH, -1, &desc, ret_buffer);
+	return hm_buffer_from_file(device, PATH, -1,
+				   DESC(hm_buffer_desc, .flags = flags, .size = bytes,
+					.offset = offset),
+				   ret_buffer);
 }
 
 static char *map_all(struct hm_buffer *buffer, struct hm_map **ret_map)
@@ -66,7 +60,7 @@ static void test_facts(void)
 		.size = 1,
 		.persist = HM_PERSIST_LINE,
 	};
-	struct hm_device *device = open_device();
+	AUTO(hm_device) *device = open_device();
 	struct hm_buffer *buffer = NULL;
 
 	CHECK(unit == 2 * MEBI || unit == 4096);
@@ -79,14 +73,13 @@ static void test_facts(void)
 	desc.persist = HM_PERSIST_BYTE;
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_create(device, &desc, &buffer));
 	CHECK(!buffer);
-	hm_device_unref(device);
 }
 
 static void write_bytes(void *user)
 {
-	struct hm_device *device = open_device();
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(hm_device) *device = open_device();
+	AUTO(hm_buffer) *buffer = NULL;
+	AUTO(hm_map) *map = NULL;
 	char *address;
 
 	(void)user;
@@ -94,15 +87,12 @@ static void write_bytes(void *user)
 	address = map_all(buffer, &map);
 	pattern_write(address, 0, 3 * unit, 11);
 	CHECK_OK(hm_map_persist(map, 0, 3 * unit));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* Bytes of one process are there in another one, at their offset, also to be read only. */
 static void test_lasting(void)
 {
-	struct hm_device *device;
+	AUTO(hm_device) *device = NULL;
 	struct hm_buffer *buffer;
 	struct hm_map *map;
 	char *address;
@@ -123,7 +113,6 @@ static void test_lasting(void)
 	CHECK(is_zero(address, 0, 5 * unit - 1));
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* Growth gives zeros where bytes were stored before a shrink. */
@@ -134,9 +123,9 @@ static void test_growth(void)
 		.size = unit,
 		.max_size = 4 * unit,
 	};
-	struct hm_device *device = open_device();
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(hm_device) *device = open_device();
+	AUTO(hm_buffer) *buffer = NULL;
+	AUTO(hm_map) *map = NULL;
 	char *address;
 
 	desc.size = unit;
@@ -152,16 +141,14 @@ static void test_growth(void)
 	CHECK(hm_map_address(map) == address);
 	CHECK(pattern_holds(address, 0, unit, 4));
 	CHECK(is_zero(address, unit, 3 * unit + 5));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* Parts of the device do not overlap, and are given back. */
 static void test_room(void)
 {
-	struct hm_device *device = open_device(), *again = open_device();
-	struct hm_buffer *first, *second, *third = NULL;
+	AUTO(hm_device) *device = open_device(), *again = open_device();
+	struct hm_buffer *first;
+	AUTO(hm_buffer) *second = NULL, *third = NULL;
 	uint64_t half = size / 2 / unit * unit;
 	struct hm_device_info info = { .struct_size = sizeof(info) };
 	struct hm_map *maps[2];
@@ -179,10 +166,6 @@ static void test_room(void)
 	hm_buffer_unref(first);
 	CHECK_ERROR(-ENOSPC, create(again, half + 1, &third));
 	CHECK_OK_FATAL(create(again, half, &third));
-	hm_buffer_unref(third);
-	hm_buffer_unref(second);
-	hm_device_unref(again);
-	hm_device_unref(device);
 }
 
 /* ---- two processes ---- */
@@ -190,9 +173,9 @@ static void test_room(void)
 /* The parent has a new buffer in the first unit. */
 static void beside_new(void *user)
 {
-	struct hm_device *device = open_device();
-	struct hm_buffer *buffer = NULL;
-	struct hm_map *map;
+	AUTO(hm_device) *device = open_device();
+	AUTO(hm_buffer) *buffer = NULL;
+	AUTO(hm_map) *map = NULL;
 
 	(void)user;
 	CHECK_ERROR(-EBUSY, open_bytes(device, 0, unit, 0, &buffer));
@@ -201,27 +184,22 @@ static void beside_new(void *user)
 	/* A new buffer of this process is elsewhere. */
 	CHECK_OK_FATAL(create(device, size - unit, &buffer));
 	memset(map_all(buffer, &map), 6, 2 * unit);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* The parent has the whole device, to keep its bytes. */
 static void beside_lasting(void *user)
 {
-	struct hm_device *device = open_device();
-	struct hm_buffer *buffer = NULL;
+	AUTO(hm_device) *device = open_device();
+	AUTO(hm_buffer) *buffer = NULL;
 
 	(void)user;
 	CHECK_ERROR(-ENOSPC, create(device, 1, &buffer));
 	CHECK_OK(open_bytes(device, 0, unit, 0, &buffer));
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static void test_busy(void)
 {
-	struct hm_device *device = open_device();
+	AUTO(hm_device) *device = open_device();
 	struct hm_buffer *buffer, *other = NULL;
 	struct hm_map *map;
 	char *address;
@@ -243,7 +221,6 @@ static void test_busy(void)
 	hm_buffer_unref(buffer);
 	CHECK_OK_FATAL(create(device, size, &buffer));
 	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* ---- fork ---- */
@@ -271,7 +248,7 @@ static pid_t fork_waiting(int *ret_end)
 /* A child that has the bytes mapped keeps the range, whatever its parent does. */
 static void test_forked(void)
 {
-	struct hm_device *device = open_device();
+	AUTO(hm_device) *device = open_device();
 	struct hm_buffer *buffer, *other = NULL;
 	int end, status = -1;
 	pid_t child;
@@ -286,14 +263,13 @@ static void test_forked(void)
 	CHECK_EQUAL(status, 0);
 	CHECK_OK_FATAL(create(device, size, &other));
 	hm_buffer_unref(other);
-	hm_device_unref(device);
 }
 
 static void test_parts(void)
 {
-	struct hm_device *device = open_device();
+	AUTO(hm_device) *device = open_device();
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc) };
-	struct hm_buffer *buffer = NULL;
+	AUTO(hm_buffer) *buffer = NULL;
 
 	CHECK_ERROR(-EINVAL, open_bytes(device, unit / 2, unit, 0, &buffer));
 	CHECK_ERROR(-EINVAL, open_bytes(device, size, 0, 0, &buffer));
@@ -302,15 +278,13 @@ static void test_parts(void)
 	CHECK(!buffer);
 	CHECK_OK_FATAL(open_bytes(device, unit, unit, 0, &buffer));
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_resize(buffer, 2 * unit, 0));
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 /* A user with read access only. */
 static void read_only(void *user)
 {
-	struct hm_buffer *buffer = NULL;
-	struct hm_device *device;
+	AUTO(hm_buffer) *buffer = NULL;
+	AUTO(hm_device) *device = NULL;
 
 	(void)user;
 	if (setgid(65534) || setuid(65534))
@@ -320,8 +294,6 @@ static void read_only(void *user)
 	CHECK(strstr(hm_errmsg(), "HM_BUFFER_READ_ONLY"));
 	CHECK_ERROR(-EACCES, open_bytes(device, 0, unit, 0, &buffer));
 	CHECK_OK(open_bytes(device, 0, unit, HM_BUFFER_READ_ONLY, &buffer));
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static void test_read_only(void)
@@ -336,13 +308,11 @@ static void test_read_only(void)
 static int open_file(const char *device_name, const char *path, uint32_t persist,
 		     struct hm_buffer **ret_buffer)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .persist = persist };
-	struct hm_device *device;
 	int r;
+	AUTO(hm_device) *device = rig_device(device_name);
 
-	CHECK_OK_FATAL(hm_device_open(device_name, &device));
-	r = hm_buffer_from_file(device, path, -1, &desc, ret_buffer);
-	hm_device_unref(device);
+	r = hm_buffer_from_file(device, path, -1, DESC(hm_buffer_desc, .persist = persist),
+				ret_buffer);
 	return r;
 }
 
@@ -352,9 +322,8 @@ static void test_files(void)
 	struct hm_buffer *buffer;
 	struct hm_map *map;
 	char *address;
-	int fd;
+	int fd = open("/mnt/pmem/file", O_RDWR | O_CREAT | O_TRUNC, 0600);
 
-	fd = open("/mnt/pmem/file", O_RDWR | O_CREAT | O_TRUNC, 0600);
 	CHECK(fd >= 0 && !ftruncate(fd, 3 << 20));
 	close(fd);
 	CHECK_OK_FATAL(open_file("pmem:/mnt/pmem", "/mnt/pmem/file", HM_PERSIST_LINE, &buffer));
@@ -383,23 +352,16 @@ static void test_files(void)
 /* More than the file system holds fails when it is asked for, and never by a SIGBUS. */
 static void test_full(void)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = MEBI,
-		.max_size = 1024 * MEBI,
-	};
-	struct hm_buffer *buffer = NULL;
-	struct hm_device *device;
+	AUTO(hm_buffer) *buffer = NULL;
+	AUTO(hm_device) *device = rig_device("pmem:/mnt/pmem");
 
-	CHECK_OK_FATAL(hm_device_open("pmem:/mnt/pmem", &device));
 	CHECK_ERROR(-ENOSPC, create(device, 1024 * MEBI, &buffer));
 	CHECK(!buffer);
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_create(
+		device, DESC(hm_buffer_desc, .size = MEBI, .max_size = 1024 * MEBI), &buffer));
 	CHECK_ERROR(-ENOSPC, hm_buffer_resize(buffer, 512 * MEBI, 0));
 	CHECK_EQUAL(buffer_info(buffer).size, MEBI);
 	CHECK_OK(hm_buffer_resize(buffer, 2 * MEBI, 0));
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static const struct hm_tier *find_rung(const struct hm_tier *tiers, uint32_t n,
@@ -455,7 +417,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "dax", tests);
-}
+TEST_MAIN(harness_main, "dax", tests)

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/rig.h"
 #include "lib/support.h"
 #include "tier/tier.h"
 
@@ -129,30 +130,19 @@ static bool is_rung(const char *device)
 
 static struct hm_buffer *create(struct hm_device *device, uint32_t tier)
 {
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = SIZE,
-		.max_size = 2 * SIZE,
-		.tier = tier,
-	};
-	struct hm_buffer *buffer;
-
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	return buffer;
+	return rig_buffer(device, DESC(hm_buffer_desc, .size = SIZE, .max_size = 2 * SIZE,
+				       .tier = tier));
 }
 
 /* ---- tests ---- */
 
 static void check_made(struct hm_device *device)
 {
-	struct hm_buffer *buffer = create(device, 0);
-	struct hm_map *map;
+	AUTO(hm_buffer) *buffer = create(device, 0);
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	pattern_write(hm_map_address(map), 0, SIZE, 3);
 	CHECK_EQUAL(pages_on(hm_map_address(map), SIZE, NODE), SIZE / PAGE);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 /* Memory that is added is a rung and a device from then on. */
@@ -161,8 +151,7 @@ static void test_added(void)
 	struct hm_device_info info = { .struct_size = sizeof(info) };
 	struct hm_device *device = NULL;
 
-	if (!is_there())
-		return;
+	TEST_NEEDS(is_there());
 	set_node(NODE, "offline");
 	CHECK(!is_rung(DEVICE));
 	CHECK_ERROR(-ENODEV, hm_device_open(DEVICE, &device));
@@ -181,14 +170,12 @@ static void test_added(void)
 static void test_taken(void)
 {
 	struct hm_device_info info = { .struct_size = sizeof(info) };
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
 	struct hm_buffer *buffer, *other = NULL;
 	struct hm_device *device;
 	struct hm_map *map;
 	char *address;
 
-	if (!is_there())
-		return;
+	TEST_NEEDS(is_there());
 	set_node(NODE, "online_movable");
 	CHECK_OK_FATAL(hm_device_open(DEVICE, &device));
 	buffer = create(device, 0);
@@ -206,7 +193,8 @@ static void test_taken(void)
 	CHECK(pattern_holds(address, SIZE / 2, SIZE, 6));
 	CHECK(!is_rung(DEVICE));
 	/* Calls that ask the node for more memory are refused. */
-	CHECK_ERROR(-ENODEV, hm_buffer_create(device, &desc, &other));
+	CHECK_ERROR(-ENODEV,
+		    hm_buffer_create(device, DESC(hm_buffer_desc, .size = SIZE), &other));
 	CHECK(strstr(hm_errmsg(), "node 2 has no memory any more") != NULL);
 	CHECK_ERROR(-ENODEV, hm_buffer_resize(buffer, 2 * SIZE, 0));
 	CHECK_EQUAL(buffer_info(buffer).size, SIZE);
@@ -229,12 +217,6 @@ static void test_taken(void)
 /* A tiering whose slow node goes has no place for cold pages: it ends, and the bytes stay. */
 static void test_tiering(void)
 {
-	const struct hm_tiering_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = HM_TIERING_MANUAL,
-		.fast_bytes = 4 * BLOCK,
-		.bytes_per_second = 1ull << 30,
-	};
 	struct hm_tiering_info info = { .struct_size = sizeof(info) };
 	struct hm_tiering *tiering;
 	struct hm_device *device;
@@ -244,8 +226,7 @@ static void test_tiering(void)
 	char *address;
 	int r = 0;
 
-	if (!is_there())
-		return;
+	TEST_NEEDS(is_there());
 	set_node(NODE, "online_movable");
 	CHECK_OK_FATAL(tier_node(HM_TIER_FAR, &far));
 	CHECK_OK_FATAL(hm_device_open("host", &device));
@@ -255,7 +236,11 @@ static void test_tiering(void)
 	address = hm_map_address(map);
 	pattern_write(address, 0, SIZE, 9);
 	CHECK_EQUAL(pages_on(address, SIZE, (int)far), SIZE / PAGE);
-	CHECK_OK_FATAL(hm_tiering_create(map, &desc, &tiering));
+	CHECK_OK_FATAL(
+		hm_tiering_create(map,
+				  DESC(hm_tiering_desc, .flags = HM_TIERING_MANUAL,
+				       .fast_bytes = 4 * BLOCK, .bytes_per_second = 1ull << 30),
+				  &tiering));
 	CHECK(set_node(far, "offline") > 0);
 	CHECK(pattern_holds(address, 0, SIZE, 9));
 	/* More on the fast tier than the budget allows: the coldest would leave. */
@@ -284,7 +269,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "hotplug", tests);
-}
+TEST_MAIN(harness_main, "hotplug", tests)

@@ -16,6 +16,7 @@
 #include "arch/flush.h"
 #include "base/compat.h"
 #include "base/sys.h"
+#include "lib/rig.h"
 #include "lib/support.h"
 
 static char folder[64];
@@ -50,14 +51,14 @@ static void make_file(const char *name, uint64_t size, char *path)
 static int open_file(const char *path, uint32_t persist, struct hm_buffer **ret_buffer,
 		     struct hm_map **ret_map)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .persist = persist };
 	struct hm_device *device;
 	char name[80];
 	int r;
 
 	snprintf(name, sizeof(name), "pmem:%s", folder);
 	CHECK_OK_FATAL(hm_device_open(name, &device));
-	r = hm_buffer_from_file(device, path, -1, &desc, ret_buffer);
+	r = hm_buffer_from_file(device, path, -1, DESC(hm_buffer_desc, .persist = persist),
+				ret_buffer);
 	hm_device_unref(device);
 	if (!r && ret_map)
 		CHECK_OK_FATAL(hm_map_create(*ret_buffer, NULL, ret_map));
@@ -169,11 +170,10 @@ static void test_refused(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = PAGE };
 	struct hm_buffer *buffer = NULL;
-	struct hm_device *device;
 	struct hm_map *map;
 	char path[96];
+	struct hm_device *device = rig_device("host");
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
 	desc.persist = HM_PERSIST_PAGE;
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_create(device, &desc, &buffer));
 	desc.persist = HM_PERSIST_BYTE + 1;
@@ -198,11 +198,6 @@ static void test_refused(void)
 /* A new buffer is a file without a name: it leaves nothing behind. */
 static void test_unnamed(void)
 {
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = 16 * PAGE,
-		.max_size = 64 * PAGE,
-	};
 	struct hm_buffer *buffer;
 	struct hm_device *device;
 	struct hm_map *map;
@@ -211,7 +206,9 @@ static void test_unnamed(void)
 	folder_begin("/var/tmp");
 	snprintf(name, sizeof(name), "pmem:%s", folder);
 	CHECK_OK_FATAL(hm_device_open(name, &device));
-	if (hm_buffer_create(device, &desc, &buffer) == -EOPNOTSUPP) {
+	if (hm_buffer_create(device,
+			     DESC(hm_buffer_desc, .size = 16 * PAGE, .max_size = 64 * PAGE),
+			     &buffer) == -EOPNOTSUPP) {
 		/* An overlay: the text names the call that works. */
 		CHECK(strstr(hm_errmsg(), "hm_buffer_from_file"));
 		goto out;
@@ -379,7 +376,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "persist", tests);
-}
+TEST_MAIN(harness_main, "persist", tests)

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "lib/rig.h"
 #include "lib/support.h"
 
 #define SIZE (16u * PAGE)
@@ -18,18 +19,9 @@
 
 static struct hm_buffer *create(const char *device_name, uint32_t flags, uint64_t size)
 {
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = flags,
-		.size = size,
-	};
-	struct hm_buffer *buffer;
-	struct hm_device *device;
+	AUTO(hm_device) *device = rig_device(device_name);
 
-	CHECK_OK_FATAL(hm_device_open(device_name, &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	hm_device_unref(device);
-	return buffer;
+	return rig_buffer(device, DESC(hm_buffer_desc, .flags = flags, .size = size));
 }
 
 static void check_fault(const struct hm_fault *fault, const char *base, uint64_t offset)
@@ -81,14 +73,11 @@ static void check_memory(const char *device, uint32_t flags)
 {
 	struct hm_fault fault = { .struct_size = sizeof(fault) };
 	static char bytes[SIZE];
-	struct hm_buffer *buffer;
-	struct hm_map *map;
-	char *address;
 	int r;
+	struct hm_buffer *buffer = create(device, flags, SIZE);
+	struct hm_map *map = rig_map(buffer, NULL);
+	char *address = hm_map_address(map);
 
-	buffer = create(device, flags, SIZE);
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	address = hm_map_address(map);
 	pattern_write(address, 0, SIZE, 3);
 	/* A fault outside of copies and scopes ends this test. */
 	CHECK_OK_FATAL(hm_handler_install(HM_HANDLER_NO_REPAIR));
@@ -136,21 +125,16 @@ static void test_far(void)
 
 static void test_dax(void)
 {
-	struct hm_buffer *buffer = create("dax:/dev/dax1.0", 0, 4u << 20);
+	AUTO(hm_buffer) *buffer = create("dax:/dev/dax1.0", 0, 4u << 20);
 	struct hm_fault fault;
-	struct hm_map *map;
-	char *address;
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
+	char *address = hm_map_address(map);
+	AUTO(rig_handler) handler = rig_handler(HM_HANDLER_NO_REPAIR);
 
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	address = hm_map_address(map);
 	pattern_write(address, 0, 4u << 20, 9);
-	CHECK_OK_FATAL(hm_handler_install(HM_HANDLER_NO_REPAIR));
 	CHECK(break_page(address + (2u << 20), &fault) == -EHWPOISON);
 	check_fault(&fault, address, 2u << 20);
 	CHECK(pattern_holds(address, 0, 2u << 20, 9));
-	CHECK_OK(hm_handler_remove());
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
 }
 
 static const struct test tests[] = {
@@ -161,7 +145,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "poison", tests);
-}
+TEST_MAIN(harness_main, "poison", tests)

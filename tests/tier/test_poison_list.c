@@ -394,7 +394,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "poison_list", tests);
-}
+TEST_MAIN(harness_main, "poison_list", tests)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "lib/rig.h"
 #include "lib/support.h"
 #include "tier/tier.h"
 
@@ -344,22 +345,16 @@ static void check_pages(const char *address, uint64_t length, int node)
 /* Makes a buffer with @desc and touches it: all pages must be on @node, after growth as well. */
 static void check_placed(const char *device_name, const struct hm_buffer_desc *desc, int node)
 {
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	AUTO(hm_device) *device = rig_device(device_name);
+	AUTO(hm_buffer) *buffer = rig_buffer(device, desc);
+	AUTO(hm_map) *map = rig_map(buffer, NULL);
 
-	CHECK_OK_FATAL(hm_device_open(device_name, &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	pattern_write(hm_map_address(map), 0, desc->size, 5);
 	check_pages(hm_map_address(map), desc->size, node);
 	CHECK_OK(hm_buffer_resize(buffer, desc->max_size, 0));
 	CHECK(pattern_holds(hm_map_address(map), 0, desc->size, 5));
 	pattern_write(hm_map_address(map), 0, desc->max_size, 6);
 	check_pages(hm_map_address(map), desc->max_size, node);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
 }
 
 static void check_both(const char *device, uint32_t tier, int node)
@@ -442,7 +437,7 @@ static void test_names(void)
 					     "node:0x", "node:-0",   "tier",    "tier:",
 					     "tier:2",  "tier:quick" };
 	struct hm_device_info info = { .struct_size = sizeof(info) };
-	struct hm_device *device = NULL;
+	AUTO(hm_device) *device = NULL;
 	size_t i;
 
 	if (!node_usable()) {
@@ -456,7 +451,6 @@ static void test_names(void)
 	CHECK(info.numa_node >= 0);
 	CHECK(info.memory_total > info.memory_free);
 	CHECK(strstr(info.description, "\"fast\""));
-	hm_device_unref(device);
 }
 
 static const struct test tests[] = {
@@ -472,7 +466,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "tier", tests);
-}
+TEST_MAIN(harness_main, "tier", tests)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/weights.h"
+#include "lib/rig.h"
 #include "lib/support.h"
 #include "tier/tier.h"
 
@@ -130,20 +131,15 @@ static bool has_two_nodes(void)
 
 static struct hm_buffer *create(uint32_t flags, uint64_t size, uint64_t max_size)
 {
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = flags,
-		.size = size,
-		.max_size = max_size,
-		.numa_mode = HM_NUMA_WEIGHTED,
-		.numa_nodes = 3,
-	};
 	struct hm_buffer *buffer = NULL;
-	struct hm_device *device;
 	int r;
+	struct hm_device *device = rig_device("host");
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	r = hm_buffer_create(device, &desc, &buffer);
+	r = hm_buffer_create(device,
+			     DESC(hm_buffer_desc, .flags = flags, .size = size,
+				  .max_size = max_size, .numa_mode = HM_NUMA_WEIGHTED,
+				  .numa_nodes = 3),
+			     &buffer);
 	hm_device_unref(device);
 	if (r)
 		CHECK(r == -EOPNOTSUPP);
@@ -177,8 +173,7 @@ static void test_by_ranges(void)
 	struct hm_map *map;
 	char *address;
 
-	if (!has_two_nodes())
-		return;
+	TEST_NEEDS(has_two_nodes());
 	write_weight(0, "1");
 	write_weight(1, "1");
 	CHECK_OK_FATAL(tier_weigh(3));
@@ -216,14 +211,12 @@ static void test_by_kernel(void)
 {
 	uint8_t weights[WEIGHTS_NODES];
 	uint64_t counts[2], pages;
-	struct hm_buffer *buffer;
 	struct hm_map *map;
 	uint32_t flags;
 	char text[2][8];
 	int i;
 
-	if (!has_two_nodes())
-		return;
+	TEST_NEEDS(has_two_nodes());
 	CHECK_OK_FATAL(tier_weigh(3));
 	weights_find(3, weights);
 	for (i = 0; i < 2; i++) {
@@ -236,14 +229,14 @@ static void test_by_kernel(void)
 	/* Whole turns, below the size from which huge pages are asked for. */
 	pages = 256 / (weights[0] + weights[1]) * (uint64_t)(weights[0] + weights[1]);
 	for (flags = 0; flags <= HM_BUFFER_PRIVATE; flags += HM_BUFFER_PRIVATE) {
-		buffer = create(flags, pages * PAGE, pages * PAGE);
+		AUTO(hm_buffer) *buffer = create(flags, pages * PAGE, pages * PAGE);
+
 		CHECK(!strlen(hm_warning()));
 		CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 		pattern_write(hm_map_address(map), 0, pages * PAGE, 7);
 		count_pages(hm_map_address(map), pages * PAGE, counts);
 		CHECK_EQUAL(counts[0] * weights[1], counts[1] * weights[0]);
 		hm_map_unref(map);
-		hm_buffer_unref(buffer);
 	}
 	write_weight(0, "1");
 	write_weight(1, "1");
@@ -259,7 +252,7 @@ static void test_one_node(void)
 		.numa_nodes = 1,
 	};
 	struct hm_buffer *buffer = NULL;
-	struct hm_device *device;
+	AUTO(hm_device) *device = NULL;
 	uint64_t counts[2];
 	struct hm_map *map;
 
@@ -280,7 +273,6 @@ static void test_one_node(void)
 	desc.numa_nodes = 0;
 	CHECK_ERROR(-EINVAL, hm_buffer_create(device, &desc, &buffer));
 	CHECK(!buffer);
-	hm_device_unref(device);
 }
 
 static const struct test tests[] = {
@@ -292,7 +284,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "weighted", tests);
-}
+TEST_MAIN(harness_main, "weighted", tests)

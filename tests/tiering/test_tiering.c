@@ -15,6 +15,7 @@
 #include "core/core.h"
 #include "core/map_repair.h"
 #include "lib/inject.h"
+#include "lib/rig.h"
 #include "lib/support.h"
 #include "tier/tier.h"
 #include "tiering/tiering.h"
@@ -100,19 +101,11 @@ static void play_end(void)
 /* A map whose pages are all in memory. */
 static struct hm_map *make_map(uint32_t flags, uint64_t size, uint32_t tier)
 {
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = size,
-		.flags = flags,
-		.tier = tier,
-	};
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
+	struct hm_device *device = rig_device("host");
+	struct hm_buffer *buffer = rig_buffer(device, DESC(hm_buffer_desc, .size = size,
+							   .flags = flags, .tier = tier));
+	struct hm_map *map = rig_map(buffer, NULL);
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
 	base = hm_map_address(map);
@@ -604,12 +597,11 @@ static uint64_t truly_on(int32_t node, uint32_t first, uint32_t n)
 
 static void check_truly(uint32_t flags)
 {
-	struct hm_tiering *tiering;
-	struct hm_tiering_info info;
-	struct hm_map *map;
 	uint32_t i, k;
+	AUTO(hm_map) *map = make_map(flags, SIZE, HM_TIER_FAR);
+	struct hm_tiering_info info;
+	struct hm_tiering *tiering;
 
-	map = make_map(flags, SIZE, HM_TIER_FAR);
 	CHECK_OK_FATAL(hm_tiering_create(map, &manual, &tiering));
 	info = info_of(tiering);
 	CHECK_EQUAL(info.slow_bytes, SIZE);
@@ -627,7 +619,6 @@ static void check_truly(uint32_t flags)
 	CHECK_OK(hm_range_prefetch(base, SIZE, NULL, HM_READ | HM_RANGE_TIER(HM_TIER_FAST),
 				   NULL));
 	CHECK_EQUAL(truly_on((int32_t)info.fast_node, 0, BLOCKS), PAGES);
-	hm_map_unref(map);
 }
 
 static void test_two_nodes(void)
@@ -693,7 +684,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "tiering", tests);
-}
+TEST_MAIN(harness_main, "tiering", tests)

@@ -85,7 +85,4 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "tiering_plan", tests);
-}
+TEST_MAIN(harness_main, "tiering_plan", tests)

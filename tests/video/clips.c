@@ -92,10 +92,7 @@ char *clip_cut(const char *folder, const char *name, const char *path, uint64_t 
 
 struct hm_device *host_device(void)
 {
-	struct hm_device *device;
-
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	return device;
+	return rig_device("host");
 }
 
 struct hm_video_desc video_desc(struct hm_device *device)

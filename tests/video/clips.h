@@ -11,6 +11,8 @@
 
 #include "lib/command.h"
 
+AUTO_UNREF(hm_video)
+
 #define CLIP_ARGS 24
 
 /* The size that an odd clip has. */

@@ -21,7 +21,7 @@ char *run_clip(const char *folder, const char *name, unsigned int width, unsigne
 
 json_t *run_video(const struct command *command)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	json_t *json = NULL;
 
 	command_run(command, &outcome);
@@ -30,19 +30,17 @@ json_t *run_video(const struct command *command)
 			  outcome.err);
 	else
 		json = outcome_json(&outcome);
-	outcome_free(&outcome);
 	return json;
 }
 
 void check_failure(const struct command *command, int status, const char *part)
 {
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	command_run(command, &outcome);
 	if (outcome.status != status || !strstr(outcome.err, part))
 		test_fail(__FILE__, __LINE__, "status %d, not %d, or no \"%s\" in: %s",
 			  outcome.status, status, part, outcome.err);
-	outcome_free(&outcome);
 }
 
 bool read_png(const char *path, unsigned int width, unsigned int height, uint8_t *to,

@@ -94,8 +94,8 @@ static void check_planes(struct hm_frame *frame)
 /* Each picture of the clip is that of a plain decoder, in place. @visible: all of it is shown. */
 static void compare(const char *path, uint64_t copied)
 {
-	struct hm_device *device = host_device();
-	struct hm_video *video = video_open(device, path);
+	AUTO(hm_device) *device = host_device();
+	AUTO(hm_video) *video = video_open(device, path);
 	uint64_t before = stats_now().bytes_copied;
 	struct hm_frame *frame;
 	struct hm_frame_info info;
@@ -125,20 +125,16 @@ static void compare(const char *path, uint64_t copied)
 	/* The video stays at its end. */
 	CHECK_ERROR(-ENODATA, hm_video_read(video, &frame));
 	plain_close(&plain);
-	hm_video_unref(video);
-	hm_device_unref(device);
 }
 
 static void compare_clip(const char *name, unsigned int width, unsigned int height,
 			 const char *const *options, uint64_t copied)
 {
-	char *folder = folder_make();
-	char *path = clip_make(folder, name, width, height, options);
+	AUTO_TEXT *folder = folder_make();
+	AUTO_TEXT *path = clip_make(folder, name, width, height, options);
 
 	if (path)
 		compare(path, copied);
-	free(path);
-	folder_remove(folder);
 }
 
 static void in_place_h264(void)
@@ -180,11 +176,11 @@ static void raw(void)
 					     "nv12:2x",   "nv12:321x243@",  "nv12:-1x2",
 					     "nv12:2x2x", "nv12:99999999x2" };
 	const uint64_t size = 320 * 240 * 3 / 2;
-	struct hm_device *device = host_device();
+	AUTO(hm_device) *device = host_device();
 	struct hm_video_desc desc = video_desc(device);
 	unsigned char *bytes = malloc(size);
-	char *folder = folder_make();
-	char *path = clip_make(folder, "clip.raw", 320, 240, nv12);
+	AUTO_TEXT *folder = folder_make();
+	AUTO_TEXT *path = clip_make(folder, "clip.raw", 320, 240, nv12);
 	struct hm_frame_info info;
 	struct hm_frame *frame;
 	struct hm_video *video;
@@ -221,26 +217,23 @@ static void raw(void)
 	desc.format = "rgb24:320x240";
 	CHECK_ERROR(-EOPNOTSUPP, hm_video_open(path, &desc, &video));
 out:
-	free(path);
 	free(bytes);
-	folder_remove(folder);
-	hm_device_unref(device);
 }
 
 /* ---- facts of a picture ---- */
 
 static void facts(void)
 {
-	char *folder = folder_make();
-	char *path = clip_make(folder, "clip.mp4", 322, 242, h264_709);
-	struct hm_device *device = host_device();
+	AUTO_TEXT *folder = folder_make();
+	AUTO_TEXT *path = clip_make(folder, "clip.mp4", 322, 242, h264_709);
+	AUTO(hm_device) *device = host_device();
 	struct hm_frame_info info;
 	struct hm_frame *frame;
-	struct hm_video *video;
+	AUTO(hm_video) *video = NULL;
 	int64_t last = -1;
 
 	if (!path)
-		goto out;
+		return;
 	video = video_open(device, path);
 	CHECK_EQUAL(video_info(video).fourcc, HM_FRAME_YUV420);
 	CHECK_EQUAL(video_info(video).rate_num / video_info(video).rate_den, 25);
@@ -260,11 +253,6 @@ static void facts(void)
 		last = info.props.timestamp;
 		hm_frame_unref(frame);
 	}
-	hm_video_unref(video);
-out:
-	free(path);
-	folder_remove(folder);
-	hm_device_unref(device);
 }
 
 /* ---- frames and pools ---- */
@@ -272,18 +260,18 @@ out:
 /* Frames that a consumer keeps are no one else's, and stay when the video is gone. */
 static void kept(void)
 {
-	char *folder = folder_make();
-	char *path = clip_make(folder, "clip.mp4", 320, 240, clip_h264);
-	struct hm_device *device = host_device();
+	AUTO_TEXT *folder = folder_make();
+	AUTO_TEXT *path = clip_make(folder, "clip.mp4", 320, 240, clip_h264);
+	AUTO(hm_device) *device = host_device();
 	struct hm_frame *frame[25];
 	struct hm_frame_info info;
-	struct hm_frame_pool *pool;
+	AUTO(hm_frame_pool) *pool = NULL;
 	struct hm_video *video;
 	struct plain plain;
 	unsigned int i;
 
 	if (!path)
-		goto out;
+		return;
 	video = video_open(device, path);
 	CHECK_OK(hm_video_pool(video, &pool));
 	for (i = 0; i < 25; i++)
@@ -302,11 +290,6 @@ static void kept(void)
 	}
 	CHECK_EQUAL(pool_info(pool).held, 0);
 	plain_close(&plain);
-	hm_frame_pool_unref(pool);
-out:
-	free(path);
-	folder_remove(folder);
-	hm_device_unref(device);
 }
 
 struct reader {
@@ -329,9 +312,9 @@ static void *read_all(void *user)
 
 static void four_decoders(void)
 {
-	char *folder = folder_make();
-	char *path = clip_make(folder, "clip.mp4", 320, 240, clip_h264);
-	struct hm_device *device = host_device();
+	AUTO_TEXT *folder = folder_make();
+	AUTO_TEXT *path = clip_make(folder, "clip.mp4", 320, 240, clip_h264);
+	AUTO(hm_device) *device = host_device();
 	struct hm_video_desc desc = video_desc(device);
 	struct hm_frame_pool *pool, *same;
 	struct reader reader[4] = { 0 };
@@ -339,7 +322,7 @@ static void four_decoders(void)
 	unsigned int i;
 
 	if (!path)
-		goto out;
+		return;
 	desc.threads = 2;
 	for (i = 0; i < 4; i++) {
 		CHECK_OK_FATAL(hm_video_open(path, &desc, &reader[i].video));
@@ -364,10 +347,6 @@ static void four_decoders(void)
 	/* x264's 3 references and pictures being decoded, by each thread and one picture ahead. */
 	CHECK(pool_info(pool).frames_peak <= 4 * 12);
 	hm_frame_pool_unref(pool);
-out:
-	free(path);
-	folder_remove(folder);
-	hm_device_unref(device);
 }
 
 static void in_child(void *user)
@@ -380,9 +359,9 @@ static void in_child(void *user)
 
 static void forked(void)
 {
-	char *folder = folder_make();
-	char *path = clip_make(folder, "clip.y4m", 320, 240, clip_y4m);
-	struct hm_device *device = host_device();
+	AUTO_TEXT *folder = folder_make();
+	AUTO_TEXT *path = clip_make(folder, "clip.y4m", 320, 240, clip_y4m);
+	AUTO(hm_device) *device = host_device();
 	struct hm_video *video;
 	struct hm_frame *frame;
 
@@ -393,9 +372,6 @@ static void forked(void)
 		hm_frame_unref(frame);
 		hm_video_unref(video);
 	}
-	free(path);
-	folder_remove(folder);
-	hm_device_unref(device);
 }
 
 static const struct test tests[] = {

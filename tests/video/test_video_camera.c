@@ -277,10 +277,7 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "video_camera", tests);
-}
+TEST_MAIN(harness_main, "video_camera", tests)
 #else
 #include "video/not_built.h"
 #endif

@@ -57,16 +57,12 @@ static void stream_free(char *path)
 
 static struct hm_video *open_codec(const char *path, const char *codec, uint32_t flags)
 {
-	struct hm_video_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = flags,
-		.device = device,
-		.format = "FWHT",
-		.codec = codec,
-	};
 	struct hm_video *video;
 
-	CHECK_OK_FATAL(hm_video_open(path, &desc, &video));
+	CHECK_OK_FATAL(hm_video_open(path,
+				     DESC(hm_video_desc, .flags = flags, .device = device,
+					  .format = "FWHT", .codec = codec),
+				     &video));
 	return video;
 }
 
@@ -234,7 +230,7 @@ static void convert_and_show(struct display *display, struct hm_queue *queue,
 	struct hm_frame_info from = { .struct_size = sizeof(from) };
 	struct hm_frame_info to = { .struct_size = sizeof(to) };
 	struct hm_fence *fence;
-	struct hm_frame *shown;
+	AUTO(hm_frame) *shown = NULL;
 
 	CHECK_OK_FATAL(hm_frame_query(picture, &from));
 	CHECK_OK_FATAL(display_acquire(display, WIDTH, HEIGHT, 1000000000, &shown));
@@ -243,7 +239,6 @@ static void convert_and_show(struct display *display, struct hm_queue *queue,
 	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
 	hm_fence_unref(fence);
 	CHECK_OK(display_show(display, shown));
-	hm_frame_unref(shown);
 }
 
 /* vkms has no plane of YUV: frames of the display, which the accelerator converts into. */
@@ -411,10 +406,7 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "video_codec", tests);
-}
+TEST_MAIN(harness_main, "video_codec", tests)
 #else
 #include "video/not_built.h"
 #endif

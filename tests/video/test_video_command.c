@@ -82,9 +82,9 @@ static void check_report(const json_t *json, unsigned int pictures, unsigned int
 static void end_to_end(const char *name, unsigned int width, unsigned int height,
 		       const char *const *options, const char *accel, int matrix, bool full)
 {
-	char *folder = folder_make();
-	char *clip = run_clip(folder, name, width, height, options);
-	char *pictures = folder_path(folder, "pictures");
+	AUTO_TEXT *folder = folder_make();
+	AUTO_TEXT *clip = run_clip(folder, name, width, height, options);
+	AUTO_TEXT *pictures = folder_path(folder, "pictures");
 	char sink[256];
 	json_t *json;
 
@@ -101,9 +101,6 @@ static void end_to_end(const char *name, unsigned int width, unsigned int height
 		json_decref(json);
 		check_pictures(clip, pictures, "%06u.png", matrix, full);
 	}
-	free(clip);
-	free(pictures);
-	folder_remove(folder);
 }
 
 static void png_h264(void)
@@ -141,9 +138,9 @@ static void png_y4m(void)
 
 static void four_decoders(void)
 {
-	char *folder = folder_make();
-	char *clip = run_clip(folder, "clip.mp4", 320, 240, clip_h264);
-	char *pictures = folder_path(folder, "pictures");
+	AUTO_TEXT *folder = folder_make();
+	AUTO_TEXT *clip = run_clip(folder, "clip.mp4", 320, 240, clip_h264);
+	AUTO_TEXT *pictures = folder_path(folder, "pictures");
 	char sink[256];
 	json_t *json, *frames;
 
@@ -162,31 +159,24 @@ static void four_decoders(void)
 		check_pictures(clip, pictures, "decoder-1-%06u.png", SWS_CS_ITU601, false);
 		check_pictures(clip, pictures, "decoder-4-%06u.png", SWS_CS_ITU601, false);
 	}
-	free(clip);
-	free(pictures);
-	folder_remove(folder);
 }
 
 static void text(void)
 {
-	char *folder = folder_make();
-	char *clip = run_clip(folder, "clip.avi", 64, 48, clip_mjpeg);
+	AUTO_TEXT *folder = folder_make();
+	AUTO_TEXT *clip = run_clip(folder, "clip.avi", 64, 48, clip_mjpeg);
 	const struct command command = {
 		.args = { "run", "video", "--accel", "cpu", "--frames", "7", clip },
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 
 	if (clip) {
-		command_run(&command, &outcome);
-		CHECK_EQUAL(outcome.status, 0);
+		CHECK_RUN(0, &outcome, &command);
 		CHECK(!*outcome.err);
 		CHECK(strstr(outcome.out, "mjpeg, 64x48 YU12, BT.601 full range"));
 		CHECK(strstr(outcome.out, "7 by 1 decoder, 0 dropped"));
 		CHECK(strstr(outcome.out, "0 bytes after the decoder"));
-		outcome_free(&outcome);
 	}
-	free(clip);
-	folder_remove(folder);
 }
 
 /* ---- failures ---- */
@@ -228,35 +218,30 @@ static void usage(void)
 /* The pictures before the damage are in the folder, and the failure says how many. */
 static void damaged(void)
 {
-	char *folder = folder_make();
-	char *clip = run_clip(folder, "clip.mp4", 320, 240, clip_h264);
+	AUTO_TEXT *folder = folder_make();
+	AUTO_TEXT *clip = run_clip(folder, "clip.mp4", 320, 240, clip_h264);
 	char *part, *first, sink[256];
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	struct stat status;
 	json_t *json;
 
 	if (clip) {
 		part = clip_cut(folder, "wild.mp4", clip, clip_length(clip) / 2, 6000);
 		snprintf(sink, sizeof(sink), "png:%s/pictures", folder);
-		command_run(
-			&(const struct command){
-				.args = { "run", "video", "--json", "--accel", "cpu", "--sink",
-					  sink, part },
-			},
-			&outcome);
-		CHECK_EQUAL(outcome.status, 1);
+		CHECK_RUN(1, &outcome,
+			  &(const struct command){
+				  .args = { "run", "video", "--json", "--accel", "cpu",
+					    "--sink", sink, part },
+			  });
 		check_failure_json(&outcome, EBADMSG);
 		json = outcome_json(&outcome);
 		CHECK(strstr(string_of(json, "error"), "done)"));
 		json_decref(json);
-		outcome_free(&outcome);
 		first = folder_path(folder, "pictures/000001.png");
 		CHECK(!stat(first, &status));
 		free(first);
 		free(part);
 	}
-	free(clip);
-	folder_remove(folder);
 }
 
 /* The first picture's file is a folder: the text has the reason. */
@@ -276,8 +261,8 @@ static void unwritable(const char *folder, const char *clip)
 /* A folder that can't be made, and a form that the kernel has not. */
 static void elsewhere(void)
 {
-	char *folder = folder_make();
-	char *clip = run_clip(folder, "clip.avi", 64, 48, clip_mjpeg);
+	AUTO_TEXT *folder = folder_make();
+	AUTO_TEXT *clip = run_clip(folder, "clip.avi", 64, 48, clip_mjpeg);
 
 	if (clip) {
 		check_failure(
@@ -299,8 +284,6 @@ static void elsewhere(void)
 			},
 			3, "no form");
 	}
-	free(clip);
-	folder_remove(folder);
 }
 
 /* A hetmap that has no libexec beside it says which package has the job. */

@@ -60,12 +60,15 @@ struct scene {
 	struct hm_kernel *kernel;
 };
 
-static void scene_begin(struct scene *scene, const char *accel)
+static struct scene scene_begin(const char *accel)
 {
-	CHECK_OK_FATAL(hm_device_open("host", &scene->device));
-	CHECK_OK_FATAL(hm_accel_open(accel, NULL, &scene->accel));
-	CHECK_OK_FATAL(hm_queue_create(scene->accel, 0, &scene->queue));
-	CHECK_OK_FATAL(convert_create(&scene->kernel));
+	struct scene scene = { 0 };
+
+	CHECK_OK_FATAL(hm_device_open("host", &scene.device));
+	CHECK_OK_FATAL(hm_accel_open(accel, NULL, &scene.accel));
+	CHECK_OK_FATAL(hm_queue_create(scene.accel, 0, &scene.queue));
+	CHECK_OK_FATAL(convert_create(&scene.kernel));
+	return scene;
 }
 
 static void scene_end(struct scene *scene)
@@ -75,6 +78,8 @@ static void scene_end(struct scene *scene)
 	hm_accel_unref(scene->accel);
 	hm_device_unref(scene->device);
 }
+
+AUTO_END(scene, scene_end)
 
 /* A frame with a map of its own; its pool ends with it. */
 static struct hm_frame *make_frame(struct scene *scene, uint32_t fourcc, uint32_t width,
@@ -86,10 +91,9 @@ static struct hm_frame *make_frame(struct scene *scene, uint32_t fourcc, uint32_
 		.width = width,
 		.height = height,
 	};
-	struct hm_frame_pool *pool;
 	struct hm_frame *frame;
+	struct hm_frame_pool *pool = rig_frame_pool(scene->device, &desc);
 
-	CHECK_OK_FATAL(hm_frame_pool_create(scene->device, &desc, &pool));
 	CHECK_OK_FATAL(hm_frame_pool_acquire(pool, 0, &frame));
 	hm_frame_pool_unref(pool);
 	ret_info->struct_size = sizeof(*ret_info);
@@ -136,11 +140,10 @@ static void as_picture(const struct hm_frame_info *info, enum AVPixelFormat form
 static void convert(struct scene *scene, const struct hm_frame_info *from,
 		    const struct hm_frame_info *to)
 {
-	struct hm_fence *fence;
+	AUTO(hm_fence) *fence = NULL;
 
 	CHECK_OK_FATAL(convert_launch(scene->queue, scene->kernel, from, to, &fence));
 	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
-	hm_fence_unref(fence);
 }
 
 static void set_colour(struct hm_frame_info *info, const struct colour *colour)
@@ -160,7 +163,7 @@ static void against_swscale(void)
 	size_t i, j;
 	double db;
 
-	scene_begin(&scene, "cpu");
+	scene = scene_begin("cpu");
 	out = make_frame(&scene, HM_FRAME_XRGB8888, ODD_WIDTH, ODD_HEIGHT, &to);
 	for (i = 0; i < N_KIND; i++) {
 		/* libswscale has no NV16. */
@@ -194,17 +197,17 @@ static void against_swscale(void)
 /* A part of the picture, from odd pixels on, is the same as in the whole one. */
 static void visible_part(void)
 {
-	struct hm_frame *in, *out, *part;
 	struct hm_frame_info from, to, to_part;
-	struct scene scene;
 	uint32_t row;
 	size_t i;
+	AUTO(scene) scene = scene_begin("cpu");
+	AUTO(hm_frame) *out = make_frame(&scene, HM_FRAME_XRGB8888, ODD_WIDTH, ODD_HEIGHT, &to);
+	AUTO(hm_frame) *part = make_frame(&scene, HM_FRAME_XRGB8888, 100, 51, &to_part);
 
-	scene_begin(&scene, "cpu");
-	out = make_frame(&scene, HM_FRAME_XRGB8888, ODD_WIDTH, ODD_HEIGHT, &to);
-	part = make_frame(&scene, HM_FRAME_XRGB8888, 100, 51, &to_part);
 	for (i = 0; i < N_KIND; i++) {
-		in = make_frame(&scene, kinds[i].fourcc, ODD_WIDTH, ODD_HEIGHT, &from);
+		AUTO(hm_frame) *in =
+			make_frame(&scene, kinds[i].fourcc, ODD_WIDTH, ODD_HEIGHT, &from);
+
 		fill(&from, false);
 		set_colour(&from, &colours[0]);
 		convert(&scene, &from, &to);
@@ -216,29 +219,26 @@ static void visible_part(void)
 				      (char *)to.address[0] + (row + 3) * to.plane[0].stride +
 					      7 * 4ul,
 				      99 * 4));
-		hm_frame_unref(in);
 	}
-	hm_frame_unref(out);
-	hm_frame_unref(part);
-	scene_end(&scene);
 }
 
 /* The OpenCL form has the bytes of the form for CPUs. */
 static void same_on_opencl(void)
 {
-	struct scene cpu, opencl;
-	struct hm_frame *in, *out, *other;
+	AUTO(scene) cpu = { 0 }, opencl = { 0 };
+	AUTO(hm_frame) *out = NULL, *other = NULL;
 	struct hm_frame_info from, to, to_other;
 	size_t i, j;
 
 	if (!have_opencl())
 		return;
-	scene_begin(&cpu, "cpu");
-	scene_begin(&opencl, "opencl:0");
+	cpu = scene_begin("cpu");
+	opencl = scene_begin("opencl:0");
 	out = make_frame(&cpu, HM_FRAME_XRGB8888, 322, ODD_HEIGHT, &to);
 	other = make_frame(&cpu, HM_FRAME_XRGB8888, 322, ODD_HEIGHT, &to_other);
 	for (i = 0; i < N_KIND; i++) {
-		in = make_frame(&cpu, kinds[i].fourcc, 322, ODD_HEIGHT, &from);
+		AUTO(hm_frame) *in = make_frame(&cpu, kinds[i].fourcc, 322, ODD_HEIGHT, &from);
+
 		fill(&from, false);
 		for (j = 0; j < N_COLOUR; j++) {
 			set_colour(&from, &colours[j]);
@@ -248,12 +248,7 @@ static void same_on_opencl(void)
 				test_fail(__FILE__, __LINE__, "%s, matrix %u: other bytes",
 					  kinds[i].name, colours[j].matrix);
 		}
-		hm_frame_unref(in);
 	}
-	hm_frame_unref(out);
-	hm_frame_unref(other);
-	scene_end(&opencl);
-	scene_end(&cpu);
 }
 
 static void same_by_sets(void)
@@ -317,20 +312,15 @@ out:
 
 static void refused(void)
 {
-	struct hm_frame *in, *out;
 	struct hm_frame_info from, to;
 	struct hm_fence *fence;
-	struct scene scene;
+	AUTO(scene) scene = scene_begin("cpu");
+	AUTO(hm_frame) *in = make_frame(&scene, HM_FRAME_NV12, 64, 64, &from);
+	AUTO(hm_frame) *out = make_frame(&scene, HM_FRAME_XRGB8888, 64, 64, &to);
 
-	scene_begin(&scene, "cpu");
-	in = make_frame(&scene, HM_FRAME_NV12, 64, 64, &from);
-	out = make_frame(&scene, HM_FRAME_XRGB8888, 64, 64, &to);
 	from.props.matrix = 0;
 	CHECK_ERROR(-EOPNOTSUPP, convert_launch(scene.queue, scene.kernel, &from, &to, &fence));
 	CHECK_ERROR(-EOPNOTSUPP, convert_launch(scene.queue, scene.kernel, &to, &to, &fence));
-	hm_frame_unref(in);
-	hm_frame_unref(out);
-	scene_end(&scene);
 }
 
 static const struct test tests[] = {
@@ -342,10 +332,7 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "video_convert", tests);
-}
+TEST_MAIN(harness_main, "video_convert", tests)
 #else
 #include "video/not_built.h"
 #endif

@@ -71,6 +71,8 @@ static void end(struct scene *scene)
 	hm_device_unref(scene->device);
 }
 
+AUTO_END(scene, end)
+
 static void check_screen(struct scene *scene)
 {
 	struct scanned scanned;
@@ -120,7 +122,7 @@ static void camera_to_screen(const char *driver, const char *device, const char 
 			     const char *format)
 {
 	struct display_info info;
-	struct scene scene;
+	AUTO(scene) scene = { 0 };
 	unsigned int i;
 
 	if (!find(&scene, driver))
@@ -133,7 +135,6 @@ static void camera_to_screen(const char *driver, const char *device, const char 
 	CHECK_EQUAL(info.shown, 9);
 	CHECK_EQUAL(info.checked, 9);
 	CHECK(!strcmp(info.driver, driver));
-	end(&scene);
 }
 
 static void virtio_nv12(void)
@@ -187,7 +188,7 @@ static void show_imported(struct scene *scene)
 static void camera_imported(const char *device)
 {
 	struct display_info info;
-	struct scene scene;
+	AUTO(scene) scene = { 0 };
 	unsigned int i;
 
 	if (!find(&scene, "vkms"))
@@ -202,7 +203,6 @@ static void camera_imported(const char *device)
 	CHECK_EQUAL(info.checked, 20);
 	CHECK_EQUAL(info.imported, 20);
 	CHECK_EQUAL(info.frames, 0);
-	end(&scene);
 }
 
 static void vkms_camera(void)
@@ -219,7 +219,7 @@ static void vkms_sim(void)
 static void vkms_nv12(void)
 {
 	struct display_info info;
-	struct scene scene;
+	AUTO(scene) scene = { 0 };
 	struct hm_frame *picture;
 	unsigned int i;
 
@@ -237,15 +237,14 @@ static void vkms_nv12(void)
 	display_query(scene.display, &info);
 	CHECK_EQUAL(info.imported, 0);
 	CHECK_EQUAL(info.checked, 3);
-	end(&scene);
 }
 
 /* The check finds a byte that is not the picture's. */
 static void vkms_differs(void)
 {
-	struct scene scene;
+	AUTO(scene) scene = { 0 };
 	struct hm_frame_info info = { .struct_size = sizeof(info) };
-	struct hm_frame *shown, *other;
+	AUTO(hm_frame) *shown = NULL, *other = NULL;
 
 	if (!find(&scene, "vkms"))
 		return;
@@ -256,16 +255,13 @@ static void vkms_differs(void)
 	CHECK_OK_FATAL(hm_frame_query(other, &info));
 	*(uint32_t *)info.address[0] = 0x123456;
 	CHECK_ERROR(-EIO, display_frame_check(scene.display, other));
-	hm_frame_unref(other);
-	hm_frame_unref(shown);
-	end(&scene);
 }
 
 /* virtio_gpu and bochs import no memory: the text says why, and nothing is broken. */
 static void not_imported(const char *driver)
 {
 	struct display_info info;
-	struct scene scene;
+	AUTO(scene) scene = { 0 };
 	struct hm_frame *picture;
 	unsigned int i;
 
@@ -284,7 +280,6 @@ static void not_imported(const char *driver)
 	CHECK_EQUAL(info.imported, 0);
 	CHECK_EQUAL(info.shown, 1);
 	CHECK(strstr(info.not_imported, driver));
-	end(&scene);
 }
 
 static void virtio_imports_none(void)
@@ -302,10 +297,10 @@ static void bochs_imports_none(void)
 static void command(void)
 {
 	const json_t *copied, *display;
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	struct scene scene;
 	char sink[PATH_ROOM + 16];
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 
 	if (!find(&scene, "virtio_gpu"))
 		return;
@@ -319,7 +314,6 @@ static void command(void)
 		test_fail(__FILE__, __LINE__, "status %d: %s%s", outcome.status, outcome.out,
 			  outcome.err);
 	json = outcome_json(&outcome);
-	outcome_free(&outcome);
 	copied = json_object_get(json, "bytes_copied");
 	display = json_object_get(json, "display");
 	CHECK_EQUAL(integer_of(json, "pictures"), 10);
@@ -328,7 +322,6 @@ static void command(void)
 	CHECK_EQUAL(integer_of(copied, "convert"), 0);
 	CHECK_EQUAL(integer_of(display, "shown"), 10);
 	CHECK_EQUAL(integer_of(display, "checked"), 10);
-	json_decref(json);
 }
 
 /* ---- refusals ---- */
@@ -348,8 +341,7 @@ static void refused_by_card(void)
 	struct hm_frame *frame;
 	char card[PATH_ROOM];
 
-	if (!card_find("vgem", card))
-		return;
+	TEST_NEEDS(card_find("vgem", card));
 	CHECK_ERROR(-EOPNOTSUPP, display_open(card, NULL, false, &display));
 	if (!card_find("bochs-drm", card))
 		return;
@@ -375,10 +367,7 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "video_display", tests);
-}
+TEST_MAIN(harness_main, "video_display", tests)
 #else
 #include "video/not_built.h"
 #endif

@@ -21,17 +21,17 @@ static const char *const deep[] = { "-c:v", "ffv1", "-pix_fmt", "yuv420p10le", N
 /* A limit below the decoder's need ends in an error that says so, in time. */
 static void limit(void)
 {
-	char *folder = folder_make();
-	char *path = clip_make(folder, "clip.mp4", 320, 240, clip_h264);
-	struct hm_device *device = host_device();
+	AUTO_TEXT *folder = folder_make();
+	AUTO_TEXT *path = clip_make(folder, "clip.mp4", 320, 240, clip_h264);
+	AUTO(hm_device) *device = host_device();
 	struct hm_video_desc desc = video_desc(device);
 	struct hm_frame *frame, *all[32];
 	unsigned int n = 0;
-	struct hm_video *video;
+	AUTO(hm_video) *video = NULL;
 	int r = 0;
 
 	if (!path)
-		goto out;
+		return;
 	desc.n_most = 6;
 	desc.timeout_ns = 50 * 1000 * 1000;
 	desc.threads = 1;
@@ -44,11 +44,6 @@ static void limit(void)
 	while (n)
 		hm_frame_unref(all[--n]);
 	CHECK_ERROR(-ETIME, hm_video_read(video, &frame));
-	hm_video_unref(video);
-out:
-	free(path);
-	folder_remove(folder);
-	hm_device_unref(device);
 }
 
 /* One frame is less than any decoder needs: no picture is left out in silence. */
@@ -60,19 +55,20 @@ static void starved(void)
 	} clips[] = { { "clip.mp4", clip_h264 },
 		      { "clip.webm", clip_vp9 },
 		      { "clip.mpg", clip_mpeg2 } };
-	char *folder = folder_make();
-	struct hm_device *device = host_device();
+	AUTO_TEXT *folder = folder_make();
+	AUTO(hm_device) *device = host_device();
 	struct hm_video_desc desc = video_desc(device);
 	struct hm_frame *frame;
 	struct hm_video *video;
 	size_t i;
-	char *path;
 	int r;
 
 	desc.n_most = 1;
 	desc.timeout_ns = 20 * 1000 * 1000;
 	for (i = 0; i < 2 * sizeof(clips) / sizeof(clips[0]); i++) {
-		path = clip_make(folder, clips[i / 2].name, 320, 240, clips[i / 2].options);
+		AUTO_TEXT *path =
+			clip_make(folder, clips[i / 2].name, 320, 240, clips[i / 2].options);
+
 		if (!path)
 			continue;
 		desc.threads = i % 2 ? 4 : 1;
@@ -82,18 +78,15 @@ static void starved(void)
 		if (r != -ETIME || !strstr(hm_errmsg(), "in use"))
 			test_fail(__FILE__, __LINE__, "%s: %d: %s", path, r, hm_errmsg());
 		hm_video_unref(video);
-		free(path);
 	}
-	folder_remove(folder);
-	hm_device_unref(device);
 }
 
 /* A pool of other frames than the pictures are. */
 static void wrong_pool(void)
 {
-	char *folder = folder_make();
-	char *path = clip_make(folder, "clip.mp4", 320, 240, clip_h264);
-	struct hm_device *device = host_device();
+	AUTO_TEXT *folder = folder_make();
+	AUTO_TEXT *path = clip_make(folder, "clip.mp4", 320, 240, clip_h264);
+	AUTO(hm_device) *device = host_device();
 	struct hm_frame_pool_desc pool_desc = {
 		.struct_size = sizeof(pool_desc),
 		.fourcc = HM_FRAME_NV12,
@@ -104,7 +97,7 @@ static void wrong_pool(void)
 	struct hm_video *video;
 
 	if (!path)
-		goto out;
+		return;
 	CHECK_OK_FATAL(hm_frame_pool_create(device, &pool_desc, &desc.pool));
 	CHECK_ERROR(-EINVAL, hm_video_open(path, &desc, &video));
 	CHECK(strstr(hm_errmsg(), "NV12"));
@@ -115,10 +108,6 @@ static void wrong_pool(void)
 	CHECK_ERROR(-EINVAL, hm_video_open(path, &desc, &video));
 	CHECK(strstr(hm_errmsg(), "160x"));
 	hm_frame_pool_unref(desc.pool);
-out:
-	free(path);
-	folder_remove(folder);
-	hm_device_unref(device);
 }
 
 static int bracketed_create(void *device, const struct hm_buffer_desc *desc,
@@ -158,13 +147,7 @@ static struct hm_device *bracketed_open(void)
 /* Frames that CPUs reach in brackets only: by the device, and by the pool of one. */
 static void brackets(void)
 {
-	struct hm_device *device = bracketed_open();
-	const struct hm_frame_pool_desc pool_desc = {
-		.struct_size = sizeof(pool_desc),
-		.fourcc = HM_FRAME_YUV420,
-		.width = 640,
-		.height = 480,
-	};
+	AUTO(hm_device) *device = bracketed_open();
 	char *folder = folder_make(), *path[2];
 	struct hm_frame_pool_info info = { .struct_size = sizeof(info) };
 	struct hm_frame *frame;
@@ -181,7 +164,11 @@ static void brackets(void)
 		CHECK_ERROR(-EOPNOTSUPP, hm_video_open(path[i], &desc, &video));
 		CHECK(strstr(hm_errmsg(), "brackets"));
 		desc.device = NULL;
-		CHECK_OK_FATAL(hm_frame_pool_create(device, &pool_desc, &desc.pool));
+		CHECK_OK_FATAL(
+			hm_frame_pool_create(device,
+					     DESC(hm_frame_pool_desc, .fourcc = HM_FRAME_YUV420,
+						  .width = 640, .height = 480),
+					     &desc.pool));
 		CHECK_OK_FATAL(hm_video_open(path[i], &desc, &video));
 		CHECK_ERROR(-EOPNOTSUPP, hm_video_read(video, &frame));
 		CHECK(strstr(hm_errmsg(), "brackets"));
@@ -191,7 +178,6 @@ static void brackets(void)
 		hm_frame_pool_unref(desc.pool);
 		free(path[i]);
 	}
-	hm_device_unref(device);
 	folder_remove(folder);
 }
 
@@ -211,19 +197,17 @@ static bool is_damage(int r)
  */
 static void damaged_maybe(const char *path, unsigned int least, unsigned int most, bool silent)
 {
-	struct hm_device *device = host_device();
+	AUTO(hm_device) *device = host_device();
 	const struct hm_video_desc desc = video_desc(device);
 	struct hm_frame *frame;
-	struct hm_video *video;
+	AUTO(hm_video) *video = NULL;
 	unsigned int n = 0;
-	int r;
+	int r = hm_video_open(path, &desc, &video);
 
-	r = hm_video_open(path, &desc, &video);
 	if (r) {
 		CHECK(is_damage(r));
 		CHECK(strstr(hm_errmsg(), path));
 		CHECK_EQUAL(least, 0);
-		hm_device_unref(device);
 		return;
 	}
 	while (!(r = hm_video_read(video, &frame))) {
@@ -236,8 +220,6 @@ static void damaged_maybe(const char *path, unsigned int least, unsigned int mos
 	CHECK(strstr(hm_errmsg(), path));
 	CHECK_ERROR(r, hm_video_read(video, &frame));
 	CHECK(strstr(hm_errmsg(), path));
-	hm_video_unref(video);
-	hm_device_unref(device);
 }
 
 static void damaged(const char *path, unsigned int least, unsigned int most)
@@ -260,7 +242,7 @@ static void truncated(void)
 		{ "clip.mp4", "part.mp4", clip_h264, 0 },
 		{ "fast.mp4", "cut.mp4", faststart, 1 },
 	};
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	char *path, *part;
 	size_t i;
 
@@ -274,7 +256,6 @@ static void truncated(void)
 		free(part);
 		free(path);
 	}
-	folder_remove(folder);
 }
 
 /* Bytes in the middle are not those of a picture; or the whole file is none. */
@@ -286,7 +267,7 @@ static void garbage(void)
 	} clips[] = { { "clip.h264", clip_h264 },
 		      { "clip.avi", clip_mjpeg },
 		      { "clip.mp4", clip_h264 } };
-	char *folder = folder_make();
+	AUTO_TEXT *folder = folder_make();
 	char *path, *part;
 	size_t i;
 
@@ -310,19 +291,18 @@ static void garbage(void)
 	part = folder_path(folder, "odd.y4m");
 	damaged(part, 0, 0);
 	free(part);
-	folder_remove(folder);
 }
 
 static void wrong_calls(void)
 {
-	struct hm_device *device = host_device();
+	AUTO(hm_device) *device = host_device();
 	struct hm_video_desc desc = video_desc(device);
 	struct {
 		struct hm_video_desc desc;
 		uint64_t more;
 	} longer = { desc, 1 };
-	char *folder = folder_make();
-	char *path = clip_make(folder, "clip.mkv", 320, 240, deep);
+	AUTO_TEXT *folder = folder_make();
+	AUTO_TEXT *path = clip_make(folder, "clip.mkv", 320, 240, deep);
 	struct hm_video *video;
 
 	CHECK_ERROR(-EINVAL, hm_video_open(NULL, &desc, &video));
@@ -353,17 +333,14 @@ static void wrong_calls(void)
 		CHECK_ERROR(-EOPNOTSUPP, hm_video_open(path, &desc, &video));
 	if (path)
 		CHECK(strstr(hm_errmsg(), "yuv420p10le"));
-	free(path);
-	folder_remove(folder);
-	hm_device_unref(device);
 }
 
 /* The text of an earlier failure is not that of a call that succeeds. */
 static void texts(void)
 {
-	char *folder = folder_make();
-	char *path = clip_make(folder, "clip.y4m", 320, 240, clip_y4m);
-	struct hm_device *device = host_device();
+	AUTO_TEXT *folder = folder_make();
+	AUTO_TEXT *path = clip_make(folder, "clip.y4m", 320, 240, clip_y4m);
+	AUTO(hm_device) *device = host_device();
 	struct hm_frame_pool *pool;
 	struct hm_frame *frame;
 	struct hm_video *video;
@@ -383,9 +360,6 @@ static void texts(void)
 		hm_frame_unref(frame);
 		hm_video_unref(video);
 	}
-	free(path);
-	folder_remove(folder);
-	hm_device_unref(device);
 }
 
 /* An invalid argument of libavformat is the file's fault; no other place is opened. */
@@ -393,12 +367,10 @@ static void playlist(void)
 {
 	static const char list[] = "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\n"
 				   "http://127.0.0.1:9/a.ts\n#EXT-X-ENDLIST\n";
-	char *folder = folder_make(), *path = folder_path(folder, "list.m3u8");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "list.m3u8");
 
 	file_write(folder, "list.m3u8", list, sizeof(list) - 1);
 	damaged(path, 0, 0);
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {

@@ -15,6 +15,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "lib/rig.h"
 #include "lib/support.h"
 #include "video/screen.h"
 
@@ -116,28 +117,24 @@ struct scene {
 static struct hm_frame_pool *pool_make(struct hm_device *device, uint32_t fourcc,
 				       uint32_t width)
 {
-	struct hm_frame_pool_desc desc = { .struct_size = sizeof(desc),
-					   .fourcc = fourcc,
-					   .width = width,
-					   .height = HEIGHT,
-					   .n_most = 1 };
-	struct hm_frame_pool *pool;
-
-	CHECK_OK_FATAL(hm_frame_pool_create(device, &desc, &pool));
-	return pool;
+	return rig_frame_pool(device, DESC(hm_frame_pool_desc, .fourcc = fourcc, .width = width,
+					   .height = HEIGHT, .n_most = 1));
 }
 
-static void begin(struct scene *scene, const char *device)
+static struct scene begin(const char *device)
 {
-	CHECK_OK_FATAL(hm_device_open(device, &scene->device));
-	CHECK_OK_FATAL(hm_device_open("host", &scene->host));
-	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &scene->accel));
-	CHECK_OK_FATAL(hm_queue_create(scene->accel, 0, &scene->queue));
-	CHECK_OK_FATAL(convert_create(&scene->kernel));
+	struct scene scene = { 0 };
+
+	CHECK_OK_FATAL(hm_device_open(device, &scene.device));
+	CHECK_OK_FATAL(hm_device_open("host", &scene.host));
+	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &scene.accel));
+	CHECK_OK_FATAL(hm_queue_create(scene.accel, 0, &scene.queue));
+	CHECK_OK_FATAL(convert_create(&scene.kernel));
 	/* The library has no RGB24: an R8 frame three times as wide has room for its bytes. */
-	scene->rgb = pool_make(scene->device, HM_FRAME_R8, WIDTH * 3);
-	scene->yuv = pool_make(scene->device, HM_FRAME_YUYV, WIDTH);
-	scene->shown = pool_make(scene->host, HM_FRAME_XRGB8888, WIDTH);
+	scene.rgb = pool_make(scene.device, HM_FRAME_R8, WIDTH * 3);
+	scene.yuv = pool_make(scene.device, HM_FRAME_YUYV, WIDTH);
+	scene.shown = pool_make(scene.host, HM_FRAME_XRGB8888, WIDTH);
+	return scene;
 }
 
 static void end(struct scene *scene)
@@ -151,6 +148,8 @@ static void end(struct scene *scene)
 	hm_device_unref(scene->host);
 	hm_device_unref(scene->device);
 }
+
+AUTO_END(scene, end)
 
 static void begin_cpu(const struct hm_frame_info *info, uint32_t access)
 {
@@ -249,19 +248,18 @@ static void convert_one(struct scene *scene, int fd, unsigned int first)
 
 static void convert_on(const char *device)
 {
-	struct scene scene;
+	AUTO(scene) scene = { 0 };
 	int fd = open_converter();
 	unsigned int i;
 
 	if (fd < 0)
 		return;
-	begin(&scene, device);
+	scene = begin(device);
 	set_side(fd, V4L2_BUF_TYPE_VIDEO_OUTPUT, V4L2_PIX_FMT_RGB24, WIDTH * 3);
 	set_side(fd, V4L2_BUF_TYPE_VIDEO_CAPTURE, V4L2_PIX_FMT_YUYV, WIDTH * 2);
 	for (i = 0; i < PICTURES; i++)
 		convert_one(&scene, fd, i);
 	close(fd);
-	end(&scene);
 }
 
 static void host(void)
@@ -280,10 +278,7 @@ static const struct test tests[] = {
 	{ 0 },
 };
 
-int main(int argc, char **argv)
-{
-	return harness_main(argc, argv, "video_m2m", tests);
-}
+TEST_MAIN(harness_main, "video_m2m", tests)
 #else
 #include "video/not_built.h"
 #endif

@@ -18,8 +18,8 @@
 static void policies(void)
 {
 	static const char *const names[] = { "wait", "drop-oldest", "drop-newest" };
-	char *folder = folder_make();
-	char *clip = run_clip(folder, "clip.avi", 640, 480, clip_mjpeg);
+	AUTO_TEXT *folder = folder_make();
+	AUTO_TEXT *clip = run_clip(folder, "clip.avi", 640, 480, clip_mjpeg);
 	char sink[256], name[64], *path;
 	unsigned int i, n, files;
 	struct stat status;
@@ -49,15 +49,13 @@ static void policies(void)
 		free(path);
 		json_decref(json);
 	}
-	free(clip);
-	folder_remove(folder);
 }
 
 /* 25 pictures of a clip of a second are not done before the second is over. */
 static void paced(void)
 {
-	char *folder = folder_make();
-	char *clip = run_clip(folder, "clip.mp4", 320, 240, clip_h264);
+	AUTO_TEXT *folder = folder_make();
+	AUTO_TEXT *clip = run_clip(folder, "clip.mp4", 320, 240, clip_h264);
 	json_t *json;
 
 	if (clip) {
@@ -71,20 +69,18 @@ static void paced(void)
 								 "--paced", clip } },
 			      2, "no pace");
 	}
-	free(clip);
-	folder_remove(folder);
 }
 
 /* Pictures that become larger: new results for one decoder, and no room in shared frames. */
 static void grows(void)
 {
-	char *folder = folder_make(), *both = folder_path(folder, "both.mjpeg");
-	char *small = run_clip(folder, "a.mjpeg", 64, 48, clip_mjpeg);
-	char *large = run_clip(folder, "b.mjpeg", 320, 240, clip_mjpeg);
+	AUTO_TEXT *folder = folder_make(), *both = folder_path(folder, "both.mjpeg");
+	AUTO_TEXT *small = run_clip(folder, "a.mjpeg", 64, 48, clip_mjpeg);
+	AUTO_TEXT *large = run_clip(folder, "b.mjpeg", 320, 240, clip_mjpeg);
 	const int stride = 4 * 320 + 64;
 	uint8_t *pixels = calloc(240 + 2, (size_t)stride);
 	char sink[256], *text[2], *path;
-	json_t *json;
+	AUTO(json_t) *json = NULL;
 
 	if (!small || !large)
 		goto out;
@@ -101,7 +97,6 @@ static void grows(void)
 		.args = { "run", "video", "--json", "--accel", "cpu", "--sink", sink, both },
 	});
 	CHECK_EQUAL(integer_of(json, "pictures"), 50);
-	json_decref(json);
 	path = folder_path(folder, "pictures/000025.png");
 	CHECK(read_png(path, 64, 48, pixels, stride));
 	free(path);
@@ -115,10 +110,6 @@ static void grows(void)
 		3, "largest video");
 out:
 	free(pixels);
-	free(small);
-	free(large);
-	free(both);
-	folder_remove(folder);
 }
 
 /* The data of a page. */
@@ -160,14 +151,15 @@ static void check_moments(const json_t *row, unsigned int number)
 
 static void timeline(void)
 {
-	char *folder = folder_make(), *page = folder_path(folder, "page.html");
-	char *clip = run_clip(folder, "clip.avi", 64, 48, clip_mjpeg);
+	AUTO_TEXT *folder = folder_make(), *page = folder_path(folder, "page.html");
+	AUTO_TEXT *clip = run_clip(folder, "clip.avi", 64, 48, clip_mjpeg);
 	struct stat status;
-	json_t *json, *data, *rows;
+	json_t *rows;
+	AUTO(json_t) *json = NULL, *data = NULL;
 	size_t i;
 
 	if (!clip)
-		goto out;
+		return;
 	json = run_video(&(const struct command){
 		.args = { "run", "video", "--json", "--accel", "cpu", "--timeline", page,
 			  clip },
@@ -180,8 +172,6 @@ static void timeline(void)
 	CHECK_EQUAL(json_array_size(rows), 25);
 	for (i = 0; i < json_array_size(rows); i++)
 		check_moments(json_array_get(rows, i), (unsigned int)i + 1);
-	json_decref(data);
-	json_decref(json);
 	/* After a failure there is none. */
 	check_failure(
 		&(const struct command){
@@ -202,17 +192,13 @@ static void timeline(void)
 				  "/nonexistent/page.html", clip },
 		},
 		3, "No such file");
-out:
-	free(clip);
-	free(page);
-	folder_remove(folder);
 }
 
 /* Without a limit for the time: test machines are busy. */
 static void bench(void)
 {
-	char *folder = folder_make();
-	char *clip = run_clip(folder, "clip.mp4", 322, 242, clip_h264);
+	AUTO_TEXT *folder = folder_make();
+	AUTO_TEXT *clip = run_clip(folder, "clip.mp4", 322, 242, clip_h264);
 	json_t *json;
 
 	if (clip) {
@@ -235,24 +221,22 @@ static void bench(void)
 			},
 			2, "needs more than 2 pictures");
 	}
-	free(clip);
-	folder_remove(folder);
 }
 
 /* A signal ends it while it waits for someone to open a FIFO, and for bytes out of the FIFO. */
 static void interrupted(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "fifo");
+	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "fifo");
 	const struct command command = {
 		.args = { "run", "video", "--accel", "cpu", "--format", "nv12:64x48", path },
 	};
-	struct outcome outcome;
+	AUTO(outcome) outcome = { 0 };
 	int fd = -1, i;
 	pid_t pid;
 
 	if (TEST_TSAN) {
 		test_skip("sanitizer", "FFmpeg's libraries are not built for it");
-		goto out;
+		return;
 	}
 	CHECK_FATAL(!mkfifo(path, 0600));
 	for (i = 0; i < 2; i++) {
@@ -264,12 +248,8 @@ static void interrupted(void)
 		CHECK(!kill(pid, SIGINT));
 		command_wait(pid, &outcome);
 		CHECK_EQUAL(outcome.status, 128 + SIGINT);
-		outcome_free(&outcome);
 	}
 	close(fd);
-out:
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {
