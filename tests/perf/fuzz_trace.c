@@ -14,7 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../tools/common/command.h"
 #include "../../tools/perf/read/analysis.h"
 #include "../../tools/perf/read/calls.h"
 #include "../../tools/perf/read/nodes.h"
@@ -22,9 +21,6 @@
 #include "../../tools/perf/read/recording.h"
 #include "../../tools/perf/read/spaces.h"
 #include "../../tools/perf/read/traced_devices.h"
-
-/* The command defines it elsewhere; its texts need it here. */
-struct output output;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
