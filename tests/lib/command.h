@@ -86,11 +86,11 @@ char *folder_make(void);
  *
  *	AUTO_TEXT *folder = folder_make(), *path = folder_path(folder, "data");
  */
-#define AUTO_TEXT __attribute__((cleanup(text_auto))) char
+#define AUTO_TEXT __attribute__((cleanup(text_auto), unused)) char
 void text_auto(char *const *text);
 void folder_remove(char *folder);
 /* AUTO_FOLDER char *folder = folder_make(); it is removed at the end of the variable's block. */
-#define AUTO_FOLDER __attribute__((cleanup(folder_auto)))
+#define AUTO_FOLDER __attribute__((cleanup(folder_auto), unused))
 void folder_auto(char *const *folder);
 /* FOLDER/NAME; free() it. */
 char *folder_path(const char *folder, const char *name);

@@ -134,7 +134,7 @@ uint64_t test_random(uint64_t *state);
 #define SIZED(type, ...) (&(struct type){ .size = sizeof(struct type), __VA_ARGS__ })
 
 /* A pointer that is free()d at the end of its block: AUTO_FREE char *path = folder_path(...); */
-#define AUTO_FREE __attribute__((cleanup(free_auto)))
+#define AUTO_FREE __attribute__((cleanup(free_auto), unused))
 
 static inline void free_auto(void *ref)
 {

@@ -25,7 +25,7 @@
 int hetsim_open(int flags);
 /* The same; without device the test ends there. For AUTO_HETSIM, which closes it. */
 int hetsim_begin(int flags);
-#define AUTO_HETSIM __attribute__((cleanup(hetsim_fd_auto))) int
+#define AUTO_HETSIM __attribute__((cleanup(hetsim_fd_auto), unused)) int
 /* An open file without handshake. */
 int hetsim_open_bare(int flags);
 /* The same, or a negative errno: nothing is skipped, nothing fails. */

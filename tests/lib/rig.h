@@ -21,12 +21,13 @@
 /* A versioned struct of the library for one call: DESC(hm_loss_desc, .policy = HM_LOSS_ZERO). */
 #define DESC(type, ...) (&(struct type){ .struct_size = sizeof(struct type), __VA_ARGS__ })
 
-#define AUTO(type) __attribute__((cleanup(type##_auto))) struct type
+/* A compiler may not count the end of the block as a use. */
+#define AUTO(type) __attribute__((cleanup(type##_auto), unused)) struct type
 
-#define AUTO_UNREF(type)                                        \
-	static inline void type##_auto(struct type *const *ref) \
-	{                                                       \
-		type##_unref(*ref);                             \
+#define AUTO_UNREF(type)                                                                \
+	static inline __attribute__((unused)) void type##_auto(struct type *const *ref) \
+	{                                                                               \
+		type##_unref(*ref);                                                     \
 	}
 
 AUTO_UNREF(hm_device)
@@ -53,10 +54,10 @@ AUTO_UNREF(hm_reader)
 AUTO_UNREF(hm_tiering)
 
 /* For AUTO() of a struct that has a function of its own to end it. */
-#define AUTO_END(type, end)                             \
-	static inline void type##_auto(struct type *it) \
-	{                                               \
-		end(it);                                \
+#define AUTO_END(type, end)                                                     \
+	static inline __attribute__((unused)) void type##_auto(struct type *it) \
+	{                                                                       \
+		end(it);                                                        \
 	}
 
 struct rig {

@@ -129,7 +129,7 @@ static void reads(uint32_t policy, uint32_t flags)
 	AUTO(rig_handler) handler = rig_handler(0);
 
 	if (!begin(&scene, policy, flags))
-		goto out;
+		return;
 	CHECK_EQUAL(lost_of(&scene), 0);
 	take_away(scene.device);
 	check_shadow(&scene, 1);
@@ -153,7 +153,6 @@ static void reads(uint32_t policy, uint32_t flags)
 	check_shadow(&scene, 2);
 	end(&scene);
 	CHECK_EQUAL(n_part, 0);
-out:
 }
 
 static void test_reads(void)
@@ -169,7 +168,7 @@ static void test_told(void)
 	AUTO(rig_handler) handler = rig_handler(0);
 
 	if (!begin(&scene, HM_LOSS_SHADOW, 0))
-		goto out;
+		return;
 	CHECK_OK(hm_map_begin_cpu(scene.map, 0, SIZE, HM_READ));
 	take_away(scene.device);
 	check_shadow(&scene, 1);
@@ -178,7 +177,7 @@ static void test_told(void)
 	CHECK_EQUAL(n_part, 0);
 	end(&scene);
 	if (!begin(&scene, HM_LOSS_SHADOW, 0))
-		goto out;
+		return;
 	take_away(scene.device);
 	check_shadow(&scene, 1);
 	lost_of(&scene);
@@ -187,7 +186,6 @@ static void test_told(void)
 	CHECK(lost_of(&scene) & HM_LOST_BYTES);
 	check_shadow(&scene, 1);
 	end(&scene);
-out:
 }
 
 static int in_scope(const volatile char *byte, struct hm_fault *fault)
@@ -217,7 +215,7 @@ static void test_guarded(void)
 	AUTO(rig_handler) handler = rig_handler(0);
 
 	if (!begin(&scene, HM_LOSS_SHADOW, 0))
-		goto out;
+		return;
 	take_away(scene.device);
 	CHECK_FATAL(!pipe(fds));
 	n = write(fds[1], scene.base + MIB(1), PAGE);
@@ -242,7 +240,6 @@ static void test_guarded(void)
 	CHECK_EQUAL(fault.cause, HM_FAULT_LOST);
 	check_shadow(&scene, 1);
 	end(&scene);
-out:
 }
 
 /* ---- conditions ---- */
