@@ -16,6 +16,8 @@
 #include "cluster/ranks.h"
 #include "lib/command.h"
 
+#define SLICE (MIB(2) / 4) /* words; what NFS writes back as a whole */
+
 static MPI_Comm world;
 
 /* 1000 rows of 4 float32. */
@@ -281,6 +283,66 @@ static void files(void)
 	}
 }
 
+/* How many words of the file are not those of the epoch, as any program reads it. */
+static uint64_t old_words(const char *path, uint64_t n)
+{
+	FILE *file = fopen(path, "r");
+	uint64_t i, old = 0;
+	uint32_t word;
+
+	RANK_CHECK(file != NULL);
+	for (i = 0; file && fread(&word, 4, 1, file) == 1; i++)
+		old += word != i + 1;
+	RANK_CHECK(i == n);
+	if (file)
+		fclose(file);
+	return old;
+}
+
+/*
+ * Each machine has read all of the file when other machines write to it. While a map of the file
+ * is writable, NFS keeps such pages (hetmap/file.h).
+ */
+static void fresh_case(const char *path)
+{
+	struct hm_array_desc desc = { .struct_size = sizeof(desc),
+				      .flags = HM_ARRAY_NEW_FILE,
+				      .dimensions = 1,
+				      .element = 4,
+				      .chunk = SLICE,
+				      .shape = { (uint64_t)ranks * SLICE },
+				      .path = path };
+	struct hm_array_range mine = { .start = { (uint64_t)rank * SLICE },
+				       .count = { SLICE } };
+	AUTO_FREE uint32_t *words = malloc(SLICE * sizeof(*words));
+	AUTO(hm_array) *array = NULL;
+	uint64_t i, old;
+
+	world = MPI_COMM_WORLD;
+	array = make(&desc);
+	RANK_CHECK(words && old_words(path, desc.shape[0]) == desc.shape[0]);
+	for (i = 0; i < SLICE; i++)
+		words[i] = (uint32_t)(mine.start[0] + i + 1);
+	RANK_OK(hm_array_epoch(array, 0));
+	RANK_OK(hm_array_put(array, &mine, words, NULL));
+	RANK_OK(hm_array_epoch(array, HM_ARRAY_PUBLISH));
+	old = old_words(path, desc.shape[0]);
+	if (old)
+		rank_fail(__FILE__, __LINE__, "%" PRIu64 " words are old", old);
+	RANK_OK(hm_array_epoch(array, 0));
+	if (!rank && !old)
+		printf("no word is old\n");
+}
+
+static void fresh(void)
+{
+	AUTO_TEXT *folder = folder_make();
+	AUTO_TEXT *path = folder_path(folder, "array.u32");
+	AUTO_FREE char *said = ranks_run(3, 1, "fresh", path, NULL);
+
+	CHECK(said && strstr(said, "no word is old"));
+}
+
 /* ---- devices ---- */
 
 /* Memory that ranks do not share: all goes by messages, also on one machine. */
@@ -436,15 +498,20 @@ static void killed_late(void)
 }
 
 static const struct rank_case cases[] = {
-	{ "refusals", refusals_case },       { "file", file_case },
-	{ "device", device_case },           { "killed", killed_case },
-	{ "killed_late", killed_late_case }, { 0 },
+	{ "refusals", refusals_case },
+	{ "file", file_case },
+	{ "fresh", fresh_case },
+	{ "device", device_case },
+	{ "killed", killed_case },
+	{ "killed_late", killed_late_case },
+	{ 0 },
 };
 
 static const struct test tests[] = {
 	{ .name = "refusals", refusals, .seconds = 60 },
 	{ .name = "without_mpi", without_mpi },
 	{ .name = "files", files, .seconds = 60 },
+	{ .name = "fresh", fresh, .seconds = 60 },
 	{ .name = "devices", devices },
 	{ .name = "killed", killed, .seconds = 60 },
 	{ .name = "killed_first", killed_first, .seconds = 60 },

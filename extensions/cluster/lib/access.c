@@ -233,6 +233,14 @@ static int publish(struct hm_array *array)
 	return 0;
 }
 
+/* This machine may have older pages of other machines' parts, from reading ahead. */
+static int refresh(struct hm_array *array)
+{
+	if (array->node.nodes < 2)
+		return 0;
+	return hm_file_refresh(array->node.map, 0, hm_map_length(array->node.map));
+}
+
 int hm_array_epoch(struct hm_array *array, uint32_t flags)
 {
 	int r = array_check(array, array);
@@ -253,9 +261,10 @@ int hm_array_epoch(struct hm_array *array, uint32_t flags)
 	if (!r)
 		r = races_find(array);
 	/* With a race it has ended as well. */
-	if (!r || r == -EILSEQ)
-		array->epochs++;
-	return r;
+	if (r && r != -EILSEQ)
+		return r;
+	array->epochs++;
+	return !r && flags & HM_ARRAY_PUBLISH ? refresh(array) : r;
 }
 
 int hm_array_query(struct hm_array *array, struct hm_array_info *ret_info)

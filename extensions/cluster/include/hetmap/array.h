@@ -327,14 +327,17 @@ HM_API int hm_array_wait(struct hm_array *array, uint64_t ticket);
  * @flags: [in] 0, or HM_ARRAY_PUBLISH for an array of a file
  *
  * The call waits for this rank's puts and gets, and for all ranks. With HM_ARRAY_PUBLISH the file
- * holds the epoch when the call returns.
+ * holds the epoch when the call returns, and a program that reads the file on this machine finds
+ * the bytes of all ranks.
  *
  * Errors:
  *   -EOPNOTSUPP: HM_ARRAY_PUBLISH, and the array has no file.
  *   -EILSEQ:     HM_ARRAY_CHECK found a race. The epoch has ended, and the array is usable.
  *   -EREMOTEIO:  MPI failed; the text has its own.
  *
- * In addition, with HM_ARRAY_PUBLISH, the errors of hm_file_publish().
+ * In addition, with HM_ARRAY_PUBLISH, the errors of hm_file_publish(). Over several nodes those of
+ * hm_file_refresh(), too: then the epoch has ended and the file holds it, but programs of this
+ * machine may read older bytes of the file.
  */
 HM_API int hm_array_epoch(struct hm_array *array, uint32_t flags);
 
