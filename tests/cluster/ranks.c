@@ -34,6 +34,16 @@ void ranks_end(void)
 	_exit(1);
 }
 
+void ranks_say(const char *text)
+{
+	int all = 0;
+
+	MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	if (!rank && !all)
+		puts(text);
+	fflush(stdout);
+}
+
 void ranks_outlive_launcher(void)
 {
 	int status = 0;

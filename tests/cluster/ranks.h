@@ -68,5 +68,7 @@ void rank_fail(const char *file, unsigned int line, const char *format, ...)
 				  #expected, hm_errmsg());                               \
 	} while (0)
 void ranks_end(void) __attribute__((noreturn));
+/* At the end of a case, on all ranks: rank 0 prints the text if no check of any rank has failed. */
+void ranks_say(const char *text);
 
 #endif

@@ -316,7 +316,7 @@ static void fresh_case(const char *path)
 				       .count = { SLICE } };
 	AUTO_FREE uint32_t *words = malloc(SLICE * sizeof(*words));
 	AUTO(hm_array) *array = NULL;
-	uint64_t i, old;
+	uint64_t i;
 
 	world = MPI_COMM_WORLD;
 	array = make(&desc);
@@ -326,12 +326,8 @@ static void fresh_case(const char *path)
 	RANK_OK(hm_array_epoch(array, 0));
 	RANK_OK(hm_array_put(array, &mine, words, NULL));
 	RANK_OK(hm_array_epoch(array, HM_ARRAY_PUBLISH));
-	old = old_words(path, desc.shape[0]);
-	if (old)
-		rank_fail(__FILE__, __LINE__, "%" PRIu64 " words are old", old);
-	RANK_OK(hm_array_epoch(array, 0));
-	if (!rank && !old)
-		printf("no word is old\n");
+	RANK_CHECK(old_words(path, desc.shape[0]) == 0);
+	ranks_say("no word is old");
 }
 
 static void fresh(void)

@@ -256,6 +256,7 @@ static void model_case(const char *argument)
 	for (distribution = 0; distribution < 3; distribution++)
 		run_one(&model, distribution, 1 + distribution, rounds);
 	run_one(&model, (uint32_t)below(&model.state, 3), 4, 1);
+	ranks_say("as the model");
 }
 
 static void run_model(int n, int members)
