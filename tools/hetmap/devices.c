@@ -380,30 +380,6 @@ static void explain_node(struct hm_drm_node *node)
 	snprintf(node->remedy, sizeof(node->remedy), "%s", hm_errmsg());
 }
 
-int devices_nodes(struct hm_drm_node **ret_nodes, uint32_t *ret_n)
-{
-	struct hm_drm_node *nodes;
-	uint32_t n = 0, n_before;
-	int r;
-
-	r = hm_drm_list(NULL, 0, &n);
-	if (r)
-		return r;
-	nodes = calloc(n + 1, sizeof(*nodes));
-	if (!nodes)
-		return -ENOMEM;
-	nodes[0].struct_size = sizeof(*nodes);
-	n_before = n;
-	r = hm_drm_list(nodes, n, &n);
-	if (r) {
-		free(nodes);
-		return r;
-	}
-	*ret_nodes = nodes;
-	*ret_n = n < n_before ? n : n_before;
-	return 0;
-}
-
 /* ---- all ---- */
 
 /* The lists to print. */
@@ -415,52 +391,57 @@ struct lists {
 	uint32_t n_device, n_accel, n_node, n_tier;
 };
 
-static int list_devices(struct hm_device_info **ret_infos, uint32_t *ret_n)
-{
-	struct hm_device_info *infos;
-	uint32_t n = 0, n_before;
-	int r;
+/* As hm_device_list() and its like. The first member of an info is its struct_size. */
+typedef int (*list_function)(void *infos, uint32_t capacity, uint32_t *ret_n);
 
-	r = hm_device_list(NULL, 0, &n);
-	if (r)
-		return r;
-	infos = calloc(n + 1, sizeof(*infos));
-	if (!infos)
-		return -ENOMEM;
-	infos[0].struct_size = sizeof(*infos);
-	n_before = n;
-	r = hm_device_list(infos, n, &n);
-	if (r) {
-		free(infos);
-		return r;
-	}
-	*ret_infos = infos;
-	*ret_n = n < n_before ? n : n_before;
-	return 0;
+static int devices_of(void *infos, uint32_t capacity, uint32_t *ret_n)
+{
+	return hm_device_list(infos, capacity, ret_n);
 }
 
-static int list_accels(struct hm_accel_info **ret_infos, uint32_t *ret_n)
+static int accels_of(void *infos, uint32_t capacity, uint32_t *ret_n)
 {
-	struct hm_accel_info *infos;
-	uint32_t n = 0, n_before;
-	int r;
+	return hm_accel_list(infos, capacity, ret_n);
+}
 
-	r = hm_accel_list(NULL, 0, &n);
-	if (r)
-		return r;
-	infos = calloc(n + 1, sizeof(*infos));
-	if (!infos)
-		return -ENOMEM;
-	infos[0].struct_size = sizeof(*infos);
-	n_before = n;
-	r = hm_accel_list(infos, n, &n);
-	if (r) {
-		free(infos);
-		return r;
+static int nodes_of(void *infos, uint32_t capacity, uint32_t *ret_n)
+{
+	return hm_drm_list(infos, capacity, ret_n);
+}
+
+/* All infos of @size bytes that the function lists; free() them. NULL: it failed with *ret_error. */
+static void *list_all(list_function list, size_t size, uint32_t *ret_n, int *ret_error)
+{
+	uint32_t n = 0, capacity;
+	void *infos;
+
+	*ret_error = list(NULL, 0, &n);
+	if (*ret_error)
+		return NULL;
+	infos = calloc(n + 1, size);
+	if (!infos) {
+		*ret_error = -ENOMEM;
+		return NULL;
 	}
-	*ret_infos = infos;
-	*ret_n = n < n_before ? n : n_before;
-	return 0;
+	*(uint32_t *)infos = (uint32_t)size;
+	capacity = n;
+	*ret_error = list(infos, capacity, &n);
+	if (*ret_error) {
+		free(infos);
+		return NULL;
+	}
+	*ret_n = n < capacity ? n : capacity;
+	return infos;
+}
+
+int devices_nodes(struct hm_drm_node **ret_nodes, uint32_t *ret_n)
+{
+	int r;
+	struct hm_drm_node *nodes = list_all(nodes_of, sizeof(*nodes), ret_n, &r);
+
+	if (nodes)
+		*ret_nodes = nodes;
+	return r;
 }
 
 /* soft is always there, unless its settings are wrong. */
@@ -533,9 +514,9 @@ int devices_main(int argc, char **argv)
 
 	if (!option_walk(&table, argc, argv, NULL, &r))
 		return r;
-	r = list_devices(&lists.devices, &lists.n_device);
+	lists.devices = list_all(devices_of, sizeof(*lists.devices), &lists.n_device, &r);
 	if (!r)
-		r = list_accels(&lists.accels, &lists.n_accel);
+		lists.accels = list_all(accels_of, sizeof(*lists.accels), &lists.n_accel, &r);
 	if (!r)
 		r = devices_nodes(&lists.nodes, &lists.n_node);
 	if (!r)
