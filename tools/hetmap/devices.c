@@ -409,7 +409,7 @@ static int nodes_of(void *infos, uint32_t capacity, uint32_t *ret_n)
 	return hm_drm_list(infos, capacity, ret_n);
 }
 
-/* All infos of @size bytes that the function lists; free() them. NULL: it failed with *ret_error. */
+/* All infos that the function lists, each of @size bytes; free() them. NULL: it has failed. */
 static void *list_all(list_function list, size_t size, uint32_t *ret_n, int *ret_error)
 {
 	uint32_t n = 0, capacity;
