@@ -518,7 +518,6 @@ static void credentials(void)
 #endif
 	scene_send(&scene, pair[0]);
 	CHECK_OK_FATAL(hm_buffer_receive(scene.device, pair[1], NULL, &buffer));
-	hm_buffer_unref(buffer);
 	close(pair[0]);
 	close(pair[1]);
 }
