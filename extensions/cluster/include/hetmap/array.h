@@ -177,7 +177,7 @@ enum hm_array_op {
 };
 
 /* hm_array_epoch() flags */
-#define HM_ARRAY_PUBLISH (1u << 0) /* each rank writes its parts of the file to storage first */
+#define HM_ARRAY_PUBLISH (1u << 0) /* the file holds the epoch, and this machine shows it */
 
 /**
  * hm_array_create - make an array; collective
