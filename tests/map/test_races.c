@@ -420,7 +420,8 @@ static void scopes(void)
 	race.settle = end_scopes;
 	most_open = 0;
 	run(&race);
-	CHECK(most_open > 1);
+	/* Two at once are chance, of which the few changes of a slow machine may have none. */
+	CHECK(most_open > 1 || test_is_slow());
 	CHECK_EQUAL(n_open, 0);
 	CHECK_EQUAL(map_info(race.map, 0).access, HM_READ | HM_WRITE);
 	CHECK_EQUAL(map_info(race.map, 0).runs, 1);
