@@ -83,6 +83,7 @@ class ArrowCursor : public Cursor
       private:
 	Result<std::shared_ptr<arrow::RecordBatch>> Batch(int64_t group);
 	Status BeginReader();
+	Status CheckSchema();
 
 	ArrowSource &source_;
 	Want want_;
@@ -120,8 +121,27 @@ Status ArrowCursor::BeginReader()
 	auto selected = std::make_unique<Selected>(source_, input_);
 
 	selected_ = selected.get();
-	return arrow::ipc::RecordBatchStreamReader::Open(std::move(selected), options_)
-		.Value(&reader_);
+	ARROW_RETURN_NOT_OK(
+		arrow::ipc::RecordBatchStreamReader::Open(std::move(selected), options_)
+			.Value(&reader_));
+	return CheckSchema();
+}
+
+/* A file has its schema twice: before the record batches, and in its footer. */
+Status ArrowCursor::CheckSchema()
+{
+	arrow::FieldVector expected;
+
+	for (int i = 0; i < source_.schema()->num_fields(); i++)
+		if (options_.included_fields.empty() ||
+		    std::binary_search(options_.included_fields.begin(),
+				       options_.included_fields.end(), i))
+			expected.push_back(source_.schema()->field(i));
+	if (!arrow::Schema(expected).Equals(*reader_->schema(), false))
+		return Fail(-EBADMSG,
+			    "the schema before the record batches is another one than "
+			    "that of the footer");
+	return Status::OK();
 }
 
 Result<std::shared_ptr<arrow::RecordBatch>> ArrowCursor::Batch(int64_t group)
