@@ -139,8 +139,9 @@ Status ArrowCursor::CheckSchema()
 			expected.push_back(source_.schema()->field(i));
 	if (!arrow::Schema(expected).Equals(*reader_->schema(), false))
 		return Fail(-EBADMSG,
-			    "the schema before the record batches is another one than "
-			    "that of the footer");
+			    "the schema before the record batches (%d fields) is not "
+			    "that of the footer (%zu): the file is damaged",
+			    reader_->schema()->num_fields(), expected.size());
 	return Status::OK();
 }
 
