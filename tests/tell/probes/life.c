@@ -8,7 +8,8 @@
 #include <hetmap/hetmap.h>
 #include <hetmap/sim.h>
 #include <uapi/hetsim.h>
-#include "lib/units.h"
+
+#define PAGE 4096
 
 #define DO(call)                                                         \
 	do {                                                             \
