@@ -115,6 +115,22 @@ def rows_of_arrow():
     refused(74, lambda: by_batches(Table(name)), "lies", "row group 0", "column 'a'")
 
 
+@case
+def two_schemas():
+    """A file has its schema before its record batches and in its footer: they say the same."""
+    table = pa.table({"first": pa.array(range(ROWS)), "second": pa.array(["text"] * ROWS)})
+    for codec in (None, "zstd"):
+        data = open(write_ipc(table, "true.arrow", compression=codec), "rb").read()
+        before, footer = places(data, b"second")
+        for at in (before, footer):
+            name = changed(data, at, b"third!")
+            for flags in (ht.READ, ht.READ | ht.CHECK):
+                for work in (lambda t: t.columns([0, 1]), lambda t: t.columns([1]), by_batches,
+                             lambda t: t.write(path("out"))):
+                    refused(74, lambda: work(Table(name, flags=flags)), "lies", "schema",
+                            "footer")
+
+
 def csv(name, rows, line, head="a,b"):
     with open(path(name), "w") as file:
         file.write(head + "\n")
