@@ -270,12 +270,16 @@ static void test_lost(void)
 	hetsim_close(fd);
 }
 
-/* A reset of the device ends waiting work, and not the queue. */
+/*
+ * A reset of the device ends waiting work, and not the queue. Work that the engine has not begun
+ * goes on, so a late engine is told again.
+ */
 static void test_reset(void)
 {
 	int fd = hetsim_begin(O_RDWR);
 	int timeline;
-	uint64_t seqno = 0;
+	uint64_t seqno = 0, address;
+	int status = 77, r;
 	uint32_t queue;
 
 	TEST_NEEDS(hetsim_may_unplug(fd));
@@ -285,8 +289,12 @@ static void test_reset(void)
 				       &seqno),
 		    0);
 	CHECK(sync_is_waiting(fd, queue, seqno));
-	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_RESET, 0, 0), 0);
-	CHECK_EQUAL(sync_status(fd, queue, seqno), -ECANCELED);
+	do {
+		CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_RESET, 0, 0), 0);
+		r = hetsim_wait(fd, queue, seqno, 1000, &status, &address);
+	} while (r == -ETIME);
+	CHECK_EQUAL(r, 0);
+	CHECK_EQUAL(status, -ECANCELED);
 	CHECK_EQUAL(timeline_value(fd, timeline), 1);
 	CHECK_EQUAL(hetsim_run(fd, queue, &sync_nothing), 0);
 	close(timeline);
