@@ -118,6 +118,7 @@ static void balance(void)
 	static const char line[] =
 		"run particles --atoms 1000 --steps 120 --start uneven --exchange array --every 10 "
 		"--json";
+	const double most = test_is_slow() ? 0.95 : 0.75;
 	double ratio = 1;
 	int members, i;
 
@@ -129,13 +130,13 @@ static void balance(void)
 		CHECK_EQUAL(integer_of(object, "atoms"), 1000);
 		json_decref(object);
 	}
-	/* A sanitizer's own work is not balanced. */
-	if (test_is_slow())
-		return;
-	/* Balancing pays. Other programs slow one rank more than the other: the best of three. */
-	for (i = 0; i < 3 && ratio > 0.75; i++)
+	/*
+	 * Balancing pays. Other programs may slow one rank more than the other, so the best of
+	 * three tries counts. Under a sanitizer many of the seconds are the sanitizer's own.
+	 */
+	for (i = 0; i < 3 && ratio > most; i++)
 		ratio = fmin(ratio, balance_ratio());
-	if (!(ratio <= 0.75))
+	if (!(ratio <= most))
 		test_fail(__FILE__, __LINE__, "the busiest rank has %.2f of the time without",
 			  ratio);
 }
